@@ -14,7 +14,7 @@ BENCH ?= --invocations 3
 
 SECONDS ?= 1200
 FUZZ ?= --save out/fuzz
-PROGRAMS = tests/road/test_road_stores.py tests/road/test_road_views_random.py tests/training/test_training_shard.py tests/training/test_training_digits.py::test_what_it_leaves_behind # whole ones among the slow tests
+PROGRAMS = tests/pipeline/test_pipeline_stores.py tests/pipeline/test_pipeline_views_random.py tests/training/test_training_shard.py tests/training/test_training_digits.py::test_what_it_leaves_behind # whole ones among the slow tests
 XDIST = -n $(JOBS) --dist worksteal --capture=sys # of a process that ends, conftest.py shows the standard error
 
 .PHONY: help train test test-slow long validate fuzz check bench clean
@@ -36,7 +36,7 @@ long: $(VENV)/.test  ## run what takes longer: validate and fuzz side by side, t
 	SPEC=2 $(BIN)/python -m pytest -m long $(XDIST)
 
 validate: $(VENV)/.test  ## run whole programs and training with every schedule compared with NumPy (20 minutes)
-	VALIDATE=1 SPEC=2 $(BIN)/python -m pytest -m "not slow" tests/road tests/training
+	VALIDATE=1 SPEC=2 $(BIN)/python -m pytest -m "not slow" tests/pipeline tests/training
 	VALIDATE=1 SPEC=2 $(BIN)/python -m pytest -m "slow and not long" $(PROGRAMS)
 
 check: $(VENV)/.check  ## lint, formatting and types

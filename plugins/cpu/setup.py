@@ -1,6 +1,6 @@
 """Builds the native runtime as a cffi extension where there is a C compiler; without one the package installs as it is.
 
-A wheel gets a platform tag only when it holds the extension.
+A wheel gets a platform tag only when it has the extension.
 """
 
 import re

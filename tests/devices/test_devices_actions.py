@@ -21,7 +21,7 @@ from tinygraft.conformance.action_cases import (
     RUNS,
     computed,
     expected,
-    given,
+    inputs_of,
     matmul,
     transposed,
 )
@@ -56,7 +56,7 @@ def test_actions_change_no_value(kernel: Callable[[], UOp], name: str) -> None:
     columns = COLUMNS_OF.get(name, COLUMNS)
     sink = matmul(columns) if kernel is matmul else kernel()
     options = Options(actions=parse(actions_of(name, sink)))
-    found = computed(PythonBackend("PYTHON", 0, EVERYTHING), sink, options, given(kernel, columns), ROWS * columns)
+    found = computed(PythonBackend("PYTHON", 0, EVERYTHING), sink, options, inputs_of(kernel, columns), ROWS * columns)
     assert found == expected(kernel, columns)
 
 

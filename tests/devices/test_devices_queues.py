@@ -362,7 +362,9 @@ def test_an_error_that_comes_late_says_what_was_launched(device: str, monkeypatc
         f"  launched on {device} since the last wait: E_3_5, E_3_5, r_5_3, copy of 20 bytes to the host\n"
         "  hint: LAUNCH_BLOCKING=1 waits for each launch, and names the one that fails"
     )
-    with pytest.raises(DeviceLostError, match="stopped answering, and what lives there is lost: .* illegal address"):
+    with pytest.raises(
+        DeviceLostError, match="stopped answering, and the values in its memory are lost: .* illegal address"
+    ):
         x.tolist()
 
 
@@ -461,8 +463,8 @@ FAULTS: dict[str, tuple[type, str, Any, Callable[..., None]]] = {
         Uses, "readers", property(lambda _: {}, lambda *_: None), test_what_is_overwritten_was_read,
     ),
     "a freed block is anybody's": (
-        Pool, "_give",
-        lambda self, handle, nbytes, size, uses: GIVE(self, handle, nbytes, size, None),
+        Pool, "_return",
+        lambda self, handle, nbytes, size, uses: RETURN(self, handle, nbytes, size, None),
         test_freed_memory_is_free_on_its_queue_only,
     ),
     "memory goes back too early": (
@@ -471,13 +473,13 @@ FAULTS: dict[str, tuple[type, str, Any, Callable[..., None]]] = {
     "pinned memory is used again": (
         Timeline, "staged", unstaged_at_once, test_pinned_memory_is_used_again_when_its_copy_has_passed,
     ),
-    "owners are let go": (Timeline, "leave", lambda *_: None, test_an_owner_is_kept_until_the_last_use),
+    "owners are let go": (Timeline, "release_later", lambda *_: None, test_an_owner_is_kept_until_the_last_use),
     "owners are not waited for": (
         Borrowed, "is_foreign", False, test_memory_of_others_is_done_with_when_a_realisation_returns,
     ),
     "peers are not ordered": (Timeline, "use", lambda *_: None, test_peers_are_in_order_without_a_wait),
 }  # fmt: skip
-GIVE = Pool._give
+RETURN = Pool._return
 
 
 @pytest.mark.parametrize(

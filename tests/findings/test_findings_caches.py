@@ -225,7 +225,7 @@ def test_3_7_linkers_of_llvm_go_with_their_objects() -> None:
     assert changes == 4
     assert len(linkers) <= 2  # the one in use, and that of the first object
     assert first.address
-    with pytest.raises(DeviceError, match="^LLVM does not take the object file of kernel f: "):
+    with pytest.raises(DeviceError, match="^LLVM cannot load the object file of kernel f: "):
         LoadedObject(Binary("f", b"nonsense", binary.signature))
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from installed import installed
 from tinygraft.conformance import DeviceConformance
-from tinygraft.conformance.shared import counted_by
+from tinygraft.conformance.shared import expected_chunked
 
 PARTS, WORDS = "test_parts or test_each_part_once", "test_what_is_no_program_is_refused"
 ASKED = {  # of each device, the tests, as pytest's -k names them
@@ -56,8 +56,8 @@ def test_3_9_parts_that_a_launcher_ignores_are_found(said: str) -> None:
     assert [name for name in found if found[name] == "FAILED"] == ["test_parts[2]", "test_parts[67]"]
     assert found["test_parts[1]"] == found["test_each_part_once"] == "PASSED"
     assert (
-        "the Target says chunks=4, and the whole loop was run as one part: launch a kernel whose signature is chunked "
-        "once for each part, with (part, parts) behind the variables, or leave chunks at 1"
+        "the Target says chunks=4, and the whole loop was run as one chunk: launch a kernel whose signature is chunked "
+        "once for each chunk, with (part, parts) after the variables, or leave chunks at 1"
     ) in said
 
 
@@ -69,9 +69,9 @@ def test_3_9_a_part_that_runs_the_whole_is_found(said: str) -> None:
 
 def test_3_9_what_parts_count() -> None:
     """Each of a number of parts by itself, where there are more of them than elements, too."""
-    assert counted_by(1, 5) == [1, 2, 3, 4, 5]
-    assert counted_by(2, 5) == [1, 2, 1, 2, 3]
-    assert counted_by(7, 3) == [1, 1, 1]
+    assert expected_chunked(1, 5) == [1, 2, 3, 4, 5]
+    assert expected_chunked(2, 5) == [1, 2, 1, 2, 3]
+    assert expected_chunked(7, 3) == [1, 1, 1]
 
 
 def test_3_9_a_wrong_op_is_named_before_the_softmax_that_uses_it(said: str) -> None:
@@ -88,8 +88,8 @@ def test_3_9_a_compilers_words_come_through(said: str) -> None:
     """A compiler that swallows what it was told is found, and not the loader of an empty file."""
     assert results(said, "SWALLOWS") == results(said, "MUTE") == {"test_what_is_no_program_is_refused": "FAILED"}
     assert (
-        "of text that is no program compile() gave a binary of 0 bytes, and load() raised OSError: kernel.so: file too "
-        "short"
+        "of text that is no program compile() returned a binary of 0 bytes, and load() raised OSError: kernel.so: file "
+        "too short"
     ) in said
     assert "A compiler that refuses its source raises CompileError with what it says" in said
     assert "two texts that are no programs, for other reasons, have one message:" in said

@@ -1,6 +1,6 @@
 """Findings 1.1 to 1.7, 1.13, 2.1 and 2.2: stores, views, shards, gradients and failures, as they were found.
 
-Each was a wrong number, or an error where there is none. The rules behind them have tests of their own in tests/road.
+Each was a wrong number, or an error where there is none. The rules behind them have their own tests in tests/pipeline.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ def test_kernels_of_nothing_are_caught(kit: KitRun, install: Any) -> None:
     install("MINI", probe=ABSENT, code="def offline(): return 1, 2\n", offline="tinygraft_mini_device:offline")
     done = kit(ALL.replace('"own"', '"0"'))
     assert done.device("MINI")["tests"]["failed"] == ["test_the_strings_resolve"]
-    assert "tinygraft_mini_device:offline gave int, int and not a Target and a Renderer" in done.text
+    assert "tinygraft_mini_device:offline returned int, int and not a Target and a Renderer" in done.text
     install("MAXI", probe=ABSENT, offline="tinygraft_maxi_device:offline", code=OFFLINE.replace(
         "backend.target,", "replace(backend.target, dtypes=frozenset()),"))  # fmt: skip
     done = kit(ALL.replace('"own"', '"render"').replace("MINI", "MAXI"), "-k", "core_profile_is")
@@ -314,7 +314,7 @@ def test_what_no_device_was_asked_is_said(kit: KitRun, install: Any) -> None:
     )
     done = kit(code + code.replace("TestMine", "TestTwo").replace('"MINI"', '"MAXI"'))
     assert done.report["never_run"] == ["test_never"]
-    assert "tests that no device here could be asked: test_never" in done.text
+    assert "tests that no device here could run: test_never" in done.text
     assert kit(code).report["never_run"] == []
 
 

@@ -12,7 +12,7 @@ from hooked import values
 from tinygraft import Context, Device, Tensor, config, events, hooks
 from tinygraft.cli.main import main
 from tinygraft.codegen.options import Options
-from tinygraft.device.default_choice import wanted_by_plugins
+from tinygraft.device.default_choice import requested_by_plugins
 from tinygraft.engine import compile, diskcache, plan
 from tinygraft.errors import DeviceUnavailable, HookError
 from tinygraft.hooks import (
@@ -254,7 +254,7 @@ def test_nobody_is_looked_at_without_a_chooser(fakes, installed_hooks):
     """Without such a plugin the choice costs nothing: no record moves."""
     fakes.add("TOY")
     records = fakes.registry().records()
-    assert wanted_by_plugins(records) is None
+    assert requested_by_plugins(records) is None
     assert [r.status for r in records] == [Status.DECLARED]
 
 

@@ -302,7 +302,7 @@ def test_a_renderer_that_changes_its_mind_is_caught() -> None:
 @pytest.mark.parametrize(("change", "why"), [
     ({"dtypes": frozenset({dtypes.int32, dtypes.bool})}, "the Target lacks float, which every device has"),
     ({"compute_dtypes": frozenset({dtypes.float32, dtypes.bool})}, "the Target lacks int, which every device has"),
-    ({"native_ops": TARGET.native_ops - {Ops.WHERE}}, "native_ops lacks WHERE, which every renderer has words for"),
+    ({"native_ops": TARGET.native_ops - {Ops.WHERE}}, "native_ops lacks WHERE, which every renderer can write"),
 ])  # fmt: skip
 def test_a_profile_that_is_declared_away_is_caught(change: dict[str, Any], why: str) -> None:
     """What every device has."""

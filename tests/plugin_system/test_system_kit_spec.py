@@ -165,8 +165,8 @@ def test_a_slow_probe_is_caught(found: Callable[..., Opened]) -> None:
 def test_a_probe_of_another_type_is_caught(found: Callable[..., Opened]) -> None:
     """The registry refuses it, the kit says what it gave."""
     device = found(probe="return True")
-    assert "the probe gave a bool" in caught(KIT.test_the_probe_is_quick, device.record)
-    assert "the probe gave a bool" in caught(KIT.test_the_probe_survives_an_empty_path, device.record)
+    assert "the probe returned a bool" in caught(KIT.test_the_probe_is_quick, device.record)
+    assert "the probe returned a bool" in caught(KIT.test_the_probe_survives_an_empty_path, device.record)
 
 
 def test_a_probe_that_needs_a_path_is_caught(found: Callable[..., Opened]) -> None:

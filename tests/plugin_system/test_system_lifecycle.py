@@ -145,8 +145,8 @@ def test_other_backends_are_opened_anew(fakes, monkeypatch):
     assert answer == "(False, 'TOY', ['open TOY', 'open TOY'])"
     message = in_fork(lambda: buffer.handle)
     assert message == (
-        "DeviceLostError: TOY was opened before this process was forked, and what lives there is lost in the child; "
-        "start worker processes with the spawn method, or open the device in the child only"
+        "DeviceLostError: TOY was opened before this process was forked, and the values in its memory are lost in the "
+        "child; start worker processes with the spawn method, or open the device in the child only"
     )
     assert buffer.handle == 40  # the parent keeps its own
 

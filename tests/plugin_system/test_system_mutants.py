@@ -107,8 +107,8 @@ SENTENCES = (
     "a bool has the byte 255: it was not written, or not as 0 or 1",
     "kernel E_59: what is a sine?",
     "n = 5",
-    "the Target says chunks=4, and the whole loop was run as one part: launch a kernel whose signature is chunked once",
-    "compile() gave a binary of 0 bytes, and load() raised OSError: kernel.so: file too short",
+    "the Target says chunks=4, and the whole loop was run as one chunk: launch a kernel whose signature is chunked",
+    "compile() returned a binary of 0 bytes, and load() raised OSError: kernel.so: file too short",
     "two texts that are no programs, for other reasons, have one message:",
 )
 

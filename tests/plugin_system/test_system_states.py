@@ -268,14 +268,14 @@ def test_a_setting_error_while_opening_is_the_users(fakes):
 
 
 def test_a_plugin_that_asks_for_itself(fakes):
-    """A backend that asks for its own device while it is being opened is told so."""
+    """A backend that requests its own device while it is being opened raises DeviceError."""
     opening = "def __init__(self, name, ordinal):\n        registries[0][name]\n"
     code = f"registries = []\nclass Backend(NullBackend):\n    {opening}"
     module = fakes.add("TOY", code)
     registry = fakes.registry()
     registry.probe("TOY")
     sys.modules[module].registries.append(registry)
-    assert "TOY was asked for while it is being opened" in refused(registry)
+    assert "TOY was requested while it is being opened" in refused(registry)
 
 
 @pytest.mark.parametrize("listed", ["toy", "TOY", "tinygraft-toy", "tinygraft_toy", "other,Toy"])

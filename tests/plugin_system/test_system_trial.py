@@ -156,7 +156,7 @@ def test_several_unknown_plugins_are_tried_at_once(fakes, monkeypatch):
     monkeypatch.setattr(device_probe, "examine", tried)
     for name in ("ONE", "TWO", "THREE"):
         fakes.add(name)
-    default_choice.look_at(fakes.registry().records())
+    default_choice.probe_all(fakes.registry().records())
     assert max(most) > 1
 
 

@@ -37,9 +37,9 @@ def test_a_need_has_one_name() -> None:
 @pytest.mark.parametrize("name", ["flying", "arch", "dtypes", "max_grid"])
 def test_what_nobody_can_have_is_refused(name: str) -> None:
     """A misspelt need would skip its test on every device."""
-    with pytest.raises(ValueError, match=f"no device can be asked for '{name}'; a test needs a dtype or one of views"):
+    with pytest.raises(ValueError, match=f"no device can have '{name}'; a test needs a dtype or one of views"):
         needs(name)
-    with pytest.raises(ValueError, match="no device can be asked for"):
+    with pytest.raises(ValueError, match="no device can have"):
         needs(**{name: 1})
 
 

@@ -300,10 +300,10 @@ def test_many_threads_count_right(allocator):
 
 
 def test_a_part_of_a_buffer(allocator):
-    """A buffer that lies in another takes no memory of its own, prints its offset, and keeps the other's memory."""
+    """A buffer that is a part of another one allocates nothing, prints its offset, and retains the other's memory."""
     before = GlobalCounters.mem_used
     home, part = Buffer("TOY", 100, dtypes.uint8), Buffer("TOY", 4, dtypes.int32)
-    part.lie_in(home, 64)
+    part.suballocate(home, 64)
     part.copy_in(memoryview(b"0123456789abcdef"))
     assert bytes(home.as_memoryview())[62:82] == b"\0\0" + b"0123456789abcdef" + b"\0\0"
     assert repr(part) == "<buf real:True device:TOY size:4 dtype:dtypes.int offset:64>"
@@ -317,11 +317,11 @@ def test_a_part_of_a_buffer(allocator):
 def test_a_part_has_to_fit(allocator):
     """Neither past the end, nor when there is memory already."""
     home, part = Buffer("TOY", 100, dtypes.uint8), Buffer("TOY", 4, dtypes.int32)
-    with pytest.raises(ValueError, match=r"with 16 bytes cannot lie at 96 of 100 in <buf real:False"):
-        part.lie_in(home, 96)
+    with pytest.raises(ValueError, match=r"with 16 bytes cannot be at 96 of 100 in <buf real:False"):
+        part.suballocate(home, 96)
     part.allocate()
-    with pytest.raises(ValueError, match=r"with 16 bytes cannot lie at 0 of 100 in"):
-        part.lie_in(home, 0)
+    with pytest.raises(ValueError, match=r"with 16 bytes cannot be at 0 of 100 in"):
+        part.suballocate(home, 0)
 
 
 def test_shared_memory_outlives_its_buffer(allocator):
@@ -378,7 +378,7 @@ def test_mem_used_is_the_sum_of_what_is_alive(steps):
                 leases.pop(number % len(leases))
             elif made and what == "part" and made[0].nbytes:
                 part = Buffer("TOY", 1, dtypes.uint8)
-                part.lie_in(made[0], number % made[0].nbytes)
+                part.suballocate(made[0], number % made[0].nbytes)
                 made.append(part)
                 del part
             alive = {b._block for b in made if b._block is not None}

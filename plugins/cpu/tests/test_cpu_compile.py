@@ -1,4 +1,4 @@
-"""Which compiler runs, what its errors say, and what is kept of its output."""
+"""Which compiler runs, what its errors say, and which of its output is cached."""
 
 import re
 import subprocess
@@ -98,7 +98,7 @@ def test_llvm_that_is_asked_for_must_be_there(monkeypatch: pytest.MonkeyPatch) -
 def test_a_c_compiler_that_is_asked_for_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """CC naming nothing that exists is not replaced by another compiler."""
     monkeypatch.setenv("CC", "/nowhere/cc")
-    message = "CPU_COMPILER=c needs a C compiler, and CC=/nowhere/cc is not there"
+    message = "CPU_COMPILER=c needs a C compiler, and CC=/nowhere/cc is not found"
     with Context(CPU_COMPILER="c"), pytest.raises(DeviceUnavailable, match=message):
         CpuBackend("CPU", 0)
 
@@ -134,7 +134,7 @@ def broken(backend: CpuBackend) -> Source:
 
 
 def test_a_refused_kernel_is_quoted(backend: CpuBackend) -> None:
-    """CompileError names the kernel and has the compiler's words; the source is kept."""
+    """CompileError names the kernel and has the compiler's output and the source."""
     with pytest.raises(CompileError, match=r"refused kernel bad: (?s:.)*nonsense") as error:
         backend.compiler.compile(broken(backend))
     assert "nonsense" in error.value.source
@@ -200,7 +200,7 @@ def test_assembly_is_made_when_it_is_asked_for(backend: CpuBackend) -> None:
 
 
 def test_a_binary_is_bytes_that_can_be_loaded_again(backend: CpuBackend) -> None:
-    """What a compiler gives can be kept: loaded twice, it runs twice."""
+    """A binary can be cached: loaded twice, it runs twice."""
     binary = backend.compiler.compile(backend.renderer.render(plain()))
     assert isinstance(binary.data, bytes)
     assert backend.compiler.key is not None

@@ -24,7 +24,7 @@ class TestCpu(DeviceConformance):
 @pytest.mark.slow
 @pytest.mark.needs("cc")
 def test_the_kit_passes_through_the_c_compiler(tmp_path: Path) -> None:
-    """A device is opened once in a process, so that the other way of compiling has one of its own."""
+    """A device is opened once in a process, so the other compiler is tested in another process."""
     file = tmp_path / "counts.json"
     done = subprocess.run(
         [sys.executable, "-m", "tinygraft", "conformance", "--device", "CPU", "--json", str(file)],

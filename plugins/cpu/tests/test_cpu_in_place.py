@@ -1,4 +1,4 @@
-"""A kernel that writes what it reads: every element is read before it is written, in vectors and in what is left."""
+"""A kernel that writes what it reads: every element is read before it is written, in vectors and in the remainder."""
 
 from __future__ import annotations
 

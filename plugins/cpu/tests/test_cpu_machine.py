@@ -18,7 +18,7 @@ HUGE = 2 << 20  # bytes of a huge page
 
 @pytest.mark.parametrize("nbytes", [1, 63, 4096, 100_000, HUGE - 1])
 def test_memory_is_aligned_for_vectors(nbytes: int) -> None:
-    """Every buffer starts at a multiple of 64 bytes and has exactly the bytes asked for."""
+    """Every buffer starts at a multiple of 64 bytes and has exactly the bytes requested."""
     handle = MEMORY.alloc(nbytes)
     assert handle.address % 64 == 0
     assert handle.view.nbytes == handle.nbytes == nbytes
@@ -49,7 +49,7 @@ def test_gaps_are_closed_on_the_way_in_and_refused_on_the_way_out() -> None:
 
 
 def test_a_view_shares_and_keeps_the_whole_alive() -> None:
-    """A part of a buffer has its bytes, also when the buffer itself is dropped."""
+    """A view of a buffer has its bytes, also when the buffer itself is dropped."""
     whole = MEMORY.alloc(200_000)
     part = MEMORY.view(whole, 64, 16)
     assert part.address == whole.address + 64

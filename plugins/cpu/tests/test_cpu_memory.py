@@ -1,4 +1,4 @@
-"""Memory of the CPU device: where it starts, its huge pages, parts of it, and outputs that go past the caches."""
+"""Memory of the CPU device: its alignment, its huge pages, views of it, and outputs that go past the caches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_large_memory_starts_at_a_huge_page(nbytes: int) -> None:
 
 
 def huge_bytes(address: int) -> int:
-    """The bytes in huge pages of the mapping that an address lies in."""
+    """Return the bytes in huge pages of the mapping that has an address."""
     inside = False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         if span := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
@@ -42,7 +42,7 @@ def huge_bytes(address: int) -> int:
 
 
 def test_large_memory_is_made_of_huge_pages() -> None:
-    """The system gives them where it is asked to and has them: a fault for every 2 MiB and not for every 4 KiB."""
+    """The system uses huge pages where it has them: a page fault for every 2 MiB and not for every 4 KiB."""
     if not ENABLED.exists() or "[never]" in ENABLED.read_text():
         pytest.skip("this system has no transparent huge pages")
     handle = ProcessAllocator("CPU").alloc(8 * HUGE)

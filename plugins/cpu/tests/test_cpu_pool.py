@@ -1,4 +1,4 @@
-"""Kernels in parts: on the native pool, under many launching threads, in forked children, and without the extension."""
+"""Kernels in chunks: on the native pool, with many launching threads, in forked children, and without the extension."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ needs_ext = pytest.mark.needs("ext")
 @needs_ext
 @pytest.mark.parametrize("threads", [1, 2, 3, 5, 16])
 def test_any_number_of_threads_gives_the_same_bits(threads: int) -> None:
-    """A kernel in parts leaves what it leaves in one."""
+    """A kernel has the same result in several chunks and in one."""
     case = Case(threads, SIZE + 1)
     assert isinstance(case.program, CpuProgram)
     assert case.program.parts == threads
@@ -31,7 +31,7 @@ def test_any_number_of_threads_gives_the_same_bits(threads: int) -> None:
 
 @needs_ext
 def test_parts_run_on_workers() -> None:
-    """A launch of three parts is run in three, and the pool has at least two workers then."""
+    """A launch of three chunks is run in three, and the pool has at least two workers then."""
     case = Case(3)
     case.check()
     library = extension.library()
@@ -55,7 +55,7 @@ def test_eight_threads_launch_at_once(run_threads: Callable[..., list[Any]]) -> 
 
 @needs_ext
 def test_launches_of_different_sizes_follow_each_other() -> None:
-    """No part is lost or run twice when the number of parts changes from launch to launch."""
+    """No chunk is lost or run twice when their number changes from launch to launch."""
     cases = [Case(threads, 64) for threads in (2, 7, 3, 1, 5)]
     for round_ in range(2000):
         cases[round_ * 3 % len(cases)].program.launch([cases[0].target, cases[0].source], [], (1, 1, 1))
@@ -96,7 +96,7 @@ def test_a_forked_child_has_a_pool_of_its_own() -> None:
 @needs_ext
 @pytest.mark.faults
 def test_a_fault_in_a_worker_shows_where_python_was() -> None:
-    """A kernel that fails in the part of a worker ends the process as one in the launching thread does: with stacks."""
+    """A kernel that faults in a worker's chunk ends the process as one in the launching thread does: with stacks."""
     pytest.importorskip("llvmlite")
     code = """
         from tinygraft.plugin import Binary
@@ -169,6 +169,6 @@ def test_without_the_extension_kernels_run_on_one_thread(monkeypatch: pytest.Mon
 
 
 def test_a_share_of_a_tile_loop(run: Callable[..., Any]) -> None:
-    """A loop of two iterations in three parts leaves one part without work."""
+    """A loop of two iterations in three chunks has one chunk without iterations."""
     a, b = (np.ones(shape, np.float32) for shape in ((6, 5), (5, 16)))
     assert (run(matmul(), np.zeros((6, 16), np.float32), a, b) == 5).all()

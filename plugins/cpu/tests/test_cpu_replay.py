@@ -1,4 +1,4 @@
-"""The native replay: a list of launches in one call, in parts, in slices of time and without the extension."""
+"""The native replay: a list of launches in one call, in chunks, in slices of time and without the extension."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_list_runs_in_order_in_one_call(threads: int) -> None:
 
 @needs_ext
 def test_only_what_changes_is_given_again() -> None:
-    """A place that is given another buffer reads that one, in all steps that name it."""
+    """When a place gets another buffer, all steps that name the place use it."""
     case = Case(2, 100)
     executor, buffers = chain(case, 2)
     run_all(executor)
@@ -164,7 +164,7 @@ def test_a_hundred_layers_are_a_hundred_kernels() -> None:
 
 
 def test_a_steady_replay_allocates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When earlier results were dropped, a replay takes their memory and asks the allocator for none."""
+    """When earlier results were dropped, a replay reuses their memory and allocates none."""
     compute, _ = layers(10)
     jit = TinyJit(compute)
     x = Tensor(np.ones((32, 32), np.float32)).realize()
@@ -185,7 +185,7 @@ def test_a_steady_replay_allocates_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_debug_and_observers_see_each_kernel_of_a_replay(capsys: pytest.CaptureFixture[str]) -> None:
-    """With DEBUG=2 a replay prints a line per kernel, and an observer is told of each launch, with its time."""
+    """With DEBUG=2 a replay prints a line per kernel, and an observer is notified of each launch, with its time."""
     from tinygraft import events
 
     compute, _ = layers(5)
@@ -285,7 +285,7 @@ def test_a_child_replays_what_other_threads_of_its_parent_were_replaying() -> No
 @pytest.mark.skipif(not hasattr(os, "kill"), reason="no signals here")
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_a_long_replay_and_it_can_be_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C is heard where the list comes back to Python; what is half done is done anew by the next replay."""
+    """Ctrl-C is handled where the list returns to Python; the next replay begins anew."""
     compute, _ = layers(50)
     jit = TinyJit(compute)
     x = Tensor(np.ones((32, 32), np.float32)).realize()

@@ -20,7 +20,7 @@ PYTEST = ("-q", "-s", "-p", "no:cacheprovider")
 
 @pytest.fixture
 def sanitizer(request: pytest.FixtureRequest, tmp_path: Path) -> Sanitizer:
-    """Those that are asked for, where the compiler has them."""
+    """Return the sanitizers that are requested, where the compiler has them."""
     found = Sanitizer(request.param, tmp_path)
     if why := found.missing():
         pytest.skip(why)
@@ -28,7 +28,7 @@ def sanitizer(request: pytest.FixtureRequest, tmp_path: Path) -> Sanitizer:
 
 
 def of_c(flags: str) -> dict[str, str]:
-    """Settings by which kernels are C that is compiled with flags, and freed memory is given back."""
+    """Return settings by which kernels are C that is compiled with flags, and freed memory is not cached."""
     return {"CPU_COMPILER": "c", "CC": f"{' '.join(compiler())} {CHECKED} {flags}", "KEEP_MB": "0", "DEV": "CPU"}
 
 
@@ -65,7 +65,7 @@ FAULTS = {
 @pytest.mark.parametrize(("sanitizer", "fault"), [(kinds, name) for name, (kinds, *_) in FAULTS.items()],
                          indirect=["sanitizer"], ids=FAULTS)  # fmt: skip
 def test_a_fault_in_the_extension_is_found(sanitizer: Sanitizer, fault: str) -> None:
-    """By the test that meets it; a race only where both threads run at once, which a busy machine may put off."""
+    """A fault is found by the test that runs into it; a race only where both threads run at once."""
     _, old, new, test, sentence = FAULTS[fault]
     sanitizer.build(old, new)
     for _ in range(6):
@@ -85,7 +85,7 @@ KERNELS = (
 
 @pytest.mark.parametrize("sanitizer", KINDS[:1], indirect=True)
 def test_nothing_is_found_in_kernels_in_c(sanitizer: Sanitizer) -> None:
-    """Kernels of the kit that read and write at computed places, over memory that ends where a buffer ends."""
+    """Kernels of the kit that read and write at computed indices, in memory that ends where a buffer ends."""
     sanitizer.build()
     kit = ("-p", "tinygraft.conformance.plugin", "--pyargs", "tinygraft.conformance", "--tinygraft-device", "CPU")
     script = ROOT / "tests" / "support" / "exact_memory.py"
@@ -97,7 +97,7 @@ def test_nothing_is_found_in_kernels_in_c(sanitizer: Sanitizer) -> None:
 
 @pytest.mark.parametrize("sanitizer", KINDS[:1], indirect=True)
 def test_nothing_is_found_in_random_programs_in_c(sanitizer: Sanitizer) -> None:
-    """Programs of the fuzzer, each held to NumPy as well."""
+    """Programs of the fuzzer, each compared with NumPy as well."""
     sanitizer.build()
     code = (
         "import sys, runpy, exact_memory; exact_memory.install(); sys.path.insert(0, sys.argv[1]); "
@@ -125,7 +125,7 @@ run_linear(Device["CPU"], b.done(), [bytes(20), pack([1.0] * 5, dtypes.float32)]
 
 @pytest.mark.parametrize("sanitizer", KINDS[:1], indirect=True)
 def test_a_kernel_that_reads_past_the_end_is_found(sanitizer: Sanitizer) -> None:
-    """Where it reads no more than the one element behind its buffer, too."""
+    """A read of only the one element past its buffer is found too."""
     sanitizer.build()
     done = sanitizer.run("-c", PAST_THE_END, **of_c(sanitizer.flags))
     (text,) = sanitizer.findings()

@@ -93,7 +93,7 @@ def test_a_c_compiler_writes_tile_instructions(dtype: DType, tmp_path: Path) -> 
 
 @pytest.fixture
 def said_to_have_tiles(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A processor that says it has tiles, on a system that permits them; what was found before is forgotten."""
+    """A processor that says it has tiles, on a system that permits them; earlier verdicts are dropped."""
     monkeypatch.setattr(machine, "features", lambda: frozenset({"amx_tile", "amx_bf16", "amx_int8"}))
     monkeypatch.setattr(tiles, "permit", lambda: True)
     tiles._verdict.cache_clear()
@@ -153,7 +153,7 @@ def test_the_setting_decides_before_anything_is_tried(monkeypatch: pytest.Monkey
 
 
 def test_the_child_multiplies_or_says_why_it_cannot() -> None:
-    """A real child process: right results where the processor has tiles, else a reason in its own words."""
+    """A real child process: right results where the processor has tiles, else a reason."""
     has = "amx_bf16" in machine.features() and tiles.permit()
     why = tiles.try_in_child(CpuBackend("CPU", 0).compiler_name, ("tdpbf16ps",))
     assert why == "" if has else why.endswith("AssertionError: tdpbf16ps is not in the Target"), why

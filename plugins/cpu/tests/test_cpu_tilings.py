@@ -1,8 +1,8 @@
-"""Every way to tile a sum of products gives its values: matrix products, convolutions and their gradients at odd sizes.
+"""Every tiling of a sum of products gives its values: matrix products, convolutions and their gradients at odd sizes.
 
 The kernels are those that the scheduler makes of tensors. Tilings that the host's Target has room for are compiled and
-compared with the kernel without actions; on a small CPU-like Target the PYTHON device runs the linear form of some of
-them, to which a read or write outside of memory is an error.
+compared with the kernel without transforms; on a small CPU-like Target the PYTHON device runs the linear form of some
+of them, to which a read or write outside of memory is an error.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ CASES: dict[str, Build] = {
 def main_call(build: Build) -> KernelCall:
     """The call of a schedule that does most of the work."""
     calls = [c for c in build().schedule() if isinstance(c, KernelCall)]
-    return max(calls, key=lambda c: len(ways_of(c, Device["CPU"].target)))
+    return max(calls, key=lambda c: len(tilings_of(c, Device["CPU"].target)))
 
 
-def ways_of(call: KernelCall, target: Target) -> list[Tiling]:
-    """How the kernel of a call can be tiled, after the passes before that."""
+def tilings_of(call: KernelCall, target: Target) -> list[Tiling]:
+    """Return the tilings of the kernel of a call, after the passes before tiling."""
     return tilings(with_gaps(collapse(call.kernel.sink)), target)
 
 
@@ -101,14 +101,14 @@ def contents(call: KernelCall) -> list[bytes]:
 
 
 def run(backend: Backend, kernel: Kernel, options: Options, data: list[bytes]) -> np.ndarray[Any, Any]:
-    """What a kernel writes."""
+    """Run a kernel on buffers of these bytes. Returns its output."""
     linear = to_linear(kernel, backend.target, options)
     return np.frombuffer(run_linear(backend, linear, data)[0], np.float32)
 
 
-def spread(ways: list[Tiling], count: int) -> list[Tiling]:
-    """The cheapest of some tilings, and others far from them in cost."""
-    return ways[: count // 2] + ways[count // 2 :: max(1, len(ways) // count)]
+def sampled(every: list[Tiling], count: int) -> list[Tiling]:
+    """Return `count` of `every` tiling: the cheapest, and others evenly from the rest of the list."""
+    return every[: count // 2] + every[count // 2 :: max(1, len(every) // count)]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -119,12 +119,12 @@ def test_each_tiling_gives_the_values(name: str) -> None:
     expected = run(backend, call.kernel, Options(noopt=True), data)
     assert np.isfinite(expected).all()
     assert np.unique(expected).size > 1
-    ways = ways_of(call, backend.target)
-    assert len(ways) > 3
-    for tiling in spread(ways, 12):
-        for shares in (1, 2) if tiling is ways[0] else (1,):
-            chosen = replace(tiling, split=shares)
-            actions = (action_of(chosen), *((PARALLEL,) if shares > 1 else ()))
+    every = tilings_of(call, backend.target)
+    assert len(every) > 3
+    for tiling in sampled(every, 12):
+        for chunks in (1, 2) if tiling is every[0] else (1,):
+            chosen = replace(tiling, split=chunks)
+            actions = (action_of(chosen), *((PARALLEL,) if chunks > 1 else ()))
             found = run(backend, call.kernel, Options(actions=actions), data)
             np.testing.assert_allclose(
                 found, expected, rtol=3e-6 if name == "bias and activation" else 0, err_msg=str(actions)
@@ -139,9 +139,9 @@ def test_each_tiling_stays_inside_of_memory(name: str) -> None:
     call = main_call(CASES[name])
     data = contents(call)
     expected = run(Device["CPU"], call.kernel, Options(noopt=True), data)
-    ways = ways_of(call, target)
-    assert ways
-    for tiling in spread(ways, 4):
+    every = tilings_of(call, target)
+    assert every
+    for tiling in sampled(every, 4):
         found = run(backend, call.kernel, Options(actions=(action_of(tiling),)), data)
         np.testing.assert_allclose(
             found, expected, rtol=3e-6 if name == "bias and activation" else 0, err_msg=str(tiling)

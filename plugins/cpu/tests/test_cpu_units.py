@@ -1,4 +1,4 @@
-"""Matrix units of this machine: what they compute, held to exact sums; skipped, and said so, where there is none."""
+"""Matrix units of this machine: their results are compared with exact sums; skipped where it has none."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def floats(*shape: int) -> Array:
 @pytest.mark.parametrize("width", [2, 8, 16])
 @pytest.mark.parametrize("size", [1, 16, 37])
 def test_a_gate_keeps_a_vector_inside_its_buffer(run: Run, size: int, width: int) -> None:
-    """Every element is computed and nothing behind the last one is written."""
+    """Every element is computed and nothing past the last one is written."""
     x = floats(size)
     kernel = elementwise(size, width)
     guarded = np.full(size + width, 9, np.float32)
@@ -55,7 +55,7 @@ def test_a_gate_keeps_a_vector_inside_its_buffer(run: Run, size: int, width: int
 
 @pytest.mark.parametrize("width", [4, 8, 16, 32])
 def test_a_streamed_store_writes_what_any_store_writes(run: Run, width: int) -> None:
-    """Past the caches or not: the same values, and nothing behind the last one."""
+    """Stored past the caches or not: the same values, and nothing past the last one is written."""
     x = floats(96)
     got = run(streamed(96, width), np.full(112, 9, np.float32), x)
     assert (got[:96] == x + np.float32(3)).all()
@@ -63,7 +63,7 @@ def test_a_streamed_store_writes_what_any_store_writes(run: Run, width: int) -> 
 
 
 def test_a_streamed_store_becomes_the_instruction_for_it(backend: CpuBackend) -> None:
-    """The machine code has a store past the caches, and a fence behind the loop."""
+    """The machine code has a store past the caches, and a fence after the loop."""
     if not backend.target.stream_bytes:
         pytest.skip("this processor's stores are not streamed")
     with Context(DEBUG=7):
@@ -115,7 +115,7 @@ def test_a_table_without_elements_reads_zero(run: Run) -> None:
 
 
 def test_lanes_may_be_any_distance_apart(run: Run) -> None:
-    """Lanes that lie two apart or run backwards are loaded and stored one by one."""
+    """Lanes with stride 2 or -1 are loaded and stored one by one."""
     x = np.arange(24, dtype=np.int32)
     assert (run(strided(), np.zeros(12, np.int32), x) == x[::2][::-1]).all()
 
@@ -130,7 +130,7 @@ def test_scratch_memory_holds_a_row(run: Run, rows: int) -> None:
 
 
 def test_a_register_can_be_read_before_it_changes(run: Run) -> None:
-    """GET gives what the register holds at its place in the list."""
+    """GET reads the value that the register has at that point of the list."""
     x = np.arange(1, 10, dtype=np.int32)
     assert (run(running_sum(), np.zeros(9, np.int32), x) == (np.cumsum(x) - x) * 2 + x).all()
 
@@ -193,7 +193,7 @@ def edges(dtype: DType) -> list[Any]:
 
 
 def bits(values: list[Any], dtype: DType) -> Array:
-    """Values as they lie in memory."""
+    """Return the bytes of values."""
     if dtype is dtypes.bfloat16:
         return (np.array(values, np.float32).view(np.uint32) >> 16).astype(np.uint16)
     with np.errstate(over="ignore"):
@@ -201,7 +201,7 @@ def bits(values: list[Any], dtype: DType) -> Array:
 
 
 def is_direct(old: DType, new: DType) -> bool:
-    """Whether a renderer is asked to write the cast itself: a half type converts to and from float32 only."""
+    """Return whether a renderer writes the cast itself: a half type converts to and from float32 only."""
     halves = {old, new} & {dtypes.float16, dtypes.bfloat16}
     return not halves or (dtypes.float32 in (old, new))
 

@@ -1,4 +1,4 @@
-"""For the tests of the OpenCL plugin: a backend of each way to share kernels out, and kernels run on numpy arrays."""
+"""For the tests of the OpenCL plugin: a backend with work-groups and one with loops, and kernels on numpy arrays."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -14,10 +14,10 @@ Run = Callable[..., Any]
 
 
 def opened(groups: str) -> OpenCLBackend:
-    """A backend whose kernels run in groups of threads (1) or as loops (0)."""
+    """Open a backend whose kernels run in work-groups (1) or as loops (0), the value of OPENCL_GROUPS."""
     with Context(OPENCL_GROUPS=groups):
         backend = OpenCLBackend("OPENCL", 0)
-    assert backend.groups == (groups == "1")
+    assert backend.work_groups == (groups == "1")
     return backend
 
 
@@ -31,7 +31,7 @@ def loops() -> Iterator[OpenCLBackend]:
 
 @pytest.fixture(scope="session")
 def groups() -> Iterator[OpenCLBackend]:
-    """A backend whose kernels run in groups of threads."""
+    """A backend whose kernels run in work-groups (thread blocks)."""
     backend = opened("1")
     yield backend
     backend.close()

@@ -1,4 +1,4 @@
-"""The OpenCL device under the conformance kit: as it opens here, in groups of threads, and on Intel's runtime."""
+"""The OpenCL device under the conformance kit: as it opens here, in work-groups, and on Intel's runtime."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run_kit(folder: Path, level: str, **settings: str) -> Counter[str]:
 
 @pytest.mark.needs("opencl")
 def test_groups_of_threads_pass(tmp_path: Path) -> None:
-    """Grids, lanes, shared memory and barriers: the levels about source, optional parts and whole programs."""
+    """Grids, threads, shared memory and barriers: the levels about source, optional features and whole programs."""
     counts = run_kit(tmp_path, "render,optional,program", OPENCL_GROUPS="1")
     assert counts["passed"] > 80
     assert set(counts) <= {"passed", "n/a"}

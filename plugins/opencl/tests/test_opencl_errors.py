@@ -1,4 +1,4 @@
-"""What is missing is said: binding, driver, platform, device, ordinal, linker, processor; each with what to do."""
+"""Errors name what is missing: binding, driver, platform, device, ordinal, linker, processor; each with what to do."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_no_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("answer", [[], Cl.Error("PLATFORM_NOT_FOUND_KHR")], ids=["none", "error"])
 def test_no_platform(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A driver is registered and nobody answers: the error says what to install."""
+    """A driver is registered and has no platform: the error says what to install."""
 
     class Silent(Cl):
         def get_platforms(self) -> Any:
@@ -135,7 +135,9 @@ def test_no_platform(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
             return answer
 
     monkeypatch.setattr(platforms, "binding", Silent)
-    with pytest.raises(DeviceUnavailable, match="no OpenCL platform is there.*; install the OpenCL driver of your har"):
+    with pytest.raises(
+        DeviceUnavailable, match="no OpenCL platform is available.*; install the OpenCL driver of your har"
+    ):
         platforms.choose(0)
 
 
@@ -184,7 +186,7 @@ def test_ordinals_number_devices_with_cards_first(found: Any) -> None:
 
 
 def test_a_platform_that_cannot_work_is_left_out(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a linker another processor is taken and not PoCL's, which says what it needs when it is asked for."""
+    """Without a linker another platform's device is opened, not PoCL's; a request for PoCL's says what it needs."""
     found(Platform(pocl.NAME, ("pthread", 2)), BETA)
     monkeypatch.setenv("PATH", "")
     assert platforms.choose(0).name == "processor"
@@ -271,7 +273,7 @@ def test_a_processor_that_pocl_knows(found: Any, version: str) -> None:
 
 @pytest.mark.needs("opencl")
 def test_a_refused_processor_says_what_to_install(loops: OpenCLBackend) -> None:
-    """Where a compiler refuses a processor all the same, its words are followed by what to do."""
+    """Where a compiler refuses a processor all the same, its message is followed by what to do."""
     refused = "__kernel void k() {}\n#error \"unknown target CPU 'generic'\"\n"
     with pytest.raises(CompileError, match="this PoCL does not know the processor; install a newer one, or Intel's"):
         loops.compiler.compile(Source("k", refused, "opencl", Signature(())))
@@ -279,7 +281,7 @@ def test_a_refused_processor_says_what_to_install(loops: OpenCLBackend) -> None:
 
 @pytest.mark.needs("opencl")
 def test_a_kernel_for_an_unknown_processor_is_refused(loops: OpenCLBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The compiler is not asked for what it cannot do."""
+    """The compiler is not called for a processor that it cannot compile for."""
     monkeypatch.setattr(pocl, "why_unusable", lambda device: REFUSAL)
     with pytest.raises(CompileError) as caught:
         loops.compiler.compile(Source("k", "__kernel void k() {}", "opencl", Signature(())))
@@ -288,7 +290,7 @@ def test_a_kernel_for_an_unknown_processor_is_refused(loops: OpenCLBackend, monk
 
 @pytest.mark.needs("opencl")
 def test_a_setting_that_cannot_be() -> None:
-    """OPENCL_GROUPS says what it may be."""
+    """An error about OPENCL_GROUPS lists its values."""
     with (
         Context(OPENCL_GROUPS="yes"),
         pytest.raises(SettingError, match="OPENCL_GROUPS must be 0, 1 or empty, got 'yes'"),
@@ -319,7 +321,7 @@ def test_a_forked_child_is_told_and_does_not_hang() -> None:
 @pytest.mark.needs("opencl")
 @pytest.mark.parametrize("what", ["synchronize", "read"])
 def test_what_failed_on_the_device_says_that_it_is_lost(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waiting and reading tell that what was launched before has failed, in the driver's words."""
+    """Waiting and reading raise DeviceLostError, with the driver's message, for what was launched before."""
     backend = OpenCLBackend("OPENCL", 0)
     error = platforms.binding().Error
 

@@ -1,4 +1,4 @@
-"""Buffers: parts, host memory without a copy, memory of others, and what is refused."""
+"""Buffers: views, host memory without a copy, borrowed memory, and what is refused."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_bytes_come_back(allocator: ClAllocator) -> None:
 
 
 def test_parts_and_their_parts_lie_where_they_should(allocator: ClAllocator) -> None:
-    """A part of a part begins at the sum of both offsets, and writing there changes the whole."""
+    """A view of a view begins at the sum of both offsets, and writing there changes the whole."""
     step = allocator.alignment
     whole = filled(allocator, np.arange(4 * step, dtype=np.uint8))
     part = allocator.view(allocator.view(whole, step, 3 * step), step, step)
@@ -58,21 +58,21 @@ def test_parts_and_their_parts_lie_where_they_should(allocator: ClAllocator) -> 
 
 
 def test_a_part_begins_at_the_base_alignment_of_the_device(allocator: ClAllocator) -> None:
-    """Any other place is refused with a sentence, not by the driver."""
+    """An unaligned offset is refused by the plugin, with a sentence, and not by the driver."""
     whole = allocator.alloc(4096)
     with pytest.raises(UnsupportedError, match=r"begins at a multiple of \d+ bytes, and 4 is none"):
         allocator.view(whole, 4, 64)
 
 
 def test_a_part_keeps_the_whole(allocator: ClAllocator) -> None:
-    """The bytes of a part stay when nothing refers to the whole any more."""
+    """The bytes of a view stay when nothing refers to the whole any more."""
     values = np.arange(2 * allocator.alignment, dtype=np.uint8)
     part = allocator.view(filled(allocator, values), allocator.alignment, allocator.alignment)
     assert content(allocator, part).tolist() == values[allocator.alignment :].tolist()
 
 
 def test_copies_within_the_device(allocator: ClAllocator) -> None:
-    """Bytes go from one buffer to another behind what was launched."""
+    """Bytes are copied from one buffer to another after what was launched before."""
     source = filled(allocator, np.arange(256, dtype=np.uint8))
     target = allocator.alloc(256)
     allocator.copy(target, source, 256)

@@ -52,7 +52,7 @@ def test_launches_run_in_order_and_reading_waits(loops: OpenCLBackend) -> None:
 
 
 def test_groups_share_memory_and_wait_for_each_other(groups: OpenCLBackend, run: Any) -> None:
-    """The sum of a group through local memory and barriers, in a grid of groups."""
+    """A work-group computes a sum through local memory and barriers, in a grid of work-groups."""
     linear = group_sum(3, 8)
     values = np.arange(24, dtype=np.float32)
     sizes = [p.size for p in linear.signature.params]
@@ -64,7 +64,7 @@ def test_the_time_of_a_launch_is_that_of_the_device(backend: OpenCLBackend) -> N
     """More than nothing and less than the host waited."""
     import time
 
-    name = "plain" if not backend.groups else "running_sum"
+    name = "plain" if not backend.work_groups else "running_sum"
     program = program_of(backend, name)
     handles = [floats(backend, *[1] * 16) for _ in program.signature.params]
     start = time.perf_counter()
@@ -105,7 +105,7 @@ def test_a_replayed_function_gives_what_it_gives(loops: OpenCLBackend) -> None:
 
 
 def test_a_refused_kernel_shows_the_log_and_the_source(loops: OpenCLBackend) -> None:
-    """The driver's words and the kernel's name are in the error, its text beside it."""
+    """The driver's message and the kernel's name are in the error, and its source is an attribute."""
     source = Source("broken", "__kernel void broken(__global float *x) { x[0] = nonsense; }", "opencl", Signature(()))
     with pytest.raises(CompileError, match=r"refused kernel broken:[\s\S]*nonsense") as caught:
         loops.compiler.compile(source)
@@ -115,7 +115,7 @@ def test_a_refused_kernel_shows_the_log_and_the_source(loops: OpenCLBackend) -> 
 
 def test_bytes_that_are_no_binary_are_refused(loops: OpenCLBackend) -> None:
     """The error names the kernel."""
-    with pytest.raises(DeviceError, match="does not take its own binary of kernel plain"):
+    with pytest.raises(DeviceError, match="cannot load its own binary of kernel plain"):
         loops.load(Binary("plain", b"no binary", Signature(())))
 
 
@@ -127,7 +127,7 @@ def test_a_kernel_that_cannot_be_launched_is_an_error_of_the_device(loops: OpenC
 
 
 def test_the_key_of_binaries_tells_devices_and_options_apart(loops: OpenCLBackend) -> None:
-    """Another driver or another way to divide is another key."""
+    """Another driver, or division by another method, has another key."""
     from tinygraft_opencl.compiler import ClCompiler
 
     class Newer:
@@ -142,7 +142,7 @@ def test_the_key_of_binaries_tells_devices_and_options_apart(loops: OpenCLBacken
 
 
 def test_the_next_process_compiles_nothing(tmp_path: Any) -> None:
-    """Binaries are kept on disk: a second process launches the same kernels and compiles none."""
+    """Binaries are cached on disk: a second process launches the same kernels and compiles none."""
     script = (
         "from tinygraft import Tensor, GlobalCounters\n"
         "print((Tensor.arange(100, device='OPENCL').float() * 3).sum().item(), GlobalCounters.kernels_compiled)"

@@ -46,7 +46,7 @@ def test_a_launch_and_a_copy_do_not_wait(loops: OpenCLBackend) -> None:
 
 
 def test_one_queue_waits_for_another(loops: OpenCLBackend) -> None:
-    """What was copied behind an event of the other queue is what that queue computed."""
+    """A copy that waits for an event of the other queue has what that queue computed."""
     memory, other = BackendMemory(loops), loops.make_queue()
     (slow,) = programs(loops, [spinning(200_000)])
     x, out, copied = memory.make([1]), memory.make([0]), memory.make([0])
@@ -102,7 +102,7 @@ def test_tensors_on_two_queues() -> None:
 
 
 def test_what_the_driver_says_late_names_the_launches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of the queue is told with what was launched since the last wait, and LAUNCH_BLOCKING names one."""
+    """An error of the queue names what was launched since the last wait; with LAUNCH_BLOCKING the one that failed."""
     backend = OpenCLBackend("OPENCL", 0)
     error = backend.queue.cl.Error
 

@@ -57,33 +57,33 @@ KINDS: dict[str, Callable[[], Kernel]] = {
 }
 
 
-def source(way: str, name: str) -> tuple[Linear, str]:
-    """A kernel for a Target of a way, and its text; quotients for a device that does not round them correctly."""
-    linear = to_linear(KINDS[name](), TARGETS[way], name=name)
-    return linear, opencl_renderer(TARGETS[way], exact=name != "quotients").render(linear).text
+def source(kind: str, name: str) -> tuple[Linear, str]:
+    """Lower and render a kernel for a Target of TARGETS; quotients for a device that does not round them correctly."""
+    linear = to_linear(KINDS[name](), TARGETS[kind], name=name)
+    return linear, opencl_renderer(TARGETS[kind], exact=name != "quotients").render(linear).text
 
 
 @pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("way", TARGETS)
-def test_source_is_as_the_golden_file_says(way: str, name: str, golden: Callable[[str, str], None]) -> None:
-    """Products, halves and quotients, as loops and in groups of threads; quotients without exact division."""
-    golden(f"{name}.{way}.cl", source(way, name)[1])
+@pytest.mark.parametrize("kind", TARGETS)
+def test_source_is_as_the_golden_file_says(kind: str, name: str, golden: Callable[[str, str], None]) -> None:
+    """Products, halves and quotients, as loops and in work-groups; quotients without exact division."""
+    golden(f"{name}.{kind}.cl", source(kind, name)[1])
 
 
 @pytest.mark.needs("opencl")
 @pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("way", TARGETS)
-def test_the_driver_compiles_it(way: str, name: str, loops: OpenCLBackend) -> None:
+@pytest.mark.parametrize("kind", TARGETS)
+def test_the_driver_compiles_it(kind: str, name: str, loops: OpenCLBackend) -> None:
     """What the golden files hold is OpenCL C."""
-    linear, text = source(way, name)
-    rendered = replace(opencl_renderer(TARGETS[way]).render(linear), text=text)
+    linear, text = source(kind, name)
+    rendered = replace(opencl_renderer(TARGETS[kind]).render(linear), text=text)
     assert loops.compiler.compile(rendered).data
 
 
 def test_nothing_is_contracted_and_no_option_is_unsafe() -> None:
     """The pragma stands in every source."""
-    for way in TARGETS:
-        assert "\n#pragma OPENCL FP_CONTRACT OFF\n" in source(way, "matmul")[1]
+    for kind in TARGETS:
+        assert "\n#pragma OPENCL FP_CONTRACT OFF\n" in source(kind, "matmul")[1]
 
 
 def test_a_device_that_computes_halves_is_given_them() -> None:
@@ -100,7 +100,7 @@ def test_a_device_that_computes_halves_is_given_them() -> None:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_hand_written_kernels_have_words_for_everything(name: str) -> None:
-    """Each instruction of the linear form can be written in the dialect of its way."""
+    """Each instruction of the linear form can be written in the dialect of its Target."""
     linear = KERNELS[name]()
     target = GROUPS if linear.signature.block_threads > 1 else PLAIN
     assert f") void {linear.name}(" in opencl_renderer(target).render(linear).text
@@ -108,7 +108,7 @@ def test_hand_written_kernels_have_words_for_everything(name: str) -> None:
 
 @pytest.mark.needs("opencl")
 def test_what_is_written_without_a_device_compiles(loops: OpenCLBackend) -> None:
-    """The Target for machines without a device gives kernels in groups, which a driver takes."""
+    """Kernels for the Target of machines without a device run in work-groups, and a driver compiles them."""
     target, renderer = offline()
     linear = to_linear(matmul(67, 71, 101), target)
     assert linear.signature.block_threads > 1

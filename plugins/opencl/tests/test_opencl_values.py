@@ -1,4 +1,4 @@
-"""Values in groups of threads, without exact division, and of half types: the bits that PYTHON and numpy give."""
+"""Values in work-groups, without exact division, and of half types have the bits of PYTHON and numpy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tinygraft_opencl.device import OpenCLBackend
 from tinygraft_opencl.dialect import opencl_renderer
 
 pytestmark = pytest.mark.needs("opencl")
-ROUGH = FUNCTIONS | {Ops.POW}  # whose last bits a device may choose: the conformance kit holds them
+ROUGH = FUNCTIONS | {Ops.POW}  # whose last bits a device may choose: the conformance kit checks them
 
 
 def differences(backend: OpenCLBackend, ops: list[Ops], dtype: DType) -> list[str]:
@@ -53,7 +53,7 @@ def same(got: Any, want: Any, dtype: DType, op: Ops) -> bool:
 
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float16, dtypes.int32, dtypes.uint16], ids=lambda d: d.name)
 def test_groups_of_threads_give_the_bits_of_python(groups: OpenCLBackend, dtype: DType) -> None:
-    """Every exact op on a dtype, in groups of threads: what a GPU is given, run here."""
+    """Every exact op on a dtype, in work-groups: the kernels of a GPU, run here."""
     assert differences(groups, [op for op in takes(dtype) if op not in ROUGH], dtype) == []
 
 
@@ -107,7 +107,7 @@ def test_every_half_widens_and_comes_back(backend: OpenCLBackend) -> None:
 
 
 def test_floats_round_to_the_nearest_even_half(backend: OpenCLBackend) -> None:
-    """Ties, what lies beside them, subnormal results and overflow round as numpy does, in one step from double too."""
+    """Ties, their neighbours, subnormal results and overflow round as numpy does, in one step from double too."""
     halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float64)[::7]
     ties = (halves[:-1] + halves[1:]) / 2
     exact = np.concatenate([ties, np.nextafter(ties, 0), np.nextafter(ties, 1e9), [65519.99, 65520.0, 1e9, np.inf]])
@@ -120,7 +120,7 @@ def test_floats_round_to_the_nearest_even_half(backend: OpenCLBackend) -> None:
 
 
 def test_every_edge_is_cast_to_every_dtype(groups: OpenCLBackend) -> None:
-    """Casts between all dtypes, in groups of threads, give PYTHON's values."""
+    """Casts between all dtypes, in work-groups, have PYTHON's values."""
     for old in dtypes.all:
         builds = [lambda x, new=new: x.cast(new) for new in dtypes.all if new is not old]
         inputs = ((old, edges(old)),)
@@ -133,7 +133,7 @@ def test_every_edge_is_cast_to_every_dtype(groups: OpenCLBackend) -> None:
 
 
 def test_a_device_without_double_has_no_float64(groups: OpenCLBackend) -> None:
-    """What the device says of itself decides: without a double configuration float64 is neither kept nor computed."""
+    """A device that reports no double configuration has no float64, neither stored nor computed."""
     from tinygraft_opencl.device import divides_exactly, target_of
 
     class Without:
@@ -143,7 +143,7 @@ def test_a_device_without_double_has_no_float64(groups: OpenCLBackend) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(groups.device, name)
 
-    target = target_of(Without(), groups=True)
+    target = target_of(Without(), work_groups=True)
     assert dtypes.float64 not in target.dtypes | target.compute_dtypes
     assert dtypes.float16 in target.compute_dtypes
     by_doubles = set() if divides_exactly(groups.device) else {Ops.SQRT}  # how an inexact device rounds it correctly

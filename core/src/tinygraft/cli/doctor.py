@@ -90,7 +90,7 @@ def _named(
     others = [p for p in plugins if normalised(p.name) in known or p.distribution in known]
     if not devices and not others:
         Device.canonicalize(name)  # raises for a name that nobody knows
-        raise DeviceUnavailable(messages.not_there(name.partition(":")[0].upper(), Device.names()))
+        raise DeviceUnavailable(messages.not_installed(name.partition(":")[0].upper(), Device.names()))
     return devices, others
 
 

@@ -6,15 +6,15 @@ A plugin's own test file is three lines:
     class TestMini(DeviceConformance):
         device = "MINI"
 
-and pytest is told of the kit by `-p tinygraft.conformance.plugin`. `needs` and `since` mark tests of one's own.
+and pytest loads the kit by `-p tinygraft.conformance.plugin`. `needs` and `since` mark a plugin's own tests.
 
 The kit (`conformance/`). `DeviceConformance` is one mixin per level over `Suite`, whose fixtures open the
-device once a session, the first time a test needs it. Tests are enumerated from tables, so collecting touches
-no device. `plugin.py` is loaded with `-p`: it asks the gate before each test, and the gate asks the opened
-device (its Target, the methods that its plugin has written). What is not declared is counted by what is
-missing, and must be refused; what is newer than a plugin's API only advises; a defect that is known stands in
-`conformance.toml`, strictly. Counts travel in the reports of tests, so that they are right in any process.
-Each test of the kit is itself held by devices with one fault each.
+device once a session, the first time a test needs it. Tests are enumerated from tables, so collecting opens
+no device. `plugin.py` is loaded with `-p`: before each test it checks what the test needs (`gate.py`) against
+the opened device (its Target, the methods that its plugin overrides). A test of what is not declared is counted
+by what is missing, and other tests check that the device refuses it; a failed test that is newer than a plugin's
+API is advice, no failure; a known defect is listed in `conformance.toml`, strictly. Counts travel in the reports
+of tests, so that they are right in any process. Each test of the kit is itself tested by devices with one fault each.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 __all__ = ["DeviceConformance", "needs", "since"]
 
-_HOME = {"DeviceConformance": "device", "needs": "gate", "since": "gate"}
+_MODULE_OF = {"DeviceConformance": "device", "needs": "gate", "since": "gate"}
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that `-p` alone loads little."""
-    if name not in _HOME:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'tinygraft.conformance' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"tinygraft.conformance.{_HOME[name]}"), name)
+    return getattr(import_module(f"tinygraft.conformance.{_MODULE_OF[name]}"), name)

@@ -1,4 +1,7 @@
-"""How far the functions, POW and SQRT may be from the true value, where to look, and how the distance is measured."""
+"""The accuracy of the functions, POW and SQRT: sampled operands, true values, distances in ulps and what is allowed.
+
+Level ops checks every device with these; docs/conformance.md prints the bounds (ULPS).
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,13 @@ SLACK = 0.0 if np.finfo(np.longdouble).nmant >= 60 else 1.0  # of float64, where
 
 
 def allowed(op: Ops, dtype: DType) -> float:
-    """How many units in the last place a result may be from what truth gives."""
+    """Return how many units in the last place a result may be from what `truth` returns."""
     unknown = ACCURACY[op].python or SLACK
     return ULPS[op] + (unknown if dtype is dtypes.float64 else 0.0)
 
 
 def run(backend: Backend, op: Ops, dtype: DType, *columns: Array) -> Array:
-    """op on arrays of dtype."""
+    """Compute `op` on arrays of `dtype`, in one kernel on a backend. Returns its results."""
     size = len(columns[0])
     r = UOp.range(size, 0)
     loads = [UOp(Ops.LOAD, dtype, (param(i + 1, dtype, size), r)) for i in range(len(columns))]
@@ -36,14 +39,14 @@ def run(backend: Backend, op: Ops, dtype: DType, *columns: Array) -> Array:
 
 
 def truth(op: Ops, dtype: DType, *columns: Array) -> Array:
-    """The true values, in a wider dtype."""
+    """Return the true values of `op`, computed by numpy in a wider dtype."""
     wider = np.float64 if dtype is dtypes.float32 else np.longdouble
     with np.errstate(all="ignore"):
         return np.asarray(TRUE[op](*(c.astype(wider) for c in columns)))
 
 
 def distances(got: Array, want: Array, dtype: DType) -> Array:
-    """How many units in the last place each of got is away from want; inf where only one is NaN, infinite or a zero."""
+    """Return how many ulps of `dtype` each of `got` is from `want`; inf where only one is NaN, infinite or 0."""
     info = np.finfo(NAMES[dtype])
     with np.errstate(all="ignore"):
         rounded = want.astype(NAMES[dtype])
@@ -56,7 +59,10 @@ def distances(got: Array, want: Array, dtype: DType) -> Array:
 
 
 def samples(op: Ops, dtype: DType, count: int) -> tuple[Array, ...]:
-    """Operands of op: all bit patterns alike, and where its values are interesting."""
+    """Return columns of operands of `op`: `count` random bit patterns, and values from the range where it varies.
+
+    For POW all are from ranges where the power is neither 0 nor infinite, about three times `count` of them.
+    """
     chance = np.random.default_rng((7, int(op)))  # of its own, so that a new op changes no other one's operands
     whole = chance.integers(0, 2**dtype.bits, count, np.uint64 if dtype.bits == 64 else np.uint32).view(NAMES[dtype])
     most = 128.0 if dtype is dtypes.float32 else 1024.0
@@ -65,12 +71,12 @@ def samples(op: Ops, dtype: DType, count: int) -> tuple[Array, ...]:
         wide = np.exp2(chance.uniform(-most, most, count)), chance.uniform(-1.5, 1.5, count)
         powers = chance.uniform(-10, 10, count), chance.integers(-40, 40, count).astype(float)
         return tuple(np.concatenate(parts).astype(NAMES[dtype]) for parts in zip(near_one, wide, powers, strict=True))
-    turns = np.arange(1, count // 4) * (np.pi / 2)
-    turns = np.concatenate([turns, turns * 1e5])
-    if op is Ops.LGAMMA:  # where it is 0 below 0, a device without a wider dtype has few digits
+    quadrants = np.arange(1, count // 4) * (np.pi / 2)  # where reducing the argument cancels most digits
+    quadrants = np.concatenate([quadrants, quadrants * 1e5])
+    if op is Ops.LGAMMA:  # near its zeros below 0, a device without a wider dtype has few correct digits
         whole = np.abs(whole)
     ranges = {Ops.EXP2: (-most - 30, most + 1), Ops.EXP: (-most, most * 0.7)}
     ranges |= {other: accuracy.between for other, accuracy in ACCURACY.items() if accuracy.between is not None}
-    others = turns if op in (Ops.SIN, Ops.COS, Ops.TAN) else chance.uniform(*ranges.get(op, (0.4, 2.1)), count)
+    others = quadrants if op in (Ops.SIN, Ops.COS, Ops.TAN) else chance.uniform(*ranges.get(op, (0.4, 2.1)), count)
     first = np.concatenate([whole, others.astype(NAMES[dtype])])
     return (first, *[chance.permutation(first) for _ in range(1, FACTS[op].arity or 1)])

@@ -1,4 +1,7 @@
-"""Actions: two kernels at prime sizes, done with each action of codegen, and whether a Target has the means for it."""
+"""Transforms: two kernels at prime sizes, compiled with each transform of codegen, and whether a Target can apply it.
+
+Level optional runs each case on a device that can, and checks that codegen refuses it for one that cannot.
+"""
 
 from __future__ import annotations
 
@@ -27,17 +30,17 @@ ROWS, COLUMNS, TERMS = 13, 37, 11
 
 
 def numbers(count: int, step: int) -> list[float]:
-    """Small whole numbers, whose sums are exact in any order."""
+    """Return `count` whole numbers from -8 to 8, whose sums of products are exact in any order."""
     return [float((i * step) % 17 - 8) for i in range(count)]
 
 
 def row(i: UOp, j: UOp, columns: int) -> UOp:
-    """The place of an element in memory of rows."""
+    """Return the index of element (i, j) of a matrix that is stored row by row."""
     return ix.add(ix.mul(i, columns), j)
 
 
 def matmul(columns: int = COLUMNS) -> UOp:
-    """A product of matrices."""
+    """Build the kernel of a product of matrices: (ROWS, TERMS) @ (TERMS, columns)."""
     i, j, k = UOp.range(ROWS, 0), UOp.range(columns, 1), UOp.range(TERMS, 2)
     left, right = param(1, F, ROWS * TERMS), param(2, F, TERMS * columns)
     total = UOp(Ops.REDUCE, F, (load(left, row(i, k, TERMS)) * load(right, row(k, j, columns)), k), ReduceArg(Ops.ADD))
@@ -45,7 +48,7 @@ def matmul(columns: int = COLUMNS) -> UOp:
 
 
 def transposed() -> UOp:
-    """out[i, j] = x[j, i] * 2."""
+    """Build the kernel out[i, j] = x[j, i] * 2."""
     i, j = UOp.range(ROWS, 0), UOp.range(COLUMNS, 1)
     value = load(param(1, F, ROWS * COLUMNS), row(j, i, ROWS)) * 2.0
     return UOp(Ops.SINK, src=(store(param(0, F, ROWS * COLUMNS), row(i, j, COLUMNS), value),))
@@ -54,16 +57,16 @@ def transposed() -> UOp:
 OperandValues = list[list[float]]
 
 
-def given(kernel: Callable[[], UOp], columns: int) -> OperandValues:
-    """The inputs of a kernel."""
+def inputs_of(kernel: Callable[[], UOp], columns: int) -> OperandValues:
+    """Return the values of the input buffers of `kernel`, which is `matmul` or `transposed`."""
     if kernel is transposed:
         return [numbers(ROWS * COLUMNS, 5)]
     return [numbers(ROWS * TERMS, 5), numbers(TERMS * columns, 7)]
 
 
 def expected(kernel: Callable[[], UOp], columns: int) -> list[float]:
-    """What a kernel computes."""
-    first, *others = given(kernel, columns)
+    """Return what `kernel` computes of `inputs_of`, by Python's arithmetic."""
+    first, *others = inputs_of(kernel, columns)
     if not others:
         return [2 * first[j * ROWS + i] for i in range(ROWS) for j in range(COLUMNS)]
     return [
@@ -73,7 +76,7 @@ def expected(kernel: Callable[[], UOp], columns: int) -> list[float]:
 
 
 def computed(backend: Backend, sink: UOp, options: Options, inputs: OperandValues, size: int) -> list[float]:
-    """What a kernel with options gives on a backend; every share of it, where it is shared out."""
+    """Compile a kernel with `options` and run it on a backend. Returns the `size` floats of its output."""
     linear = to_linear(Kernel(sink), backend.target, options)
     x, y, z = (int(n) for n in linear.signature.grid)
     data = [bytes(4 * size), *(pack(values, F) for values in inputs)]
@@ -100,36 +103,37 @@ CASES = {
     "tile": "tile(1, 4, 16, 8)",
     "matrix": "matrix(1, 0, 1x1, 8, 16, 1)",
 }
-COLUMNS_OF = {"tile": 32}  # what is read in place comes in whole vectors
+COLUMNS_OF = {"tile": 32}  # an operand that is not packed is read in whole vectors
 
 
 def actions_of(name: str, sink: UOp, target: Target) -> str:
-    """The actions of a case; a tile is one that the Target has."""
+    """Return the transforms of a case as text; of tiles and thread blocks those that codegen has for the Target.
+
+    Where it has none, return the text of CASES, which the Target then refuses.
+    """
     text = CASES[name]
     if name in ("team", "block") and target.grid_dims:
-        return next(
-            (str(way.action) for way in grid_candidates(with_gaps(sink), target) if way.action.name == name), text
-        )
+        return next((str(c.action) for c in grid_candidates(with_gaps(sink), target) if c.action.name == name), text)
     if "stage" not in text and "tile" not in text:
         return text
-    shares = 2 if "shares" in name else 1
-    found = (apply.action_of(replace(t, split=shares)) for t in tilings(with_gaps(sink), target))
+    splits = 2 if "shares" in name else 1
+    found = (apply.action_of(replace(t, split=splits)) for t in tilings(with_gaps(sink), target))
     return next((str(a) for a in found if a.name == parse(text)[0].name), text)
 
 
-THREADS = {"local": 8, "local of two": 8, "unroll, local": 4}  # that a group has
+THREADS = {"local": 8, "local of two": 8, "unroll, local": 4}  # of a thread block
 
 
 def allowed(case: str, sink: UOp, options: Options, target: Target) -> bool:
-    """Whether a Target has what the actions of a case need."""
+    """Return whether a Target has what the transforms of a case (`options`) need."""
     names = {one.name for one in options.actions or ()}
-    if case in ("team", "block"):  # there may be no way to share this kernel so
-        return any((way.action,) == options.actions for way in grid_candidates(with_gaps(sink), target))
+    if case in ("team", "block"):  # a kernel of these sizes may have no such candidate
+        return any((candidate.action,) == options.actions for candidate in grid_candidates(with_gaps(sink), target))
     vectors = target.vector_bytes or not names & {"vectorise", "stage", "tile"}
     units = any((unit.rows, unit.columns, unit.terms, unit.second) == (8, 8, 8, F) for unit in target.matrix)
-    groups = (target.grid_dims and target.block_threads >= THREADS.get(case, 1)) or "local" not in names
+    blocks = (target.grid_dims and target.block_threads >= THREADS.get(case, 1)) or "local" not in names
     room = target.local_memory or "stage" not in names
-    return bool(vectors and room and (units or "matrix" not in names) and groups)
+    return bool(vectors and room and (units or "matrix" not in names) and blocks)
 
 
 RUNS: list[tuple[Callable[[], UOp], str]] = [(matmul, name) for name in CASES]

@@ -1,4 +1,4 @@
-"""Comparing what a device gave with what it should have given: one sentence about the first difference.
+"""Comparing the values of a device with the expected ones: one sentence about the first difference.
 
 pytest's own comparison of two long lists shows them whole where CI is set, and takes minutes for that.
 """
@@ -16,7 +16,9 @@ SHOWN = 100  # characters of an element
 
 
 def same(got: Sequence[Any], want: Sequence[Any], what: str = "") -> None:
-    """Raise AssertionError unless got equals want, both of one type; it says how much differs, and where first.
+    """Raise AssertionError unless `got` equals `want`, both of one type; it says how much differs, and where first.
+
+    `what` begins the message.
 
     >>> same([1, 2, 3], [1, 5, 4], "the sums")
     Traceback (most recent call last):
@@ -28,7 +30,7 @@ def same(got: Sequence[Any], want: Sequence[Any], what: str = "") -> None:
     start = f"{what}: " if what else ""
     if len(got) != len(want):
         raise AssertionError(f"{start}{len(got)} values and not {len(want)}")
-    wrong = [place for place, (one, other) in enumerate(zip(got, want, strict=True)) if one != other]
+    wrong = [index for index, (one, other) in enumerate(zip(got, want, strict=True)) if one != other]
     if not wrong:
         raise AssertionError(f"{start}a {type(got).__name__} and not a {type(want).__name__}, of equal values")
     first = wrong[0]
@@ -37,7 +39,7 @@ def same(got: Sequence[Any], want: Sequence[Any], what: str = "") -> None:
 
 
 def close(got: Array, want: Array, rtol: float = 0.0) -> None:
-    """Raise AssertionError unless got equals want up to rtol, a fraction of each value; NaNs are alike.
+    """Raise AssertionError unless `got` equals `want` up to `rtol`, a fraction of each value; NaNs are alike.
 
     >>> close(np.array([1.0, 2.5]), np.array([1.0, 2.0]), 1e-3)
     Traceback (most recent call last):
@@ -51,9 +53,9 @@ def close(got: Array, want: Array, rtol: float = 0.0) -> None:
         return
     with np.errstate(all="ignore"):
         far = np.where(wrong, np.nan_to_num(np.abs(got - want) / np.abs(want), nan=np.inf) if rtol else 1, -1)
-    place = tuple(int(i) for i in np.unravel_index(int(np.argmax(far)), wrong.shape))
+    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(far)), wrong.shape))
     by, which = (f" by more than {rtol} of them", "most") if rtol else ("", "first")
-    count, found, expected = int(wrong.sum()), got[place].item(), want[place].item()
+    count, found, expected = int(wrong.sum()), got[index].item(), want[index].item()
     raise AssertionError(
-        f"{count} of {wrong.size} values differ{by}, {which} at {place}: got {found!r}, expected {expected!r}"
+        f"{count} of {wrong.size} values differ{by}, {which} at {index}: got {found!r}, expected {expected!r}"
     )

@@ -1,4 +1,4 @@
-"""What is tried: every elementwise op with the dtypes it takes, edge values of each, and what is hard to convert."""
+"""The operands of level ops: every elementwise op with the dtypes it takes, edge values, values hard to convert."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ WHOLE = (2**24 + 1, 2**24 + 3, 2**24 + 2**16 + 1, 2**31 + 2**23 + 1, 2**40 + 2**
 
 
 def takes(dtype: DType) -> list[Ops]:
-    """The elementwise ops on a dtype, casts left out."""
-    return [op for op, taken in CASES if taken is dtype]
+    """Return the elementwise ops on a dtype, without casts."""
+    return [op for op, operand in CASES if operand is dtype]
 
 
 @cache
 def edges(dtype: DType) -> tuple[Any, ...]:
-    """Zeros, ones, ties, extremes, subnormals, infinities, NaN, and a few random values of a dtype."""
-    chance = random.Random(dtype.name)
+    """Return zeros, ones, ties, extremes, subnormals, infinities, NaN, and a few random values of a dtype."""
+    chance = random.Random(dtype.name)  # a seed of its own, so that a new dtype changes no other one's values
     if dtype.kind == "bool":
         return False, True
     if dtype.kind == "float":
@@ -58,7 +58,7 @@ def edges(dtype: DType) -> tuple[Any, ...]:
 
 
 def constants(dtype: DType) -> tuple[Any, ...]:
-    """A few of the edge values, to stand in the source of a kernel as they are."""
+    """Return a few of the edge values, which tests write as literals into kernels."""
     if dtype.kind == "bool":
         return False, True
     if dtype.kind == "float":
@@ -69,7 +69,11 @@ def constants(dtype: DType) -> tuple[Any, ...]:
 
 @cache
 def operands(op: Ops, dtype: DType) -> tuple[tuple[DType, tuple[Any, ...]], ...]:
-    """Inputs of an op: every edge value, every pair of them, or every pair with a third that goes round."""
+    """Return the input columns of an op, each a dtype with its values.
+
+    They are every edge value for one operand, every pair of them for two; for three, every pair with a third one that
+    cycles through the values, or through true and false as the condition of WHERE.
+    """
     values = edges(dtype)
     arity = FACTS[op].arity or 0
     if arity == 1:
@@ -84,7 +88,7 @@ def operands(op: Ops, dtype: DType) -> tuple[tuple[DType, tuple[Any, ...]], ...]
 
 
 def convertible(dtype: DType) -> list[Any]:
-    """Edge values of a dtype and what is hard to convert."""
+    """Return the edge values of a dtype, and values that are hard to convert."""
     if dtype.kind == "float":
         return [*edges(dtype), *(coerce(sign * x, dtype) for x in TIES for sign in (1, -1))]
     low, high = dtypes.min(dtype), dtypes.max(dtype)
@@ -92,5 +96,5 @@ def convertible(dtype: DType) -> list[Any]:
 
 
 def apply(op: Ops, *src: UOp) -> UOp:
-    """op of src."""
+    """Return the node of `op` on `src`."""
     return src[0].alu(op, *src[1:])

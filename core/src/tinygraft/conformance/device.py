@@ -12,4 +12,4 @@ from tinygraft.conformance.suite import Suite
 
 
 class DeviceConformance(SpecLevel, RenderLevel, MemoryLevel, OpsLevel, OptionalLevel, ProgramLevel, Suite):
-    """All tests of a device. Inherit it and set device; tests of your own and overrides are counted too."""
+    """All tests of a device. Inherit it and set `device`; tests that the subclass adds or overrides are counted too."""

@@ -1,7 +1,7 @@
-"""Batches: many small jobs in few kernels, so that a level is quick with a slow compiler, and each job judged alone.
+"""Batches: many small jobs in few kernels, so that a level is quick with a slow compiler, and each job fails alone.
 
 A job applies an expression to columns of values. Jobs with the same columns share a kernel; kernels are compiled at
-once. Where that fails each job gets a kernel of its own, so that a failure names the job that is to blame.
+the same time. Where a batch fails each job gets a kernel of its own, so that a failure names the job that causes it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from tinygraft.uop.stages import Kernel
 from tinygraft.uop.uop import UOp
 
 Columns = tuple[tuple[DType, tuple[Any, ...]], ...]
-MOST = 24  # jobs in one kernel
+MOST = 24  # jobs in one kernel. assumed: never measured
 
 
 @dataclass(frozen=True, slots=True)
 class BatchedExpression:
-    """An expression of one UOp for each column; the columns are of one length. key names it."""
+    """An expression, and the columns that it is applied to.
+
+    `build` takes a node for each column and returns the result's; the columns have the same length. `key` names it.
+    """
 
     key: Hashable
     build: Callable[..., UOp]
@@ -34,7 +37,7 @@ Outcome = list[Any] | Exception  # the values of a job, or why there are none
 
 
 def outcomes(backend: Backend, jobs: Sequence[BatchedExpression]) -> dict[Hashable, Outcome]:
-    """Run `jobs` in few kernels; return by key the values of each, or the exception that it raised."""
+    """Run `jobs` in few kernels. Returns by key the values of each, or the exception that it raised."""
     groups: dict[Columns, list[BatchedExpression]] = {}
     for job in jobs:
         groups.setdefault(job.columns, []).append(job)
@@ -46,7 +49,10 @@ def outcomes(backend: Backend, jobs: Sequence[BatchedExpression]) -> dict[Hashab
 
 
 def _together(backend: Backend, batches: Sequence[Sequence[BatchedExpression]]) -> dict[Hashable, Outcome]:
-    """The outcomes of batches; where one of several fails, each by itself, and then each of its jobs by itself."""
+    """Run batches together. Where that fails, run each batch alone; where one fails alone, each of its jobs.
+
+    Returns the outcomes by key.
+    """
     try:
         return _run(backend, batches)
     except Exception as error:
@@ -60,7 +66,7 @@ def _together(backend: Backend, batches: Sequence[Sequence[BatchedExpression]]) 
 
 
 def _run(backend: Backend, batches: Sequence[Sequence[BatchedExpression]]) -> dict[Hashable, Outcome]:
-    """Run each batch as one kernel, and return the values of each job by its key."""
+    """Run each batch as one kernel. Returns the values of each job by its key."""
     runs, kinds = [], []
     for batch in batches:
         sink, buffers, dtypes = map_kernel([job.build for job in batch], batch[0].columns)

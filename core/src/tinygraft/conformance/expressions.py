@@ -1,7 +1,7 @@
-"""Whole tensor expressions, each with what numpy says of it: movement, reductions, scans, scatters, windows, products.
+"""Tensor expressions, each with its value by numpy: movement, reductions, scans, scatters, windows, products.
 
 Numbers are small and whole, so that sums are exact in any order and values are compared bit for bit; an expression that
-cannot be exact states by how much it may be off.
+cannot be exact states its tolerance.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Put = Callable[[Array], Tensor]  # an array as a tensor of the device under test
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """build makes a tensor with a function that puts arrays on a device; want is its value, by numpy.
+    """A tensor expression: `build` returns the tensor, with a function that puts arrays on a device; `want` its value.
 
-    rtol is how far it may be off, as a fraction of the value; 0 means bit for bit.
+    `want` computes it by numpy. `rtol` is the tolerance, as a fraction of the value; 0 means bit for bit.
     """
 
     build: Callable[[Put], Tensor]
@@ -31,32 +31,35 @@ class Expression:
 
 
 def numbers(*shape: int, seed: int = 0) -> Array:
-    """Small whole numbers as float32."""
+    """Return random whole numbers from -4 to 4 as float32."""
     return np.random.default_rng(seed).integers(-4, 5, shape).astype(np.float32)
 
 
 def softmax(x: Array) -> Array:
-    """Along the last axis."""
+    """Return the softmax over the last axis, in float64."""
     e = np.exp((x - x.max(-1, keepdims=True)).astype(np.float64))
     return np.asarray(e / e.sum(-1, keepdims=True))
 
 
 def windows(x: Array, height: int, width: int) -> Array:
-    """Every window over the last two axes."""
+    """Return every window of that size over the last two axes, as two new axes."""
     return np.lib.stride_tricks.sliding_window_view(x, (height, width), (-2, -1))
 
 
 def conv(x: Array, w: Array) -> Array:
-    """A plain convolution."""
+    """Return the convolution of images `x` with kernels `w`, without padding."""
     return np.asarray(np.einsum("bcyxij,ocij->boyx", windows(x, *w.shape[2:]), w))
 
 
 def scattered(base: Array, index: Array, value: Array, op: Callable[..., Any] | None) -> Array:
-    """base with value stored (None) or combined at rows of the first axis, one after another."""
+    """Return `base` with each element of `value` stored to, or combined by `op` with, the row that `index` has for it.
+
+    The column stays the same; elements are stored one after another, so that the last one to a row counts.
+    """
     out = base.copy()
-    for place, column in np.ndindex(*index.shape):
-        target = (index[place, column], column)
-        out[target] = value[place, column] if op is None else op(out[target], value[place, column])
+    for row, column in np.ndindex(*index.shape):
+        target = (index[row, column], column)
+        out[target] = value[row, column] if op is None else op(out[target], value[row, column])
     return out
 
 
@@ -67,8 +70,8 @@ P, Q, R = numbers(37, 41), numbers(41, 43, seed=4), numbers(43, seed=5)
 D, E = numbers(2, 5, 11, 13, seed=6), numbers(7, 5, 3, 3, seed=7)
 LONG, WIDE = numbers(3, 1009, seed=8), numbers(40, 1009, seed=9)
 WHOLE = A.astype(np.int32)
-PLACES = np.random.default_rng(10).integers(0, 7, (9, 11)).astype(np.int32)  # rows that values land on, some twice
-LANDED = numbers(9, 11, seed=11)
+TARGET = np.random.default_rng(10).integers(0, 7, (9, 11)).astype(np.int32)  # rows to store to, some twice
+VALUES = numbers(9, 11, seed=11)
 
 MOVEMENT = {
     "permute": Expression(lambda t: t(C).permute(3, 0, 2, 1), lambda: C.transpose(3, 0, 2, 1)),
@@ -86,14 +89,14 @@ MOVEMENT = {
 }  # fmt: skip
 ADDRESSES = {
     "rows": Expression(lambda t: t(A)[t(ROWS)], lambda: A[ROWS]),
-    "gather": Expression(lambda t: t(A).gather(0, t(PLACES)), lambda: np.take_along_axis(A, PLACES, 0)),
-    "scatter": Expression(lambda t: t(A).scatter(0, t(PLACES), t(LANDED)), lambda: scattered(A, PLACES, LANDED, None)),
-    "scatter-sum": Expression(lambda t: t(A).scatter_reduce(0, t(PLACES), t(LANDED), "sum"),
-                              lambda: scattered(A, PLACES, LANDED, np.add)),
-    "scatter-prod": Expression(lambda t: t(A).scatter_reduce(0, t(PLACES), t(LANDED), "prod"),
-                               lambda: scattered(A, PLACES, LANDED, np.multiply)),
-    "scatter-max": Expression(lambda t: t(A).scatter_reduce(0, t(PLACES), t(LANDED), "amax"),
-                              lambda: scattered(A, PLACES, LANDED, np.maximum)),
+    "gather": Expression(lambda t: t(A).gather(0, t(TARGET)), lambda: np.take_along_axis(A, TARGET, 0)),
+    "scatter": Expression(lambda t: t(A).scatter(0, t(TARGET), t(VALUES)), lambda: scattered(A, TARGET, VALUES, None)),
+    "scatter-sum": Expression(lambda t: t(A).scatter_reduce(0, t(TARGET), t(VALUES), "sum"),
+                              lambda: scattered(A, TARGET, VALUES, np.add)),
+    "scatter-prod": Expression(lambda t: t(A).scatter_reduce(0, t(TARGET), t(VALUES), "prod"),
+                               lambda: scattered(A, TARGET, VALUES, np.multiply)),
+    "scatter-max": Expression(lambda t: t(A).scatter_reduce(0, t(TARGET), t(VALUES), "amax"),
+                              lambda: scattered(A, TARGET, VALUES, np.maximum)),
     "running-sum": Expression(lambda t: t(A).cumsum(1), lambda: A.cumsum(1)),
     "running-product": Expression(lambda t: t(WHOLE).cumprod(0), lambda: WHOLE.cumprod(0, dtype=np.int32)),
     "running-most": Expression(lambda t: t(LONG).cummax(1)[0], lambda: np.maximum.accumulate(LONG, 1)),
@@ -131,7 +134,7 @@ SHAPES = ((0,), (1,), (3, 0, 2), (1, 1), (13,), (17, 1), (1, 19), (8, 16))
 
 
 def of_shape(*shape: int) -> dict[str, Expression]:
-    """A few expressions of a shape, 0, 1 and primes among its sizes."""
+    """Return a few expressions on tensors of a shape, by name."""
     x, y = numbers(*shape, seed=12), numbers(*shape, seed=13)
     return {
         "add": Expression(lambda t: t(x) + t(y), lambda: x + y),

@@ -1,4 +1,4 @@
-"""Extra: what hook plugins add to the kit for the device under test, and the note of the last run for `doctor`."""
+"""Extra: the tests that hook plugins add to the kit for a device, and the counts of the last run, for `doctor`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tinygraft.hooks.manager import here as hooks
 
 
 def suites(device: str) -> dict[str, type]:
-    """The test classes that hook plugins contribute for a device, by names that pytest collects.
+    """Return the test classes that hook plugins contribute for a device, by names that pytest collects.
 
-    Empty without such a plugin, and for a device whose spec cannot be had. Raises HookError.
+    Empty without such a plugin, and for a device whose spec cannot be loaded. Raises HookError.
     """
     hooks.load()
     if "conformance_suites" not in hooks.names():
@@ -33,7 +33,10 @@ def suites(device: str) -> dict[str, type]:
 
 
 def remember(device: str, about: dict[str, Any], counts: dict[str, Counter[str]]) -> None:
-    """Keep the counts of a run of all levels, where anything is kept on disk."""
+    """Store the counts of a run of all levels in the cache folder; do nothing for fewer levels, or without a folder.
+
+    `about` is `Opened.about()`, `counts` are those of the report by level.
+    """
     folder = cache_folder()
     if folder is None or not set(LEVELS) <= set(counts):
         return

@@ -1,7 +1,7 @@
-"""Needs: what a test asks of a device, as marks, and whether an opened device declares it.
+"""Needs: what a test requires of a device, as marks, and whether an opened device declares it.
 
-The only reason for which a test of the kit is skipped is here: the Target of the opened device and the methods that
-its plugin has written. There is no list of tests to skip.
+A test of the kit is skipped for one reason only, which is decided here: the Target of the opened device, or the methods
+that its plugin overrides, do not declare what the test needs. There is no list of tests to skip.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIZES = frozenset(field.name for field in fields(Target) if field.type in ("int"
 
 
 def _writes(part: Callable[[Backend], object], base: type, method: str) -> Callable[[Opened], bool]:
-    """Whether the plugin has a method of its own in place of core's default."""
+    """Return a check of whether the plugin overrides core's default `method` of `base`; `part` returns its object."""
 
     def has(opened: Opened) -> bool:
         assert opened.backend is not None
@@ -40,7 +40,7 @@ def _backend(backend: Backend) -> object:
     return backend
 
 
-# What a device may be without, and whether an opened one has it. Sizes of the Target are asked for by their names.
+# What a device may be without, and whether an opened one has it. Sizes of the Target are needed by their names.
 ABILITIES: dict[str, Callable[[Opened], bool]] = {
     "views": _writes(_allocator, Allocator, "view"),
     "host_view": _writes(_allocator, Allocator, "as_host"),
@@ -63,9 +63,9 @@ OF_RECORD = frozenset({"computes", "counted", "ordinals", "own_distribution"})
 def needs(*abilities: str | DType, **least: int) -> pytest.MarkDecorator:
     """Mark a test that only a device with these abilities can pass.
 
-    abilities are dtypes, their names, or keys of ABILITIES; least are sizes of the Target that it has at least. A
-    parameter of a test that is a DType, or has a `needs` of its own (a sequence of such), asks without a mark.
-    Raises ValueError for what nobody can have.
+    `abilities` are dtypes, their names, or keys of ABILITIES; `least` are sizes of the Target that it has at least. A
+    parameter of a test that is a DType, or has an attribute `needs` (a sequence of abilities), is a need without a
+    mark. Raises ValueError for a name that is none of these.
 
     >>> needs("float16", "views", shared_memory=1024).args
     ('half', 'views')
@@ -75,7 +75,9 @@ def needs(*abilities: str | DType, **least: int) -> pytest.MarkDecorator:
 
 
 def since(major: int, minor: int) -> pytest.MarkDecorator:
-    """Mark a test that came with plugin API major.minor: for a plugin that was made for an older one it only advises.
+    """Mark a test that came with plugin API `major`.`minor`: a plugin that was made for an older one may fail it.
+
+    Such a failure is reported as advice.
 
     >>> since(0, 2).args
     (0, 2)
@@ -89,13 +91,13 @@ def _known(name: str) -> str:
         return BY_NAME[name].name
     if name not in ABILITIES and name not in SIZES:
         known = ", ".join([*ABILITIES, *sorted(SIZES)])
-        raise ValueError(f"no device can be asked for {name!r}; a test needs a dtype or one of {known}")
+        raise ValueError(f"no device can have {name!r}; a test needs a dtype or one of {known}")
     return name
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One thing that a test asks for: name, and for a size of the Target how much."""
+    """One thing that a test needs: its `name`, and for a size of the Target the `least` value."""
 
     name: str
     least: int = 0
@@ -105,11 +107,11 @@ class Requirement:
 
     @property
     def is_of_record(self) -> bool:
-        """Whether the record of a device tells, so that the device need not be here."""
+        """Return whether the record of a device suffices to decide, so that the device need not be available."""
         return self.name in OF_RECORD
 
     def is_met(self, opened: Opened) -> bool:
-        """Whether an opened device declares it. What every device must have counts as declared."""
+        """Return whether an opened device declares it. What every device is required to have counts as declared."""
         if self.name in BY_NAME:
             return computes(opened.target, BY_NAME[self.name])
         if self.name in ABILITIES:
@@ -117,7 +119,7 @@ class Requirement:
         return bool(getattr(opened.target, self.name) >= self.least)
 
     def pretend(self, target: Target) -> Target:
-        """A Target that declares it, to find out whether it works undeclared."""
+        """Return a copy of `target` that declares it, to find out whether it works undeclared."""
         if self.name in BY_NAME:
             dtype = BY_NAME[self.name]
             return replace(target, dtypes=target.dtypes | {dtype}, compute_dtypes=target.compute_dtypes | {dtype})
@@ -126,7 +128,7 @@ class Requirement:
 
 
 def computes(target: Target, dtype: DType) -> bool:
-    """Whether a tensor of dtype can be stored and computed with, natively or widened; True for the core profile."""
+    """Return whether a tensor of `dtype` can be stored and computed with, natively or widened; True for PROFILE."""
     if dtype in PROFILE:
         return True
     native = dtype in target.compute_dtypes or (dtype in HALVES and dtypes.float32 in target.compute_dtypes)
@@ -134,17 +136,17 @@ def computes(target: Target, dtype: DType) -> bool:
 
 
 def needs_of(item: pytest.Item) -> Iterator[Requirement]:
-    """What a test asks for: by its marks, and by parameters that are dtypes or have `needs`."""
+    """Yield what a test needs: by its marks, and by parameters that are dtypes or have `needs`."""
     for mark in item.iter_markers("tinygraft_needs"):
         yield from (Requirement(name) for name in mark.args)
         yield from (Requirement(name, least) for name, least in mark.kwargs.items())
     call: Any = getattr(item, "callspec", None)
     for value in call.params.values() if call is not None else ():
-        asked = (value,) if isinstance(value, DType) else getattr(value, "needs", ())
-        yield from (Requirement(_known(ability.name if isinstance(ability, DType) else ability)) for ability in asked)
+        needed = (value,) if isinstance(value, DType) else getattr(value, "needs", ())
+        yield from (Requirement(_known(ability.name if isinstance(ability, DType) else ability)) for ability in needed)
 
 
 def since_of(item: pytest.Item) -> tuple[int, int]:
-    """The plugin API that a test came with."""
+    """Return the plugin API that a test came with."""
     mark = item.get_closest_marker("tinygraft_since")
     return (mark.args[0], mark.args[1]) if mark is not None else (0, 0)

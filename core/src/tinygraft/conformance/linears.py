@@ -1,4 +1,4 @@
-"""Small kernels in the linear form, built by hand, for what the scheduler would not ask for in so few instructions.
+"""Small kernels in the linear form, built by hand: each tests what the scheduler's kernels have in longer ones only.
 
 KERNELS maps a name to a function that makes a Linear.
 """
@@ -19,7 +19,10 @@ index = dtypes.index
 
 
 class Build:
-    """A Linear under construction: what an instruction reads is listed before it, where that has not happened yet."""
+    """A Linear under construction: each method appends instructions, after those of their sources that are not in yet.
+
+    `params` are the dtype and size of each buffer by slot, `written` the slots that the kernel stores to.
+    """
 
     def __init__(self, name: str, *params: tuple[DType, int], written: tuple[int, ...] = (0,)) -> None:
         self.name = name
@@ -29,60 +32,60 @@ class Build:
         self.axes = 0
 
     def add(self, node: UOp) -> UOp:
-        """List a node and what it reads."""
+        """Append a node, after its sources. Returns it."""
         known = set(self.uops)
         self.uops += [u for u in postorder(node) if u not in known]
         return node
 
     def range(self, size: int | UOp, kind: AxisKind = AxisKind.LOOP, dim: int = 0) -> UOp:
-        """The next range, listed here."""
+        """Append the begin of a new range of `size` iterations. Returns it."""
         self.axes += 1
         return self.add(UOp.range(size, self.axes - 1, kind, dim))
 
     def end(self, *ranges: UOp) -> None:
-        """Close loops, the innermost first."""
+        """Append the ends of loops, which are given innermost first."""
         for r in ranges:
             self.add(UOp(Ops.END, dtypes.void, (r,)))
 
     def load(self, memory: int | UOp, *index_and_gate: UOp) -> UOp:
-        """A LOAD, listed here."""
-        place = self.memory[memory] if isinstance(memory, int) else memory
-        return self.add(UOp(Ops.LOAD, place.dtype, (place, *index_and_gate)))
+        """Append a LOAD from a slot, or from other memory. Returns it."""
+        source = self.memory[memory] if isinstance(memory, int) else memory
+        return self.add(UOp(Ops.LOAD, source.dtype, (source, *index_and_gate)))
 
     def store(self, memory: int | UOp, *index_value_gate: UOp) -> UOp:
-        """A STORE, listed here."""
-        place = self.memory[memory] if isinstance(memory, int) else memory
-        return self.add(UOp(Ops.STORE, dtypes.void, (place, *index_value_gate)))
+        """Append a STORE to a slot, or to other memory. Returns it."""
+        target = self.memory[memory] if isinstance(memory, int) else memory
+        return self.add(UOp(Ops.STORE, dtypes.void, (target, *index_value_gate)))
 
     def reg(self, number: int, first: UOp, *ranges: UOp) -> UOp:
-        """A register, listed here."""
+        """Append a register that begins as `first`, with a copy for each value of `ranges`. Returns it."""
         return self.add(UOp(Ops.REG, first.dtype, (first, *ranges), RegArg(number)))
 
     def accum(self, reg: UOp, value: UOp, op: Ops = Ops.ADD) -> UOp:
-        """Combine a register with a value here."""
+        """Append the instruction that combines a register with a value. Returns it."""
         return self.add(UOp(Ops.ACCUM, reg.dtype, (reg, value), op))
 
     def get(self, reg: UOp) -> UOp:
-        """What a register holds here."""
+        """Append a read of a register. Returns its value."""
         return self.add(UOp(Ops.GET, reg.dtype, (reg,)))
 
     def lanes(self, vector: UOp, span: UOp, op: Ops = Ops.ADD) -> UOp:
-        """The lanes of a vector combined, here."""
+        """Append the instruction that combines the lanes of a vector over the range `span`. Returns its value."""
         return self.add(UOp(Ops.LANES, vector.dtype, (vector, span), ReduceArg(op)))
 
     def done(self, variables: tuple[str, ...] = (), actions: tuple[str, ...] = (), **signature: Any) -> Linear:
-        """The finished kernel."""
+        """Return the finished kernel. `actions` are the transforms that it lists; `signature` are other fields."""
         made = Signature(self.params, variables, scratch=scratch_of(self.uops)[1], **signature)
         return Linear(self.name, tuple(self.uops), made, Target(), actions)
 
 
 def number(value: int) -> UOp:
-    """An index."""
+    """Return an index constant."""
     return UOp.const(index, value)
 
 
 def elementwise(size: int = 37, width: int = 8) -> Linear:
-    """max(x + 3, x * x) over size elements, the last vector gated."""
+    """Compute max(x + 3, x * x) of `size` elements in vectors, the last of them gated."""
     b = Build("elementwise", (dtypes.float32, size), (dtypes.float32, size))
     r, v = b.range(-(-size // width)), b.range(width, AxisKind.VECTOR)
     at = r * width + v
@@ -94,7 +97,7 @@ def elementwise(size: int = 37, width: int = 8) -> Linear:
 
 
 def plain(size: int = 5) -> Linear:
-    """x + 3 in a plain loop."""
+    """Compute x + 3 in a plain loop."""
     b = Build("plain", (dtypes.float32, size), (dtypes.float32, size))
     r = b.range(size)
     b.store(0, r, b.load(1, r) + 3.0)
@@ -103,7 +106,7 @@ def plain(size: int = 5) -> Linear:
 
 
 def streamed(size: int = 64, width: int = 8) -> Linear:
-    """x + 3 in vectors that go past the caches."""
+    """Compute x + 3 in vectors, with stores that bypass the caches."""
     b = Build("streamed", (dtypes.float32, size), (dtypes.float32, size))
     r, v = b.range(size // width), b.range(width, AxisKind.VECTOR)
     at = r * width + v
@@ -114,7 +117,7 @@ def streamed(size: int = 64, width: int = 8) -> Linear:
 
 
 def row_sums(rows: int = 3, columns: int = 64, width: int = 8, copies: int = 2) -> Linear:
-    """The sum of each row: a register of vectors with a copy for each unrolled value, folded by a second register."""
+    """Compute the sum of each row: a register of vectors, with a copy for each unrolled value, is folded by another."""
     b = Build("row_sums", (dtypes.float32, rows), (dtypes.float32, rows * columns))
     row = b.range(rows)
     u, v = b.range(copies, AxisKind.UNROLL), b.range(width, AxisKind.VECTOR)
@@ -130,7 +133,7 @@ def row_sums(rows: int = 3, columns: int = 64, width: int = 8, copies: int = 2) 
 
 
 def matmul(n: int = 6, m: int = 16, depth: int = 5, tile: int = 3, width: int = 8) -> Linear:
-    """(n, depth) @ (depth, m) in register tiles of tile rows and width columns."""
+    """Compute (n, depth) @ (depth, m) in register tiles of `tile` rows and `width` columns."""
     b = Build("matmul", (dtypes.float32, n * m), (dtypes.float32, n * depth), (dtypes.float32, depth * m))
     i, j = b.range(n // tile, AxisKind.PARALLEL), b.range(m // width)
     u, v = b.range(tile, AxisKind.UNROLL), b.range(width, AxisKind.VECTOR)
@@ -146,7 +149,7 @@ def matmul(n: int = 6, m: int = 16, depth: int = 5, tile: int = 3, width: int = 
 
 
 def gather(rows: int = 7, size: int = 11, width: int = 4) -> Linear:
-    """table[index], 0 where index lies outside: a load at computed addresses, gated."""
+    """Compute table[index], or 0 where the index is out of bounds: a gated load at computed indices."""
     count = rows * width
     b = Build("gather", (dtypes.float32, count), (dtypes.int32, count), (dtypes.float32, size))
     r, v = b.range(rows), b.range(width, AxisKind.VECTOR)
@@ -159,7 +162,7 @@ def gather(rows: int = 7, size: int = 11, width: int = 4) -> Linear:
 
 
 def strided(size: int = 24, width: int = 4) -> Linear:
-    """Every second element of x, stored in reverse order."""
+    """Copy every second element of x, in reverse order."""
     b = Build("strided", (dtypes.int32, size // 2), (dtypes.int32, size))
     r, v = b.range(size // 2 // width), b.range(width, AxisKind.VECTOR)
     at = r * width + v
@@ -169,7 +172,7 @@ def strided(size: int = 24, width: int = 4) -> Linear:
 
 
 def scratch(rows: int = 2, columns: int = 12) -> Linear:
-    """Each row minus its greatest element, through private memory, for a symbolic number of rows."""
+    """Compute each row minus its greatest element, through scratch memory, for a symbolic number of rows."""
     n = UOp.variable("n", 1, rows)
     b = Build("scratch", (dtypes.float32, rows * columns), (dtypes.float32, rows * columns))
     row = b.range(n)
@@ -189,7 +192,7 @@ def scratch(rows: int = 2, columns: int = 12) -> Linear:
 
 
 def running_sum(size: int = 9) -> Linear:
-    """The exclusive running sum: a register is read, then changed."""
+    """Compute 2 * s + x, where s is the exclusive running sum of x: a register is read, then changed."""
     b = Build("running_sum", (dtypes.int32, size), (dtypes.int32, size))
     acc = b.reg(0, UOp.const(dtypes.int32, 0))
     r = b.range(size)
@@ -202,17 +205,17 @@ def running_sum(size: int = 9) -> Linear:
 
 
 def group_sum(groups: int = 3, threads: int = 8) -> Linear:
-    """The sum of each group of threads, through shared memory."""
+    """Compute the sum of each of `groups` rows by one thread block, through shared memory."""
     b = Build("group_sum", (dtypes.float32, groups), (dtypes.float32, groups * threads))
-    group, thread = b.range(groups, AxisKind.GRID, 1), b.range(threads, AxisKind.THREAD)
+    block, thread = b.range(groups, AxisKind.GRID, 1), b.range(threads, AxisKind.THREAD)
     shared = b.add(UOp(Ops.LOCAL, dtypes.float32, (), LocalArg(0, threads, True)))
-    stored = b.store(shared, thread, b.load(1, group * threads + thread))
+    stored = b.store(shared, thread, b.load(1, block * threads + thread))
     after = b.add(UOp(Ops.AFTER, dtypes.float32, (shared, UOp(Ops.BARRIER, dtypes.void, (stored,)))))
     acc = b.reg(0, UOp.const(dtypes.float32, 0.0))
     i = b.range(threads)
     b.accum(acc, b.load(after, i))
     b.end(i)
-    b.store(0, group, b.get(acc), b.add(thread.eq(number(0))))
+    b.store(0, block, b.get(acc), b.add(thread.eq(number(0))))
     return b.done(grid=(1, groups, 1), block_threads=threads)
 
 

@@ -1,4 +1,4 @@
-"""Opened: a device as the kit found it: its record, and its backend or the reason why there is none."""
+"""Opened: the outcome of opening a device for the kit: its record, and its backend or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ Writing = tuple[Target, Renderer]
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A device by its canonical name. reason says why backend is None, absent that the device is merely not here."""
+    """A device by its canonical name, its record, and its backend.
+
+    Where `backend` is None, `reason` says why; `absent` says that the probe found no device, and nothing is wrong.
+    """
 
     name: str
     record: PluginRecord | None
@@ -30,19 +33,22 @@ class Opened:
 
     @property
     def target(self) -> Target:
-        """What the opened device declares."""
+        """The Target of the opened device. Raises AssertionError where it is not open."""
         assert self.backend is not None, self.reason
         return self.backend.target
 
     def writing(self) -> Writing | None:
-        """What kernels are written for, and by whom: of the opened device, else what its plugin has for such a case."""
+        """Return the Target and the renderer of the opened device, else those of its spec's `offline`; None without."""
         if self.backend is not None:
             return self.backend.target, self.backend.renderer
         spec = self.record.spec if self.record is not None else None
         return resolve(spec.offline)() if spec is not None and self.absent and spec.offline else None
 
     def about(self) -> dict[str, Any]:
-        """What tells this device and its plugin from others, as plain data."""
+        """Return the plugin's version, its API range, the Target and a digest of these, as plain data for the report.
+
+        Raises AssertionError where the spec could not be loaded.
+        """
         assert self.record is not None and self.record.spec is not None, self.reason
         spec = self.record.spec
         found: dict[str, Any] = {
@@ -59,18 +65,18 @@ class Opened:
 
     @property
     def count(self) -> int | None:
-        """How many ordinals there are; None for any number."""
+        """How many ordinals exist; None for any number."""
         found = self.record.probe if self.record is not None else None
         return found.count if found is not None else 0
 
     @property
     def is_core(self) -> bool:
-        """Whether the device is one of core's own."""
+        """Return whether the device is one of core's own."""
         return self.record is not None and self.record.distribution == CORE
 
 
 def open_device(name: str) -> Opened:
-    """Open a device, or say why that cannot be."""
+    """Open a device. Returns what came of it; where it cannot be opened, with the reason."""
     try:
         name = Device.canonicalize(name)
         record = Device.probe(name)

@@ -1,4 +1,4 @@
-"""What is right: the values that PYTHON gives, when two results are the same, and what a Target says it can do."""
+"""The oracle of level ops: PYTHON's values, when two results count as the same, and which ops a Target declares."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SHOWN = 8  # wrong values that a failure lists
 
 
 def python() -> PythonBackend:
-    """The device that the others are held to."""
+    """Return a backend of PYTHON, whose results the other devices are compared with."""
     return PythonBackend("PYTHON", 0)
 
 
 def can_compute(target: Target, op: Ops, dtype: DType) -> bool:
-    """Whether a Target has an op on a dtype, as an op of its own or written in others."""
+    """Return whether a Target has an op on a dtype, natively or decomposed into others."""
     if not computes(target, dtype):
         return False
     if op is not Ops.FMA or (Ops.FMA in target.native_ops and dtype in target.compute_dtypes):
@@ -33,14 +33,17 @@ def can_compute(target: Target, op: Ops, dtype: DType) -> bool:
 
 
 def ordinal(value: float, dtype: DType) -> int:
-    """The place of a number among all numbers of its dtype, both zeros at 0."""
+    """Return the number of a value in the order of all values of its dtype; both zeros have 0."""
     bits, sign = bits_of(value, dtype), 1 << (dtype.bits - 1)
     return -(bits - sign) if bits & sign else bits
 
 
 def same(op: Ops, dtype: DType, got: Any, want: Any) -> bool:
-    """Whether two results of op on dtype agree: by their bits, except that NaNs are alike, MAX and MIN may give either
-    of two zeros, the ops of STEPS may be that many steps away from an oracle's finite result, LGAMMA a little more."""
+    """Return whether two results of `op` on `dtype` agree, `want` being the oracle's.
+
+    Their bits have to be equal, except that NaNs are alike, MAX and MIN may return either of two zeros, and the ops of
+    STEPS may be that many steps away from a finite result, LGAMMA a little more.
+    """
     if got != got or want != want:
         return bool(got != got and want != want)
     if not isinstance(want, float):
@@ -48,28 +51,31 @@ def same(op: Ops, dtype: DType, got: Any, want: Any) -> bool:
     if op in (Ops.MAX, Ops.MIN) and got == want == 0:
         return True
     if op is Ops.LGAMMA and abs(got - want) <= ABSOLUTE.get(dtype, 0.0):
-        return True  # below 0, where parts of it cancel
+        return True  # near its zeros below 0, where its terms cancel
     if op in STEPS and (want != 0 or got != 0):
         return abs(ordinal(got, dtype) - ordinal(want, dtype)) <= STEPS[op]
     return bits_of(got, dtype) == bits_of(want, dtype)
 
 
 def differing(op: Ops, dtype: DType, job: BatchedExpression, got: Outcome, want: Outcome) -> list[str]:
-    """The operands for which two outcomes of op on dtype are not the same. Raises what the first one ended with."""
+    """Return a line for each operand for which two outcomes of `op` on `dtype` differ.
+
+    Raises the exception of `got` where that is one.
+    """
     if isinstance(got, Exception):
         raise got
     assert not isinstance(want, Exception), want
     assert len(got) == len(want) == len(job.columns[0][1])
     result = dtypes.bool if op in COMPARE else dtype
-    places = zip(*(values for _, values in job.columns), strict=True)
+    rows = zip(*(values for _, values in job.columns), strict=True)
     return [
-        f"{op.name} {dtype.name} {place}: got {g!r}, expected {w!r}"
-        for place, g, w in zip(places, got, want, strict=True)
+        f"{op.name} {dtype.name} {row}: got {g!r}, expected {w!r}"
+        for row, g, w in zip(rows, got, want, strict=True)
         if not same(op, result, g, w)
     ]
 
 
 def report(found: Sequence[str]) -> str:
-    """Some of what was found, line by line, and how many more there are; empty for nothing."""
+    """Return the first SHOWN of some lines, and how many more there are; an empty text for none."""
     more = [f"... and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
     return "\n".join([*found[:SHOWN], *more])

@@ -1,7 +1,7 @@
 """The pytest plugin of the kit, loaded with `-p tinygraft.conformance.plugin`: options, order, gate and report.
 
-Nothing here touches a device before the first test is run. A device is opened once for a session. Tests that are not
-of the kit are left alone.
+Nothing here opens a device before the first test is run. A device is opened once for a session. Tests that are not
+of the kit run as without the plugin.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tinygraft.conformance.suite import OPENS
 from tinygraft.device.interfaces import Backend
 from tinygraft.target import Target
 
-_device_of_option = ""  # for the module that is collected, which has no config
+_device_of_option = ""  # for test_device.py, which reads it when it is imported and has no config
 _undeclared = pytest.StashKey[list[Requirement]]()
 _declared = pytest.StashKey[tuple[Backend, Target]]()
-# An assert in these says what its two sides were, as in any test file. Here, because it has to happen within a session.
+# An assert in these shows both its sides, as in any test file. Registered here, since that needs a session of pytest.
 _asserting = ["tinygraft.conformance.kernels", "tinygraft.conformance.oracle"]
 _asserting += [f"{levels.__name__}.{module.name}" for module in iter_modules(levels.__path__)]
 pytest.register_assert_rewrite(*_asserting)
@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marks and start to count. Raises UsageError where the kit is asked for and no device."""
+    """Declare the marks and start to count. Raises UsageError where the kit is to be run and no device is named."""
     config.addinivalue_line("markers", "tinygraft_needs(*abilities, **least): see tinygraft.conformance.gate")
     config.addinivalue_line("markers", "tinygraft_since(major, minor): see tinygraft.conformance.gate")
     global _device_of_option
@@ -54,23 +54,23 @@ def pytest_configure(config: pytest.Config) -> None:
     _device_of_option = kit.device
     if not kit.device and any(argument.startswith("tinygraft.conformance") for argument in config.args):
         raise pytest.UsageError("tinygraft.conformance tests a device: give --tinygraft-device NAME")
-    if not _is_worker(config):  # whose tests its controller counts with those of the others
+    if not _is_worker(config):  # the controller counts the tests of its workers
         report = Report(config.getoption("--tinygraft-json"), option_of(config, "--tinygraft-json"))
         config.pluginmanager.register(report, "tinygraft.conformance.report")
 
 
 def _is_worker(config: pytest.Config) -> bool:
-    """Whether this is one of several processes that a controller of pytest-xdist hands tests to."""
+    """Return whether this process is a worker of pytest-xdist."""
     return hasattr(config, "workerinput")
 
 
 def suites_of_plugins() -> dict[str, type]:
-    """The classes that hook plugins add for the device of the option."""
+    """Return the test classes that hook plugins add for the device of the option --tinygraft-device."""
     return suites(_device_of_option)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The kit's own test file is for the device of an option, and for nothing without one."""
+    """Ignore the kit's own test file where the option --tinygraft-device is not given."""
     if collection_path != _bound or config.stash[KIT].device:
         return None
     return True
@@ -78,18 +78,21 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark known defects, put the tests of a class in the order of levels, leave out those that are not to be run."""
+    """Mark known defects, sort the tests of a class by level, and deselect those of other levels."""
     try:
         _arrange(config, items)
     except pytest.UsageError as error:
         if not _is_worker(config):
             raise
-        items.clear()  # and its controller would show how it ended, not why
+        items.clear()  # a worker that raises ends without its reason: report it instead
         config.hook.pytest_collectreport(report=pytest.CollectReport("", "failed", str(error), None))
 
 
 def _arrange(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark known defects, sort the kit's tests among the places that they have, and deselect those of other levels."""
+    """Mark known defects, sort the kit's tests among each other, and deselect those of other levels.
+
+    Tests that are not of the kit keep their positions in `items`.
+    """
     kit = config.stash[KIT]
     ours = [item for item in items if kit.suite_of(item) is not None]
     for suite in {suite for item in ours if (suite := kit.suite_of(item)) is not None}:
@@ -98,15 +101,15 @@ def _arrange(config: pytest.Config, items: list[pytest.Item]) -> None:
     known, in_order = set(ours), iter(kit.in_order(ours))
     items[:] = [next(in_order) if item in known else item for item in items]
     if unwanted := [item for item in ours if not kit.is_wanted(item)]:
-        left_out = set(unwanted)
-        items[:] = [item for item in items if item not in left_out]
+        deselected = set(unwanted)
+        items[:] = [item for item in items if item not in deselected]
         config.hook.pytest_deselected(items=unwanted)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """Let one test of each level speak for a device that cannot be asked."""
-    if not session.config.option.collectonly and not _is_worker(session.config):  # whose controller has numbered them
+    """Deselect all but one test of each level of a device that is absent, or that computes nothing."""
+    if not session.config.option.collectonly and not _is_worker(session.config):  # a worker's tests have numbers
         dropped = session.config.stash[KIT].collapse(session.items)
         if dropped:
             session.config.hook.pytest_deselected(items=dropped)
@@ -115,7 +118,10 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Keep binaries of earlier runs out: one of a compiler that has changed under its old key must not pass."""
+    """Run a test of the kit without cached binaries: a compiler may have changed and kept its key.
+
+    Afterwards set back the Target that `_pretend` has changed.
+    """
     if item.config.stash[KIT].suite_of(item) is None:
         return (yield)
     try:
@@ -128,7 +134,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """The gate: skip what the opened device does not declare, and all of a device that is not here."""
+    """The gate: skip a test of what the opened device does not declare, and all tests of an absent device."""
     kit = item.config.stash[KIT]
     suite = kit.suite_of(item)
     if suite is None:
@@ -159,7 +165,7 @@ def _not_here(item: pytest.Item, opened: Opened, require: bool) -> None:
 
 
 def _pretend(item: pytest.Item, backend: Backend | None, missing: list[Requirement]) -> None:
-    """Let the device declare what is missing until the test is over."""
+    """Change the Target of a backend so that it declares what is missing, until the test is over."""
     assert backend is not None
     item.stash[_declared] = backend, backend.target
     for need in missing:
@@ -168,7 +174,7 @@ def _pretend(item: pytest.Item, backend: Backend | None, missing: list[Requireme
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What a test that only advises, or that tries what is not declared, did is said and is no failure."""
+    """Report a test of what is not declared, or a failure that is advice only, as skipped with the outcome in words."""
     report = yield
     if item.config.stash[KIT].suite_of(item) is None:
         return report
@@ -177,11 +183,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         what = ", ".join(map(str, missing))
         failed = "" if report.passed else f"does not work either: {_last_line(report)}"
         kind = KitOutcome.LACKING if failed else KitOutcome.WORKS
-        _say_instead(item, report, kind, f"{what} is not declared and {failed or 'works'}")
+        _report_instead(item, report, kind, f"{what} is not declared and {failed or 'works'}")
     elif report.failed and _is_newer_than_plugin(item):
         came = ".".join(map(str, since_of(item)))
         text = f"advice: it came with plugin API {came}, after the plugin, and fails: {_last_line(report)}"
-        _say_instead(item, report, KitOutcome.ADVICE, text)
+        _report_instead(item, report, KitOutcome.ADVICE, text)
     report.user_properties = list(item.user_properties)
     return report
 
@@ -191,14 +197,15 @@ def _last_line(report: pytest.TestReport) -> str:
     return " ".join((crash.message if crash is not None else report.longreprtext).split())
 
 
-def _say_instead(item: pytest.Item, report: pytest.TestReport, kind: KitOutcome, text: str) -> None:
+def _report_instead(item: pytest.Item, report: pytest.TestReport, kind: KitOutcome, text: str) -> None:
+    """Change a report to one of a skipped test, with `text` as its reason, and record its outcome."""
     note(item, kind=kind.value)
     path, line, _ = item.location
     report.outcome, report.longrepr = "skipped", (path, line or 0, text)
 
 
 def _is_newer_than_plugin(item: pytest.Item) -> bool:
-    """Whether a test came with a later plugin API than the least that the plugin of its device declares."""
+    """Return whether a test came with a later plugin API than the least that the plugin of its device declares."""
     kit = item.config.stash[KIT]
     suite = kit.suite_of(item)
     assert suite is not None
@@ -208,5 +215,5 @@ def _is_newer_than_plugin(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="class")
 def device(backend: Backend) -> str:
-    """The name of the device under test, for Tensor(..., device=device)."""
+    """Return the name of the device under test, for Tensor(..., device=device)."""
     return backend.name

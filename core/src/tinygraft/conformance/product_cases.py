@@ -1,4 +1,4 @@
-"""Kernels that multiply matrices, built as the scheduler builds them, for tests of matrix units."""
+"""Kernels that multiply matrices, built as the scheduler builds them, and matrix units, for tests of these."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,38 +21,41 @@ TILES = (BF16_TILE, INT8_TILE)
 
 
 def wide(x: UOp, result: DType) -> UOp:
-    """x as result."""
+    """Return `x` cast to the dtype `result`, or `x` itself where it has that."""
     return x if x.dtype is result else x.cast(result)
 
 
 def matmul(
-    m: int, k: int, n: int, dtype: DType, result: DType, turned: bool = False, finish: Finish | None = None
+    m: int, k: int, n: int, dtype: DType, result: DType, transposed: bool = False, finish: Finish | None = None
 ) -> UOp:
-    """out[i, j] = sum over k of a[i, k] * b[k, j], or of a[i, k] * b[j, k], made into finish(sum, i, j)."""
+    """Build the kernel out[i, j] = finish(sum over r of a[i, r] * b[r, j], i, j), or of b[j, r] where `transposed`.
+
+    Operands are of `dtype` and multiplied as `result`. Without `finish` the sum itself is stored.
+    """
     i, j, r = UOp.range(m, 0), UOp.range(n, 1), UOp.range(k, 2)
     a = load(param(1, dtype, m * k), ix.add(ix.mul(i, k), r))
-    b = load(param(2, dtype, k * n), ix.add(ix.mul(j, k), r) if turned else ix.add(ix.mul(r, n), j))
+    b = load(param(2, dtype, k * n), ix.add(ix.mul(j, k), r) if transposed else ix.add(ix.mul(r, n), j))
     total = UOp(Ops.REDUCE, result, (wide(a, result) * wide(b, result), r), ReduceArg(Ops.ADD))
     value = total if finish is None else finish(total, i, j)
     return UOp(Ops.SINK, src=(store(param(0, value.dtype, m * n), ix.add(ix.mul(i, n), j), value),))
 
 
 def small(count: int, seed: int, dtype: DType) -> list[Any]:
-    """Numbers whose products and sums are exact in every dtype, none of them 0."""
-    values = [(place * (2 * seed + 7) + seed) % 15 - 7 or 3 for place in range(count)]
+    """Return whole numbers from -7 to 7 without 0, whose products and sums are exact in every dtype."""
+    values = [(i * (2 * seed + 7) + seed) % 15 - 7 or 3 for i in range(count)]
     return [float(v) for v in values] if dtype.kind == "float" else values
 
 
-def product(a: Sequence[Any], b: Sequence[Any], m: int, k: int, n: int, turned: bool = False) -> list[Any]:
-    """The matrix product in Python's numbers."""
-    return [sum(a[i * k + r] * (b[j * k + r] if turned else b[r * n + j]) for r in range(k))
+def product(a: Sequence[Any], b: Sequence[Any], m: int, k: int, n: int, transposed: bool = False) -> list[Any]:
+    """Return the product (m, k) @ (k, n), or (m, k) @ (n, k) transposed, by Python's arithmetic, row by row."""
+    return [sum(a[i * k + r] * (b[j * k + r] if transposed else b[r * n + j]) for r in range(k))
             for i in range(m) for j in range(n)]  # fmt: skip
 
 
 def run_matmul(
     backend: Backend, sink: UOp, a: Sequence[Any], b: Sequence[Any], dtype: DType, *more: bytes
 ) -> list[Any]:
-    """What a kernel of matmul computes on a backend."""
+    """Run a kernel of `matmul` on a backend, with `more` buffers after the operands. Returns its result's values."""
     memory = sink.src[0].src[0]
     buffers = [bytes(memory.arg.size * memory.dtype.itemsize), pack(a, dtype), pack(b, dtype), *more]
     return unpack(run_kernel(backend, sink, buffers)[0], memory.dtype)

@@ -1,7 +1,7 @@
-"""Report: what a run of the kit found, by device: counts by level and by missing ability, printed and as JSON.
+"""Report: the counts of a run of the kit by device, level and missing ability, printed and as JSON.
 
-A test says what it is in the user property `tinygraft` of its report, so that counts are right also where other
-processes run the tests.
+A test's device, level and outcome travel in the user property `tinygraft` of its report, so that counts are right also
+where other processes run the tests.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class KitOutcome(StrEnum):
     FAILED = "failed"
     XFAILED = "xfailed"  # a known defect
     MISSING = "n/a"  # not declared by the device
-    ABSENT = "absent"  # the device is not here
+    ABSENT = "absent"  # its probe found no device
     ADVICE = "advice"  # it fails, and is newer than the plugin
     WORKS = "undeclared"  # it works, and the device does not declare it
     LACKING = "lacking"  # it was tried and does not work, as the device says
@@ -40,7 +40,7 @@ class KitOutcome(StrEnum):
 
 
 def note(item: pytest.Item, **values: object) -> None:
-    """Remember something about a test for the report."""
+    """Add values to the user property of a test that the report reads."""
     for name, known in item.user_properties:
         if name == PROPERTY and isinstance(known, dict):
             known.update(values)
@@ -50,7 +50,11 @@ def note(item: pytest.Item, **values: object) -> None:
 
 @dataclass(slots=True)
 class DeviceFindings:
-    """What was found of one device. tests are their names by kind, where that is worth a line."""
+    """The outcomes of the tests of one device: `counts` by level and kind, `missing` by ability.
+
+    `tests` has the names of tests by kind, but of those that passed or whose device is absent; `about` is
+    `Opened.about()`.
+    """
 
     about: dict[str, Any] = field(default_factory=dict)
     counts: dict[str, Counter[str]] = field(default_factory=dict)
@@ -59,17 +63,17 @@ class DeviceFindings:
     why_absent: str = ""
 
     def total(self, kind: KitOutcome) -> int:
-        """How many tests of all levels ended so."""
+        """Return how many tests of all levels ended so."""
         return sum(counter[kind] for counter in self.counts.values())
 
 
 class Report:
-    """Counts as reports come in."""
+    """A pytest plugin that counts reports as they come in, prints them in the end, and writes JSON to `file`."""
 
     def __init__(self, file: str, option: str) -> None:
-        """Raises UsageError for a file that cannot be written, before the tests run rather than after.
+        """Raises UsageError for a `file` that cannot be written, before the tests run rather than after.
 
-        option is the name of the option that has the file.
+        `option` is the name of the option that has the file.
         """
         if file and (Path(file).is_dir() or not Path(file).absolute().parent.is_dir()):
             where = "it is a folder, or there is none to put it in"
@@ -84,7 +88,7 @@ class Report:
             self._count(report, known)
 
     def _count(self, report: pytest.TestReport, known: dict[str, Any]) -> None:
-        """Count a test's report under its device and level, and keep what the remarks name."""
+        """Count a test's report under its device and level, and store the names that `_remarks` prints."""
         found = self.found.setdefault(known["device"], DeviceFindings())
         found.about = known.get("about", found.about)
         kind = _kind_of(report, known)
@@ -97,7 +101,7 @@ class Report:
             found.tests.setdefault(kind, []).append(report.nodeid.rpartition("::")[2])
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the counts as JSON where that was asked for, and keep those of a whole run for `doctor`."""
+        """Write the counts as JSON where a file was given, and store those of a whole run for `doctor`."""
         if not session.config.getoption("keyword") and not session.shouldfail and not session.shouldstop:
             for name, found in self.found.items():
                 if found.about:
@@ -106,14 +110,14 @@ class Report:
             Path(self.file).write_text(json.dumps(self.as_json(), indent=2) + "\n", encoding="utf-8")
 
     def as_json(self) -> dict[str, Any]:
-        """Everything that was found, as plain data."""
+        """Return the outcomes of all devices, as plain data."""
         devices = [{"name": name, **found.about, "levels": found.counts, "missing": found.missing,
                     "absent": found.why_absent, "tests": found.tests}
                    for name, found in self.found.items()]  # fmt: skip
         return {"kit": version(CORE), "api": list(PLUGIN_API), "devices": devices, "never_run": self.never_run()}
 
     def never_run(self) -> list[str]:
-        """The tests that no device of several could be asked, by name: perhaps they are wrong and nobody knows."""
+        """Return the names of tests that none of several devices declares the needs of, and which so were never run."""
         here = [found for found in self.found.values() if "target" in found.about]
         if len(here) < 2:
             return []
@@ -127,11 +131,11 @@ class Report:
             for line in [*_table(found), *_remarks(found)]:
                 terminalreporter.write_line(line)
         if never := self.never_run():
-            terminalreporter.write_line(f"tests that no device here could be asked: {', '.join(never)}")
+            terminalreporter.write_line(f"tests that no device here could run: {', '.join(never)}")
 
 
 def _kind_of(report: pytest.TestReport, known: dict[str, Any]) -> KitOutcome:
-    """How a test ended; of a skipped one what it has noted itself."""
+    """Return how a test ended; of a skipped one the outcome that was recorded with `note`."""
     if hasattr(report, "wasxfail") and report.skipped:
         return KitOutcome.XFAILED
     if report.skipped:
@@ -151,7 +155,7 @@ def _about(found: DeviceFindings) -> str:
 
 
 def _table(found: DeviceFindings) -> list[str]:
-    """The lines of counts, by level and kind; kinds that never came are left out, but for passed, failed and n/a."""
+    """Return the lines of counts, by level and kind; without kinds of count 0, but for passed, failed and n/a."""
     always = (KitOutcome.PASSED, KitOutcome.FAILED, KitOutcome.MISSING)
     kinds = [kind for kind in KitOutcome if kind in always or found.total(kind)]
     lines = [f"  {'level':10}" + "".join(f"{kind:>12}" for kind in kinds)]
@@ -163,7 +167,7 @@ def _table(found: DeviceFindings) -> list[str]:
 
 
 def _remarks(found: DeviceFindings) -> list[str]:
-    """The lines below the counts: abilities not declared, tests worth a look, why a device is absent."""
+    """Return the lines below the counts: abilities not declared, unexpected outcomes, why a device is absent."""
     lines = []
     if found.missing:
         lines.append("  not declared: " + ", ".join(f"{name} ({n})" for name, n in sorted(found.missing.items())))

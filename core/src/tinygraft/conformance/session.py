@@ -1,4 +1,4 @@
-"""Kit: one run of the kit. Which tests are its own, of what device and level, and what each device turned out to be."""
+"""Kit: one run of the kit. It knows which tests are of the kit, their device and level, and opens each device once."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tinygraft.conformance.opened import Opened, open_device
 from tinygraft.conformance.suite import Suite
 from tinygraft.conformance.xfail import Xfail, XfailError, check_used, find, read
 
-NEEDS_BACKEND = frozenset({"backend", "target"})  # a test that asks for one of these fixtures needs the device here
-COMPUTING = frozenset(LEVELS[2:])  # the levels that look at what kernels compute
+NEEDS_BACKEND = frozenset({"backend", "target"})  # a test with one of these fixtures needs an open device
+COMPUTING = frozenset(LEVELS[2:])  # the levels that check what kernels compute
 COMPUTES = (Requirement("computes"),)
 KIT: pytest.StashKey[Kit] = pytest.StashKey()
 
@@ -33,12 +33,12 @@ class Kit:
         self._opened: dict[str, Opened] = {}
 
     def suite_of(self, item: pytest.Item) -> type[Suite] | None:
-        """The class of a test of the kit; None for any other test."""
+        """Return the class of a test of the kit; None for any other test."""
         found = getattr(item, "cls", None)
         return found if isinstance(found, type) and issubclass(found, Suite) else None
 
     def device_of(self, suite: type[Suite]) -> str:
-        """The name of the device that a class tests, in capitals. Raises UsageError where nobody has named one."""
+        """Return the name of the device that a class tests, in capitals. Raises UsageError where it has none."""
         name = suite.device or self.device
         if not name:
             raise pytest.UsageError(f'{suite.__name__} has no device: write device = "NAME" in it, or give '
@@ -46,23 +46,23 @@ class Kit:
         return name.upper()
 
     def opened(self, device: str) -> Opened:
-        """A device, opened when it is first asked for."""
+        """Return a device, opened by the first call."""
         if device not in self._opened:
             self._opened[device] = open_device(device)
         return self._opened[device]
 
     def level(self, item: pytest.Item) -> str:
-        """The level of a test of the kit."""
+        """Return the level of a test of the kit."""
         suite = self.suite_of(item)
         assert suite is not None
         return level_of(suite, function_of(item))
 
     def needs(self, item: pytest.Item) -> list[Requirement]:
-        """What a test of the kit asks for; those of most levels that the device computes at all."""
+        """Return what a test of the kit needs; for levels in COMPUTING also that the device computes at all."""
         return [*(COMPUTES if self.level(item) in COMPUTING else ()), *needs_of(item)]
 
     def in_order(self, items: list[pytest.Item]) -> list[pytest.Item]:
-        """Tests of the kit class by class, and level by level within a class."""
+        """Return tests of the kit sorted by class, and by level within a class."""
         classes: dict[object, int] = {}
         for item in items:
             classes.setdefault(item.parent, len(classes))
@@ -70,14 +70,14 @@ class Kit:
         return sorted(items, key=lambda item: (classes[item.parent], levels.index(self.level(item))))
 
     def is_wanted(self, item: pytest.Item) -> bool:
-        """Whether a test is of a level that is to be run, by the option and by the class."""
+        """Return whether a test is of a level that is to be run, by the option and by the class."""
         suite = self.suite_of(item)
         assert suite is not None
         level = level_of(suite, function_of(item))
         return level in self.levels and level in _levels(suite.level, f"{suite.__name__}.level")
 
     def mark_defects(self, items: Iterable[pytest.Item]) -> None:
-        """Mark the tests that a conformance.toml names. Raises UsageError for a file that cannot be right."""
+        """Mark the tests that a conformance.toml names. Raises UsageError for a file with an error."""
         governed: dict[Path, list[pytest.Item]] = {}
         files: dict[Path, Path | None] = {}
         for item in items:
@@ -108,37 +108,38 @@ class Kit:
             check_used(file, entries, used, [item.name for item in items])
 
     def collapse(self, items: list[pytest.Item]) -> list[pytest.Item]:
-        """Keep one test of each level that a device cannot be asked at all, to say so; takes the others out of items.
+        """Remove the tests that cannot run on their device from `items`, but one of each level, whose skip says why.
 
-        It is not here, or it computes nothing, as its spec says.
+        Those are the tests of an absent device, and of one that computes nothing, as its spec says. Returns the tests
+        that were removed.
         """
-        said: set[tuple[type[Suite], str]] = set()
-        kept, dropped = [], []
+        represented: set[tuple[type[Suite], str]] = set()
+        chosen, dropped = [], []
         for item in items:
             suite = self.suite_of(item)
-            if suite is None or self._can_be_asked(item, self.opened(self.device_of(suite))):
-                kept.append(item)
-            elif (key := (suite, self.level(item))) not in said:
-                said.add(key)
-                kept.append(item)
+            if suite is None or self._can_run(item, self.opened(self.device_of(suite))):
+                chosen.append(item)
+            elif (key := (suite, self.level(item))) not in represented:
+                represented.add(key)
+                chosen.append(item)
             else:
                 dropped.append(item)
-        items[:] = kept
+        items[:] = chosen
         return dropped
 
-    def _can_be_asked(self, item: pytest.Item, opened: Opened) -> bool:
+    def _can_run(self, item: pytest.Item, opened: Opened) -> bool:
         if self.level(item) in COMPUTING and not all(need.is_met(opened) for need in COMPUTES):
             return False
         return not lacks_device(item, opened)
 
 
 def function_of(item: pytest.Item) -> str:
-    """The name of a test without its parameters."""
+    """Return the name of a test without its parameters."""
     return str(getattr(item, "originalname", None) or item.name)
 
 
 def lacks_device(item: pytest.Item, opened: Opened) -> bool:
-    """Whether a test can only be run on a device that is here, or one that can be written for, and it is not."""
+    """Return whether a test needs an open device, or kernels rendered for it, and the device has neither."""
     names: Any = getattr(item, "fixturenames", ())
     if not NEEDS_BACKEND.isdisjoint(names) or not all(need.is_of_record for need in needs_of(item)):
         return opened.backend is None
@@ -146,16 +147,16 @@ def lacks_device(item: pytest.Item, opened: Opened) -> bool:
 
 
 def option_of(config: pytest.Config, name: str) -> str:
-    """An option of the kit by the name that its user gave: `tinygraft conformance` has --level for --tinygraft-level.
+    """Return the name by which a user gave an option: `tinygraft conformance` has --level for --tinygraft-level.
 
-    That command hands itself to pytest as a plugin.
+    That command registers itself with pytest as a plugin, by which it is recognised.
     """
     by_command = config.pluginmanager.has_plugin("tinygraft.cli.conformance")
     return name.replace("--tinygraft-", "--") if by_command else name
 
 
 def _levels(text: str, what: str) -> tuple[str, ...]:
-    """The levels that `text` names. Raises UsageError, which says in `what` that is written, for an unknown one."""
+    """Return the levels that `text` names. Raises UsageError for an unknown one; `what` says where the text is from."""
     try:
         return parse_levels(text)
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""Kernels for threads, by hand: groups where what one stores another one reads, and loops that several parts share.
+"""Kernels for threads, built by hand: thread blocks with shared memory and barriers, and parallel loops in chunks.
 
-Threads of a group read what the farthest of them has stored, and each group and iteration has its own values, so that
-memory that is read too early, or written too early, shows. Parts of a shared loop count on their own.
+Threads of a block read what the farthest of them has stored, and each block and iteration has its own values, so that
+memory that is read too early, or written too early, shows. Chunks of a parallel loop count on their own.
 """
 
 from __future__ import annotations
@@ -13,21 +13,24 @@ from tinygraft.uop.stages import Linear
 from tinygraft.uop.uop import UOp
 
 
-def exchange(groups: int, threads: int, room: int = 0, dtype: DType = dtypes.float32) -> Linear:
-    """Each group turns its row around through shared memory, which has room for more if that is asked for."""
-    b = Build("exchange", (dtype, groups * threads), (dtype, groups * threads))
-    group, thread = b.range(groups, AxisKind.GRID), b.range(threads, AxisKind.THREAD)
+def exchange(blocks: int, threads: int, room: int = 0, dtype: DType = dtypes.float32) -> Linear:
+    """Reverse each row of `threads` elements by a thread block, through shared memory.
+
+    Where `room` is more elements than threads, shared memory has that size, and its last elements are used.
+    """
+    b = Build("exchange", (dtype, blocks * threads), (dtype, blocks * threads))
+    block, thread = b.range(blocks, AxisKind.GRID), b.range(threads, AxisKind.THREAD)
     size = max(room, threads)
     shared = b.add(UOp(Ops.LOCAL, dtype, (), LocalArg(0, size, True)))
-    place, start = thread + number(size - threads), group * threads
-    filled = UOp(Ops.BARRIER, src=(b.store(shared, b.add(place), b.load(1, start + thread)),))
+    index, start = thread + number(size - threads), block * threads
+    filled = UOp(Ops.BARRIER, src=(b.store(shared, b.add(index), b.load(1, start + thread)),))
     after = b.add(UOp(Ops.AFTER, dtype, (shared, filled)))
     b.store(0, start + thread, b.load(after, number(size - 1) - thread))
-    return b.done(grid=(groups, 1, 1), block_threads=threads)
+    return b.done(grid=(blocks, 1, 1), block_threads=threads)
 
 
 def relay(iterations: int, threads: int) -> Linear:
-    """out[t] = the sum over k of (k + 1) * x[k, last - t]: one row of shared memory, filled anew in every iteration."""
+    """Compute out[t] = sum over k of (k + 1) * x[k, last - t]: shared memory is filled anew in every iteration."""
     kind = dtypes.int32
     b = Build("relay", (kind, threads), (kind, iterations * threads))
     thread = b.range(threads, AxisKind.THREAD)
@@ -43,25 +46,25 @@ def relay(iterations: int, threads: int) -> Linear:
     return b.done(block_threads=threads)
 
 
-def positions(sizes: tuple[int, ...], threads: int) -> Linear:
-    """out = the number of the thread, and of its group along each dimension, all in one number."""
+def grid_indices(sizes: tuple[int, ...], threads: int) -> Linear:
+    """Compute out[i] = 3 * i + 1, where i combines the thread index and the grid index along each dimension."""
     count = threads
     for size in sizes:
         count *= size
-    b = Build("positions", (dtypes.int32, count))
+    b = Build("grid_indices", (dtypes.int32, count))
     thread = b.range(threads, AxisKind.THREAD)
-    place, weight = thread, threads
+    index, weight = thread, threads
     for dim, size in enumerate(sizes):
-        place = place + b.range(size, AxisKind.GRID, dim) * weight
+        index = index + b.range(size, AxisKind.GRID, dim) * weight
         weight *= size
-    b.store(0, b.add(place), place.cast(dtypes.int32) * 3 + 1)
+    b.store(0, b.add(index), index.cast(dtypes.int32) * 3 + 1)
     grid = (*sizes, 1, 1, 1)[:3]
     return b.done(grid=grid, block_threads=threads)
 
 
-def turned(size: int) -> Linear:
-    """out = x turned around, by way of scratch memory of the thread."""
-    b = Build("turned", (dtypes.float32, size), (dtypes.float32, size))
+def reversed_in_scratch(size: int) -> Linear:
+    """Reverse x through scratch memory of one thread."""
+    b = Build("reversed_in_scratch", (dtypes.float32, size), (dtypes.float32, size))
     local = b.add(UOp(Ops.LOCAL, dtypes.float32, (), LocalArg(0, size, False)))
     i = b.range(size)
     stored = b.store(local, i, b.load(1, i))
@@ -73,7 +76,7 @@ def turned(size: int) -> Linear:
 
 
 def counted(most: int) -> Linear:
-    """out[i] = x[i] * a for i below n; a and n are variables."""
+    """Compute out[i] = x[i] * a for i below n; a and n are variables."""
     a, n = UOp.variable("a", 0, 99), UOp.variable("n", 0, most)
     b = Build("counted", (dtypes.int32, most), (dtypes.int32, most))
     r = b.range(n)
@@ -83,7 +86,7 @@ def counted(most: int) -> Linear:
 
 
 def far(size: int) -> Linear:
-    """out[i] = (v + i * 2**33) // 1000 % 1009, by numbers that 32 bits cannot hold; v is a variable."""
+    """Compute out[i] = (v + i * 2**33) // 1000 % 1009, with values beyond 32 bits; v is a variable."""
     v = UOp.variable("v", 0, 1 << 40)
     b = Build("far", (dtypes.int32, size))
     r = b.range(size)
@@ -92,10 +95,10 @@ def far(size: int) -> Linear:
     return b.done(("v",))
 
 
-def parted(size: int, by: int) -> Linear:
-    """out[i] = 1 + how many elements its part wrote before, plus v * by: a loop that parts share; v is a variable."""
+def chunked(size: int, by: int) -> Linear:
+    """Compute out[i] = v * by + 1 + how many elements its chunk has stored before: a parallel loop; v is a variable."""
     v = UOp.variable("v", 0, 99)
-    b = Build("parted", (dtypes.int32, size))
+    b = Build("chunked", (dtypes.int32, size))
     count = b.reg(0, UOp.const(dtypes.int32, 0))
     r = b.range(size, AxisKind.PARALLEL)
     b.accum(count, UOp.const(dtypes.int32, 1))
@@ -104,15 +107,15 @@ def parted(size: int, by: int) -> Linear:
     return b.done(("v",), chunked=True)
 
 
-def counted_by(parts: int, size: int) -> list[int]:
-    """What `parted` leaves of v = 0 where so many parts share its loop."""
-    return [i - size * part // parts + 1 for part in range(parts)
-            for i in range(size * part // parts, size * (part + 1) // parts)]  # fmt: skip
+def expected_chunked(chunks: int, size: int) -> list[int]:
+    """Return the result of `chunked` for v = 0 where its loop has so many chunks."""
+    return [i - size * chunk // chunks + 1 for chunk in range(chunks)
+            for i in range(size * chunk // chunks, size * (chunk + 1) // chunks)]  # fmt: skip
 
 
-def once(size: int) -> Linear:
-    """x[i] = x[i] * 2 + 1, in place, in a loop that parts share."""
-    b = Build("once", (dtypes.int32, size))
+def in_place(size: int) -> Linear:
+    """Compute x[i] = x[i] * 2 + 1, in place, in a parallel loop."""
+    b = Build("in_place", (dtypes.int32, size))
     r = b.range(size, AxisKind.PARALLEL)
     b.store(0, r, b.load(0, r) * 2 + 1)
     b.end(r)

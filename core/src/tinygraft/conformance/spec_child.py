@@ -1,6 +1,6 @@
-"""What a child process finds out about a spec and its probe: run as a file, with a job and the answer as JSON.
+"""The child process that loads a spec and runs its probe: run as a file, with a job and the answer as JSON.
 
-It imports nothing of the kit, so that what the spec imports can be told from what was there.
+It imports nothing of the kit, so that the modules which the spec imports can be listed.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ SEAM, CONSTANT = "tinygraft.device.device_spec", "PLUGIN_API"
 
 
 def main() -> None:
-    """Load the spec of the job, run its probe if asked, print what came of it."""
+    """Load the spec of the job in argv[1], run its probe where the job says so, and print the answer as JSON."""
     job = json.loads(sys.argv[1])
     sys.path[:] = job["path"]
     answer = json.dumps(look(job))
     sys.stdout.flush()
-    print(f"\n{answer}")
+    print(f"\n{answer}")  # on a line of its own: the plugin may have printed without a newline
 
 
 def look(job: dict[str, Any]) -> dict[str, Any]:
-    """The modules that the spec imports, its API range, and what its probe gave and left behind."""
+    """Load the spec of a job. Returns the modules that it imports, its API range, and the answer of `_probe`."""
     from importlib import import_module
 
-    if job["api"]:  # before anybody reads it
+    if job["api"]:  # before the spec reads it
         setattr(import_module(SEAM), CONSTANT, tuple(job["api"]))
     import_module("tinygraft.plugin")
     before = set(sys.modules)
@@ -41,9 +41,9 @@ def look(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _probe(path: str) -> dict[str, Any]:
-    """Call the probe and return the seconds with its import, what it has left behind, and what it gave.
+    """Import and call the probe. Returns the seconds of both, what it left, and the type of its result.
 
-    Left behind are threads, open files and environment variables that were not there before.
+    Left are threads and open files that did not exist before, and changed environment variables.
     """
     from importlib import import_module
 
@@ -62,7 +62,7 @@ def _probe(path: str) -> dict[str, Any]:
 
 
 def _threads() -> int:
-    """How many threads this process has, those that a library started without Python's knowledge too."""
+    """Return how many threads this process has, including those that a library started without Python."""
     try:
         return len(os.listdir("/proc/self/task"))
     except OSError:  # a system without it
@@ -70,7 +70,7 @@ def _threads() -> int:
 
 
 def _files() -> set[str]:
-    """What the open file descriptors of this process point to; nothing on a system without /proc."""
+    """Return the files of the open file descriptors of this process; none on a system without /proc."""
     try:
         numbers = os.listdir("/proc/self/fd")
     except OSError:

@@ -1,4 +1,4 @@
-"""Suite: a class of tests of one device, which the kit opens, gates and counts. It gives its tests their fixtures.
+"""Suite: a class of tests of one device, which the kit opens, gates and counts; with the fixtures of these tests.
 
 The fixtures are the class's own, so that fixtures of the same names in a plugin's conftest.py do not hide them.
 """
@@ -17,13 +17,13 @@ from tinygraft.target import Target
 
 
 class OpensDevices(Protocol):
-    """What a Suite asks of the run of the kit that it is part of."""
+    """The part of the run of the kit (session.Kit) that a Suite uses."""
 
     def device_of(self, suite: type[Suite]) -> str:
-        """The name of the device that a class of tests is about."""
+        """Return the name of the device that a class of tests is about."""
 
     def opened(self, device: str) -> Opened:
-        """A device as the kit found it."""
+        """Return a device, opened by the first call."""
 
 
 OPENS: pytest.StashKey[OpensDevices] = pytest.StashKey()
@@ -32,7 +32,7 @@ OPENS: pytest.StashKey[OpensDevices] = pytest.StashKey()
 class Suite:
     """A class of tests of one device.
 
-    device is its name, by default that of the option --tinygraft-device. level narrows what is run to some levels, as
+    `device` is its name, by default that of the option --tinygraft-device. `level` restricts the run to some levels, as
     the option --tinygraft-level does: "render", "0-1", "0,memory".
     """
 
@@ -42,7 +42,7 @@ class Suite:
     @pytest.fixture(scope="class", name="opened")
     @classmethod
     def _opened(cls, request: pytest.FixtureRequest) -> Opened:
-        """The device under test as the kit found it."""
+        """Return the device under test, with its backend or the reason why it has none."""
         kit = request.config.stash.get(OPENS, None)
         if kit is None:
             pytest.fail("the conformance kit is not loaded: pytest -p tinygraft.conformance.plugin", pytrace=False)
@@ -51,7 +51,7 @@ class Suite:
     @pytest.fixture(scope="class", name="record")
     @classmethod
     def _record(cls, opened: Opened) -> PluginRecord:
-        """What is known of the device under test, also where it is not here."""
+        """Return the record of the device under test, also where it is absent."""
         if opened.record is None:
             pytest.fail(opened.reason, pytrace=False)
         return opened.record
@@ -59,7 +59,7 @@ class Suite:
     @pytest.fixture(scope="class", name="spec")
     @classmethod
     def _spec(cls, record: PluginRecord) -> DeviceSpec:
-        """What the plugin of the device under test declares."""
+        """Return the DeviceSpec of the device under test."""
         if record.spec is None:
             pytest.fail(f"{record.name} {record.status.value}: {record.detail}", pytrace=False)
         return record.spec
@@ -67,14 +67,14 @@ class Suite:
     @pytest.fixture(scope="class", name="backend")
     @classmethod
     def _backend(cls, opened: Opened) -> Backend:
-        """The opened device under test, the same object in every test of a session."""
+        """Return the opened device under test, the same object in every test of a session."""
         assert opened.backend is not None, opened.reason
         return opened.backend
 
     @pytest.fixture(scope="class", name="writing")
     @classmethod
     def _writing(cls, opened: Opened) -> Writing:
-        """The Target and the renderer of the device under test, which need not be here where its plugin has them."""
+        """Return the Target and the renderer of the device under test; of an absent one those of `offline`."""
         writing = opened.writing()
         assert writing is not None, opened.reason
         return writing
@@ -82,10 +82,10 @@ class Suite:
     @pytest.fixture(scope="class", name="device")
     @classmethod
     def _device(cls, backend: Backend) -> str:
-        """The name of the device under test, for Tensor(..., device=device)."""
+        """Return the name of the device under test, for Tensor(..., device=device)."""
         return backend.name
 
     @pytest.fixture(name="target")
     def _target(self, backend: Backend) -> Target:
-        """What the device under test declares."""
+        """Return the Target of the device under test."""
         return backend.target

@@ -22,12 +22,12 @@ KEYS = ("test", "reason", "issue", "device")
 
 
 class XfailError(ValueError):
-    """A conformance.toml that cannot be right."""
+    """An error in a conformance.toml."""
 
 
 @dataclass(frozen=True, slots=True)
 class Xfail:
-    """One entry of a file."""
+    """One entry of a conformance.toml: a test that is expected to fail, and why."""
 
     test: str
     reason: str
@@ -36,22 +36,28 @@ class Xfail:
 
     @property
     def text(self) -> str:
-        """Why the test fails, in one line."""
+        """Why the test fails, in one line, with the issue."""
         return f"{self.reason} ({self.issue})" if self.issue else self.reason
 
     def covers(self, test: str, device: str) -> bool:
-        """Whether this is about a test of a device; an entry for NAME is about all of its ordinals."""
+        """Return whether this entry is about a test of a device; an entry for NAME is about all of its ordinals."""
         return test == self.test and self.device.upper() in ("", device, device.partition(":")[0])
 
 
 def find(test_file: Path, root: Path) -> Path | None:
-    """The file for the tests of a file: beside it or in the nearest folder above, up to root, else the one in root."""
+    """Return the conformance.toml for the tests of a file: in its folder or the nearest one above, up to `root`.
+
+    A test file outside `root` has the one in `root`. None where there is none.
+    """
     folders = [folder for folder in test_file.parents if folder == root or root in folder.parents]
     return next((folder / FILE for folder in [*folders, root] if (folder / FILE).is_file()), None)
 
 
 def read(file: Path) -> list[Xfail]:
-    """The entries of a file. Raises XfailError for what cannot be read, and for an entry without a test or reason."""
+    """Return the entries of a file.
+
+    Raises XfailError for a file that cannot be read, and for an entry without a test or reason.
+    """
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -75,7 +81,7 @@ def read(file: Path) -> list[Xfail]:
 
 
 def check_used(file: Path, entries: Sequence[Xfail], used: set[Xfail], tests: Sequence[str]) -> None:
-    """Raises XfailError for an entry that no test has the name of."""
+    """Raise XfailError for an entry that names none of `tests`, with the closest name. `used` are those that do."""
     for entry in entries:
         if entry not in used:
             close = get_close_matches(entry.test, tests, 1)

@@ -1,6 +1,6 @@
-"""Buffer: one allocation on a backend, and the table from BUFFER nodes to their buffers.
+"""Buffer: the memory of some elements on a device, and the table from BUFFER nodes to their buffers.
 
-A Buffer gets memory when something first needs it and gives it back when nothing refers to it any more.
+A Buffer gets memory when something first needs it; the memory is freed when nothing refers to it any more.
 
 >>> from tinygraft.dtype import dtypes
 >>> Buffer("PYTHON", 100, dtypes.float32)
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 
 class Borrowed:
-    """Memory that somebody else made: owner keeps it alive. It is no part of the pool and not counted.
+    """Memory that is not of the pool and not counted: `owner` is the object that made it and keeps it alive.
 
-    The owner is kept until the last launch that uses the memory has run.
+    The owner is retained until the last launch that uses the memory has run.
     """
 
     __slots__ = ("owner", "pool", "uses")
@@ -46,22 +46,25 @@ class Borrowed:
 
     def __del__(self) -> None:
         if (timeline := self.pool.timeline) is not None and not self.pool.lost:
-            timeline.leave(self.owner, self.uses)
+            timeline.release_later(self.owner, self.uses)
 
 
 class Buffer:
-    """size elements of dtype in the memory of a device. A buffer of no elements never allocates."""
+    """`size` elements of `dtype` in the memory of a device. A buffer of no elements never allocates.
 
-    __module__ = "tinygraft.device"  # the place where people import it from, and which its type prints
-    times_shared = 0  # how often memory was given to somebody who can write it
+    `filled` says that it was made to hold data from Python; `offset` is its offset in the block that it is a part of.
+    """
+
+    __module__ = "tinygraft.device"  # where people import it from, and what its type prints
+    times_shared = 0  # how often memory was lent (`share`): what was cached of values before may be out of date
     __slots__ = ("__weakref__", "_block", "_handle", "_lease", "_lock", "_source", "device", "dtype", "filled",
                  "nbytes", "offset", "size")  # fmt: skip
 
     def __init__(self, device: str, size: int, dtype: DType) -> None:
         self.device, self.size, self.dtype = Device.canonicalize(device), size, dtype
         self.nbytes = size * dtype.itemsize
-        self.filled = False  # whether it was made to hold data from Python
-        self.offset = 0  # bytes into the memory that it is a part of
+        self.filled = False
+        self.offset = 0  # in bytes
         self._handle: Handle = None
         self._block: Allocation | Borrowed | None = None
         self._lease: weakref.ref[Any] | None = None
@@ -70,22 +73,23 @@ class Buffer:
 
     @property
     def backend(self) -> Backend:
-        """The backend whose memory this is, opened when it is not open yet."""
+        """Return the backend whose memory this is. Opens it where it is not open yet."""
         return Device[self.device]
 
     @property
     def block(self) -> Allocation | Borrowed | None:
-        """The memory that this is a part of: it notes who used it. None where there is none yet."""
+        """Return the allocation that this is a part of, which records which queues use it; None before there is one."""
         return self._block
 
     def is_allocated(self) -> bool:
-        """Whether the buffer has its memory."""
+        """Return whether the buffer has its memory, or needs none."""
         return self._block is not None or self.nbytes == 0
 
     def allocate(self, briefly: bool = False) -> Buffer:
-        """Get memory, unless the buffer has it. Raises DeviceMemoryError when the device is full.
+        """Get memory, unless the buffer has it; read the file of `read_later` into it. Returns the buffer.
 
-        briefly says that it is soon given back, so that a much larger block may serve.
+        `briefly` says that the memory is soon freed, so that a cached block much larger than needed may be used. Raises
+        DeviceMemoryError when the device is full, DeviceLostError when the backend is lost or closed.
         """
         if self._block is None and self.nbytes:
             pool = pool_of(self.backend)
@@ -102,7 +106,10 @@ class Buffer:
         return self
 
     def read_later(self, source: FilePart) -> Buffer:
-        """Have the bytes of a file, read when the buffer gets its memory."""
+        """Fill the buffer from a part of a file, which is read when the buffer gets its memory. Returns the buffer.
+
+        Raises ValueError when `source` has another number of bytes, or the buffer has memory already.
+        """
         if source.nbytes != self.nbytes or self._block is not None:
             raise ValueError(f"{self!r} with {self.nbytes} bytes cannot be read from {source.nbytes} bytes of a file")
         self._source, self.filled = source, True
@@ -110,36 +117,40 @@ class Buffer:
 
     @property
     def unread(self) -> FilePart | None:
-        """The bytes of a file that this buffer has yet to read; None when it has them, or never will."""
+        """Return the part of a file that is still to be read into this buffer; None where nothing is."""
         return self._source
 
     def deallocate(self) -> None:
-        """Give the memory back, as soon as nobody else holds it; the buffer can be allocated again."""
+        """Drop the memory, which is freed when nothing else refers to it; the buffer can be allocated again."""
         with self._lock:
             self._block = self._handle = self._lease = None
             self.offset = 0
 
-    def lie_in(self, home: Buffer, offset: int) -> None:
-        """Be a part of home, which gets its memory now, from offset bytes on; it stays as long as a part of it does.
+    def suballocate(self, base: Buffer, offset: int) -> None:
+        """Let this buffer be the bytes of `base` from `offset` on, which allocates `base`.
 
-        Raises ValueError when this buffer has memory of its own, or does not fit.
+        The memory of `base` is retained as long as a buffer is a part of it. Raises ValueError when this buffer has
+        memory already, is on another device, or does not fit.
         """
-        if self._block is not None or self.device != home.device or not 0 <= offset <= home.nbytes - self.nbytes:
-            raise ValueError(f"{self!r} with {self.nbytes} bytes cannot lie at {offset} of {home.nbytes} in {home!r}")
-        whole = home.handle
+        if self._block is not None or self.device != base.device or not 0 <= offset <= base.nbytes - self.nbytes:
+            raise ValueError(f"{self!r} with {self.nbytes} bytes cannot be at {offset} of {base.nbytes} in {base!r}")
+        whole = base.handle
         with self._lock:
-            is_all = self.nbytes == home.nbytes
+            is_all = self.nbytes == base.nbytes
             self._handle = whole if is_all else self.backend.allocator.view(whole, offset, self.nbytes)
-            self._block, self.offset = home._block, offset
+            self._block, self.offset = base._block, offset
 
     def borrow(self, handle: Handle, owner: object) -> None:
-        """Be memory that somebody else made, and that owner keeps alive."""
+        """Let this buffer be borrowed memory: `handle` by its allocator's name, kept alive by `owner`."""
         with self._lock:
             self._handle, self._block = handle, Borrowed(pool_of(self.backend), owner)
 
     @property
     def handle(self) -> Handle:
-        """What the allocator calls this memory; allocates. None for a buffer of no elements."""
+        """Return the allocator's handle of this memory, which is allocated now; None for a buffer of no elements.
+
+        Raises DeviceLostError when the backend is lost or closed.
+        """
         if self._block is None:
             self.allocate()
         block = self._block
@@ -149,14 +160,14 @@ class Buffer:
 
     @property
     def _buf(self) -> Any:
-        """The memory itself: something memoryview() takes where it is host memory, else the allocator's handle."""
+        """Return a memoryview of the memory where the host sees it, else the allocator's handle; for scripts."""
         view = self.share()
         return self.handle if view is None else view
 
     def as_memoryview(self) -> memoryview | None:
-        """The bytes of the buffer without a copy, as the host sees them; None where the host cannot.
+        """Wait for the device, and return the bytes without a copy; None where the host cannot see them.
 
-        It is for a look at once: the memory may be used again when the buffer is gone. `share` gives one to keep.
+        The view is for immediate use: the memory may be reused when the buffer is gone. `share` lends one to keep.
         """
         if self.nbytes == 0:
             return memoryview(bytearray())
@@ -165,7 +176,7 @@ class Buffer:
         return self.backend.allocator.as_host(handle)
 
     def share(self) -> memoryview | None:
-        """The bytes without a copy, as as_memoryview gives them; the memory is not used again while they are held."""
+        """Lend the memory: `as_memoryview`, whose memory the pool does not reuse while the result is referred to."""
         view = self.as_memoryview()
         if view is None or not self.nbytes:
             return view
@@ -174,6 +185,7 @@ class Buffer:
         if lease is None:
             from ctypes import c_ubyte
 
+            # a ctypes array can be weakly referred to and have attributes; a memoryview has neither
             lease = (c_ubyte * self.nbytes).from_buffer(view)
             lease.block = block = self._block  # type: ignore[attr-defined]
             self._lease = weakref.ref(lease)
@@ -182,52 +194,59 @@ class Buffer:
         return memoryview(lease).cast("B")
 
     def is_shared(self) -> bool:
-        """Whether somebody holds what share gave."""
+        """Return whether the memory is lent: whether a result of `share` is still referred to."""
         return self._lease is not None and self._lease() is not None
 
     def may_change(self) -> bool:
-        """Whether somebody else can write the memory: it is shared, or it is theirs."""
+        """Return whether other code than the runtime's can write the memory: it is lent or borrowed."""
         return self.is_shared() or isinstance(self._block, Borrowed)
 
     def copy_in(self, source: memoryview) -> Buffer:
-        """Fill the buffer with nbytes bytes from the host."""
+        """Fill the buffer with `source`, which has its number of bytes. Returns the buffer.
+
+        On a device with queues the copy may still run on return; `source` may be changed then. Raises ValueError for
+        another number of bytes.
+        """
         self._check(source)
         if self.nbytes:
             try:
                 if (backend := self.backend).timeline is None:
                     backend.allocator.copy_in(self.handle, source)
                 else:
-                    _late().write(self._operand(), source)
+                    _transfers().write(self._operand(), source)
             except (Exception, SystemExit) as error:
                 note_lost(error, self.backend)
                 raise_noted(error, f"writing {self.nbytes} bytes", self.device)
             if events.on_memory:
-                self._tell_copy()
+                self._report_copy()
         return self
 
     def copy_out(self, target: memoryview) -> memoryview:
-        """Copy the buffer into nbytes bytes of the host; waits for kernels that write it."""
+        """Wait for kernels that write the buffer, and copy it to `target`, which has its number of bytes.
+
+        Returns `target`. Raises ValueError for another number of bytes.
+        """
         self._check(target)
         if self.nbytes:
             try:
                 if (backend := self.backend).timeline is None:
                     backend.allocator.copy_out(target, self.handle)
                 else:
-                    _late().read(target, self._operand())
+                    _transfers().read(target, self._operand())
             except (Exception, SystemExit) as error:
                 note_lost(error, self.backend)
                 raise_noted(error, f"reading {self.nbytes} bytes", self.device)
             if events.on_memory:
-                self._tell_copy()
+                self._report_copy()
         return target
 
     def copy_from(self, source: Buffer) -> Buffer:
-        """Fill the buffer with another one of its size: within a device, or as the backend takes it from a peer."""
+        """Fill the buffer with the bytes of `source`, a buffer of its size on any device. Returns the buffer."""
         if self.nbytes:
             try:
                 here, there = self.backend, source.backend
                 if here.timeline is not None or there.timeline is not None:
-                    _late().transfer(self._operand(), source._operand())
+                    _transfers().transfer(self._operand(), source._operand())
                 elif here is there:
                     here.synchronize()
                     here.allocator.copy(self.handle, source.handle, self.nbytes)
@@ -237,15 +256,15 @@ class Buffer:
                 note_lost(error, self.backend)
                 raise_noted(error, f"copying {self.nbytes} bytes from {source.device}", self.device)
             if events.on_memory:
-                self._tell_copy()
+                self._report_copy()
         return self
 
     def _operand(self) -> CopyOperand:
         handle, block = self.handle, self._block
         assert block is not None
-        return _late().CopyOperand(self.backend, handle, block, self.nbytes)  # type: ignore[no-any-return]
+        return _transfers().CopyOperand(self.backend, handle, block, self.nbytes)  # type: ignore[no-any-return]
 
-    def _tell_copy(self) -> None:
+    def _report_copy(self) -> None:
         pool = pool_of(self.backend)
         event = MemoryEvent(action="copy", device=self.device, bytes=self.nbytes, used=pool.used, kept=pool.kept)
         events.tell(event)
@@ -260,7 +279,10 @@ class Buffer:
 
 
 def wait_for(backend: Backend) -> None:
-    """Wait until everything that was launched has run. Raises DeviceLostError, after which nothing there is read."""
+    """Wait until everything that was launched has run.
+
+    Raises DeviceLostError, and marks the pool as lost, so that nothing on the backend is read any more.
+    """
     try:
         if backend.timeline is None:
             backend.synchronize()
@@ -272,7 +294,7 @@ def wait_for(backend: Backend) -> None:
 
 
 def _read(source: FilePart, backend: Backend, block: Allocation) -> None:
-    """The bytes of a file into memory, through the host where they cannot be read into it."""
+    """Read a part of a file into a block, through host memory where the host does not see the block."""
     view = backend.allocator.as_host(block.handle)
     if view is not None:
         wait_for(backend)  # a kernel that was launched before may still use this memory
@@ -283,22 +305,22 @@ def _read(source: FilePart, backend: Backend, block: Allocation) -> None:
     if backend.timeline is None:
         backend.allocator.copy_in(block.handle, data)
     else:
-        _late().write(_late().CopyOperand(backend, block.handle, block, source.nbytes), data)
+        _transfers().write(_transfers().CopyOperand(backend, block.handle, block, source.nbytes), data)
 
 
-def _late() -> Any:
-    """The module of copies on devices that do not wait for them; few devices need it."""
+def _transfers() -> Any:
+    """Return the module of copies on asynchronous devices. Imported when it is needed, since few devices do."""
     from tinygraft.device import transfers
 
     return transfers
 
 
-_buffers: dict[int, Buffer] = {}  # by the number of the BUFFER node; goes when the node does
+_buffers: dict[int, Buffer] = {}  # by the uid of the BUFFER node; an entry is removed with its node
 _lock = threading.RLock()
 
 
 def buffer_of(node: UOp) -> Buffer:
-    """The Buffer of a BUFFER node, made (not allocated) when it is first asked for."""
+    """Return the Buffer of a BUFFER node, made (not allocated) by the first call. Raises ValueError for other nodes."""
     if node.op is not Ops.BUFFER:
         raise ValueError(f"only a BUFFER node has memory, this is {node.op}")
     buffer = _buffers.get(node.arg.uid)
@@ -311,19 +333,19 @@ def buffer_of(node: UOp) -> Buffer:
 
 
 def unread(node: UOp) -> FilePart | None:
-    """The bytes of a file that the Buffer of a BUFFER node has yet to read; None of any other node."""
+    """Return the part of a file that the Buffer of a BUFFER node has yet to read; None of any other node."""
     buffer = _buffers.get(node.arg.uid) if node.op is Ops.BUFFER else None
     return None if buffer is None else buffer.unread
 
 
 def realized(node: UOp) -> Buffer | None:
-    """The Buffer of a BUFFER node if it has its memory, else None; of any other node None."""
+    """Return the Buffer of a BUFFER node if it has its memory, else None; of any other node None."""
     buffer = _buffers.get(node.arg.uid) if node.op is Ops.BUFFER else None
     return buffer if buffer is not None and buffer.is_allocated() else None
 
 
 def bind(node: UOp, buffer: Buffer) -> None:
-    """Make buffer the memory of a BUFFER node."""
+    """Make `buffer` the memory of a BUFFER node. Raises ValueError where device, size or dtype differ."""
     if (buffer.device, buffer.size, buffer.dtype) != (node.src[0].arg, node.arg.size, node.dtype):
         raise ValueError(f"{buffer!r} does not fit a node of {node.arg.size} {node.dtype!r} on {node.src[0].arg}")
     with _lock:

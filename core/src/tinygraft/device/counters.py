@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import ClassVar, Final
 
-# assumed: never measured
+# assumed: never measured. It only bounds the memory of the queue where nobody reads the counts
 MOST_QUEUED: Final = 1024
 
 _changes: deque[tuple[str, int]] = deque()  # of memory, by device, not yet counted
@@ -17,7 +17,7 @@ _counting = False  # whether some thread is counting them
 
 
 class _MemoryCounts(type):
-    """Counts of memory that are right whenever they are read."""
+    """The metaclass of GlobalCounters: properties of the class, which add up the queued changes when they are read."""
 
     @property
     def mem_used(cls) -> int:
@@ -26,7 +26,7 @@ class _MemoryCounts(type):
 
     @property
     def mem_used_per_device(cls) -> dict[str, int]:
-        """Bytes of live buffers on each device."""
+        """Bytes of live buffers on each device; the changes that are queued are added first."""
         _count()
         return _used
 
@@ -51,13 +51,16 @@ class GlobalCounters(metaclass=_MemoryCounts):
 
     @classmethod
     def reset(cls) -> None:
-        """Start counting anew. The memory in use stays: it is a state, not a count."""
+        """Set the counts to 0. The memory in use stays: it is a state, not a count."""
         cls.global_ops = cls.global_mem = cls.kernel_count = cls.kernels_compiled = 0
         cls.time_sum_s = 0.0
 
     @classmethod
     def add_memory(cls, device: str, nbytes: int) -> None:
-        """Count nbytes more (or less) of live buffers on a device. The garbage collector may call this at any time."""
+        """Count `nbytes` more (or less, where it is negative) of live buffers on a device.
+
+        The change is queued, since the garbage collector may call this at any time.
+        """
         _changes.append((device, nbytes))
         if len(_changes) > MOST_QUEUED:
             _count()
@@ -67,14 +70,14 @@ _used: dict[str, int] = {}  # bytes of live buffers, by device
 
 
 def _count() -> None:
-    """Add up the changes of memory.
+    """Add the queued changes of memory to `_used`.
 
-    The garbage collector may come here in the middle of it, and a signal may end it at any call. So there is no lock,
+    The garbage collector may call this while it runs, and a signal may end it at any call. So there is no lock,
     which a signal between acquire and try would leave locked: Python runs handlers and other threads at calls and at
-    jumps back, and there is none of them between the look at the flag and its change.
+    jumps back, and none of them is between the test of the flag and its change.
     """
     global _counting
-    while _changes and not _counting:  # else whoever is counting counts it
+    while _changes and not _counting:  # else the thread that is counting counts these too
         mine = False
         try:
             if not _counting:
@@ -87,7 +90,7 @@ def _count() -> None:
                 _counting = False  # no handler runs between the end of the try and here
 
 
-def nobody_counts() -> None:
-    """For a forked child: another thread of the parent may have been counting."""
+def reset_counting() -> None:
+    """Clear the flag of `_count` in a forked child: a thread of the parent may have set it, and does not exist here."""
     global _counting
     _counting = False

@@ -1,7 +1,8 @@
-"""Which device is used when none is named: what the settings ask for, else the best that works here.
+"""Which device is used when none is named: what the settings request, else the best that is available.
 
 Order: Context(DEV=...), then TINYGRAFT_DEVICE or DEV of the environment, then NAME=1 of the environment, then what a
-hook plugin chooses, then the highest priority. Devices of priority 0 are never chosen automatically.
+hook plugin chooses, then the highest priority. Devices of priority 0 are never chosen automatically. Registry.DEFAULT
+calls these functions in that order.
 """
 
 from __future__ import annotations
@@ -23,26 +24,28 @@ from tinygraft.installed.records import Status
 
 
 class RequestedDevice(NamedTuple):
-    """What a setting asks for: a device or a chain of them, and how that was written, such as DEV=A,B."""
+    """The devices that a setting requests, such as A or the chain A,B, and how that was `written`, such as DEV=A,B."""
 
     devices: str
     written: str
 
 
-def asked_by_context() -> RequestedDevice | None:
-    """What a Context of this thread asks for."""
-    if text := TINYGRAFT_DEVICE.in_context:  # asked for each tensor that is made: no loop
+def requested_by_context() -> RequestedDevice | None:
+    """Return what a Context of this thread requests; None where it requests no device."""
+    if text := TINYGRAFT_DEVICE.in_context:  # called for each tensor that is made: no loop
         return RequestedDevice(text, f"TINYGRAFT_DEVICE={text}")
     if text := DEV.in_context:
         return RequestedDevice(text, f"DEV={text}")
     return None
 
 
-def asked_by_environment(names: Iterable[str], environment: Mapping[str, str] = os.environ) -> RequestedDevice | None:
-    """What the environment asks for.
+def requested_by_environment(
+    names: Iterable[str], environment: Mapping[str, str] = os.environ
+) -> RequestedDevice | None:
+    """Return what the environment requests; None where it requests no device.
 
-    NAME=1 counts only for the name of a declared device that is no setting of ours, and the value 1. Raises
-    SettingError when two are set.
+    NAME=1 counts only for one of `names`, the declared devices, that is no setting of core, and for the value 1. Raises
+    SettingError when two of them are set.
     """
     for setting in (TINYGRAFT_DEVICE, DEV):
         if text := setting.value:
@@ -56,27 +59,31 @@ def asked_by_environment(names: Iterable[str], environment: Mapping[str, str] = 
     return RequestedDevice(chosen[0], f"{chosen[0]}=1") if chosen else None
 
 
-def wanted_by_plugins(records: Sequence[PluginRecord]) -> RequestedDevice | None:
-    """What a hook plugin wants as the default device. Nobody's device is looked at where no plugin asks."""
+def requested_by_plugins(records: Sequence[PluginRecord]) -> RequestedDevice | None:
+    """Return what a hook plugin chooses as the default device, and "PLUGIN chooses NAME"; None where none chooses.
+
+    The devices are probed first, but only where a plugin implements the hook: probes take time.
+    """
     hooks.load()
     if not hooks.has_choice:
         return None
-    look_at(records)
+    probe_all(records)
     found = hooks.choose_default(default_request(records))
     return None if found is None else RequestedDevice(found[0], f"{found[1]} chooses {found[0]}")
 
 
 def default_request(records: Sequence[PluginRecord]) -> DefaultRequest:
-    """What a hook plugin is told when it is asked for the default device."""
+    """Return the argument of the hook `choose_default`: the records, as plugins may see them."""
     return DefaultRequest(candidates=tuple(
         Candidate(name=r.name, status=r.status.value, priority=r.priority, provided_by=r.provided_by) for r in records
     ))  # fmt: skip
 
 
-def look_at(records: Iterable[PluginRecord]) -> None:
-    """Take records as far as their probe; those of third parties in child processes, several at once.
+def probe_all(records: Iterable[PluginRecord]) -> None:
+    """Load and probe the devices of records, moving them to what was found; those of third parties in child processes.
 
-    Specs of ours need no child: their tests show that they import nothing heavy, and a child costs as much as a start.
+    Several children run at once. First-party specs need no child: their tests show that they import nothing heavy, and
+    a child costs as much as a start of Python.
     """
     unknown = []
     for record in records:
@@ -86,7 +93,7 @@ def look_at(records: Iterable[PluginRecord]) -> None:
             probe(record)
     if not unknown:
         return
-    from tinygraft.device.device_probe import examine  # most programs have no plugin that is to be tried
+    from tinygraft.device.device_probe import examine  # most programs have no third-party plugin
     from tinygraft.installed.child import together
 
     if len(unknown) == 1:
@@ -96,12 +103,12 @@ def look_at(records: Iterable[PluginRecord]) -> None:
 
 
 def automatic(records: Iterable[PluginRecord]) -> Iterator[PluginRecord]:
-    """The records that work here by falling priority, ties by name. Core's own devices are never among them.
+    """Probe the records, and return the available ones by falling priority, ties by name; never core's own devices.
 
-    A spec of a third party is imported here only when its turn has come.
+    A spec of a third party is not imported into this process: the caller does so when it opens the device.
     """
     candidates = [record for record in records if record.distribution != CORE]
-    look_at(candidates)
+    probe_all(candidates)
     works = (Status.AVAILABLE, Status.OPEN)
     usable = [record for record in candidates if record.status in works and record.priority > 0]
     yield from sorted(usable, key=lambda r: (-r.priority, r.name))

@@ -1,6 +1,6 @@
-"""The trial of a device: its spec is loaded and probed in a child process, and its record moves to where that got.
+"""The plugin probe of a device: its spec is loaded and probed in a child process, which decides its record's status.
 
-An explicit request for a device needs no trial.
+A device that is requested by name is loaded and probed in this process instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ from tinygraft.installed.records import Status, blame
 
 
 def examine(record: PluginRecord, limit: float | None = None, on_wait: Callable[[float], object] | None = None) -> None:
-    """Move a declared record to where its trial got; where no child process can be started, take the steps here."""
+    """Load and probe a declared record in a child process, and set its status, priority and probe to what that found.
+
+    `limit` is the most seconds that the child may take; where it is given, a stored verdict is not used. `on_wait` is
+    called with the limit, once, where the child takes longer than a second. Where no child process can be started, the
+    record is probed in this process.
+    """
     try:
         verdict = verdict_on(record, "tinygraft.device.device_probe:in_child", str(PLUGIN_API), limit, on_wait)
     except OSError:
@@ -33,18 +38,18 @@ def examine(record: PluginRecord, limit: float | None = None, on_wait: Callable[
 
 
 def record_of(job: dict[str, Any]) -> PluginRecord:
-    """The record of a job, in the child."""
+    """Return the record that `job`, the message to the child, describes. Runs in the child."""
     entry = EntryPoint(job["name"], job["value"], job["group"])
     return PluginRecord(job["name"].upper(), job["distribution"], job["version"], entry)
 
 
 def in_child(job: dict[str, Any], tell: Tell) -> None:
-    """Load and probe one entry and tell how far it got."""
-    hooks.load_none()  # a plugin that computes on import must not start further trials
+    """Load and probe the entry point of a job, and send the status to the parent by `tell`. Runs in the child."""
+    hooks.load_none()  # a plugin that computes on import must not start further plugin probes
     record = record_of(job)
     try:
         probe(record)
-    except KeyboardInterrupt as error:  # nobody pressed a key here
+    except KeyboardInterrupt as error:  # the plugin's code raised it: a child gets no key presses
         blame(record, error)
     ordinals = record.probe.count if record.probe is not None else 1
     tell(told(record, {"priority": record.priority, "ordinals": ordinals}))

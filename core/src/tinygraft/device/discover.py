@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def is_name(base: str) -> bool:
-    """Whether a device can be called that, without an ordinal.
+    """Return whether `base` can be the name of a device, without an ordinal: letters, digits and underscores.
 
     >>> is_name("TOY_2"), is_name("TOY:2"), is_name("")
     (True, False, False)
@@ -25,7 +25,10 @@ def is_name(base: str) -> bool:
 
 
 def discover(entries: Iterable[EntryPoint]) -> dict[str, list[PluginRecord]]:
-    """Records by device name; more than one only where two distributions provide a name."""
+    """Return records by device name; more than one for a name only where several distributions provide it.
+
+    Records that the settings switch off, that have a wrong name, or that are ambiguous have that status already.
+    """
     records: dict[str, list[PluginRecord]] = {}
     for entry in entries:
         distribution, version = origin(entry)
@@ -33,7 +36,7 @@ def discover(entries: Iterable[EntryPoint]) -> dict[str, list[PluginRecord]]:
         earlier = next((r for r in same_name if r.distribution == distribution), None)
         if earlier is None:
             same_name.append(PluginRecord(entry.name.upper(), distribution, version, entry))
-        elif entry.value != earlier.entry.value:  # stale metadata beside a newer one: the first on the path counts
+        elif entry.value != earlier.entry.value:  # metadata of an older version is left: the first on the path counts
             earlier.shadowed += (f"{distribution} {version} ({entry.value})",)
     for same_name in records.values():
         for record in same_name:
@@ -46,7 +49,10 @@ def discover(entries: Iterable[EntryPoint]) -> dict[str, list[PluginRecord]]:
 
 
 def _apply_provider(records: list[PluginRecord]) -> None:
-    """Where several distributions provide one name: the one that TINYGRAFT_PROVIDER names, or none."""
+    """Where several distributions provide one name, disable all but the one that TINYGRAFT_PROVIDER names.
+
+    Where it names none of them, all become ambiguous.
+    """
     if len(records) < 2:
         return
     name = records[0].name
@@ -67,7 +73,7 @@ def _apply_provider(records: list[PluginRecord]) -> None:
 
 
 def _providers() -> dict[str, str]:
-    """TINYGRAFT_PROVIDER as a table from device to distribution. Raises SettingError when it cannot be read."""
+    """Return TINYGRAFT_PROVIDER as a table from device to distribution. Raises SettingError when it cannot be read."""
     table: dict[str, str] = {}
     for part in TINYGRAFT_PROVIDER.value.split(","):
         if part.strip():

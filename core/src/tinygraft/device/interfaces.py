@@ -12,27 +12,27 @@ uses the same memory by events.
 
 **Asynchronous devices.** A device may return from `launch`, `run`, `copy` and `copy_in` before the work is done. One
 that does has a Queue class of its own, or at least its own `synchronize`. Core waits where it needs a value: for an
-event, in `copy_out`, and by `synchronize` before it looks at memory through `as_host`. Such a device sees to it that
+event, in `copy_out`, and by `synchronize` before it reads or writes memory through `as_host`. Such a device guarantees:
 
-- what a kernel needs of its Program lives until it has run: core may drop the Program as soon as `launch` has returned,
-  and the sequences that it was given are the caller's;
-- `Allocator.copy_in` has taken the bytes when it returns: the source is the caller's;
-- without queues of its own: memory that is freed goes back to the system only when what was launched before has run.
-  With them core frees nothing that may still be used;
-- what fails late is raised by the next call that waits, as a DeviceLostError: nobody knows what was computed.
+- What a kernel needs of its Program exists until it has run: core may drop the Program as soon as `launch` has
+  returned, and the caller may change the sequences that it passed.
+- `Allocator.copy_in` has read the bytes when it returns: the caller may change the source.
+- Without queues of its own, memory that is freed goes back to the system only when what was launched before has run.
+  With them core frees nothing that may still be used.
+- What fails late is raised by the next call that waits, as a DeviceLostError, since what was computed is not known.
 
-Work on memory from `at_address` has ended when the realisation or replay returns that used it, since its owner may look
-at it then, and core keeps the owner until then.
+A realisation or replay that used memory from `at_address` returns when its work on that memory has ended, since the
+owner may read it then; core retains the owner until then.
 
 **Errors.** A DeviceLostError ends the backend for this process: every later use of its memory raises it again. After
 any other error the backend goes on. What `launch` says of errors holds for copies and replays too.
 
-**Threads.** Any thread may make any call, so a driver with a current context sets it in each. Which calls may meet:
+**Threads.** Any thread may make any call, so a driver with a current context sets it in each. Which calls may overlap:
 
 - The constructor and `close` of a Backend: one at a time, under the lock of the registry.
 - `render` and `load`: one at a time, save that unpickling a TinyJit loads whatever else happens.
-- `compile`: up to `Compiler.threads` at the same time, on behalf of a thread that waits for them. As that thread has
-  the locks for it, no tensor may be realised in `compile`, `render` or `load`.
+- `compile`: up to `Compiler.threads` at the same time, on behalf of a thread that waits for them. As that thread holds
+  the locks of the runtime, no tensor may be realised in `compile`, `render` or `load`.
 - `launch`, `timed_launch`, `copy`, `copy_from`, and all of a GraphExecutor: one thread at a time, not always the same.
 - Methods of a Queue and an Event but `launch`: at any time, beside all others. `make_queue`: one at a time.
 - `graph`, `copy_in`, `copy_out`, `synchronize`, `as_host`, `at_address`, `view`: at any time, beside all others.
@@ -68,37 +68,37 @@ Handle = Any  # a buffer as its allocator knows it; opaque to core
 
 
 class Allocator(ABC):
-    """Memory of one backend. Core keeps freed buffers for reuse (device/pool.py); an allocator only hands memory out.
+    """Memory of one backend. An allocator only allocates and frees: core caches freed buffers (device/pool.py).
 
-    A handle is whatever the allocator makes it; core keeps it as long as the memory is used, and passes it on. A buffer
-    of no elements has no memory: it is None among the buffers of a launch, and is not copied.
+    A handle is any object that the allocator chooses; core refers to it as long as the memory is used, and passes it
+    on. A buffer of no elements has no memory: it is None among the buffers of a launch, and is not copied.
     """
 
     @abstractmethod
     def alloc(self, nbytes: int) -> Handle:
-        """`nbytes` (at least 1) of memory that begins at a multiple of the Target's `alignment`; it may hold anything.
+        """Allocate `nbytes` (at least 1) at a multiple of the Target's `alignment`, with any content. Returns a handle.
 
-        Raises DeviceMemoryError when there is no room. Core then frees what it keeps for reuse, and asks once more.
+        Raises DeviceMemoryError when there is no room. Core then frees what it caches for reuse, and calls once more.
         """
 
     @abstractmethod
     def copy_in(self, target: Handle, source: memoryview) -> None:
-        """Host bytes to the device, behind what was launched before; `source` may be changed when this returns.
+        """Copy host bytes to the device, after what was launched before; `source` may be changed when this returns.
 
         `source` is contiguous, of any shape and format, and perhaps read-only; it is as large as the buffer.
         """
 
     @abstractmethod
     def copy_out(self, target: memoryview, source: Handle) -> None:
-        """Device bytes to the host; they are there, and what was launched before has run, when this returns.
+        """Copy device bytes to the host. When this returns the copy, and what was launched before it, is complete.
 
         `target` is contiguous and writable, of any shape and format, and as large as the buffer.
         """
 
     def copy(self, target: Handle, source: Handle, nbytes: int) -> None:
-        """The first `nbytes` of one buffer to another that does not overlap it, behind what was launched before.
+        """Copy the first `nbytes` of one buffer to another that does not overlap it, after what was launched before.
 
-        Default: through the host, for which the caller has called `synchronize`, as core does.
+        Default: through the host, which requires that the caller has called `synchronize`, as core does.
         """
         view = self.as_host(source)
         if view is None:
@@ -107,7 +107,7 @@ class Allocator(ABC):
         self.copy_in(target, view)
 
     def free(self, handle: Handle, nbytes: int) -> None:
-        """Give memory back. `handle` is what `alloc` gave for `nbytes`, never a view or memory of others.
+        """Free memory. `handle` is what `alloc` returned for `nbytes`, never a view or borrowed memory.
 
         Kernels that were launched before may still use it, unless the backend has a Queue class of its own. It is
         called once for each `alloc`, unless the backend is closed or lost before; what is not freed then goes with the
@@ -115,31 +115,32 @@ class Allocator(ABC):
         """
 
     def alloc_host(self, nbytes: int) -> memoryview:
-        """`nbytes` of writable host memory that the device copies from and to fastest (pinned memory), flat bytes.
+        """Allocate `nbytes` of writable host memory that the device copies from and to fastest (pinned), as flat bytes.
 
-        It is freed when nothing refers to it; core keeps it until copies that use it have passed, and for the next
-        ones. Default: ordinary memory.
+        It is freed when nothing refers to it; core retains it until copies that use it have passed, and caches it for
+        the next ones. Default: ordinary memory.
         """
         return memoryview(bytearray(nbytes))
 
     def view(self, handle: Handle, offset: int, nbytes: int) -> Handle:
-        """`nbytes` of a buffer, or of another view, from `offset` bytes on, a multiple of the Target's `alignment`.
+        """Return a handle of `nbytes` of a buffer, or of another view, from `offset` on.
 
-        It is dropped and never freed, and keeps the buffer's memory alive until that is freed. With it the temporaries
-        of a schedule share one block. Default: not supported, so core never sub-allocates.
+        `offset` is in bytes, a multiple of the Target's `alignment`. A view is dropped and never freed, and keeps the
+        buffer's memory alive until that is freed. With views the temporaries of a schedule share one block. Default:
+        not supported, so core never sub-allocates.
         """
         raise UnsupportedError(f"{type(self).__name__} has no views into a buffer")
 
     def as_host(self, handle: Handle) -> memoryview | None:
-        """The bytes of the buffer itself as the host sees them, writable; None where that cannot be. Default: None.
+        """Return the buffer's own bytes as the host sees them, writable; None where it cannot. Default: None.
 
-        It does not wait. Who reads or writes through it has called `synchronize`, and the device sees what was written
-        in whatever is launched afterwards.
+        It does not wait. Core calls `synchronize` before it reads or writes through the result, and what is launched
+        afterwards sees what was written.
         """
         return None
 
     def at_address(self, address: int, nbytes: int) -> Handle:
-        """Memory of this process that somebody else made, as a buffer that is never freed here.
+        """Return a handle of borrowed memory of this process, which is never freed here.
 
         `address` is a multiple of the element's size, and of the Target's `alignment` only where that streams stores
         and the buffer is larger than its `stream_bytes`. Raises UnsupportedError where the device cannot use it: then
@@ -149,15 +150,15 @@ class Allocator(ABC):
 
 
 class Program(ABC):
-    """A loaded kernel. It has no state between launches that two of them could see."""
+    """A loaded kernel. It has no state that one launch leaves for another."""
 
     @abstractmethod
     def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: tuple[int, int, int]) -> None:
         """Run the kernel on buffers by slot; may return before it has finished.
 
         `buffers` are handles (None where there are no elements), as large as the Signature's params say or larger;
-        `variables` are the values of its names, in its order, and fit an int64; `grid` is how many thread blocks there
-        are along each dimension. Where one of those is 0 nothing is to be run.
+        `variables` are the values of the Signature's names, in its order, and fit an int64; `grid` is the number of
+        thread blocks along each dimension. Where one of those is 0 nothing is to be run.
 
         What it raises it raises before the kernel has stored anything. Where that is not so, the error is a
         DeviceLostError, after which nothing on the device is read any more, or has an attribute `stored`: what this
@@ -167,10 +168,11 @@ class Program(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One launch of a captured list: a program, or a copy of nbytes within the memory of the device when there is none.
+    """One launch of a captured list: of `program`, or a copy of `nbytes` within the device's memory where that is None.
 
-    buffers are places: numbers of the list's buffers, which are given later; a copy has its target and its source.
-    variables are names in the order in which the program takes them. A size of the grid may be symbolic.
+    `buffers` are places, which are numbers that stand for buffers: `GraphExecutor.set_buffer` says later which buffer a
+    place is. A copy has its target and its source. `variables` are names in the order in which the program takes them.
+    A size of the grid may be symbolic.
     """
 
     program: Program | None
@@ -185,9 +187,9 @@ class GraphExecutor:
 
     This one launches step by step from Python; a device that can do better overrides it. It is used by one thread at a
     time, and other launches on the backend may come between two calls. Before the first run each place has been given
-    its buffer; buffers and values stay until they are changed. Between runs their memory may be freed or be others': a
-    list touches it in `run` only. `is_native` says that no Python runs in run(), so that Ctrl-C cannot end it in the
-    middle of a step.
+    its buffer; buffers and values stay until they are changed. Between runs their memory may be freed or reused, so a
+    list accesses it in `run` only. `is_native` says that no Python code runs in `run`, so that Ctrl-C cannot end it in
+    the middle of a step.
     """
 
     is_native: bool = False
@@ -200,19 +202,19 @@ class GraphExecutor:
         self.values: Mapping[str, int] = {}
 
     def set_buffer(self, place: int, handle: Handle) -> None:
-        """Let `handle` be the buffer of a place; None where it has no elements."""
+        """Let `handle` be the buffer of `place`, a number in `Step.buffers`; None where it has no elements."""
         self.handles[place] = handle
 
     def set_values(self, values: Mapping[str, int]) -> None:
-        """Give variables their values, by name: all that the steps name, and perhaps others."""
+        """Set the values of variables by name: of all that the steps name, and perhaps of others."""
         self.values = values
 
     def run(self, first: int) -> int:
-        """Run steps from number first on, at least one; the number of the step that comes next.
+        """Run at least one step, from number `first` on. Returns the number of the step that comes next.
 
-        The steps have the effect of running one after another, behind what was launched before; they may still run
+        The steps have the effect of running one after another, after what was launched before; they may still run
         when this returns. Returns after a tenth of a second at the latest (or one step that takes longer), since Python
-        hears of Ctrl-C only in between. Default: one step.
+        handles Ctrl-C only in between. Default: one step.
         """
         step = self.steps[first]
         handles = [self.handles[place] for place in step.buffers]
@@ -229,18 +231,18 @@ class GraphExecutor:
 class Compiler:
     """From source to binary. The default passes the text on as UTF-8.
 
-    `key` tells binaries of different compilers, options and processors apart, in every process alike, and does not
-    change; None means that they are not kept on disk. `threads` is how many kernels are best compiled at once; above 1
-    compile() is called from that many threads, at the same time.
+    `key` differs between compilers, options and processors whose binaries differ, is the same in every process, and
+    does not change; None means that binaries are not cached on disk. `threads` is how many kernels are best compiled at
+    once; above 1 compile() is called from that many threads, at the same time.
     """
 
     key: str | None = None
     threads: int = 1
 
     def compile(self, source: Source) -> Binary:
-        """The binary of a source: bytes that are all that `Backend.load` needs, perhaps in another process.
+        """Return the binary of a source: bytes that are all that `Backend.load` needs, perhaps in another process.
 
-        Raises CompileError with the compiler's words. No bytes are an error too.
+        Raises CompileError with the compiler's output. Empty bytes are an error too.
         """
         return Binary(source.name, source.text.encode(), source.signature)
 
@@ -248,11 +250,11 @@ class Compiler:
 class Backend(ABC):
     """One opened ordinal of a device, such as CPU:0.
 
-    It is made when the ordinal is first asked for and is there once in a process, until `close`; then it may be made
-    anew. `survives_fork` says that memory and programs still work in a forked child, as host memory does. Where it is
-    False (a driver's context never survives) core forgets the backend in the child without closing it, and uses nothing
-    of it; but its objects may be collected there, so a finaliser that calls the driver asks os.getpid() first. No fork
-    happens while kernels are compiled.
+    It is made when the ordinal is first requested, and there is one of it in a process, until `close`; then it may be
+    made anew. `survives_fork` says that memory and programs still work in a forked child, as host memory does. Where it
+    is False (a driver's context never survives) core drops the backend in the child without closing it, and uses
+    nothing of it; but its objects may be collected there, so a finaliser that calls the driver checks os.getpid()
+    first. No fork happens while kernels are compiled.
     """
 
     survives_fork: bool = False
@@ -268,23 +270,23 @@ class Backend(ABC):
 
     @abstractmethod
     def load(self, binary: Binary) -> Program:
-        """A binary as something that can be launched; it may come from the disk, and from an earlier process.
+        """Load a binary, which may come from the disk, and from an earlier process. Returns the Program.
 
         Raises an error where it does not load: core then removes it from the disk and compiles it anew.
         """
 
     def graph(self, steps: Sequence[Step]) -> GraphExecutor:
-        """A captured list of launches as something that runs it again. Default: launch by launch from Python.
+        """Return an executor of a captured list of launches. Default: one that launches step by step from Python.
 
-        The programs of `steps` are this backend's; they live as long as what this gives.
+        The programs of `steps` are this backend's; they are retained as long as the result.
         """
         return GraphExecutor(self, steps)
 
     @cached_property
     def queue(self) -> Queue:
-        """The first queue, where all work goes that no other was entered for. Default: launches wait.
+        """The first queue, where a thread's work goes unless it entered another one. Default: one whose launches wait.
 
-        A plugin sets it to a Queue of its own when the backend is made.
+        A plugin sets it to a Queue of its own class in the constructor.
         """
         from tinygraft.device.queues import Queue
 
@@ -292,20 +294,20 @@ class Backend(ABC):
 
     @property
     def has_queues(self) -> bool:
-        """Whether the plugin has a Queue class of its own."""
+        """Return whether the plugin has a Queue class of its own."""
         from tinygraft.device.queues import Queue
 
         return type(self.queue) is not Queue
 
     def make_queue(self) -> Queue:
-        """One more queue, which works beside the others. Default: the first, so that all is in one order."""
+        """Return a new queue, which works beside the others. Default: the first, so that all is in one order."""
         return self.queue
 
     def new_queue(self) -> Queue:
-        """A queue whose work runs beside that of others, where the device can do that; behind what it has to do now.
+        """Return a queue whose work runs beside that of others, where the device can do that, after what it has now.
 
-        What this thread computes inside `with queue:` goes there; core orders what uses the same memory. Of those that
-        a backend has made, 16 at most, a later call gives one again.
+        What this thread computes inside `with queue:` goes there; core orders what uses the same memory. There are 16
+        of a backend at most; later calls return one of those again.
 
         >>> from tinygraft import Device, Tensor
         >>> with Device["PYTHON"].new_queue() as queue:
@@ -317,7 +319,7 @@ class Backend(ABC):
 
     @cached_property
     def timeline(self) -> Timeline | None:
-        """Core's, for what may still run; None where launches wait."""
+        """Core's record of what may still run (device/timeline.py); None where launches wait."""
         if not self.has_queues and type(self).synchronize is Backend.synchronize:
             return None
         from tinygraft.device.timeline import Timeline  # few devices need it
@@ -333,11 +335,12 @@ class Backend(ABC):
             self.timeline.finish()
 
     def copy_from(self, target: Handle, peer: Backend, source: Handle, nbytes: int) -> None:
-        """Bytes from a buffer of another backend (`peer`) to one of this, waiting for the kernels that write them.
+        """Copy from a buffer of another backend (`peer`) to one of this, waiting for the kernels that write the source.
 
-        They are written behind what was launched here before, and read before what is launched on `peer` later.
-        Default: through the host. A plugin whose devices see each other's memory overrides it, asks what peer is, and
-        leaves all others to this. Where this backend has a Queue class of its own, `Queue.copy_from` is asked instead.
+        The bytes are written after what was launched here before, and read before what is launched on `peer` later.
+        Default: through the host. A plugin whose devices see each other's memory overrides it, checks the class of
+        `peer`, and calls this default for all others. Where this backend has a Queue class of its own,
+        `Queue.copy_from` is called instead.
         """
         peer.synchronize()
         view = peer.allocator.as_host(source)
@@ -347,18 +350,18 @@ class Backend(ABC):
         self.allocator.copy_in(target, view)
 
     def close(self) -> None:
-        """Wait for what runs, and give everything back.
+        """Wait for what runs, and free everything.
 
-        Called once, in the reverse order of opening, also at exit; before it core frees what it keeps for reuse. Memory
-        in use is not freed any more: who uses it gets an error.
+        Called once, in the reverse order of opening, also at exit; before it core frees what it caches for reuse. Core
+        does not free memory that is in use then: a later use of it raises an error.
         """
 
     def timed_launch(self, program: Program, buffers: Sequence[Handle], variables: Sequence[int],
                      grid: tuple[int, int, int]) -> float:  # fmt: skip
-        """Seconds that one launch took, with nothing else running; it has finished when this returns.
+        """Launch a kernel with nothing else running, and wait for it. Returns the seconds that it took.
 
-        Called by BEAM; without queues of its own also in place of `launch` with DEBUG=2 and for who observes launches.
-        Default: by events of the first queue, or the host's clock where it has none.
+        Called by BEAM; without queues of its own also in place of `launch` with DEBUG=2 and where launches are
+        observed. Default: by events of the first queue, or the host's clock where it has none.
         """
         self.synchronize()
         if self.has_queues:

@@ -1,6 +1,6 @@
-"""The closed table of devices that have a name without being installed: the only place in core where one is named.
+"""The table of devices whose names are known where they are not installed: the only module of core that names one.
 
-It serves one purpose: to say what to install. Third parties need no row; their devices are found by entry points.
+It is used in errors that say what to install. Third parties need no row; their devices are found by entry points.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ from pathlib import Path
 from tinygraft.installed.entries import CORE
 
 # device -> (distribution, folder in a checkout); the first is what a newcomer should install
-CHECKOUT = Path(__file__).parents[4]  # where this lies in a checkout; some other folder where it is installed
+CHECKOUT = Path(__file__).parents[4]  # the root of a checkout; some other folder where tinygraft is installed
 KNOWN = {
     "CPU": ("tinygraft-cpu", "plugins/cpu"),
     "OPENCL": ("tinygraft-opencl", "plugins/opencl"),
 }
-WITHOUT_PLUGIN = frozenset(
-    {"CUDA", "METAL", "AMD"}
-)  # names that scripts use, for which nobody has written a plugin yet
+WITHOUT_PLUGIN = frozenset({"CUDA", "METAL", "AMD"})  # names that scripts use, for which there is no plugin yet
 NAMES = frozenset({*KNOWN, *WITHOUT_PLUGIN})
 FIRST_CHOICE = next(iter(KNOWN))
 INTERPRETER = "PYTHON"

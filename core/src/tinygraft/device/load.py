@@ -1,7 +1,7 @@
 """One record, one step at a time: import its spec, check it, run its probe, find its backend class.
 
-Whatever a plugin's code does (raise, exit, return nonsense) ends as a state of its record; only KeyboardInterrupt
-and the like pass through. Nothing here looks at any other plugin.
+Whatever a plugin's code does (raise, exit, return nonsense) ends as a status of its record; only KeyboardInterrupt
+and the like pass through. Nothing here depends on any other plugin.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STARTED = (Status.DECLARED, Status.LOADED, Status.COMPATIBLE, Status.AVAILABLE, 
 
 
 def load(record: PluginRecord) -> bool:
-    """Import the spec of a declared record and check it; whether it is compatible."""
+    """Import the spec of a declared record and check it. Returns whether it was loaded and is compatible."""
     if record.status is Status.DECLARED:
         start = time.perf_counter()
         try:
@@ -43,7 +43,7 @@ def load(record: PluginRecord) -> bool:
 
 
 def probe(record: PluginRecord) -> bool:
-    """Load a record and ask its probe whether the device is here; whether it is."""
+    """Load a record and run its probe. Returns whether the device is available."""
     if not load(record):
         return False
     assert record.spec is not None
@@ -60,7 +60,7 @@ def probe(record: PluginRecord) -> bool:
 
 
 def note_probe(record: PluginRecord, found: object) -> None:
-    """Move a record by what its probe gave."""
+    """Set the status of a record by what its probe returned: available, unavailable, or invalid for no Probe."""
     if not isinstance(found, Probe) or (fault := _fault_of_probe(found)):
         what = f"gave a {type(found).__name__}, not a Probe" if not isinstance(found, Probe) else fault
         path = record.spec.probe if record.spec is not None else ""
@@ -75,7 +75,7 @@ def note_probe(record: PluginRecord, found: object) -> None:
 
 
 def _fault_of_probe(found: Probe) -> str:
-    """What is wrong with a Probe; empty when nothing is."""
+    """Return what is wrong with the fields of a Probe; empty when nothing is."""
     if not isinstance(found.detail, str) or not isinstance(found.hint, str):
         return f"gave words that are no text: {found!r}"
     if found.count is not None and (not isinstance(found.count, int) or found.count < found.ok):
@@ -94,7 +94,7 @@ def fault_of_backend(backend: Backend) -> str:
 
 
 def backend_class(record: PluginRecord) -> type[Backend] | None:
-    """The class to open a record with; None, with the record moved, when there is none."""
+    """Import the Backend class of a record, and return it; None, with the reason in the record, where it has none."""
     assert record.spec is not None
     try:
         found = resolve(record.spec.backend)
@@ -109,7 +109,7 @@ def backend_class(record: PluginRecord) -> type[Backend] | None:
 
 
 def why_not_opened(record: PluginRecord, error: BaseException) -> tuple[str, str]:
-    """(reason, hint) of an exception of a backend that was being made. A DeviceError says itself what to do."""
+    """Return (reason, hint) for an exception of a Backend's constructor; a DeviceError says itself what to do."""
     if isinstance(error, DeviceError):
         return " ".join(str(error).split()), ""
     if isinstance(error, SettingError):
@@ -118,7 +118,7 @@ def why_not_opened(record: PluginRecord, error: BaseException) -> tuple[str, str
 
 
 def owns_setting(device: str, setting: str) -> bool:
-    """Whether a setting is a device's, by its name.
+    """Return whether a setting belongs to a device, by its name.
 
     >>> owns_setting("TOY", "TOY_SIZE"), owns_setting("TOY", "TINYGRAFT_TOY_SIZE"), owns_setting("TOY", "TOYS_SIZE")
     (True, True, False)
@@ -127,7 +127,7 @@ def owns_setting(device: str, setting: str) -> bool:
 
 
 def _fault_or_error(name: str, spec: object) -> str | None:
-    """fault_of_spec, also of a spec whose parts raise when they are looked at."""
+    """Return `fault_of_spec`, also where reading an attribute of the spec raises."""
     try:
         return fault_of_spec(name, spec)
     except Exception as error:
@@ -135,7 +135,7 @@ def _fault_or_error(name: str, spec: object) -> str | None:
 
 
 def fault_of_spec(name: str, spec: object) -> str | None:
-    """What is wrong with what an entry point gave; None when it is a DeviceSpec for that name."""
+    """Return what is wrong with the object of an entry point; None when it is a DeviceSpec for `name`."""
     if not isinstance(spec, DeviceSpec):
         return f"its entry point gives a {type(spec).__name__}, not a DeviceSpec"
     if not isinstance(spec.name, str) or spec.name != name:
@@ -160,7 +160,7 @@ def fault_of_spec(name: str, spec: object) -> str | None:
 
 
 def _check_api(record: PluginRecord, spec: DeviceSpec) -> None:
-    """Move a loaded record to compatible, or say which side is too old."""
+    """Set the status of a loaded record to compatible, or to incompatible with a hint which side to update."""
     if spec.api.accepts(PLUGIN_API):
         record.move(Status.COMPATIBLE, spec.summary)
         return

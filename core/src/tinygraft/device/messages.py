@@ -1,5 +1,5 @@
 """The sentences about devices that cannot be used: one text for each of not installed, disabled, ambiguous, broken,
-invalid, incompatible, not here and failed to open. Each quotes the record, so that the cause is never lost.
+invalid, incompatible, unavailable and failed to open. Each quotes the record, so that an error names the cause.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ SENTENCES = {
 
 
 def why(record: PluginRecord) -> str:
-    """Why the device of a record cannot be used, in one line."""
+    """Return why the device of a record cannot be used, in one line."""
     return f"{record.name} {SENTENCES[record.status].format(by=record.provided_by)}: {record.detail}"
 
 
 def unusable(name: str, record: PluginRecord, installed: Iterable[str]) -> str:
-    """The whole message for a device that was asked for and cannot be used."""
+    """Return the whole message for a device that was requested and cannot be used."""
     lines = [f"{name} {SENTENCES[record.status].format(by=record.provided_by)}:", f"  {record.detail}"]
     if record.hint:
         lines.append(f"  fix: {record.hint}")
@@ -36,8 +36,8 @@ def unusable(name: str, record: PluginRecord, installed: Iterable[str]) -> str:
     return "\n".join(lines)
 
 
-def not_there(name: str, installed: Iterable[str]) -> str:
-    """The message for a device that no distribution provides."""
+def not_installed(name: str, installed: Iterable[str]) -> str:
+    """Return the message for a device that no distribution provides, with the closest name or how to install it."""
     if name in NAMES:
         return f"{name} is not installed (installed: {_listed(installed)}); {how_to_install(name)}"
     names = sorted({*installed, *NAMES})
@@ -49,13 +49,13 @@ def not_there(name: str, installed: Iterable[str]) -> str:
 
 
 def no_such_ordinal(name: str, base: str, count: int) -> str:
-    """The message for an ordinal past the last."""
+    """Return the message for an ordinal past the last."""
     there = f"there is only {base}" if count == 1 else f"there are {base} and {base}:1 to {base}:{count - 1}"
     return f"{name} does not exist: {there}"
 
 
 def nothing_to_run_on(problems: Sequence[PluginRecord], unasked: Sequence[str]) -> str:
-    """The message when no device is left for the automatic choice. unasked are those that work and have priority 0."""
+    """Return the message where the automatic choice found no device. `unasked` are available and have priority 0."""
     if problems:
         why_none = f"none of those {'that are chosen by themselves' if unasked else 'installed'} can be used"
     elif unasked:
@@ -63,17 +63,17 @@ def nothing_to_run_on(problems: Sequence[PluginRecord], unasked: Sequence[str]) 
     else:
         why_none = "nothing but core's own interpreter is installed, which is never chosen by itself"
     lines = [f"no device to run on: {why_none}", *(f"  {reason}" for reason in _reasons(problems))]
-    ways = [f"set DEV={name}, which works here and has priority 0" for name in unasked[:1]]
+    fixes = [f"set DEV={name}, which works here and has priority 0" for name in unasked[:1]]
     if all(record.name != FIRST_CHOICE for record in problems):
-        ways.append(how_to_install(FIRST_CHOICE))
-    ways.append(f"set DEV={INTERPRETER} to use the interpreter: right, and slow")
-    if len(ways) > 1:
-        lines.append(f"  fix: {ways.pop(0)}")
-    return "\n".join([*lines, *(f"  or {way}" for way in ways)])
+        fixes.append(how_to_install(FIRST_CHOICE))
+    fixes.append(f"set DEV={INTERPRETER} to use the interpreter: right, and slow")
+    if len(fixes) > 1:
+        lines.append(f"  fix: {fixes.pop(0)}")
+    return "\n".join([*lines, *(f"  or {fix}" for fix in fixes)])
 
 
 def passed_over(chosen: str, problems: Sequence[PluginRecord]) -> str:
-    """The warning of an automatic choice that could not take what it should have taken."""
+    """Return the warning of an automatic choice of `chosen` while other plugins have `problems`."""
     names = ",".join(dict.fromkeys(record.name for record in problems))
     return (
         f"using {chosen}; passed over: {'; '.join(_reasons(problems))}. To silence this, set "
@@ -82,7 +82,7 @@ def passed_over(chosen: str, problems: Sequence[PluginRecord]) -> str:
 
 
 def _reasons(problems: Sequence[PluginRecord]) -> list[str]:
-    """Why each cannot be used; two that claim one name have one reason."""
+    """Return why each cannot be used, without repetitions: several records of an ambiguous name have one reason."""
     return list(dict.fromkeys(why(record) for record in problems))
 
 

@@ -13,7 +13,7 @@ from tinygraft.installed.records import Record, Status
 
 @dataclass(slots=True)
 class PluginRecord(Record):
-    """One device of one distribution. priority is 0 until the spec has been seen."""
+    """One device of one distribution. `priority` is 0 until the spec has been loaded here or in a child process."""
 
     kind: ClassVar[str] = "device"
 
@@ -22,7 +22,7 @@ class PluginRecord(Record):
     probe: Probe | None = None
 
     def move(self, status: Status, detail: str = "", hint: str = "", error: BaseException | None = None) -> None:
-        """Enter a state, with its reason; observers are told when it is loaded and when it is refused."""
+        """Set the status, with its reason; observers are notified when it is loaded and when it is a problem."""
         Record.move(self, status, detail, hint, error)  # a class with slots is made twice, and super() has the other
         if events.on_device and (status is Status.LOADED or (status.is_problem and status is not Status.FAILED)):
             action = "loaded" if status is Status.LOADED else "failed"

@@ -1,8 +1,8 @@
 """The registry of devices: from a name to an opened Backend. `Device` is the process-wide one.
 
 A name is canonical (NAME, or NAME:ordinal past the first) before anything is looked up. Reading the declared devices
-imports nothing of them; a plugin is imported when it is asked for, or when the automatic choice comes to it. Each
-opened backend is there once, and closed in the reverse order of opening, also at exit.
+imports nothing of them; a plugin is imported when it is requested, or when the automatic choice comes to it. A device
+is opened once, and open ones are closed in the reverse order of opening, also at exit.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tinygraft.config import Context as Context  # `tinygraft.Context` is found 
 from tinygraft.device import messages
 from tinygraft.device.default_choice import (
     RequestedDevice,
-    asked_by_context,
-    asked_by_environment,
     automatic,
-    look_at,
-    wanted_by_plugins,
+    probe_all,
+    requested_by_context,
+    requested_by_environment,
+    requested_by_plugins,
 )
 from tinygraft.device.discover import discover, is_name
 from tinygraft.device.interfaces import Backend
@@ -44,35 +44,35 @@ from tinygraft.installed.records import Status, describe
 class Registry:
     """Devices by name.
 
-    registry[name] opens a device once and gives its Backend; registry.DEFAULT is the name of the one to use when
-    none is given. path is where distributions are looked for; None is sys.path.
+    `registry[name]` opens a device once and returns its Backend; `registry.DEFAULT` is the name of the one to use when
+    none is given. `path` is where distributions are looked for; None is sys.path.
     """
 
     def __init__(self, path: Sequence[str] | None = None) -> None:
         self.path = path
         self._lock = threading.RLock()
         self._records: dict[str, list[PluginRecord]] | None = None
-        self._names: dict[str, str] = {}  # what was given -> canonical, checked
+        self._names: dict[str, str] = {}  # a name as a caller wrote it -> the canonical name, checked
         self._opened: dict[str, Backend] = {}  # in the order of opening
         self._opening: set[str] = set()
-        self._lost: list[Backend] = []  # of the parent process; kept, so that nothing of theirs is freed here
+        self._lost: list[Backend] = []  # of the parent process; retained, so that their finalisers do not run here
         self._default: str | None = None
-        self._wanted: RequestedDevice | None = None  # by a hook plugin
+        self._chosen: RequestedDevice | None = None  # by a hook plugin
         _registries.add(self)
 
-    # What is there
+    # Lists
 
     def records(self) -> list[PluginRecord]:
-        """One record for each device and distribution, by name. Reads metadata only."""
+        """Return one record for each device and distribution, by name. Reads metadata only."""
         table = self._table()
         return [record for name in sorted(table) for record in table[name]]
 
     def names(self) -> list[str]:
-        """The names of all declared devices."""
+        """Return the names of all declared devices."""
         return sorted(self._table())
 
     def opened(self) -> list[str]:
-        """The names of the open devices, in the order of opening."""
+        """Return the names of the open devices, in the order of opening."""
         return list(self._opened)
 
     @property
@@ -81,40 +81,40 @@ class Registry:
         return self[self.DEFAULT]
 
     def get_available_devices(self) -> list[str]:
-        """The names of the devices that work here, by what their probes say; none is opened.
+        """Probe all devices without opening one. Returns the names of those that are available.
 
-        Specs of third parties are seen in child processes, as for the automatic choice.
+        Specs of third parties are loaded in child processes, as for the automatic choice.
         """
         with self._lock:
             records = self.records()
-            look_at(records)
+            probe_all(records)
             return [record.name for record in records if record.status in (Status.AVAILABLE, Status.OPEN)]
 
     def refresh(self) -> None:
-        """Look again at what is installed and at the settings. What is open stays open."""
+        """Drop what was read of installed plugins and of the settings, to be read anew. Open devices stay open."""
         with self._lock:
             forget()
-            self._records = self._wanted = None
+            self._records = self._chosen = None
             self._default = None
             self._names.clear()
 
     def probe(self, name: str) -> PluginRecord:
-        """The record of a device after its probe, without opening it. Raises DeviceUnavailable for an unknown name."""
+        """Probe a device without opening it. Returns its record. Raises DeviceUnavailable for an unknown name."""
         with self._lock:
             record = self._record(self.canonicalize(name).partition(":")[0])
-            self._imported_here(record)
+            self._reset(record)
             probe(record)
             return record
 
     # Names
 
     def canonicalize(self, name: Any = None) -> Any:
-        """NAME in capitals, with its ordinal unless that is 0; the default device for None.
+        """Return NAME in capitals, with its ordinal unless that is 0; the default device for None.
 
-        Several names, as a tuple or list, give a tuple of such names; one name alone is that device.
+        For several names, as a tuple or list, return a tuple of such names; for a tuple of one, that name alone.
 
         A device that is known but not installed has a name too, so that graphs on it can be made and printed.
-        Raises DeviceUnavailable for a name that nobody knows, DeviceError for what is not a name.
+        Raises DeviceUnavailable for an unknown name, DeviceError for what is not a name.
 
         >>> Device.canonicalize("python:0"), Device.canonicalize(("null", "null:1"))
         ('PYTHON', ('NULL', 'NULL:1'))
@@ -128,7 +128,7 @@ class Registry:
         """Return the canonical name of a device, several as a tuple, and cache it. Raises DeviceError."""
         if isinstance(name, (tuple, list)):
             if not name:
-                raise DeviceError("a tensor lies on at least one device, got no name")
+                raise DeviceError("a tensor is on at least one device, got no name")
             names = tuple([self._check_name(each) for each in name])
             return names if len(names) > 1 else names[0]
         if not isinstance(name, str):
@@ -137,7 +137,7 @@ class Registry:
         if not is_name(base) or (colon and not (ordinal.isascii() and ordinal.isdigit())):
             raise DeviceError(f"{name!r} is not the name of a device; write NAME or NAME:ordinal, such as NULL:1")
         if base not in self._table() and base not in NAMES:
-            raise DeviceUnavailable(messages.not_there(base, self.names()))
+            raise DeviceUnavailable(messages.not_installed(base, self.names()))
         canonical = f"{base}:{int(ordinal)}" if colon and int(ordinal) else base
         self._names[name] = canonical
         return canonical
@@ -146,35 +146,38 @@ class Registry:
 
     @property
     def DEFAULT(self) -> str:
-        """The device that is used when none is named: what the settings ask for, else the best that works here.
+        """The device that is used when none is named: what the settings request, else the best that is available.
 
         Setting it chooses for the whole process, where no Context does. Raises DeviceUnavailable when nothing that was
-        asked for opens, or when there is nothing to choose from.
+        requested opens, or when there is nothing to choose from.
         """
-        if asked := asked_by_context():
-            return self._asked(asked)
+        if request := requested_by_context():
+            return self._first_usable(request)
         if self._default is None:
             hooks.load()  # before the lock is taken: a plugin may ask for devices while it is loaded
             with self._lock:
                 if self._default is None:
-                    asked = asked_by_environment(self._table())
-                    if asked is None:
-                        asked = self._wanted = wanted_by_plugins(self.records())
-                    self._default = self._asked(asked) if asked else self._choose()
+                    request = requested_by_environment(self._table())
+                    if request is None:
+                        request = self._chosen = requested_by_plugins(self.records())
+                    self._default = self._first_usable(request) if request else self._choose()
         return self._default
 
     @DEFAULT.setter
     def DEFAULT(self, name: str) -> None:
         self._default = self.canonicalize(name)
 
-    def _asked(self, asked: RequestedDevice) -> str:
-        """The device that was asked for: a name, or the first of a chain A,B that opens."""
+    def _first_usable(self, request: RequestedDevice) -> str:
+        """Return the canonical name of a requested device; of a chain A,B open the first that can be, and return that.
+
+        Raises DeviceUnavailable where none of a chain opens, DeviceError where the request names no device.
+        """
         try:
-            names: list[str] = [self.canonicalize(part) for part in asked.devices.split(",") if part.strip()]
+            names: list[str] = [self.canonicalize(part) for part in request.devices.split(",") if part.strip()]
         except DeviceError as error:
-            raise type(error)(f"{asked.written}: {error}") from None
+            raise type(error)(f"{request.written}: {error}") from None
         if not names:
-            raise DeviceError(f"{asked.written} names no device; write NAME, NAME:ordinal or a chain A,B")
+            raise DeviceError(f"{request.written} names no device; write NAME, NAME:ordinal or a chain A,B")
         if len(names) == 1:
             return names[0]
         reasons = []
@@ -183,10 +186,13 @@ class Registry:
                 return self[name].name
             except DeviceError as error:
                 reasons.append(str(error))
-        raise DeviceUnavailable("\n".join([f"{asked.written}: none of them can be used:", *reasons]))
+        raise DeviceUnavailable("\n".join([f"{request.written}: none of them can be used:", *reasons]))
 
     def _choose(self) -> str:
-        """The device of the highest priority that opens; says once what it had to pass over."""
+        """Open and return the device of the highest priority that opens; warn of plugins that are broken.
+
+        Raises DeviceUnavailable where none opens, DeviceError with TINYGRAFT_STRICT_PLUGINS=1 instead of a warning.
+        """
         records = self.records()
         for record in automatic(records):
             try:
@@ -214,25 +220,25 @@ class Registry:
     def _open(self, name: str) -> Backend:
         """Return the backend of a canonical name, opened once, under a lock. Raises DeviceUnavailable, DeviceError.
 
-        A device that is asked for by name while its plugin opens it is an error, not a recursion. Where a setting asked
-        for the device that is unavailable, the error names that.
+        A device that is requested by name while its plugin opens it is an error, not a recursion. Where a setting
+        requested the device that is unavailable, the error names that setting.
         """
-        hooks.load()  # they are told of it
+        hooks.load()  # they may observe it
         if isinstance(name, tuple):
             raise DeviceError(f"only one device at a time can be opened, got {', '.join(name)}")
         with self._lock:
             if (backend := self._opened.get(name)) is not None:
                 return backend
             if name in self._opening:
-                raise DeviceError(f"{name} was asked for while it is being opened: its plugin asks for itself")
+                raise DeviceError(f"{name} was requested while it is being opened: its plugin requests itself")
             self._opening.add(name)
             try:
                 backend = self._open_new(name)
             except DeviceUnavailable as error:
-                asked = asked_by_context() or asked_by_environment(self._table()) or self._wanted
-                if asked is None or asked.devices.strip().upper().removesuffix(":0") != name:
+                request = requested_by_context() or requested_by_environment(self._table()) or self._chosen
+                if request is None or request.devices.strip().upper().removesuffix(":0") != name:
                     raise
-                raise DeviceUnavailable(f"{asked.written}: {error}") from error.__cause__
+                raise DeviceUnavailable(f"{request.written}: {error}") from error.__cause__
             finally:
                 self._opening.discard(name)
             if self is Device and not self._opened:
@@ -241,13 +247,14 @@ class Registry:
             return backend
 
     def _open_new(self, name: str) -> Backend:
-        """Probe and open a device, moving its record to OPEN, or to what went wrong. Raises DeviceUnavailable.
+        """Probe and open a device. Returns its backend; the record's status becomes OPEN, or says what went wrong.
 
-        A SettingError passes as it is: the user has to mend that, and the device is well.
+        Raises DeviceUnavailable. A SettingError passes unchanged: the user has to correct the setting, and nothing is
+        wrong with the device.
         """
         base, _, ordinal = name.partition(":")
         record = self._record(base)
-        self._imported_here(record)
+        self._reset(record)
         if not probe(record):
             raise DeviceUnavailable(messages.unusable(name, record, self.names()))
         count = record.probe.count if record.probe is not None else None
@@ -262,7 +269,7 @@ class Registry:
         except (Exception, SystemExit) as error:
             record.move(Status.FAILED, *why_not_opened(record, error), error)
             if events.on_device:
-                self._tell("failed", name, record, record.detail)
+                self._report_device("failed", name, record, record.detail)
             if isinstance(error, SettingError):  # the user's mistake, not the device's
                 raise
             raise DeviceUnavailable(messages.unusable(name, record, self.names())) from error
@@ -273,15 +280,15 @@ class Registry:
         record.milliseconds["open"] = (time.perf_counter() - start) * 1e3
         record.move(Status.OPEN, record.detail)
         if events.on_device:
-            self._tell("opened", name, record, record.detail, record.milliseconds["open"] / 1e3)
+            self._report_device("opened", name, record, record.detail, record.milliseconds["open"] / 1e3)
         if DEBUG.value >= 1:
             print(f"opened device {name} from pid:{os.getpid()}")
         return backend
 
     def empty_cache(self, name: str | None = None) -> int:
-        """Give back to the system what one device keeps for reuse, or all that are open; how many bytes that were.
+        """Free the memory that one device caches for reuse, or that all open ones do. Returns how many bytes it was.
 
-        Nothing that is in use changes. There is seldom a reason to: a pool that would grow gives back by itself.
+        Nothing that is in use changes. There is seldom a reason to: a pool that would grow frees by itself.
 
         >>> Device.empty_cache("PYTHON") >= 0
         True
@@ -291,7 +298,7 @@ class Registry:
             return sum(pool_of(b).empty() for known, b in list(self._opened.items()) if wanted in (None, known))
 
     def memory(self, name: str | None = None) -> MemoryStats:
-        """How much memory of a device is in use, how much is kept for reuse, and the most that was in use at once.
+        """Return how much memory of a device is in use, how much is cached for reuse, and the most in use at once.
 
         >>> Device.memory("PYTHON").reserved >= Device.memory("PYTHON").allocated
         True
@@ -312,9 +319,10 @@ class Registry:
                     if record.status is Status.OPEN:
                         record.move(Status.AVAILABLE, record.detail)
                         if events.on_device:
-                            self._tell("closed", name, record)
+                            self._report_device("closed", name, record)
 
-    def _tell(self, action: str, name: str, record: PluginRecord, detail: str = "", seconds: float = 0.0) -> None:
+    def _report_device(self, action: str, name: str, record: PluginRecord, detail: str = "",
+                       seconds: float = 0.0) -> None:  # fmt: skip
         by = record.provided_by
         events.tell(DeviceEvent(action=action, name=name, provided_by=by, detail=detail, seconds=seconds))
 
@@ -329,13 +337,13 @@ class Registry:
             for base in self._table():
                 record = self._record(base)
                 if owns_setting(base, name) and record.status in (Status.DECLARED, *STARTED):
-                    self._imported_here(record)
+                    self._reset(record)
                     load(record)
 
     # Records
 
     def _table(self) -> dict[str, list[PluginRecord]]:
-        """The records of declared devices by name, several for a name that several plugins have; looked for once."""
+        """Return the records of declared devices by name, several for a name that several plugins have; read once."""
         if self._records is None:
             with self._lock:
                 if self._records is None:
@@ -343,14 +351,17 @@ class Registry:
         return self._records
 
     def _record(self, base: str) -> PluginRecord:
-        """The record that stands for a name; where several provide it, the one that is not switched off."""
+        """Return the record of a name; where several provide it, the one that is not disabled.
+
+        Raises DeviceUnavailable where no distribution provides it.
+        """
         records = self._table().get(base)
         if not records:
-            raise DeviceUnavailable(messages.not_there(base, self.names()))
+            raise DeviceUnavailable(messages.not_installed(base, self.names()))
         return next((r for r in records if r.status is not Status.DISABLED), records[0])
 
-    def _imported_here(self, record: PluginRecord) -> None:
-        """A record that only a child process has seen starts anew; so does one that failed to open."""
+    def _reset(self, record: PluginRecord) -> None:
+        """Set back a record that was loaded in a child process only, to be loaded here, or that failed to open."""
         if record.tried:
             record.tried = False
             record.move(Status.DECLARED)
@@ -358,7 +369,7 @@ class Registry:
             record.move(Status.COMPATIBLE)
 
     def _after_fork(self) -> None:
-        """In a forked child: a new lock, and no backend that belongs to the parent alone."""
+        """In a forked child, make a new lock, and set aside the backends that do not survive a fork."""
         self._lock = threading.RLock()
         self._opening.clear()
         for name, backend in list(self._opened.items()):
@@ -381,9 +392,10 @@ Device = Registry()
 
 
 def raise_noted(error: BaseException, doing: str, name: str) -> NoReturn:
-    """Raise an error of a plugin's code with a note of what was being done and whose code that is.
+    """Raise an error of a plugin's code with a note that says what was being done (`doing`), where and by which plugin.
 
-    Errors of ours say that themselves; one that has a note keeps it. Code that would end the program is an error too.
+    Errors of tinygraft are raised as they are, since they say that themselves, and so is one that has a note. A
+    SystemExit becomes a DeviceError.
     """
     if isinstance(error, TinygraftError) or getattr(error, "__notes__", None):
         raise error

@@ -1,16 +1,16 @@
-"""Timeline: what a backend was given to do and may not have done yet, and what has to stay until it has.
+"""Timeline: the work that a backend was given and may not have done yet, and the objects retained until it has.
 
     backend.timeline             None where launches wait: such a device pays for none of this
-    with turn():                 while a queue is given a piece of work:
-        timeline.use(...)        before that, for each block of memory it uses: what was there before comes first
-        timeline.ran(...)        after that: one more piece of work, with a name for errors that come late
-    timeline.leave(...)          something nobody needs but what still runs: it goes when that has passed
-    timeline.settle()            at the end of a realisation: what was gathered is submitted
+    with turn():                 while a queue is given a piece of work (a launch, a copy, a replay):
+        timeline.use(...)        before that, for each block of memory it uses: order it after the earlier uses
+        timeline.ran(...)        after that: count the work, and record its name for late errors
+    timeline.release_later(...)  retain something until the work that may still use it has passed
+    timeline.settle()            at the end of a realisation: submit what was gathered
 
-Each piece of work on a queue has a number, and a block of memory notes who used it last (`Uses`): the queue and number
-of the last write, and of the last read on each queue since. An event is recorded only when somebody needs one, and
-serves all work of smaller numbers. As long as a backend has one queue and no peer, no block notes anything: the queue
-is the order, and memory that was freed may be used again at once.
+Each piece of work on a queue has a number, and a block of memory records who used it last (`Uses`): the queue and
+number of the last write, and of the last read on each queue since. An event is recorded only when it is needed, and
+serves all work of smaller numbers. As long as a backend has one queue and no peer, no block records anything: the queue
+keeps the order, and memory that was freed may be reused at once.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tinygraft.config import LAUNCH_BLOCKING
 from tinygraft.device.queues import Event, Queue, QueueOwner, begun, entered
 from tinygraft.errors import DeviceLostError
 
-# assumed: what a person reads, and what few programs need more of
+# assumed: as much as a person reads, and more than most programs need
 NAMED = 8  # launches that an error names
-MOST_QUEUES = 16  # that a backend makes; who asks for more is given one of them again
+MOST_QUEUES = 16  # that a backend makes; `new_queue` then returns one of them again
 STAGING = 64 << 20  # bytes of pinned memory that copies may have in flight, and that are cached for the next ones
 SMALLEST = 4096  # bytes of a piece of pinned memory
 
@@ -37,16 +37,16 @@ _turn = threading.RLock()
 
 
 def turn() -> threading.RLock:
-    """The lock of all timelines: it is held from `Timeline.use` to `Timeline.ran`, while a queue is given its work.
+    """Return the lock of all timelines, which is held from `Timeline.use` to `Timeline.ran`, while a queue gets work.
 
-    So the numbers of work are in the order of the queue, whichever threads give it some. There is one, since work on
-    one device may have to wait for that of another.
+    So work is numbered in the order of the queue, whichever threads add some. There is one lock for all devices, since
+    work on one device may have to wait for that of another.
     """
     return _turn
 
 
 class Uses:
-    """Who used a block of memory last: the queue and number of the last write, and of reads since then by queue."""
+    """The last uses of a block of memory: queue and number of the last write, and of the reads since then."""
 
     __slots__ = ("readers", "writer")
 
@@ -55,23 +55,23 @@ class Uses:
         self.readers: dict[Queue, int] = {}
 
     def all(self) -> Iterator[tuple[Queue, int]]:
-        """The queues and numbers behind which nobody uses the block any more."""
+        """Yield the queues and numbers of work after which the block is not used any more."""
         yield self.writer
         yield from self.readers.items()
 
 
 class Block(Protocol):
-    """Memory that notes who used it. is_foreign: its owner knows nothing of queues, and may look at it at any time."""
+    """Memory that records its uses. `is_foreign`: code outside the runtime may access it at any time."""
 
     uses: Uses | None
 
     @property
     def is_foreign(self) -> bool:
-        """Whether what uses it is waited for."""
+        """Whether a realisation waits for the work that uses the memory."""
 
 
 class Mark:
-    """An event of a queue that stands behind its first `number` pieces of work."""
+    """An event of a queue after its first `number` pieces of work."""
 
     __slots__ = ("event", "number")
 
@@ -80,58 +80,65 @@ class Mark:
 
 
 class Timeline:
-    """The work of one asynchronous backend. has_events says that it has queues and events of its own."""
+    """The work of one asynchronous backend. `has_events` says that it has queues and events of its own."""
 
     def __init__(self, backend: QueueOwner) -> None:
         self.backend = backend
         self.has_events = backend.has_queues
         self.queues = [backend.queue]
-        self.is_ordered = False  # whether blocks note who used them
-        self.is_foreign = False  # whether memory was used whose owner knows nothing of queues
+        self.is_ordered = False  # whether blocks record their uses
+        self.is_foreign = False  # whether borrowed or lent memory was used since the last `settle`
         self.on_lost: Callable[[str], object] | None = None
-        self._start = 0
-        self._asked = 0  # how often a queue was asked for
-        self._marks: dict[Queue, Mark] = {}
-        self._followed: dict[tuple[Queue, Queue], int] = {}
-        self._names: dict[Queue, deque[str]] = {}
+        self._start = 0  # the number that stands for the first queue's work before blocks recorded their uses
+        self._requested = 0  # how often a queue was requested
+        self._marks: dict[Queue, Mark] = {}  # the last event that was recorded on each queue
+        self._followed: dict[tuple[Queue, Queue], int] = {}  # (queue, other): how much of the other's work it waits for
+        self._names: dict[Queue, deque[str]] = {}  # of the last work on each queue
         self._waited: dict[Queue, int] = {}  # how many pieces of work had been called for at the last wait
-        self._leaving: deque[tuple[object, Uses | None]] = deque()  # the garbage collector may put something here
-        self._kept: deque[tuple[list[Event], object, Callable[[], object] | None]] = deque()
+        self._leaving: deque[tuple[object, Uses | None]] = deque()  # the garbage collector may append here
+        self._retained: deque[tuple[list[Event], object, Callable[[], object] | None]] = deque()
         self._host: dict[int, list[memoryview]] = {}  # pinned memory by size, for the next copy
-        self._staged = self._cached = 0  # bytes of it in flight; bytes there
+        self._staged = self._cached = 0  # bytes of it in flight; bytes of it in `_host`
 
     # Queues
 
     def queue(self) -> Queue:
-        """The queue where this thread's work goes."""
+        """Return the queue where this thread's work goes."""
         return entered(self.backend) if self.is_ordered else self.backend.queue
 
     def new_queue(self) -> Queue:
-        """A queue beside the others, behind all that was called for before; with many it is one of those again."""
+        """Return a queue beside the others, whose work runs after all that was called for before.
+
+        Beyond MOST_QUEUES the queues are returned again, one after another.
+        """
         with turn():
             self.order()
-            self._asked += 1
+            self._requested += 1
             if len(self.queues) <= MOST_QUEUES:
                 new = self.backend.make_queue()
                 if new in self.queues:
                     return new
                 self.queues.append(new)
             else:
-                new = self.queues[1 + self._asked % MOST_QUEUES]
+                new = self.queues[1 + self._requested % MOST_QUEUES]
             for other in self.queues:
                 if other is not new:
                     self.follow(new, other, other.calls)
             return new
 
     def order(self) -> None:
-        """From now on blocks note who used them: there is a second queue, or a peer."""
+        """Let blocks record their uses from now on, since there is a second queue, or a peer."""
         with turn():
             if not self.is_ordered:
-                self._start = self.backend.queue.calls + 1  # a thread may be in a launch
+                self._start = self.backend.queue.calls + 1  # a thread may be in a launch, which is not counted yet
                 self.is_ordered = True
 
     def use(self, queue: Queue, block: Block, written: bool) -> None:
-        """Let what `queue` is given next come after what used a block of this backend before. One may be a peer's."""
+        """Order the next work on `queue` after the earlier uses of a block, and record it as the block's last use.
+
+        The block is this backend's; `queue` may be a peer's. Work that only reads (`written` is False) waits for the
+        last write; work that writes waits for the reads since then too.
+        """
         with turn():
             uses = block.uses
             if uses is None:
@@ -145,7 +152,7 @@ class Timeline:
                 uses.readers[queue] = queue.calls + 1
 
     def follow(self, queue: Queue, other: Queue, number: int) -> None:
-        """Let what `queue` is given next come after the first `number` pieces of work of another one."""
+        """Let the next work on `queue` wait for the first `number` pieces of work on `other`, of any backend."""
         if queue is other or self._followed.get((queue, other), 0) >= number:
             return
         mark = _timeline_of(other).mark(other, number)
@@ -154,7 +161,7 @@ class Timeline:
         self._followed[queue, other] = mark.number
 
     def mark(self, queue: Queue, number: int) -> Mark:
-        """An event of a queue of this backend behind its first `number` pieces of work, or more of them."""
+        """Return an event of a queue of this backend after its first `number` pieces of work, or more of them."""
         with turn():
             mark = self._marks.get(queue)
             if mark is None or mark.number < number:
@@ -162,10 +169,13 @@ class Timeline:
                 mark = self._marks[queue] = Mark(calls, queue.record())
             return mark
 
-    # Errors that come late
+    # Late errors
 
     def ran(self, queue: Queue, name: str) -> None:
-        """Note a piece of work that a queue was given. With LAUNCH_BLOCKING=1 wait for it, and say where it failed."""
+        """Record a piece of work that a queue was given, and its name for errors.
+
+        With LAUNCH_BLOCKING=1 wait for it; raises DeviceLostError, with the name, where it failed.
+        """
         queue.calls += 1
         names = self._names.get(queue)
         if names is None:
@@ -177,22 +187,23 @@ class Timeline:
             try:
                 self.backend.synchronize()
             except DeviceLostError as error:
-                _say(error, f"{name} on {self.backend.name} failed: {_plain(error)}")
+                _set_text(error, f"{name} on {self.backend.name} failed: {_plugin_text(error)}")
                 self._lose(error)
                 raise
 
     @contextmanager
-    def telling(self, *waited: Queue) -> Iterator[None]:
-        """Where a wait of the block raises, add what was launched since the last one.
+    def naming_launches(self, *waited: Queue) -> Iterator[None]:
+        """Wrap a wait for the work of some queues, or of all where none is named: an error names what was launched.
 
-        It waits for all that some queues were given, or all of them where none is named.
+        Where the block raises a DeviceLostError, add the names since the last wait to it and mark the pool as lost;
+        where it does not, those names are dropped.
         """
         before = {queue: queue.calls for queue in waited or self.queues}
         try:
             yield
         except DeviceLostError as error:
             if text := self._since_last_wait():
-                _say(error, f"{_plain(error)}\n{text}")
+                _set_text(error, f"{_plugin_text(error)}\n{text}")
             self._lose(error)
             raise
         self._waited |= before
@@ -200,27 +211,27 @@ class Timeline:
             self._names.pop(queue, None)
 
     def synchronize(self) -> None:
-        """Wait until everything has run, and let go of what was kept for it. Raises DeviceLostError."""
-        with self.telling():
+        """Wait until everything has run, and release what was retained for it. Raises DeviceLostError."""
+        with self.naming_launches():
             self.backend.synchronize()
         self.poll()
 
     def finish(self) -> None:
-        """Wait for each queue: what `Backend.synchronize` is by default."""
-        with self.telling():
+        """Wait for each queue, as `Backend.synchronize` does by default. Raises DeviceLostError."""
+        with self.naming_launches():
             for queue in list(self.queues):
                 queue.finish()
 
     def wait(self, event: Event) -> None:
-        """Wait for one event. Raises DeviceLostError."""
+        """Wait for one event. Raises DeviceLostError, which names what was launched."""
         try:
             event.wait()
         except DeviceLostError:
-            with self.telling():
+            with self.naming_launches():
                 raise
 
     def _since_last_wait(self) -> str:
-        """The names of what was launched since the last wait, a line for each queue that was given something."""
+        """Return the names of what was launched since the last wait, a line for each queue that was given something."""
         lines = []
         for number, queue in enumerate(self.queues):
             names = list(self._names.get(queue, ()))
@@ -239,23 +250,23 @@ class Timeline:
         if self.on_lost is not None:
             self.on_lost(str(error))
 
-    # What stays until it is not used any more
+    # Objects that are retained until work has passed
 
-    def leave(self, what: object, uses: Uses | None) -> None:
-        """Keep something until all work that was called for here, and on peers that used it, has passed.
+    def release_later(self, what: object, uses: Uses | None) -> None:
+        """Retain an object until all work that was called for here, and on peers that used it, has passed.
 
-        The garbage collector may call this in the middle of a call into the plugin: the events are recorded later.
+        The garbage collector may call this in the middle of a call into the plugin, so `poll` records the events later.
         """
         if uses is not None or any(queue.calls > self._waited.get(queue, 0) for queue in self.queues):
             self._leaving.append((what, uses))
 
-    def keep(self, event: Event, what: object, then: Callable[[], object] | None = None) -> None:
-        """Keep something until an event has passed, and then call `then`."""
+    def retain(self, event: Event, what: object, then: Callable[[], object] | None = None) -> None:
+        """Retain an object until an event has passed; `poll` then calls `then`."""
         with turn():
-            self._kept.append(([event], what, then))
+            self._retained.append(([event], what, then))
 
-    def events_behind(self, uses: Uses | None) -> list[Event]:
-        """Events after which nothing that was called for so far uses a block any more."""
+    def events_after(self, uses: Uses | None) -> list[Event]:
+        """Return events after which nothing that was called for so far uses a block any more: here, and on peers."""
         found = [self.mark(queue, queue.calls).event for queue in self.queues if queue.calls]
         if uses is not None:
             peers = [(q, n) for q, n in uses.all() if q.backend is not self.backend]
@@ -263,22 +274,22 @@ class Timeline:
         return found
 
     def poll(self) -> None:
-        """Let go of what was kept for work that has passed."""
-        if not self._leaving and not self._kept:
+        """Release what was retained for work that has passed. Does not wait."""
+        if not self._leaving and not self._retained:
             return
-        gone = []  # what is dropped may run code of others: not under the lock
+        gone = []  # releasing an object may run any code, so it is done without the lock
         with turn():
             while self._leaving:
                 what, uses = self._leaving.popleft()
-                self._kept.append((self.events_behind(uses) if self.has_events else [], what, None))
-            while self._kept and all(event.done() for event in self._kept[0][0]):
-                gone.append(self._kept.popleft())
+                self._retained.append((self.events_after(uses) if self.has_events else [], what, None))
+            while self._retained and all(event.done() for event in self._retained[0][0]):
+                gone.append(self._retained.popleft())
         for _, _, then in gone:
             if then is not None:
                 then()
 
     def settle(self) -> None:
-        """Submit what was gathered. Where memory of others was used, which may look at it now, wait for it."""
+        """Submit what was gathered. Where borrowed or lent memory was used, wait, since its owner may read it now."""
         if self.is_foreign:
             self.is_foreign = False
             self.synchronize()
@@ -290,11 +301,11 @@ class Timeline:
     # Pinned host memory
 
     def staging(self, nbytes: int) -> memoryview:
-        """Pinned host memory for a copy, of nbytes or more. With much in flight, wait for some of that."""
+        """Return pinned host memory of `nbytes` or more for a copy. With more than STAGING in flight, wait for some."""
         self.poll()
         while self._staged > STAGING:
             with turn():
-                oldest = self._kept[0][0] if self._kept else []
+                oldest = self._retained[0][0] if self._retained else []
             if not oldest:
                 break
             for event in oldest:
@@ -309,9 +320,9 @@ class Timeline:
         return block
 
     def staged(self, block: memoryview, event: Event) -> None:
-        """Keep pinned memory that `staging` gave until an event has passed, then for the next copy."""
+        """Retain pinned memory that `staging` returned until an event has passed; then cache it for the next copy."""
         self._staged += block.nbytes
-        self.keep(event, block, lambda: self._unstage(block))
+        self.retain(event, block, lambda: self._unstage(block))
 
     def _unstage(self, block: memoryview) -> None:
         with turn():
@@ -328,7 +339,7 @@ def _timeline_of(queue: Queue) -> Timeline:
 
 
 def _renew_lock() -> None:
-    """In a forked child: another thread of the parent may have held it."""
+    """Make a new lock in a forked child: a thread of the parent may have held the old one, and does not exist here."""
     global _turn
     _turn = threading.RLock()
 
@@ -337,13 +348,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)
 
 
-def _say(error: DeviceLostError, text: str) -> None:
-    """Let an error say more than it did, once."""
+def _set_text(error: DeviceLostError, text: str) -> None:
+    """Replace the text of an error; the plugin's text is kept as `plain`, so that a second call does not nest it."""
     if not hasattr(error, "plain"):
         error.plain = str(error)  # type: ignore[attr-defined]
     error.args = (text,)
 
 
-def _plain(error: DeviceLostError) -> str:
-    """What the plugin said."""
+def _plugin_text(error: DeviceLostError) -> str:
+    """Return the text that the plugin raised the error with."""
     return getattr(error, "plain", None) or str(error)

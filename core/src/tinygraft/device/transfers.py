@@ -1,11 +1,11 @@
-"""Bytes into, out of and between buffers: at once, or on a queue while the host goes on.
+"""Copies into, out of and between buffers: at once, or on a queue while the host goes on.
 
-    write(target, source)        host bytes to a buffer; the source is the caller's when it returns
-    read(target, source)         a buffer to host bytes, which are there when it returns
+    write(target, source)        host bytes to a buffer; the source may be changed when it returns
+    read(target, source)         a buffer to host bytes, which are complete when it returns
     transfer(target, source)     a buffer to another one, on the same device or another
 
-On a device with queues nothing waits here but `read`, and `write` of what is too large for pinned memory: the copies go
-on the queue of this thread, and what they read stays until they have passed.
+On a device with queues only `read` waits, and `write` of more than MOST_STAGED bytes: the copies go on the queue of
+this thread, and what they read is retained until they have passed. `Buffer` calls these where a backend has a timeline.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class CopyOperand:
 
 
 def write(target: CopyOperand, source: memoryview) -> None:
-    """Host bytes to a buffer of that size."""
+    """Copy host bytes to a buffer of that size, through pinned memory unless they are many."""
     here, timeline = target.backend, target.backend.timeline
     name = f"copy of {source.nbytes} bytes from the host"
     if timeline is None or not timeline.has_events:
@@ -41,7 +41,7 @@ def write(target: CopyOperand, source: memoryview) -> None:
         with turn():
             queue = _begin(timeline, target, True)
             event = queue.copy_in(target.handle, source)
-            timeline.keep(event, source)  # Ctrl-C may end the wait
+            timeline.retain(event, source)  # Ctrl-C may end the wait, and the device still reads it
             timeline.ran(queue, name)
         timeline.wait(event)
     else:
@@ -55,25 +55,25 @@ def write(target: CopyOperand, source: memoryview) -> None:
 
 
 def read(target: memoryview, source: CopyOperand) -> None:
-    """A buffer to host bytes of that size, behind all that writes it."""
+    """Copy a buffer to host bytes of that size, after all that writes it. Waits for the copy."""
     here, timeline = source.backend, source.backend.timeline
     if timeline is None:
         here.allocator.copy_out(target, source.handle)
     elif not timeline.has_events:
-        with timeline.telling():
+        with timeline.naming_launches():
             here.allocator.copy_out(target, source.handle)
     else:
         with turn():
             queue = _begin(timeline, source, False)
             event = queue.copy_out(target, source.handle)
-            timeline.keep(event, target)  # Ctrl-C may end the wait
+            timeline.retain(event, target)  # Ctrl-C may end the wait, and the device still writes it
             timeline.ran(queue, f"copy of {target.nbytes} bytes to the host")
         timeline.wait(event)
         timeline.poll()
 
 
 def transfer(target: CopyOperand, source: CopyOperand) -> None:
-    """The bytes of a buffer to another one of its size."""
+    """Copy a buffer to another one of its size, on the same device or another."""
     here, there = target.backend, source.backend
     mine, theirs = here.timeline, there.timeline
     name = f"copy of {target.nbytes} bytes"
@@ -92,7 +92,7 @@ def transfer(target: CopyOperand, source: CopyOperand) -> None:
         return
     if mine is None or not mine.has_events:
         if theirs is not None and theirs.is_ordered:
-            theirs.synchronize()  # a plugin without queues knows of one order only
+            theirs.synchronize()  # `copy_from` of a plugin without queues is ordered with the peer's first queue only
         here.copy_from(target.handle, there, source.handle, target.nbytes)
     elif theirs is None or not theirs.has_events:
         there.synchronize()
@@ -109,7 +109,10 @@ def transfer(target: CopyOperand, source: CopyOperand) -> None:
 
 
 def _between_queues(mine: Timeline, target: CopyOperand, theirs: Timeline, source: CopyOperand, name: str) -> None:
-    """Copy where both devices have queues: in one piece of work, or through pinned memory by one on each."""
+    """Copy where both devices have queues: by one copy if the target's queue sees the source, else through the host.
+
+    Through the host it is a copy on each of both queues, and pinned memory between them.
+    """
     queue = _begin(mine, target, True)
     if queue.sees(source.backend):
         theirs.use(queue, source.block, False)
@@ -120,7 +123,7 @@ def _between_queues(mine: Timeline, target: CopyOperand, theirs: Timeline, sourc
         pinned = mine.staging(target.nbytes)
         bytes_between = pinned[: target.nbytes]
         copied = other.copy_out(bytes_between, source.handle)
-        theirs.keep(copied, pinned)
+        theirs.retain(copied, pinned)
         theirs.ran(other, f"{name} to the host")
         other.submit()
         queue.wait(copied)
@@ -129,7 +132,7 @@ def _between_queues(mine: Timeline, target: CopyOperand, theirs: Timeline, sourc
 
 
 def _begin(timeline: Timeline, operand: CopyOperand, is_written: bool) -> Queue:
-    """Let a copy on the queue of this thread come after what used this memory before; that queue."""
+    """Order a copy on the queue of this thread after the earlier uses of the operand's memory. Returns that queue."""
     queue = timeline.queue()
     if timeline.is_ordered:
         timeline.use(queue, operand.block, is_written)

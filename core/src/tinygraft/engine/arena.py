@@ -87,7 +87,7 @@ def share_memory(buffers: Sequence[Buffer], lives: Sequence[Life], results: Sequ
         arena = Buffer(device, places.size, dtypes.uint8).allocate(briefly)
         for i, home, offset in zip(mine, places.homes, places.offsets, strict=True):
             block = arena if home == ARENA else results[lent[home]]
-            buffers[i].lie_in(block, offset)
+            buffers[i].suballocate(block, offset)
             found.append((buffers[i], ByteRange((device, id(block)), offset, offset + lives[i].nbytes)))
         found += [(results[i], ByteRange((device, id(results[i])), 0, spare[i].nbytes)) for i in lent]
     return found
@@ -107,7 +107,7 @@ def _take_turns(buffers: Sequence[Buffer], lives: Sequence[Life]) -> list[tuple[
             buffer.allocate()
         else:
             _, before, block = blocks.pop(number)
-            buffer.lie_in(before, 0)
+            buffer.suballocate(before, 0)
         blocks.append((life.last, buffer, block))
         found.append((buffer, ByteRange(block, 0, life.nbytes)))
     return found

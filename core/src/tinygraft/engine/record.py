@@ -30,7 +30,7 @@ MOST_SCHEDULES = 400  # that are kept: a training loop makes more than anybody r
 
 @dataclass(slots=True)
 class Stage:
-    """One box of the road: its name, a few words about it, its text and drawing, and the time it took.
+    """One box of the pipeline: its name, a few words about it, its text and drawing, and the time it took.
 
     rules has the names of the rules that were applied on the way to it, each with how often.
     """

@@ -18,7 +18,7 @@ values in the place of others; and, where `engine/arena.py` gives out places, wh
 
 What is not proved raises GraphError with the kernel (or call), the buffer, the store and the load (or both
 values); it is never run. Each check looks at a node, or at a buffer of a call, at most twice (`visits()`),
-and each protection has a mutant in `tests/road/test_road_store_mutants.py`.
+and each protection has a mutant in `tests/pipeline/test_pipeline_store_mutants.py`.
 """
 
 from tinygraft.config import SPEC

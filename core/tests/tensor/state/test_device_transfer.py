@@ -448,7 +448,7 @@ def test_what_is_no_list_of_devices() -> None:
     t = numbers(4)
     with sentence(DeviceError, "shard needs the names of several devices as a tuple, got 'PYTHON'"):
         t.shard("PYTHON", 0)
-    with sentence(DeviceError, "a tensor lies on at least one device, got no name"):
+    with sentence(DeviceError, "a tensor is on at least one device, got no name"):
         t.shard((), 0)
     with sentence(DeviceError, "a device is named by a string NAME or NAME:ordinal, got 1"):
         t.to(("PYTHON", 1))  # type: ignore[arg-type]

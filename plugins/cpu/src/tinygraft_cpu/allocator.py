@@ -9,11 +9,11 @@ from tinygraft.plugin import Allocator, DeviceMemoryError
 
 ALIGNMENT = 64
 HUGE = 2 << 20  # bytes of a huge page
-SMALL = 64 << 10  # below this a bytearray is cheaper than pages of its own
+SMALL = 64 << 10  # bytes below which a bytearray is cheaper than separate pages
 
 
 class HostMemory:
-    """nbytes at address. view is the same memory to Python, and keeps it alive."""
+    """`nbytes` of memory at `address`. `view` is the same memory as Python sees it, and keeps it alive."""
 
     __slots__ = ("__weakref__", "address", "nbytes", "view")
 
@@ -34,7 +34,10 @@ class ProcessAllocator(Allocator):
         self.name = name
 
     def alloc(self, nbytes: int) -> HostMemory:
-        """nbytes of memory. Raises DeviceMemoryError when the system has no room."""
+        """Allocate `nbytes` at a multiple of ALIGNMENT, or of HUGE for that much and more.
+
+        Raises DeviceMemoryError when the system has no room.
+        """
         step = HUGE if nbytes >= HUGE else ALIGNMENT
         try:
             if nbytes < SMALL:
@@ -54,7 +57,7 @@ class ProcessAllocator(Allocator):
         return HostMemory(whole[start : start + nbytes], address + start)
 
     def copy_in(self, target: HostMemory, source: memoryview) -> None:
-        """Copy host bytes into a buffer; the source may have gaps."""
+        """Copy host bytes into a buffer; the source need not be contiguous."""
         data = source if source.c_contiguous else memoryview(source.tobytes())
         if data.nbytes:
             target.view[: data.nbytes] = data.cast("B")
@@ -65,20 +68,20 @@ class ProcessAllocator(Allocator):
             target.cast("B")[:] = source.view[: target.nbytes]
 
     def view(self, handle: HostMemory, offset: int, nbytes: int) -> HostMemory:
-        """A part of a buffer, which keeps the whole alive."""
+        """Return a part of a buffer, `nbytes` from `offset` on, which keeps the whole alive."""
         return HostMemory(handle.view[offset : offset + nbytes], handle.address + offset)
 
     def at_address(self, address: int, nbytes: int) -> HostMemory:
-        """Memory of this process that somebody else made."""
+        """Return borrowed memory of this process as a buffer; its owner keeps it alive."""
         return HostMemory(memoryview((ctypes.c_ubyte * nbytes).from_address(address)).cast("B"), address)
 
     def as_host(self, handle: HostMemory) -> memoryview:
-        """The buffer itself."""
+        """Return the buffer's memory itself: kernels have run when `launch` returns, so it is current."""
         return handle.view
 
 
 def _pages(nbytes: int) -> mmap.mmap:
-    """Fresh pages of this process alone: a forked child gets copies."""
+    """Return new pages, zeroed, private to this process: a forked child gets copies."""
     if hasattr(mmap, "MAP_PRIVATE"):
         return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return mmap.mmap(-1, nbytes)

@@ -16,15 +16,15 @@ import subprocess
 from tinygraft.plugin import DEBUG, Binary, CompileError, Compiler, DeviceError, Source
 from tinygraft_cpu import machine, scratch
 
-# Floats mean what the source says and integers wrap; errno is of no use to a kernel.
+# Floats are not contracted, integers wrap, pointers of all types may alias; no kernel reads errno or handles a trap.
 MEANING = ("-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math")
-TIMEOUT = 120  # seconds
+TIMEOUT = 120  # seconds that one compilation may take
 _OTHER = "set CC to a compiler that works, or CPU_COMPILER=llvm"
 
 
 @functools.cache
 def version(command: tuple[str, ...]) -> str:
-    """What a compiler says about itself, in one line."""
+    """Return the first line of a compiler's --version, which is part of its key."""
     try:
         answer = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -33,13 +33,13 @@ def version(command: tuple[str, ...]) -> str:
 
 
 def options() -> list[str]:
-    """The options of every compilation on this machine."""
+    """Return the options of every compilation on this machine."""
     tuned = ["-march=native", f"-mprefer-vector-width={machine.vector_bytes() * 8}"] if machine.is_x86() else []
     return ["-x", "c", "-std=gnu11", "-O2", "-w", *tuned, *MEANING, "-fPIC", "-shared"]
 
 
 class CCompiler(Compiler):
-    """C to a shared library. Raises CompileError when there is no compiler."""
+    """Compiles C to a shared library. The constructor raises CompileError when no compiler is available."""
 
     def __init__(self) -> None:
         command = machine.find_cc()
@@ -51,11 +51,15 @@ class CCompiler(Compiler):
         self.threads = machine.thread_limit()
 
     def compile(self, source: Source) -> Binary:
-        """The shared library; detail is its assembly when DEBUG is at least 7. Raises CompileError."""
+        """Return the shared library of a kernel; `detail` is its assembly when DEBUG is at least 7.
+
+        Raises CompileError with the compiler's output, also where it takes too long or cannot be run.
+        """
         detail = self._run(source, ["-S"]).decode(errors="replace") if DEBUG.value >= 7 else ""
         return Binary(source.name, self._run(source, []), source.signature, detail)
 
     def _run(self, source: Source, more: list[str]) -> bytes:
+        """Run the compiler on a source with `more` options. Returns the file that it writes. Raises CompileError."""
         with scratch.folder() as folder:
             result = folder / "kernel"
             command = [*self.command, *options(), *more, "-o", str(result), "-", "-lm"]
@@ -83,17 +87,18 @@ class CCompiler(Compiler):
 
 
 def _refusal(what: str, source: Source, command: list[str], log: str) -> str:
+    """Return the message of a failed compilation: `what` the compiler did, its command, the line, and its output."""
     lines = [f"the C compiler {what} kernel {source.name}: {shlex.join(command)}"]
-    place = re.search(r"<stdin>:(\d+):", log)
-    if place and 1 <= int(place[1]) <= len(source.text.splitlines()):
-        lines.append(f"line {place[1]} of the source: {source.text.splitlines()[int(place[1]) - 1].strip()}")
+    line = re.search(r"<stdin>:(\d+):", log)
+    if line and 1 <= int(line[1]) <= len(source.text.splitlines()):
+        lines.append(f"line {line[1]} of the source: {source.text.splitlines()[int(line[1]) - 1].strip()}")
     return "\n".join([*lines, log.strip() or "it said nothing"])
 
 
 class SharedLibrary:
-    """A kernel's shared library in this process, unloaded when this goes away. Its file is removed at once.
+    """A kernel's shared library, loaded into this process and unloaded with this object; `address` is the kernel's.
 
-    Raises DeviceError for what is no library, or one without the kernel.
+    Its file is removed at once. The constructor raises DeviceError for what is no library, or one without the kernel.
     """
 
     def __init__(self, binary: Binary) -> None:
@@ -115,7 +120,7 @@ class SharedLibrary:
         self.address = ctypes.cast(function, ctypes.c_void_p).value or 0
 
     def __del__(self) -> None:
-        close = getattr(_ctypes, "dlclose", None)
+        close = getattr(_ctypes, "dlclose", None)  # ctypes itself never unloads a library
         library = getattr(self, "library", None)
         if close is not None and library is not None:
             close(library._handle)

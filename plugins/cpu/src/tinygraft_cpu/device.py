@@ -1,4 +1,4 @@
-"""The CPU backend: this machine as a Target, with the compiler that CPU_COMPILER asks for."""
+"""The CPU backend: this machine as a Target, with the compiler that CPU_COMPILER names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NATIVE_OPS = BASIC_OPS - PLAIN_OPS | {Ops.MAX, Ops.MIN, Ops.SQRT, Ops.TRUNC, Ops
 
 
 class CpuBackend(Backend):
-    """The host's processor. compiler_name says which route is used, llvm or c."""
+    """The host's processor. `compiler_name` is the route in use, llvm or c; `threads` how many a kernel may use."""
 
     survives_fork = True
 
@@ -37,17 +37,17 @@ class CpuBackend(Backend):
         super().__init__(name, ordinal)
         self.compiler_name = choose_compiler()
         self.threads = CPU_THREADS.value if CPU_THREADS.value > 0 else machine.thread_limit()
-        shared = self.threads if extension.library() is not None else 1  # without the pool a launch is one thread
-        self.target = host_target(shared, self.compiler_name)
+        threads = self.threads if extension.library() is not None else 1  # without the pool a launch is one thread
+        self.target = host_target(threads, self.compiler_name)
         self.allocator = ProcessAllocator(name)
         self.renderer, self.compiler = _route(self.compiler_name, self.target)
 
     def graph(self, steps: Sequence[Step]) -> GraphExecutor:
-        """A captured list of launches: one native call, where the native runtime is there."""
+        """Return an executor of a captured list of launches: by one native call, where the native runtime was built."""
         return super().graph(steps) if extension.library() is None else NativeGraph(self, steps)
 
     def load(self, binary: Binary) -> Program:
-        """The machine code in memory, ready to be called."""
+        """Load machine code into memory. Returns it as a Program. Raises DeviceError."""
         if self.compiler_name == "llvm":
             from tinygraft_cpu.compile_llvm import LoadedObject
 
@@ -58,7 +58,7 @@ class CpuBackend(Backend):
 
 
 def choose_compiler() -> str:
-    """llvm or c, by CPU_COMPILER and what is there. Raises SettingError and DeviceUnavailable."""
+    """Return llvm or c, by CPU_COMPILER and by what is installed. Raises SettingError and DeviceUnavailable."""
     wanted, found = CPU_COMPILER.value.lower(), machine.compilers()
     if wanted not in ("", "llvm", "c"):
         raise SettingError(f"CPU_COMPILER must be llvm or c, got {wanted!r}")
@@ -76,7 +76,7 @@ def choose_compiler() -> str:
 
 
 def host_target(threads: int, compiler: str) -> Target:
-    """This machine in numbers."""
+    """Return this machine as a Target, for kernels on up to `threads` threads that a route, llvm or c, compiles."""
     return Target(
         arch=f"{compiler} {machine.arch()}",
         native_ops=NATIVE_OPS,
@@ -96,6 +96,7 @@ def host_target(threads: int, compiler: str) -> Target:
 
 
 def _route(name: str, target: Target) -> tuple[Renderer, Compiler]:
+    """Return the renderer and the compiler of a route, llvm or c. Only that one's modules are imported."""
     if name == "llvm":
         from tinygraft_cpu.compile_llvm import LLVMCompiler
         from tinygraft_cpu.dialect import llvm_renderer

@@ -1,4 +1,4 @@
-"""The words of this device: the attributes of its LLVM functions, and the dialect of its C."""
+"""The renderers of this device: the attributes of its LLVM functions, and the dialect of its C."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLANG_STREAM = dict.fromkeys(GCC_STREAM, "__builtin_nontemporal_store({value}, {
 
 
 def llvm_renderer(target: Target) -> Renderer:
-    """LLVM IR whose vectors are as wide as the machine's registers."""
+    """Return the renderer of LLVM IR whose vectors are as wide as the machine's registers."""
     fence = "llvm.x86.sse.sfence" if target.stream_bytes else ""
     return LLVMRenderer(
         f'"prefer-vector-width"="{target.vector_bytes * 8}"', machine.has_half_conversion(), fence, units.LLVM
@@ -29,7 +29,10 @@ def llvm_renderer(target: Target) -> Renderer:
 
 
 def c_renderer(target: Target, compiler: str) -> Renderer:
-    """C99 with GCC's vector extensions, which clang has too; no header is included. compiler is what it says it is."""
+    """Return the renderer of C99 with GCC's vector extensions, which clang has too; no header is included.
+
+    `compiler` is its --version, by which the builtin for stores past the caches is chosen.
+    """
     if not target.stream_bytes:
         return CStyleRenderer(HOST_C)
     words = CLANG_STREAM if "clang" in compiler else GCC_STREAM

@@ -1,4 +1,7 @@
-"""The native runtime (thread pool and replay), where it was built; without it kernels run on one thread, one by one."""
+"""The native runtime (thread pool and replay), where it was built; without it kernels run on one thread.
+
+Captured lists are then launched step by step from Python.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ import functools
 import importlib
 from typing import Any
 
-ABI = 2  # of pool.h; counted up there and here when a function or a structure changes
+ABI = 2  # of pool.h: increased there and here when a function or a structure changes
 
 
 @functools.cache
 def _load() -> tuple[Any, str]:
+    """Import the extension. Returns it with an empty text, or None with the reason why it cannot be used."""
     try:
         found = importlib.import_module("tinygraft_cpu._native")
     except ImportError as error:
@@ -21,16 +25,16 @@ def _load() -> tuple[Any, str]:
 
 
 def module() -> Any:
-    """The extension: lib has its functions, ffi makes their arguments. None where it is missing."""
+    """Return the extension: `lib` has its functions, `ffi` makes their arguments. None where it is missing."""
     return _load()[0]
 
 
 def library() -> Any:
-    """The functions of the extension; None where it is missing."""
+    """Return the functions of the extension; None where it is missing."""
     found = module()
     return None if found is None else found.lib
 
 
 def why_missing() -> str:
-    """Why the extension is missing; empty when it is there."""
+    """Return why the extension is missing; empty when it is loaded."""
     return _load()[1]

@@ -1,6 +1,6 @@
-"""What this machine is: its processor's features, caches, usable threads and compilers.
+"""This machine: its processor's features, caches, usable threads and compilers.
 
-Every question has an answer on any system: what cannot be read has a modest default.
+Every function returns a value on any system: what cannot be read has a modest default.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ X86_FEATURES = frozenset({
 
 @functools.cache
 def features() -> frozenset[str]:
-    """The instruction set extensions by the names of /proc/cpuinfo; empty where that cannot be read."""
+    """Return the instruction set extensions by the names of /proc/cpuinfo; empty where that cannot be read."""
     match = re.search(r"^(?:flags|Features)\s*:(.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
     return frozenset(match.group(1).split()) if match else frozenset()
 
 
 def model() -> str:
-    """What the processor is called; empty where that cannot be read."""
+    """Return the name of the processor; empty where that cannot be read."""
     match = re.search(r"^model name\s*:(.*)$", _read("/proc/cpuinfo"), re.MULTILINE)
     return match.group(1).strip() if match else ""
 
 
 def arch() -> str:
-    """The processor as one line: everything that code generation depends on."""
+    """Return the processor as one line: everything that code generation depends on."""
     return f"{platform.machine()} {' '.join(sorted(features() & X86_FEATURES))}".strip()
 
 
 def is_x86() -> bool:
-    """Whether this is a 64-bit x86 processor."""
+    """Return whether this is a 64-bit x86 processor."""
     return platform.machine().lower() in ("x86_64", "amd64")
 
 
 def vector_bytes() -> int:
-    """The width of the vector registers that kernels should use."""
+    """Return the width of the vector registers that kernels should use, in bytes."""
     if not is_x86():
         return 16
     if {"avx512f", "avx512dq", "avx512bw", "avx512vl"} <= features():
@@ -55,23 +55,23 @@ def vector_bytes() -> int:
 
 
 def registers() -> int:
-    """How many vector registers there are."""
+    """Return how many vector registers the processor has."""
     return 32 if vector_bytes() == 64 or not is_x86() else 16
 
 
 def has_fma() -> bool:
-    """Whether a multiply-add is one instruction."""
+    """Return whether a multiply-add is one instruction."""
     return not is_x86() or "fma" in features()
 
 
 def has_half_conversion() -> bool:
-    """Whether float16 and float32 convert in hardware."""
+    """Return whether float16 and float32 convert in hardware."""
     return not is_x86() or "f16c" in features()
 
 
 @functools.cache
 def cache_bytes(level: int) -> int:
-    """The size of one data cache of a level, shared by the threads that share it; a default where unknown."""
+    """Return the bytes of one data cache of a level, as a whole where threads share it; a default where unknown."""
     for entry in range(8):
         folder = f"/sys/devices/system/cpu/cpu0/cache/index{entry}"
         if _read(f"{folder}/level").strip() == str(level) and _read(f"{folder}/type").strip() != "Instruction":
@@ -82,7 +82,7 @@ def cache_bytes(level: int) -> int:
 
 
 def thread_limit() -> int:
-    """How many threads this process may run at once: affinity and the quotas of its control groups."""
+    """Return how many threads this process may run at once, by its affinity and the quotas of its control groups."""
     if hasattr(os, "sched_getaffinity"):
         count = len(os.sched_getaffinity(0))
     else:
@@ -91,7 +91,10 @@ def thread_limit() -> int:
 
 
 def _quota() -> int:
-    """Processors that the control groups allow, rounded up; a large number where there is no limit."""
+    """Return how many processors the control groups allow, rounded up; a large number where there is no limit.
+
+    The lines of /proc/self/cgroup without controllers are those of version 2; the quota of every folder above counts.
+    """
     limit = math.inf
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -117,12 +120,12 @@ def _ratio(quota: str, period: str) -> float:
 
 
 def has_llvm() -> bool:
-    """Whether llvmlite is installed; does not import it."""
+    """Return whether llvmlite is installed; does not import it."""
     return importlib.util.find_spec("llvmlite") is not None
 
 
 def compilers() -> dict[str, str]:
-    """The routes from a kernel to machine code that are there, the preferred one first, and what each uses."""
+    """Return the usable routes from a kernel to machine code, the preferred one first, each with what it uses."""
     found = {}
     if has_llvm():
         found["llvm"] = "llvmlite"
@@ -132,7 +135,10 @@ def compilers() -> dict[str, str]:
 
 
 def find_cc() -> list[str] | None:
-    """The C compiler's command: CC with its options, else the first of cc, gcc and clang on the PATH."""
+    """Return the C compiler's command: CC with its options, else the first of cc, gcc and clang on the PATH.
+
+    None where CC names no program, or where CC is unset and none of them is on the PATH.
+    """
     try:
         words = shlex.split(os.environ.get("CC", ""))
     except ValueError:  # an unbalanced quote: CC names no compiler, and LLVM needs none
@@ -143,7 +149,7 @@ def find_cc() -> list[str] | None:
 
 
 def why_no_cc() -> str:
-    """Why find_cc finds nothing."""
+    """Return why find_cc finds nothing."""
     named = os.environ.get("CC", "")
     if not named.strip():
         return "none of cc, gcc and clang is on the PATH"
@@ -151,7 +157,7 @@ def why_no_cc() -> str:
         shlex.split(named)
     except ValueError as error:
         return f"CC={named} cannot be read: {error}"
-    return f"CC={named} is not there"
+    return f"CC={named} is not found"
 
 
 def _read(path: str | Path) -> str:

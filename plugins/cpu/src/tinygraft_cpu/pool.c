@@ -1,13 +1,13 @@
-/* The thread pool: one kernel at a time in parts, each part taken by whichever thread comes first.
+/* The thread pool: one kernel at a time in chunks ("parts" in names), each run by whichever thread is free first.
 
-   A launch writes down its job and then the ticket: the job's number (upper 32 bits), how many parts it has and the
-   next part to take (16 bits each). A thread takes a part by exchanging the whole ticket, so it never takes one of a
-   job that is over, and a job stands still until all parts that were taken are done. The launching thread has the
-   first part and takes others too: a worker that is slow to wake costs nothing but its help. Workers spin briefly
-   after a job, then sleep.
+   A launch stores its job and then the ticket: the job's number (upper 32 bits), how many chunks it has and the number
+   of the next chunk to run (16 bits each). A thread claims a chunk by exchanging the whole ticket, so it never claims
+   one of a job that is over, and a job does not change until all claimed chunks are done. The launching thread has the
+   first chunk and claims others too: where a worker is slow to wake, only its help is lost. Workers spin briefly after
+   a job, then sleep.
 
-   What different threads write lies in different cache lines, so a launch costs about two transfers of a line between
-   processors: one there (ticket and job), one back (finished). */
+   What different threads write is in different cache lines, so a launch costs about two transfers of a line between
+   processors: one to the workers (ticket and job), one back (finished). */
 
 #include <pthread.h>
 #include <sched.h>
@@ -24,7 +24,7 @@
 #define MOST_PARTS 1024
 #define WORKER_STACK (4u << 20)
 #define SPINS 2000      /* about 50 to 90 us, then a worker sleeps */
-#define WAIT_SPINS 4000 /* then a launch waiting for its last part gives its processor away */
+#define WAIT_SPINS 4000 /* then a launch that waits for its last chunks yields its processor */
 
 typedef void (*kernel)(void **buffers, const long long *variables);
 
@@ -59,7 +59,7 @@ static void relax(void) {
 #endif
 }
 
-/* Scratch memory of a thread, as large as the largest that a kernel asked it for; given back when the thread ends. */
+/* Scratch memory of a thread, as large as the largest that a kernel needed on it; freed when the thread ends. */
 static pthread_key_t room;
 static pthread_once_t room_made = PTHREAD_ONCE_INIT;
 static _Thread_local struct {
@@ -83,7 +83,7 @@ static void *scratch_of(size_t bytes) {
     return mine.start;
 }
 
-/* A kernel finds behind its variables which part it is, of how many, and where it can work. */
+/* Run one chunk. After its variables a kernel takes the chunk's number, how many there are, and its scratch memory. */
 static void run_part(kernel code, void **buffers, const long long *variables, int count, int part, int parts,
                      int scratch) {
     long long values[count + 3];
@@ -100,7 +100,7 @@ static int next_of(uint64_t now) { return (int)(now & 0xffff); }
 
 static uint64_t read_ticket(void) { return atomic_load_explicit(&job.ticket, memory_order_acquire); }
 
-/* Take parts of job number `number` until there are none left; how many it took. */
+/* Claim and run chunks of job number `number` until none are left. Returns how many. */
 static uint64_t help(uint64_t number) {
     uint64_t taken = 0, now = read_ticket();
     while (number_of(now) == number && next_of(now) < parts_of(now)) {
@@ -130,7 +130,7 @@ static void *work(void *first) {
     return 0;
 }
 
-/* A forked child has none of the workers, and locks in whatever state the parent's other threads held them. */
+/* A forked child has none of the workers, and its locks are in the state that the parent's other threads left. */
 static void after_fork(void) {
     pthread_mutex_init(&door, 0);
     pthread_cond_init(&bell, 0);
@@ -149,7 +149,8 @@ static void hire(int wanted) {
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, WORKER_STACK);
-    sigfillset(&all); /* signals belong to Python's threads, but a fault to who made it: blocked, it ends all in silence */
+    sigfillset(&all); /* Python's threads handle signals; but a fault is raised in its own thread, and if it is blocked
+                         there, the process ends without a message */
     for (int i = 0; i < (int)(sizeof faults / sizeof *faults); i++) sigdelset(&all, faults[i]);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (atomic_load(&state.workers) < wanted) {
@@ -161,13 +162,14 @@ static void hire(int wanted) {
     pthread_attr_destroy(&attributes);
 }
 
-/* The number that extension.py compares, for an extension that was built from other sources. */
+/* Return the version that extension.py compares, to refuse an extension that was built from other sources. */
 int tg_abi(void) { return 2; }
 
-/* How many workers there are now. */
+/* Return how many workers exist. */
 int tg_workers(void) { return atomic_load(&state.workers); }
 
-/* Run a kernel in parts and wait for it. Returns how many parts it ran in: 1 while another thread has the pool. */
+/* Run a kernel in `parts` chunks and wait for it. Returns how many chunks it ran in: 1 where another thread uses the
+   pool, since the pool has one job at a time. */
 int tg_launch(uintptr_t code, uintptr_t *buffers, const long long *variables, int count, int parts, int scratch) {
     if (parts <= 1 || atomic_flag_test_and_set_explicit(&state.busy, memory_order_acquire)) {
         run_part((kernel)code, (void **)buffers, variables, count, 0, 1, scratch);

@@ -1,21 +1,23 @@
-/* What the extension gives to Python: pool.c runs one kernel in parts, replay.c a list of them. */
+/* The functions of the extension: pool.c runs one kernel in chunks ("parts" in names), replay.c a list of kernels. */
 
 #ifndef TINYGRAFT_POOL_H
 #define TINYGRAFT_POOL_H
 
 #include <stdint.h>
 
-/* One launch of a captured list. A kernel takes its buffers and variables from the next places and names of the list. */
+/* One launch of a captured list. A kernel has the next `buffers` of the list's places, and the next `variables` of its
+   names. */
 typedef struct {
     uintptr_t code;  /* of the kernel; 0 copies bytes from its second buffer to its first */
     long long bytes; /* to copy */
     int buffers;     /* how many it takes */
     int variables;
     int parts;
-    int scratch; /* bytes of memory of its own that each part needs */
+    int scratch; /* bytes of scratch memory that each chunk needs */
 } tg_step;
 
-/* A captured list: where everything is now (memory, values), and which of it each step takes (places, names). */
+/* A captured list: the addresses of buffers by place and the values of variables by name (memory, values), and the
+   places and names of all steps, one step after another. */
 typedef struct {
     const tg_step *steps;
     int count;
@@ -30,7 +32,7 @@ typedef struct {
 } tg_graph;
 
 int tg_launch(uintptr_t code, uintptr_t *buffers, const long long *variables, int count, int parts, int scratch);
-int tg_abi(void); /* counted up with each change of what is declared here */
+int tg_abi(void); /* increased with each change of what is declared here */
 int tg_workers(void);
 int tg_replay(const tg_graph *graph, int next, long long nanoseconds);
 uintptr_t tg_nothing(void);

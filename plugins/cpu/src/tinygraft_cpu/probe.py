@@ -1,4 +1,4 @@
-"""Whether this machine can run kernels: there is a compiler, of one route or the other. Starts neither."""
+"""Whether this machine can run kernels: a compiler of one route or the other is installed. Starts neither."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tinygraft_cpu.machine import compilers, thread_limit
 
 
 def probe() -> Probe:
-    """Usable when llvmlite is installed or a C compiler is on the PATH; says what is there and what is missing."""
+    """Return a Probe: usable when llvmlite is installed or a C compiler is on the PATH, with what was found."""
     found = compilers()
     if not found:
         return Probe(

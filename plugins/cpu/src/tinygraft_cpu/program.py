@@ -1,4 +1,4 @@
-"""Loaded kernels and how they are called: one by one, or a captured list of them in one call of the native runtime."""
+"""Loaded kernels and their launch: one by one, or a captured list of them in one call of the native runtime."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from tinygraft_cpu.allocator import ALIGNMENT, HostMemory
 
 
 class Code(Protocol):
-    """Machine code somewhere: stays at address while this object lives."""
+    """Loaded machine code: it is at `address` while this object exists."""
 
     address: int
 
 
 class CpuProgram(Program):
-    """A kernel `void f(void **buffers, const long long *variables)` on up to threads threads.
+    """A kernel `void f(void **buffers, const long long *variables)` on up to `threads` threads.
 
-    A chunked kernel takes its share (part, parts) behind its variables; shares never overlap and results do not
-    depend on their number. Behind those it takes the address of its scratch memory.
+    After its variables it takes three more numbers: which chunk it computes (part), of how many (parts), and the
+    address of its scratch memory. Chunks never overlap, and results do not depend on their number; a kernel that is
+    not chunked has one.
     """
 
     def __init__(self, code: Code, signature: Signature, threads: int) -> None:
@@ -47,9 +48,9 @@ class CpuProgram(Program):
 
 
 class NativeGraph(GraphExecutor):
-    """A captured list of launches that the native runtime walks in one call.
+    """A captured list of launches that the native runtime runs in one call.
 
-    After at most a tenth of a second it comes back to Python, for Ctrl-C, and goes on where it stopped.
+    After NANOSECONDS it returns to Python, which handles Ctrl-C then, and is called again for the steps that remain.
     """
 
     NANOSECONDS = 100_000_000
@@ -63,7 +64,7 @@ class NativeGraph(GraphExecutor):
         names = [self.names.index(name) for step in steps for name in step.variables]
         self.memory = ffi.new("uintptr_t[]", max(places, default=0) + 1)
         self.numbers = ffi.new("long long[]", len(self.names))
-        self.kept = {
+        self.arrays = {  # ffi frees an array when nothing refers to it; the structure below has only addresses
             "steps": ffi.new("tg_step[]", [_native(step) for step in steps]),
             "memory": self.memory,
             "places": ffi.new("int[]", places),
@@ -73,25 +74,25 @@ class NativeGraph(GraphExecutor):
             "variables": ffi.new("long long[]", len(names)),
         }
         lengths = {"count": len(steps), "all_places": len(places), "all_names": len(names)}
-        self.graph = ffi.new("tg_graph *", self.kept | lengths)
+        self.graph = ffi.new("tg_graph *", self.arrays | lengths)
         self.replay = lib.tg_replay
 
     def set_buffer(self, place: int, handle: HostMemory | None) -> None:
-        """Let handle be the buffer of a place. Whoever runs the list keeps it alive."""
+        """Let `handle` be the buffer of `place`. Core keeps it alive while the list runs."""
         self.memory[place] = 0 if handle is None else handle.address
 
     def set_values(self, values: Mapping[str, int]) -> None:
-        """Give variables their values, by name."""
+        """Set the values of variables, by name."""
         for number, name in enumerate(self.names):
             self.numbers[number] = values[name]
 
     def run(self, first: int) -> int:
-        """Run steps from number first on; the number of the step that comes next."""
+        """Run steps from number `first` on. Returns the number of the step that comes next."""
         return int(self.replay(self.graph, first, self.NANOSECONDS))
 
 
 def _native(step: Step) -> dict[str, int]:
-    """A step as the native runtime has it."""
+    """Return the fields of a step's `tg_step` (pool.h)."""
     if step.program is None:
         return {"bytes": step.nbytes, "buffers": 2}
     assert isinstance(step.program, CpuProgram)

@@ -1,4 +1,4 @@
-/* The replay of a captured list of launches: one call for all of them, or for as many as fit into the given time. */
+/* The replay of a captured list of launches: one call runs all of them, or as many as fit into the given time. */
 
 #include <string.h>
 #include <time.h>
@@ -17,8 +17,8 @@ static long long now(void) {
     return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
-/* Run steps from number next on until the list or the time is over, at least one. Returns the number of the step that
-   comes next. One thread at a time may replay a list: its rooms are its own. */
+/* Run steps from number `next` on until the list or the time is over, at least one. Returns the number of the step that
+   comes next. One thread at a time may replay a list, since the list has one array of buffers and one of variables. */
 int tg_replay(const tg_graph *graph, int next, long long nanoseconds) {
     long long end = now() + nanoseconds;
     uintptr_t *buffers = graph->buffers;

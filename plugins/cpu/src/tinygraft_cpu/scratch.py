@@ -1,7 +1,7 @@
 """Folders for the files between this process and a C compiler, and the removal of those whose process was killed.
 
-A process has a lock in its folder, which the system ends with the process: a folder whose lock can be had is nobody's,
-unless it is so young that its process may be about to take the lock.
+A process holds a lock in its folder, which the system releases with the process. A folder whose lock is free belongs to
+no process any more, unless it is so new that its process may be about to take the lock.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 PREFIX = "tinygraft-cc-"
-YOUNG = 60.0  # seconds in which a folder may have no lock yet, or one that nobody holds yet; assumed
+YOUNG = 60.0  # assumed: seconds in which a new folder may have no lock yet, or one that is not held yet
 _cleaned: set[str] = set()
 
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """A new folder, removed at the end of the block. The first call of a process removes those of killed ones."""
+    """Make a new folder, removed at the end of the block. The first call of a process removes those of killed ones."""
     system = tempfile.gettempdir()
     if system not in _cleaned:
         _cleaned.add(system)
@@ -43,7 +43,7 @@ def folder() -> Iterator[Path]:
 
 
 def remove_leftovers(system: Path) -> None:
-    """Remove the folders of this user that no process has any more."""
+    """Remove the folders in `system`, the folder of temporary files, whose process of this user was killed."""
     with suppress(OSError), os.scandir(system) as entries:
         for entry in entries:
             if entry.name.startswith(PREFIX):
@@ -53,6 +53,7 @@ def remove_leftovers(system: Path) -> None:
 
 
 def _is_left(entry: os.DirEntry[str]) -> bool:
+    """Return whether a folder of this user is old enough and its lock free."""
     found = entry.stat(follow_symlinks=False)
     is_mine = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
     if fcntl is None or not is_mine or not stat.S_ISDIR(found.st_mode) or time.time() - found.st_mtime <= YOUNG:
@@ -62,6 +63,6 @@ def _is_left(entry: os.DirEntry[str]) -> bool:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
         return True
-    except OSError:  # somebody has the lock
+    except OSError:  # a process holds the lock
         return False
     return True

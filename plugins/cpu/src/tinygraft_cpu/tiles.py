@@ -1,8 +1,8 @@
 """The processor's units for tiles (AMX): they are used once a child process has computed right results with them here.
 
 The system has to permit them to a process, and a machine that says it has them may still not run them. So a child
-process multiplies matrices of odd sizes on them first; its verdict is kept on disk for this machine, this compiler and
-this source. CPU_TILES=0 does without, CPU_TILES=1 asks nobody.
+process multiplies matrices of odd sizes on them first; its verdict is stored on disk for this machine, this compiler
+and this source. CPU_TILES=0 does without them, CPU_TILES=1 uses them without that trial.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tinygraft_cpu.spec import CPU_TILES
 BF16_TILE = MatrixUnit("tdpbf16ps", 16, 16, 32, dtypes.bfloat16, dtypes.bfloat16, dtypes.float32, 2, 8)
 INT8_TILE = MatrixUnit("tdpbssd", 16, 16, 64, dtypes.int8, dtypes.int8, dtypes.int32, 4, 8)
 FEATURES = {BF16_TILE: "amx_bf16", INT8_TILE: "amx_int8"}
-LIMIT = 60.0  # seconds that the child process may take
-LONGEST = 1 << 16  # bytes of a verdict on disk
+LIMIT = 60.0  # assumed: seconds that the child process may take
+LONGEST = 1 << 16  # bytes of a file that can be a verdict
 ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA = 158, 0x1023, 18  # numbers of Linux on x86-64
 
 _CHILD = """
@@ -50,7 +50,7 @@ print("right")
 
 
 def tiles(route: str) -> tuple[MatrixUnit, ...]:
-    """The units that kernels may use, compiled by a route: llvm or c. The first call on a machine starts a child."""
+    """Return the units that kernels of a route, llvm or c, may use. The first call on a machine starts a child."""
     found = tuple(unit for unit, feature in FEATURES.items() if feature in machine.features())
     if CPU_TILES.value == "0" or why_not(route):
         return ()
@@ -58,20 +58,20 @@ def tiles(route: str) -> tuple[MatrixUnit, ...]:
 
 
 def why_not(route: str) -> str:
-    """Why the units are not used; empty where they are."""
+    """Return why the units are not used; empty where they are."""
     if CPU_TILES.value == "0":
         return "CPU_TILES=0"
-    there = [unit.name for unit, feature in FEATURES.items() if feature in machine.features()]
-    if CPU_TILES.value != "1" and not there:
+    names = [unit.name for unit, feature in FEATURES.items() if feature in machine.features()]
+    if CPU_TILES.value != "1" and not names:
         return "this processor has none"
     if not permit():
         return "the system does not permit this process to use them"
-    return "" if CPU_TILES.value == "1" else _verdict(route, tuple(there))
+    return "" if CPU_TILES.value == "1" else _verdict(route, tuple(names))
 
 
 @functools.cache
 def permit() -> bool:
-    """Ask the system, once, to let this process and all its threads keep data in tile registers."""
+    """Ask the system, once, to let all threads of this process use tile registers. Returns whether it does."""
     if not (sys.platform == "linux" and machine.is_x86()):
         return False
     call = ctypes.CDLL(None).syscall
@@ -81,7 +81,7 @@ def permit() -> bool:
 
 @functools.cache
 def _verdict(route: str, names: tuple[str, ...]) -> str:
-    """What the child process found: nothing, or what was wrong."""
+    """Return the stored verdict, or that of a child process, which is then stored: empty, or what was wrong."""
     file = _file(route, names)
     try:
         if file is None:
@@ -97,7 +97,7 @@ def _verdict(route: str, names: tuple[str, ...]) -> str:
 
 
 def try_in_child(route: str, names: tuple[str, ...]) -> str:
-    """Multiply matrices on units in a process of its own: empty when the results are right, else what happened."""
+    """Multiply matrices on units in a child process. Returns what went wrong; empty when the results are right."""
     environment = os.environ | {"CPU_TILES": "1", "CPU_COMPILER": route, "CACHELEVEL": "0", "DEV": "CPU"}
     try:
         done = subprocess.run(
@@ -113,12 +113,12 @@ def try_in_child(route: str, names: tuple[str, ...]) -> str:
         return ""
     if done.returncode < 0:
         return f"a trial in a child process ended by {signal.Signals(-done.returncode).name}"
-    last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
     return f"a trial in a child process failed: {last}"
 
 
 def _file(route: str, names: tuple[str, ...]) -> Path | None:
-    """Where the verdict for this machine, compiler and source is kept."""
+    """Return the file of the verdict for this machine, compiler and source; None without a cache folder."""
     folder = cache_folder()
     if folder is None:
         return None
@@ -129,7 +129,7 @@ def _file(route: str, names: tuple[str, ...]) -> Path | None:
 
 
 # Palette 1, eight tiles of 16 rows of 64 bytes. It is loaded where a kernel starts and released where it ends: another
-# library may have changed or released it in the same thread, and a register in use slows every switch of threads.
+# library may have changed or released it in the same thread, and a tile register in use slows every context switch.
 CONFIGURATION = (1, *[0] * 15, *[64, 0] * 8, *[0] * 16, *[16] * 8, *[0] * 8)
 _DECLARED = """declare void @llvm.x86.ldtilecfg(ptr)
 declare void @llvm.x86.tilerelease()
@@ -140,7 +140,7 @@ declare void @llvm.x86.tilestored64(i8, ptr, i64)
 
 
 def llvm_words(unit: MatrixUnit) -> MatrixWords:
-    """A unit in LLVM IR, by the numbers of its registers."""
+    """Return the instructions of a unit in LLVM IR, with the numbers of its registers as fields."""
     numbers = ", ".join(f"i8 {byte}" for byte in CONFIGURATION)
     load = "call void @llvm.x86.tileloadd64(i8 {t}, ptr {p}, i64 {stride})"
     return MatrixWords(
@@ -157,7 +157,11 @@ def llvm_words(unit: MatrixUnit) -> MatrixWords:
 
 
 def c_words(unit: MatrixUnit) -> MatrixWords:
-    """A unit in C. The compiler is told that a load reads memory and a store writes it, which gcc does not know."""
+    """Return the instructions of a unit in C, with the numbers of its registers as fields.
+
+    An empty asm before a load and after a store orders them with other accesses of memory: gcc does not know that
+    these intrinsics read and write it.
+    """
     fence = '__asm__ volatile("" ::: "memory");'
     load = fence + "\n_tile_loadd({t}, ({p}), {stride});"
     numbers = ", ".join(map(str, CONFIGURATION))

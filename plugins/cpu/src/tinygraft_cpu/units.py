@@ -1,4 +1,4 @@
-"""The matrix units of this processor: which there are, and how both compilers speak of them."""
+"""The matrix units of this processor, and their instructions in LLVM IR and in C."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ INT8_DOT = MatrixUnit("vpdpbusd", 1, 16, 4, dtypes.uint8, dtypes.int8, dtypes.in
 
 
 def units(route: str) -> tuple[MatrixUnit, ...]:
-    """The units that kernels may use on this machine when a route, llvm or c, compiles them; the fastest first."""
+    """Return the units of this machine that kernels of a route, llvm or c, may use; the fastest first."""
     return (*tiles(route), *_dots())
 
 
 def _dots() -> tuple[MatrixUnit, ...]:
+    """Return the dot-product instructions of this processor, which need vectors of 64 bytes."""
     if machine.vector_bytes() != 64:
         return ()
-    there = {BF16_DOT: "avx512_bf16", INT8_DOT: "avx512_vnni"}
-    return tuple(unit for unit, feature in there.items() if feature in machine.features())
+    features = {BF16_DOT: "avx512_bf16", INT8_DOT: "avx512_vnni"}
+    return tuple(unit for unit, feature in features.items() if feature in machine.features())
 
 
 LLVM: Mapping[str, MatrixWords] = {

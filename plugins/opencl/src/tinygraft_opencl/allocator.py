@@ -1,6 +1,6 @@
 """Buffers of a device: in its own memory, or in that of the host where the device computes there.
 
-A handle is a ClMemory. Parts of a buffer are sub-buffers, which begin at multiples of the device's base alignment.
+A handle is a ClMemory. A view of a buffer is a sub-buffer, which begins at a multiple of the device's base alignment.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from tinygraft.plugin import Allocator, DeviceMemoryError, UnsupportedError
 from tinygraft_opencl.platforms import binding
 from tinygraft_opencl.queues import ClQueue
 
-PAGE = 4096
+PAGE = 4096  # bytes: the granularity of mmap, and of host memory that drivers use in place
 
 
 class ClMemory:
-    """nbytes of a buffer, from offset bytes into its whole on. host is the same memory to Python, if there is such."""
+    """A buffer of `nbytes`, or such a part of the buffer `whole` from `offset` bytes on.
+
+    `buffer` is pyopencl's; `host` is the same memory as Python sees it, None where it does not.
+    """
 
     __slots__ = ("__weakref__", "buffer", "host", "nbytes", "offset", "whole")
 
@@ -32,7 +35,7 @@ class ClMemory:
 
 
 class ClAllocator(Allocator):
-    """Memory of one context. Parts begin at multiples of alignment; on_host says that the device uses host memory."""
+    """Memory of one context. `alignment` is that of views, in bytes; `on_host`: the device uses host memory."""
 
     def __init__(self, name: str, context: Any, queue: ClQueue, alignment: int, on_host: bool) -> None:
         self.name, self.context, self.queue = name, context, queue
@@ -40,7 +43,10 @@ class ClAllocator(Allocator):
         self.cl = binding()
 
     def alloc(self, nbytes: int) -> ClMemory:
-        """nbytes of memory. Raises DeviceMemoryError when there is no room."""
+        """Allocate `nbytes`, at page boundaries where the device uses host memory.
+
+        Raises DeviceMemoryError when there is no room, or the device has no buffers of that size.
+        """
         largest = self.context.devices[0].max_mem_alloc_size
         if nbytes > largest:
             raise DeviceMemoryError(
@@ -58,11 +64,15 @@ class ClAllocator(Allocator):
             ) from error
 
     def _over(self, view: memoryview) -> ClMemory:
+        """Return a buffer over host memory, without a copy."""
         flags = self.cl.mem_flags.READ_WRITE | self.cl.mem_flags.USE_HOST_PTR
         return ClMemory(self.cl.Buffer(self.context, flags, hostbuf=view), view.nbytes, view)
 
     def alloc_host(self, nbytes: int) -> memoryview:
-        """Memory of the driver's own, where it copies from without a copy. It is mapped as long as the view lives."""
+        """Allocate pinned memory by the driver, which is mapped as long as the view exists.
+
+        A device that uses host memory gets ordinary memory. Raises DeviceMemoryError when there is no room.
+        """
         if self.on_host:
             return super().alloc_host(nbytes)
         cl = self.cl
@@ -75,22 +85,22 @@ class ClAllocator(Allocator):
         return memoryview(array)
 
     def copy_in(self, target: ClMemory, source: memoryview) -> None:
-        """Copy host bytes into a buffer, behind what was launched before; the source may have gaps."""
+        """Copy host bytes into a buffer, after what was launched before; the source need not be contiguous."""
         data = source if source.c_contiguous else memoryview(source.tobytes())
         if data.nbytes:
             self.queue.copy_in(target, data).wait()
 
     def copy_out(self, target: memoryview, source: ClMemory) -> None:
-        """Copy a buffer to host bytes, which must be contiguous, once what was launched before has finished."""
+        """Wait for what was launched before, and copy a buffer to host bytes, which are contiguous."""
         if target.nbytes:
             self.queue.copy_out(target, source).wait()
 
     def copy(self, target: ClMemory, source: ClMemory, nbytes: int) -> None:
-        """Bytes from one buffer to another, behind what was launched before."""
+        """Copy `nbytes` from one buffer to another, after what was launched before; does not wait."""
         self.queue.copy(target, source, nbytes)
 
     def view(self, handle: ClMemory, offset: int, nbytes: int) -> ClMemory:
-        """A part of a buffer, which keeps the whole alive. Raises UnsupportedError where no part can begin."""
+        """Return a part of a buffer, which keeps the whole alive. Raises UnsupportedError for an unaligned offset."""
         start = handle.offset + offset
         if start % self.alignment:
             raise UnsupportedError(
@@ -102,11 +112,11 @@ class ClAllocator(Allocator):
         return part
 
     def at_address(self, address: int, nbytes: int) -> ClMemory:
-        """Memory of this process that somebody else made. Raises UnsupportedError where the device has its own."""
+        """Return borrowed memory of this process as a buffer. Raises UnsupportedError where the device has its own."""
         if not self.on_host:
             return super().at_address(address, nbytes)  # type: ignore[no-any-return]
         return self._over(memoryview((ctypes.c_ubyte * nbytes).from_address(address)).cast("B"))
 
     def as_host(self, handle: ClMemory) -> memoryview | None:
-        """The buffer itself, where it is host memory."""
+        """Return the buffer's memory where it is host memory; else None."""
         return handle.host

@@ -1,4 +1,4 @@
-"""The driver's compiler: from OpenCL C to the driver's own binary, which core keeps on disk, and back to a program."""
+"""The driver's compiler: from OpenCL C to the driver's own binary, which core caches on disk, and back to a program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXACT_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
 
 
 class ClCompiler(Compiler):
-    """OpenCL C to a binary for one device. Nothing that would change what floats mean is asked for."""
+    """Compiles OpenCL C to a binary for one device, without options that change the values of floats."""
 
     def __init__(self, context: Any, device: Any, exact_division: bool) -> None:
         self.context, self.device, self.cl = context, device, binding()
@@ -28,9 +28,10 @@ class ClCompiler(Compiler):
         self.key = f"opencl-{hashlib.sha256(repr(described).encode()).hexdigest()[:16]}"
 
     def compile(self, source: Source) -> Binary:
-        """The driver's binary; detail is that binary where it is text, as the assembly of some drivers is.
+        """Return the driver's binary of a kernel.
 
-        Raises CompileError with the driver's log.
+        With DEBUG from 7 on, `detail` is that binary where it is text, as the assembly of some drivers is. Raises
+        CompileError with the driver's log.
         """
         if why := pocl.why_unusable(self.device):
             raise CompileError(f"kernel {source.name} cannot be compiled: {why}", source.text)
@@ -47,23 +48,24 @@ class ClCompiler(Compiler):
 
 
 def load_program(context: Any, device: Any, binary: Binary) -> Any:
-    """The program of a binary. Raises DeviceError where the driver does not take it."""
+    """Return pyopencl's program of a binary. Raises DeviceError where the driver does not load it."""
     cl = binding()
     try:
         return cl.Program(context, [device], [binary.data]).build(cache_dir=False)
     except (cl.Error, RuntimeError) as error:
         raise DeviceError(
-            f"{device.name.strip()} does not take its own binary of kernel {binary.name}: {error}"
+            f"{device.name.strip()} cannot load its own binary of kernel {binary.name}: {error}"
         ) from error
 
 
 def processor(device: Any) -> str:
-    """What the processor of a device can do, where the device is one: binaries hold its instructions."""
+    """Return the instruction sets of a device that is a processor, which its binaries depend on; empty for others."""
     is_processor = bool(device.type & binding().device_type.CPU)
     return " ".join(sorted(pocl.features())) if is_processor else ""
 
 
 def _text(data: bytes) -> str:
+    """Return a binary that is ASCII text; empty for any other."""
     try:
         return data.rstrip(b"\0").decode("ascii")
     except UnicodeDecodeError:

@@ -1,8 +1,9 @@
-"""The words of OpenCL C, from the numbers of a device: one dialect for groups of threads and one for loops.
+"""OpenCL C for the Target of a device: one dialect for work-groups (thread blocks) and one for loops.
 
-Where a device runs groups, threads share `__local` memory and wait at barriers. Where it does not (a processor, whose
-local memory is ordinary memory and whose barriers are slow), a group is one thread that takes a share of the loops;
-vectors are those of clang, of which all compilers for processors are made, and `__local` memory is its scratch memory.
+Where a device runs work-groups, their threads share `__local` memory and wait at barriers. Where it does not (a
+processor, whose local memory is ordinary memory and whose barriers are slow), a work-group has one thread, which runs
+one chunk of the parallel loop; vectors are those of clang, on which all compilers for processors are based, and
+`__local` memory is its scratch memory.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from tinygraft.plugin import BASIC_OPS, C_TYPES, CStyleRenderer, Dialect, Ops, R
 
 HEADER = "#pragma OPENCL FP_CONTRACT OFF"
 FP16 = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable"
-# A half that the device cannot compute with: bits in ordinary memory, which the compiler knows may be read as a half.
+# A half that the device cannot compute with: its bits in memory, of a type that may alias the half that is read there.
 HALF = "typedef ushort bits_of_half __attribute__((may_alias));"
 WIDEN = "bits_of_half bits = h;\n    return vload_half(0, (const half *)&bits);"
 NARROW = "bits_of_half bits;\n    vstore_half{rte}(x, 0, (half *)&bits);\n    return bits;"
-# Where / of floats is not rounded correctly: a division of the fractions in integers, rounded once to nearest even.
+# For a device that does not round / of floats correctly: division of the mantissas as integers, rounded once to nearest
+# even.
 DIVIDE = """static inline float exact_dividef(float x, float y) {
     const uint sign = (as_uint(x) ^ as_uint(y)) & 0x80000000u;
     ulong a = as_uint(x) & 0x7fffffffu, b = as_uint(y) & 0x7fffffffu;
@@ -39,8 +41,8 @@ DIVIDE = """static inline float exact_dividef(float x, float y) {
     if (exponent > 0) bits += (ulong)(exponent - 1) << 23;
     return as_float(sign | (uint)min(bits, 0x7f800000ul));
 }"""
-# The same by way of doubles, which are divided correctly everywhere: a quotient rounded to double and then to float is
-# the one rounded to float at once, since double has more than twice the bits; so is a root.
+# The same through doubles, whose division is correct everywhere: a quotient rounded to double and then to float is
+# the one rounded to float directly, since double has more than twice the bits; so is a root.
 BY_DOUBLE = """static inline float exact_dividef(float x, float y) {
     return (float)((double)x / (double)y);
 }
@@ -57,7 +59,7 @@ static inline double exact_sqrt(double x) {
 # The language divides and shifts as the machine does, so rules.decompose makes operands safe; its casts saturate.
 PLAIN_OPS = {Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR}
 NATIVE_OPS = BASIC_OPS - PLAIN_OPS | {Ops.MAX, Ops.MIN, Ops.SQRT, Ops.TRUNC, Ops.FMA, Ops.RECIPROCAL}
-GROUPS_TARGET = Target(  # what a GPU has at least; a device says more of itself
+GPU_TARGET = Target(  # what a GPU has at least, for rendering without a device
     native_ops=NATIVE_OPS, registers=64, grid_dims=3, block_threads=256, shared_memory=32 << 10, fused_sums=True
 )
 TYPES = {
@@ -70,12 +72,12 @@ BASE = Dialect(
     spaces=True, infinity="INFINITY", nan="NAN",
     calls={Ops.SQRT: "sqrt", Ops.TRUNC: "trunc", Ops.FMA: "fma"},
 )  # fmt: skip
-GROUPS = replace(
+WORK_GROUPS = replace(
     BASE,
     kernel="__kernel __attribute__((reqd_work_group_size({threads}, 1, 1))) void",
     group="get_group_id({dim})",
     thread="get_local_id(0)",
-    part="0",  # the grid is what shares a kernel out
+    part="0",  # the whole kernel is mapped to the grid, so loops have one chunk
     parts="1",
     shared="__local ",
     barrier="barrier(CLK_LOCAL_MEM_FENCE);",
@@ -93,15 +95,15 @@ LOOPS = replace(
 
 
 def opencl_renderer(target: Target, exact: bool = True) -> Renderer:
-    """OpenCL C for a Target; exact says that the device rounds / and sqrt of floats correctly."""
-    dialect = GROUPS if target.grid_dims else LOOPS
+    """Return the renderer of OpenCL C for a Target; `exact`: the device rounds / and sqrt of floats correctly."""
+    dialect = WORK_GROUPS if target.grid_dims else LOOPS
     header = [HEADER]
     if dtypes.float16 in target.compute_dtypes:
         header.append(FP16)
         dialect = replace(dialect, types={**TYPES, dtypes.float16: "half"}, calls=BASE.calls)  # of every float type
     else:
         header.append(HALF)
-        # to nearest even by name, or as processors round by themselves, which their compilers make fewer steps of
+        # GPUs need the name of the rounding, to nearest even; processors round so by default, with fewer instructions
         narrow = NARROW.format(rte="_rte" if target.grid_dims else "")
         dialect = replace(dialect, widen={dtypes.float16: WIDEN}, narrow={dtypes.float16: narrow})
     if not exact:
@@ -113,5 +115,5 @@ def opencl_renderer(target: Target, exact: bool = True) -> Renderer:
 
 
 def offline() -> tuple[Target, Renderer]:
-    """A usual GPU in numbers, and what writes its kernels, on a machine without one."""
-    return GROUPS_TARGET, opencl_renderer(GROUPS_TARGET)
+    """Return the Target and the renderer of a usual GPU, for a machine without one."""
+    return GPU_TARGET, opencl_renderer(GPU_TARGET)

@@ -16,7 +16,7 @@ from tinygraft_opencl.spec import OPENCL_DEVICE, OPENCL_PLATFORM
 
 
 def binding() -> Any:
-    """The module pyopencl. Raises DeviceUnavailable where it is not there or cannot be loaded."""
+    """Return the module pyopencl. Raises DeviceUnavailable where it is not installed or cannot be loaded."""
     pocl.prepare()
     try:
         import pyopencl
@@ -29,12 +29,15 @@ def binding() -> Any:
 
 @cache
 def loaded_by() -> int:
-    """The number of the process that loaded the drivers: this one, or the one that it was forked from."""
+    """Return the pid of the process that loaded the drivers: this one, or the one that it was forked from.
+
+    The first call records it: the cache is copied by a fork.
+    """
     return os.getpid()
 
 
 def choose(ordinal: int) -> Any:
-    """Return the device of an ordinal, pyopencl's. Raises DeviceUnavailable, which says what there is instead."""
+    """Return pyopencl's device of an ordinal. Raises DeviceUnavailable, which lists the available ones."""
     cl = binding()
     if loaded_by() != os.getpid():
         raise DeviceUnavailable(
@@ -56,22 +59,23 @@ def choose(ordinal: int) -> Any:
 
 
 def named(device: Any) -> str:
-    """A device for a message."""
+    """Return the name of a device and of its platform, for a message."""
     return f"{device.name.strip()} on {device.platform.name.strip()}"
 
 
 def _platforms(cl: Any) -> list[Any]:
+    """Return the platforms of all drivers. Raises DeviceUnavailable where there is none."""
     try:
         platforms = cl.get_platforms()
     except cl.Error as error:
-        raise DeviceUnavailable(f"no OpenCL platform is there ({error}); {probe.GET_DRIVER}") from error
+        raise DeviceUnavailable(f"no OpenCL platform is available ({error}); {probe.GET_DRIVER}") from error
     if not platforms:
-        raise DeviceUnavailable(f"no OpenCL platform is there; {probe.GET_DRIVER}")
+        raise DeviceUnavailable(f"no OpenCL platform is available; {probe.GET_DRIVER}")
     return list(platforms)
 
 
 def _matching(cl: Any, platforms: list[Any]) -> list[Any]:
-    """The devices that both settings allow."""
+    """Return the devices that both settings allow. Raises DeviceUnavailable, with what exists, where there is none."""
     wanted = OPENCL_PLATFORM.value.lower()
     allowed = [p for p in platforms if wanted in f"{p.name} {p.vendor} {p.version}".lower()]
     if not allowed:

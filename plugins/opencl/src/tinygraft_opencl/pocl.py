@@ -1,8 +1,8 @@
 """PoCL, OpenCL on the processor, and what its builds need before they can be used.
 
 - It runs an external `ld` for every kernel, and ends the process where there is none.
-- It compiles a kernel anew for each work-group size unless told not to, so that a binary would not spare that.
-- Its LLVM knows the processors of its own time and calls any other one "generic". On x86-64 its own compiler then
+- It compiles a kernel anew for each work-group size, also from a binary, unless an environment variable forbids it.
+- Its LLVM has the processors of its own time and names any newer one "generic". On x86-64 its own compiler then
   refuses that name ("unknown target CPU 'generic'", pocl issue 1049), so such a device cannot compile any kernel.
 """
 
@@ -27,19 +27,19 @@ GET_OTHER = (
 
 
 def is_pocl(platform: str) -> bool:
-    """Whether a platform of that name is PoCL."""
+    """Return whether a platform of that name is PoCL."""
     return platform == NAME
 
 
 def missing_linker() -> str:
-    """Why PoCL cannot link kernels here; empty where it can."""
+    """Return why PoCL cannot link kernels here; empty where it can."""
     return "" if shutil.which(LINKER) else f"PoCL needs the linker {LINKER} for every kernel, and none is on the PATH"
 
 
 def unknown_processor(device: Any) -> str:
-    """Why PoCL cannot compile for the processor `device` (pyopencl's); empty where it can.
+    """Return why PoCL cannot compile for the processor `device` (pyopencl's); empty where it can.
 
-    Elsewhere than on x86-64 "generic" is the name of a processor that its compiler takes.
+    On other systems than x86-64 its compiler accepts the name "generic".
     """
     described = device.version.strip()
     known = "x86_64" not in described or not described.endswith("-generic")
@@ -47,7 +47,7 @@ def unknown_processor(device: Any) -> str:
 
 
 def why_unusable(device: Any) -> str:
-    """Why a device of pyopencl cannot run kernels here, and what to do; empty where it can, or is not PoCL's."""
+    """Return why a device of pyopencl cannot run kernels here, and what to do; empty where it can, or is not PoCL's."""
     if not is_pocl(device.platform.name):
         return ""
     if missing := missing_linker():
@@ -57,12 +57,15 @@ def why_unusable(device: Any) -> str:
 
 
 def prepare() -> None:
-    """Have PoCL compile a kernel once for all work-group sizes, before it is loaded. What the user has set stays."""
+    """Let PoCL compile a kernel once for all work-group sizes; called before it is loaded.
+
+    Sets an environment variable, unless the user has set it.
+    """
     os.environ.setdefault("POCL_WORK_GROUP_SPECIALIZATION", "0")
 
 
 def features() -> set[str]:
-    """The processor's instruction sets, as Linux names them."""
+    """Return the processor's instruction sets, as Linux names them; none on another system."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("flags"):

@@ -21,9 +21,9 @@ GET_DRIVER = (
 
 
 def probe() -> Probe:
-    """Usable when pyopencl is installed and at least one registered driver can work; says which are there.
+    """Return a Probe: usable when pyopencl is installed and a driver that can work is registered; lists the drivers.
 
-    Whether PoCL knows the processor only PoCL can tell, so that is told where a device is opened.
+    Whether PoCL supports the processor is known only after loading it, so that is checked where a device is opened.
     """
     found = find_spec("pyopencl")
     if found is None:
@@ -33,8 +33,8 @@ def probe() -> Probe:
     folders = driver_folders(found.submodule_search_locations or ())
     drivers = registered(folders)
     if not drivers:
-        places = ", ".join(map(str, folders))
-        return Probe(ok=False, detail=f"no OpenCL driver is registered (no .icd file in {places})", hint=GET_DRIVER)
+        searched = ", ".join(map(str, folders))
+        return Probe(ok=False, detail=f"no OpenCL driver is registered (no .icd file in {searched})", hint=GET_DRIVER)
     if all("pocl" in name for name in drivers) and (missing := pocl.missing_linker()):
         return Probe(ok=False, detail=missing, hint=pocl.GET_LINKER)
     return Probe(ok=True, detail=f"registered drivers: {', '.join(drivers)}", count=None)

@@ -28,7 +28,7 @@ WorkSizes = tuple[int, int, int]
 
 
 class ClProgram(Program):
-    """A kernel and how it is shared out: in groups of threads, or in as many shares as the device has units."""
+    """A loaded kernel. It runs in work-groups of threads; a chunked one in as many chunks as the device has `units`."""
 
     def __init__(self, name: str, program: Any, queue: Any, signature: Signature, units: int) -> None:
         self.name, self.program, self.queue, self.signature = name, program, queue, signature
@@ -38,7 +38,7 @@ class ClProgram(Program):
         self.lock = threading.Lock()  # the arguments of a kernel are its state
 
     def new_kernel(self) -> Any:
-        """The kernel with arguments of its own."""
+        """Return a new kernel object of the program, with its own arguments."""
         return self.cl.Kernel(self.program, self.name)
 
     def launch(self, buffers: Sequence[ClMemory | None], variables: Sequence[int], grid: WorkSizes) -> None:
@@ -48,16 +48,19 @@ class ClProgram(Program):
     def enqueue(
         self, queue: Any, buffers: Sequence[ClMemory | None], variables: Sequence[int], grid: WorkSizes
     ) -> None:
-        """Put a launch behind the others of a queue."""
+        """Set the arguments and add a launch to pyopencl's `queue`; does not wait.
+
+        Raises DeviceMemoryError or DeviceError for what the driver refuses.
+        """
         with self.lock, errors_of(self.name):
-            for place, buffer in enumerate(buffers):
-                self.kernel.set_arg(place, None if buffer is None else buffer.buffer)
-            for place, value in enumerate(variables, len(buffers)):
-                self.kernel.set_arg(place, np.int64(value))
+            for argument, buffer in enumerate(buffers):
+                self.kernel.set_arg(argument, None if buffer is None else buffer.buffer)
+            for argument, value in enumerate(variables, len(buffers)):
+                self.kernel.set_arg(argument, np.int64(value))
             self.start(queue, self.kernel, grid)
 
     def start(self, queue: Any, kernel: Any, grid: WorkSizes) -> None:
-        """Put a kernel whose arguments are set behind the others of a queue."""
+        """Add a launch of `kernel`, whose arguments are set, to a queue; none where the grid has no thread blocks."""
         threads = self.signature.block_threads
         whole = (grid[0] * threads * self.units, grid[1], grid[2])
         if 0 not in whole:
@@ -65,15 +68,15 @@ class ClProgram(Program):
 
 
 class ClGraph(GraphExecutor):
-    """A captured list of launches, each with a kernel of its own, so that only what changes is set again."""
+    """A captured list of launches, each with its own kernel object, so that only changed arguments are set again."""
 
-    SECONDS = 0.1  # after which Python is to hear of Ctrl-C
+    SECONDS = 0.1  # after which `run` returns, so that Python can handle Ctrl-C (GraphExecutor.run)
 
     def __init__(self, backend: Backend, steps: Sequence[Step]) -> None:
         super().__init__(backend, steps)
         self.kernels = [None if s.program is None else program_of(s).new_kernel() for s in steps]
-        self.uses: dict[int, list[tuple[Any, int]]] = {}  # the arguments that a place is
-        self.readers: dict[str, list[tuple[Any, int]]] = {}  # the arguments that a variable is
+        self.uses: dict[int, list[tuple[Any, int]]] = {}  # by place: the kernels, and which argument of each it is
+        self.readers: dict[str, list[tuple[Any, int]]] = {}  # the same by variable
         for kernel, step in zip(self.kernels, steps, strict=True):
             if kernel is not None:
                 for argument, place in enumerate(step.buffers):
@@ -82,20 +85,20 @@ class ClGraph(GraphExecutor):
                     self.readers.setdefault(name, []).append((kernel, argument))
 
     def set_buffer(self, place: int, handle: Handle) -> None:
-        """Let handle be the buffer of a place."""
+        """Let `handle` be the buffer of `place`; sets the arguments of all kernels that use it."""
         super().set_buffer(place, handle)
         for kernel, argument in self.uses.get(place, ()):
             kernel.set_arg(argument, None if handle is None else handle.buffer)
 
     def set_values(self, values: Mapping[str, int]) -> None:
-        """Give variables their values, by name."""
+        """Set the values of variables, by name."""
         super().set_values(values)
         for name, arguments in self.readers.items():
             for kernel, argument in arguments:
                 kernel.set_arg(argument, np.int64(values[name]))
 
     def run(self, first: int) -> int:
-        """Put steps from number first on behind what was launched; the number of the step that comes next."""
+        """Add steps from number `first` on to the queue. Returns the number of the step that comes next."""
         until = time.perf_counter() + self.SECONDS
         number = first
         while number < len(self.steps) and (number == first or time.perf_counter() < until):
@@ -104,6 +107,7 @@ class ClGraph(GraphExecutor):
         return number
 
     def _start(self, number: int) -> None:
+        """Add one step, a launch or a copy, to the queue."""
         step, kernel = self.steps[number], self.kernels[number]
         if kernel is None:
             target, source = (self.handles[place] for place in step.buffers)
@@ -116,14 +120,14 @@ class ClGraph(GraphExecutor):
 
 
 def program_of(step: Step) -> ClProgram:
-    """The program of a step that has one."""
+    """Return the program of a step that has one."""
     assert isinstance(step.program, ClProgram)
     return step.program
 
 
 @contextmanager
 def errors_of(name: str) -> Iterator[None]:
-    """What the driver refuses, as an error of the device."""
+    """Raise what the driver refuses in the block as DeviceMemoryError or DeviceError, with the kernel's name."""
     cl = binding()
     try:
         yield

@@ -1,7 +1,7 @@
-"""Queues of a device, in order each, and the driver's events.
+"""Queues of a device, each of which works in order, and the driver's events.
 
-An event of another context, that of another OpenCL device, is waited for through one of this context, which the driver
-sets when the other has passed. Events of other kinds of devices the host waits for.
+A queue waits for an event of another OpenCL device, which is of another context, through a user event of its own
+context, which the driver sets when the other has passed. For events of other plugins the host waits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ClEvent(Event):
         self.queue, self.event = queue, event
 
     def done(self) -> bool:
-        """Whether the command has run, or failed."""
+        """Return whether the command has run, or failed."""
         return int(self.event.command_execution_status) <= int(self.queue.cl.command_execution_status.COMPLETE)
 
     def wait(self) -> None:
@@ -35,14 +35,14 @@ class ClEvent(Event):
             self.event.wait()
 
     def elapsed(self, since: Event) -> float:
-        """Seconds by the device's clock."""
+        """Wait for this event. Returns the seconds since another one of the device, by the device's clock."""
         assert isinstance(since, ClEvent)
         self.wait()
         return float(self.event.profile.end - since.event.profile.end) * 1e-9
 
 
 class ClQueue(Queue):
-    """A command queue that works in order, and takes the time of each command."""
+    """A command queue that works in order, and measures the time of each command."""
 
     backend: OpenCLBackend
 
@@ -51,39 +51,40 @@ class ClQueue(Queue):
         self.cl = binding()
         timed = self.cl.command_queue_properties.PROFILING_ENABLE
         self.queue = self.cl.CommandQueue(backend.context, backend.device, timed)
-        self._copies: deque[ClEvent] = deque()  # pyopencl waits, with the GIL, where one dies before it has passed
+        # retained until they have passed: pyopencl waits, with the GIL held, where one is collected before
+        self._copies: deque[ClEvent] = deque()
 
     def launch(self, program: Program, buffers: Sequence[Handle], variables: Sequence[int], grid: WorkSizes) -> None:
-        """Put a kernel behind what is in the queue."""
+        """Add a launch to the queue."""
         program.enqueue(self.queue, buffers, variables, grid)  # type: ignore[attr-defined]
 
     def copy(self, target: Handle, source: Handle, nbytes: int) -> ClEvent:
-        """Copy between two buffers of the context."""
+        """Add a copy between two buffers of the context. Returns its event."""
         return self._copied(target.buffer, source.buffer, nbytes, byte_count=nbytes)
 
     def copy_in(self, target: Handle, source: memoryview) -> ClEvent:
-        """Copy from host memory."""
+        """Add a copy from host memory. Returns its event."""
         return self._copied(target.buffer, source, source.nbytes, is_blocking=False)
 
     def copy_out(self, target: memoryview, source: Handle) -> ClEvent:
-        """Copy to host memory."""
+        """Add a copy to host memory. Returns its event."""
         return self._copied(target, source.buffer, target.nbytes, is_blocking=False)
 
     def sees(self, peer: Any) -> bool:
-        """Whether that is an OpenCL device in the memory of the host."""
+        """Return whether `peer` is an OpenCL device whose buffers are host memory."""
         return bool(type(peer) is type(self.backend) and peer.allocator.on_host)
 
     def copy_from(self, target: Handle, peer: Any, source: Handle, nbytes: int) -> ClEvent:
-        """Copy from the memory of such a device."""
+        """Add a copy from a buffer of a peer that this queue `sees`. Returns its event."""
         return self._copied(target.buffer, source.host[:nbytes], nbytes, is_blocking=False)
 
     def record(self) -> ClEvent:
-        """A marker."""
+        """Return the event of a new marker."""
         with self.errors("an event could not be recorded"):
             return ClEvent(self, self.cl.enqueue_marker(self.queue))
 
     def wait(self, event: Event) -> None:
-        """Let later commands wait for an event."""
+        """Let later commands wait for an event; the host waits for one of another plugin."""
         if not isinstance(event, ClEvent):
             event.wait()
             return
@@ -96,23 +97,24 @@ class ClQueue(Queue):
             self.cl.enqueue_barrier(self.queue, wait_for=[other])
 
     def _bridge(self, event: Any) -> Any:
-        """An event of this context that is set when one of another context has passed, or failed."""
+        """Return a user event of this context that is set when `event`, of another context, has passed or failed."""
         bridge = self.cl.UserEvent(self.backend.context)
         complete = self.cl.command_execution_status.COMPLETE
         event.set_callback(complete, lambda status: bridge.set_status(min(int(status), complete)))
         return bridge
 
     def submit(self) -> None:
-        """Let the driver begin."""
+        """Flush the queue, so that the driver begins."""
         with self.errors("a queue could not be flushed"):
             self.queue.flush()
 
     def finish(self) -> None:
-        """Wait for all of it. Raises DeviceLostError."""
+        """Wait for all commands. Raises DeviceLostError."""
         with self.late_errors():
             self.queue.finish()
 
     def _copied(self, target: Any, source: Any, nbytes: int, **how: Any) -> ClEvent:
+        """Add a copy to the queue, retain its event, and drop those that have passed. Returns the event."""
         with self.errors(f"could not copy {nbytes} bytes"):
             event = ClEvent(self, self.cl.enqueue_copy(self.queue, target, source, **how))
         self._copies.append(event)
@@ -122,7 +124,7 @@ class ClQueue(Queue):
 
     @contextmanager
     def errors(self, what: str) -> Iterator[None]:
-        """What the driver refuses at once."""
+        """Raise what the driver refuses in the block as DeviceError; `what` says what could not be done."""
         try:
             yield
         except self.cl.Error as error:
@@ -130,7 +132,7 @@ class ClQueue(Queue):
 
     @contextmanager
     def late_errors(self) -> Iterator[None]:
-        """What failed while the device computed."""
+        """Raise an error of the driver in the block, which failed while the device computed, as DeviceLostError."""
         try:
             yield
         except self.cl.Error as error:

@@ -5,8 +5,9 @@ from tinygraft.plugin import ApiRange, DeviceSpec, Setting
 OPENCL_PLATFORM = Setting("OPENCL_PLATFORM", "", "which OpenCL platform: a part of its name, vendor or version, such "
                           "as pocl or nvidia; empty takes devices of all platforms, GPUs first")  # fmt: skip
 OPENCL_DEVICE = Setting("OPENCL_DEVICE", "", "which OpenCL device: a part of its name; empty takes all")
-OPENCL_GROUPS = Setting("OPENCL_GROUPS", "", "how kernels are shared out: 1 in groups of threads with local memory, "
-                        "0 in loops, empty in groups where the device has local memory of its own")  # fmt: skip
+OPENCL_GROUPS = Setting("OPENCL_GROUPS", "", "how kernels run in parallel: 1 in work-groups (thread blocks) with local "
+                        "memory, 0 in loops, empty in work-groups where the device has separate local "
+                        "memory")  # fmt: skip
 
 SPEC = DeviceSpec(
     name="OPENCL",

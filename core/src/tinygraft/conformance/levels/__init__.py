@@ -8,7 +8,7 @@ OWN = "own"  # tests that a plugin adds to the class that it inherits
 
 
 def parse_levels(text: str) -> tuple[str, ...]:
-    """The levels of a text of names, numbers and spans of numbers, in their order; all for an empty one.
+    """Return the levels of a text of names, numbers and spans of numbers, in their order; all for an empty one.
 
     Raises ValueError for what is no level.
 
@@ -30,10 +30,10 @@ def parse_levels(text: str) -> tuple[str, ...]:
 
 
 def level_of(suite: type, test: str) -> str:
-    """The level that a test of a class belongs to: where it was first written, wherever it is overridden."""
+    """Return the level of a test of a class: that of the class which first defines it, also where it is overridden."""
     for base in reversed(suite.__mro__):
         if test in vars(base):
             package, _, module = base.__module__.rpartition(".")
-            level = module.partition("_")[0]  # a level may lie in several files, such as ops.py and ops_values.py
+            level = module.partition("_")[0]  # a level may have several files, such as ops.py and ops_values.py
             return level if package == __name__ and level in LEVELS else OWN
     return OWN

@@ -1,6 +1,6 @@
-"""Level 2: memory. Buffers of every size, parts of them, the host's view of them, and running out.
+"""Level 2: memory. Buffers of every size, views into them, the host's view of them, and running out of memory.
 
-The allocator is used as core uses it, and as core's pool does: what was freed is handed out again, as it is.
+The allocator is tested alone and under core's pool, which reuses freed memory with the values that it has.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TOGETHER = (1, 7, 16, 64, 100, 1000, 4096, 4097, 70001)
 STEPS = (0, 1, 2, 5, 64, 1023)  # offsets of views, in units of the Target's alignment
 ELEMENTS = 37  # of the small kernels
 TOO_MUCH = 1 << 60  # bytes that no machine has
-DTYPES = [dtype.name for dtype in dtypes.all]  # by name: these tests are run whether a dtype is declared or not
+DTYPES = [dtype.name for dtype in dtypes.all]  # by name: a parameter that is a DType would be a need (gate.py)
 DIRT = 0xFF  # in every byte: NaN as a float, -1 as an integer
 
 
@@ -41,7 +41,7 @@ class MemoryLevel:
 
     @pytest.mark.parametrize("nbytes", SIZES)
     def test_what_is_written_is_read(self, backend: Backend, nbytes: int) -> None:
-        """Bytes that were copied in come out, whatever their number, and again after others were written."""
+        """Bytes that were copied in are copied out, for any number of them, and again after others were written."""
         handle = backend.allocator.alloc(nbytes)
         for seed in (1, 2):
             data = noise(nbytes, seed)
@@ -56,31 +56,31 @@ class MemoryLevel:
         data = [noise(nbytes, seed) for seed, nbytes in enumerate(sizes)]
         for handle, values in zip(handles, data, strict=True):
             write(backend, handle, values)
-        for place in (*range(len(sizes)), *reversed(range(len(sizes)))):
-            holds(backend, handles[place], data[place], f"buffer {place} of {sizes[place]} bytes")
-        give_back(backend, handles, sizes)
+        for number in (*range(len(sizes)), *reversed(range(len(sizes)))):
+            holds(backend, handles[number], data[number], f"buffer {number} of {sizes[number]} bytes")
+        free_all(backend, handles, sizes)
 
     def test_freed_memory_is_nobody_elses(self, backend: Backend) -> None:
-        """Where every second buffer is freed and others are allocated, those that stayed keep their values."""
+        """Where every second buffer is freed and others are allocated, the remaining ones keep their values."""
         sizes = TOGETHER * 4
         handles = [backend.allocator.alloc(nbytes) for nbytes in sizes]
         data = [noise(nbytes, seed) for seed, nbytes in enumerate(sizes)]
         for handle, values in zip(handles, data, strict=True):
             write(backend, handle, values)
-        for place in range(0, len(sizes), 2):
-            backend.allocator.free(handles[place], sizes[place])
-            handles[place], data[place] = backend.allocator.alloc(sizes[place]), noise(sizes[place], 100 + place)
-            write(backend, handles[place], data[place])
+        for i in range(0, len(sizes), 2):
+            backend.allocator.free(handles[i], sizes[i])
+            handles[i], data[i] = backend.allocator.alloc(sizes[i]), noise(sizes[i], 100 + i)
+            write(backend, handles[i], data[i])
         for nbytes in sizes:
             handles.append(backend.allocator.alloc(nbytes))
             data.append(noise(nbytes, 200 + len(handles)))
             write(backend, handles[-1], data[-1])
         for handle, values in zip(handles, data, strict=True):
             holds(backend, handle, values, f"a buffer of {len(values)} bytes")
-        give_back(backend, handles, [len(values) for values in data])
+        free_all(backend, handles, [len(values) for values in data])
 
     def test_host_memory_of_every_kind_is_copied(self, backend: Backend) -> None:
-        """From memory that cannot be written, and from and to memory with numbers in rows."""
+        """Read-only bytes are copied in, and arrays of floats with two axes are copied in and out."""
         rows = np.arange(24, dtype=np.float32).reshape(4, 6)
         handle = backend.allocator.alloc(rows.nbytes)
         backend.allocator.copy_in(handle, memoryview(rows.tobytes()))
@@ -93,7 +93,7 @@ class MemoryLevel:
 
     @pytest.mark.parametrize("nbytes", [1, 17, 4097, (1 << 20) + 3])
     def test_copies_within_the_device(self, backend: Backend, nbytes: int) -> None:
-        """A buffer copied to another is equal to it, and stays as it is when the copy changes."""
+        """A buffer copied to another is equal to it, and does not change with the copy."""
         source, target = (backend.allocator.alloc(nbytes) for _ in range(2))
         data = noise(nbytes, 3)
         write(backend, source, data)
@@ -102,12 +102,12 @@ class MemoryLevel:
         holds(backend, target, data)
         write(backend, target, bytes(nbytes))
         holds(backend, source, data)
-        give_back(backend, [source, target], [nbytes] * 2)
+        free_all(backend, [source, target], [nbytes] * 2)
 
     @needs("views")
     @pytest.mark.parametrize("steps", STEPS)
     def test_a_view_is_its_part_of_the_buffer(self, backend: Backend, steps: int) -> None:
-        """What is written to a view is in the buffer from its offset on, and the other way round; so for its views."""
+        """A view has the bytes of the buffer from its offset on, for reads and writes; so has a view of the view."""
         offset, whole = steps * backend.target.alignment, 1025 * max(backend.target.alignment, 16)
         nbytes = 3 * max(backend.target.alignment, 16)
         handle = backend.allocator.alloc(whole)
@@ -126,7 +126,7 @@ class MemoryLevel:
 
     @needs("views")
     def test_a_view_keeps_the_buffer_alive(self, backend: Backend) -> None:
-        """A view holds its values when nobody refers to the buffer any more and others are allocated."""
+        """A view keeps its values when nothing refers to the buffer any more and others are allocated."""
         nbytes, step = 4096, backend.target.alignment
         handle = backend.allocator.alloc(nbytes)
         data = noise(nbytes, 7)
@@ -138,12 +138,12 @@ class MemoryLevel:
         for other in others:
             write(backend, other, bytes([DIRT]) * nbytes)
         holds(backend, view, data[step:])
-        give_back(backend, others, [nbytes] * 16)
+        free_all(backend, others, [nbytes] * 16)
 
     @needs("views")
     @pytest.mark.parametrize("steps", STEPS)
     def test_kernels_use_views_at_their_offset(self, backend: Backend, steps: int) -> None:
-        """A kernel reads and writes the part of a buffer that it was given, and nothing around it."""
+        """A kernel on views reads and writes their bytes, and nothing around them."""
         nbytes, alignment = ELEMENTS * 4, max(backend.target.alignment, 16)
         offset, whole = steps * backend.target.alignment, (1025 + ELEMENTS) * alignment
         source, target = (backend.allocator.alloc(whole) for _ in range(2))
@@ -155,11 +155,11 @@ class MemoryLevel:
         first = offset // 4
         want[offset : offset + nbytes] = (floats[first : first + ELEMENTS] * 2).tobytes()
         holds(backend, target, want, f"views from {offset} on")
-        give_back(backend, [source, target], [whole] * 2)
+        free_all(backend, [source, target], [whole] * 2)
 
     @needs("views")
     def test_copies_within_the_device_between_views(self, backend: Backend) -> None:
-        """A part of one buffer is copied to a part of another and to nothing else."""
+        """A view of one buffer is copied to a view of another, and nothing else is written."""
         step, whole = max(backend.target.alignment, 16), 64 * max(backend.target.alignment, 16)
         source, target = (backend.allocator.alloc(whole) for _ in range(2))
         data, want = noise(whole, 8), bytearray(whole)
@@ -169,14 +169,14 @@ class MemoryLevel:
         backend.allocator.copy(*parts, 5 * step)
         want[3 * step : 8 * step] = data[7 * step : 12 * step]
         holds(backend, target, want)
-        give_back(backend, [source, target], [whole] * 2)
+        free_all(backend, [source, target], [whole] * 2)
 
     @needs("host_view")
     def test_the_host_sees_the_memory_itself(self, backend: Backend) -> None:
-        """What the host writes through its view is what the device has, and what a kernel writes the host sees."""
+        """The device reads what the host writes through `as_host`, and the host sees what a kernel writes."""
         source, target = (backend.allocator.alloc(ELEMENTS * 4) for _ in range(2))
         seen, result = (backend.allocator.as_host(handle) for handle in (source, target))
-        assert seen is not None and result is not None, "as_host is written and gives None"
+        assert seen is not None and result is not None, "as_host is overridden and returns None"
         assert (seen.nbytes, result.nbytes) == (ELEMENTS * 4, ELEMENTS * 4)
         floats = np.arange(ELEMENTS, dtype=np.float32)
         seen.cast("B")[:] = floats.tobytes()
@@ -185,11 +185,11 @@ class MemoryLevel:
         backend.synchronize()
         assert bytes(result) == (floats * 2).tobytes()
         del seen, result
-        give_back(backend, [source, target], [ELEMENTS * 4] * 2)
+        free_all(backend, [source, target], [ELEMENTS * 4] * 2)
 
     @needs("host_view", "views")
     def test_the_host_sees_a_view_at_its_offset(self, backend: Backend) -> None:
-        """The host's view of a part starts where the part does and ends where it ends."""
+        """The host's view of a view has the bytes of the view."""
         step = max(backend.target.alignment, 16)
         handle = backend.allocator.alloc(8 * step)
         data = noise(8 * step, 9)
@@ -202,7 +202,7 @@ class MemoryLevel:
 
     @needs("at_address")
     def test_memory_of_others_is_used_in_place(self, backend: Backend) -> None:
-        """A kernel reads memory that somebody else made, and writes its result into such memory, without a copy."""
+        """A kernel reads borrowed memory, and writes its result to borrowed memory, without a copy."""
         source, target = np.arange(ELEMENTS, dtype=np.float32), np.full(ELEMENTS, -1, np.float32)
         nbytes = ELEMENTS * 4
         doubled(backend, *(backend.allocator.at_address(a.ctypes.data, nbytes) for a in (target, source)))
@@ -210,19 +210,19 @@ class MemoryLevel:
         assert np.array_equal(target, source * 2)
 
     def test_too_much_memory_is_a_memory_error(self, backend: Backend) -> None:
-        """What nobody has is refused with DeviceMemoryError, and the device goes on."""
+        """An allocation that no machine has room for raises DeviceMemoryError, and the device still works."""
         with pytest.raises(DeviceMemoryError):
             backend.allocator.alloc(TOO_MUCH)
         self.test_what_is_written_is_read(backend, 1000)
 
     def test_a_tensor_that_does_not_fit_is_a_memory_error(self, device: str) -> None:
-        """So it is under the pool, which first gives back what it keeps; the next tensor has its values."""
+        """Under the pool, which first frees what it caches, it is a DeviceMemoryError too; the next tensor is right."""
         with pytest.raises(DeviceMemoryError):
             Buffer(device, TOO_MUCH, dtypes.uint8).allocate()
         assert (Tensor([1, 2, 3], device=device) + 1).tolist() == [2, 3, 4]
 
     def test_results_do_not_depend_on_what_memory_held(self, device: str) -> None:
-        """Zeros, sums, padding, running sums and products are right in memory that others have left full of NaN."""
+        """Zeros, sums, padding, running sums and products are right in memory that is full of NaN before."""
         x = np.arange(36, dtype=np.float32).reshape(6, 6)
         for _ in range(2):
             for nbytes in (4, 24, 36, 144, 256, 288):
@@ -240,7 +240,7 @@ class MemoryLevel:
                 np.testing.assert_array_equal(got.numpy(), numbers)
 
     def test_memory_comes_back_when_tensors_go(self, device: str) -> None:
-        """What is in use goes back to what it was, what was kept can be given back, and all still works."""
+        """The bytes in use are again what they were, what was cached can be freed, and the device still works."""
         gc.collect()
         used = GlobalCounters.mem_used
         tensors = [(Tensor(np.full(1000, i, np.float32), device=device) + 1).realize() for i in range(8)]
@@ -254,7 +254,7 @@ class MemoryLevel:
 
     @pytest.mark.parametrize("name", DTYPES)
     def test_buffers_move_to_another_device_and_back(self, device: str, name: str) -> None:
-        """To core's interpreter and back, bit by bit, also an odd number of elements and none."""
+        """Buffers are copied to core's interpreter and back, bit by bit, also of an odd number of elements and none."""
         dtype = BY_NAME[name]
         for count in (0, 1, 13):
             data = noise(count * dtype.itemsize, 10)
@@ -267,7 +267,7 @@ class MemoryLevel:
 
     @pytest.mark.parametrize("name", DTYPES)
     def test_a_dtype_is_there_or_refused(self, device: str, target: Target, name: str) -> None:
-        """A dtype that is declared is computed with; one that is not raises UnsupportedError and gives no numbers."""
+        """A dtype that is declared is computed with; one that is not raises UnsupportedError and returns no values."""
         dtype = BY_NAME[name]
         values = [True, False, True]
         result = Tensor(values, device=device).cast(dtype).contiguous()
@@ -280,7 +280,7 @@ class MemoryLevel:
 
     @pytest.mark.parametrize("ability", ["views", "host_view", "at_address"])
     def test_an_ability_is_there_or_refused(self, backend: Backend, opened: Opened, ability: str) -> None:
-        """A method that is written works on a small buffer; core's default says that the device cannot."""
+        """A method that the plugin overrides works on a small buffer; core's default says that the device cannot."""
         handle = backend.allocator.alloc(64)
         others = (ctypes.c_ubyte * 64)()
         uses: dict[str, Callable[[], object]] = {
@@ -300,30 +300,33 @@ class MemoryLevel:
 
     @needs("counted")
     def test_an_ordinal_past_the_last_is_refused(self, device: str, opened: Opened) -> None:
-        """With DeviceUnavailable, where the probe counts the ordinals."""
+        """Where the probe counts the ordinals, opening one past the last raises DeviceUnavailable."""
         with pytest.raises(DeviceUnavailable, match="does not exist"):
             Device[f"{device.partition(':')[0]}:{opened.count}"]
 
 
 def noise(nbytes: int, seed: int) -> bytes:
-    """Random bytes, the same ones for the same seed."""
+    """Return random bytes, the same ones for the same seed."""
     return np.random.default_rng(seed).bytes(nbytes)
 
 
 def write(backend: Backend, handle: Handle, data: bytes | bytearray) -> None:
-    """Copy into a buffer of the size of data."""
+    """Copy `data` into a buffer of its size."""
     backend.allocator.copy_in(handle, memoryview(bytearray(data)))
 
 
 def read(backend: Backend, handle: Handle, nbytes: int) -> bytes:
-    """Copy out of a buffer, into memory that is not clean."""
+    """Return the bytes of a buffer, copied into memory that is full of other bytes before."""
     found = bytearray([DIRT]) * nbytes
     backend.allocator.copy_out(memoryview(found), handle)
     return bytes(found)
 
 
 def holds(backend: Backend, handle: Handle, data: bytes | bytearray, what: str = "a buffer") -> None:
-    """Check what a buffer holds; the error names the first byte that differs (pytest's comparison takes minutes)."""
+    """Raise AssertionError unless a buffer has the bytes `data`; it names the first byte that differs.
+
+    pytest's own comparison of so many bytes takes minutes.
+    """
     found = np.frombuffer(read(backend, handle, len(data)), np.uint8)
     wrong = np.flatnonzero(found != np.frombuffer(data, np.uint8))
     if len(wrong):
@@ -334,14 +337,14 @@ def holds(backend: Backend, handle: Handle, data: bytes | bytearray, what: str =
         )
 
 
-def give_back(backend: Backend, handles: list[Handle], sizes: list[int] | tuple[int, ...]) -> None:
-    """Free buffers."""
+def free_all(backend: Backend, handles: list[Handle], sizes: list[int] | tuple[int, ...]) -> None:
+    """Free buffers of these sizes."""
     for handle, nbytes in zip(handles, sizes, strict=True):
         backend.allocator.free(handle, nbytes)
 
 
 def doubled(backend: Backend, target: Handle, source: Handle) -> None:
-    """Launch a kernel that stores twice the floats of source in target."""
+    """Launch a kernel that stores twice the ELEMENTS floats of `source` in `target`."""
     sink, _, _ = map_kernel([lambda x: x + x], [(dtypes.float32, [0.0] * ELEMENTS)])
     linear = to_linear(Kernel(sink), backend.target)
     x, y, z = (int(size) for size in linear.signature.grid)
@@ -350,7 +353,7 @@ def doubled(backend: Backend, target: Handle, source: Handle) -> None:
 
 
 def soil(device: str, nbytes: int) -> None:
-    """Let the pool of a device keep memory of this size that is full of dirt."""
+    """Let the pool of a device cache memory of this size that is full of DIRT: buffers are written and dropped."""
     buffers = [Buffer(device, nbytes, dtypes.uint8) for _ in range(4)]
     for buffer in buffers:
         buffer.copy_in(memoryview(bytearray([DIRT]) * nbytes))

@@ -8,4 +8,4 @@ from tinygraft.conformance.levels.ops_values import Values
 
 
 class OpsLevel(Tensors, Kernels, Values):
-    """Tests of level ops. pytest runs those of the last base first: an op before the expressions that use it."""
+    """The tests of level ops. pytest runs those of the last base first: an op before the expressions that use it."""

@@ -44,31 +44,31 @@ SIZES = ((1, 1, 1), (17, 31, 13), (7, 67, 37), (67, 31, 7))  # rows, terms, colu
 
 
 def name(*parts: Any) -> str:
-    """A test's name for its parameters."""
+    """Return the id of a test for its parameters."""
     texts = [part.name if isinstance(part, Ops) else NAMES[part] if isinstance(part, DType) else str(part)
              for part in parts]  # fmt: skip
     return "-".join(texts)
 
 
 def cases(table: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """Parameters with their names."""
+    """Return the rows of a table as parameters of a test, with their ids."""
     return [pytest.param(*row, id=name(*row)) for row in table]
 
 
 def as_numpy(dtype: DType) -> str:
-    """The numpy dtype that values of dtype are computed in."""
+    """Return the name of the numpy dtype that values of `dtype` are computed in."""
     return "float32" if dtype is dtypes.bfloat16 else NAMES[dtype]
 
 
 def doubled(size: int, dtype: DType) -> UOp:
-    """A kernel: out[i] = x[i] + x[i]."""
+    """Build the kernel out[i] = x[i] + x[i]."""
     i = UOp.range(size, 0)
     x = load(param(1, dtype, size), i)
     return UOp(Ops.SINK, src=(store(param(0, dtype, size), i, x + x),))
 
 
 def exact(op: Ops, dtype: DType, rows: int, length: int) -> Array:
-    """Rows of numbers whose reduction is exact in any order."""
+    """Return rows of random numbers whose reduction by `op` is exact in any order."""
     chance, shape = np.random.default_rng(length), (rows, length)
     if dtype.kind == "bool":
         return np.asarray(chance.random(shape) < (0.97 if op is Ops.AND else 0.03))
@@ -85,14 +85,17 @@ def exact(op: Ops, dtype: DType, rows: int, length: int) -> Array:
 
 
 def reduction(op: Ops, dtype: DType, rows: int, length: int) -> UOp:
-    """A kernel that reduces each row."""
+    """Build a kernel that reduces each row by `op`."""
     i, j = UOp.range(rows, 0), UOp.range(length, 1)
     total = UOp(Ops.REDUCE, dtype, (load(param(1, dtype, rows * length), i * length + j), j), ReduceArg(op))
     return UOp(Ops.SINK, src=(store(param(0, dtype, rows), i, total),))
 
 
 def reduced(backend: Backend, op: Ops, dtype: DType, data: Array) -> list[list[Any]]:
-    """Each row of data reduced in a kernel, with the loops that codegen chooses; of 32 bits with plain ones too."""
+    """Reduce each row of `data` by a kernel with the transforms that codegen chooses. Returns a list of the results.
+
+    For float32 and int32 a second list has those of a kernel without transforms.
+    """
     sink, buffers = (
         reduction(op, dtype, *data.shape),
         [b"\xff" * (len(data) * dtype.itemsize), pack(data.ravel(), dtype)],
@@ -103,11 +106,11 @@ def reduced(backend: Backend, op: Ops, dtype: DType, data: Array) -> list[list[A
 
 
 class Kernels:
-    """Kernels built as the scheduler builds them, with what they must leave in memory."""
+    """Kernels built as the scheduler builds them, with the memory that they have to leave."""
 
     @pytest.mark.parametrize(("dtype", "size"), cases(SIZED))
     def test_size(self, backend: Backend, dtype: DType, size: int) -> None:
-        """Each element is written once and nothing behind the last one, whatever the width of vectors and groups."""
+        """Each element is written, and nothing past the last one, whatever the width of vectors and thread blocks."""
         values = [bool(i % 3) if dtype.kind == "bool" else i % 29 for i in range(size)]
         unwritten = b"\xff" * (size * dtype.itemsize)
         (got, _) = run_kernel(backend, doubled(size, dtype), [unwritten, pack(values, dtype)])
@@ -115,16 +118,16 @@ class Kernels:
 
     @pytest.mark.parametrize(("op", "dtype"), cases(REDUCED))
     def test_reduce(self, backend: Backend, op: Ops, dtype: DType) -> None:
-        """Rows reduced by each op, where every order gives the same."""
+        """Rows are reduced by each op; the values are such that every order has the same result."""
         self.check_reduction(backend, op, dtype, LENGTH)
 
     @pytest.mark.parametrize(("op", "dtype", "length"), cases(LONG))
     def test_reduce_length(self, backend: Backend, op: Ops, dtype: DType, length: int) -> None:
-        """Lengths around the widths of vectors and groups."""
+        """Rows of lengths around the widths of vectors and thread blocks are reduced."""
         self.check_reduction(backend, op, dtype, length)
 
     def check_reduction(self, backend: Backend, op: Ops, dtype: DType, length: int) -> None:
-        """Reduce rows and compare with numpy."""
+        """Reduce rows of `length`. Raises AssertionError where the result is not numpy's."""
         data = exact(op, dtype, ROWS, length)
         with np.errstate(all="ignore"):
             want = COMBINE[op].reduce(data, axis=1, dtype=data.dtype).tolist()
@@ -139,20 +142,20 @@ class Kernels:
         data[np.arange(length), np.arange(length)] = math.nan
         data[length] = math.inf if op is Ops.MIN else -math.inf
         for got in reduced(backend, op, dtype, data):
-            assert [place for place, x in enumerate(got[:length]) if x == x] == []
+            assert [row for row, x in enumerate(got[:length]) if x == x] == []
             assert got[length] == data[length, 0]
 
     @pytest.mark.parametrize("size", SIZES, ids=lambda s: "x".join(map(str, s)))
     @pytest.mark.parametrize("dtype", PRODUCTS, ids=name)
     def test_matmul(self, backend: Backend, dtype: DType, size: tuple[int, int, int]) -> None:
-        """Products of whole numbers are exact at odd sizes, with the second operand lying either way."""
+        """Products of whole numbers are exact at odd sizes, with the second operand as it is and transposed."""
         m, k, n = size
         a, b = small(m * k, 1, dtype), small(k * n, 2, dtype)
         if dtype is dtypes.uint8:
             a, b = [abs(v) * 30 for v in a], [abs(v) * 25 for v in b]
-        for turned in (False, True):
-            sink = matmul(m, k, n, dtype, PRODUCTS[dtype], turned)
-            same(run_matmul(backend, sink, a, b, dtype), product(a, b, m, k, n, turned))
+        for transposed in (False, True):
+            sink = matmul(m, k, n, dtype, PRODUCTS[dtype], transposed)
+            same(run_matmul(backend, sink, a, b, dtype), product(a, b, m, k, n, transposed))
 
     @pytest.mark.parametrize(("dtype", "bits"), [pytest.param(dtypes.float32, 24, id="float32"),
                              pytest.param(dtypes.float16, 11, id="float16"),
@@ -176,7 +179,7 @@ class Kernels:
     @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64], ids=name)
     @pytest.mark.parametrize("op", sorted(TRUE), ids=name)
     def test_accuracy(self, backend: Backend, op: Ops, dtype: DType) -> None:
-        """Over the whole range a result is within accuracy.ULPS units in the last place of the true value."""
+        """Over the whole range a result is within accuracy.ULPS ulps of the true value."""
         columns = samples(op, dtype, 3000)
         got, want = run(backend, op, dtype, *columns), truth(op, dtype, *columns)
         away, most = distances(got, want, dtype), allowed(op, dtype)

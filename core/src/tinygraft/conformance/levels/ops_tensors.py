@@ -1,4 +1,4 @@
-"""Whole tensor expressions by the scheduler and codegen, as a user's come: movement, addresses, sums, products."""
+"""Tensor expressions, compiled by the scheduler and codegen as a user's are: movement, addresses, sums, products."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHAPED = [pytest.param(shape, name, id=f"{name}-{'x'.join(map(str, shape))}")
 
 
 def check(device: str, expression: Expression) -> None:
-    """Compute an expression on a device and compare."""
+    """Compute an expression on a device. Raises AssertionError where it differs from its expected value."""
     got = expression.build(lambda array: Tensor(array, device=device)).numpy()
     want = np.asarray(expression.want())
     assert got.shape == want.shape
@@ -38,27 +38,27 @@ class Tensors:
 
     @pytest.mark.parametrize("name", MOVEMENT)
     def test_movement(self, device: str, name: str) -> None:
-        """Values at other places, and zeros around them."""
+        """Movements: elements at other indices, and padding."""
         check(device, MOVEMENT[name])
 
     @pytest.mark.parametrize("name", ADDRESSES)
     def test_address(self, device: str, name: str) -> None:
-        """Loads and stores at computed addresses, and running values, where the order of iterations matters."""
+        """Loads and stores at computed indices, and running values, where the order of iterations matters."""
         check(device, ADDRESSES[name])
 
     @pytest.mark.parametrize("name", SUMS)
     def test_sum(self, device: str, name: str) -> None:
-        """Reductions with what comes before and after them, in one step or two."""
+        """Reductions with elementwise ops before and after them, in one kernel or two."""
         check(device, SUMS[name])
 
     @pytest.mark.parametrize("name", PRODUCTS)
     def test_product(self, device: str, name: str) -> None:
-        """Products of matrices and convolutions, in tiles where there are any."""
+        """Products of matrices and convolutions, in tiles where the Target has any."""
         check(device, PRODUCTS[name])
 
     @pytest.mark.parametrize(("shape", "name"), SHAPED)
     def test_shape(self, device: str, shape: tuple[int, ...], name: str) -> None:
-        """Sizes 0, 1 and primes."""
+        """Expressions on tensors of sizes 0, 1 and primes."""
         check(device, of_shape(*shape)[name])
 
     @pytest.mark.parametrize("dtype", dtypes.all, ids=lambda d: NAMES[d])
@@ -75,16 +75,16 @@ class Tensors:
 
     @pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16], ids=lambda d: NAMES[d])
     def test_halves_are_rounded_after_every_op(self, device: str, dtype: DType) -> None:
-        """Arithmetic on halves has the bits that PYTHON has, native or widened, in one kernel of several ops."""
+        """Arithmetic on halves has PYTHON's bits, native or widened, in one kernel of several ops."""
         same(half_steps(device, dtype), half_steps("PYTHON", dtype))
 
     @pytest.mark.parametrize("name", [dtype.name for dtype in dtypes.fp8s])
     def test_floats_of_a_byte(self, device: str, name: str) -> None:
-        """So has arithmetic on floats of 8 bits, which a device only stores as bytes."""
+        """Arithmetic on floats of 8 bits has PYTHON's bits; a device only stores them, as bytes."""
         same(half_steps(device, BY_NAME[name]), half_steps("PYTHON", BY_NAME[name]))
 
     def test_random_numbers(self, device: str) -> None:
-        """rand and randint give PYTHON's bits for the same seed."""
+        """rand and randint return PYTHON's bits for the same seed."""
         same(drawn(device), drawn("PYTHON"))
 
     def test_gradients(self, device: str) -> None:
@@ -94,20 +94,20 @@ class Tensors:
 
 
 def half_steps(device: str, dtype: DType) -> bytes:
-    """A few ops on small floats, all in one kernel."""
+    """Compute a few ops on small floats of `dtype`, in one kernel. Returns the bytes of the result as float32."""
     x = Tensor(np.arange(1, 40, dtype=np.float32) / 7, device=device).cast(dtype)
     return ((x * x + x) / 3 - x * x).float().numpy().tobytes()
 
 
 def drawn(device: str) -> tuple[bytes, bytes]:
-    """Random bits."""
+    """Return the bytes of random floats and random integers that are drawn on a device after the seed 42."""
     Tensor.manual_seed(42)
     uniform = Tensor.rand(37, device=device).numpy()
     return uniform.tobytes(), Tensor.randint(37, low=-5, high=1000, device=device).numpy().tobytes()
 
 
 def gradients(device: str) -> list[Array]:
-    """Of a loss by an image and the weights of a convolution."""
+    """Return the gradients of a loss with respect to images and the weights of a convolution."""
     x = Tensor(numbers(2, 3, 9, 7, seed=2), device=device, requires_grad=True)
     w = Tensor(numbers(4, 3, 3, 3, seed=3) / 64, device=device, requires_grad=True)
     x.conv2d(w).relu().flatten(1).log_softmax().square().mean().backward()

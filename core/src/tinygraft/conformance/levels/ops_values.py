@@ -23,7 +23,7 @@ PAIRS = [pytest.param(a, b, id=f"{NAMES[a]}-{NAMES[b]}") for a in dtypes.all for
 ALIKE = [pytest.param(a, b, id=f"{NAMES[a]}-{NAMES[b]}") for a in dtypes.all for b in dtypes.all
          if a.itemsize == b.itemsize and dtypes.bool not in (a, b)]  # fmt: skip
 
-# Expressions that a compiler would make something else of, if it did not keep to what is written.
+# Expressions whose values change if a compiler contracts, reassociates or cancels them.
 WRITTEN: dict[str, Callable[[UOp, UOp], UOp]] = {
     "product-plus": lambda a, b: a * b + a, "product-minus": lambda a, b: a * b - b,
     "sum-less": lambda a, b: (a + b) - a, "quotient-times": lambda a, b: a / b * b,
@@ -36,7 +36,10 @@ AS_WRITTEN = [pytest.param(form, dtype, id=f"{form}-{NAMES[dtype]}") for form in
 
 
 class Judged:
-    """The jobs of a dtype on a backend and on PYTHON, run all at once when the first of them is asked for."""
+    """The outcomes of jobs on a backend and on PYTHON. All jobs of a dtype are run when one of them is first requested.
+
+    `jobs` returns the jobs of a dtype.
+    """
 
     def __init__(self, backend: Backend, jobs: Jobs) -> None:
         self.backend, self.jobs = backend, jobs
@@ -45,7 +48,7 @@ class Judged:
         self.by_key: dict[DType, dict[Hashable, BatchedExpression]] = {}
 
     def __call__(self, dtype: DType, key: Hashable) -> tuple[BatchedExpression, Outcome, Outcome]:
-        """A job, what the backend makes of it, and what PYTHON makes of it."""
+        """Return the job of a key, its outcome on the backend, and its outcome on PYTHON."""
         if dtype not in self.got:
             jobs = self.jobs(dtype)
             self.by_key[dtype] = {job.key: job for job in jobs}
@@ -54,27 +57,27 @@ class Judged:
 
 
 def operation(op: Ops) -> Callable[..., UOp]:
-    """An op as the expression of a job."""
+    """Return an op as the expression of a job."""
     return lambda *src: apply(op, *src)
 
 
 def of_buffers(dtype: DType) -> list[BatchedExpression]:
-    """Every op with all operands from buffers."""
+    """Return a job for each op on a dtype, with all operands from buffers."""
     return [BatchedExpression(op, operation(op), operands(op, dtype)) for op in takes(dtype)]
 
 
 def of_constants(dtype: DType) -> list[BatchedExpression]:
-    """Every op with constants: alone, on the right, one on the left."""
+    """Return jobs for each op on a dtype with constants: each as the only or right operand, one of them as the left."""
     jobs, values = [], edges(dtype)
     for op in takes(dtype):
         arity = FACTS[op].arity
-        for place, c in enumerate(constants(dtype)):
+        for number, c in enumerate(constants(dtype)):
             build: Callable[..., UOp] = {
                 1: lambda x, op=op, c=c: apply(op, x.const_like(c)),
                 2: lambda x, op=op, c=c: apply(op, x, x.const_like(c)),
                 3: lambda x, op=op, c=c: chosen(op, x, c),
             }[arity or 0]
-            jobs.append(BatchedExpression((op, place), build, ((dtype, values),)))
+            jobs.append(BatchedExpression((op, number), build, ((dtype, values),)))
         if arity == 2:
             c = constants(dtype)[len(jobs) % len(constants(dtype))]
             build = lambda x, op=op, c=c: apply(op, x.const_like(c), x)  # noqa: E731
@@ -83,25 +86,25 @@ def of_constants(dtype: DType) -> list[BatchedExpression]:
 
 
 def chosen(op: Ops, x: UOp, c: Any) -> UOp:
-    """An op of three operands with one constant."""
+    """Return the node of an op of three operands with one constant."""
     return x.eq(x).where(x.const_like(c), x) if op is Ops.WHERE else apply(op, x, x.const_like(c), x)
 
 
 def of_casts(dtype: DType) -> list[BatchedExpression]:
-    """A dtype as every other."""
+    """Return a job for each cast from a dtype, on `convertible`."""
     columns = ((dtype, tuple(convertible(dtype))),)
     return [BatchedExpression(to, lambda x, to=to: x.cast(to), columns) for to in dtypes.all]
 
 
 def of_bitcasts(dtype: DType) -> list[BatchedExpression]:
-    """The bits of a dtype as every other of its width. NaN is left out, whose bits may change."""
+    """Return a job for each bitcast from a dtype. NaN is not among the values, since its bits may change."""
     columns = ((dtype, tuple(x for x in edges(dtype) if x == x)),)
     alike = [to for to in dtypes.all if to.itemsize == dtype.itemsize and to.kind != "bool"]
     return [BatchedExpression(to, lambda x, to=to: x.bitcast(to), columns) for to in alike]
 
 
 def of_expressions(dtype: DType) -> list[BatchedExpression]:
-    """What is written, on every pair of edge values."""
+    """Return a job for each of WRITTEN, on every pair of edge values."""
     return [BatchedExpression(name, build, operands(Ops.ADD, dtype)) for name, build in WRITTEN.items()]
 
 
@@ -111,36 +114,36 @@ class Values:
     @pytest.fixture(scope="class")
     @classmethod
     def buffers(cls, backend: Backend) -> Judged:
-        """Ops on buffers."""
+        """Return the outcomes of ops on buffers."""
         return Judged(backend, of_buffers)
 
     @pytest.fixture(scope="class")
     @classmethod
     def literals(cls, backend: Backend) -> Judged:
-        """Ops with constants."""
+        """Return the outcomes of ops with constants."""
         return Judged(backend, of_constants)
 
     @pytest.fixture(scope="class")
     @classmethod
     def written(cls, backend: Backend) -> Judged:
-        """Expressions of several ops."""
+        """Return the outcomes of expressions of several ops."""
         return Judged(backend, of_expressions)
 
     @pytest.fixture(scope="class")
     @classmethod
     def casts(cls, backend: Backend) -> Judged:
-        """Conversions."""
+        """Return the outcomes of casts."""
         return Judged(backend, of_casts)
 
     @pytest.fixture(scope="class")
     @classmethod
     def bitcasts(cls, backend: Backend) -> Judged:
-        """Bits."""
+        """Return the outcomes of bitcasts."""
         return Judged(backend, of_bitcasts)
 
     @pytest.mark.parametrize(("op", "dtype"), OPERATIONS)
     def test_elementwise(self, target: Target, buffers: Judged, op: Ops, dtype: DType) -> None:
-        """An op on every pair of edge values, none of them known to the compiler; what the Target lacks is refused."""
+        """An op on every pair of edge values from buffers is PYTHON's; one that the Target lacks is refused."""
         job, got, want = buffers(dtype, op)
         if not can_compute(target, op, dtype):
             assert isinstance(got, UnsupportedError), f"{op.name} of {dtype!r} is not declared, and was not refused"
@@ -150,16 +153,16 @@ class Values:
 
     @pytest.mark.parametrize(("op", "dtype"), OPERATIONS)
     def test_constants(self, target: Target, literals: Judged, op: Ops, dtype: DType) -> None:
-        """An op with numbers that stand in the source: extremes, both zeros, subnormals, infinity and NaN."""
-        places: list[Any] = [*range(len(constants(dtype))), *(["left"] if FACTS[op].arity == 2 else [])]
+        """An op with literals is PYTHON's: extremes, both zeros, subnormals, infinity and NaN."""
+        which: list[Any] = [*range(len(constants(dtype))), *(["left"] if FACTS[op].arity == 2 else [])]
         found: list[str] = []
-        for place in places:
-            job, got, want = literals(dtype, (op, place))
+        for constant in which:
+            job, got, want = literals(dtype, (op, constant))
             if not can_compute(target, op, dtype):
                 assert isinstance(got, UnsupportedError), f"{op.name} of {dtype!r} is not declared, and was not refused"
                 continue
-            number = f"constant {constants(dtype)[place]!r}" if place != "left" else "constant on the left"
-            found += [f"{number}: {line}" for line in differing(op, dtype, job, got, want)]
+            name = f"constant {constants(dtype)[constant]!r}" if constant != "left" else "constant on the left"
+            found += [f"{name}: {line}" for line in differing(op, dtype, job, got, want)]
         assert not found, report(found)
 
     @pytest.mark.parametrize(("form", "dtype"), AS_WRITTEN)
@@ -176,6 +179,6 @@ class Values:
 
     @pytest.mark.parametrize(("dtype", "to"), ALIKE)
     def test_bitcast(self, bitcasts: Judged, dtype: DType, to: DType) -> None:
-        """The same bits."""
+        """A bitcast keeps the bits."""
         found = differing(Ops.BITCAST, to, *bitcasts(dtype, to))
         assert not found, f"from {dtype!r}\n{report(found)}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tinygraft.conformance.levels.optional_groups import Groups
 from tinygraft.conformance.levels.optional_launches import Launches
 from tinygraft.conformance.levels.optional_queues import Queues
+from tinygraft.conformance.levels.optional_threads import Threads
 
 
-class OptionalLevel(Groups, Launches, Queues):
-    """Tests of level optional."""
+class OptionalLevel(Threads, Launches, Queues):
+    """The tests of level optional."""

@@ -15,7 +15,7 @@ from tinygraft.conformance.expressions import numbers
 from tinygraft.conformance.gate import needs
 from tinygraft.conformance.kernels import load, pack, param, programs, store, unpack
 from tinygraft.conformance.linears import Build
-from tinygraft.conformance.shared import counted, counted_by, far, once, parted
+from tinygraft.conformance.shared import chunked, counted, expected_chunked, far, in_place
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import Backend, Handle, Step
 from tinygraft.device.registry import Device
@@ -33,13 +33,13 @@ SECONDS = 1e-3  # by which a clock may be off
 
 
 def mapped(change: Callable[[UOp], UOp], size: int = SIZE) -> UOp:
-    """A kernel: out[i] = change(x[i])."""
+    """Build the kernel out[i] = change(x[i])."""
     i = UOp.range(size, 0)
     return UOp(Ops.SINK, src=(store(param(0, INT, size), i, change(load(param(1, INT, size), i))),))
 
 
 def counting() -> UOp:
-    """A kernel: out[i] = x[i] * n + a for i below n; a and n are variables."""
+    """Build the kernel out[i] = x[i] * n + a for i below n; a and n are variables."""
     a, n = UOp.variable("a", 0, 1000), UOp.variable("n", 0, SIZE)
     i = UOp.range(n, 0)
     value = load(param(1, INT, SIZE), i) * n.cast(INT) + a.cast(INT)
@@ -47,7 +47,7 @@ def counting() -> UOp:
 
 
 def spinning(iterations: int) -> Linear:
-    """A kernel that takes its time: a number that each iteration changes."""
+    """Build a slow kernel: out[0] = 1, combined by XOR with x[0] + r for each iteration r."""
     b = Build("spinning", (INT, 1), (INT, 1))
     state = b.reg(0, UOp.const(INT, 1))
     r = b.range(iterations)
@@ -58,31 +58,34 @@ def spinning(iterations: int) -> Linear:
 
 
 class BackendMemory:
-    """Buffers of whole numbers on a backend."""
+    """Makes and reads buffers of whole numbers on a backend."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
 
     def make(self, values: Sequence[int]) -> Handle:
-        """A buffer with these values."""
+        """Return a new buffer with these values."""
         handle = self.backend.allocator.alloc(4 * len(values))
         self.backend.allocator.copy_in(handle, memoryview(bytearray(pack(values, INT))))
         return handle
 
     def read(self, handle: Handle, count: int = SIZE) -> list[int]:
-        """What a buffer holds, once all that was launched has finished."""
+        """Return the first `count` values of a buffer, after all that was launched before."""
         out = bytearray(4 * count)
         self.backend.allocator.copy_out(memoryview(out), handle)
         return unpack(bytes(out), INT)
 
     def see(self, handle: Handle) -> int:
-        """The first element as it is now: by the host's view where there is one, which waits for nothing."""
+        """Return the first element; through the host's view where there is one, without waiting."""
         view = self.backend.allocator.as_host(handle)
         return self.read(handle, 1)[0] if view is None else int.from_bytes(view[:4], "little", signed=True)
 
 
 class Graph:
-    """A captured list of launches, as TinyJit makes them: x + 1 to y, y to z by a copy, z * n + a to w below n."""
+    """A captured list of launches, as TinyJit makes them: y = x + 1, z = y by a copy, w[i] = z[i] * n + a for i < n.
+
+    Its places 0 to 3 are x, y, z and w.
+    """
 
     def __init__(self, backend: Backend, memory: BackendMemory) -> None:
         linears = [to_linear(Kernel(sink), backend.target) for sink in (mapped(lambda x: x + 1), counting())]
@@ -94,56 +97,56 @@ class Graph:
         self.executor = backend.graph(steps)
 
     def give(self, buffers: Mapping[int, Handle]) -> None:
-        """Give places their buffers."""
+        """Set the buffers of places."""
         for place, handle in buffers.items():
             self.executor.set_buffer(place, handle)
 
     def run(self, n: int) -> None:
-        """Run all steps with a value of n, and with a = n + 100."""
+        """Run all steps with this value of n, and with a = n + 100; wait for them."""
         self.executor.set_values({"n": n, "a": n + 100})
         done = 0
         while done < self.steps:
             after = self.executor.run(done)
-            assert done < after <= self.steps, f"run({done}) of {self.steps} steps gave {after} as the next one"
+            assert done < after <= self.steps, f"run({done}) of {self.steps} steps returned {after} as the next one"
             done = after
         self.backend.synchronize()
 
 
 def below(n: int, values: Sequence[int], before: int) -> list[int]:
-    """What counting leaves of values."""
+    """Return what `counting` leaves of `values` in a buffer that was filled with `before`."""
     return [x * n + n + 100 if i < n else before for i, x in enumerate(values)]
 
 
 class Launches:
-    """Graphs, timing and symbolic sizes work on every device, by core's defaults or by the plugin's own."""
+    """Graphs, timing and symbolic sizes work on every device, by core's defaults or the plugin's own methods."""
 
     @pytest.fixture(scope="class")
     @classmethod
     def memory(cls, backend: Backend) -> BackendMemory:
-        """Buffers on the device under test."""
+        """Return what makes buffers on the device under test."""
         return BackendMemory(backend)
 
     def test_graph_runs_in_order(self, backend: Backend, memory: BackendMemory) -> None:
         """Each step sees what the steps before it wrote, a copy among them."""
         graph = Graph(backend, memory)
-        places = {0: memory.make(range(SIZE))} | {place: memory.make([-1] * SIZE) for place in (1, 2, 3)}
-        graph.give(places)
+        buffers = {0: memory.make(range(SIZE))} | {place: memory.make([-1] * SIZE) for place in (1, 2, 3)}
+        graph.give(buffers)
         graph.run(SIZE)
         plus = list(range(1, SIZE + 1))
-        same([memory.read(places[p]) for p in (1, 2, 3)], [plus, plus, below(SIZE, plus, -1)])
+        same([memory.read(buffers[p]) for p in (1, 2, 3)], [plus, plus, below(SIZE, plus, -1)])
 
     def test_graph_takes_other_values(self, backend: Backend, memory: BackendMemory) -> None:
         """A replay uses the values that were set last, also for the size of its grid."""
         graph = Graph(backend, memory)
-        places = {0: memory.make(range(SIZE))} | {place: memory.make([-1] * SIZE) for place in (1, 2)}
-        graph.give(places)
+        buffers = {0: memory.make(range(SIZE))} | {place: memory.make([-1] * SIZE) for place in (1, 2)}
+        graph.give(buffers)
         for n in (SIZE, 5, 0, 1, 31):
             graph.give({3: (out := memory.make([-1] * SIZE))})
             graph.run(n)
             same(memory.read(out), below(n, range(1, SIZE + 1), -1), f"n = {n}")
 
     def test_graph_takes_other_buffers(self, backend: Backend, memory: BackendMemory) -> None:
-        """A replay uses the buffers that were given last; the others stay as they were."""
+        """A replay uses the buffers that were set last; earlier ones are not written."""
         graph = Graph(backend, memory)
         first = {place: memory.make([place] * SIZE) for place in range(4)}
         graph.give(first)
@@ -156,7 +159,7 @@ class Launches:
         same(memory.read(out), below(4, range(101, 101 + SIZE), -1))
 
     def test_graph_of_many_steps(self, backend: Backend, memory: BackendMemory) -> None:
-        """Two hundred launches that each need the one before, run again and again."""
+        """Two hundred launches, each of which reads the result of the one before, run three times."""
         (add,) = programs(backend, [linear := to_linear(Kernel(mapped(lambda x: x + 1)), backend.target)])
         executor = backend.graph([Step(add, ((i + 1) % 2, i % 2), grid=linear.signature.grid) for i in range(200)])
         a, b = memory.make(range(SIZE)), memory.make([0] * SIZE)
@@ -170,7 +173,7 @@ class Launches:
             same(memory.read(a), [x + 200 * iteration for x in range(SIZE)])
 
     def test_time(self, backend: Backend, memory: BackendMemory) -> None:
-        """A timed launch has run when it returns, took no longer than the clock says, and more work takes longer."""
+        """A timed launch has run when it returns, took at most the time of the host's clock, and more for more work."""
         x, out = memory.make([7]), memory.make([0])
         times = []
         for iterations in (100, 200_000):
@@ -190,25 +193,25 @@ class Launches:
     @needs(chunks=2)
     @pytest.mark.parametrize("size", [1, 2, 67])
     def test_parts(self, backend: Backend, memory: BackendMemory, target: Target, size: int) -> None:
-        """A loop that threads share is cut into parts, each of them is run, and each element written by one of them."""
-        (program,) = programs(backend, [replace(parted(size, 1000), target=target)])
+        """A parallel loop is split into chunks, each of which is run, and each element is stored by one of them."""
+        (program,) = programs(backend, [replace(chunked(size, 1000), target=target)])
         out = memory.make([-1] * size)
         program.launch([out], [7], (1, 1, 1))
         found = [value - 7000 for value in memory.read(out, size)]
-        sound = [parts for parts in range(1, max(size, 2) + 1) if found == counted_by(parts, size)]
-        assert sound, (
-            f"a loop over {size} elements that parts share left {found}, which no number of parts does: each of them "
-            "takes two numbers behind the variables, which one it is (part) and of how many (parts)"
+        possible = [chunks for chunks in range(1, max(size, 2) + 1) if found == expected_chunked(chunks, size)]
+        assert possible, (
+            f"a parallel loop over {size} elements left {found}, which no number of chunks does: each chunk "
+            "takes two numbers after the variables, its own (part) and how many there are (parts)"
         )
-        assert size == 1 or sound[-1] > 1, (
-            f"the Target says chunks={target.chunks}, and the whole loop was run as one part: launch a kernel whose "
-            "signature is chunked once for each part, with (part, parts) behind the variables, or leave chunks at 1"
+        assert size == 1 or possible[-1] > 1, (
+            f"the Target says chunks={target.chunks}, and the whole loop was run as one chunk: launch a kernel whose "
+            "signature is chunked once for each chunk, with (part, parts) after the variables, or leave chunks at 1"
         )
 
     @needs(chunks=2)
     def test_each_part_once(self, backend: Backend, memory: BackendMemory, target: Target) -> None:
-        """No element of memory that is changed in place is changed by two parts, alone or in a graph of launches."""
-        (program,) = programs(backend, [replace(once(SIZE), target=target)])
+        """No element of memory that is changed in place is changed by two chunks, alone or in a graph of launches."""
+        (program,) = programs(backend, [replace(in_place(SIZE), target=target)])
         x, want = memory.make(range(SIZE)), [2 * i + 1 for i in range(SIZE)]
         program.launch([x], [], (1, 1, 1))
         same(memory.read(x), want)
@@ -222,7 +225,7 @@ class Launches:
 
     @pytest.mark.parametrize("most", [1, 37])
     def test_variable(self, backend: Backend, memory: BackendMemory, most: int) -> None:
-        """A kernel of two variables, one of them the end of its loop, from none to all of its elements."""
+        """A kernel of two variables, one of them the trip count of its loop, from 0 to the most."""
         (program,) = programs(backend, [counted(most)])
         for n in sorted({0, 1, most // 2, most}):
             x, out = memory.make(range(1, most + 1)), memory.make([-1] * most)
@@ -230,7 +233,7 @@ class Launches:
             same(memory.read(out, most), [5 * (i + 1) if i < n else -1 for i in range(most)])
 
     def test_indices_have_64_bits(self, backend: Backend, memory: BackendMemory) -> None:
-        """Variables and what is computed from loop counters are not cut to 32 bits."""
+        """Variables, and what is computed from loop counters, are not truncated to 32 bits."""
         (program,) = programs(backend, [far(SIZE)])
         out = memory.make([-1] * SIZE)
         for v in (1 << 40, (1 << 31) + 5):
@@ -239,7 +242,7 @@ class Launches:
 
     @pytest.mark.parametrize("name", ["sum", "softmax", "product"])
     def test_symbolic(self, device: str, name: str) -> None:
-        """A tensor of symbolic length: one compiled kernel serves every length."""
+        """A tensor of symbolic length has numpy's values, and one compiled kernel serves every length."""
         compute, want = SYMBOLIC[name]
         data = numbers(3, 130, seed=20)
         x, n = Tensor(data, device=device).realize(), UOp.variable("n", 1, 130)
@@ -252,7 +255,7 @@ class Launches:
     @needs("ordinals")
     @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.uint8], ids=("float32", "uint8"))
     def test_ordinals(self, device: str, dtype: DType) -> None:
-        """A second ordinal is another backend; values go there, are computed with, and come back."""
+        """A second ordinal is another backend; values are moved there, computed with, and moved back."""
         other = f"{device.partition(':')[0]}:{0 if device.endswith(':1') else 1}"
         assert Device[other] is Device[other]
         assert Device[other] is not Device[device]
@@ -265,7 +268,7 @@ class Launches:
 
     @needs("ordinals")
     def test_peers(self, backend: Backend, device: str, memory: BackendMemory) -> None:
-        """A peer's bytes are copied once its kernels have written them, both ways and again."""
+        """A peer's bytes are copied when its kernels have written them, in both directions, repeatedly."""
         other = Device[f"{device.partition(':')[0]}:{0 if device.endswith(':1') else 1}"]
         there, launches = BackendMemory(other), []
         for one in (backend, other):

@@ -1,4 +1,4 @@
-"""Queues and events: what passes when, which work comes after which, and what core may use again because of that."""
+"""Queues and events: when events pass, how work is ordered within a queue and between two, and what core may reuse."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tinygraft.device.queues import Event, Queue
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.stages import Kernel
 
-SPINS, TIMES = 50_000, 6  # iterations of a kernel that takes its time, and how often it is launched
-PATIENCE = 0.2  # seconds that a device may take to do what it was given, though nobody waits
+SPINS, TIMES = 50_000, 6  # iterations of a slow kernel, and how often it is launched
+PATIENCE = 0.2  # seconds for which a test polls an event that it does not wait for
 CLOCKS = 1e-3  # seconds by which two clocks may differ
 
 
 def spun(first: int) -> int:
-    """What spinning leaves."""
+    """Return what `spinning` of SPINS iterations computes of `first`."""
     value = 1
     for i in range(SPINS):
         value ^= first + i
@@ -43,33 +43,33 @@ class TwoQueues:
         self.grid = x, y, z
 
     def spin(self, queue: Queue, out: Handle, x: Handle) -> None:
-        """Work that takes a while, and leaves spun(x)."""
+        """Launch slow work on a queue, which stores spun(x) to `out`."""
         for _ in range(TIMES):
             queue.launch(self.slow, [out, x], [], (1, 1, 1))
 
     def plus_one(self, queue: Queue, out: Handle, x: Handle) -> None:
-        """A quick kernel."""
+        """Launch a quick kernel on a queue, which stores x + 1 to `out`."""
         queue.launch(self.add, [out, x], [], self.grid)
 
     def now(self, handle: Handle) -> int:
-        """The first number of a buffer as the second queue has it, behind nothing but what that queue was given."""
+        """Return the first number of a buffer, read on the second queue, which waits for no other queue."""
         found = bytearray(4)
         self.second.copy_out(memoryview(found), handle).wait()
         return int.from_bytes(found, "little", signed=True)
 
 
 def number(value: int) -> memoryview:
-    """A number as bytes."""
+    """Return a number as bytes."""
     return memoryview(bytearray(value.to_bytes(4, "little", signed=True)))
 
 
 class Queues:
-    """A device with queues of its own keeps what core builds on: order within a queue, and events between them."""
+    """A device with queues guarantees what core requires: order within a queue, and events between queues."""
 
     @pytest.fixture
     @staticmethod
     def work(backend: Backend) -> Iterator[TwoQueues]:
-        """Kernels on two queues, all of whose work has passed in the end."""
+        """Yield kernels and buffers on two queues, and wait for all their work in the end."""
         made = TwoQueues(backend)
         yield made
         made.first.finish()
@@ -77,7 +77,7 @@ class Queues:
 
     @needs("queues")
     def test_event_waits(self, work: TwoQueues) -> None:
-        """When the host has waited for an event, what was launched before it has run, as everybody sees."""
+        """When the host has waited for an event, what was launched before it has run."""
         x, out = work.memory.make([7]), work.memory.make([0])
         work.spin(work.first, out, x)
         event = work.first.record()
@@ -87,7 +87,7 @@ class Queues:
 
     @needs("queues")
     def test_done_event(self, work: TwoQueues) -> None:
-        """An event that says it is done has all work before it done."""
+        """Where done() of an event is true, all work before it has run."""
         x, out = work.memory.make([8]), work.memory.make([0])
         work.spin(work.first, out, x)
         event, end = work.first.record(), time.perf_counter() + PATIENCE
@@ -114,7 +114,7 @@ class Queues:
         work.spin(work.first, out, x)
         after(work.second, work.first)
         work.plus_one(work.second, more, out)
-        assert work.now(more) == spun(3) + 1, "a queue ran work behind wait(event) before the event had passed"
+        assert work.now(more) == spun(3) + 1, "a queue ran work after wait(event) before the event had passed"
 
     @needs("queues")
     def test_overwriting_waits_for_event(self, work: TwoQueues) -> None:
@@ -125,11 +125,11 @@ class Queues:
         work.second.copy_in(x, number(5)).wait()
         assert work.now(x) == 5
         work.first.finish()
-        assert work.now(out) == spun(4), "a queue wrote memory behind wait(event) before the event had passed"
+        assert work.now(out) == spun(4), "a queue wrote memory after wait(event) before the event had passed"
 
     @needs("queues")
     def test_copy_in_event(self, work: TwoQueues) -> None:
-        """The event of copy_in passes when the bytes were taken, behind what was launched before."""
+        """The event of copy_in passes when the bytes have been read, after what was launched before."""
         x, out, other = work.memory.make([5]), work.memory.make([0]), work.memory.make([0])
         source = number(6)
         work.spin(work.first, out, x)
@@ -138,19 +138,19 @@ class Queues:
         work.spin(work.first, other, x)
         work.first.finish()
         found = work.now(out), work.now(other)
-        assert found == (spun(5), spun(6)), "the event of copy_in passed before the copy: its source was used again"
+        assert found == (spun(5), spun(6)), "the event of copy_in passed before the copy: its source was read later"
 
     @needs("queues")
     def test_copy_out_event(self, work: TwoQueues) -> None:
-        """The event of copy_out passes when the bytes are there."""
+        """The event of copy_out passes when the bytes are in host memory."""
         x, out, target = work.memory.make([2]), work.memory.make([0]), number(0)
         work.spin(work.first, out, x)
         work.first.copy_out(target, out).wait()
-        assert bytes(target) == bytes(number(spun(2))), "the event of copy_out passed before the bytes were there"
+        assert bytes(target) == bytes(number(spun(2))), "the event of copy_out passed before the bytes were copied"
 
     @needs("queues")
     def test_copy_event(self, work: TwoQueues) -> None:
-        """A copy within the device comes behind what its queue waits for, and its event behind the copy."""
+        """A copy within the device runs after what its queue waits for, and its event passes after the copy."""
         x, out, copied = work.memory.make([1]), work.memory.make([0]), work.memory.make([0])
         work.spin(work.first, out, x)
         after(work.second, work.first)
@@ -159,7 +159,7 @@ class Queues:
 
     @needs("queues")
     def test_time_between_events(self, work: TwoQueues) -> None:
-        """It is no more than the host's clock says, and more where there is more work."""
+        """The time between two events is at most that of the host's clock, and longer for more work."""
         x, out = work.memory.make([1]), work.memory.make([0])
         found = []
         for times in (0, 2):
@@ -173,7 +173,7 @@ class Queues:
 
     @needs("queues")
     def test_pinned_memory(self, work: TwoQueues) -> None:
-        """Host memory of the device's own is as large as was asked, can be written, and is copied from and to."""
+        """Pinned host memory has the size that was requested, can be written, and is copied from and to."""
         pinned, handle = work.backend.allocator.alloc_host(4096), work.backend.allocator.alloc(4096)
         assert (pinned.nbytes, pinned.readonly, pinned.format) == (4096, False, "B")
         pinned[:] = data = bytes(range(256)) * 16
@@ -185,7 +185,7 @@ class Queues:
 
     @needs("queues")
     def test_uploads_behind_work(self, device: str, work: TwoQueues) -> None:
-        """Tensors that are made while kernels run have their own values, though pinned memory is used again."""
+        """Tensors that are made while kernels run have their own values, though pinned memory is reused."""
         x, out = work.memory.make([1]), work.memory.make([0])
         work.spin(work.first, out, x)
         tensors = [Tensor(np.full(1000, i, np.int32), device=device).realize() for i in range(30)]
@@ -193,25 +193,25 @@ class Queues:
 
     @needs("queues")
     def test_tensors_on_queues(self, backend: Backend, device: str) -> None:
-        """What is computed on two queues in turn, in memory that is freed and used again, has its value on both."""
+        """Values computed on two queues alternately, in memory that is freed and reused, are right on both."""
         queue, data = backend.new_queue(), np.arange(20_011, dtype=np.int32)
-        x, want, kept = Tensor(data, device=device).realize(), data, []
+        x, want, sums = Tensor(data, device=device).realize(), data, []
         for i in range(6):
             with queue:
                 y = (x * 3 + i).realize()
-            kept.append((y.sum() - i).realize())
+            sums.append((y.sum() - i).realize())
             x = (y - x).realize()
             del y
             new = want * 3 + i
             want = new - want
             with queue:
                 assert int(x.numpy()[-1]) == int(want[-1])
-            same([kept[-1].item()], [int(new.sum(dtype=np.int32)) - i])
+            same([sums[-1].item()], [int(new.sum(dtype=np.int32)) - i])
         np.testing.assert_array_equal(x.numpy(), want)
 
 
 def after(queue: Queue, other: Queue) -> Event:
-    """Let a queue wait for all that another one was given so far."""
+    """Let a queue wait for all that another one was given so far. Returns the event that it waits for."""
     event = other.record()
     other.submit()
     queue.wait(event)

@@ -7,4 +7,4 @@ from tinygraft.conformance.levels.program_runs import Runs
 
 
 class ProgramLevel(Runs, Processes):
-    """Tests of level program."""
+    """The tests of level program."""

@@ -1,4 +1,4 @@
-"""Processes: binaries that another one uses, forks, and a backend that is closed and opened again."""
+"""Processes: binaries that another process loads, forks, and a backend that is closed and opened again."""
 
 from __future__ import annotations
 
@@ -58,7 +58,10 @@ WANT = [3 * (36 - i) + 1 - i for i in range(37)]
 
 
 def child(code: str, device: str, **settings: str) -> Any:
-    """What a fresh process prints as JSON."""
+    """Run `code` in a fresh process, with `device` as its argument. Returns the JSON that it prints.
+
+    `settings` are environment variables. Raises AssertionError, with its stderr, where the process fails.
+    """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **settings}
     done = subprocess.run([sys.executable, "-c", code, device], capture_output=True, text=True, timeout=TIMEOUT,
                           env=environment, check=False)  # fmt: skip
@@ -67,14 +70,14 @@ def child(code: str, device: str, **settings: str) -> Any:
 
 
 class Processes:
-    """What a device keeps, shares and gives back."""
+    """What a device stores in binaries, shares with a forked child, and frees when it is closed."""
 
     def run(self, backend: Backend, binary: Binary, run: Run) -> list[int]:
-        """What a binary computes when it is loaded."""
+        """Load and launch a binary. Returns the values of its first buffer."""
         return unpack(launched(backend, backend.load(binary), run)[0], INT)
 
     def test_binary_is_all_there_is(self, backend: Backend, target: Target) -> None:
-        """A program is made of the bytes of its binary: twice, and by a Binary made of them anew."""
+        """The bytes of a binary are all that loading it needs: it loads twice, and from a new Binary of equal bytes."""
         linear = to_linear(Kernel(mapped(lambda x: x * 3 + 1)), target)
         run = Run(linear, [bytes(4 * SIZE), pack(range(SIZE), INT)])
         binary = backend.compiler.compile(backend.renderer.render(linear))
@@ -83,7 +86,7 @@ class Processes:
 
     @needs("keeps_binaries")
     def test_binaries_serve_another_process(self, device: str, tmp_path: Path) -> None:
-        """What one process has compiled the next one loads from disk, and compiles nothing."""
+        """A process loads what an earlier one has compiled from disk, and compiles nothing."""
         settings = {"TINYGRAFT_CACHE": str(tmp_path), "CACHELEVEL": "1"}
         first, second = (child(COMPUTES, device, **settings) for _ in range(2))
         assert first["found"] == second["found"] == WANT
@@ -91,7 +94,7 @@ class Processes:
         assert second["compiled"] == 0
 
     def test_close_and_open_again(self, backend: Backend, target: Target) -> None:
-        """A backend beside the first one computes, is closed, and a new one computes; the first one works on."""
+        """A second backend computes and is closed, three times; the first one still works afterwards."""
         linear = to_linear(Kernel(mapped(lambda x: x + 5)), target)
         run = Run(linear, [bytes(4 * SIZE), pack(range(SIZE), INT)])
         for _ in range(3):

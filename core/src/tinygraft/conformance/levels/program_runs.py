@@ -23,7 +23,7 @@ from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.stages import Kernel
 from tinygraft.uop.uop import UOp
 
-SPINS = 200_000  # iterations of a kernel that is still at work when the next call is made
+SPINS = 200_000  # iterations of a kernel that still runs when the next call is made
 TRAINED = 1e-4  # how far a weight may be from PYTHON's after two steps, as a fraction of the greatest
 
 
@@ -32,7 +32,7 @@ class Net:
 
     def __init__(self, device: str) -> None:
         chance = np.random.default_rng(30)
-        with Context(DEV=device):  # there may be no other
+        with Context(DEV=device):  # there may be no other device
             self.layers = Linear(6, 13), Linear(13, 4)
         for layer in self.layers:
             for weight in (layer.weight, layer.bias):
@@ -41,16 +41,19 @@ class Net:
                 weight.replace(Tensor(values, device=device, requires_grad=True))
 
     def parameters(self) -> list[Tensor]:
-        """What is trained."""
+        """Return the weights that are trained."""
         return [weight for layer in self.layers for weight in (layer.weight, layer.bias) if weight is not None]
 
     def loss(self, x: Tensor, y: Tensor) -> Tensor:
-        """How wrong it is."""
+        """Return the cross entropy of the outputs for `x` with the classes `y`."""
         return self.layers[1](self.layers[0](x).tanh()).sparse_categorical_crossentropy(y)
 
 
 def trained(device: str, make: Callable[[list[Tensor]], Optimizer], jit: bool = False) -> list[Array]:
-    """The weights after two steps, or four under TinyJit, so that it has captured and replayed."""
+    """Train a Net with an optimizer that `make` makes. Returns its weights.
+
+    It takes two steps, or four under TinyJit, so that it has captured and replayed.
+    """
     net = Net(device)
     optimizer = make(net.parameters())
 
@@ -77,16 +80,16 @@ OPTIMIZERS: dict[str, Callable[[list[Tensor]], Optimizer]] = {
 
 
 class Runs:
-    """What happens on a device happens in order, whether launches wait or not."""
+    """Work on a device has the effect of running in order, whether launches wait or not."""
 
     @pytest.fixture(scope="class")
     @classmethod
     def held(cls, backend: Backend) -> BackendMemory:
-        """Buffers on the device under test."""
+        """Return what makes buffers on the device under test."""
         return BackendMemory(backend)
 
     def test_dependent_kernels(self, backend: Backend, held: BackendMemory) -> None:
-        """A hundred launches that nobody waits for, each on the result of the one before."""
+        """A hundred launches without a wait, each on the result of the one before, have the right result."""
         (add,) = programs(backend, [linear := to_linear(Kernel(mapped(lambda x: x * 3 + 1)), backend.target)])
         x, y, z = (int(n) for n in linear.signature.grid)
         pair, want = [held.make(range(SIZE)), held.make([0] * SIZE)], list(range(SIZE))
@@ -96,7 +99,7 @@ class Runs:
         same(held.read(pair[0]), want)
 
     def test_reading_waits(self, backend: Backend, held: BackendMemory) -> None:
-        """copy_out gives what a kernel writes that was launched just before and takes its time."""
+        """copy_out returns what a slow kernel writes that was launched just before."""
         (slow,) = programs(backend, [spinning(SPINS)])
         x, out = held.make([7]), held.make([0])
         for first in (7, 8):
@@ -105,7 +108,7 @@ class Runs:
             assert held.read(out, 1) == [spun(first)]
 
     def test_synchronize_waits(self, backend: Backend, held: BackendMemory) -> None:
-        """After synchronize() the result is there, also for who looks at the memory without a copy."""
+        """After synchronize() the result is in memory, also where the host reads it without a copy."""
         (slow,) = programs(backend, [spinning(SPINS)])
         x, out = held.make([9]), held.make([0])
         slow.launch([out, x], [], (1, 1, 1))
@@ -113,7 +116,7 @@ class Runs:
         assert held.see(out) == spun(9)
 
     def test_writing_waits(self, backend: Backend, held: BackendMemory) -> None:
-        """copy_in does not change a buffer before a kernel has read it that was launched earlier."""
+        """copy_in does not change a buffer before a kernel that was launched earlier has read it."""
         (slow,) = programs(backend, [spinning(SPINS)])
         x, out, other = held.make([3]), held.make([0]), held.make([0])
         slow.launch([out, x], [], (1, 1, 1))
@@ -122,17 +125,17 @@ class Runs:
         assert (held.read(out, 1), held.read(other, 1)) == ([spun(3)], [spun(4)])
 
     def test_memory_of_a_running_kernel(self, device: str) -> None:
-        """Tensors whose memory is freed and used again at once have their own values, launch after launch."""
+        """Memory that is freed while a kernel may still read it is not overwritten before: each tensor is right."""
         x = Tensor(numbers(997, seed=31), device=device).realize()
-        kept = []
+        results = []
         for iteration in range(20):
-            kept.append(((x + iteration).realize() * 2).realize())
+            results.append(((x + iteration).realize() * 2).realize())
         data = numbers(997, seed=31)
-        for iteration, got in enumerate(kept):
+        for iteration, got in enumerate(results):
             np.testing.assert_array_equal(got.numpy(), (data + iteration) * 2)
 
     def test_updates_in_place(self, device: str) -> None:
-        """State that is assigned to from its own value, in whole and in part, keeps its memory."""
+        """State that is assigned from its own value, in whole and in part, stays in the same memory."""
         state, want = Tensor(numbers(5, 7, seed=32), device=device).realize(), numbers(5, 7, seed=32)
         memory = state.uop.base.realized
         for iteration in range(6):
@@ -153,7 +156,7 @@ class Runs:
         assert len(found) == 1
 
     def test_jit_replays(self, device: str) -> None:
-        """A function under TinyJit has the values that it has without, with other inputs, state and a variable."""
+        """A function has the same values under TinyJit and without, for new inputs, changed state and a variable."""
         found = []
         for wrap in (TinyJit, lambda function: function):
             state = Tensor(np.zeros(9, np.float32), device=device).realize()
@@ -171,7 +174,7 @@ class Runs:
         same(found[0], found[1])
 
     def test_threads(self, device: str) -> None:
-        """Threads that build, compile and launch at once each get their own answers."""
+        """Threads that build, compile and launch at the same time each get their own results."""
         barrier, answers = threading.Barrier(4), {}
 
         def work(i: int) -> None:
@@ -196,7 +199,7 @@ class Runs:
 
 
 def spun(first: int) -> int:
-    """What spinning leaves."""
+    """Return what `spinning` of SPINS iterations computes of `first`."""
     value = 1
     for i in range(SPINS):
         value ^= first + i

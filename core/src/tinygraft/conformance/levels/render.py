@@ -1,7 +1,7 @@
-"""Level 1: rendering and compiling. Kernels of every kind become the same text each time, and compile.
+"""Level 1: rendering and compiling. Kernels of every kind have the same text each time, and compile.
 
-The kernels are what scheduler and codegen make of tensor expressions for the device's Target, and those of
-conformance.linears, written by hand.
+The kernels are those of tensor expressions, lowered by scheduler and codegen for the device's Target, and those of
+conformance.linears, which are built by hand.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CHILD = (
 
 
 def empty(*shape: int) -> Tensor:
-    """A float tensor that nobody fills; only its shape counts, and its device is not the one under test."""
+    """Return a float tensor without values: only its shape is used. It is on PYTHON, so that no device is opened."""
     return Tensor.empty(*shape, device=PYTHON.name)
 
 
@@ -61,46 +61,46 @@ EXPRESSIONS: dict[str, Callable[[], Tensor]] = {
     "largest_place": lambda: empty(11, 17).argmax(1),
 }
 
-# What a kernel that was written by hand asks of the device.
-ASKED = {
+# What a kernel that was built by hand needs of the device.
+NEEDED = {
     "elementwise": needs(vector_bytes=16), "row_sums": needs(vector_bytes=16), "gather": needs(vector_bytes=16),
     "matmul": needs(vector_bytes=16, chunks=2), "strided": needs(vector_bytes=16), "scratch": needs(local_memory=1024),
     "streamed": needs(vector_bytes=16, stream_bytes=1),
 }  # fmt: skip
-BY_HAND = [pytest.param(name, marks=[ASKED[name]] if name in ASKED else [], id=name) for name in KERNELS]
+BY_HAND = [pytest.param(name, marks=[NEEDED[name]] if name in NEEDED else [], id=name) for name in KERNELS]
 
 
 class RenderLevel:
     """Tests of the Target, the renderer and the compiler."""
 
     def test_the_core_profile_is_declared(self, writing: Writing) -> None:
-        """float32, int32 and bool are stored and computed with, and every basic op has words."""
+        """float32, int32 and bool are stored and computed with, and every basic op is declared as native."""
         target, _ = writing
         lacking = [dtype.name for dtype in PROFILE if dtype not in target.dtypes & target.compute_dtypes]
         assert not lacking, f"the Target lacks {', '.join(lacking)}, which every device has"
         lacking = sorted(op.name for op in BASIC_OPS - CHECKED_OPS - target.native_ops)
-        assert not lacking, f"native_ops lacks {', '.join(lacking)}, which every renderer has words for"
+        assert not lacking, f"native_ops lacks {', '.join(lacking)}, which every renderer can write"
 
     def test_the_sizes_are_possible(self, writing: Writing) -> None:
-        """The numbers of the Target are such that some kernel fits."""
+        """The sizes of the Target are in their ranges, so that some kernel fits."""
         target, alignment = writing[0], writing[0].alignment
         assert alignment > 0 and alignment & (alignment - 1) == 0, f"alignment is {alignment}, no power of 2"
         assert 0 <= target.grid_dims <= 3
         assert target.block_threads >= 1 and target.chunks >= 1 and min(target.max_grid) >= 1
-        assert target.block_threads == 1 or target.grid_dims, "threads of a group need a grid"
+        assert target.block_threads == 1 or target.grid_dims, "threads of a block need a grid"
 
     @pytest.mark.parametrize("name", EXPRESSIONS)
     def test_a_kernel_compiles(self, writing: Writing, opened: Opened, name: str) -> None:
-        """Each kernel of an expression has the same text twice; and compiles, and loads, where the device is here."""
+        """Each kernel of an expression has the same text twice; where the device is open, it compiles and loads."""
         check(linears_of(name, writing[0]), writing[1], opened.backend)
 
     @pytest.mark.parametrize("name", BY_HAND)
     def test_a_kernel_by_hand_compiles(self, backend: Backend, name: str) -> None:
-        """So does a kernel in the linear form that the scheduler would not ask for."""
+        """A kernel that was built by hand has the same text twice, compiles and loads."""
         check([replace(KERNELS[name](), target=backend.target)], backend.renderer, backend)
 
     def test_the_text_is_the_same_in_every_process(self, writing: Writing, opened: Opened, spec: DeviceSpec) -> None:
-        """Where sets and addresses are in another order, each kernel has the same text: it is the key of caches."""
+        """Each kernel has the same text where sets and addresses are in another order, since caches use it as key."""
         here = opened.backend
         how = (spec.offline, "", 0) if here is None else (spec.backend, here.name, here.ordinal)
         job = json.dumps({"path": sys.path, "how": how})
@@ -116,22 +116,23 @@ class RenderLevel:
 
     @needs("computes")
     def test_what_is_no_program_is_refused(self, backend: Backend) -> None:
-        """Text that is none in any language raises CompileError, at the latest when it is loaded, with the words of the
-        compiler: two mistakes in two places have two messages.
+        """Text that is a program in no language raises CompileError, at the latest when it is loaded.
+
+        The error has the compiler's output: two mistakes in two lines have two messages.
         """
         source = backend.renderer.render(linears_of("sum", backend.target)[0])
-        said = [refusal(backend, replace(source, text=text)) for text in (
+        messages = [refusal(backend, replace(source, text=text)) for text in (
             f"{source.text}\n) this is {{ no program (\n", f"[ and this ] 1 is none\n\n{source.text}"
         )]  # fmt: skip
-        assert all(said), "the error says nothing"
-        assert said[0] != said[1], (
-            f"two texts that are no programs, for other reasons, have one message:\n  {said[0]}\nThe words of the "
+        assert all(messages), "the error has no text"
+        assert messages[0] != messages[1], (
+            f"two texts that are no programs, for other reasons, have one message:\n  {messages[0]}\nThe words of the "
             "compiler are lost: they belong into the message of CompileError, or into its log"
         )
 
 
 def refusal(backend: Backend, source: Source) -> str:
-    """What a compiler says of text that is no program. Raises AssertionError where it does not refuse it."""
+    """Return the message of a compiler for a source that is no program. Raises AssertionError where it has none."""
     binary = None
     try:
         binary = backend.compiler.compile(source)
@@ -139,7 +140,7 @@ def refusal(backend: Backend, source: Source) -> str:
     except CompileError as error:
         return f"{error}\n{error.log}".strip()
     except Exception as error:
-        made = "compile()" if binary is None else f"compile() gave a binary of {len(binary.data)} bytes, and load()"
+        made = "compile()" if binary is None else f"compile() returned a binary of {len(binary.data)} bytes, and load()"
         raise AssertionError(
             f"of text that is no program {made} raised {type(error).__name__}: {error}\nA compiler that refuses its "
             "source raises CompileError with what it says, which is what a user of the device gets to see"
@@ -148,24 +149,24 @@ def refusal(backend: Backend, source: Source) -> str:
 
 
 def linears_of(name: str, target: Target) -> list[Linear]:
-    """The kernels of an expression, lowered for a Target."""
+    """Return the kernels of an expression, lowered for a Target."""
     calls = schedule([EXPRESSIONS[name]().lazydata], lambda _: target).calls
     return [to_linear(call.kernel, target) for call in calls if isinstance(call, KernelCall)]
 
 
 def check(linears: list[Linear], renderer: Renderer, backend: Backend | None) -> None:
-    """Each kernel has the same text twice; and compiles, and loads, where there is a device."""
+    """Render each kernel twice, and compile and load it where there is a backend. Raises AssertionError."""
     for linear in linears:
         source = renderer.render(linear)
         assert isinstance(source, Source)
-        assert source.text.strip(), "the renderer gave no text"
+        assert source.text.strip(), "the renderer returned no text"
         assert renderer.render(linear) == source, "the same kernel has another text the second time"
     if backend is not None:
         programs(backend, linears)
 
 
 def digests(target: Target, renderer: Renderer) -> dict[str, str]:
-    """Each expression with a digest of the texts of its kernels."""
+    """Return by the name of each expression a digest of the texts of its kernels."""
     found = {}
     for name in EXPRESSIONS:
         texts = [renderer.render(linear).text for linear in linears_of(name, target)]
@@ -174,7 +175,11 @@ def digests(target: Target, renderer: Renderer) -> dict[str, str]:
 
 
 def digests_of(path: str, name: str, ordinal: int) -> dict[str, str]:
-    """The digests by a backend of a class that is opened here, or by what a function gives where name is empty."""
+    """Return the digests of a device, in a child process.
+
+    `path` is the Backend class, which is opened by `name` and `ordinal`; where `name` is empty, it is the function
+    `offline` of a spec.
+    """
     if not name:
         return digests(*resolve(path)())
     opened: Backend = resolve(path)(name, ordinal)

@@ -1,4 +1,4 @@
-"""The whole road on random graphs: every device against numpy, bit for bit, since all values are small integers."""
+"""The whole pipeline on random graphs: every device against numpy, bit for bit, since all values are small integers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_any_shape_of_a_grid_has_the_same_values(gpusim, seed, monkeypatch):
 
 @pytest.mark.parametrize("seed", range(30, 60))
 def test_gradients_have_the_values_that_numpy_gives(seed):
-    """The graphs that autograd makes, with scatters, folds and scans turned around, go the same road."""
+    """The graphs that autograd makes, with the adjoints of scatters, folds and scans, are right too."""
     with Context(DEV="CPU"):
         tensor = graph(random.Random(seed))[0]
         nodes = [n for n in toposort(tensor.uop) if n.op is Ops.RESHAPE and n.src[0].op is Ops.BUFFER]

@@ -292,7 +292,7 @@ def test_what_a_second_ctrl_c_loses_in_a_replay_is_said_in_a_sentence(monkeypatc
     sentence = (
         r"^the value of a tensor of shape \(2,\) and dtypes.float is lost: a replay was ended by KeyboardInterrupt, "
         r"when memory that the value is in, or is computed from, had been written over\n"
-        r"  made at .*test_road_signals.py:\d+\n"
+        r"  made at .*test_pipeline_signals.py:\d+\n"
         r"  hint: make the tensor again; tensors that do not say so have their old or their new values$"
     )
     with pytest.raises(DeviceError, match=sentence):

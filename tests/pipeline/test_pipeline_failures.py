@@ -401,7 +401,8 @@ def test_an_error_that_comes_late_loses_what_is_on_the_device(monkeypatch):
     for tensor in (x, y, x * y):
         with pytest.raises(
             DeviceLostError,
-            match="^PYTHON:9 stopped answering, and what lives there is lost: PYTHON:9 failed while it computed\n"
+            match="^PYTHON:9 stopped answering, and the values in its memory are lost: PYTHON:9 failed while it "
+            "computed\n"
             "  hint: start the program again; state that is saved now and then can be loaded$",
         ):
             tensor.tolist()

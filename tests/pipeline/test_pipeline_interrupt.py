@@ -87,7 +87,7 @@ def test_a_second_ctrl_c_ends_a_launch_and_what_it_wrote_over_says_so(monkeypatc
     lost = (
         r"^the value of a tensor of shape \(3,\) and dtypes.float is lost: launch 2 of 3 \(E_3 on CPU\) was ended by "
         r"KeyboardInterrupt, when memory that the value is in, or is computed from, had been written over\n"
-        r"  made at .*test_road_interrupt.py:\d+\n"
+        r"  made at .*test_pipeline_interrupt.py:\d+\n"
         r"  hint: make the tensor again; tensors that do not say so have their old or their new values$"
     )
     with pytest.raises(DeviceError, match=lost):

@@ -2,7 +2,7 @@
 
 Each test runs a program without reads and with them, and holds the gradients to PyTorch's, or to numbers that anyone
 can check. A read is whatever computes: numpy(), tolist(), print, realize(). Programs that write between a use and its
-backward are in test_road_gradients_written.py; random ones in test_road_gradients_random.py.
+backward are in test_pipeline_gradients_written.py; random ones in test_pipeline_gradients_random.py.
 """
 
 from __future__ import annotations
