@@ -51,7 +51,7 @@ def test_a_script_gets_its_arguments_and_its_stages_are_printed(explain: Explain
     assert "arguments ['--epochs', '3']" in out
     assert "---- tensor graph: 6 nodes" in out
     assert "---- time line: 1 launched" in out
-    assert "asked for at" in out
+    assert "requested at" in out
     assert "script.py:" in out
 
 

@@ -33,7 +33,7 @@ def add_command(subparsers: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the script under observation; its exit code."""
     from tinygraft.engine.explanation import explain  # late: the other commands start without the engine
-    from tinygraft.engine.record import LOOKED_AT, Recorder, ScheduleRecord
+    from tinygraft.engine.record import OBSERVED, Recorder, ScheduleRecord
 
     path = arguments.script
     if not is_script(path, "explain"):
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     recorder = Recorder(on_done=show)
-    stop = events.observe(recorder, *LOOKED_AT)
+    stop = events.observe(recorder, *OBSERVED)
     try:
         code = run_script(path, arguments.arguments, recorder.finish)
     finally:

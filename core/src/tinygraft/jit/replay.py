@@ -19,10 +19,10 @@ from tinygraft.device.pool import note_lost
 from tinygraft.device.registry import Device, raise_noted
 from tinygraft.device.timeline import Timeline, turn
 from tinygraft.dtype import DType
+from tinygraft.engine.after_failure import Torn
 from tinygraft.engine.arena import share_memory
 from tinygraft.engine.capture import Recorded, note, open_captures
 from tinygraft.engine.compile import Compiled
-from tinygraft.engine.left import Torn
 from tinygraft.engine.run import Launch, copy, stored_before
 from tinygraft.errors import GraphError
 from tinygraft.schedule.memory import Life

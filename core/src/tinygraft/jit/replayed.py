@@ -10,11 +10,11 @@ from typing import Any
 from tinygraft.device.buffer import bind, buffer_of
 from tinygraft.device.queues import begun
 from tinygraft.engine import tape
+from tinygraft.engine.after_failure import ended_by, forget_torn
 from tinygraft.engine.assigns import Nodes
 from tinygraft.engine.capture import CapturedMemory, uncaptured
 from tinygraft.engine.exclusive import exclusive
 from tinygraft.engine.launching import conclude
-from tinygraft.engine.left import ended_by, forget_torn
 from tinygraft.engine.protect import before_replay, copied
 from tinygraft.interrupt import Guard, guarded
 from tinygraft.jit.arguments import Arguments
@@ -287,7 +287,7 @@ def _taped(tensors: Sequence[TensorBase], written: AbstractSet[int]) -> list[tup
     for number, tensor in enumerate(tensors):
         memory = tensor.uop.base
         if not written.isdisjoint([node.arg.uid for node in buffers_of(memory)]) and (entry := tape.entry_of(memory)):
-            found.append((number, entry.asks))
+            found.append((number, entry.tracked))
     return found
 
 

@@ -150,7 +150,7 @@ class TinyJit(Generic[P, R]):
             result = self.fxn(*args, **kwargs)
             filled = before.filled()
             given_back = tensors_in(result)
-            lazy = values_of(given_back, arguments.tensors, capture.had)
+            lazy = values_of(given_back, arguments.tensors, capture.existed)
             lazy += [*assigned_tensors(), *(t.grad for t in filled if t.grad is not None)]
             if lazy:
                 lazy[0].realize(*lazy[1:])  # type: ignore[attr-defined]
@@ -175,7 +175,7 @@ class TinyJit(Generic[P, R]):
             and same_items(given, items_in((args, kwargs)))
             and not leaves_work(capture)
         ):
-            record = ReplayedTrace(trace, both, arguments, result, taken, filled, capture.had)
+            record = ReplayedTrace(trace, both, arguments, result, taken, filled, capture.existed)
             self._ready[arguments.key] = record
             self._writes |= set(arguments.tensors_over(record.assigned))  # views come there from now on as their memory
             while len(self._ready) > MOST:

@@ -136,7 +136,7 @@ def leaves_work(capture: Capture) -> bool:
     """Whether a call has left a tensor somewhere whose value has to be computed, for which nothing was launched."""
     return any(
         tensor.uop.base.op not in HELD
-        and not capture.had(tensor)
+        and not capture.existed(tensor)
         and any(node.op in HELD for node in postorder(tensor.uop))
         for tensor in live_tensors()
     )

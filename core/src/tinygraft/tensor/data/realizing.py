@@ -16,7 +16,7 @@ from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, values_of
 from tinygraft.engine.capture import note_read
 from tinygraft.engine.exclusive import exclusive
-from tinygraft.engine.tape import has_leaf, note_asked
+from tinygraft.engine.tape import has_leaf, note_requiring_grad
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.tensor.data.element import element
 from tinygraft.tensor.data.from_python import NUMPY_NAME, bytes_node, refuse_nothing
@@ -324,10 +324,10 @@ def schedule_with_vars(self: Tensor, *others: TensorBase) -> tuple[list[Call], d
     if not todo:
         return [], {}
     with exclusive:
-        from tinygraft.engine.bindings import told_apart
+        from tinygraft.engine.bindings import with_separate_names
         from tinygraft.engine.plan import shown_schedule, without_functions
     wanted = list(dict.fromkeys(memory_base(node) for node in todo))
-    plain = told_apart(list(without_functions(wanted).values()))
+    plain = with_separate_names(list(without_functions(wanted).values()))
     plan = shown_schedule(list(plain.values()))
     return list(plan.calls), dict(plan.values)
 
@@ -542,7 +542,7 @@ def rebind(self: Tensor, value: UOp, view: UOp | None = None) -> None:
     self._wrote = here()
     if asked and not stays:
         self._computed = True
-        note_asked([self])
+        note_requiring_grad([self])
     note_assigned(self)  # a signal may end this between any two lines: first list the tensor as waiting,
     self.uop = new
     self._lender = None  # and forget the lender last, since the memory is the lender's until the node is another
