@@ -59,7 +59,7 @@ def test_a_script_that_computes_nothing_is_told_so(explain: Explain) -> None:
     """A script without a request for values says that nothing was computed."""
     code, out, _ = explain("print('hello')\n")
     assert (code, out.splitlines()[0]) == (0, "hello")
-    assert out.splitlines()[1].endswith("script.py asked for no value, so nothing was computed")
+    assert out.splitlines()[1].endswith("script.py requested no value, so nothing was computed")
 
 
 @pytest.mark.parametrize(("ending", "code"), [("0", 0), ("3", 3), ("None", 0), ("'no data'", 1)])
