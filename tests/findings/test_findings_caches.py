@@ -120,7 +120,7 @@ def test_3_4_a_binary_of_no_bytes_is_an_error_on_every_device(folder: Path) -> N
     backend = OddBackend()
     backend.compiler.data = b""
     with pytest.raises(
-        CompileError, match="^the compiler of PYTHON ended without an error and gave no code for kernel E_3"
+        CompileError, match="^the compiler of PYTHON ended without an error and returned no code for kernel E_3"
     ):
         compile.compiled([(kernel(3), backend)])
     assert cached_files(folder) == []
@@ -144,7 +144,7 @@ def test_3_4_a_binary_that_does_not_load_is_not_kept(folder: Path) -> None:
         assert diskcache.get(made.digest) == made.data
     compile.clear()
     diskcache.put(made.digest, b"bad code")
-    assert compile.kept(backend, made.digest, made.name, made.signature, made.cost) is None  # as a pack asks
+    assert compile.compiled_before(backend, made.digest, made.name, made.signature, made.cost) is None  # as a pack asks
     assert diskcache.get(made.digest) is None
 
 

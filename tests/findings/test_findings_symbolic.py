@@ -289,7 +289,7 @@ def test_2_3_a_variable_without_a_value_says_so(x: Tensor) -> None:
         with pytest.raises(GraphError) as caught:
             make().realize()
         assert str(caught.value) == (
-            "the variable u has no value, which what is to be computed depends on\n"
+            "the variable u has no value, and the result depends on it\n"
             "  hint: bind it, as in u.bind(2); it is in [2, 4]"
         )
     with pytest.raises(GraphError, match="^the variable u has no value"):

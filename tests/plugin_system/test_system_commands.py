@@ -206,7 +206,7 @@ def test_a_default_that_kills_the_process(fakes, listing):
     fakes.add("TOY", DIES_OPENING)
     code, text = listing()
     assert (
-        "choosing the default in a child process ended it by SIGSEGV; python -m tinygraft doctor says which device"
+        "choosing the default in a child process ended it by SIGSEGV; python -m tinygraft doctor reports which device"
     ) in text
     assert code == 1
 

@@ -92,7 +92,7 @@ def test_passes_run_in_order(register):
     [
         (lambda request: 1 / 0, "tinygraft_codegen_passes of the plugin raised ZeroDivisionError: division by zero"),
         (lambda request: "pass",
-         "tinygraft_codegen_passes of the plugin gave 'pass', not a list whose items are each CodegenPass"),
+         "tinygraft_codegen_passes of the plugin returned 'pass', not a list whose items are each CodegenPass"),
         (lambda request: [CodegenPass(id="x", version=1, run=lambda sink, target: sink)] * 2,
          "the plugin and the plugin both contribute a codegen pass 'x'"),
         (lambda request: [CodegenPass(id="x", version=1, run=lambda sink, target: None)],
@@ -156,7 +156,7 @@ def test_a_profile_is_given_to_sinks(register):
     [
         (None, "no hook plugin contributes a profiler (tinygraft_profiler); install or register one"),
         (lambda session: None, "no hook plugin contributes a profiler (tinygraft_profiler); install or register one"),
-        (lambda session: 3, "tinygraft_profiler of the plugin gave a int, not a ProfileSink"),
+        (lambda session: 3, "tinygraft_profiler of the plugin returned a int, not a ProfileSink"),
         (lambda session: 1 / 0, "tinygraft_profiler of the plugin raised ZeroDivisionError: division by zero"),
     ],
 )
@@ -246,7 +246,7 @@ def test_a_plugins_choice_never_falls_back(register, fakes):
         fakes.registry().DEFAULT  # noqa: B018
     undo()
     register(choose_default=lambda request: 3)
-    with pytest.raises(HookError, match="tinygraft_choose_default of the plugin gave a int, not a name or None"):
+    with pytest.raises(HookError, match="tinygraft_choose_default of the plugin returned a int, not a name or None"):
         fakes.registry().DEFAULT  # noqa: B018
 
 
@@ -271,10 +271,10 @@ def test_suites_and_checks_are_asked_for(register):
     undo()
     register(conformance_suites=lambda spec: [3], doctor_checks=lambda: check)
     with pytest.raises(
-        HookError, match=r"tinygraft_conformance_suites of the plugin gave \[3\], not a list .* a class"
+        HookError, match=r"tinygraft_conformance_suites of the plugin returned \[3\], not a list .* a class"
     ):
         here.conformance_suites("TOY")
-    with pytest.raises(HookError, match="tinygraft_doctor_checks of the plugin gave DoctorCheck"):
+    with pytest.raises(HookError, match="tinygraft_doctor_checks of the plugin returned DoctorCheck"):
         here.doctor_checks()
 
 

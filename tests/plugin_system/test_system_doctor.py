@@ -281,7 +281,7 @@ def test_hook_plugins_that_raise_are_failed_checks(fakes, examined):
 @pytest.mark.parametrize(("chosen", "line"), [
     ("None", "  [ok]   chooses no default device among those declared"),
     ("'python:1, null'", "  [ok]   chooses python:1, null as the default device"),
-    ("3", "  [FAIL] tinygraft_choose_default of tinygraft-extra 1.0 gave a int, not a name or None"),
+    ("3", "  [FAIL] tinygraft_choose_default of tinygraft-extra 1.0 returned a int, not a name or None"),
     ("'NOPE'", "  [FAIL] tinygraft-extra 1.0 chooses NOPE: no plugin provides a device NOPE (installed: "),
     ("exit(3)", "  [FAIL] tinygraft_choose_default of tinygraft-extra 1.0 raised SystemExit: 3"),
 ])  # fmt: skip

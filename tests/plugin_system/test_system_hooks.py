@@ -179,8 +179,8 @@ def test_trace_prints_hook_calls(register, setting, capsys):
     setting(config.TINYGRAFT_TRACE_PLUGINS, 1)
     values(1, 2, 3, 4, 5, 6, 7, 8, 9)
     said = capsys.readouterr().err
-    assert "tinygraft: tinygraft_on_launch of the plugin is told of LaunchEvent(name=" in said
-    assert "tinygraft: tinygraft_codegen_passes of the plugin is asked" in said
+    assert "tinygraft: tinygraft_on_launch of the plugin is notified of LaunchEvent(name=" in said
+    assert "tinygraft: tinygraft_codegen_passes of the plugin is called" in said
 
 
 # Registration

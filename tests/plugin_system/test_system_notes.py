@@ -93,9 +93,9 @@ def test_a_plugin_does_not_end_the_program(breaks, method, doing):
 
 @pytest.mark.parametrize(
     ("method", "given", "sentence"),
-    [("render", "text", "the renderer of TOY gave a str, not a Source"),
-     ("compile", b"code", "the compiler of TOY gave a bytes, not a Binary"),
-     ("load", None, "load of the backend of TOY gave a NoneType, not a Program")],
+    [("render", "text", "the renderer of TOY returned a str, not a Source"),
+     ("compile", b"code", "the compiler of TOY returned a bytes, not a Binary"),
+     ("load", None, "load of the backend of TOY returned a NoneType, not a Program")],
 )  # fmt: skip
 def test_what_is_of_another_type_is_named(breaks, method, given, sentence):
     """What a part of a plugin gives has its type; what has not is said, and whose it is."""

@@ -104,7 +104,7 @@ def test_stale_metadata(fakes):
     """Metadata of a plugin whose files are gone says so."""
     fakes.add("TOY", target="tinygraft_gone.spec:SPEC")
     message = refused(fakes.registry())
-    assert "its metadata names the module tinygraft_gone.spec, which is not there" in message
+    assert "its metadata names the module tinygraft_gone.spec, which does not exist" in message
     assert "fix: reinstall it, or pip uninstall tinygraft-toy" in message
 
 

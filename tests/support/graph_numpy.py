@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from tinygraft.dtype import dtypes
-from tinygraft.engine.arithmetic import ACCUMULATE, NAMES, elementwise, held, held_in
+from tinygraft.engine.arithmetic import ACCUMULATE, NAMES, elementwise, numpy_array, numpy_name
 from tinygraft.engine.evaluate import Evaluation, evaluate
 
-__all__ = ["ACCUMULATE", "NAMES", "Evaluation", "elementwise", "evaluate", "held", "held_in", "values"]
+__all__ = ["ACCUMULATE", "NAMES", "Evaluation", "elementwise", "evaluate", "numpy_array", "numpy_name", "values"]
 
 
 def values(tensor: Any) -> np.ndarray[Any, Any]:

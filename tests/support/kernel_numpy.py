@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graph_numpy import ACCUMULATE, NAMES, elementwise, held
+from graph_numpy import ACCUMULATE, NAMES, elementwise, numpy_array
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder
 
@@ -47,7 +47,7 @@ def _node(node: UOp, src: list[Any], memory: Arrays, axes: int) -> Any:
     if node.op is Ops.PARAM:
         return memory[node.arg.slot]
     if node.op is Ops.CONST:
-        return held(node.arg, node.dtype)
+        return numpy_array(node.arg, node.dtype)
     if node.op is Ops.RANGE:
         shape = [1] * axes
         shape[node.arg.axis] = -1

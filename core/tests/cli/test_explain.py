@@ -51,7 +51,7 @@ def test_a_script_gets_its_arguments_and_its_stages_are_printed(explain: Explain
     assert "arguments ['--epochs', '3']" in out
     assert "---- tensor graph: 6 nodes" in out
     assert "---- time line: 1 launched" in out
-    assert "asked for at" in out
+    assert "requested at" in out
     assert "script.py:" in out
 
 
@@ -59,7 +59,7 @@ def test_a_script_that_computes_nothing_is_told_so(explain: Explain) -> None:
     """A script without a request for values says that nothing was computed."""
     code, out, _ = explain("print('hello')\n")
     assert (code, out.splitlines()[0]) == (0, "hello")
-    assert out.splitlines()[1].endswith("script.py asked for no value, so nothing was computed")
+    assert out.splitlines()[1].endswith("script.py requested no value, so nothing was computed")
 
 
 @pytest.mark.parametrize(("ending", "code"), [("0", 0), ("3", 3), ("None", 0), ("'no data'", 1)])

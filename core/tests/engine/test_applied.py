@@ -32,7 +32,7 @@ def compute() -> None:
 def schedule() -> ScheduleRecord:
     """What a Recorder keeps of compute's last request."""
     recorder = Recorder()
-    stop = events.observe(recorder, *record.LOOKED_AT)
+    stop = events.observe(recorder, *record.OBSERVED)
     try:
         compute()
     finally:

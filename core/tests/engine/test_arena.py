@@ -30,7 +30,7 @@ def null() -> Iterator[None]:
 def test_the_memory_of_a_training_step(null: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The temporaries of an MNIST step at batch 128 take hardly more than what is alive at once, and less than all."""
     seen: list[tuple[int, int, int]] = []
-    original = arena.give_places
+    original = arena.place_temporaries
 
     def measured(calls: Any, kept: Any) -> Any:
         lives = tuple(lifetimes(calls, kept).values())
@@ -38,7 +38,7 @@ def test_the_memory_of_a_training_step(null: None, monkeypatch: pytest.MonkeyPat
             seen.append((place(lives).size, most_at_once(lives), sum(life.nbytes for life in lives)))
         return original(calls, kept)
 
-    monkeypatch.setattr(run, "give_places", measured)
+    monkeypatch.setattr(run, "place_temporaries", measured)
     images, labels = Tensor.empty(BATCH, 1, 28, 28).realize(), Tensor.empty(BATCH, dtype=dtypes.int32).realize()
     net = Convnet()
     optimizer = nn.optim.Adam(nn.state.get_parameters(net))
@@ -71,7 +71,7 @@ def test_results_do_not_depend_on_where_temporaries_lie(monkeypatch: pytest.Monk
     found = forward(x, w)
     found[0].realize(*found[1:])
     shared = [t.numpy() for t in found]
-    monkeypatch.setattr(run, "give_places", lambda calls, kept: [])
+    monkeypatch.setattr(run, "place_temporaries", lambda calls, kept: [])
     found = forward(x, w)
     found[0].realize(*found[1:])
     for one, other in zip(shared, found, strict=True):

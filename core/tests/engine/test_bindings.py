@@ -9,7 +9,7 @@ import pytest
 
 from tinygraft import GlobalCounters, Tensor, TinyJit, Variable
 from tinygraft.engine import realize as realize_module
-from tinygraft.engine.bindings import before_the_rest, told_apart, values_in
+from tinygraft.engine.bindings import computable_first, values_in, with_separate_names
 from tinygraft.nn.optim import SGD
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder
@@ -188,7 +188,7 @@ def test_as_few_realises_as_there_are_values() -> None:
             x = t[3] * 2
     together, seen = postorder(*[t.uop for t in tensors]), values_in
     assert seen(together) is None
-    first = before_the_rest(together, [t.uop for t in tensors])
+    first = computable_first(together, [t.uop for t in tensors])
     assert values_in(postorder(*first)) == {"p": 1}
     assert sum(node.op is Ops.ASSIGN for node in postorder(*first)) == 6
     tensors[0].realize(*tensors[1:])
@@ -213,10 +213,10 @@ def test_variables_told_apart_have_new_names(p: Callable[[int], UOp]) -> None:
     x, taken = memory(), Variable("p_2", 0, 3).bind(3)
     mixed = (x[: p(1)].sum() + x[: p(2)].sum() + x[:taken].sum() + x[: p(0)].sum()).uop
     assert values_in(postorder(mixed)) is None
-    (apart,) = told_apart([mixed]).values()
+    (apart,) = with_separate_names([mixed]).values()
     assert values_in(postorder(apart)) == {"p": 1, "p_3": 2, "p_2": 3, "p_4": 0}
     plain = x[: p(1)].sum().uop
-    assert told_apart([plain]) == {plain: plain}
+    assert with_separate_names([plain]) == {plain: plain}
 
 
 def test_a_function_with_two_values_in_one_expression_is_not_captured(p: Callable[[int], UOp]) -> None:

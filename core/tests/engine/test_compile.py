@@ -83,5 +83,5 @@ def test_a_kernel_that_is_asked_for_twice_is_compiled_once() -> None:
     one, two, again = compile.compiled([(kernel(3), here), (kernel(4), here), (kernel(3), here)])
     assert one is again
     assert one is not two
-    assert compile.kept(here, one.digest, one.name, one.signature, one.cost) is one
-    assert compile.kept(here, "0" * 48, one.name, one.signature, one.cost) is None
+    assert compile.compiled_before(here, one.digest, one.name, one.signature, one.cost) is one
+    assert compile.compiled_before(here, "0" * 48, one.name, one.signature, one.cost) is None

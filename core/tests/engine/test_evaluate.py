@@ -12,8 +12,8 @@ import pytest
 from tensor_nodes import assign, filled, move, numbers, reduced
 from tinygraft import Tensor, Variable, dtypes
 from tinygraft.dtype import DType, bits_of, coerce, of_bits, values_of
-from tinygraft.engine.arithmetic import elementwise, held, of_memory, rounded
-from tinygraft.engine.evaluate import CannotEvaluate, Evaluation, evaluate, needed, summed_at_once
+from tinygraft.engine.arithmetic import elementwise, numpy_array, of_memory, rounded
+from tinygraft.engine.evaluate import CannotEvaluate, Evaluation, contracted_products, evaluate, needed
 from tinygraft.uop.meanings import threefry2x32
 from tinygraft.uop.ops import FACTS, FunctionArg, Ops, ScanArg, ScatterArg, WindowArg
 from tinygraft.uop.uop import UOp
@@ -45,8 +45,8 @@ def test_a_cast_is_what_coerce_says(source: DType, target: DType) -> None:
     whole = [0, 1, -1, 127, 128, -129, 300, 2**31, 2**53 + 1, -(2**53) - 1, 2**62 + 2**38 + 1, 2**63 - 1, 2**64 - 1]
     given = [coerce(v, source) for v in (SPECIAL if source.kind == "float" else whole)]
     wanted = [coerce(v, target) for v in given]
-    same(evaluate(constants(source, *given).cast(target)), held(wanted, target) if target.kind == "float" else
-         np.array(wanted, held(0, target).dtype))  # fmt: skip
+    same(evaluate(constants(source, *given).cast(target)), numpy_array(wanted, target) if target.kind == "float" else
+         np.array(wanted, numpy_array(0, target).dtype))  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", [*dtypes.fp8s, dtypes.bfloat16, dtypes.float16], ids=lambda d: d.name)
@@ -62,7 +62,7 @@ def test_small_floats_have_their_values_and_bits(dtype: DType) -> None:
     assert evaluate(node).tolist() == [bits_of(v, dtype) for v in known.tolist()[:300]]
     assert evaluate(node.bitcast(dtype)).tolist() == known.tolist()[:300]
     halfway = (known[:-1].astype(np.float64) + known[1:]) / 2
-    same(rounded(halfway, dtype), held([coerce(v, dtype) for v in halfway.tolist()], dtype))
+    same(rounded(halfway, dtype), numpy_array([coerce(v, dtype) for v in halfway.tolist()], dtype))
 
 
 INTEGER = (Ops.ADD, Ops.SUB, Ops.MUL, Ops.IDIV, Ops.MOD, Ops.MAX, Ops.MIN, Ops.POW, Ops.AND, Ops.OR, Ops.XOR, Ops.CMPLT,
@@ -275,7 +275,7 @@ def test_a_large_product_that_is_summed_is_never_written_down() -> None:
     """A product of matrices as large as one that would not fit has the values of NumPy's."""
     a, b = np.random.default_rng(0).integers(-3, 4, (2, 300, 200)).astype(np.float32)
     node = (Tensor(a.copy()) @ Tensor(b.T.copy())).uop
-    assert summed_at_once(needed([node]), [node])
+    assert contracted_products(needed([node]), [node])
     same(evaluate(node), a @ b.T)
     batch = Tensor(a[None].copy()).expand(3, 300, 200)
     same(evaluate((batch * Tensor(b)).sum(0).sum(1).uop), (a * b).sum(1) * 3)

@@ -13,7 +13,7 @@ import pytest
 from tinygraft import Context, Device, Tensor, Variable
 from tinygraft.codegen.options import Options
 from tinygraft.dtype import dtypes
-from tinygraft.engine import collect, database, diskcache, pack, plan, protect, remember, transaction
+from tinygraft.engine import collect, database, diskcache, pack, plan, protect, record_results, transaction
 from tinygraft.reference.python import PythonBackend
 from tinygraft.schedule import form
 from tinygraft.target import Target
@@ -131,7 +131,7 @@ def test_a_repeat_walks_its_graph_once_and_makes_two_nodes(made, monkeypatch):
         access.LIVE, "near", lambda memory: [t for t in near(memory) if id(t) not in ids], raising=False
     )
     walks = []
-    for module in (collect, protect, remember, transaction):
+    for module in (collect, protect, record_results, transaction):
         for name in {"postorder", "toposort", "rebuild"} & vars(module).keys():
             real = getattr(module, name)
             monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""Realising: which live tensors are computed along, kept for later or left alone when memory is written in place."""
+"""Realising: which live tensors are co-realised, given copies or left alone when memory is written in place."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def test_a_small_live_tensor_is_computed_along() -> None:
 
 
 def test_a_large_live_tensor_gets_a_copy_of_the_old_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With more nodes of its own than ALONG it stays lazy, over memory that keeps the old value."""
-    monkeypatch.setattr(protect, "ALONG", 3)
+    """With more nodes of its own than MOST_OWN_NODES it stays lazy, over memory that keeps the old value."""
+    monkeypatch.setattr(protect, "MOST_OWN_NODES", 3)
     a = numbers(1.0, 2.0, 3.0)
     buffer = a.uop.base
     old = ((a * 10.0 + 1.0) * 2.0 + 1.0) * 2.0
@@ -88,7 +88,7 @@ def test_a_large_live_tensor_gets_a_copy_of_the_old_value(monkeypatch: pytest.Mo
 
 def test_two_lazy_readers_share_one_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The old value is copied once."""
-    monkeypatch.setattr(protect, "ALONG", 0)
+    monkeypatch.setattr(protect, "MOST_OWN_NODES", 0)
     a = numbers(1.0, 2.0, 3.0)
     readers = [a * 10.0, a - 1.0]
     a.assign(a + 1.0)
@@ -119,7 +119,7 @@ def test_readers_of_the_new_value_and_of_other_memory_are_left_alone() -> None:
 
 def test_dead_readers_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tensor that nobody holds is neither computed along nor given a copy."""
-    monkeypatch.setattr(protect, "ALONG", 0)
+    monkeypatch.setattr(protect, "MOST_OWN_NODES", 0)
     a = numbers(1.0, 2.0)
     old = a * 10.0
     a.assign(a + 1.0)

@@ -15,7 +15,7 @@ from tinygraft.dtype import dtypes
 from tinygraft.engine import record
 from tinygraft.engine.drawing import Box, Drawing, draw_calls, draw_graph
 from tinygraft.engine.explanation import explain
-from tinygraft.engine.layout import place
+from tinygraft.engine.layout import lay_out
 from tinygraft.engine.record import Recorder, ScheduleRecord, describe
 from tinygraft.engine.viz import page, write_page
 from tinygraft.events import CompileEvent, LaunchEvent
@@ -61,7 +61,7 @@ def compute(name: str = "E_4", compiled: bool = True) -> None:
 
 def recorded(recorder: Recorder, *steps: object) -> list[ScheduleRecord]:
     """The schedules that steps (callables) gave."""
-    stop = events.observe(recorder, *record.LOOKED_AT)
+    stop = events.observe(recorder, *record.OBSERVED)
     try:
         for step in steps:
             step()  # type: ignore[operator]
@@ -101,7 +101,7 @@ def test_a_schedule_is_done_with_its_last_launch() -> None:
     """on_done is called once per schedule, as soon as all its calls were launched."""
     seen: list[tuple[int, int]] = []
     recorder = Recorder(on_done=lambda s: seen.append((s.number, s.launched)))
-    stop = events.observe(recorder, *record.LOOKED_AT)
+    stop = events.observe(recorder, *record.OBSERVED)
     try:
         compute()
         assert seen == [(1, 2)]
@@ -117,7 +117,7 @@ def test_launches_without_a_schedule_are_a_replay() -> None:
     """What a replay launches makes a record of its own, without stages."""
     first, replay = recorded(Recorder(), compute, lambda: launch("E_4"), lambda: launch("E_4"))
     assert (first.launched, replay.launched, replay.stages) == (2, 2, [])
-    assert "==== replay 2, asked for at" in "\n".join(explain(replay))
+    assert "==== replay 2, requested at" in "\n".join(explain(replay))
 
 
 def test_threads_do_not_mix_their_schedules() -> None:
@@ -150,15 +150,15 @@ def test_past_the_limit_schedules_are_counted_only(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(record, "MOST_SCHEDULES", 2)
     recorder = Recorder(draw=True)
     assert len(recorded(recorder, compute, compute, compute, compute)) == 2
-    assert recorder.left_out == 2
-    assert '"left_out":2' in page(recorder.schedules, recorder.left_out)
+    assert recorder.omitted == 2
+    assert '"omitted":2' in page(recorder.schedules, recorder.omitted)
 
 
 def test_explain_prints_every_box_in_order() -> None:
     """The text has each box under its heading: graph, calls, kernel graph, linear form, source, time line."""
     (schedule,) = recorded(Recorder(), compute)
     text = "\n".join(explain(schedule))
-    marks = ["==== schedule 1, asked for at", "---- tensor graph:", "---- schedule: 1 kernel, 1 copy",
+    marks = ["==== schedule 1, requested at", "---- tensor graph:", "---- schedule: 1 kernel, 1 copy",
              "==== kernel E_4 ", "---- kernel graph:", "---- passes: 1", "---- linear:", "actions: vector 4",
              "---- source: c", "void E_4(", "---- binary: 7 bytes, 250.00 ms", "---- time line: 2"]  # fmt: skip
     places = [text.find(mark) for mark in marks]
@@ -247,9 +247,9 @@ def test_a_huge_graph_is_cut_to_what_is_nearest_the_result() -> None:
         node = node + first
     drawing = draw_graph(node)
     assert len(drawing.boxes) <= 600
-    assert drawing.left_out == 5002 - 600
+    assert drawing.omitted == 5002 - 600
     assert drawing.boxes[-1].title == "ADD"
-    assert len(place(drawing).boxes) == len(drawing.boxes)
+    assert len(lay_out(drawing).boxes) == len(drawing.boxes)
 
 
 def test_calls_are_drawn_with_the_buffers_between_them() -> None:
@@ -269,7 +269,7 @@ def test_boxes_do_not_overlap_and_sources_stand_above(width: int) -> None:
         box.sources = [] if layer == 0 else [(layer - 1) * width + k for k in range(width)]
         if layer > 2:
             box.sources.append(0)
-    placed = place(Drawing(boxes))
+    placed = lay_out(Drawing(boxes))
     for a, (x, y, w, h) in enumerate(placed.boxes):
         assert x >= 0
         assert x + w <= placed.width + 0.2

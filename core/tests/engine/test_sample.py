@@ -33,7 +33,7 @@ def row_products() -> UOp:
 def test_a_large_kernel_computes_some_of_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both loops are thinned, the corners are there, and what is computed is right; the pattern stays elsewhere."""
     assert sampled(row_products()) is row_products()
-    monkeypatch.setattr(sample, "MOST_TURNS", 300)
+    monkeypatch.setattr(sample, "MOST_ITERATIONS", 300)
     few = sampled(row_products())
     before = [fill(Param(F, ROWS * COLUMNS, True), False, 0), fill(Param(F, COLUMNS * 3, False), True, 1)]
     whole, some = (
@@ -107,7 +107,7 @@ def test_large_results_are_compared_everywhere_in_part() -> None:
     count = 3_000_000
     content = fill(Param(F, count, True), True, 1)
     made = Sample.of(Param(F, count, True), content, bytearray(4 * count), False)
-    assert 1 << 14 <= len(made.places) <= 1 << 16
-    assert made.places[0] == 0
-    assert made.places[-1] == count - 1
-    assert max(b - a for a, b in zip(made.places, made.places[1:], strict=False)) < 20_000
+    assert 1 << 14 <= len(made.indices) <= 1 << 16
+    assert made.indices[0] == 0
+    assert made.indices[-1] == count - 1
+    assert max(b - a for a, b in zip(made.indices, made.indices[1:], strict=False)) < 20_000

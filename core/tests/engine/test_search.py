@@ -160,7 +160,7 @@ def test_data_that_caches_do_not_hold_is_never_in_them() -> None:
 def test_a_kernel_of_too_much_data_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its memory would be there twice."""
     monkeypatch.setattr(trial, "LARGEST", 1000)
-    with pytest.raises(DeviceMemoryError, match=r"3256 bytes of data are more than a trial takes \(1000\)"):
+    with pytest.raises(DeviceMemoryError, match=r"3256 bytes of data are more than a trial allows \(1000\)"):
         trial.Trial(BACKEND, Kernel(transposed()))
 
 
@@ -212,8 +212,8 @@ def test_what_crashes_or_hangs_is_passed_over(tmp_path: Path, monkeypatch: pytes
     with search.TrialProcess() as child:
         one = search.Search(Kernel(transposed()), BACKEND, child, 6.0)
         result = one.run(2)
-        assert child.is_there()
-    assert not child.is_there()
+        assert child.is_running()
+    assert not child.is_running()
     assert result is not None
     assert result[1] > 0
     bad = [text for text in one.tried if any(part in text for part in ("unroll(0, 2)", "unroll(0, 4)", "unroll(1, 2)"))]
@@ -300,4 +300,4 @@ def test_a_child_that_is_gone_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
             child._start().wait(20)
             with pytest.raises(search.Lost):
                 child.ask({"do": "x" * length}, 20)
-            assert not child.is_there()
+            assert not child.is_running()

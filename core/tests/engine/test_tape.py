@@ -95,7 +95,7 @@ def test_a_loop_that_realises_its_state_does_not_grow():
     with pytest.raises(GraphError) as caught:
         h.backward()
     assert str(caught.value) == (
-        "backward reaches a value behind 256 others, each realised from the last; no more are kept\n"
+        "backward reaches a value that follows 256 others, each realised from the one before; no more are taped\n"
         "  hint: call backward before, or detach() the state of the loop"
     )
 

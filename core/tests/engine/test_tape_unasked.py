@@ -50,9 +50,8 @@ def test_results_that_are_read_keep_no_large_input() -> None:
     with pytest.raises(GraphError) as caught:
         result.gradient(weight)
     assert str(caught.value) == (
-        "backward needs a value that nobody has held since it was used: nothing had asked for a gradient when it was "
-        "read\n  hint: set requires_grad=True on what the gradient is for before it is used, or call backward before "
-        "the read"
+        "backward needs a value that was freed after its use: nothing required a gradient when it was read\n"
+        "  hint: set requires_grad=True on what the gradient is for before it is used, or call backward before the read"
     )
 
 
@@ -84,7 +83,7 @@ def test_a_long_loop_is_cut_and_says_so() -> None:
         state = (state * 0.5).realize()
     result = (state * other).sum()
     assert result.gradient(other)[0].shape == (1,)
-    with pytest.raises(GraphError, match=r"^backward reaches a value behind 256 others, each realised"):
+    with pytest.raises(GraphError, match=r"^backward reaches a value that follows 256 others, each realised"):
         result.gradient(first)
 
 
@@ -100,8 +99,8 @@ def test_a_large_graph_is_not_kept_and_says_so(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(GraphError) as caught:
         z.sum().gradient(x)
     assert str(caught.value) == (
-        "backward reaches a value that was realised from more than 20 operations, none of which asked for a gradient; "
-        "they were not kept\n  hint: set requires_grad=True on what the gradient is for before it is used, or call "
+        "backward reaches a value that was realised from more than 20 operations, none of which required a gradient; "
+        "they were not taped\n  hint: set requires_grad=True on what the gradient is for before it is used, or call "
         "backward before the read"
     ).replace("20", "4096")
 

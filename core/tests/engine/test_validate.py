@@ -159,7 +159,7 @@ def test_the_error_says_what_where_and_who() -> None:
     original = validate.of_memory
     y = x * 0.3
     line = y.made_at
-    checking = validate.before([], {y.uop: y.uop}, [y])
+    checking = validate.prepare_check([], {y.uop: y.uop}, [y])
     assert checking is not None
     with Context(VALIDATE=0):
         done = y.realize()

@@ -82,7 +82,7 @@ def test_how_it_ended(module: str, function: str, job: dict[str, int], ending: s
         child.message(20.0)
     with Child(f"{module}:raises", {}) as child, pytest.raises(ChildEnded) as caught:
         child.message(20.0)
-    assert "ValueError: out of ink" in caught.value.said
+    assert "ValueError: out of ink" in caught.value.printed
 
 
 def test_where_no_process_can_be_started(module: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """What `doctor` does in a child process: one device, step by step down to a computed sum, or one hook plugin.
 
-Each step is told as it is done: {"ok": True, False or None (not asked for), "text", "hint", "traceback"}. A step that
-ends the process is the parent's to report.
+Each step is reported when it is done: {"ok": True, False or None (not applicable), "text", "hint", "traceback"}. A step
+that ends the process is reported by the parent.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ STEPS = ("importing its spec", "checking its API", "its probe", "opening it", "c
 
 
 def step(tell: Tell, ok: bool | None, text: str, hint: str = "", error: BaseException | str | None = None) -> None:
-    """Tell one line."""
+    """Send one line of the report to the parent; `error` is an exception, or a traceback as text."""
     trace = "".join(tracebacks.format_exception(error)) if isinstance(error, BaseException) else error or ""
     tell({"ok": ok, "text": text, "hint": hint, "traceback": trace})
 
 
 def device(job: dict[str, Any], tell: Tell) -> None:
-    """Import, probe, open, compute, close."""
+    """Import the spec of the device in `job`, probe it, open it, compute and close it; stop at the first failure."""
     Device.path = job["search"]
     hooks.load_none()
     name, base = job["device"], job["device"].partition(":")[0]
@@ -44,12 +44,12 @@ def device(job: dict[str, Any], tell: Tell) -> None:
         record = next(r for r in Device.records() if r.name == base and r.status is not Status.DISABLED)
         if _spec(record, tell) and _probe(name, tell):
             _open(name, record, tell)
-    except KeyboardInterrupt as error:  # nobody pressed a key here
+    except KeyboardInterrupt as error:  # raised by the plugin: Ctrl-C does not reach this process
         step(tell, False, describe(error), error=error)
 
 
 def _spec(record: PluginRecord, tell: Tell) -> bool:
-    """Import the spec of a device, and tell how that went and for which plugin API. True if it is fine."""
+    """Import the spec of a device, and report that and its plugin API. Returns whether it can be used."""
     before = set(sys.modules)
     try:
         load(record)
@@ -61,24 +61,24 @@ def _spec(record: PluginRecord, tell: Tell) -> bool:
     spec = record.spec
     assert spec is not None
     heavy = _heavy(set(sys.modules) - before, record.entry.module)
-    taken = f"spec {record.entry.value} imported in {record.milliseconds['load']:.1f} ms"
+    imported = f"spec {record.entry.value} imported in {record.milliseconds['load']:.1f} ms"
     if heavy:
-        step(tell, True, f"{taken}, with {', '.join(heavy)}: a spec should import nothing but tinygraft.plugin")
+        step(tell, True, f"{imported}, with {', '.join(heavy)}: a spec should import nothing but tinygraft.plugin")
     else:
-        step(tell, True, f"{taken}, and nothing heavy with it")
+        step(tell, True, f"{imported}, and nothing heavy with it")
     low, below, ours = (".".join(map(str, numbers)) for numbers in (spec.api.min, spec.api.below, PLUGIN_API))
     step(tell, True, f"plugin API {low} to below {below}; here is {ours}")
     return True
 
 
 def _heavy(loaded: set[str], module: str) -> list[str]:
-    """The packages among modules that are neither Python's, nor ours, nor the plugin's own."""
+    """Return the packages of modules that belong neither to Python, nor to core, nor to the plugin."""
     own = {module.partition(".")[0], __name__.partition(".")[0]}
     return sorted({name.partition(".")[0] for name in loaded} - own - sys.stdlib_module_names)
 
 
 def _probe(name: str, tell: Tell) -> bool:
-    """Probe a device and tell how that went. True if it is there."""
+    """Probe a device and report the result. Returns whether it is available."""
     record = Device.probe(name)
     if record.status is Status.UNAVAILABLE:
         step(tell, None, f"none here: {record.detail}", record.hint)
@@ -93,7 +93,7 @@ def _probe(name: str, tell: Tell) -> bool:
 
 
 def _open(name: str, record: PluginRecord, tell: Tell) -> None:
-    """Open a device, compute with it where it does that, close it, and tell how each step went."""
+    """Open a device, compute with it unless its spec says that it does not compute, close it; report each step."""
     try:
         backend = Device[name]
     except TinygraftError as error:
@@ -110,7 +110,7 @@ def _open(name: str, record: PluginRecord, tell: Tell) -> None:
 
 
 def _compute(name: str, tell: Tell) -> None:
-    """[1, 2, 3] * 2, compiled anew."""
+    """Compute [1, 2, 3] * 2 on a device and report the result; compiled anew, so that its compiler is tried too."""
     from tinygraft.tensor.tensor import Tensor
 
     start = time.perf_counter()
@@ -131,18 +131,18 @@ def _compute(name: str, tell: Tell) -> None:
 
 
 def _about(target: Target) -> str:
-    """A Target in a few words."""
+    """Return a Target in a few words."""
     floats = sorted((d for d in target.compute_dtypes if dtypes.is_float(d)), key=lambda d: (d.itemsize, d.name))
-    words = ["computes with " + " ".join(d.name for d in floats)]
-    words += [f"vectors of {target.vector_bytes} bytes"] if target.vector_bytes else []
-    words += [f"{target.chunks} threads share a kernel"] if target.chunks > 1 else []
-    words += [f"groups of up to {target.block_threads} threads"] if target.block_threads > 1 else []
-    words += [f"{target.shared_memory >> 10} KiB shared"] if target.shared_memory else []
-    return ", ".join([*([target.arch] if target.arch else []), *words])
+    facts = ["computes with " + " ".join(d.name for d in floats)]
+    facts += [f"vectors of {target.vector_bytes} bytes"] if target.vector_bytes else []
+    facts += [f"{target.chunks} threads share a kernel"] if target.chunks > 1 else []
+    facts += [f"groups of up to {target.block_threads} threads"] if target.block_threads > 1 else []
+    facts += [f"{target.shared_memory >> 10} KiB shared"] if target.shared_memory else []
+    return ", ".join([*([target.arch] if target.arch else []), *facts])
 
 
 def hook_plugin(job: dict[str, Any], tell: Tell) -> None:
-    """Load one hook plugin, ask it for what can be asked without a program, and run its checks."""
+    """Load one hook plugin, call those contributors that need no program, run its checks, and report each."""
     record, names, plugin = load_alone(job)
     if record.status is not Status.LOADED:
         step(tell, False, f"import {record.entry.value}: {record.detail}", record.hint, record.traceback)
@@ -175,25 +175,25 @@ def _passes(plugin: Any, names: list[str], tell: Tell) -> None:
 
 
 def _choice(plugin: Any, names: list[str], tell: Tell) -> None:
-    """The default device that a plugin wants while none has been probed: None, or names of devices."""
+    """Report the default device that a hook plugin chooses while none has been probed, or why that is no device."""
     if "choose_default" not in names:
         return
-    asked = ""
+    chosen = ""
     try:
         if (found := plugin.choose_default(default_request(Device.records()))) is None:
             step(tell, True, "chooses no default device among those declared")
             return
-        asked = f"{found[1]} chooses {found[0]}: "
+        chosen = f"{found[1]} chooses {found[0]}: "
         for name in found[0].split(","):
             Device.canonicalize(name)
     except TinygraftError as error:
-        step(tell, False, f"{asked}{error}", error=error)
+        step(tell, False, f"{chosen}{error}", error=error)
     else:
         step(tell, True, f"chooses {found[0]} as the default device")
 
 
 def _checks(record: Record, plugin: Any, tell: Tell) -> None:
-    """Run the `doctor_checks` of a hook plugin and tell what each of them says or raises."""
+    """Run the `doctor_checks` of a hook plugin and report what each of them returns or raises."""
     try:
         checks = plugin.doctor_checks()
     except TinygraftError as error:
@@ -201,8 +201,8 @@ def _checks(record: Record, plugin: Any, tell: Tell) -> None:
         return
     for _, check in checks:
         try:
-            said = check.run()
+            result = check.run()
         except (Exception, SystemExit) as error:
             step(tell, False, f"{check.name}: {describe(error)}", check.hint, error)
         else:
-            step(tell, True, f"{check.name}: {said}")
+            step(tell, True, f"{check.name}: {result}")

@@ -1,4 +1,4 @@
-"""tinygraft conformance: the tests that every device passes, run on one."""
+"""tinygraft conformance: run the tests that every device has to pass on one device."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the kit with pytest in this process."""
+    """Run the kit with pytest in this process. Returns the exit code of the command."""
     if find_spec("pytest") is None:
         print(MISSING, file=sys.stderr)
         return 2
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     if opened.backend is None and (arguments.require_device or not opened.absent):
         print(opened.reason, file=sys.stderr)
         return 2
-    # as a plugin this module has no hooks: the kit sees by it which names its options have here
+    # this module has no pytest hooks: as a plugin it tells the kit that its options have the names of this command
     code = int(pytest.main(_pytest_arguments(arguments, opened.name), plugins=[sys.modules[__name__]]))
     if code == pytest.ExitCode.NO_TESTS_COLLECTED:
         print("no test of the kit has such a name in these levels", file=sys.stderr)
@@ -56,21 +56,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _pytest_arguments(arguments: argparse.Namespace, device: str) -> list[str]:
-    """What pytest is told; nothing that lies in this folder but a conformance.toml has a say."""
-    words = ["-p", "tinygraft.conformance.plugin", "--pyargs", "tinygraft.conformance.test_device",
+    """Return the arguments for pytest. Of the files in this folder only a conformance.toml has an effect."""
+    found = ["-p", "tinygraft.conformance.plugin", "--pyargs", "tinygraft.conformance.test_device",
              "-c", os.devnull, "--rootdir", os.getcwd(), "--noconftest", "--import-mode=importlib",
              "-p", "no:cacheprovider", "--tb=short", f"--tinygraft-device={device}"]  # fmt: skip
-    given = {
+    values = {
         "--tinygraft-level": arguments.level,
         "--tinygraft-json": arguments.json,
         "--tinygraft-xfail": arguments.xfail,
         "-k": arguments.expression,
     }
-    words += [word for option, value in given.items() if value for word in (option, value)]
+    found += [text for option, value in values.items() if value for text in (option, value)]
     flags = {
         "-x": arguments.first,
         "--tinygraft-require-device": arguments.require_device,
         "--tinygraft-probe-undeclared": arguments.probe_undeclared,
     }
-    words += [option for option, is_set in flags.items() if is_set]
-    return [*words, "-v" if arguments.verbose else "-q"]
+    found += [option for option, is_set in flags.items() if is_set]
+    return [*found, "-v" if arguments.verbose else "-q"]

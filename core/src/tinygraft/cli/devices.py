@@ -1,6 +1,6 @@
-"""tinygraft devices: what is installed, how far each device gets here, and which one is used when none is named.
+"""tinygraft devices: print what is installed, the status of each device, and the default device.
 
-Each plugin is loaded in a child process, and so is the choice of the default: what a plugin does there is a line here.
+Each plugin is loaded in a child process, and so is the choice of the default made: a plugin that fails is a line.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from tinygraft.installed.entries import CORE
 from tinygraft.installed.records import Record, Status
 
 HEAD = ("", "NAME", "STATUS", "DEVICES", "PROVIDED BY", "DETAIL")
-LIMIT = 10.0  # seconds that loading a plugin may take; somebody waits for the answer
+LIMIT = 10.0  # seconds that loading a plugin may take, more than for a program: a person waits for the answer
 OPEN_LIMIT = 120.0  # seconds that opening the default device may take
 
 
 @dataclass(slots=True)
 class ChosenDevice:
-    """The default device as a child process chose it: its name, what it said on the way, and what failed to open.
+    """The default device as a child process chose it: its name, warnings and errors, and devices that failed to open.
 
-    wrong says that the process did not live to tell, or that a hook plugin failed to choose.
+    `wrong` says that the process ended without an answer, or that a hook plugin failed to choose.
     """
 
     default: str = ""
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     failed: list[list[str]] = field(default_factory=list)
     wrong: bool = False
 
@@ -59,11 +59,11 @@ def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the table; 1 when a plugin is broken, 0 when all work or are merely absent here."""
+    """Print the table. Returns 1 when a plugin is broken, 0 when all work or are merely not available."""
     records, plugins = Device.records(), hooks.records()
     choice = ChosenDevice()
     if not arguments.no_probe:
-        look_at(records, plugins)
+        examine_all(records, plugins)
         choice = choose(records)
     everything = [*records, *plugins]
     if arguments.json:
@@ -77,20 +77,20 @@ def run(arguments: argparse.Namespace) -> int:
                 print("\neach plugin was loaded in a child process of its own")
             for record in everything:
                 print(_details(record), end="")
-        for line in choice.said:
+        for line in choice.messages:
             print(line)
     return int(choice.wrong or any(record.status.is_problem for record in everything))
 
 
-def look_at(records: Sequence[PluginRecord], plugins: Sequence[Record]) -> None:
-    """Take records as far as they get without opening anything, a plugin's in a child process, several at once."""
-    jobs = [partial(_look, record) for record in records]
+def examine_all(records: Sequence[PluginRecord], plugins: Sequence[Record]) -> None:
+    """Find out the status of all records without opening a device; plugins in child processes, several at once."""
+    jobs = [partial(_examine, record) for record in records]
     jobs += [partial(examine_hooks, p, LIMIT, waiting(p)) for p in plugins if p.status is Status.DECLARED]
     together(jobs)
 
 
-def _look(record: PluginRecord) -> None:
-    """Find out the status of a device: core's by its probe here, a plugin's by a trial in a child process."""
+def _examine(record: PluginRecord) -> None:
+    """Find out the status of a device: core's by its probe here, a plugin's by a plugin probe in a child process."""
     if record.distribution == CORE:
         probe(record)
     elif record.status is Status.DECLARED:
@@ -98,7 +98,7 @@ def _look(record: PluginRecord) -> None:
 
 
 def waiting(record: Record) -> Callable[[float], object]:
-    """What says on stderr for whom the command waits, when that takes long."""
+    """Return a function that prints on stderr for which plugin the command waits; Child calls it when it is slow."""
 
     def say(limit: float) -> None:
         text = f"waiting for {record.name} ({record.provided_by}) in a child process, at most {limit:g} s"
@@ -108,7 +108,7 @@ def waiting(record: Record) -> Callable[[float], object]:
 
 
 def choose(records: Sequence[PluginRecord]) -> ChosenDevice:
-    """The default device. Records of devices that failed to open move there."""
+    """Choose the default device in a child process. `records` of devices that failed to open there are moved."""
 
     def say(limit: float) -> None:
         text = f"waiting for the default device to open in a child process, at most {limit:g} s"
@@ -118,7 +118,8 @@ def choose(records: Sequence[PluginRecord]) -> ChosenDevice:
         with Child("tinygraft.cli.devices:in_child", {"search": Device.path}, "choosing the default", say) as child:
             choice = ChosenDevice(**(child.message(OPEN_LIMIT) or {}))
     except ChildEnded as end:
-        return ChosenDevice(said=[f"{end}; python -m tinygraft doctor says which device that was"], wrong=True)
+        text = f"{end}; python -m tinygraft doctor reports which device that was"
+        return ChosenDevice(messages=[text], wrong=True)
     for name, distribution, detail, hint, traceback in choice.failed:
         for record in records:
             if (record.name, record.distribution) == (name, distribution):
@@ -128,16 +129,16 @@ def choose(records: Sequence[PluginRecord]) -> ChosenDevice:
 
 
 def in_child(job: dict[str, Any], tell: Tell) -> None:
-    """Choose the default device, which opens it, and tell what came of it."""
+    """Choose the default device, which opens it, and report the result. Runs in a child process."""
     Device.path = hooks.path = job["search"]
     choice = ChosenDevice()
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             choice.default = Device.DEFAULT
         except TinygraftError as error:
-            choice.said, choice.wrong = [str(error)], isinstance(error, HookError)
-    choice.said += [str(warning.message) for warning in said]
+            choice.messages, choice.wrong = [str(error)], isinstance(error, HookError)
+    choice.messages += [str(warning.message) for warning in caught]
     for r in Device.records():
         if r.status is Status.FAILED:
             choice.failed.append([r.name, r.distribution, r.detail, r.hint, r.traceback])
@@ -145,7 +146,7 @@ def in_child(job: dict[str, Any], tell: Tell) -> None:
 
 
 def _is_default(record: Record, default: str) -> bool:
-    """Whether the default device is this record's; of two providers one is switched off."""
+    """Return whether the default device is this record's; of two providers one is switched off."""
     return record.name == default.partition(":")[0] and record.status is not Status.DISABLED
 
 
@@ -168,7 +169,7 @@ def _table(rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def _of_hooks(plugin: Record) -> str:
-    """One hook plugin in a line: which hooks it has, or how far it got."""
+    """Return one hook plugin as a line: its hooks, or its status."""
     detail = f": {plugin.detail}" if plugin.detail else ""
     return f"{plugin.provided_by} {plugin.name}" + (
         f" ({plugin.detail})" if plugin.status is Status.LOADED else f" {plugin.status.value}{detail}"

@@ -1,6 +1,6 @@
-"""tinygraft doctor: every device in a child process of its own, step by step down to a computed sum.
+"""tinygraft doctor: check every device in a child process of its own, step by step down to a computed sum.
 
-Exit codes: 0 everything that is installed works or is merely not here, 1 something is broken, incompatible or
+Exit codes: 0 everything that is installed works or is merely not available, 1 something is broken, incompatible or
 ambiguous, 2 the device that was named cannot be used.
 """
 
@@ -50,7 +50,7 @@ def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check and print; the exit code."""
+    """Check and print. Returns the exit code."""
     records, plugins = Device.records(), hooks.records()
     if arguments.name:
         records, plugins = _named(arguments.name, records, plugins)
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         return code
     choice = choose(Device.records())
     if not choice.default:
-        for line in choice.said:
+        for line in choice.messages:
             print(line)
     bad += ["the default device"] if choice.wrong and not bad else []
     count = f"{len(bad)} problem{'s' * (len(bad) != 1)}" + (f" ({', '.join(bad)})" if bad else "")
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _named(
     name: str, records: Sequence[PluginRecord], plugins: Sequence[Record]
 ) -> tuple[list[PluginRecord], list[Record]]:
-    """The records that a name stands for: a device's, or those of a hook plugin or a distribution.
+    """Return the records that a name stands for: that of a device, or those of a hook plugin or a distribution.
 
     Raises DeviceUnavailable when it is none of them.
     """
@@ -89,7 +89,7 @@ def _named(
     devices = [r for r in records if r.name == name.partition(":")[0].upper() or r.distribution in known]
     others = [p for p in plugins if normalised(p.name) in known or p.distribution in known]
     if not devices and not others:
-        Device.canonicalize(name)  # raises for a name that nobody knows
+        Device.canonicalize(name)  # raises for a name that is no device, with the names that are
         raise DeviceUnavailable(messages.not_installed(name.partition(":")[0].upper(), Device.names()))
     return devices, others
 
@@ -99,8 +99,8 @@ def _head() -> str:
     from tinygraft import __version__
 
     api = ".".join(map(str, PLUGIN_API))
-    asked = TINYGRAFT_DEVICE if TINYGRAFT_DEVICE.value else DEV
-    chosen = f"{asked.name}={asked.value}" if asked.value else "DEV unset"
+    setting = TINYGRAFT_DEVICE if TINYGRAFT_DEVICE.value else DEV
+    chosen = f"{setting.name}={setting.value}" if setting.value else "DEV unset"
     machine = f"{sys.platform} {platform.machine()}"
     return (
         f"{CORE} {__version__}, plugin API {api}, Python {platform.python_version()}, {machine}; {chosen}\n"
@@ -108,8 +108,11 @@ def _head() -> str:
     )
 
 
-def _check_device(record: PluginRecord, asked: str, verbose: bool) -> bool | None:
-    """Print the lines of one device; False where something is wrong, None where it is not here or switched off."""
+def _check_device(record: PluginRecord, wanted: str, verbose: bool) -> bool | None:
+    """Check one device and print its lines. Returns False where something is wrong, None where it is not available.
+
+    `wanted` is the name that the user gave, perhaps with an ordinal, or that of a distribution.
+    """
     print(f"{record.name}  {record.provided_by}")
     if _switched_off(record, verbose):
         return None
@@ -117,7 +120,7 @@ def _check_device(record: PluginRecord, asked: str, verbose: bool) -> bool | Non
         _line({"ok": False, "text": record.detail, "hint": record.hint}, verbose)
         return False
     fine = _check_requires(record, verbose)
-    name = asked if asked.partition(":")[0].upper() == record.name else record.name
+    name = wanted if wanted.partition(":")[0].upper() == record.name else record.name
     with Child("tinygraft.cli.checkup:device", {"search": Device.path, "device": name.upper()}) as child:
         answers = _answers(child, record, STEPS, LIMITS, verbose)
     _last_conformance(record)
@@ -133,7 +136,7 @@ def _switched_off(record: Record, verbose: bool) -> bool:
 
 
 def _check_requires(record: PluginRecord, verbose: bool) -> bool:
-    """Whether the metadata of a distribution allows this core; pip lets a later install break that."""
+    """Return whether the metadata of a distribution allows this core, and print it; a later install can break that."""
     from tinygraft import __version__
 
     if record.distribution == CORE:
@@ -151,7 +154,7 @@ def _check_requires(record: PluginRecord, verbose: bool) -> bool:
 
 
 def _check_hooks(plugin: Record, verbose: bool) -> bool:
-    """Load a hook plugin in a child process, run its checks and print each. False where one failed."""
+    """Load a hook plugin in a child process, run its checks and print each. Returns False where one failed."""
     if plugin.status.is_problem:
         _line({"ok": False, "text": plugin.detail, "hint": plugin.hint}, verbose)
         return False
@@ -162,20 +165,23 @@ def _check_hooks(plugin: Record, verbose: bool) -> bool:
 def _answers(
     child: Child, record: Record, steps: Sequence[str], limits: Sequence[float], verbose: bool
 ) -> list[bool | None]:
-    """What a child tells, printed line by line. A child that ends is a line too."""
+    """Print the messages of a child, line by line, and return the "ok" of each. A child that ends is a line, too.
+
+    `steps` are what it does, for errors, and `limits` the seconds for each.
+    """
     answers: list[bool | None] = []
 
     def say(limit: float) -> None:
         print(f"  ...    {child.what}, at most {limit:g} s", file=sys.stderr, flush=True)
 
     while True:
-        place = len(answers)
-        child.what, child.on_wait = steps[min(place, len(steps) - 1)], say
+        done = len(answers)
+        child.what, child.on_wait = steps[min(done, len(steps) - 1)], say
         try:
-            answer = child.message(limits[min(place, len(limits) - 1)])
+            answer = child.message(limits[min(done, len(limits) - 1)])
         except ChildEnded as end:
             hint = f"pip uninstall {record.distribution}, or set TINYGRAFT_DISABLE_PLUGINS={record.name}"
-            answer = {"ok": False, "text": str(end), "hint": hint, "traceback": end.said}
+            answer = {"ok": False, "text": str(end), "hint": hint, "traceback": end.printed}
             _line(answer, verbose)
             return [*answers, False]
         if answer is None:
@@ -193,7 +199,7 @@ def _line(answer: dict[str, Any], verbose: bool) -> None:
 
 
 def _last_conformance(record: PluginRecord) -> None:
-    """When the kit was last run on a device, and what it counted, where it has left a note of that."""
+    """Print when the kit was last run on a device, and its counts, where it has stored them."""
     folder = cache_folder()
     if folder is None:
         return

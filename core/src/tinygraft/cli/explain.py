@@ -1,6 +1,6 @@
-"""`python -m tinygraft explain SCRIPT [ARGUMENTS]`: run a script and print every box of each schedule.
+"""`python -m tinygraft explain SCRIPT [ARGUMENTS]`: run a script and print every stage of each schedule.
 
-In: a script and its arguments. Out: the script's own output, and for each request for values the tensor
+In: a script and its arguments. Out: the script's own output, and for each realisation the tensor
 graph, the calls, each kernel's graph, linear form and source, and the time line.
 """
 
@@ -25,15 +25,14 @@ def add_command(subparsers: Any) -> None:
     )
     parser.add_argument("--passes", action="store_true", help="also print what each pass has made")
     parser.add_argument("script", metavar="SCRIPT", help="a Python file")
-    rest = argparse.REMAINDER
-    parser.add_argument("arguments", metavar="ARGUMENTS", nargs=rest, help="what the script gets")
+    parser.add_argument("arguments", metavar="ARGUMENTS", nargs=argparse.REMAINDER, help="what the script gets")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the script under observation; its exit code."""
-    from tinygraft.engine.explanation import explain  # late: the other commands start without the engine
-    from tinygraft.engine.record import LOOKED_AT, Recorder, ScheduleRecord
+    """Run the script with a Recorder as observer. Returns its exit code."""
+    from tinygraft.engine.explanation import explain  # here, so that other commands start without the engine
+    from tinygraft.engine.record import OBSERVED, Recorder, ScheduleRecord
 
     path = arguments.script
     if not is_script(path, "explain"):
@@ -41,20 +40,20 @@ def run(arguments: argparse.Namespace) -> int:
     printed: dict[int, int] = {}
 
     def show(schedule: ScheduleRecord) -> None:
-        """Print a finished schedule; after the reader of a pipe has gone, print to nowhere."""
+        """Print a finished schedule; once the reader of a pipe has closed it, print to os.devnull."""
         try:
             for line in explain(schedule, arguments.passes, printed):
                 print(line)
-        except BrokenPipeError:  # `explain ... | head` has seen enough
+        except BrokenPipeError:  # as in `explain ... | head`; the script goes on all the same
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     recorder = Recorder(on_done=show)
-    stop = events.observe(recorder, *LOOKED_AT)
+    stop = events.observe(recorder, *OBSERVED)
     try:
         code = run_script(path, arguments.arguments, recorder.finish)
     finally:
         stop()
         recorder.finish()
     if code == 0 and not recorder.schedules:
-        print(f"{path} asked for no value, so nothing was computed")
+        print(f"{path} requested no value, so nothing was computed")
     return code

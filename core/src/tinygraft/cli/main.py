@@ -1,6 +1,6 @@
 """The command line: one parser, one file per command. No command imports a plugin unless it has to.
 
-Everything is imported inside, so that a setting with a value that cannot be is one line here too.
+Everything is imported inside, so that a setting with an invalid value is an error of one line here, too.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from tinygraft.errors import TinygraftError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and give the process's exit code: 0 well, 1 something is wrong, 2 it could not be done."""
+    """Run a command. Returns the process's exit code: 0 success, 1 something is wrong, 2 it could not be done."""
     try:
         return _run(sys.argv[1:] if argv is None else argv)
     except TinygraftError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader of our output has gone, as `head` does
+    except BrokenPipeError:  # the reader of the output has closed it, as `head` does
         sys.stderr.close()
         return 0
     except KeyboardInterrupt:
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str]) -> int:
     """Parse the arguments and run their command; return its exit code.
 
-    Plugins are asked for commands only where the first argument is none of core's, for that loads them.
+    Plugins are called for commands only where the first argument is none of core's, as that loads them.
     """
     from tinygraft import __version__
     from tinygraft.cli import conformance, devices, doctor, explain, new_plugin, settings, tune
@@ -51,7 +51,7 @@ def _run(argv: Sequence[str]) -> int:
 
 
 class _Aligned(argparse.HelpFormatter):
-    """What commands do stands beside their names, where argparse would put that of a long name below it."""
+    """Prints the help of commands beside their names; argparse would put that of a long name below it."""
 
     def _format_action(self, action: argparse.Action) -> str:
         """List commands and their help in two columns, in place of argparse's list in braces."""
@@ -63,7 +63,7 @@ class _Aligned(argparse.HelpFormatter):
 
 
 def _add_commands_of_plugins(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add what hook plugins contribute. They are loaded only for a word that is no command of ours."""
+    """Add the commands that hook plugins contribute; a command whose name core has is omitted, with a message."""
     from tinygraft.hooks.manager import here as hooks
 
     hooks.load()

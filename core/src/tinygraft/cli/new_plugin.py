@@ -1,7 +1,7 @@
-"""`python -m tinygraft new-plugin NAME`: a device plugin of one's own that works from the start.
+"""`python -m tinygraft new-plugin NAME`: write a new device plugin that works from the start.
 
-In: a name, a folder, a style. Out: a project that installs with pip and passes the conformance kit. Its text is that of
-`templates/`, where string.Template puts the names in; it is made for the core and the plugin API that run here.
+In: a name, a folder, a style. Out: a project that installs with pip and passes the conformance kit. Its files are made
+from `templates/` by string.Template; it requires the core and the plugin API that run here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STYLES = {
     "c": ("kernels as shared libraries of the system's C compiler", "accelerator"),
     "interpreter": ("a device in Python, to be replaced part by part", "interpreter"),
 }
-# the files of a project, and the templates they are made of; both may hold names
+# the files of a project, and the templates they are made from; both may contain names in $
 FILES = {
     "pyproject.toml": "pyproject.toml",
     "README.md": "README.md",
@@ -63,7 +63,7 @@ def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the project and say what comes next; 2, with the reason, where it cannot be."""
+    """Write the project and print the next steps. Returns the exit code, 2 where it cannot be written."""
     device = (arguments.device or arguments.name.replace("-", "_")).upper()
     fault = _fault(arguments.name, device)
     if fault is None:
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def project(names: Mapping[str, str]) -> dict[str, str]:
-    """The files of a project and their text, by their paths below its folder."""
+    """Return the files of a project, by their paths below its folder, with their text."""
     files = {}
     for path, source in FILES.items():
         template = TEMPLATES / f"{Template(source).substitute(names)}.template"
@@ -91,7 +91,7 @@ def project(names: Mapping[str, str]) -> dict[str, str]:
 
 
 def bounds(version: str) -> str:
-    """The versions of core that one made with this version works with, as pip reads it.
+    """Return the versions of core that a plugin made with `version` of it requires, as pip reads it.
 
     >>> bounds("0.1.0"), bounds("2.3.1")
     ('>=0.1,<0.2', '>=2.3,<3')
@@ -101,7 +101,7 @@ def bounds(version: str) -> str:
 
 
 def _names(name: str, device: str, style: str) -> dict[str, str]:
-    """What the templates put in."""
+    """Return the names that templates may contain, with their values."""
     major, minor = PLUGIN_API
     what, kind = STYLES[style]
     return {
@@ -109,7 +109,7 @@ def _names(name: str, device: str, style: str) -> dict[str, str]:
         "module": f"tinygraft_{name.replace('-', '_')}",
         "device": device,
         "entry": device.lower(),
-        "class_name": "".join(part.capitalize() for part in name.split("-")),
+        "class_name": "".join(word.capitalize() for word in name.split("-")),
         "style": style,
         "summary": what,
         "kind": kind,
@@ -120,7 +120,7 @@ def _names(name: str, device: str, style: str) -> dict[str, str]:
 
 
 def _fault(name: str, device: str) -> str | None:
-    """Why there can be no such plugin; None when there can."""
+    """Return why there can be no such plugin; None when there can."""
     if name.lower().startswith("tinygraft-"):
         return f"{name} begins with tinygraft-, which is put before every name; leave it out"
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
@@ -140,7 +140,7 @@ def _fault(name: str, device: str) -> str | None:
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> str | None:
-    """Write the files of a project into a folder that is made for it; what went wrong, with nothing left behind."""
+    """Write the files of a project into a new folder. Returns what went wrong; the folder is removed then."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir()

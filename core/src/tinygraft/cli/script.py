@@ -1,4 +1,4 @@
-"""Running a user's script for a command, as Python itself would run it."""
+"""Run a user's script for a command, as Python itself would run it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 
 def is_script(path: str, command: str) -> bool:
-    """Whether there is such a file; if not, that is said."""
+    """Return whether there is such a file; if not, print that."""
     if os.path.isfile(path):
         return True
     print(f"tinygraft {command}: there is no file {path!r}", file=sys.stderr)
@@ -18,7 +18,10 @@ def is_script(path: str, command: str) -> bool:
 
 
 def run_script(path: str, arguments: Sequence[str], before_error: Callable[[], object] = lambda: None) -> int:
-    """Run a script with its arguments; its exit code. before_error is called before its traceback is printed."""
+    """Run a script with its arguments. Returns its exit code.
+
+    `before_error` is called before a traceback is printed. sys.argv and sys.path are restored afterwards.
+    """
     saved_argv, saved_path = sys.argv, list(sys.path)
     sys.argv = [path, *arguments]
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
@@ -38,7 +41,7 @@ def run_script(path: str, arguments: Sequence[str], before_error: Callable[[], o
 
 
 def _print_error(error: Exception, path: str) -> None:
-    """The traceback from the script on, without the frames that ran it."""
+    """Print the traceback from the script on, without the frames that ran it."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != path:
         trace = trace.tb_next

@@ -1,6 +1,6 @@
-"""tinygraft settings: every setting with what it is now and what it means, those of plugins too.
+"""tinygraft settings: print every setting with its value and its meaning, those of plugins too.
 
-A plugin's are read in a child process, so that none is imported here.
+Those of a plugin are read in a child process, so that no plugin is imported here.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _print(rows: Iterable[SettingRow]) -> None:
 
 
 def _of(record: PluginRecord) -> tuple[list[SettingRow], str]:
-    """The settings of a plugin, or why they cannot be read."""
+    """Return the settings of a plugin, or none and why they cannot be read."""
     with Child("tinygraft.cli.settings:in_child", job_of(record), "loading it", waiting(record)) as child:
         try:
             answer = child.message(LIMIT) or {}
@@ -78,7 +78,7 @@ def _of(record: PluginRecord) -> tuple[list[SettingRow], str]:
 
 
 def in_child(job: dict[str, Any], tell: Tell) -> None:
-    """Load a spec and tell what its settings are."""
+    """Load the spec of `job` and report its settings. Runs in a child process."""
     hooks.load_none()
     record = record_of(job)
     load(record)

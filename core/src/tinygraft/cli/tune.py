@@ -1,7 +1,7 @@
 """`python -m tinygraft tune SCRIPT [ARGUMENTS]`: run a script once, then search for faster versions of its kernels.
 
 In: a script and its arguments. Out: the script's own output, then a line for each kernel with its time before and after
-and the actions that made the difference. What was found is taken by every later run with BEAM=1 or more.
+and the best transforms. Every later run with BEAM=1 or more uses them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tinygraft.cli.script import is_script, run_script
 from tinygraft.config import BEAM, BEAM_BUDGET, Context
 
 ROW = "{:<32} {:>12} {:>12} {:>6}  {}"
-WIDTH = 2  # how many versions are changed further, where BEAM does not say
+WIDTH = 2  # how many of the best versions are varied further, unless BEAM is set
 
 
 def add_command(subparsers: Any) -> None:
@@ -29,13 +29,12 @@ def add_command(subparsers: Any) -> None:
     parser.add_argument("--budget", type=_seconds, metavar="SECONDS", help="for each kernel; else BEAM_BUDGET")
     parser.add_argument("--out", type=Path, metavar="FILE", help="keep what is found in FILE, to use as BEAM_DATABASE")
     parser.add_argument("script", metavar="SCRIPT", help="a Python file")
-    rest = argparse.REMAINDER
-    parser.add_argument("arguments", metavar="ARGUMENTS", nargs=rest, help="what the script gets")
+    parser.add_argument("arguments", metavar="ARGUMENTS", nargs=argparse.REMAINDER, help="what the script gets")
     parser.set_defaults(run=run)
 
 
 def _seconds(text: str) -> float:
-    """A time above 0, or the parser's error."""
+    """Return a time in seconds above 0. Raises ArgumentTypeError for other text."""
     try:
         seconds = float(text)
     except ValueError:
@@ -46,9 +45,9 @@ def _seconds(text: str) -> float:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the script and search; the script's exit code where it fails, 2 where nothing can be kept."""
+    """Run the script and search. Returns the script's exit code where it fails, 2 where nothing can be stored."""
     from tinygraft.codegen.lower import kernel_name
-    from tinygraft.engine import compile, database  # late: the other commands start without the engine
+    from tinygraft.engine import compile, database  # here, so that other commands start without the engine
     from tinygraft.engine.database import SearchResult
     from tinygraft.engine.search import search
 
@@ -59,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         print("tinygraft tune: nothing is kept on disk (CACHELEVEL=0 or no folder for it); name a file with --out",
               file=sys.stderr)  # fmt: skip
         return 2
-    with Context(BEAM=0, CACHELEVEL=0), compile.recorded() as recorded:  # every kernel is made here, so that it is seen
+    with Context(BEAM=0, CACHELEVEL=0), compile.recorded() as recorded:  # without caches, so that it has every kernel
         code = run_script(arguments.script, arguments.arguments)
     if code:
         return code
@@ -71,15 +70,15 @@ def run(arguments: argparse.Namespace) -> int:
     count = f"{len(kernels)} kernel{'s' * (len(kernels) != 1)}"
     print(ROW.format("kernel", "before", "after", "gain", f"actions ({count}, {seconds:g} s each)"))
 
-    def told(found: SearchResult) -> None:
+    def on_result(found: SearchResult) -> None:
         """Add what was found for a kernel to the database, and print its times, in microseconds, and the gain."""
         database.add(found, file)
         gain = f"{found.before / found.after:.2f}"
         times = f"{found.before * 1e6:.1f} us", f"{found.after * 1e6:.1f} us"
         print(ROW.format(found.name, *times, gain, found.actions or "none"), flush=True)
 
-    done = {asked for asked, _ in search(kernels, BEAM.value or WIDTH, seconds, told)}
-    missing = [kernel_name(asked[0]) for asked in kernels if asked not in done]
+    done = {kernel for kernel, _ in search(kernels, BEAM.value or WIDTH, seconds, on_result)}
+    missing = [kernel_name(kernel[0]) for kernel in kernels if kernel not in done]
     if missing:
         print(f"could not be tried: {', '.join(missing)}")
     print(f"kept in {file}; BEAM=1 takes it from there" + (f" with BEAM_DATABASE={file}" if arguments.out else ""))

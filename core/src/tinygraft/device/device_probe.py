@@ -14,7 +14,7 @@ from tinygraft.device.device_spec import PLUGIN_API, Probe
 from tinygraft.device.load import probe
 from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.installed.child import Tell
-from tinygraft.installed.plugin_probe import told, verdict_on
+from tinygraft.installed.plugin_probe import message_of, verdict_on
 from tinygraft.installed.records import Status, blame
 
 
@@ -52,4 +52,4 @@ def in_child(job: dict[str, Any], tell: Tell) -> None:
     except KeyboardInterrupt as error:  # the plugin's code raised it: a child gets no key presses
         blame(record, error)
     ordinals = record.probe.count if record.probe is not None else 1
-    tell(told(record, {"priority": record.priority, "ordinals": ordinals}))
+    tell(message_of(record, {"priority": record.priority, "ordinals": ordinals}))

@@ -1,6 +1,6 @@
-"""Which rules were applied, by name, and how often: what DEBUG=5 prints, and a Recorder keeps for explain and VIZ.
+"""Which rules were applied, by name, and how often: DEBUG=5 prints it, a Recorder stores it for explain and VIZ.
 
-In: RuleEvents, which nobody makes while nobody counts. Out: a Counter of names, and how it is written.
+In: RuleEvents, which are made only while an observer of them is registered. Out: a Counter of names, and its text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tinygraft.events import RuleEvent
 
 @contextmanager
 def counted_rules() -> Iterator[Counter[str]]:
-    """The names of the rules that this thread applies within the block; with less than DEBUG=5 nothing is counted.
+    """Count the rules that this thread applies within the block, by name; below DEBUG=5 the Counter stays empty.
 
     >>> from tinygraft.config import Context
     >>> from tinygraft.dtype import dtypes
@@ -33,7 +33,7 @@ def counted_rules() -> Iterator[Counter[str]]:
     if DEBUG.value < 5:
         yield found
         return
-    thread = threading.get_ident()
+    thread = threading.get_ident()  # observers are notified of the rules of all threads
 
     def count(event: RuleEvent) -> None:
         """Count a rule of this thread."""
@@ -48,7 +48,7 @@ def counted_rules() -> Iterator[Counter[str]]:
 
 
 def rules_text(applied: Counter[str]) -> str:
-    """Which rules were applied and how often, the most frequent first.
+    """Return which rules were applied and how often as text, the most frequent first.
 
     >>> rules_text(Counter(["mul_one", "distribute", "distribute"]))
     'distribute 2, mul_one'

@@ -1,6 +1,6 @@
-"""Memory for the values in between: parts of one block for each device, or of results that are not written yet.
+"""Memory for the temporaries of a schedule: slices of one arena for each device, or of results not yet written.
 
-give_places is called before a schedule runs and give_back after it, with what give_places gave.
+`place_temporaries` is called before a schedule runs, and `free_temporaries` after it with the buffers it returned.
 """
 
 from __future__ import annotations
@@ -16,63 +16,68 @@ from tinygraft.schedule.proof import BufferUse, ByteRange, check_places
 from tinygraft.uop.uop import UOp
 
 # assumed: never measured
-SPARE = 64 << 10  # bytes of a result that is worth looking at
+SPARE = 64 << 10  # bytes from which the memory of a result is considered for temporaries
 
 
 class Writes(HasBuffers, Protocol):
-    """A call that says which of its buffers it writes."""
+    """A call that has the slots of the buffers that it writes."""
 
     @property
     def written(self) -> Collection[int]:
-        """Their slots."""
+        """Return the slots of these buffers."""
 
 
-def give_places(calls: Sequence[Writes], kept: Collection[UOp]) -> list[Buffer]:
-    """Let the buffers of calls that are not kept share memory, until give_back; those buffers."""
+def place_temporaries(calls: Sequence[Writes], results: Collection[UOp]) -> list[Buffer]:
+    """Give the temporaries of `calls` memory that they share, until `free_temporaries`. Returns their buffers.
+
+    Temporaries are the BUFFERs of `calls` that are not in `results` and have no memory yet. The placement is checked
+    against the lifetimes (schedule/proof.py). Does nothing for a single call, which can have none.
+    """
     if len(calls) < 2:
         return []
     temporary: dict[UOp, Buffer] = {}
     lives: list[Life] = []
-    results: dict[UOp, Buffer] = {}
+    unwritten: dict[UOp, Buffer] = {}  # results whose memory temporaries may use until its first write
     spare: list[Life] = []
     for node, life in lifetimes(calls).items():
         buffer = buffer_of(node)
         if not buffer.is_allocated():
-            if node not in kept:
+            if node not in results:
                 temporary[node] = buffer
                 lives.append(life)
             elif life.nbytes >= SPARE:
-                results[node] = buffer
+                unwritten[node] = buffer
                 spare.append(life)
-    lent = list(results.values())
+    lent = list(unwritten.values())
     try:
         where = share_memory(list(temporary.values()), lives, lent, spare, briefly=True)
     except BaseException:
-        give_back([*temporary.values(), *lent])
+        free_temporaries([*temporary.values(), *lent])
         raise
-    names = dict(zip(map(id, (*temporary.values(), *lent)), (*temporary, *results), strict=True))
-    check_places([BufferUse(c.buffers, c.written) for c in calls], _named(where, names), results)
+    names = dict(zip(map(id, (*temporary.values(), *lent)), (*temporary, *unwritten), strict=True))
+    check_places([BufferUse(c.buffers, c.written) for c in calls], _named(where, names), unwritten)
     return list(temporary.values())
 
 
 def _named(places: Iterable[tuple[Buffer, ByteRange]], names: Mapping[int, Hashable]) -> dict[Hashable, ByteRange]:
-    """Where buffers lie, by the names that calls have for them."""
+    """Return the byte ranges of buffers by their nodes; `names` has the node of a buffer by its id."""
     return {names[id(buffer)]: where for buffer, where in places}
 
 
-def give_back(placed: Sequence[Buffer]) -> None:
-    """Give the memory of what give_places gave back to the pools."""
+def free_temporaries(placed: Sequence[Buffer]) -> None:
+    """Return the memory of buffers that `place_temporaries` placed to their pools."""
     for buffer in placed:
         buffer.deallocate()
 
 
 def share_memory(buffers: Sequence[Buffer], lives: Sequence[Life], results: Sequence[Buffer] = (),
                  spare: Sequence[Life] = (), briefly: bool = False) -> list[tuple[Buffer, ByteRange]]:  # fmt: skip
-    """Let buffers that have no memory lie where schedule/memory.py says: on each device in one block of its pool.
+    """Place `buffers`, which have no memory, as schedule/memory.py decides: on each device in one arena of its pool.
 
-    lives are theirs, in their order. results may hold some of them before the first call of their own life (spare).
-    briefly says that all of it is soon given back. On a device whose memory cannot be parted, buffers of the same size
-    take turns. Gives where each of buffers and results lies, for schedule/proof.py to check.
+    `lives` are their lifetimes, in the same order. Some may be placed in the memory of one of `results` before the
+    first call that uses that, the begin of its lifetime in `spare`. `briefly` tells the pool that the memory is freed
+    soon. On a device whose memory has no views, buffers of the same size reuse each other's memory instead. Returns
+    the byte range of each of `buffers` and `results`, which schedule/proof.py checks.
     """
     found: list[tuple[Buffer, ByteRange]] = []
     for device in dict.fromkeys(buffer.device for buffer in buffers):
@@ -80,7 +85,7 @@ def share_memory(buffers: Sequence[Buffer], lives: Sequence[Life], results: Sequ
         lent = [i for i, buffer in enumerate(results) if buffer.device == device]
         backend = buffers[mine[0]].backend
         if not pool_of(backend).has_views:
-            found += _take_turns([buffers[i] for i in mine], [lives[i] for i in mine])
+            found += _reuse_by_size([buffers[i] for i in mine], [lives[i] for i in mine])
             continue
         known = tuple([lives[i] for i in mine])
         places = place(known, tuple([spare[i] for i in lent]), backend.target.alignment)
@@ -93,12 +98,14 @@ def share_memory(buffers: Sequence[Buffer], lives: Sequence[Life], results: Sequ
     return found
 
 
-def _take_turns(buffers: Sequence[Buffer], lives: Sequence[Life]) -> list[tuple[Buffer, ByteRange]]:
-    """Let each buffer have the whole memory of an earlier one of its size that is over, where there is one."""
+def _reuse_by_size(buffers: Sequence[Buffer], lives: Sequence[Life]) -> list[tuple[Buffer, ByteRange]]:
+    """Give each buffer the whole memory of one of its size whose lifetime is over, or new memory where there is none.
+
+    `lives` are the lifetimes of `buffers`. Returns the byte range of each, with an id of the block that it is in.
+    """
     found: list[tuple[Buffer, ByteRange]] = []
-    over: dict[
-        int, list[tuple[int, Buffer, int]]
-    ] = {}  # by size: the last call of whoever has a block, that, its block
+    # by size: the last call that uses a block, the buffer that had it last, the id of the block
+    over: dict[int, list[tuple[int, Buffer, int]]] = {}
     for buffer, life in sorted(zip(buffers, lives, strict=True), key=lambda pair: pair[1].first):
         blocks = over.setdefault(life.nbytes, [])
         number = next((number for number, (last, *_) in enumerate(blocks) if last < life.first), None)
@@ -106,8 +113,8 @@ def _take_turns(buffers: Sequence[Buffer], lives: Sequence[Life]) -> list[tuple[
         if number is None:
             buffer.allocate()
         else:
-            _, before, block = blocks.pop(number)
-            buffer.suballocate(before, 0)
+            _, earlier, block = blocks.pop(number)
+            buffer.suballocate(earlier, 0)
         blocks.append((life.last, buffer, block))
         found.append((buffer, ByteRange(block, 0, life.nbytes)))
     return found

@@ -1,11 +1,11 @@
-"""What the elementwise ops mean, computed with NumPy on whole arrays: the numbers of docs/graph.md and dtype.coerce.
+"""The elementwise ops, computed with NumPy on whole arrays, as docs/graph.md and dtype.coerce define them.
 
-    held(values, dtype)            numbers as the array that stands for a value of dtype
+    numpy_array(values, dtype)     numbers as the array that represents a value of dtype
     elementwise(node, sources)     the values of an elementwise node, each operation rounded once
 
-A value of dtype is held in the NumPy type of that name; bfloat16 and the fp8 types in float32, which has all of their
-numbers. Operations on floats of up to 32 bits are computed in float64 and rounded once to the dtype, which gives what
-rounding the true result gives (53 bits are more than twice 24 and 2). It shares no code with the compiler.
+A value of dtype is an array of the NumPy type of that name; of bfloat16 and the fp8 types one of float32, which has all
+of their numbers. Operations on floats of up to 32 bits are computed in float64 and rounded once to the dtype, which
+gives what rounding the true result gives (53 bits are more than twice 24 and 2). It shares no code with the compiler.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ NAMES: dict[DType, str] = {
 ACCUMULATE: dict[Ops, np.ufunc] = {op: getattr(np, FACTS[op].numpy) for op in REDUCIBLE}
 
 
-def held_in(dtype: DType) -> str:
-    """The name of the NumPy type that values of dtype are held in."""
+def numpy_name(dtype: DType) -> str:
+    """Return the name of the NumPy type that represents values of `dtype`."""
     return "float32" if dtype in IN_FLOAT32 else NAMES[dtype]
 
 
-def held(value: Any, dtype: DType) -> Array:
-    """Numbers of Python or NumPy as an array of dtype: floats are rounded once, integers wrap."""
+def numpy_array(value: Any, dtype: DType) -> Array:
+    """Return numbers of Python or NumPy as an array that represents `dtype`: floats are rounded once, integers wrap."""
     if dtype.kind == "float":
         return rounded(np.asarray(value, np.float64), dtype)
     if isinstance(value, (bool, int, float)):
@@ -48,11 +48,11 @@ def held(value: Any, dtype: DType) -> Array:
 
 
 def rounded(wide: Array, dtype: DType) -> Array:
-    """Numbers of a wider type, rounded once to a float dtype, ties to even."""
+    """Return numbers of a wider type rounded once to a float `dtype`, ties to even."""
     if dtype not in IN_FLOAT32:
         return np.asarray(wide, NAMES[dtype])
     form = FORMATS[dtype]
-    exponent = np.maximum(np.frexp(wide)[1] - 1, 1 - form.bias)
+    exponent = np.maximum(np.frexp(wide)[1] - 1, 1 - form.bias)  # subnormals have the unit of the least normal number
     unit = np.ldexp(1.0, exponent - form.mantissa)
     near = np.where(np.isfinite(wide), np.copysign(np.rint(wide / unit) * unit, wide), wide)
     near = np.where(np.abs(near) > form.largest, np.copysign(form.beyond, near), near)
@@ -60,7 +60,7 @@ def rounded(wide: Array, dtype: DType) -> Array:
 
 
 def of_memory(raw: bytearray, dtype: DType) -> Array:
-    """The values whose bytes lie in memory."""
+    """Return the array of the values whose bytes in the memory of a device are `raw`."""
     if dtype is dtypes.bfloat16:
         return (np.frombuffer(raw, np.uint16).astype(np.uint32) << 16).view(np.float32)
     if dtype in dtypes.fp8s:
@@ -73,18 +73,18 @@ def of_memory(raw: bytearray, dtype: DType) -> Array:
 # Elementwise operations
 
 CHANGED = frozenset({Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.RECIPROCAL, Ops.SQRT, Ops.FMA, Ops.CAST})
-NEAR = APPROXIMATE  # a device gives them to an ulp or two, whatever they are
+NEAR = APPROXIMATE  # a device computes them to an ulp or two, also where the result would be exact
 
 
 def one_by_one(op: Ops) -> Callable[..., Any]:
-    """A function that NumPy lacks, as Python has it."""
+    """Return the Python function of an op that NumPy lacks, applied to arrays element by element."""
     function = FACTS[op].python
     assert function is not None
     return np.vectorize(function, otypes=[np.float64])
 
 
 def of_numpy(op: Ops) -> Callable[..., Any]:
-    """The function of floats that an op is: NumPy's, or Python's one by one."""
+    """Return the function of floats that `op` is: NumPy's, or Python's applied element by element."""
     name = FACTS[op].numpy
     return getattr(np, name) if name else one_by_one(op)
 
@@ -93,15 +93,15 @@ WIDE = {op: of_numpy(op) for op in (CHANGED | NEAR) - {Ops.CAST, Ops.FMA}}
 
 
 def elementwise(node: UOp, src: list[Any]) -> Array:
-    """The values of an elementwise node from those of its sources."""
+    """Return the values of an elementwise `node` from those of its sources, `src`."""
     op, dtype = node.op, node.dtype
     if dtype.kind == "float" and op in CHANGED | NEAR:
         return rounded(wide(node, src), dtype)
-    return np.asarray(_plain(node, src)).astype(held_in(dtype), copy=False)
+    return np.asarray(_plain(node, src)).astype(numpy_name(dtype), copy=False)
 
 
 def wide(node: UOp, src: list[Any], longer: bool = False) -> Array:
-    """The values of a float node before they are rounded: in float64, or with longer in NumPy's longest float."""
+    """Return the values of a float `node` before they are rounded: in float64, or with `longer` in longdouble."""
     if node.op is Ops.CAST:
         return _widened(src[0], node.src[0].dtype, node.dtype)
     if node.op is Ops.FMA and node.dtype is dtypes.float64:
@@ -113,7 +113,10 @@ def wide(node: UOp, src: list[Any], longer: bool = False) -> Array:
 
 
 def _plain(node: UOp, src: list[Any]) -> Any:
-    """Operations that round nothing: those of integers and bools, and those that choose one of their sources."""
+    """Compute an op that rounds nothing: of integers and bools, or one that chooses one of its sources.
+
+    Raises NotImplementedError for an op without a NumPy function.
+    """
     op, a = node.op, np.asarray(src[0])
     b = np.asarray(src[1]) if len(src) > 1 else a
     boolean = node.src[0].dtype is dtypes.bool
@@ -122,7 +125,7 @@ def _plain(node: UOp, src: list[Any]) -> Any:
             return cast(a, node.src[0].dtype, node.dtype)
         case Ops.BITCAST:
             return _of_bits(_bits(a, node.src[0].dtype), node.dtype)
-        case Ops.NEG if boolean:
+        case Ops.NEG if boolean:  # arithmetic of bools is modulo 2, which NumPy refuses
             return a
         case Ops.SUB if boolean:
             return np.not_equal(a, b)
@@ -140,7 +143,7 @@ def _plain(node: UOp, src: list[Any]) -> Any:
 
 
 def cast(a: Array, source: DType, target: DType) -> Array:
-    """Values of another dtype: integers wrap, a float truncates and saturates, NaN gives 0."""
+    """Convert values of dtype `source` to `target`: integers wrap, a float truncates and saturates, NaN gives 0."""
     if target.kind == "float":
         return rounded(_widened(a, source, target), target)
     if target is dtypes.bool:
@@ -157,7 +160,11 @@ def cast(a: Array, source: DType, target: DType) -> Array:
 
 
 def _widened(a: Array, source: DType, target: DType) -> Array:
-    """Values as wide floats that round to target as they themselves do: of large integers the last bits are one."""
+    """Return values as float64 that round to `target` as the values themselves do.
+
+    Where a 64-bit integer has more than 53 bits, its last 11 are combined to a sticky bit, so that the second rounding
+    sees on which side of a tie the integer was.
+    """
     if source.kind in ("int", "uint", "index") and source.itemsize == 8:
         if target in (dtypes.float32, dtypes.float64):
             return a.astype(NAMES[target]).astype(np.float64)
@@ -172,7 +179,7 @@ def _widened(a: Array, source: DType, target: DType) -> Array:
 def _shifted(left: bool, a: Array, b: Array) -> Any:
     """SHL or SHR of `a` by `b`, also by amounts below 0 and from the width on, which NumPy leaves undefined.
 
-    By those a left shift gives 0, and a right one what is left when all bits are shifted out: the sign, as 0 or -1.
+    By those a left shift gives 0, and a right one the sign, as 0 or -1: all other bits are shifted out.
     """
     width = a.dtype.itemsize * 8
     inside = (b >= 0) & (b < width) if b.dtype.kind == "i" else b < width
@@ -183,8 +190,9 @@ def _shifted(left: bool, a: Array, b: Array) -> Any:
 
 
 def _divided(op: Ops, a: Array, b: Array) -> Any:
-    """Floor division and remainder; by zero both give 0."""
+    """Compute floor division (IDIV) or its remainder; division by zero gives 0 for both."""
     safe = np.where(b == 0, 1, b).astype(a.dtype)
+    # the least integer by -1 overflows, which NumPy warns of: it is negated instead, and wraps
     least = (safe == -1) if a.dtype.kind == "i" else np.zeros(b.shape, bool)
     safe = np.where(least, 1, safe).astype(a.dtype)
     if op is Ops.IDIV:
@@ -193,7 +201,7 @@ def _divided(op: Ops, a: Array, b: Array) -> Any:
 
 
 def _power(a: Array, b: Array) -> Any:
-    """Integer powers modulo the width; a negative one is 0 but of 1 and -1."""
+    """Compute integer powers, which wrap. A negative exponent gives 0, except for the bases 1 and -1."""
     if a.dtype.kind == "b":
         return a | ~b
     result, base = np.ones(np.broadcast_shapes(a.shape, b.shape), a.dtype), a.copy()
@@ -206,7 +214,7 @@ def _power(a: Array, b: Array) -> Any:
 
 
 def _bits(a: Array, dtype: DType) -> Array:
-    """The bits of values, as unsigned integers of their width."""
+    """Return the bits of values of `dtype`, as unsigned integers of its width."""
     a = np.ascontiguousarray(a).reshape(np.shape(a))
     if dtype is dtypes.bfloat16:
         return (a.view(np.uint32) >> 16).astype(np.uint16)
@@ -222,7 +230,7 @@ def _bits(a: Array, dtype: DType) -> Array:
 
 
 def _of_bits(bits: Array, dtype: DType) -> Array:
-    """The values that have these bits."""
+    """Return the values of `dtype` that have these bits."""
     if dtype is dtypes.bfloat16:
         return (bits.astype(np.uint32) << 16).view(np.float32)
     if dtype in dtypes.fp8s:
@@ -231,7 +239,10 @@ def _of_bits(bits: Array, dtype: DType) -> Array:
 
 
 def _to_odd(product: Array, c: Array) -> Array:
-    """product + c, where what float64 cannot hold makes the last bit one: rounding that once more is rounding once."""
+    """Return product + c rounded to odd: an inexact sum has 1 as its last bit.
+
+    Rounding that once more to a narrower float gives what rounding the exact sum gives (Boldo and Melquiond, 2005).
+    """
     total = product + c
     with np.errstate(all="ignore"):
         back = total - product
@@ -242,23 +253,23 @@ def _to_odd(product: Array, c: Array) -> Array:
 
 
 def _fused(a: Array, b: Array, c: Array) -> Array:
-    """a * b + c of float64, rounded once: by fractions where all are finite, else by whatever NumPy makes of it."""
+    """Return a * b + c of float64 rounded once: by fractions where all three are finite, else as NumPy computes it."""
     out = np.asarray(np.multiply(a, b) + c)
     a, b, c = np.broadcast_arrays(a, b, c)
-    for place in np.ndindex(*out.shape):
-        x, y, z = float(a[place]), float(b[place]), float(c[place])
+    for index in np.ndindex(*out.shape):
+        x, y, z = float(a[index]), float(b[index]), float(c[index])
         if np.isfinite([x, y, z]).all():
             exact = Fraction(x) * Fraction(y) + Fraction(z)
-            if exact:
+            if exact:  # the sign of a zero is that of NumPy's sum
                 try:
-                    out[place] = float(exact)
+                    out[index] = float(exact)
                 except OverflowError:
-                    out[place] = np.inf if exact > 0 else -np.inf
+                    out[index] = np.inf if exact > 0 else -np.inf
     return out
 
 
 def _threefry(counter: Array, key: Array) -> Array:
-    """64 random bits from counters and keys: Threefry 2x32 with 20 rounds (Salmon et al., SC 2011)."""
+    """Return 64 random bits from counters and keys by Threefry 2x32 with 20 rounds (Salmon et al., SC 2011)."""
 
     def halves(x: Array) -> list[Array]:
         return [(x & np.uint64(0xFFFFFFFF)).astype(np.uint32), (x >> np.uint64(32)).astype(np.uint32)]

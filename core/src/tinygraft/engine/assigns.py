@@ -1,4 +1,4 @@
-"""What assignments write: the memory behind an ASSIGN, and whoever holds a node that may be one."""
+"""What assignments write: the memory that an ASSIGN is to, and the tensors whose nodes may be one."""
 
 from __future__ import annotations
 
@@ -15,85 +15,86 @@ Nodes = weakref.WeakSet[UOp]
 
 
 class HasNode(Protocol):
-    """What is realised: anything that holds a node and can be given another."""
+    """What is realised: an object whose node can be replaced, a Tensor above all."""
 
     uop: UOp
     requires_grad: bool | None
 
     @property
     def made_at(self) -> tuple[str, int]:
-        """(file, line) of the user's code that made it."""
+        """Return (file, line) of the user's code that made it."""
 
 
 class LiveTensors(Protocol):
-    """The tensors that somebody may still read, as far as a computation may concern them."""
+    """The live tensors, of which a realisation looks at those that it may concern."""
 
     def near(self, memory: Collection[UOp]) -> Sequence[HasNode]:
-        """Those that are expressions or ask for a gradient, and those over some BUFFERs."""
+        """Return those that are lazy or require a gradient, and those over the BUFFERs in `memory`."""
 
 
-class Nobody:
+class NoTensors:
     """No tensors."""
 
     def near(self, memory: Collection[UOp]) -> Sequence[HasNode]:
-        """None."""
+        """Return nothing."""
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class With:
-    """Live tensors, and more that they may not have."""
+    """Live tensors and some more, which `live` may lack."""
 
     live: LiveTensors
     more: Sequence[HasNode]
 
     def near(self, memory: Collection[UOp]) -> Sequence[HasNode]:
-        """Those of the live ones, and all others."""
+        """Return those of `live` that are near `memory`, and all of `more`, each once."""
         return list({id(tensor): tensor for tensor in (*self.live.near(memory), *self.more)}.values())
 
 
 def writes_memory(node: UOp) -> bool:
-    """Whether an assignment replaces the value of a BUFFER; into an expression it can happen as often as one likes."""
+    """Return whether an assignment writes to a BUFFER; one into an expression has no effect and can be repeated."""
     return assigned_to(node).op in HELD
 
 
 def assigned_to(node: UOp) -> UOp:
-    """What an assignment, perhaps one of several after another, replaces the value of."""
+    """Return the node whose value an assignment replaces; through several assignments, what the first was to."""
     while node.op is Ops.ASSIGN:
         node = memory_base(node.src[0])
     return node
 
 
 def is_detached_write(node: UOp) -> bool:
-    """Whether a node is a write that no gradient goes past: of all elements, or of a part of what had none."""
+    """Return whether `node` is a write that no gradient passes: of all elements, or of a slice of a detached value."""
     if node.op is not Ops.ASSIGN or node.src[1].op is not Ops.DETACH:
         return False
     return len(node.src) == 2 or node.src[0].op is Ops.DETACH
 
 
 def written_over(write: UOp) -> UOp:
-    """The node that a tensor had before a write to it: a part of a leaf is written into the leaf without its gradient.
+    """Return the node that a tensor had before `write`, an ASSIGN to it.
 
-    A DETACH that the whole of is written to is the tensor's own.
+    A write to a slice of a gradient leaf is an ASSIGN to the DETACH of the leaf; the leaf is returned. Where the whole
+    of a DETACH is written, the DETACH was the tensor's own node.
     """
     old = write.src[0]
     return old.src[0] if len(write.src) > 2 and is_detached_write(write) else old
 
 
 def overwritten_by(order: Iterable[UOp]) -> set[UOp]:
-    """The BUFFERs that the assignments in order write to."""
+    """Return the BUFFERs that the assignments in `order` write to."""
     return {buffer for n in order if n.op is Ops.ASSIGN for buffer in memories(n.src[0])}
 
 
 def replaced_by(order: Iterable[UOp]) -> set[UOp]:
-    """The BUFFERs that order writes to, but for those of which it writes a part."""
+    """Return the BUFFERs that `order` overwrites as a whole: without those that it writes a slice of."""
     writes = [n for n in order if n.op is Ops.ASSIGN]
-    parts = {buffer for n in writes if len(n.src) == 3 for buffer in memories(n.src[0])}
-    return overwritten_by(writes) - parts
+    sliced = {buffer for n in writes if len(n.src) == 3 for buffer in memories(n.src[0])}
+    return overwritten_by(writes) - sliced
 
 
 def assigned_for(others: Iterable[HasNode], order: Sequence[UOp]) -> list[UOp]:
-    """The assignments in order that other tensors also build on: they happen now, and must not happen again."""
+    """Return the assignments in `order` that the graphs of other tensors contain: they must not be done once more."""
     assigned = {n for n in order if n.op is Ops.ASSIGN and writes_memory(n)}
     if not assigned:
         return []
@@ -109,6 +110,6 @@ def assigned_for(others: Iterable[HasNode], order: Sequence[UOp]) -> list[UOp]:
 
 
 def without(tensors: Iterable[HasNode], gone: Iterable[HasNode]) -> list[HasNode]:
-    """tensors but those of gone, by identity: == of tensors is a tensor."""
+    """Return `tensors` without those of `gone`, by identity: == of tensors is a tensor."""
     ids = {id(tensor) for tensor in gone}
     return [tensor for tensor in tensors if id(tensor) not in ids]

@@ -1,10 +1,10 @@
-"""Which values the variables of a graph are bound to, and what is computed before the rest because they differ.
+"""Which values the variables of a graph are bound to, and what is computed first where they differ.
 
 A schedule has one value for each variable, by its name: two Variables of one name are one, also where their bounds
-differ. A graph in which a name has two values is `mixed`. It is taken apart where the program asked for results or
-wrote, and at gradients that it adds to: `before_the_rest` lists what can be computed first. Where one expression reads
-under two values, each further one has a variable of its own (`told_apart`). No replay of a TinyJit has a value for
-such a variable: what is captured meanwhile is not replayed.
+differ. A graph in which a name has two values is `mixed`. It is split at requested results, at writes and at gradients
+that are accumulated: `computable_first` lists what can be computed first. Where one expression reads under two values,
+each further one gets a variable of its own (`with_separate_names`). No replay of a TinyJit has a value for such a
+variable: what is captured meanwhile is not replayed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp, postorder, toposort
 
-VariableValues = Mapping[str, int]  # of variables by name
+VariableValues = Mapping[str, int]  # name -> value
 
 
 def values_in(order: Iterable[UOp]) -> VariableValues | None:
-    """The values that variables have in a graph; None where one has two."""
+    """Return the values of the variables in a graph by name; None where one name has two values."""
     found: dict[str, int] = {}
     for node in order:
         if node.op is Ops.BIND and found.setdefault(node.src[0].arg.name, node.arg) != node.arg:
@@ -32,7 +32,7 @@ def values_in(order: Iterable[UOp]) -> VariableValues | None:
 
 
 def together(some: VariableValues, others: VariableValues) -> VariableValues | None:
-    """The values of two graphs; None where a variable has one value in the one and another one in the other."""
+    """Return the values of the variables of two graphs; None where they differ in the value of one."""
     if some is others or not others:
         return some
     if not some:
@@ -41,25 +41,30 @@ def together(some: VariableValues, others: VariableValues) -> VariableValues | N
 
 
 def agreeing(order: Sequence[UOp], tensors: Sequence[HasNode]) -> tuple[list[HasNode], list[HasNode]]:
-    """The tensors that can be computed with a graph that is not mixed, and those where a variable has another value."""
+    """Return the tensors that can be computed together with the graph `order`, and those that cannot.
+
+    The latter are mixed themselves, or give a variable another value than `order` or an earlier tensor does. Where
+    `order` is mixed, no tensor can.
+    """
     if not tensors:
         return [], []
     known = values_in(order)
-    along: list[HasNode] = []
+    compatible: list[HasNode] = []
     other: list[HasNode] = []
     for tensor in tensors:
         mine = values_in(toposort(tensor.uop))
         both = None if known is None or mine is None else together(known, mine)
-        (other if both is None else along).append(tensor)
+        (other if both is None else compatible).append(tensor)
         known = known if both is None else both
-    return along, other
+    return compatible, other
 
 
-def before_the_rest(order: Sequence[UOp], wanted: Iterable[UOp]) -> list[UOp]:
-    """Of a mixed graph the nodes to compute first; none where it cannot be taken apart.
+def computable_first(order: Sequence[UOp], wanted: Iterable[UOp]) -> list[UOp]:
+    """Return the nodes of a mixed graph that are to be computed first; none where it cannot be split.
 
-    They are wanted, or written, or detached as a gradient is, and variables have one value in all of them. What is
-    below another one is not listed: it is computed with that.
+    `order` is the graph in postorder, `wanted` are its requested nodes. The nodes returned are wanted, written or
+    detached (as an accumulated gradient is), and each variable has one value in all of them together. A node that
+    another one of them is computed from is not listed: it is computed with that.
     """
     values = _values_of(order)
     ends = {node for node in wanted if values[node]}
@@ -82,7 +87,10 @@ def before_the_rest(order: Sequence[UOp], wanted: Iterable[UOp]) -> list[UOp]:
 
 
 def _ends_within(order: Iterable[UOp]) -> set[UOp]:
-    """The nodes of a graph that may be computed first: memory in their place has no variable."""
+    """Return the nodes within a graph that may be computed first: what is assigned, its values, and DETACHs.
+
+    Their shapes have no variables, so that the graph that reads their memory later has none from them.
+    """
     ends = {node for node in order if node.op in (Ops.ASSIGN, Ops.DETACH)}
     ends.update([node.src[1] for node in ends if node.op is Ops.ASSIGN])
     bases = {node: memory_base(node) for node in ends}
@@ -90,7 +98,7 @@ def _ends_within(order: Iterable[UOp]) -> set[UOp]:
 
 
 def _values_of(order: Sequence[UOp]) -> dict[UOp, VariableValues | None]:
-    """For each node the values of the variables in its graph; None where that is mixed."""
+    """Return, for each node, the values of the variables in its graph; None where that is mixed."""
     found: dict[UOp, VariableValues | None] = {}
     for node in order:
         mine: VariableValues | None = {node.src[0].arg.name: node.arg} if node.op is Ops.BIND else {}
@@ -101,13 +109,13 @@ def _values_of(order: Sequence[UOp]) -> dict[UOp, VariableValues | None]:
     return found
 
 
-def told_apart(outputs: Sequence[UOp]) -> dict[UOp, UOp]:
-    """The outputs of a mixed graph, each over a graph in which every name has one value.
+def with_separate_names(outputs: Sequence[UOp]) -> dict[UOp, UOp]:
+    """Return the outputs of a mixed graph rebuilt so that every variable name has one value: old node -> new node.
 
-    The first value of a name keeps it, each further one has a name with a number, which no other variable has.
+    The first value of a name keeps it; each further value gets a variable with a number at its name that is unused.
     """
     order = postorder(*outputs)
-    taken = {node.arg.name for node in order if node.op is Ops.VARIABLE}
+    used = {node.arg.name for node in order if node.op is Ops.VARIABLE}
     names: dict[tuple[str, int], str] = {}
     first: dict[str, int] = {}
     done: dict[UOp, UOp] = {}
@@ -115,8 +123,8 @@ def told_apart(outputs: Sequence[UOp]) -> dict[UOp, UOp]:
         src = tuple([done[source] for source in node.src])
         if node.op is Ops.BIND and first.setdefault(name := node.src[0].arg.name, node.arg) != node.arg:
             if (name, node.arg) not in names:
-                names[name, node.arg] = next(new for k in count(2) if (new := f"{name}_{k}") not in taken)
-                taken.add(names[name, node.arg])
+                names[name, node.arg] = next(new for k in count(2) if (new := f"{name}_{k}") not in used)
+                used.add(names[name, node.arg])
             done[node] = UOp.variable(names[name, node.arg], node.src[0].lo, node.src[0].hi).bind(node.arg)
         elif src == node.src:
             done[node] = node
@@ -126,7 +134,7 @@ def told_apart(outputs: Sequence[UOp]) -> dict[UOp, UOp]:
 
 
 def _with_sizes(arg: Any, done: Mapping[UOp, UOp]) -> Any:
-    """An arg with what became of the symbolic sizes in it, which are sources of its node."""
+    """Return `arg` with the symbolic sizes in it replaced as in `done`: they are sources of its node too."""
     if isinstance(arg, UOp):
         return done.get(arg, arg)
     return tuple([_with_sizes(item, done) for item in arg]) if type(arg) is tuple else arg

@@ -4,9 +4,8 @@
         ...
     capture.launches, capture.memory, capture.values
 
-A capture keeps no memory alive that a run without it would have given back: of a buffer it notes what it is like, and
-the buffer itself only as long as somebody else holds it. Buffers with data from Python are the exception: the data is
-there only once.
+A capture keeps no memory alive that a run without it would have freed: of a buffer it records size, dtype and device,
+and a weak reference. Buffers with data from Python are the exception: nothing else could provide that data again.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A launch of a kernel, or a copy when there is none, on buffers by the numbers of their BUFFER nodes.
+    """A launch of a kernel, or a copy where `kernel` is None, on buffers by the ids of their BUFFER nodes.
 
-    A copy has its target and its source. Numbers grow with time. saves says that it keeps an old value for whoever
-    still has to read it.
+    A copy has two buffers, its target and its source. Ids grow with time. `saves` says that it copies an old value
+    that is about to be overwritten and still has readers.
     """
 
     kernel: Compiled | None
@@ -40,7 +39,7 @@ class Recorded:
     saves: bool = False
 
     def written(self) -> tuple[int, ...]:
-        """The numbers of the buffers that it writes."""
+        """Return the ids of the buffers that it writes."""
         if self.kernel is None:
             return self.uids[:1]
         params = self.kernel.signature.params
@@ -49,7 +48,10 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class CapturedMemory:
-    """What a captured buffer is like, and the buffer while it lives. data is the buffer that holds data from Python."""
+    """The device, size and dtype of a captured buffer, and a weak reference to it.
+
+    `data` is the buffer itself where it has data from Python, which the capture retains.
+    """
 
     device: str
     size: int
@@ -62,26 +64,27 @@ class CapturedMemory:
 class Capture:
     """The launches of everything that ran in this thread while the capture was open.
 
-    memory and nodes are by number: what each buffer is like, and its BUFFER node, dead when nobody holds the value.
-    before has the tensors that existed when it was opened, with their nodes, by id. read says that Python was told a
-    value, which may decide what it does next; varied that a variable had two values, in launches or in one expression.
+    `values` are those of variables by name. `memory` and `nodes` have, by id, each buffer and a weak reference to its
+    BUFFER node, which is dead when the value is. `existing` has the tensors that existed when the capture was opened,
+    with their nodes, by the `id` of the tensor. `read` says that Python has read a value, which may decide what it
+    does next; `varied` that a variable had two values, in launches or in one expression.
     """
 
     launches: list[Recorded] = field(default_factory=list)
     values: dict[str, int] = field(default_factory=dict)
     memory: dict[int, CapturedMemory] = field(default_factory=dict)
     nodes: dict[int, weakref.ref[UOp]] = field(default_factory=dict)
-    before: dict[int, tuple[weakref.ref[Any], weakref.ref[UOp]]] = field(default_factory=dict)
+    existing: dict[int, tuple[weakref.ref[Any], weakref.ref[UOp]]] = field(default_factory=dict)
     read: bool = False
     varied: bool = False
 
-    def had(self, tensor: object) -> bool:
-        """Whether a tensor was there before the capture was opened."""
-        entry = self.before.get(id(tensor))
+    def existed(self, tensor: object) -> bool:
+        """Return whether `tensor` existed when the capture was opened."""
+        entry = self.existing.get(id(tensor))
         return entry is not None and entry[0]() is tensor
 
     def add(self, launch: Recorded, buffers: Sequence[Buffer]) -> None:
-        """Record a launch on its buffers."""
+        """Record a launch on `buffers`, which are those of `launch.uids`."""
         self.launches.append(launch)
         for uid, b in zip(launch.uids, buffers, strict=True):
             if uid not in self.memory:
@@ -96,55 +99,58 @@ _open = _Open()
 
 
 def open_captures() -> tuple[Capture, ...]:
-    """The captures of this thread."""
+    """Return the open captures of this thread, the outermost first."""
     return _open.captures
 
 
 def note_read() -> None:
-    """Tell the captures of this thread that Python reads a value."""
+    """Record in the captures of this thread that Python reads a value."""
     for capture in _open.captures:
         capture.read = True
 
 
 def note_varied() -> None:
-    """Tell the captures of this thread that a variable has two values in one schedule."""
+    """Record in the captures of this thread that a variable has two values in one schedule."""
     for capture in _open.captures:
         capture.varied = True
 
 
-def is_from_before(tensor: object, node: UOp) -> bool:
-    """Whether a tensor was there with this node before an open capture of this thread: none of the captured work.
+def predates_capture(tensor: object, node: UOp) -> bool:
+    """Return whether `tensor` had this node already when an open capture of this thread was opened.
 
-    What a capture computed for it would be computed again, and differently, by each replay.
+    If the capture computed it, each replay would compute it again, and from other values.
     """
-    return any(capture.had(tensor) and capture.before[id(tensor)][1]() is node for capture in _open.captures)
+    return any(capture.existed(tensor) and capture.existing[id(tensor)][1]() is node for capture in _open.captures)
 
 
 @contextmanager
 def capturing(live: Iterable[Any] = ()) -> Iterator[Capture]:
-    """Record the launches of the block. live are the tensors that exist now."""
-    capture = Capture(before={id(t): (weakref.ref(t), weakref.ref(t.uop)) for t in live})
-    del live  # a tensor that the block gives up gives up its memory
-    before = _open.captures
-    _open.captures = (*before, capture)
+    """Record the launches of the block in the Capture that is yielded. `live` are the tensors that exist now."""
+    capture = Capture(existing={id(t): (weakref.ref(t), weakref.ref(t.uop)) for t in live})
+    del live  # or this frame would keep the memory of tensors that the block drops
+    outer = _open.captures
+    _open.captures = (*outer, capture)
     try:
         yield capture
     finally:
-        _open.captures = before
+        _open.captures = outer
 
 
 @contextmanager
 def uncaptured() -> Iterator[None]:
-    """Tell no capture of this thread what the block launches."""
-    before, _open.captures = _open.captures, ()
+    """Hide the launches of the block from the captures of this thread."""
+    outer, _open.captures = _open.captures, ()
     try:
         yield
     finally:
-        _open.captures = before
+        _open.captures = outer
 
 
 def note(launch: Recorded, buffers: Sequence[Buffer], nodes: Sequence[UOp], values: Mapping[str, int]) -> None:
-    """Tell the captures of this thread of a launch on its buffers, the nodes of those that have one, its variables."""
+    """Record a launch in the captures of this thread.
+
+    `buffers` are those of the launch, `nodes` the BUFFER nodes of those that have one, `values` those of variables.
+    """
     for capture in _open.captures:
         capture.add(launch, buffers)
         for name, value in values.items():

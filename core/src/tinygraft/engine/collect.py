@@ -1,10 +1,10 @@
-"""What a realisation is about, before anything is planned: which tensors it computes, which it concerns.
+"""What a realisation is about, before anything is planned: which tensors it computes, and which it affects.
 
     collect(tensors, live) -> RealizeRequest | None
 
-A RealizeRequest lists tensors and nodes and changes nothing. Beside the tensors that were asked for it computes those
-that have to be computed now (protect.py), and keeps what is made on the way and somebody needs: random numbers that a
-live tensor holds, which are drawn once, and memory that a live tensor asked for with contiguous().
+`collect` lists tensors and nodes and changes nothing. Beside the requested tensors the realisation computes those that
+need an old value (protect.py), and intermediate values of which a live tensor needs memory: random numbers, which are
+drawn once, and memory that the program requested with contiguous().
 """
 
 from __future__ import annotations
@@ -13,29 +13,30 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tinygraft.engine.assigns import HasNode, LiveTensors, assigned_for, overwritten_by, without
-from tinygraft.engine.bindings import before_the_rest, values_in
-from tinygraft.engine.capture import is_from_before, open_captures
+from tinygraft.engine.bindings import computable_first, values_in
+from tinygraft.engine.capture import open_captures, predates_capture
 from tinygraft.engine.protect import old_values_for, protect, readers_of
 from tinygraft.uop.held import HELD, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder, toposort
 
-INVOLVED = frozenset({Ops.ASSIGN, Ops.BIND, Ops.CONTIGUOUS, Ops.THREEFRY})  # a graph with one may concern others
+INVOLVED = frozenset({Ops.ASSIGN, Ops.BIND, Ops.CONTIGUOUS, Ops.THREEFRY})  # a graph with one may affect other tensors
 
 
 @dataclass(slots=True)
 class RealizeRequest:
     """The tensors and nodes of one realisation.
 
-    asked are the tensors to be computed, along those that are computed with them. others are live tensors in whose
-    graphs results are put. pinned were there before an open capture and stay as they are, but for old values.
-    homes has for each node that becomes memory the node whose memory that is; order is the postorder of these.
-    readers, of others and pinned, go on reading the old values of overwritten; those of taped may be needed by a
-    backward through what is computed. assigns says whether order has ASSIGNs.
+    `requested` are the tensors to be computed, `co_realised` those that are computed with them. `others` are live
+    tensors in whose graphs results are put. `pinned` predate an open capture: their graphs stay as they are, but
+    that they read copies of old values.
+    `homes` has, for each node that becomes memory, the node whose memory that is; `order` is the postorder of these.
+    `readers`, of others and pinned, go on reading the old values of `overwritten`; those of `taped` may be needed by a
+    backward through what is computed. `assigns` says whether `order` has ASSIGNs.
     """
 
-    asked: list[HasNode]
-    along: list[HasNode]
+    requested: list[HasNode]
+    co_realised: list[HasNode]
     others: list[HasNode]
     pinned: list[HasNode]
     order: Sequence[UOp]
@@ -48,12 +49,15 @@ class RealizeRequest:
 
     @property
     def computed(self) -> list[HasNode]:
-        """The tensors that become memory."""
-        return self.asked + self.along if self.along else self.asked
+        """Return the tensors that become memory."""
+        return self.requested + self.co_realised if self.co_realised else self.requested
 
 
 class DrawFirst(Exception):
-    """Random numbers of tensors from before a capture are to be drawn outside of it, or each replay would draw anew."""
+    """Random numbers of `tensors`, which predate a capture, have to be drawn outside of it.
+
+    Inside, each replay would draw them anew.
+    """
 
     def __init__(self, tensors: Sequence[HasNode]) -> None:
         super().__init__()
@@ -61,37 +65,41 @@ class DrawFirst(Exception):
 
 
 class Pending:
-    """A node that nobody asked for by itself: it is computed along, for tensors that are asked for after it."""
+    """A node that is realised for requested tensors which are computed after it, and which no tensor may have."""
 
     def __init__(self, node: UOp, tensors: Sequence[HasNode]) -> None:
         self.uop, self.tensors, self.made_at = node, tensors, tensors[0].made_at
-        self.requires_grad: bool | None = None  # as far as anybody knows, a backward may come through it
+        self.requires_grad: bool | None = None  # undecided: a backward may come through it
 
 
 class ConflictingBindings(Exception):
-    """What is asked for cannot be computed at once: a variable has one value in some of it, another one in the rest.
+    """The requested tensors cannot be computed in one schedule: a variable has different values in them.
 
-    first are to be realised before rest.
+    `first` are to be realised before `remaining`.
     """
 
-    def __init__(self, first: Sequence[HasNode], rest: Sequence[HasNode]) -> None:
+    def __init__(self, first: Sequence[HasNode], remaining: Sequence[HasNode]) -> None:
         super().__init__()
-        self.first, self.rest = first, rest
+        self.first, self.remaining = first, remaining
 
 
-def _apart(asked: Sequence[HasNode], order: Sequence[UOp], wanted: Sequence[UOp]) -> ConflictingBindings | None:
-    """How to take apart what is asked for, whose graph is mixed; None where that cannot be."""
-    nodes = before_the_rest(order, wanted)
-    mine = [tensor for tensor in asked if memory_base(tensor.uop) in nodes]
-    held = {memory_base(tensor.uop) for tensor in mine}
-    writes = [Pending(node, asked) for node in nodes if node not in held]
-    return ConflictingBindings([*mine, *writes], without(asked, mine)) if nodes else None
+def _split(requested: Sequence[HasNode], order: Sequence[UOp], wanted: Sequence[UOp]) -> ConflictingBindings | None:
+    """Return how to split requested tensors whose graph `order` is mixed; None where it cannot be split."""
+    nodes = computable_first(order, wanted)
+    mine = [tensor for tensor in requested if memory_base(tensor.uop) in nodes]
+    computed = {memory_base(tensor.uop) for tensor in mine}
+    writes = [Pending(node, requested) for node in nodes if node not in computed]
+    return ConflictingBindings([*mine, *writes], without(requested, mine)) if nodes else None
 
 
 def collect(tensors: Sequence[HasNode], live: LiveTensors) -> RealizeRequest | None:
-    """The RealizeRequest of tensors, None with nothing to compute. Raises DrawFirst and ConflictingBindings."""
-    asked = list({id(tensor): tensor for tensor in tensors}.values()) if len(tensors) > 1 else list(tensors)
-    wanted = _wanted(asked)
+    """Return the RealizeRequest of `tensors`, None where all of them are memory already. Changes nothing.
+
+    `live` are the tensors that the program can still reach. Raises DrawFirst or ConflictingBindings where something
+    else has to be realised before.
+    """
+    requested = list({id(tensor): tensor for tensor in tensors}.values()) if len(tensors) > 1 else list(tensors)
+    wanted = _wanted(requested)
     if not wanted:
         return None
     pinned: list[HasNode] = []
@@ -99,40 +107,40 @@ def collect(tensors: Sequence[HasNode], live: LiveTensors) -> RealizeRequest | N
     order = postorder(*wanted)
     ops = {node.op for node in order}
     assigns = Ops.ASSIGN in ops
-    others = without(live.near(overwritten_by(order) if assigns else ()), asked)
+    others = without(live.near(overwritten_by(order) if assigns else ()), requested)
     if INVOLVED.isdisjoint(ops) and not open_captures():
-        return RealizeRequest(asked, [], others, [], order, {node: node for node in wanted}, False, [], set(), live)
-    if Ops.BIND in ops and values_in(order) is None and (apart := _apart(asked, order, wanted)) is not None:
-        raise apart
-    along: list[HasNode] = [t for t in asked if isinstance(t, Pending)]
-    asked = without(asked, along) if along else asked
+        return RealizeRequest(requested, [], others, [], order, {node: node for node in wanted}, False, [], set(), live)
+    if Ops.BIND in ops and values_in(order) is None and (split := _split(requested, order, wanted)) is not None:
+        raise split
+    co_realised: list[HasNode] = [t for t in requested if isinstance(t, Pending)]
+    requested = without(requested, co_realised) if co_realised else requested
     if Ops.THREEFRY in ops and (drawn := _drawn(order, others)):
-        if first := [t for t in drawn if is_from_before(t, t.uop)]:
+        if first := [t for t in drawn if predates_capture(t, t.uop)]:
             raise DrawFirst(first)
-        along += drawn
-        others, wanted = without(others, drawn), _wanted([*asked, *along])
+        co_realised += drawn
+        others, wanted = without(others, drawn), _wanted([*requested, *co_realised])
         order = postorder(*wanted)
     if open_captures():
-        pinned, others = _pinned(order, others, along)
+        pinned, others = _pinned(order, others, co_realised)
     if assigns:
-        while found := protect(order, [*asked, *along], without(others, readers)):
-            new, late = found
-            readers += late
+        while found := protect(order, [*requested, *co_realised], without(others, readers)):
+            new, reading = found
+            readers += reading
             if not new:
                 break
-            along += new
-            wanted = _wanted([*asked, *along])
-            order = postorder(*wanted)  # it may write to more memory
-            others = without(live.near(overwritten_by(order)), [*asked, *along])
+            co_realised += new
+            wanted = _wanted([*requested, *co_realised])
+            order = postorder(*wanted)  # it may write to more memory, which more tensors read
+            others = without(live.near(overwritten_by(order)), [*requested, *co_realised])
             if open_captures():
-                pinned, others = _pinned(order, others, along)
-    if Ops.CONTIGUOUS in ops and (kept := _made_on_the_way(order, wanted, without(others, readers))):
-        along += kept
-        others, wanted = without(others, kept), _wanted([*asked, *along])
+                pinned, others = _pinned(order, others, co_realised)
+    if Ops.CONTIGUOUS in ops and (stored := _stored_anyway(order, wanted, without(others, readers))):
+        co_realised += stored
+        others, wanted = without(others, stored), _wanted([*requested, *co_realised])
         order = postorder(*wanted)
     if not assigns:
         return RealizeRequest(
-            asked, along, others, pinned, order, {node: node for node in wanted}, False, [], set(), live
+            requested, co_realised, others, pinned, order, {node: node for node in wanted}, False, [], set(), live
         )
     overwritten = overwritten_by(order)
     readers += readers_of(pinned, overwritten)
@@ -140,12 +148,12 @@ def collect(tensors: Sequence[HasNode], live: LiveTensors) -> RealizeRequest | N
     outputs = list(homes.values())
     if outputs != wanted:
         order = postorder(*outputs)
-    taped = old_values_for(order, [*asked, *along], [*others, *pinned], homes)
-    return RealizeRequest(asked, along, others, pinned, order, homes, True, readers, overwritten, live, taped)
+    taped = old_values_for(order, [*requested, *co_realised], [*others, *pinned], homes)
+    return RealizeRequest(requested, co_realised, others, pinned, order, homes, True, readers, overwritten, live, taped)
 
 
 def to_drop(tensors: Sequence[HasNode], live: LiveTensors) -> RealizeRequest:
-    """The RealizeRequest of tensors of which nothing more is computed: their pending writes are to be dropped."""
+    """Return a RealizeRequest of tensors that computes nothing, by which their pending writes are dropped."""
     order = postorder(*_wanted(tensors))
     assigns = any(node.op is Ops.ASSIGN for node in order)
     others = without(live.near(overwritten_by(order)), tensors)
@@ -153,42 +161,45 @@ def to_drop(tensors: Sequence[HasNode], live: LiveTensors) -> RealizeRequest:
 
 
 def _pinned(order: Sequence[UOp], others: Sequence[HasNode],
-            along: Sequence[HasNode]) -> tuple[list[HasNode], list[HasNode]]:  # fmt: skip
-    """Of other tensors those that were there before an open capture, and have no write of order to come; the rest."""
+            co_realised: Sequence[HasNode]) -> tuple[list[HasNode], list[HasNode]]:  # fmt: skip
+    """Split `others` into those that predate an open capture and contain no write of `order`, and the remaining ones.
+
+    The tensors that a Pending of `co_realised` is computed for are never pinned.
+    """
     now = {n for n in order if n.op is Ops.ASSIGN}
-    free = {id(tensor) for each in along if isinstance(each, Pending) for tensor in each.tensors}
-    before = [t for t in others if id(t) not in free and is_from_before(t, t.uop)]
-    pinned = [t for t in before if now.isdisjoint(toposort(t.uop))]
+    free = {id(tensor) for each in co_realised if isinstance(each, Pending) for tensor in each.tensors}
+    older = [t for t in others if id(t) not in free and predates_capture(t, t.uop)]
+    pinned = [t for t in older if now.isdisjoint(toposort(t.uop))]
     return pinned, without(others, pinned)
 
 
 def _wanted(tensors: Sequence[HasNode]) -> list[UOp]:
-    """The nodes that have to become memory for tensors to be realised."""
+    """Return the nodes that have to become memory for `tensors` to be realised."""
     nodes = [memory_base(t.uop) for t in tensors]
     return list(dict.fromkeys([n for n in nodes if n.op not in HELD]))
 
 
 def _homes(order: Sequence[UOp], nodes: Iterable[UOp]) -> dict[UOp, UOp]:
-    """For each node the one whose memory will hold it: itself, or a copy where order goes on to overwrite it."""
+    """Return, for each node, the one whose memory has its value: itself, or a copy where it is overwritten later."""
     overtaken = {memory_base(n.src[0]) for n in order if n.op is Ops.ASSIGN}
     return {n: UOp(Ops.CONTIGUOUS, n.dtype, (n,)) if n.op is Ops.ASSIGN and n in overtaken else n for n in nodes}
 
 
 def _drawn(order: Sequence[UOp], others: Iterable[HasNode]) -> list[HasNode]:
-    """The tensors nearest to random numbers that order computes and stores: a weight, not what is made of weights."""
+    """Return the tensors whose random numbers `order` stores: a weight, but not what is computed from weights."""
     holders: dict[UOp, list[HasNode]] = {}
     for tensor in others:
         holders.setdefault(memory_base(tensor.uop), []).append(tensor)
-    nothing, words, numbers, memory = range(4)  # what a node is made of; the last one of its sources counts
+    nothing, bits, numbers, memory = range(4)  # what a node is computed from; the greatest of its sources counts
     made: dict[UOp, int] = {}
     drawn: list[HasNode] = []
     for node in order:
         kind = max([made[source] for source in node.src], default=nothing)
         if node.op is Ops.THREEFRY:
-            kind = words
+            kind = bits
         elif node.op is Ops.BUFFER:
             kind = memory
-        elif node.op is Ops.CONTIGUOUS and kind == words:
+        elif node.op is Ops.CONTIGUOUS and kind == bits:
             kind = numbers
         if kind == numbers and node in holders:
             drawn += holders[node]
@@ -197,12 +208,12 @@ def _drawn(order: Sequence[UOp], others: Iterable[HasNode]) -> list[HasNode]:
     return drawn
 
 
-def _made_on_the_way(order: Sequence[UOp], wanted: Sequence[UOp], others: Iterable[HasNode]) -> list[HasNode]:
-    """The tensors that asked for memory of their own with contiguous(), and whose value order stores anyway.
+def _stored_anyway(order: Sequence[UOp], wanted: Sequence[UOp], others: Iterable[HasNode]) -> list[HasNode]:
+    """Return the tensors that requested memory of their own with contiguous(), and whose values `order` stores anyway.
 
-    Not those from before an open capture: a replay would not compute them again.
+    Without those that predate an open capture: a replay would not compute them again.
     """
     stored = {node for node in order if node.op is Ops.CONTIGUOUS}.difference(wanted)
     if not stored:
         return []
-    return [t for t in others if memory_base(t.uop) in stored and not is_from_before(t, t.uop)]
+    return [t for t in others if memory_base(t.uop) in stored and not predates_capture(t, t.uop)]

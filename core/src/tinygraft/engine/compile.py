@@ -1,10 +1,10 @@
 """From kernels to loaded programs on a device, each made once.
 
-    compiled(kernels) -> [Compiled]    of (kernel, backend) pairs: lowered here, compiled side by side
+    compiled(kernels) -> [Compiled]    of (kernel, backend) pairs: lowered in this thread, compiled by several
 
 Kernels are canonical, so the cache is keyed by the kernel itself, the backend and the options. Two kernels with the
-same source are one Compiled; its digest is the name under which the disk has its binary. The cache is bounded: a
-program goes when neither the cache nor a plan nor a TinyJit has it. `clear()` forgets all.
+same source are one Compiled; its digest is the name under which the disk stores its binary. The cache is bounded: a
+program is freed when neither the cache nor a plan nor a TinyJit refers to it. `clear()` empties it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tinygraft.engine import diskcache
 from tinygraft.engine.applied import counted_rules, rules_text
 from tinygraft.engine.crew import Crew
 from tinygraft.engine.debug_print import show_compiled
-from tinygraft.engine.exclusive import hold_over_forks
+from tinygraft.engine.exclusive import lock_over_forks
 from tinygraft.errors import CompileError, DeviceError, DeviceLostError
 from tinygraft.events import CompileEvent, RenderEvent
 from tinygraft.uop.stages import Binary, Call, CopyCall, Cost, Kernel, Linear, Signature, Source
@@ -38,16 +38,16 @@ from tinygraft.uop.uop import UOp
 
 T = TypeVar("T")
 # assumed: bounds on memory that no usual program meets; the 40 MB have no record
-MOST = 256  # kernels that the cache has; the one asked for longest ago goes first
+MOST = 256  # kernels in the cache; the least recently requested one is dropped first
 MOST_INSTRUCTIONS = 100_000  # of all of them together: some 40 MB of graphs
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Compiled:
-    """A program with what is needed to launch it and to say how fast it was; equal only to itself.
+    """A program with what is needed to launch it and to report how fast it was; equal only to itself.
 
-    digest is empty where nothing is kept on disk. data is what the compiler gave. timeline is that of the backend, None
-    where launches wait.
+    `digest` is the name of its binary on disk, empty where none is stored. `data` is the binary. `timeline` is that of
+    the backend, None where launches are synchronous.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Compiled:
 
 @dataclass(slots=True)
 class Ready:
-    """A call that can be launched: a compiled kernel, or a copy when there is none, on its BUFFERs by slot."""
+    """A call that can be launched: a compiled kernel, or a copy where `kernel` is None, on its BUFFERs by slot."""
 
     kernel: Compiled | None
     device: str
@@ -71,9 +71,10 @@ class Ready:
 
 @dataclass(slots=True)
 class _Compilation:
-    """A kernel on its way: lowered, then compiled, unless its equal is loaded or the disk has it.
+    """A kernel that is being compiled: it was lowered, and needs a compiler unless its equal is loaded or on disk.
 
-    rules has the names of the rules that were applied, with DEBUG=5.
+    `loaded` is that equal, `binary` what the disk had or the compiler returned. `fresh` says that it has to be, or was,
+    compiled. `rules` has the names of the rules that were applied, with DEBUG=5.
     """
 
     kernel: Kernel
@@ -88,15 +89,15 @@ class _Compilation:
     rules: str = ""
 
     def run(self) -> None:
-        """Compile, and keep the binary on disk. Raises CompileError."""
+        """Compile, and store the binary on disk. Raises CompileError."""
         start = time.perf_counter()
         try:
             given = self.backend.compiler.compile(self.source)
             self.binary = _proper(given, Binary, f"the compiler of {self.backend.name}")
             if not self.binary.data:
                 raise CompileError(
-                    f"the compiler of {self.backend.name} ended without an error and gave no code for kernel "
-                    f"{self.source.name}; nothing is kept of it",
+                    f"the compiler of {self.backend.name} ended without an error and returned no code for kernel "
+                    f"{self.source.name}; nothing of it is stored",
                     self.source.text,
                 )
         except (Exception, SystemExit) as error:
@@ -107,19 +108,19 @@ class _Compilation:
 
 
 _CompileKey = tuple[Backend, Kernel, Options]
-_cache: OrderedDict[_CompileKey, tuple[Compiled, int]] = OrderedDict()  # with the instructions of each
-_instructions = 0  # of all that the cache has
+_cache: OrderedDict[_CompileKey, tuple[Compiled, int]] = OrderedDict()  # with the number of instructions of each
+_instructions = 0  # of all kernels in the cache
 _loaded: WeakValueDictionary[tuple[Backend, str], Compiled] = WeakValueDictionary()
 _recorded: list[dict[tuple[Kernel, Backend], None]] = []
 _lock = threading.RLock()
 
 
 # no fork in the middle of a compilation: the child would find a compiler's lock held
-hold_over_forks(_lock)
+lock_over_forks(_lock)
 
 
 def clear() -> None:
-    """Forget all compiled kernels."""
+    """Drop all compiled kernels from the cache."""
     global _instructions
     with _lock:
         _cache.clear()
@@ -128,7 +129,7 @@ def clear() -> None:
 
 
 def ready(calls: Sequence[Call]) -> list[Ready]:
-    """The calls of a schedule with their kernels compiled. Raises CompileError."""
+    """Return the calls of a schedule with their kernels compiled. Raises CompileError."""
     kernels = [(c.kernel, Device[c.device]) for c in calls if not isinstance(c, CopyCall)]
     made = iter(compiled(kernels))
     return [
@@ -138,7 +139,10 @@ def ready(calls: Sequence[Call]) -> list[Ready]:
 
 
 def compiled(kernels: Sequence[tuple[Kernel, Backend]]) -> list[Compiled]:
-    """The programs of kernels, each on its backend; compiled when they are first asked for. Raises CompileError."""
+    """Return the programs of `kernels`, each on its backend; those not in the cache are compiled.
+
+    Raises CompileError.
+    """
     options = {backend: Options.here([backend.target]) for backend in {backend for _, backend in kernels}}
     keys = [(backend, kernel, options[backend]) for kernel, backend in kernels]
     with _lock:
@@ -153,7 +157,7 @@ def compiled(kernels: Sequence[tuple[Kernel, Backend]]) -> list[Compiled]:
 
 
 def _shrink() -> None:
-    """Let go of the kernels that were asked for longest ago, beyond what the cache may have."""
+    """Drop the least recently requested kernels from the cache until it is within its bounds."""
     global _instructions
     while len(_cache) > MOST or (_instructions > MOST_INSTRUCTIONS and len(_cache) > 1):
         _, (_, instructions) = _cache.popitem(last=False)
@@ -162,7 +166,7 @@ def _shrink() -> None:
 
 @contextmanager
 def recorded() -> Iterator[dict[tuple[Kernel, Backend], None]]:
-    """The kernels that are compiled from their graphs within the block, each once, in order."""
+    """Record the kernels that are compiled from their graphs within the block, each once, in order, as the keys."""
     found: dict[tuple[Kernel, Backend], None] = {}
     _recorded.append(found)
     try:
@@ -171,13 +175,16 @@ def recorded() -> Iterator[dict[tuple[Kernel, Backend], None]]:
         _recorded.remove(found)
 
 
-def kept(backend: Backend, digest: str, name: str, signature: Signature, cost: Cost) -> Compiled | None:
-    """A kernel that this or an earlier process has compiled, by its digest; None when it is gone."""
+def compiled_before(backend: Backend, digest: str, name: str, signature: Signature, cost: Cost) -> Compiled | None:
+    """Return a kernel that this or an earlier process has compiled, by its `digest`.
+
+    None where it is neither loaded nor on disk, or the binary of the disk does not load.
+    """
     with _lock:
         found = _loaded.get((backend, digest))
         if found is None and (data := diskcache.get(digest)) is not None:
             if events.on_compile:
-                _tell(name, backend, 0.0, len(data), cached=True)
+                _notify(name, backend, 0.0, len(data), cached=True)
             program = _loadable(backend, Binary(name, data, signature), digest)
             if program is None:
                 return None
@@ -186,7 +193,10 @@ def kept(backend: Backend, digest: str, name: str, signature: Signature, cost: C
 
 
 def _compile(keys: Sequence[tuple[Backend, Kernel, Options]]) -> None:
-    """Put kernels into the cache. While this thread lowers, others compile; one after another where somebody looks."""
+    """Put kernels into the cache. While this thread lowers, others compile.
+
+    Where stages are observed or printed each kernel is finished before the next, so that its stages stand together.
+    """
     watched = events.active or DEBUG.value >= 3
     jobs = []
     tuned = _tuned(keys)
@@ -204,19 +214,24 @@ def _compile(keys: Sequence[tuple[Backend, Kernel, Options]]) -> None:
 
 
 def _tuned(keys: Sequence[tuple[Backend, Kernel, Options]]) -> dict[tuple[Kernel, Backend], Options]:
-    """The options of kernels for which BEAM has found actions. Kernels that plugins change are not searched: the child
-    that times them has not these plugins."""
+    """Return the options of kernels for which BEAM has found transforms.
+
+    Kernels that plugins change are not searched: the child process that times them does not load plugins.
+    """
     beam = max(0 if options.passes else options.beam for _, _, options in keys)
     if not beam:
         return {}
-    from tinygraft.engine.search import tuned  # nobody pays for it without BEAM
+    from tinygraft.engine.search import tuned  # imported only with BEAM, for the time that it takes
 
     found = tuned([(kernel, backend) for backend, kernel, _ in keys], beam)
-    return {asked: Options(actions=actions) for asked, actions in found.items()}
+    return {searched: Options(actions=actions) for searched, actions in found.items()}
 
 
 def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) -> _Compilation:
-    """A kernel's source, and its binary if an earlier process has kept it."""
+    """Lower and render `kernel`. Returns its source, with the binary where it is loaded or on disk.
+
+    `watched` says that its stages are observed or printed; a loaded equal is not used then. Notifies observers.
+    """
     with counted_rules() as applied:
         linear = to_linear(kernel, backend.target, options)
     start = time.perf_counter()
@@ -225,20 +240,20 @@ def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) 
     except (Exception, SystemExit) as error:
         raise_noted(error, f"rendering {linear.name}", backend.name)
     if events.on_render:
-        taken = time.perf_counter() - start
+        seconds = time.perf_counter() - start
         name, language, text = source.name, source.language, source.text
-        event = RenderEvent(name=name, device=backend.name, language=language, text=text, seconds=taken)
+        event = RenderEvent(name=name, device=backend.name, language=language, text=text, seconds=seconds)
         events.tell(event)
     if events.active:
         events.stage("kernel", kernel, linear.name)
         events.stage("source", source, linear.name)
     job = _Compilation(kernel, backend, linear, source, rules=rules_text(applied))
     if (compiler := backend.compiler.key) is not None:
-        called = f"{source.signature!r} {linear.cost!r}"
-        job.digest = diskcache.digest(compiler, source.language, source.name, called, source.text)
+        launched = f"{source.signature!r} {linear.cost!r}"  # a pack stores these with the digest, and no source
+        job.digest = diskcache.digest(compiler, source.language, source.name, launched, source.text)
         if not watched and (found := _loaded.get((backend, job.digest))) is not None:
             job.loaded, job.fresh = found, False
-        elif DEBUG.value < 7 and (data := diskcache.get(job.digest)) is not None:  # assembly is not kept
+        elif DEBUG.value < 7 and (data := diskcache.get(job.digest)) is not None:  # DEBUG=7 needs the assembly too
             job.binary, job.fresh = Binary(source.name, data, source.signature), False
     return job
 
@@ -252,7 +267,7 @@ def _load(backend: Backend, binary: Binary) -> Program:
 
 
 def _loadable(backend: Backend, binary: Binary, digest: str) -> Program | None:
-    """The program of a binary of the disk; None where it does not load, and then the disk has it no more."""
+    """Return the program of a binary from the disk; None where it does not load, and then it is removed there."""
     try:
         return _load(backend, binary)
     except (DeviceLostError, MemoryError):  # nothing is wrong with the binary
@@ -263,18 +278,18 @@ def _loadable(backend: Backend, binary: Binary, digest: str) -> Program | None:
 
 
 def _proper(given: T, kind: type[Any], what: str) -> T:
-    """What a part of a plugin gave. Raises DeviceError for another type than it should be."""
+    """Return `given`, which `what` of a plugin has returned. Raises DeviceError where it is no `kind`."""
     if not isinstance(given, kind):
-        raise DeviceError(f"{what} gave a {type(given).__name__}, not a {kind.__name__}")
+        raise DeviceError(f"{what} returned a {type(given).__name__}, not a {kind.__name__}")
     return given
 
 
-def _tell(name: str, backend: Backend, seconds: float, size: int, cached: bool) -> None:
+def _notify(name: str, backend: Backend, seconds: float, size: int, cached: bool) -> None:
     events.tell(CompileEvent(name=name, device=backend.name, seconds=seconds, bytes=size, cached=cached))
 
 
 def _finish(job: _Compilation, key: _CompileKey) -> None:
-    """Load what was compiled, unless its equal is loaded, and report it."""
+    """Load what was compiled, unless its equal is loaded, put it into the cache under `key`, and notify observers."""
     global _instructions
     for found in _recorded:
         found[job.kernel, job.backend] = None
@@ -283,7 +298,7 @@ def _finish(job: _Compilation, key: _CompileKey) -> None:
     if loaded is None and not job.fresh:
         assert job.binary is not None
         program = _loadable(job.backend, job.binary, job.digest)
-        if program is None:  # the binary of the disk is no good
+        if program is None:  # the binary from the disk is unusable: compile after all
             job.fresh = True
             job.run()
     _report(job)
@@ -301,7 +316,7 @@ def _finish(job: _Compilation, key: _CompileKey) -> None:
 
 
 def _load_fresh(job: _Compilation) -> Program:
-    """The program of what was compiled now. Where it does not load, the disk does not keep it."""
+    """Return the program of a binary that was compiled now. Where it does not load it is removed from the disk."""
     assert job.binary is not None
     try:
         return _load(job.backend, job.binary)
@@ -319,6 +334,6 @@ def _report(job: _Compilation) -> None:
     if events.active:
         events.stage("binary", binary, name)
     if events.on_compile:
-        _tell(name, job.backend, job.seconds, len(binary.data), cached=not job.fresh)
+        _notify(name, job.backend, job.seconds, len(binary.data), cached=not job.fresh)
     if DEBUG.value >= 3:
         show_compiled(job.kernel, job.rules, job.linear, job.source, binary)

@@ -1,14 +1,14 @@
-"""A crew: jobs done by some threads beside this one, for compilers that leave the interpreter while they work.
+"""A crew: threads that do jobs beside this one, for compilers that release the interpreter's lock while they work.
 
     with Crew() as crew:
-        crew.do(job, size, threads)    # returns at once, unless there is one thread only
-        crew.wait()                    # helps, and raises what a job raised
+        crew.do(job, size, threads)    # returns at once, unless `threads` is 1
+        crew.wait()                    # does jobs as well, and raises what a job raised
 
-The largest of the jobs that wait is done first, so that no thread is left with a long one in the end. The threads live
-as long as the block, so none is there when the process forks or ends.
+The largest waiting job is done first, so that at the end no thread has a long one while the others have none. The
+threads end with the block, so none exists when the process forks or ends.
 
-Signals wait but while this thread does a job: the queue and the threads of Python take their locks in functions, which
-a signal can leave between the lock and the try, and then everybody waits for ever.
+Signals are handled only while this thread does a job: Python's queue and threads acquire locks in functions that an
+exception of a handler can leave between the lock and the `try`, and then every other thread would wait for ever.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from tinygraft.interrupt import Guard
 
 # measured: a first MNIST step, lowered by one thread and compiled by two, takes 529 ms with the 5 ms and 435 with
 # these (benchmarks/NOTES.md, 2026-11-20, "a second process, two cores")
-SWITCH = 1e-4  # seconds until a thread that is back from its compiler gets the interpreter; by default it waits 5 ms
+SWITCH = 1e-4  # seconds that a thread back from its compiler waits for the interpreter's lock; Python's default is 5 ms
 
 Job = Callable[[], None]
 
 
 class Crew:
-    """Jobs and the threads that do them."""
+    """A queue of jobs and the threads that do them; a context manager, in which jobs are added."""
 
     def __init__(self) -> None:
-        self._jobs: PriorityQueue[tuple[int, int, Job | None]] = PriorityQueue()  # what is least comes first
-        self._numbers = count()
+        self._jobs: PriorityQueue[tuple[int, int, Job | None]] = PriorityQueue()  # (-size, number, job); least first
+        self._numbers = count()  # order jobs of one size, as jobs themselves cannot be compared
         self._threads: list[threading.Thread] = []
         self._errors: list[BaseException] = []
         self._interval = sys.getswitchinterval()
@@ -47,22 +47,25 @@ class Crew:
         return self
 
     def do(self, job: Job, size: int, threads: int) -> None:
-        """Have a job done, by this thread when it is all there is. The job sees the settings of this thread."""
+        """Add a job of some `size` for up to `threads` threads, this one included; with one it is done at once.
+
+        The job runs with the settings of this thread.
+        """
         if threads < 2:
-            self._heard(job)
+            self._interruptibly(job)
             return
         self._jobs.put((-size, next(self._numbers), partial(copy_context().run, job)))
         if len(self._threads) < threads - 1:
             sys.setswitchinterval(SWITCH)
             thread = threading.Thread(target=self._work, name="tinygraft compiles", daemon=True)
-            with suppress(RuntimeError):  # no more threads can be had: wait does what is left
+            with suppress(RuntimeError):  # the system has no more threads: `wait` does the remaining jobs
                 thread.start()
                 self._threads.append(thread)
 
     def wait(self) -> None:
-        """Do what is left, then wait for the others. Raises the error of a job that failed."""
+        """Do remaining jobs in this thread, then wait for the other threads. Raises the first error of a job."""
         while (job := self._next()) is not None:
-            self._heard(job)
+            self._interruptibly(job)
         self._dismiss()
         if self._errors:
             raise self._errors[0]
@@ -75,8 +78,8 @@ class Crew:
         finally:
             self._guard.__exit__(None, None, None)
 
-    def _heard(self, job: Job) -> None:
-        """Do a job in this thread; signals are heard meanwhile."""
+    def _interruptibly(self, job: Job) -> None:
+        """Do a job in this thread, with the handlers of signals enabled meanwhile."""
         self._guard.sealed = False
         try:
             self._guard.point()
@@ -103,9 +106,9 @@ class Crew:
             return None
 
     def _dismiss(self) -> None:
-        """Send the threads home and wait until they have gone."""
+        """End the threads, once all jobs are done, and wait for them. Restores the interpreter's switch interval."""
         for _ in self._threads:
-            self._jobs.put((1, next(self._numbers), None))  # behind all jobs
+            self._jobs.put((1, next(self._numbers), None))  # after all jobs, whose sizes are negated
         for thread in self._threads:
             thread.join()
         self._threads.clear()

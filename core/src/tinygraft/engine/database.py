@@ -1,12 +1,12 @@
-"""The database of actions that a search found best, on disk: one line of JSON for each kernel, Target and compiler.
+"""The database on disk of the transforms that a search found best: a line of JSON for each kernel, Target and compiler.
 
     add(SearchResult(...))          read() -> {key: SearchResult}
 
-It lies in the cache folder, or where tuned_file says; BEAM_DATABASE names a further file, such as one that comes with a
-program, which is only read. A line is added in one write, so any number of processes can share a file. The last line of
-a key holds, that of one's own file before that of a further one. Lines that cannot be read are passed over; no failure
-of the disk reaches the user. A file that is no plain file is as good as none, and so is one's own where others can have
-written it (caches.py).
+It is a file in the cache folder; BEAM_DATABASE names a further file, such as one that comes with a program, which is
+only read. A line is added in one write, so any number of processes can share a file. Of several lines with one key the
+last counts, and the own file takes precedence over the further one. Lines that cannot be parsed are skipped; no failure
+of the disk reaches the user. A file that is no plain file counts as empty, and so does the own one where another user
+can have written it (caches.py).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ LONGEST = 256 << 20  # bytes of a file
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The best actions for a kernel, with seconds before (as chosen without a search) and after.
+    """The best transforms for a kernel, with its seconds `before` (as the heuristics chose) and `after`.
 
-    kernel and target are digests, compiler is the key of the compiler; name is what people call the kernel.
+    `kernel` and `target` are digests, `compiler` is the key of the compiler; `name` is that of the kernel in outputs.
     """
 
     kernel: str
@@ -48,39 +48,40 @@ class SearchResult:
 
     @property
     def key(self) -> DatabaseKey:
-        """What it was found for."""
+        """Return what it was found for."""
         return self.kernel, self.target, self.compiler
 
 
 def key_of(kernel: Kernel, backend: Backend) -> DatabaseKey:
-    """What the best actions for a kernel depend on."""
+    """Return the key of a kernel on `backend`: digests of all that the best transforms depend on."""
     graph = json.dumps(flat(kernel.sink), separators=(",", ":"))
     return digest("kernel", graph), digest("target", backend.target.text()), backend.compiler.key or ""
 
 
 def own_file() -> Path | None:
-    """The file that a search writes to; None where nothing is kept on disk."""
+    """Return the file that a search writes to; None where nothing is stored on disk."""
     folder = cache_folder()
     return None if folder is None else folder / "tuned.jsonl"
 
 
 def add(found: SearchResult, path: Path | None) -> None:
-    """Keep what was found in a file, where that is possible."""
+    """Append `found` to the file at `path`; nothing happens where that is None or fails."""
     if path is None:
         return
     line = json.dumps(asdict(found), separators=(",", ":"))
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)  # a pipe that nobody reads
-        number = os.open(path, flags, 0o644)
-        try:  # the line break in front ends what a killed process may have left
-            os.write(number, f"\n{line}\n".encode())
+        # not blocking: opening a pipe without a reader would wait for one
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(path, flags, 0o644)
+        try:  # the line break in front ends a line that a killed process may have begun
+            os.write(descriptor, f"\n{line}\n".encode())
         finally:
-            os.close(number)
+            os.close(descriptor)
 
 
 def read() -> dict[DatabaseKey, SearchResult]:
-    """All that is known here, by key."""
+    """Return the results of all files, by key."""
     known: dict[DatabaseKey, SearchResult] = {}
     for path in _files():
         known |= read_file(path)
@@ -88,7 +89,7 @@ def read() -> dict[DatabaseKey, SearchResult]:
 
 
 def read_file(path: Path) -> dict[DatabaseKey, SearchResult]:
-    """What a file knows; nothing for one that is not there."""
+    """Return the results in a file, by key; none where it does not exist."""
     known: dict[DatabaseKey, SearchResult] = {}
     data = read_cached(path, LONGEST) if path == own_file() else read_plain(path, LONGEST)
     for line in (data or b"").splitlines():
@@ -102,7 +103,7 @@ def read_file(path: Path) -> dict[DatabaseKey, SearchResult]:
 
 
 def state() -> str:
-    """What tells one content of the files from another."""
+    """Return a text that changes with the contents of the files: their sizes and times. Names of packs include it."""
     parts = []
     for path in _files():
         with suppress(OSError):
@@ -112,7 +113,7 @@ def state() -> str:
 
 
 def _files() -> list[Path]:
-    """The files to read, the most important one last."""
+    """Return the files to read, the one that takes precedence last."""
     further = [Path(BEAM_DATABASE.value)] if BEAM_DATABASE.value else []
     own = own_file()
     return further if own is None else [*further, own]

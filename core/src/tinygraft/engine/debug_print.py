@@ -1,5 +1,5 @@
-"""What DEBUG prints about kernels: the actions, the source as C, the graphs, the rules that were applied, the assembly,
-and a line per launch."""
+"""What DEBUG prints about kernels: the transforms, the source as C, the graphs, the applied rules, the assembly, and a
+line for each launch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ READABLE = Dialect(
 
 
 def show_compiled(kernel: Kernel, rules: str, linear: Linear, source: Source, binary: Binary) -> None:
-    """What a new kernel is, as much of it as DEBUG asks for; from 4 on its source, as C on every device."""
+    """Print a new kernel, as far as DEBUG requests it; from 4 on its source, which is C also where the device's is not.
+
+    `rules` is the text of the applied rules.
+    """
     level = DEBUG.value
     print(linear.name)
     print(f"[{', '.join(linear.actions) or 'no actions'}]")
@@ -41,7 +44,10 @@ def show_compiled(kernel: Kernel, rules: str, linear: Linear, source: Source, bi
 
 
 def show_launch(count: int, device: str, name: str, arguments: int, seconds: float, flops: int, size: int) -> None:
-    """The line of DEBUG=2: the `count`th launch of all, its time and the time in all, and the rates by its cost."""
+    """Print the line of DEBUG=2 for the `count`th launch of the process.
+
+    It has `seconds`, the time of all launches so far, and the rates of `flops` and of `size`, the bytes moved.
+    """
     number = f"*** {device:<7} {count:4d}"
     used = GlobalCounters.mem_used / 1e9
     rate, moved = flops / seconds / 1e9, size / seconds / 1e9

@@ -1,9 +1,9 @@
-"""Compiled kernels and packs on disk, for the next process: bytes by a digest of all that they were made from.
+"""Compiled kernels and packs on disk, for later processes: bytes by a digest of all that they were made from.
 
-An entry is one file: MAGIC, the digest of its name and content, the content. It is written whole or not at all, so any
-number of processes can share the folder; one that is cut short, changed, renamed or of another format counts as absent,
-and so does one that another user can have written (caches.py). No failure of the disk ever reaches the user: without a
-folder, without space or without permission everything is compiled anew.
+An entry is one file: MAGIC, the digest of its name and content, the content. It is written as a whole or not at all, so
+any number of processes can share the folder. One that is truncated, changed, renamed or of another format counts as
+absent, and so does one that another user can have written (caches.py). No failure of the disk reaches the user: without
+a folder, space or permission everything is compiled anew.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from tinygraft.files import write_through
 
 MAGIC = b"tgkern2\n"
 # assumed: bounds on a folder, far above what a program writes
-LIMIT = 512 << 20  # bytes of all entries; the oldest go first
+LIMIT = 512 << 20  # bytes of all entries; the oldest are removed first
 LONGEST = 64 << 20  # bytes of an entry
 
-_written: dict[Path, int] = {}  # bytes that this process has written to a folder since it last looked through it
+_written: dict[Path, int] = {}  # folder -> bytes that this process has written since it last added up the entries
 
 
 def digest(*parts: str) -> str:
-    """A name for what was made from parts."""
+    """Return the name of an entry that was made from `parts`: a hash, in which their lengths count too."""
     joined = b"".join(len(part).to_bytes(8, "little") + part.encode() for part in parts)
     return hashlib.blake2b(joined, digest_size=24).hexdigest()
 
 
 def get(name: str) -> bytes | None:
-    """The content of an entry, or None when there is no sound one."""
+    """Return the content of an entry; None where it is absent or damaged."""
     path = _path(name)
     if path is None:
         return None
@@ -45,7 +45,7 @@ def get(name: str) -> bytes | None:
 
 
 def put(name: str, content: bytes) -> None:
-    """Keep content as an entry, where that is possible."""
+    """Store `content` as the entry `name`; nothing happens where that is too long or fails."""
     path = _path(name)
     if path is None or len(content) > LONGEST - 100:
         return
@@ -57,15 +57,15 @@ def put(name: str, content: bytes) -> None:
 
 
 def remove(name: str) -> None:
-    """Have an entry no more."""
+    """Remove an entry, if it exists."""
     path = _path(name)
     if path is not None:
         with suppress(OSError):
             path.unlink()
 
 
-def is_kept() -> bool:
-    """Whether anything is kept on disk."""
+def is_enabled() -> bool:
+    """Return whether entries are stored on disk at all."""
     return _folder() is not None
 
 
@@ -92,12 +92,12 @@ def _path(name: str) -> Path | None:
     folder = _folder()
     if folder is None:
         return None
-    clean(folder)  # where put has its temporary files
+    clean(folder)  # removes temporary files that a killed process left there
     return folder / name[:2] / name[2:]
 
 
 def _entries(folder: Path) -> list[tuple[Path, float, int]]:
-    """(path, time, bytes) of each entry."""
+    """Return (path, time of writing, bytes) of each entry."""
     found = []
     with suppress(OSError):
         for path in folder.glob("[0-9a-f][0-9a-f]/*"):
@@ -108,7 +108,7 @@ def _entries(folder: Path) -> list[tuple[Path, float, int]]:
 
 
 def _count(folder: Path, nbytes: int) -> None:
-    """Note what was written. A folder is looked through at first, and then whenever a sixteenth of LIMIT was added."""
+    """Count `nbytes` that were written, and prune the folder at the first write and then after each LIMIT / 16."""
     total = _written.get(folder)
     _written[folder] = 0 if total is None else total + nbytes
     if total is None or _written[folder] > LIMIT // 16:
@@ -117,7 +117,7 @@ def _count(folder: Path, nbytes: int) -> None:
 
 
 def _prune(folder: Path) -> None:
-    """Remove the oldest entries of a folder that has grown past LIMIT."""
+    """Remove the oldest entries of a folder while all of them together are larger than LIMIT."""
     entries = sorted(_entries(folder), key=lambda entry: entry[1])
     total = sum(size for _, _, size in entries)
     for path, _, size in entries:

@@ -1,7 +1,7 @@
-"""Graphs as boxes to draw: what a node shows of itself, and which nodes of a large graph are shown.
+"""Graphs as boxes to draw: the text of each node, and which nodes of a large graph are shown.
 
-In: UOps, or the calls of a schedule. Out: a Drawing, which holds no node, so that looking at a graph keeps no
-memory of the program alive. `layout.py` gives the boxes their places.
+In: UOps, or the calls of a schedule. Out: a Drawing, which refers to no node, so that recording a graph keeps no
+memory of the program alive. `layout.py` computes the coordinates of the boxes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tinygraft.uop.stages import Call, CopyCall
 from tinygraft.uop.uop import UOp, toposort
 
 # assumed: looked at, never timed
-MOST_BOXES = 600  # past this a drawing is no longer read, and its page grows slow
+MOST_BOXES = 600  # a larger drawing is not read, and slows its page
 
 KINDS: dict[str, frozenset[Ops]] = {
     "number": frozenset({Ops.CONST, Ops.IOTA, Ops.VARIABLE, Ops.BIND, Ops.DEVICE}),
@@ -30,7 +30,7 @@ KINDS: dict[str, frozenset[Ops]] = {
 
 @dataclass(slots=True)
 class Box:
-    """One drawn node: its title, further lines, a kind that gives the colour, and the boxes that it reads."""
+    """One drawn node: its title, further lines, a kind that decides the colour, and the indices of its sources."""
 
     title: str
     lines: list[str]
@@ -40,14 +40,14 @@ class Box:
 
 @dataclass(slots=True)
 class Drawing:
-    """Boxes, sources first, and how many nodes of the graph were left out."""
+    """Boxes, sources first, and how many nodes of the graph were omitted."""
 
     boxes: list[Box]
-    left_out: int = 0
+    omitted: int = 0
 
 
 def draw_graph(root: UOp, most: int = MOST_BOXES) -> Drawing:
-    """A graph as boxes: the `most` nodes nearest the result.
+    """Return the graph of `root` as boxes, of the `most` nodes nearest to the result.
 
     A SINK is not drawn. A DEVICE is a line of its user. A number, also one broadcast to a shape, is a line of its user
     where it is one operand of several, and otherwise a box of its own for each user: a shared number would only draw
@@ -56,10 +56,10 @@ def draw_graph(root: UOp, most: int = MOST_BOXES) -> Drawing:
     >>> [box.title for box in draw_graph(UOp.variable("n", 1, 9) + 2).boxes]
     ['VARIABLE', 'ADD']
     """
-    shown, left_out = _nearest(root, most)
+    shown, omitted = _nearest(root, most)
     boxes: list[Box] = []
-    place: dict[UOp, int] = {}
-    numbers: dict[UOp, UOp] = {}  # a node that is one number everywhere, with its CONST
+    drawn: dict[UOp, int] = {}  # node -> index of its box
+    numbers: dict[UOp, UOp] = {}  # a node all of whose elements are one number -> its CONST
     for node in shown:
         if node.op is Ops.CONST:
             numbers[node] = node
@@ -73,20 +73,20 @@ def draw_graph(root: UOp, most: int = MOST_BOXES) -> Drawing:
         box = Box(node.op.name, _lines(node), kind_of(node))
         operands = [s for s in node.src if s.op is not Ops.DEVICE]
         for number, source in enumerate(operands):
-            if source in place:
-                box.sources.append(place[source])
+            if source in drawn:
+                box.sources.append(drawn[source])
             elif source in numbers and len(operands) > 1:
                 box.lines.append(f"operand {number + 1}: {_number(numbers[source].arg)}")
             elif source in numbers and node.op is not Ops.RANGE:
                 box.sources.append(len(boxes))
                 boxes.append(Box("CONST", _lines(numbers[source]), "number"))
-        place[node] = len(boxes)
+        drawn[node] = len(boxes)
         boxes.append(box)
-    return Drawing(boxes, left_out)
+    return Drawing(boxes, omitted)
 
 
 def draw_calls(calls: Sequence[Call], names: Sequence[str] = ()) -> Drawing:
-    """The calls of a schedule as boxes; a call reads the calls that wrote its buffers."""
+    """Return the calls of a schedule as boxes, with `names` for the kernels; a call's sources wrote its buffers."""
     boxes: list[Box] = []
     writer: dict[UOp, int] = {}
     for number, call in enumerate(calls[:MOST_BOXES]):
@@ -107,19 +107,19 @@ def draw_calls(calls: Sequence[Call], names: Sequence[str] = ()) -> Drawing:
 
 
 def buffer_text(node: UOp) -> str:
-    """A buffer in a few words: its number, size and dtype."""
+    """Return a buffer in a few words: its id, size and dtype."""
     if node.op is not Ops.BUFFER:
         return f"{node.op.name} {node.dtype.name}"
     return f"buffer {node.arg.uid} ({node.arg.size} {node.dtype.name})"
 
 
 def kind_of(node: UOp) -> str:
-    """Which colour a node has."""
+    """Return the kind of `node` in KINDS, by which the page colours its box; "control" for other ops."""
     return next((kind for kind, ops in KINDS.items() if node.op in ops), "control")
 
 
 def _nearest(root: UOp, most: int) -> tuple[list[UOp], int]:
-    """The `most` nodes nearest root, sources first, and how many others root reaches."""
+    """Return the `most` nodes nearest to `root`, sources first, and how many others its graph has."""
     everything = toposort(root)
     if len(everything) <= most:
         return everything, 0
@@ -141,7 +141,7 @@ def _number(value: object) -> str:
 
 
 def _lines(node: UOp) -> list[str]:
-    """What a box says under its title: dtype and shape, then its argument, then its device."""
+    """Return the lines of a box under its title: dtype and shape, then the arg, then the device."""
     lines = []
     if node.dtype.kind != "void":
         lines.append(node.dtype.name + (_shape(node.shape) if node.shape else ""))

@@ -1,16 +1,16 @@
-"""What a tensor graph means, computed with NumPy node by node: a second opinion that shares no code with the compiler.
+"""The values of a tensor graph, computed with NumPy node by node: a reference that shares no code with the compiler.
 
     evaluate(node) -> its values
     Evaluation(roots, read, variables, others).run() -> {root: Value}
 
-Written op by op from the table in docs/graph.md. It walks without recursion, and no node's values take the memory of
-another's. Values that lie on several devices are whole here. A large product that is summed at once is never written
-down.
+It implements the table in docs/graph.md op by op. It walks without recursion and never writes into the array of another
+node. Values that are sharded over several devices are whole here. A large product that is only summed is contracted and
+never stored.
 
-An Evaluation also says how far rounding may move a value: beside the values whose every operation is rounded to
-nearest it computes `others` further ones, in which each operation that cannot be exact is off by a random amount of
-about a unit in the last place, and a sum by what its order may change (see noise.py). How far these lie apart is the
-graph's own answer to how well its values are determined; what is exact is the same in all of them.
+An Evaluation also says how far rounding may change a value: beside the values whose every operation is rounded to
+nearest it computes `others` noisy runs, in which each inexact operation is off by a random amount of about an ulp, and
+a sum by what its order may change (see noise.py). The differences between these runs say how well the graph determines
+its values; what is exact is the same in all of them.
 """
 
 from __future__ import annotations
@@ -25,53 +25,66 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from tinygraft.device.buffer import buffer_of
 from tinygraft.dtype import dtypes
-from tinygraft.engine.arithmetic import ACCUMULATE, CHANGED, NEAR, Array, elementwise, held, held_in, of_memory
+from tinygraft.engine.arithmetic import (
+    ACCUMULATE,
+    CHANGED,
+    NEAR,
+    Array,
+    elementwise,
+    numpy_array,
+    numpy_name,
+    of_memory,
+)  # fmt: skip
 from tinygraft.engine.noise import Noise
 from tinygraft.uop.ops import ELEMENTWISE, FACTS, Ops
 from tinygraft.uop.sizes import max_shape
 from tinygraft.uop.uop import UOp, toposort
 
 SAME = frozenset({Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY, Ops.SHARD, Ops.AFTER, Ops.FUNCTION})
-VIEWS = frozenset({Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.FLIP, Ops.SHRINK, Ops.WINDOW}) | SAME  # they copy nothing
+VIEWS = frozenset({Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.FLIP, Ops.SHRINK, Ops.WINDOW}) | SAME  # NumPy views
 MOVES = VIEWS | {Ops.PAD, Ops.CAT, Ops.GATHER, Ops.SCATTER, Ops.ASSIGN, Ops.MULTI, Ops.WHERE, Ops.NEG, Ops.BITCAST}
 # assumed: never measured
-AT_ONCE = 1 << 15  # elements from which a product is summed without being rounded and written down
+CONTRACTED = 1 << 15  # elements from which a product that is only summed is not rounded and stored by itself
 SIZES = frozenset({Ops.DEVICE, Ops.CONST, Ops.VARIABLE, Ops.BIND})
 
 
 class CannotEvaluate(Exception):
-    """A graph that has no values here; the message is the reason, in a few words."""
+    """A graph that cannot be evaluated with NumPy; the message is the reason, in a few words."""
 
 
 @dataclass(slots=True)
 class Value:
     """The values of a node: rounded to nearest, then those of the noisy runs; one array where all are equal.
 
-    moved says that no arithmetic has made them, so that they are bits that were there before.
+    `moved` says that no arithmetic has made them: they are bits of memory or of constants, so that the sign of a zero
+    is compared too.
     """
 
     samples: tuple[Array, ...]
     moved: bool = False
 
     def of(self, run: int) -> Array:
-        """The values in one of the runs."""
+        """Return the values in run number `run`; 0 is the one that rounds to nearest."""
         return self.samples[run if len(self.samples) > 1 else 0]
 
 
 @dataclass(slots=True)
 class EvaluatedProduct:
-    """A product that is summed next."""
+    """A product whose only users sum it, as its two factors."""
 
     factors: list[Value]
 
 
 def evaluate(root: UOp, variables: Mapping[str, int] | None = None) -> Array:
-    """The values of a node, from what its BUFFERs hold now. bfloat16 and the fp8 types are held in float32."""
+    """Return the values of `node` from the present contents of its BUFFERs; bfloat16 and the fp8 types as float32.
+
+    `variables` has values for unbound variables by name. Raises CannotEvaluate where an op has no values.
+    """
     return np.array(Evaluation((root,), read, variables or {}).run()[root].samples[0])
 
 
 def read(node: UOp) -> Array:
-    """What a BUFFER holds."""
+    """Return the values that the memory of a BUFFER has now."""
     buffer = buffer_of(node)
     raw = bytearray(buffer.nbytes)
     buffer.copy_out(memoryview(raw))
@@ -79,7 +92,10 @@ def read(node: UOp) -> Array:
 
 
 def needed(roots: Iterable[UOp]) -> list[UOp]:
-    """What the values of roots are computed from, sources first: an assigned value needs nothing of the old one."""
+    """Return the nodes that the values of `roots` are computed from, sources first.
+
+    What only the old value of an assignment is computed from is not among them, where all of it is replaced.
+    """
     seen = set(roots)
     stack = list(seen)
     while stack:
@@ -91,14 +107,14 @@ def needed(roots: Iterable[UOp]) -> list[UOp]:
 
 
 def sources_of(node: UOp) -> tuple[UOp, ...]:
-    """The sources whose values the values of a node are computed from."""
+    """Return the sources whose values those of `node` are computed from."""
     if node.op is Ops.ASSIGN and len(node.src) == 2:
         return node.src[1:]
     return node.src[:1] if node.op in SAME else () if node.op is Ops.BUFFER else node.src
 
 
-def summed_at_once(order: Sequence[UOp], roots: Iterable[UOp]) -> set[UOp]:
-    """The products, large ones, that nothing but sums over them reads."""
+def contracted_products(order: Sequence[UOp], roots: Iterable[UOp]) -> set[UOp]:
+    """Return the large products in `order` that are no root, and that only sums over them read."""
     users: dict[UOp, list[UOp]] = {}
     for node in order:
         for source in sources_of(node):
@@ -107,23 +123,27 @@ def summed_at_once(order: Sequence[UOp], roots: Iterable[UOp]) -> set[UOp]:
     return {
         node for node in order
         if node.op is Ops.MUL and node.dtype.kind in ("float", "int", "uint") and node not in wanted
-        and math.prod(max_shape(node.shape)) >= AT_ONCE
+        and math.prod(max_shape(node.shape)) >= CONTRACTED
         and all(user.op is Ops.REDUCE_AXIS and user.arg.op is Ops.ADD for user in users[node])
     }  # fmt: skip
 
 
 class Evaluation:
-    """The values of some nodes. read gives those of a BUFFER, variables those of variables that are not bound."""
+    """The evaluation of some nodes, `roots`.
+
+    `read` returns the values of a BUFFER, `variables` has those of unbound variables by name, `others` is the number of
+    noisy runs.
+    """
 
     def __init__(self, roots: Sequence[UOp], read: Callable[[UOp], Array] = read,
                  variables: Mapping[str, int] | None = None, others: int = 0) -> None:  # fmt: skip
         self.roots, self.read, self.variables, self.noise = roots, read, variables or {}, Noise(others)
         self.order = needed(roots)
-        self.products = summed_at_once(self.order, roots)
+        self.products = contracted_products(self.order, roots)
         self.found: dict[UOp, Value | EvaluatedProduct] = {}
 
     def run(self) -> dict[UOp, Value]:
-        """The value of each root. Raises CannotEvaluate where an op has no values."""
+        """Return the value of each root. Raises CannotEvaluate where an op has no values."""
         users: dict[UOp, int] = dict.fromkeys(self.roots, 1)
         for node in self.order:
             for source in sources_of(node):
@@ -134,7 +154,7 @@ class Evaluation:
                     self.found[node] = self._value(node)
                 for source in sources_of(node):
                     users[source] -= 1
-                    if not users[source] and source.dtype is not dtypes.index:
+                    if not users[source] and source.dtype is not dtypes.index:  # nothing reads its array any more
                         self.found.pop(source, None)
         return {root: self._of(root) for root in self.roots}
 
@@ -153,11 +173,11 @@ class Evaluation:
         op, arg = node.op, node.arg
         if op in SIZES:
             number = self.size(node) if op in (Ops.VARIABLE, Ops.BIND) else arg
-            return Value((held(number, node.dtype),), moved=True)
+            return Value((numpy_array(number, node.dtype),), moved=True)
         if op is Ops.BUFFER:
             return Value((self.read(node),), moved=True)
         if op is Ops.IOTA:
-            return Value((np.arange(self.size(arg[0])).astype(held_in(node.dtype)),), moved=True)
+            return Value((np.arange(self.size(arg[0])).astype(numpy_name(node.dtype)),), moved=True)
         if op in SAME:
             return self._of(node.src[0])
         if node in self.products:
@@ -177,7 +197,7 @@ class Evaluation:
         return Value(tuple([self._plain(node, [value.of(run) for value in src]) for run in range(runs)]), moved)
 
     def _plain(self, node: UOp, src: list[Array]) -> Array:
-        """The values of a node that adds no error, from those of its sources."""
+        """Return the values of a node that adds no error in one run, from those of its sources in that run."""
         op, arg = node.op, node.arg
         if op in ELEMENTWISE:
             return elementwise(node, src)
@@ -197,7 +217,7 @@ class Evaluation:
         return moved
 
     def size(self, size: UOp | int) -> int:
-        """A size as an int."""
+        """Return a size as an int; an unbound variable without a value counts as its least one."""
         if isinstance(size, int):
             return size
         done: dict[UOp, int] = {}
@@ -213,11 +233,11 @@ class Evaluation:
         return done[size]
 
     def shape(self, node: UOp) -> tuple[int, ...]:
-        """The shape of a node, with the sizes that variables have."""
+        """Return the shape of `node` with its symbolic sizes evaluated."""
         return tuple([self.size(size) for size in node.shape])
 
     def moved(self, op: Ops, x: Array, arg: Any) -> Array | None:
-        """Movement ops, which are the same for values and for the places of values; None for other ops."""
+        """Apply a movement op to `x`, which has values, or the indices of values; None for other ops."""
         size = self.size
         if op is Ops.RESHAPE:
             return x.reshape([size(n) for n in arg])
@@ -239,7 +259,7 @@ class Evaluation:
         return None
 
     def _combined(self, node: UOp) -> Value:
-        """REDUCE_AXIS, SCAN and FOLD."""
+        """Return the value of a REDUCE_AXIS, SCAN or FOLD."""
         value, arg = self.found[node.src[0]], node.arg
         if isinstance(value, EvaluatedProduct):
             return Value(self.noise.contraction(node, [factor.samples for factor in value.factors]))
@@ -254,59 +274,68 @@ class Evaluation:
             if not count:
                 identity = FACTS[op].identity
                 first = identity(node.dtype) if identity is not None else 0
-                return Value((np.full(self.shape(node), held(first, node.dtype)),))
+                return Value((np.full(self.shape(node), numpy_array(first, node.dtype)),))
             combine = lambda x: ACCUMULATE[op].reduce(x, axis=arg.axes, keepdims=True, dtype=x.dtype)  # noqa: E731
         return Value(self.noise.combined(node.dtype, op, count, [value.samples], combine))
 
     def _scattered(self, node: UOp, src: list[Value]) -> Value:
-        """SCATTER by an op: what lands on a place is combined with it."""
+        """Return the value of a SCATTER by an op: values are combined with the element at their index."""
         arg = node.arg
 
         def combine(base: Array, index: Array, value: Array) -> Array:
             """Return `base` with `value` accumulated, by the op of the SCATTER, at `index` along its axis."""
             out = np.moveaxis(base.copy(), arg.axis, 0)
-            places, new = _landing(index.astype(np.int64), value.astype(base.dtype), base.shape[arg.axis], arg.axis)
-            ACCUMULATE[arg.op].at(out, places, new)
+            targets, new = _landing(index.astype(np.int64), value.astype(base.dtype), base.shape[arg.axis], arg.axis)
+            ACCUMULATE[arg.op].at(out, targets, new)
             return np.moveaxis(out, 0, arg.axis)
 
         count = src[1].samples[0].size + 1
         return Value(self.noise.combined(node.dtype, arg.op, count, [value.samples for value in src], combine))
 
     def _assigned(self, node: UOp, src: list[Array]) -> Array:
-        """The old value with the new one in place of a view of it."""
+        """Return the old value with the new one in place of a view of it.
+
+        The movements of the view are applied to the indices of the old value, which says where its elements are.
+        """
         chain, view = [], node.src[2]
         while view is not node.src[0]:
             chain.append(view)
             view = view.src[0]
-        places: Array = np.arange(src[0].size).reshape(src[0].shape)
+        indices: Array = np.arange(src[0].size).reshape(src[0].shape)
         for step in reversed(chain):
-            moved = places if step.op in SAME else self.moved(step.op, places, step.arg)
+            moved = indices if step.op in SAME else self.moved(step.op, indices, step.arg)
             if moved is None:
                 raise CannotEvaluate(f"an assignment through {step.op}")
-            places = moved
+            indices = moved
         out = src[0].flatten()
-        out[places.reshape(-1)] = src[1].reshape(-1)
+        out[indices.reshape(-1)] = src[1].reshape(-1)
         return out.reshape(src[0].shape)
 
 
 def work(order: Sequence[UOp], products: set[UOp]) -> tuple[int, int]:
-    """(the elements of the largest array, those of all together) that evaluating would write."""
+    """Return (elements of the largest array, elements of all arrays) that evaluating `order` would write.
+
+    `products` are those that are contracted, which counts as a sixteenth (assumed).
+    """
     sizes = [math.prod(max_shape(n.shape)) // (16 if n in products else 1) for n in order if n.op not in VIEWS | SIZES]
     return max(sizes, default=0), sum(sizes)
 
 
 def _gather(x: Array, index: Array, axis: int) -> Array:
-    """Elements of `x` along `axis` at `index`, 0 where that is outside; the axes of `index` replace `axis`."""
+    """Return elements of `x` along `axis` at `index`, 0 where that is outside; the axes of `index` replace `axis`."""
     inside = (index >= 0) & (index < x.shape[axis])
     if x.shape[axis] == 0:
         return np.zeros((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]), x.dtype)
-    taken = np.take(x, np.where(inside, index, 0), axis=axis)
-    keep = inside.reshape((1,) * axis + inside.shape + (1,) * (x.ndim - axis - 1))
-    return np.where(keep, taken, np.zeros((), x.dtype))
+    found = np.take(x, np.where(inside, index, 0), axis=axis)
+    gate = inside.reshape((1,) * axis + inside.shape + (1,) * (x.ndim - axis - 1))
+    return np.where(gate, found, np.zeros((), x.dtype))
 
 
 def _landing(index: Array, value: Array, length: int, axis: int) -> tuple[Array, Array]:
-    """The places along an axis where a SCATTER lands, and what lands there, in order; the axis comes first in it."""
+    """Return the indices that a SCATTER writes to along `axis` of `length`, and the values for them, in order.
+
+    That axis is the first of the values returned. Indices outside of it are omitted.
+    """
     new = np.moveaxis(value, tuple(range(axis, axis + index.ndim)), tuple(range(index.ndim)))
     new = new.reshape(index.size, *new.shape[index.ndim :])
     flat = index.reshape(-1)
@@ -315,10 +344,10 @@ def _landing(index: Array, value: Array, length: int, axis: int) -> tuple[Array,
 
 
 def _set(base: Array, index: Array, value: Array, axis: int) -> Array:
-    """SCATTER without an op: of what lands on one place the last one stays."""
-    places, new = _landing(index, value, base.shape[axis], axis)
+    """Return `base` with `value` written at `index` along `axis`; of several values for one index the last counts."""
+    targets, new = _landing(index, value, base.shape[axis], axis)
     last = np.full(base.shape[axis], -1)
-    np.maximum.at(last, places, np.arange(len(places)))
+    np.maximum.at(last, targets, np.arange(len(targets)))
     out = np.moveaxis(base.copy(), axis, 0)
     written = last >= 0
     out[written] = new[last[written]]
@@ -326,13 +355,13 @@ def _set(base: Array, index: Array, value: Array, axis: int) -> Array:
 
 
 def _fold(x: Array, arg: Any) -> Array:
-    """FOLD: the sum of what lands on a place."""
+    """Return the FOLD of `x`: the sums of the window elements that came from one element (the inverse of WINDOW)."""
     n = len(arg.length)
     out = np.zeros((*x.shape[: x.ndim - 2 * n], *arg.length), x.dtype)
     for inner in np.ndindex(*arg.size):
-        places: list[Any] = [
+        target: list[Any] = [
             slice(k * d, k * d + s * (count - 1) + 1, s)
             for k, d, s, count in zip(inner, arg.dilation, arg.stride, arg.count, strict=True)
         ]
-        out[(Ellipsis, *places)] += x[(Ellipsis, *[slice(None)] * n, *inner)]
+        out[(Ellipsis, *target)] += x[(Ellipsis, *[slice(None)] * n, *inner)]
     return out

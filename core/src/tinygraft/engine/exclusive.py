@@ -1,7 +1,8 @@
 """The lock of the graphs: one thread at a time changes the nodes of live tensors, or the memory that they share.
 
-Modules that are imported late are so under this lock, too. A fork takes it first: else it could leave the child with a
-module that a thread, which the child does not have, was importing, and whoever asks for that would wait for ever.
+Modules that are imported when they are first used are imported under this lock, too. A fork acquires it first: else the
+child could have a module that another thread was importing. The child does not have that thread, and would wait for the
+end of the import for ever.
 """
 
 from __future__ import annotations
@@ -13,41 +14,44 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-exclusive = threading.RLock()  # held while the graphs of live tensors change
-_late: dict[str, ModuleType] = {}
-_over_forks: list[Any] = [exclusive]  # locks in the order in which they are taken
+exclusive = threading.RLock()  # to be acquired before the graphs of live tensors change
+_imported: dict[str, ModuleType] = {}
+_fork_locks: list[Any] = [exclusive]  # in the order in which they are acquired
 
 
-def hold_over_forks(lock: Any) -> None:
-    """Have whoever forks take a lock first, after `exclusive`: the child has no thread that would give it back."""
-    _over_forks.append(lock)
+def lock_over_forks(lock: Any) -> None:
+    """Acquire `lock` before every fork, after `exclusive`, and release it in both processes.
+
+    Else a thread that the child does not have could own it in the child for ever.
+    """
+    _fork_locks.append(lock)
 
 
-def _take() -> None:
-    for lock in _over_forks:  # handlers of their own would run in the opposite order
+def _acquire() -> None:
+    for lock in _fork_locks:  # one handler for each lock would run in the opposite order
         lock.acquire()
 
 
-def _give_back() -> None:
-    for lock in reversed(_over_forks):
+def _release() -> None:
+    for lock in reversed(_fork_locks):
         lock.release()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_take, after_in_parent=_give_back, after_in_child=_give_back)
+    os.register_at_fork(before=_acquire, after_in_parent=_release, after_in_child=_release)
 
 
 def import_late(name: str) -> ModuleType:
-    """Import a module when it is needed, and not while the process forks; it may be above the module that asks.
+    """Import a module at its first use, never during a fork. It may be in a layer above that of the caller.
 
-    It is imported once, also where somebody takes it out of sys.modules again, as mock.patch.dict does: a second copy
-    would have classes of its own.
+    It is imported once, also where it is removed from sys.modules again, as mock.patch.dict does: a second copy would
+    have classes of its own.
     """
     with exclusive:
         if name not in sys.modules:
-            sys.modules.update((known, module) for known, module in _late.items() if known not in sys.modules)
-            before = set(sys.modules)
+            sys.modules.update((known, module) for known, module in _imported.items() if known not in sys.modules)
+            already = set(sys.modules)
             import_module(name)
-            new = sys.modules.keys() - before
-            _late.update((found, sys.modules[found]) for found in new if found.startswith("tinygraft."))
+            new = sys.modules.keys() - already
+            _imported.update((found, sys.modules[found]) for found in new if found.startswith("tinygraft."))
         return import_module(name)

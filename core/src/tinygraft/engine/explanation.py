@@ -16,20 +16,21 @@ BAR = 40  # of the whole time, as a bar
 
 
 def explain(schedule: ScheduleRecord, passes: bool = False, bodies: dict[int, int] | None = None) -> Iterator[str]:
-    """The lines for one schedule.
+    """Yield the lines for one schedule.
 
-    passes also prints what each pass has given. bodies remembers in which schedule a kernel was printed: one that was
-    compiled before is not compiled again, and the text says where to look.
+    `passes` also prints the result of each pass. `bodies` has, by the key of a kernel, the number of the schedule in
+    which it was printed, and is updated: a kernel that was compiled before is not compiled again, and the text refers
+    to that schedule.
 
     >>> from tinygraft.engine.record import LaunchRecord
     >>> replay = ScheduleRecord(2, "train.py:7", launches=[LaunchRecord("E_4", "DEV", 0.0, 2e-6, 32, 4)], launched=1)
     >>> print(list(explain(replay))[1].strip("= "))
-    replay 2, asked for at train.py:7
+    replay 2, requested at train.py:7
     """
     bodies = {} if bodies is None else bodies
     kind = "schedule" if schedule.stages else "replay"
     yield ""
-    yield heading(f"{kind} {schedule.number}, asked for at {schedule.where}", "=")
+    yield heading(f"{kind} {schedule.number}, requested at {schedule.where}", "=")
     yield from with_passes(schedule.stages, "schedule pass: ", passes)
     for kernel in schedule.kernels:
         yield from kernel_lines(kernel, passes)
@@ -38,7 +39,7 @@ def explain(schedule: ScheduleRecord, passes: bool = False, bodies: dict[int, in
 
 
 def heading(text: str, rule: str) -> str:
-    """text set into a rule that goes to the right margin.
+    """Return `text` in a line of the character `rule` that goes to the right margin.
 
     >>> heading("source", "-")[:16]
     '---- source ----'
@@ -48,7 +49,7 @@ def heading(text: str, rule: str) -> str:
 
 
 def stage_lines(stage: Stage) -> Iterator[str]:
-    """One stage under its heading."""
+    """Yield the lines of one stage under its heading."""
     took = f", {duration(stage.seconds)}" if stage.seconds else ""
     yield ""
     yield heading(f"{stage.name}: {stage.about}{took}", "-")
@@ -58,7 +59,7 @@ def stage_lines(stage: Stage) -> Iterator[str]:
 
 
 def rules_lines(stage: Stage, indent: str) -> list[str]:
-    """The rules that were applied on the way to a stage, in lines of WIDTH; none where there were none.
+    """Return the rules that were applied in a stage in lines of WIDTH, each with `indent`; none where there were none.
 
     >>> rules_lines(Stage("pass: decompose", "9 nodes", "", rules="exp2 3, mul_one"), "  ")
     ['  rules: exp2 3, mul_one']
@@ -69,7 +70,7 @@ def rules_lines(stage: Stage, indent: str) -> list[str]:
 
 
 def kernel_lines(kernel: KernelRecord, passes: bool) -> Iterator[str]:
-    """The stages of one kernel; its passes as a table, or each with its graph."""
+    """Yield the stages of one kernel; its passes as a table, or with `passes` each with its graph."""
     yield ""
     yield heading(f"kernel {kernel.name}", "=")
     stages = [Stage(f"{stage.name} graph", stage.about, stage.text, None, stage.seconds)
@@ -78,21 +79,21 @@ def kernel_lines(kernel: KernelRecord, passes: bool) -> Iterator[str]:
 
 
 def with_passes(stages: Sequence[Stage], prefix: str, passes: bool) -> Iterator[str]:
-    """Stages, of which those whose names begin with prefix are passes: a table, or each with what it gave."""
+    """Yield the lines of `stages`. Those whose names begin with `prefix` are passes: in a table, or with results."""
     listed = [stage for stage in stages if stage.name.startswith(prefix)]
     for stage in stages:
         if passes or stage not in listed:
             yield from stage_lines(stage)
         elif stage is listed[0]:
             yield ""
-            yield heading(f"passes: {len(listed)} (--passes prints what each has made)", "-")
+            yield heading(f"passes: {len(listed)} (--passes prints the result of each)", "-")
             for one in listed:
                 yield f"  {one.name.removeprefix(prefix):30} {one.about:>20} {duration(one.seconds):>10}"
                 yield from rules_lines(one, "      ")
 
 
 def timeline(schedule: ScheduleRecord, bodies: dict[int, int]) -> Iterator[str]:
-    """What was launched, in order, each with a bar in proportion to its time."""
+    """Yield a line for each launch, in order, with a bar in proportion to its time."""
     launches = schedule.launches
     if not launches:
         return
@@ -104,7 +105,7 @@ def timeline(schedule: ScheduleRecord, bodies: dict[int, int]) -> Iterator[str]:
     yield heading(f"time line: {schedule.launched} launched, {duration(busy)} of {duration(span)}", "-")
     for launch in launches:
         first = int((launch.start - begin) / span * BAR)
-        bar = "#" * max(1, min(BAR - first, round(launch.seconds / span * BAR)))
+        bar = "#" * max(1, min(BAR - first, round(launch.seconds / span * BAR)))  # a short launch has one #
         known = bodies.get(launch.key) if launch.key else None
         note = f"  printed in schedule {known}" if known is not None and known != schedule.number else ""
         yield (
@@ -116,7 +117,7 @@ def timeline(schedule: ScheduleRecord, bodies: dict[int, int]) -> Iterator[str]:
 
 
 def rates(launch: LaunchRecord) -> str:
-    """How fast a launch computed and moved bytes, empty where neither is known."""
+    """Return how fast a launch computed and moved bytes as text, empty where neither is known."""
     if not launch.seconds or not (launch.flops or launch.bytes):
         return ""
     flops, moved = launch.flops / launch.seconds, launch.bytes / launch.seconds
@@ -124,7 +125,7 @@ def rates(launch: LaunchRecord) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds with a unit that leaves few digits.
+    """Return seconds as text, in the unit that leaves at most three digits before the point.
 
     >>> duration(3.28e-6), duration(0.0123), duration(2)
     ('3.28 us', '12.30 ms', '2.00 s')

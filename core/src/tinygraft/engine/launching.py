@@ -1,11 +1,11 @@
-"""Launches on devices that do not wait for them, and their times, which are known later.
+"""Launches on asynchronous devices, and their times, which are known later.
 
-    launch_on_queue(...)     a kernel on the queue of this thread, behind what used its memory before
-    tell(...)                report a launch or copy: at once, or where its time is not known yet by `report`
+    launch_on_queue(...)     launch a kernel on the queue of this thread, after what used its memory before
+    report(...)              report a launch or copy: at once, or by `conclude` where its time is not known yet
     conclude()               at the end of a realisation or replay: report times, submit what was gathered
 
-So nothing waits between the launches of one realisation, with DEBUG=2 neither, and their times are those of a device
-that is kept busy. Reports come in the order of the launches.
+So nothing waits between the launches of one realisation, also with DEBUG=2, and their times are those of a busy device.
+Reports come in the order of the launches.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class LaunchArguments:
 
 @dataclass(slots=True)
 class LaunchReport:
-    """A launch or copy to be reported. number says which it was, of all launches of the process."""
+    """A launch or copy to be reported. `number` counts all launches of the process; `time` is a Span or in seconds."""
 
     device: str
     name: str
@@ -52,7 +52,7 @@ class LaunchReport:
     number: int
 
     def make(self) -> None:
-        """Report it to the counters, with DEBUG=2 on the screen, and to observers."""
+        """Report it to the counters, with DEBUG=2 on the screen, and to observers. Waits for the end of a Span."""
         seconds = max(self.time if isinstance(self.time, float) else self.time.seconds(), 1e-9)
         GlobalCounters.time_sum_s += seconds
         if DEBUG.value >= 2:
@@ -66,9 +66,11 @@ _reports: list[LaunchReport] = []  # of launches whose time is not known yet, an
 
 
 def launch_on_queue(work: LaunchArguments, buffers: Sequence[Buffer], is_timed: bool) -> Span | float | None:
-    """Launch a kernel on the queue of this thread, behind what used its memory before; its time, where that is asked.
+    """Launch a kernel on the queue of this thread, after what used its memory before.
 
-    Raises what the plugin raises, with LAUNCH_BLOCKING=1 also what would come late.
+    `buffers` are those of `work.handles`, whose uses are recorded. Returns its time with `is_timed`, else None; where
+    the device has no events, measuring waits for the launch. Raises what the plugin raises, with LAUNCH_BLOCKING=1 also
+    its late errors.
     """
     kernel, timeline = work.kernel, work.timeline
     queue = timeline.queue()
@@ -91,19 +93,20 @@ def launch_on_queue(work: LaunchArguments, buffers: Sequence[Buffer], is_timed: 
     return time
 
 
-def tell(device: str, name: str, arguments: int, time: Span | float, flops: int, moved: int) -> None:
-    """Report a launch or copy, in the order of the launches: at once, or with those before it by `conclude`."""
-    report = LaunchReport(device, name, arguments, time, flops, moved, GlobalCounters.kernel_count)
+def report(device: str, name: str, arguments: int, time: Span | float, flops: int, moved: int) -> None:
+    """Report a launch or copy: at once, or by `conclude` where its time or that of an earlier one is not known yet."""
+    made = LaunchReport(device, name, arguments, time, flops, moved, GlobalCounters.kernel_count)
     if _reports or not isinstance(time, float):
-        _reports.append(report)
+        _reports.append(made)
     else:
-        report.make()
+        made.make()
 
 
 def conclude(failed: bool = False) -> None:
-    """Report what waits to be, and submit what devices have gathered. Raises DeviceLostError where it waits.
+    """Report the launches that are not reported yet, and submit what devices have gathered.
 
-    After an error of another kind nothing is reported, and nothing is raised in the place of that error.
+    Raises DeviceLostError for a late error where it waits. With `failed`, after another error, nothing is reported and
+    errors of this package are suppressed, so that the first error is the one that is raised.
     """
     with suppress(*((TinygraftError,) if failed else ())):
         try:

@@ -1,8 +1,8 @@
-"""Where the boxes of a drawing go: layers from the sources at the top to the result at the bottom.
+"""The coordinates of the boxes of a drawing: layers from the sources at the top to the result at the bottom.
 
-In: a Drawing. Out: a place for every box and the points of every line, in pixels. The method is that of
+In: a Drawing. Out: the corner of every box and the points of every line, in pixels. The method is that of
 Sugiyama, Tagawa and Toda, "Methods for visual understanding of hierarchical system structures", 1981: layers
-by longest path, order within a layer by the mean place of the neighbours, then x by least squares.
+by longest path, order within a layer by the mean rank of the neighbours, then x by least squares.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tinygraft.engine.drawing import Box, Drawing
 CHAR, LINE, PADDING = 7.0, 16.0, 10.0  # of the page's font, in pixels
 GAP_X, GAP_Y = 22.0, 34.0  # pixels between boxes
 SWEEPS = 6  # over all layers
-MOST_BENDS = 4000  # long lines are drawn straight past this many bends
+MOST_BENDS = 4000  # with more bends than this, further long lines are drawn straight
 
 Point = tuple[float, float]
 
 
 @dataclass(slots=True)
 class PlacedDrawing:
-    """A drawing with places: corners and sizes of the boxes, lines as (from, to, points)."""
+    """A drawing with coordinates: boxes as (left, top, width, height), lines as (from, to, points)."""
 
     boxes: list[tuple[float, float, float, float]]
     lines: list[tuple[int, int, list[Point]]]
@@ -33,16 +33,16 @@ class PlacedDrawing:
 
 
 def box_size(box: Box) -> tuple[float, float]:
-    """Width and height of a box that fits its text."""
+    """Return width and height of a box that fits its text."""
     longest = max(len(box.title) + 1, *(len(line) for line in box.lines), 4)
     return longest * CHAR + 2 * PADDING, (1 + len(box.lines)) * LINE + PADDING
 
 
-def place(drawing: Drawing) -> PlacedDrawing:
-    """Places for a drawing.
+def lay_out(drawing: Drawing) -> PlacedDrawing:
+    """Compute the coordinates of a drawing.
 
     >>> two = Drawing([Box("A", [], "math"), Box("B", [], "math", [0])])
-    >>> [corner[1] for corner in place(two).boxes]
+    >>> [corner[1] for corner in lay_out(two).boxes]
     [0.0, 60.0]
     """
     boxes = drawing.boxes
@@ -90,7 +90,7 @@ def place(drawing: Drawing) -> PlacedDrawing:
 
 
 def _depths(boxes: Sequence[Box]) -> list[int]:
-    """How many steps each box lies above the last result: a source stands right above its first user."""
+    """Return how many layers each box is above the last result: a source stands right above its first user."""
     depth = [0] * len(boxes)
     for number in range(len(boxes) - 1, -1, -1):
         for source in boxes[number].sources:
@@ -103,7 +103,10 @@ EdgePath = tuple[int, int, list[int], int, int]  # source, user, the bends betwe
 
 def _bend(boxes: Sequence[Box], depth: list[int], deepest: int, layers: list[list[int]], widths: list[float],
           above: list[list[int]]) -> list[EdgePath]:  # fmt: skip
-    """The lines; one that passes layers gets a bend in each, a box of no width that keeps room for it."""
+    """Return the lines. One that passes layers gets a bend in each: a narrow box, which reserves space for it.
+
+    Bends are appended to `layers` and `widths`, and to `above`, which gets the neighbours one layer up of every box.
+    """
     paths: list[EdgePath] = []
     for user, box in enumerate(boxes):
         for slot, source in enumerate(box.sources):
@@ -122,23 +125,23 @@ def _bend(boxes: Sequence[Box], depth: list[int], deepest: int, layers: list[lis
 
 
 def _order(layers: list[list[int]], above: list[list[int]], below: list[list[int]]) -> None:
-    """Sort each layer by the mean place of its neighbours, downwards and upwards in turn."""
+    """Sort each layer in place by the mean rank of its neighbours: downwards, then upwards, SWEEPS times in all."""
     rank = [0.0] * len(above)
     for layer in layers:
-        for position, n in enumerate(layer):
-            rank[n] = float(position)
+        for index, n in enumerate(layer):
+            rank[n] = float(index)
     for sweep in range(SWEEPS):
         neighbours = above if sweep % 2 == 0 else below
         for layer in layers if sweep % 2 == 0 else reversed(layers):
             keys = {n: _mean([rank[m] for m in neighbours[n]], rank[n]) for n in layer}
             layer.sort(key=keys.__getitem__)
-            for position, n in enumerate(layer):
-                rank[n] = float(position)
+            for index, n in enumerate(layer):
+                rank[n] = float(index)
 
 
 def _columns(layers: list[list[int]], widths: list[float], above: list[list[int]],
              below: list[list[int]]) -> list[float]:  # fmt: skip
-    """The middle of every box: as near its neighbours as the order allows."""
+    """Return the x of the middle of every box: as near to its neighbours as the order allows."""
     x = [0.0] * len(above)
     for layer in layers:
         _settle(layer, [0.0] * len(layer), widths, x)
@@ -154,24 +157,24 @@ def _mean(values: list[float], otherwise: float) -> float:
 
 
 def _settle(layer: list[int], wish: list[float], widths: list[float], x: list[float]) -> None:
-    """The places nearest the wishes in least squares that keep the order and do not overlap.
+    """Set the `x` of the boxes of a layer as near to `wish` in least squares as their order and their widths allow.
 
-    With the gaps taken off, the places must only ascend: pool adjacent violators solves that in one pass.
+    With the distances of neighbours subtracted, the x must only ascend: pool adjacent violators does that in one pass.
     """
     offset, offsets = 0.0, []
-    for position, n in enumerate(layer):
-        if position:
-            offset += (widths[layer[position - 1]] + widths[n]) / 2 + GAP_X
+    for index, n in enumerate(layer):
+        if index:
+            offset += (widths[layer[index - 1]] + widths[n]) / 2 + GAP_X
         offsets.append(offset)
     pools: list[tuple[float, int]] = []  # mean, count
-    for position in range(len(layer)):
-        mean, count = wish[position] - offsets[position], 1
+    for index in range(len(layer)):
+        mean, count = wish[index] - offsets[index], 1
         while pools and pools[-1][0] > mean:
             last, number = pools.pop()
             mean, count = (mean * count + last * number) / (count + number), count + number
         pools.append((mean, count))
-    position = 0
+    index = 0
     for mean, count in pools:
         for _ in range(count):
-            x[layer[position]] = mean + offsets[position]
-            position += 1
+            x[layer[index]] = mean + offsets[index]
+            index += 1

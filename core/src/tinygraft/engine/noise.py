@@ -1,18 +1,18 @@
-"""Rounding as noise: an evaluation, and others beside it whose every inexact operation is off by a random amount.
+"""Rounding as noise: an evaluation, and further runs in which each inexact operation is off by a random amount.
 
-This is Monte Carlo arithmetic (Parker, 1997): compiled code is one more way of rounding the same operations, with sums
-in an order of its own, so it lies as far from the evaluation as the noisy runs do. Errors that share a cause stay
-together in each run, so that what cancels, cancels; a value that is badly determined shows it by its spread. Nothing is
-added where nothing is rounded: an operation whose result the dtype has, and a sum of numbers that are so few multiples
-of one power of two that every partial sum is exact.
+This is Monte Carlo arithmetic (Parker, 1997): compiled code rounds the same operations in one more way, with sums in an
+order of its own, so it differs from the evaluation about as much as the noisy runs do. Each run carries its own errors
+along, so that errors that cancel in compiled code cancel in it; a value that is badly determined differs much between
+runs. No noise is added where nothing is rounded: to an operation whose result the dtype has, and to a sum of numbers
+that are such small multiples of one power of two that every partial sum is exact.
 
 The noise is uniform and up to
 
 - one unit in the last place for an operation that is rounded once: twice what rounding can do;
-- ULPS units for a function such as EXP, SIN or POW, which devices give to about one unit;
-- (1 + sqrt(n) / 4) units of the sum of the absolute values for a sum of n terms: the partial sums of a sum one by one,
-  all terms of one sign, take a random walk of sqrt(n / 3) steps of 0.29 units. Kernels keep long sums in a few
-  registers, so log2(n) / 2, which sums in blocks keep, is too narrow: a batch norm over 15,488 numbers broke it.
+- ULPS units for a function such as EXP, SIN or POW, which devices compute to about one unit;
+- (1 + sqrt(n) / 4) units of the sum of the absolute values for a sum of n terms: summed one by one, with all terms of
+  one sign, the partial sums take a random walk of sqrt(n / 3) steps of 0.29 units. Kernels sum in a few registers, so
+  log2(n) / 2, the bound for sums by halves, is too narrow: a batch norm over 15,488 numbers was beyond it.
 """
 
 from __future__ import annotations
@@ -36,24 +36,27 @@ LONGER = np.finfo(np.longdouble).nmant > np.finfo(np.float64).nmant
 
 
 def unit(dtype: DType) -> float:
-    """The distance from 1 to the next number of a float dtype."""
+    """Return the distance from 1 to the next number of a float dtype."""
     return 2.0 ** -FORMATS[dtype].mantissa
 
 
 def least(dtype: DType) -> float:
-    """The least number of a float dtype above 0."""
+    """Return the least number of a float dtype above 0."""
     return math.ldexp(1.0, 1 - FORMATS[dtype].bias - FORMATS[dtype].mantissa)
 
 
 class Noise:
-    """Values of nodes in several runs: the first rounds to nearest, `others` more are noisy. Equal each time."""
+    """Computes nodes in several runs: the first rounds to nearest, `others` more are noisy.
+
+    The seed is fixed, so that a failure can be repeated.
+    """
 
     def __init__(self, others: int) -> None:
         self.others = others
         self._chance = np.random.default_rng(20_000 + others)
 
     def elementwise(self, node: UOp, src: Sequence[NoisySamples]) -> tuple[Array, ...]:
-        """An elementwise operation that rounds, in all runs."""
+        """Return the values of an elementwise node that rounds in all runs, from those of its sources."""
         found: list[Array] = []
         for run in range(max(map(len, src))):
             here = [samples[run if len(samples) > 1 else 0] for samples in src]
@@ -73,9 +76,9 @@ class Noise:
 
     def combined(self, dtype: DType, op: Ops, count: int, src: Sequence[NoisySamples],
                  combine: Callable[..., Array]) -> tuple[Array, ...]:  # fmt: skip
-        """Values combined by an op, count of them for each result at most, in all runs.
+        """Return values combined by `op` in all runs; at most `count` values are combined for one result.
 
-        src has the values first, perhaps more behind them that take part: an index, and values again.
+        `combine` gets one array for each of `src`: the values first, for a SCATTER also an index and the new values.
         """
         runs = range(max(map(len, src)))
         rounds = dtype.kind == "float" and op in (Ops.ADD, Ops.MUL)
@@ -97,12 +100,12 @@ class Noise:
         if op is Ops.ADD:
             sizes = combine(*[widened(samples, 0, magnitude=True) for samples in src])
             steps = [_step(samples[0]) for samples in src if samples[0].dtype.kind == "f"]
-            return self._around(totals, sizes, min(steps), count, dtype)
+            return self._noisy_sums(totals, sizes, min(steps), count, dtype)
         error = unit(dtype) * math.sqrt(max(count, 1)) * np.abs(totals[0].astype(np.float64))
-        return self._spread(totals, error, totals[0] != rounded(totals[0], dtype), dtype)
+        return self._with_errors(totals, error, totals[0] != rounded(totals[0], dtype), dtype)
 
     def contraction(self, node: UOp, factors: Sequence[NoisySamples]) -> tuple[Array, ...]:
-        """The sum of the products of two factors, in all runs; the products are never written down."""
+        """Return the sum of the products of two factors in all runs; the products are never stored."""
         dtype, axes = node.dtype, node.arg.axes
         runs = range(max(map(len, factors)))
         pick = [[samples[run if len(samples) > 1 else 0] for samples in factors] for run in runs]
@@ -113,15 +116,20 @@ class Noise:
         a, b = _compact(pick[0])
         sizes = _contract(np.abs(a.astype(np.float64)), np.abs(b.astype(np.float64)), axes)
         count = math.prod([node.src[0].shape[axis] if isinstance(node.src[0].shape[axis], int) else 2 for axis in axes])
-        return self._around(totals, sizes, _step(a) * _step(b), count, dtype)
+        return self._noisy_sums(totals, sizes, _step(a) * _step(b), count, dtype)
 
-    def _around(self, totals: list[Array], sizes: Array, step: float, count: int, dtype: DType) -> tuple[Array, ...]:
-        """Sums in all runs, from their true values, the sums of absolute values and what all terms are multiples of."""
-        limit = 2.0 ** (FORMATS[dtype].mantissa + 1) * step
+    def _noisy_sums(
+        self, totals: list[Array], sizes: Array, step: float, count: int, dtype: DType
+    ) -> tuple[Array, ...]:
+        """Return sums of `count` terms in all runs.
+
+        `totals` are the sums before rounding, `sizes` those of the absolute values. All terms are multiples of `step`.
+        """
+        limit = 2.0 ** (FORMATS[dtype].mantissa + 1) * step  # up to it every partial sum is exact
         error = unit(dtype) * (1 + math.sqrt(count) / 4) * sizes.astype(np.float64)
-        return self._spread(totals, error, np.asarray(~(sizes <= limit)), dtype)
+        return self._with_errors(totals, error, np.asarray(~(sizes <= limit)), dtype)
 
-    def _spread(self, totals: list[Array], error: Array, loses: Array, dtype: DType) -> tuple[Array, ...]:
+    def _with_errors(self, totals: list[Array], error: Array, loses: Array, dtype: DType) -> tuple[Array, ...]:
         """Return `totals` rounded to `dtype`, all but the first with a random error of the size of `error` added.
 
         `loses` says where a result is inexact; where none is, one array stands for all runs.
@@ -134,7 +142,7 @@ class Noise:
         return (near[0], *[self._noisy(total, best, error, loses, dtype) for total, best in others])
 
     def _loses(self, node: UOp, src: list[Array], exact: Array, near: Array) -> Array:
-        """Where the result of an operation is not what its dtype has."""
+        """Return where the result of an operation may be inexact; for float64, as far as longdouble shows it."""
         finite = np.isfinite(near) & (near != 0)
         if node.op in NEAR:
             return np.asarray(finite)
@@ -145,49 +153,52 @@ class Noise:
         return np.asarray(np.isfinite(near) & (exact != near))
 
     def _noisy(self, exact: Array, near: Array, error: Array, loses: Array, dtype: DType) -> Array:
-        """near, where something is lost with noise of up to error."""
+        """Return `near`, and where `loses` says so `exact` rounded with noise of up to `error`, or the least number."""
         error = np.where(np.isfinite(error), np.maximum(error, least(dtype)), 0.0)
         shift = self._chance.uniform(-1.0, 1.0, np.shape(near)) * error
         return np.where(loses, rounded(np.asarray(exact + shift), dtype), near).astype(near.dtype, copy=False)
 
 
 def _longest(dtype: DType) -> Any:
-    """Where sums of values of dtype are computed."""
+    """Return the type in which sums of values of `dtype` are computed."""
     return np.longdouble if dtype is dtypes.float64 else np.float64
 
 
 def _step(x: Array) -> float:
-    """The greatest power of two that all of x are multiples of; inf where all are 0."""
+    """Return the greatest power of two that all finite elements of `x` are multiples of; inf where all are 0."""
     whole = x[np.isfinite(x) & (x != 0)].astype(np.float64)
     if not whole.size:
         return math.inf
-    part, exponent = np.frexp(whole)
-    digits = np.ldexp(part, 53).astype(np.int64)
-    lowest = np.frexp((digits & -digits).astype(np.float64))[1] - 1
+    mantissa, exponent = np.frexp(whole)
+    digits = np.ldexp(mantissa, 53).astype(np.int64)
+    lowest = np.frexp((digits & -digits).astype(np.float64))[1] - 1  # the number of the lowest bit that is 1
     return math.ldexp(1.0, int(max((exponent - 53 + lowest).min(), -1000)))
 
 
 def _compact(pair: Sequence[Array]) -> tuple[Array, Array]:
-    """Two factors, of length 1 along the axes where one only repeats; where both do, the first is as long as it was."""
+    """Return two factors with length 1 along the axes where one is broadcast, which makes the contraction smaller.
+
+    Where both are, the first is left as it is, so that the axis has its length.
+    """
     a, b = np.broadcast_arrays(*pair)
     second = [stride == 0 and size > 1 for stride, size in zip(b.strides, b.shape, strict=True)]
     first = [stride == 0 and not both for stride, both in zip(a.strides, second, strict=True)]
-    return _once(a, first), _once(b, second)
+    return _without_repeats(a, first), _without_repeats(b, second)
 
 
-def _once(x: Array, repeats: Sequence[bool]) -> Array:
-    """x of length 1 along the axes that repeat."""
+def _without_repeats(x: Array, repeats: Sequence[bool]) -> Array:
+    """Return the first element of `x` along each axis that `repeats`; other axes are whole."""
     return x[tuple([slice(0, 1 if again else None) for again in repeats])]
 
 
 def _contract(a: Array, b: Array, axes: Sequence[int]) -> Array:
-    """The sum of a * b over axes, which stay with length 1; a and b broadcast."""
-    kept = [axis for axis in range(a.ndim) if axis not in axes]
+    """Return the sum of a * b, which are broadcast, over `axes`; these stay with length 1."""
+    free = [axis for axis in range(a.ndim) if axis not in axes]
     shape = np.broadcast_shapes(a.shape, b.shape)
     mine = [axis for axis in range(a.ndim) if a.shape[axis] == shape[axis]]
     other = [axis for axis in range(a.ndim) if b.shape[axis] == shape[axis]]
     first = a.reshape([a.shape[axis] for axis in mine])
     second = b.reshape([b.shape[axis] for axis in other])
-    faster = a.dtype == np.float64
-    total = np.einsum(first, mine, second, other, kept, optimize=faster)
+    faster = a.dtype == np.float64  # BLAS, which einsum then calls, has no longdouble
+    total = np.einsum(first, mine, second, other, free, optimize=faster)
     return np.asarray(total).reshape([1 if axis in axes else size for axis, size in enumerate(shape)])

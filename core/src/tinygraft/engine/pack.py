@@ -1,10 +1,11 @@
-"""Plans as data: what the graphs of one form launch, and how that is written down for the next process.
+"""Plans as data: what the graphs of one form launch, and how that is stored for later processes.
 
     write(name, plan)          read(name, backends) -> Plan | None
 
 A pack is one entry of the disk cache: JSON that names each kernel by the digest of its binary, with what is needed to
-call it. Its name is a digest of all that the plan follows from: the form of the graph, the source of this package and
-of the plugins, Targets, compilers and options. What cannot be read, or names a binary that is gone, is as good as none.
+launch it. Its name is a digest of all that the plan depends on: the form of the graph, the source of this package and
+of the plugins, Targets, compilers and options. A pack that cannot be parsed, or names a missing binary, counts as
+absent.
 """
 
 from __future__ import annotations
@@ -21,28 +22,29 @@ from tinygraft.codegen.options import Options
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import DType
 from tinygraft.engine import database, diskcache
-from tinygraft.engine.compile import Compiled, kept
+from tinygraft.engine.compile import Compiled, compiled_before
 from tinygraft.schedule import form
 from tinygraft.uop.flat import flat, whole
 
-BufferNumber = int  # number of a buffer: those that the graph names first, then those that the plan makes
+BufferNumber = int  # of a buffer in a plan: those that the graph names first, then the temporaries and results
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A launch of a kernel, or a copy when there is none, on numbered buffers. written are slots."""
+    """A launch of a kernel, or a copy where `kernel` is None, on buffers by their numbers; `written` are slots."""
 
     kernel: Compiled | None
     device: str
-    places: tuple[BufferNumber, ...]
+    buffers: tuple[BufferNumber, ...]
     written: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps in order, the places of each output, and the device, size and dtype of the buffers that are made.
+    """How graphs of one form are realised.
 
-    An output has one place, or one for each device that it lies on.
+    `steps` are in order. `memory` has the buffers of each output: one, or one for each device of a sharded one. `made`
+    has the device, size and dtype of the buffers that the graph does not name.
     """
 
     steps: tuple[Planned, ...]
@@ -51,8 +53,8 @@ class Plan:
 
 
 def name_of(key: form.FormKey, backends: Sequence[Backend], options: Options) -> str:
-    """The name of the pack of a form on backends; empty where nothing is kept on disk."""
-    if not diskcache.is_kept() or any(backend.compiler.key is None for backend in backends):
+    """Return the name of the pack of a form on `backends`; empty where packs or binaries are not stored on disk."""
+    if not diskcache.is_enabled() or any(backend.compiler.key is None for backend in backends):
         return ""
     parts = ["pack", _source(__name__.partition(".")[0]), form.text(key), repr(options)]
     parts += [database.state()] if options.beam else []
@@ -63,12 +65,14 @@ def name_of(key: form.FormKey, backends: Sequence[Backend], options: Options) ->
 
 
 def write(name: str, plan: Plan) -> None:
-    """Keep a plan on disk, where that is possible."""
+    """Store a plan on disk as the pack `name`; nothing happens where that fails."""
     kernels = {step.kernel: step.device for step in plan.steps if step.kernel is not None}
     numbers = {kernel: number for number, kernel in enumerate(kernels)}
     content = {
         "kernels": [[device, k.digest, k.name, flat(k.signature), flat(k.cost)] for k, device in kernels.items()],
-        "steps": [[None if s.kernel is None else numbers[s.kernel], s.device, s.places, s.written] for s in plan.steps],
+        "steps": [
+            [None if s.kernel is None else numbers[s.kernel], s.device, s.buffers, s.written] for s in plan.steps
+        ],
         "memory": plan.memory,
         "made": flat(plan.made),
     }
@@ -76,7 +80,7 @@ def write(name: str, plan: Plan) -> None:
 
 
 def read(name: str, backends: Sequence[Backend]) -> Plan | None:
-    """The plan of a pack with its kernels loaded; None when the disk does not have all of it."""
+    """Return the plan of a pack with its kernels loaded; None where the pack or a binary is missing or damaged."""
     data = diskcache.get(name)
     if data is None:
         return None
@@ -85,13 +89,13 @@ def read(name: str, backends: Sequence[Backend]) -> Plan | None:
     with suppress(ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):  # what is no pack
         content = json.loads(data)
         for device, digest, title, signature, cost in content["kernels"]:
-            kernel = kept(on[device], digest, title, whole(signature), whole(cost))
+            kernel = compiled_before(on[device], digest, title, whole(signature), whole(cost))
             if kernel is None:
                 return None
             kernels.append(kernel)
         steps = [
-            Planned(None if number is None else kernels[number], device, tuple(places), tuple(written))
-            for number, device, places, written in content["steps"]
+            Planned(None if number is None else kernels[number], device, tuple(buffers), tuple(written))
+            for number, device, buffers, written in content["steps"]
         ]
         return Plan(tuple(steps), tuple(map(tuple, content["memory"])), whole(content["made"]))
     return None
@@ -99,7 +103,7 @@ def read(name: str, backends: Sequence[Backend]) -> Plan | None:
 
 @functools.cache
 def _source(package: str) -> str:
-    """A digest of the Python files of a package, or of a module."""
+    """Return a digest of the Python files of a package, or of a module: other code may make another plan."""
     module = sys.modules[package]
     found = []
     for folder in getattr(module, "__path__", ()):

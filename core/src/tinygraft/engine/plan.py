@@ -1,11 +1,11 @@
-"""Plans: what the graphs of one form launch, prepared once.
+"""Plans: what the graphs of one form launch, prepared for all of them.
 
     work_for(order, outputs) -> BoundPlan
 
-A plan has compiled kernels and numbers for buffers: those that the graph names first, then those that it makes. A graph
-of a form that was met before goes from its key straight to them; one that an earlier process met has a pack on disk
-(pack.py) and needs neither scheduling nor code generation. Whoever watches the stages sees all of them, made anew.
-`clear()` forgets everything.
+A plan has compiled kernels and numbers for buffers: those that the graph names first, then those that it makes. The
+plan of a repeated form is found by its key; that of a form of an earlier process is read from a pack on disk (pack.py),
+and needs neither scheduling nor code generation. Where stages are observed, no plan is used, so that all of them are
+made. `clear()` drops all plans.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tinygraft.device.registry import Device
 from tinygraft.dtype import DType
 from tinygraft.engine import pack
 from tinygraft.engine.applied import counted_rules, rules_text
-from tinygraft.engine.bindings import told_apart, values_in
+from tinygraft.engine.bindings import values_in, with_separate_names
 from tinygraft.engine.capture import note_varied
 from tinygraft.engine.compile import Ready, ready
 from tinygraft.engine.pack import BufferNumber, Plan, Planned
@@ -41,18 +41,17 @@ from tinygraft.uop.stages import CopyCall
 from tinygraft.uop.uop import UOp, postorder, toposort
 
 # assumed: bounds on memory that no usual program meets
-MOST = 256  # plans that are kept; the one used longest ago goes first
+MOST = 256  # plans in memory; the least recently used one is dropped first
 MOST_NODES = 1_000_000  # of all their graphs together
 PlanKey = tuple[tuple[Any, ...], tuple[Backend, ...], Options]
 
 
 @dataclass(slots=True)
 class BoundPlan:
-    """A plan on the buffers of a graph: what runs, the memory of each output, the values of variables.
+    """A plan on the buffers of a graph.
 
-    memory is a BUFFER, or a MULTI over those of several devices.
-
-    existing are the BUFFERs that the graph itself names: memory that was there before.
+    `calls` are launched in order. `memory` has, for each output, a BUFFER, or a MULTI over those of several devices.
+    `values` are those of variables by name. `existing` are the BUFFERs that the graph itself names.
     """
 
     calls: list[Ready]
@@ -66,18 +65,18 @@ _lock = threading.RLock()
 
 
 def clear() -> None:
-    """Forget all plans."""
+    """Drop all plans from memory."""
     with _lock:
         _plans.clear()
 
 
 def target_of(device: str) -> Target:
-    """The Target of a device by name; opens it."""
+    """Return the Target of a device by name; opens the device."""
     return Device[device].target
 
 
 def shown_schedule(outputs: Sequence[UOp]) -> Schedule:
-    """The schedule of some nodes, made now and shown to whoever watches."""
+    """Make the schedule of some nodes, notify observers of its stages, and with DEBUG=5 print its rules."""
     if events.active:
         events.stage("tensor graph", UOp(Ops.SINK, src=tuple(outputs)))
     graph_spec.check(graph_spec.TENSOR, outputs, "tensor operations")
@@ -89,10 +88,10 @@ def shown_schedule(outputs: Sequence[UOp]) -> Schedule:
     if events.on_schedule:
         copies = sum(isinstance(call, CopyCall) for call in made.calls)
         devices = {c.target.device or "" if isinstance(c, CopyCall) else c.device for c in made.calls}
-        taken = time.perf_counter() - start
+        seconds = time.perf_counter() - start
         events.tell(
             ScheduleEvent(
-                devices=tuple(sorted(devices)), kernels=len(made.calls) - copies, copies=copies, seconds=taken
+                devices=tuple(sorted(devices)), kernels=len(made.calls) - copies, copies=copies, seconds=seconds
             )
         )
     if events.active:
@@ -101,9 +100,10 @@ def shown_schedule(outputs: Sequence[UOp]) -> Schedule:
 
 
 def without_functions(outputs: Sequence[UOp]) -> dict[UOp, UOp]:
-    """Each output with plain values where a FUNCTION is: its derivative, and what that is of, matter to no kernel.
+    """Return each output rebuilt with the value of each FUNCTION in its graph: old node -> new node.
 
-    One that is an output itself is a value in memory of its own, also where another has the same value.
+    A FUNCTION has a derivative of its own, which matters to no kernel. One that is an output itself becomes a value in
+    memory of its own, also where another output has the same value.
     """
     done: dict[UOp, UOp] = {}
     for node in toposort(*outputs):
@@ -115,9 +115,9 @@ def without_functions(outputs: Sequence[UOp]) -> dict[UOp, UOp]:
 
 
 def _refuse_unknown(order: Sequence[UOp]) -> None:
-    """Raise what a PLACEHOLDER in a graph to be computed means: DeviceError for a lost value, else GraphError.
+    """Raise for the first PLACEHOLDER in `order`, which has one: DeviceError for a lost value, else GraphError.
 
-    The second is a value of a function that is only traced, by `vmap` and the like. There is a PLACEHOLDER in `order`.
+    The latter is an argument of a function that is only traced, by `vmap` and the like.
     """
     node = next(node for node in order if node.op is Ops.PLACEHOLDER)
     if node.arg.lost:
@@ -135,14 +135,16 @@ def _refuse_unbound(order: Sequence[UOp]) -> None:
     for node in order:
         if node.op is Ops.VARIABLE and node.arg.name not in bound:
             raise GraphError(
-                f"the variable {node.arg.name} has no value, which what is to be computed depends on\n"
+                f"the variable {node.arg.name} has no value, and the result depends on it\n"
                 f"  hint: bind it, as in {node.arg.name}.bind({node.lo}); it is in [{node.lo}, {node.hi}]"
             )
 
 
 def work_for(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan:
-    """What computes outputs, whose postorder is order. Raises CompileError, and of a PLACEHOLDER or a variable without
-    a value GraphError, or DeviceError where the value is lost.
+    """Return the BoundPlan that computes `outputs`, whose postorder is `order`. Compiles what is not compiled yet.
+
+    Raises CompileError, and for a PLACEHOLDER or a variable without a value GraphError, or DeviceError where a value is
+    lost.
     """
     ops = {node.op for node in order}
     if Ops.PLACEHOLDER in ops:
@@ -153,7 +155,7 @@ def work_for(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan:
         return _work_of_others(without_functions(outputs))
     if Ops.BIND in ops and values_in(order) is None:
         note_varied()
-        return _work_of_others(told_apart(outputs))
+        return _work_of_others(with_separate_names(outputs))
     form = None if events.active else form_of(order, outputs)
     if form is None:
         made = shown_schedule(outputs)
@@ -166,14 +168,14 @@ def work_for(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan:
 
 
 def _work_of_others(others: Mapping[UOp, UOp]) -> BoundPlan:
-    """What computes the outputs that are computed as others: an output -> a node of equal value."""
+    """Return the BoundPlan of outputs that are computed as other nodes: `others` is output -> node of equal value."""
     roots = list(others.values())
     work = work_for(postorder(*roots), roots)
     return replace(work, memory={node: work.memory[root] for node, root in others.items()})
 
 
 def _plan_for(form: Form, outputs: Sequence[UOp]) -> Plan:
-    """The plan of a form: from memory, from the disk, or made."""
+    """Return the plan of a form: from memory, from the disk, or made from `outputs`."""
     backends = tuple([Device[name] for name in form.devices])
     key = (form.key, backends, _options(backends))
     with _lock:
@@ -181,7 +183,7 @@ def _plan_for(form: Form, outputs: Sequence[UOp]) -> Plan:
         if plan is not None:
             _plans.move_to_end(key)
             return plan
-    plan = _kept_or_made(form, backends, outputs)
+    plan = _stored_or_made(form, backends, outputs)
     with _lock:
         _plans[key] = plan
         while len(_plans) > MOST or sum(len(form_key) for form_key, _, _ in _plans) > MOST_NODES:
@@ -193,10 +195,10 @@ def _options(backends: Sequence[Backend]) -> Options:
     return Options.here([backend.target for backend in backends])
 
 
-def _kept_or_made(form: Form, backends: Sequence[Backend], outputs: Sequence[UOp]) -> Plan:
+def _stored_or_made(form: Form, backends: Sequence[Backend], outputs: Sequence[UOp]) -> Plan:
     """Return the plan of a form from the disk, or make it and write it there.
 
-    With DEBUG=3 or SPEC=1 the disk is left alone: what is to be shown and checked is only there when it is made.
+    With DEBUG=3 or SPEC=1 the disk is not used: what these print and check exists only while a plan is made.
     """
     looking = DEBUG.value >= 3 or SPEC.value
     name = "" if looking else pack.name_of(form.key, backends, _options(backends))
@@ -210,28 +212,28 @@ def _kept_or_made(form: Form, backends: Sequence[Backend], outputs: Sequence[UOp
 
 
 def _prepare(calls: Sequence[Ready], made: Schedule, outputs: Sequence[UOp], buffers: Sequence[UOp]) -> Plan:
-    """Calls with numbers for their buffers."""
-    places = {node: place for place, node in enumerate(buffers)}
+    """Return the plan of a schedule, whose compiled calls are `calls`. `buffers` are those that the graph names."""
+    numbers = {node: number for number, node in enumerate(buffers)}
     new: list[tuple[str, int, DType]] = []
 
-    def place(node: UOp) -> BufferNumber:
-        """Return the number of a buffer in the plan, a new one where it is a temporary that has none yet."""
-        if node not in places:
-            places[node] = len(places)
+    def number_of(node: UOp) -> BufferNumber:
+        """Return the number of a buffer in the plan; one that the plan makes gets the next number."""
+        if node not in numbers:
+            numbers[node] = len(numbers)
             new.append((node.device or "", node.arg.size, node.dtype))
-        return places[node]
+        return numbers[node]
 
-    steps = tuple(Planned(c.kernel, c.device, tuple(place(n) for n in c.buffers), c.written) for c in calls)
-    memory = tuple(tuple(place(buffer) for buffer in buffers_of(made.memory[node])) for node in outputs)
+    steps = tuple(Planned(c.kernel, c.device, tuple(number_of(n) for n in c.buffers), c.written) for c in calls)
+    memory = tuple(tuple(number_of(buffer) for buffer in buffers_of(made.memory[node])) for node in outputs)
     return Plan(steps, memory, tuple(new))
 
 
 def _on(plan: Plan, form: Form, outputs: Sequence[UOp]) -> BoundPlan:
-    """A plan on the buffers of a graph of its form."""
+    """Bind a plan to the buffers of a graph of its form; the BUFFERs that it makes are new."""
     nodes = [*form.buffers, *[UOp.buffer(*made) for made in plan.made]]
-    calls = [Ready(s.kernel, s.device, tuple([nodes[place] for place in s.places]), s.written) for s in plan.steps]
+    calls = [Ready(s.kernel, s.device, tuple([nodes[number] for number in s.buffers]), s.written) for s in plan.steps]
     memory = {
-        node: together(node, [nodes[place] for place in places])
-        for node, places in zip(outputs, plan.memory, strict=True)
+        node: together(node, [nodes[number] for number in numbers])
+        for node, numbers in zip(outputs, plan.memory, strict=True)
     }
     return BoundPlan(calls, memory, form.values, form.buffers)

@@ -1,7 +1,7 @@
-"""Other tensors keep the values that they had when they were written, whatever is written over.
+"""Protect live tensors from writes to memory that their values are computed from.
 
-Before memory is written in place, every other live tensor that still needs the old value either is computed along, when
-most of its graph is being computed anyway, or goes on reading a copy of the old value: it is a reader.
+Before memory is written in place, every other live tensor that still needs the old value either is co-realised, when
+most of its graph is being computed anyway, or reads a copy of the old value from then on: it is a reader.
 """
 
 from __future__ import annotations
@@ -20,68 +20,69 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder, toposort
 
 # assumed: never measured
-ALONG = 256  # a live tensor with at most so many nodes of its own is computed along rather than kept for later
+MOST_OWN_NODES = 256  # a live tensor with at most so many nodes of its own is co-realised rather than given a copy
 
 
 def protect(order: Sequence[UOp], computed: Sequence[HasNode],
             others: Sequence[HasNode]) -> tuple[list[HasNode], list[HasNode]]:  # fmt: skip
-    """Of other tensors those to compute along with order, and those that have to read copies of what it writes over.
+    """Return the tensors of `others` to co-realise with `order`, and those that have to read copies of old values.
 
-    computed are the tensors that become memory.
+    `order` is the graph that is about to be run, `computed` are the tensors that become memory by it.
     """
     overwritten = overwritten_by(order)
     if not overwritten or not others:
         return [], []
     here, reading = set(order), _reading(order, overwritten)
     needs_old = _backward_may_need(order, overwritten, (*computed, *others))
-    along: list[HasNode] = []
-    late: list[HasNode] = []
+    co_realised: list[HasNode] = []
+    readers: list[HasNode] = []
     for tensor in others:
         if _is_number(tensor.uop):
             continue
         if tensor.uop in here and memory_base(tensor.uop).op not in HELD:
             if tensor.uop in reading:
-                (late if needs_old(tensor) else along).append(tensor)
+                (readers if needs_old(tensor) else co_realised).append(tensor)
             continue
-        new = _readers(tensor.uop, here, overwritten)
+        new = _own_nodes(tensor.uop, here, overwritten)
         if new is not None:
             plain = memory_base(tensor.uop).op in HELD
-            (late if plain or new > ALONG or needs_old(tensor) else along).append(tensor)
-    along, other = agreeing(order, along)
-    return along, late + other
+            (readers if plain or new > MOST_OWN_NODES or needs_old(tensor) else co_realised).append(tensor)
+    co_realised, other = agreeing(order, co_realised)
+    return co_realised, readers + other
 
 
 def _backward_may_need(order: Sequence[UOp], overwritten: Collection[UOp],
                        live: Sequence[HasNode]) -> Callable[[HasNode], bool]:  # fmt: skip
-    """Whether a backward that may still come through a tensor can need the old values, which are then kept for it.
+    """Return a predicate: whether a later backward through a tensor can need the old values, which are saved for it.
 
-    Where no tensor with requires_grad=True is behind it, only little memory that is written as a whole is kept, and
-    none for what was assigned: caches, averages and counters would keep their whole past.
+    `overwritten` are the BUFFERs that `order` writes to, `live` are the tensors by which requires_grad is known. For an
+    untracked tensor only little memory that is written as a whole is saved, and none for what was assigned: caches,
+    averages and counters would retain all of their earlier values.
     """
-    if not tape.may_save(overwritten):
+    if not tape.can_save(overwritten):
         return lambda tensor: False
-    asking, replaced = tape.asking_nodes(live), replaced_by(order)
+    requiring, replaced = tape.nodes_requiring_grad(live), replaced_by(order)
 
     def needs_old(tensor: HasNode) -> bool:
         node = tensor.uop
         if tensor.requires_grad is False or node.dtype.kind != "float" or tape.is_used(node):
             return False
-        if asking and tape.is_asked(node, asking - {node}):
+        if requiring and tape.needs_gradient(node, requiring - {node}):
             return True
         if open_captures() or memory_base(node).op is Ops.ASSIGN or not needs_values(node, overwritten):
             return False
         old = {n for n in toposort(node) if n in overwritten}
-        return old <= replaced and tape.may_save_unasked(old)
+        return old <= replaced and tape.can_save_untracked(old)
 
     return needs_old
 
 
 def old_values_for(order: Sequence[UOp], computed: Sequence[HasNode], others: Sequence[HasNode],
                    homes: Collection[UOp]) -> set[UOp]:  # fmt: skip
-    """Of the BUFFERs that order overwrites, those whose old values a backward through computed tensors may need.
+    """Return the BUFFERs that `order` overwrites whose old values a backward through computed tensors may need.
 
-    homes are the nodes that become memory: what a leaf among them was computed from is not needed again. Those that
-    other tensors build on are computed as well.
+    `computed` are the tensors that become memory, `others` further live ones, whose graphs may contain computed nodes.
+    `homes` are the nodes that become memory: what a gradient leaf among them was computed from is not needed again.
     """
     overwritten = overwritten_by(order)
     needs_old = _backward_may_need(order, overwritten, (*computed, *others))
@@ -95,7 +96,10 @@ def old_values_for(order: Sequence[UOp], computed: Sequence[HasNode], others: Se
 
 
 def _reading(order: Sequence[UOp], overwritten: set[UOp]) -> set[UOp]:
-    """The nodes of order whose values need what is overwritten; a new value that is written there does not."""
+    """Return the nodes of `order` whose values are computed from old values of `overwritten`.
+
+    A new value that is written there is not among them.
+    """
     found = set(overwritten)
     for node in order:
         if not found.isdisjoint(node.src) and not (node.op is Ops.ASSIGN and writes_memory(node)):
@@ -104,21 +108,21 @@ def _reading(order: Sequence[UOp], overwritten: set[UOp]) -> set[UOp]:
 
 
 def _is_number(node: UOp) -> bool:
-    """Whether a node is one constant in some shape, which no write can change."""
+    """Return whether `node` is one constant in some shape, which no write can change."""
     while node.op in (Ops.RESHAPE, Ops.EXPAND):
         node = node.src[0]
     return node.op is Ops.CONST
 
 
-def _readers(root: UOp, here: set[UOp], overwritten: set[UOp]) -> int | None:
-    """How many nodes of a graph are not in here, or None when it reads nothing that is overwritten."""
+def _own_nodes(root: UOp, here: set[UOp], overwritten: set[UOp]) -> int | None:
+    """Return how many nodes of a graph are not in `here`; None where it reads nothing that is overwritten."""
     seen, stack, new, reads = {root}, [root], 0, False
     while stack:
         node = stack.pop()
         reads |= node in overwritten
         new += node not in here
         if node.op is Ops.ASSIGN and node in here and writes_memory(node):
-            continue  # the new value: it will be there
+            continue  # the new value, which is computed now: its sources are not read for this tensor
         for source in node.src:
             if source not in seen:
                 seen.add(source)
@@ -127,9 +131,9 @@ def _readers(root: UOp, here: set[UOp], overwritten: set[UOp]) -> int | None:
 
 
 def readers_of(tensors: Iterable[HasNode], overwritten: set[UOp], clean: Nodes | None = None) -> list[HasNode]:
-    """The tensors that read what is about to be overwritten, or share that memory.
+    """Return the tensors that read what is about to be overwritten, or share that memory.
 
-    clean are nodes that read none of it; more are added.
+    `clean` caches nodes that read none of it, so that these are not walked again; more are added.
     """
     reading = []
     for tensor in tensors if overwritten else ():
@@ -144,20 +148,20 @@ def readers_of(tensors: Iterable[HasNode], overwritten: set[UOp], clean: Nodes |
 
 
 class Saved:
-    """Copies of what is about to be overwritten, for the tensors and the entries of the tape that go on reading it."""
+    """Copies of what is about to be overwritten, for the tensors and the entries of the tape that still read it."""
 
-    __slots__ = ("before", "copies", "entries", "readers")
+    __slots__ = ("copies", "entries", "old_nodes", "readers")
 
     def __init__(self, readers: Sequence[HasNode], overwritten: Collection[UOp], more: Iterable[UOp] = (),
                  replaced: Collection[UOp] = ()) -> None:  # fmt: skip
-        """Memory for the copies is taken here. readers are those of the tensors that read overwritten.
+        """Allocate the memory of the copies. `readers` are the tensors that read BUFFERs of `overwritten`.
 
-        more are BUFFERs that are copied whoever reads them, replaced those of which every element is written.
+        `more` are BUFFERs that are copied also where no reader has them, `replaced` those that are written as a whole.
         """
         self.readers = readers
-        self.before = [tensor.uop for tensor in readers]
+        self.old_nodes = [tensor.uop for tensor in readers]
         self.entries = tape.to_save(overwritten, replaced)
-        read = {node: None for node in postorder(*self.before) if node in overwritten} if readers else {}
+        read = {node: None for node in postorder(*self.old_nodes) if node in overwritten} if readers else {}
         taped = {buffer for entry in self.entries for buffer in tape.current(entry)}
         read |= {node: None for node in overwritten if node in taped}
         read |= dict.fromkeys(more)
@@ -166,7 +170,7 @@ class Saved:
             buffer_of(new).allocate()
 
     def make(self, computed: Iterable[UOp] = ()) -> None:
-        """Copy, and let the readers read the copies, but where they read what is computed now."""
+        """Copy, and let readers and entries read the copies. `computed` are the nodes that the run computes."""
         for node, new in self.copies.items():
             _copy(new, node)
         if self.copies:
@@ -174,15 +178,15 @@ class Saved:
             tape.save(self.entries, self.copies)
 
     def read(self, computed: Iterable[UOp]) -> None:
-        """Let the readers read the copies, and of computed the results, which are put there later."""
+        """Let the readers read the copies; nodes of `computed` in their graphs stay, and get their results later."""
         if self.copies:
-            done = tape.with_copies(self.before, self.copies | {node: node for node in computed})
-            for tensor, node in zip(self.readers, self.before, strict=True):
+            done = tape.with_copies(self.old_nodes, self.copies | {node: node for node in computed})
+            for tensor, node in zip(self.readers, self.old_nodes, strict=True):
                 tensor.uop = done[node]
 
     def undo(self) -> None:
-        """Let the readers read what was not overwritten after all."""
-        for tensor, node in zip(self.readers, self.before, strict=True):
+        """Let the readers read the original memory again, which was not overwritten after all."""
+        for tensor, node in zip(self.readers, self.old_nodes, strict=True):
             tensor.uop = node
 
 
@@ -195,17 +199,18 @@ def _copy(new: UOp, node: UOp) -> None:
 
 
 def copied(node: UOp) -> UOp:
-    """A BUFFER with the value that another one has now, for whoever reads it after that is overwritten."""
+    """Return a new BUFFER with the present value of `node`, which is about to be overwritten."""
     new = UOp.buffer(node.device or "", node.arg.size, node.dtype)
     _copy(new, node)
     return new
 
 
 def before_replay(overwritten: set[UOp], dropped: set[UOp], live: Sequence[HasNode], clean: Nodes) -> None:
-    """Keep the values of live tensors over BUFFERs that a replay is about to overwrite, as realising would.
+    """Save the values of live tensors over BUFFERs that a replay is about to overwrite, as realising would.
 
-    live are not those that the replayed function assigns to; but where the memory was dropped, whoever still holds it
-    wants the old value. clean are nodes that read none of overwritten; more are added.
+    `live` are the live tensors without those that the replayed function assigns to. `dropped` are the BUFFERs of
+    overwritten tensors that the captured function has dropped: tensors that still have such memory read a copy.
+    `clean` is the cache of `readers_of`.
     """
     if dropped:
         Saved([t for t in live if not dropped.isdisjoint(toposort(t.uop))], dropped).make()

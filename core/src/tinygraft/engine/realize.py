@@ -1,10 +1,10 @@
-"""Realising tensors: their graphs are scheduled and run, and they become what they were computed to.
+"""Realising tensors: their graphs are scheduled and run, and their nodes become the memory of the results.
 
-collect.py       what is asked for, and whom it concerns: a RealizeRequest, and nothing has changed
-bindings.py      which of it is to be computed before the rest, where a variable has two values
-protect.py       the others that need an old value: computed along, or given copies
-transaction.py   plan, memory, launches; then commit, or back to what was
-left.py          what is left where a launch failed in the middle
+collect.py         which tensors are computed, and which others are affected: a RealizeRequest; changes nothing
+bindings.py        which of them are computed first, where a variable has two values
+protect.py         live tensors that need an old value: co-realised, or given copies
+transaction.py     plan, memory, launches; then commit, or restore
+after_failure.py   which values are old, new or lost where a launch failed in the middle
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from tinygraft.config import VIZ
 from tinygraft.device.queues import begun
-from tinygraft.engine.assigns import HasNode, LiveTensors, Nobody, With
+from tinygraft.engine.assigns import HasNode, LiveTensors, NoTensors, With
 from tinygraft.engine.capture import uncaptured
 from tinygraft.engine.collect import ConflictingBindings, DrawFirst, collect, to_drop
 from tinygraft.engine.exclusive import exclusive
@@ -24,40 +24,40 @@ from tinygraft.interrupt import Guard, guarded
 
 
 def realize_tensors(tensors: Sequence[HasNode], live: LiveTensors | None = None) -> None:
-    """Compute tensors and make each one its result. live are the tensors that somebody may still read.
+    """Compute `tensors`, whose nodes become the memory of their results. `live` are the tensors that can be reached.
 
     One thread at a time: a graph is shared, and so is the memory that it assigns to. Where it fails or is interrupted,
     tensors whose kernels have all run are realised; a pending write that did not happen is dropped, so that its tensor
-    has its old value again; all others are as they were. A value that can no longer be computed says so when used.
-    Where a variable has two values (bindings.py), what has the one is realised before what has the other.
+    has its old value again; all others are as they were. A value that can no longer be computed raises when it is used.
+    Where a variable has two values (bindings.py), the tensors with one of them are realised before the others.
     """
     with exclusive:
         if VIZ:
-            from tinygraft.engine import viz
+            from tinygraft.engine import viz  # imported only when it is used
 
             viz.install()
         if not hooks.loaded:
             hooks.load()
         try:
-            request = collect(tensors, live or Nobody())
+            request = collect(tensors, live or NoTensors())
         except DrawFirst as first:
             with uncaptured():
                 realize_tensors(first.tensors, live)
             realize_tensors(tensors, live)
             return
-        except ConflictingBindings as apart:
-            everybody = With(live or Nobody(), tensors)
+        except ConflictingBindings as split:
+            everything = With(live or NoTensors(), tensors)
             try:
-                realize_tensors(apart.first, everybody)
-            except BaseException:
-                drop(to_drop(tensors, live or Nobody()))
+                realize_tensors(split.first, everything)
+            except BaseException:  # none of the requested tensors may keep a write that failed
+                drop(to_drop(tensors, live or NoTensors()))
                 raise
-            realize_tensors(apart.rest, everybody)
+            realize_tensors(split.remaining, everything)
             return
         if request is None:
             return
         try:
-            if not request.assigns:  # nothing is written over: any of it can be done again
+            if not request.assigns:  # nothing is overwritten, so all of it can be repeated: signals need not wait
                 run_request(request, Guard())
             else:
                 with guarded() as guard:

@@ -1,7 +1,7 @@
-"""What a run did, stage by stage, as text and drawings: what `explain` prints and what the VIZ page shows.
+"""A record of a run, stage by stage, as text and drawings: what `explain` prints and what the VIZ page shows.
 
-In: the events of tinygraft.events. Out: Schedules with their kernels, stages and launches. Records hold text
-and boxes, never nodes: a recorded program frees its memory as if nobody looked.
+In: the events of tinygraft.events. Out: ScheduleRecords with their kernels, stages and launches. Records have text
+and boxes, never nodes: a recorded program frees its memory as an unrecorded one does.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from tinygraft.uop.show import show_kernel, show_linear
 from tinygraft.uop.stages import Binary, Call, CopyCall, Kernel, KernelCall, Linear, Source
 from tinygraft.uop.uop import UOp, toposort
 
-LOOKED_AT = (StageEvent, RuleEvent, CompileEvent, LaunchEvent)  # the kinds of events that a Recorder takes
+OBSERVED = (StageEvent, RuleEvent, CompileEvent, LaunchEvent)  # the kinds of events that a Recorder handles
 # assumed: what a person reads
 MOST_LINES = 2000  # of one stage's text
 MOST_BUFFERS = 6  # of one call that are named
-MOST_LAUNCHES = 2000  # of one schedule that are kept
-MOST_SCHEDULES = 400  # that are kept: a training loop makes more than anybody reads
+MOST_LAUNCHES = 2000  # of one schedule that are recorded
+MOST_SCHEDULES = 400  # that are recorded: a training loop makes more than a person reads
 
 
 @dataclass(slots=True)
 class Stage:
-    """One box of the pipeline: its name, a few words about it, its text and drawing, and the time it took.
+    """One stage of the pipeline: its name, a few words about it, its text and drawing, and the seconds it took.
 
-    rules has the names of the rules that were applied on the way to it, each with how often.
+    `rules` has the names of the rules that were applied to make it, each with how often.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Stage:
 
 @dataclass(slots=True)
 class KernelRecord:
-    """The stages that one kernel went through. key tells kernels of one name apart, 0 where it is not known."""
+    """The stages of one kernel. `key` distinguishes kernels of one name, 0 where it is not known."""
 
     name: str
     key: int = 0
@@ -54,7 +54,7 @@ class KernelRecord:
 
 @dataclass(slots=True)
 class LaunchRecord:
-    """One line of the time line. start counts seconds from the first event; key is that of the kernel's record."""
+    """One line of the time line. `start` is in seconds since the Recorder was made, `key` that of the KernelRecord."""
 
     name: str
     device: str
@@ -67,10 +67,10 @@ class LaunchRecord:
 
 @dataclass(slots=True)
 class ScheduleRecord:
-    """What one request for values did: its own stages, the kernels that were made for it, what was launched.
+    """What one realisation did: its own stages, the kernels that were made for it, its launches.
 
-    calls has the key of each kernel or copy call, None where no schedule was told (a replay). where is the user's
-    line.
+    `calls` has the key of each kernel or copy call, None where no schedule was reported (a replay). `where` is the
+    user's line, `launched` counts all launches, also those past MOST_LAUNCHES.
     """
 
     number: int
@@ -84,16 +84,17 @@ class ScheduleRecord:
 
 
 class Recorder:
-    """An observer that sorts events into Schedules, one at a time per thread.
+    """An observer that sorts events into ScheduleRecords, of which each thread has one open at a time.
 
-    draw says whether drawings are kept. on_done is called with each ScheduleRecord when its last launch has run, or
-    when the thread begins another; finish() ends those that are still open.
+    `draw` says whether stages get drawings. `on_done` is called with each ScheduleRecord when its last launch has run,
+    or when the thread begins another; `finish` ends those that are still open. `omitted` counts schedules past
+    MOST_SCHEDULES, which are not recorded.
     """
 
     def __init__(self, draw: bool = False, on_done: Callable[[ScheduleRecord], object] | None = None) -> None:
         self.draw, self.on_done = draw, on_done
         self.schedules: list[ScheduleRecord] = []
-        self.left_out = 0
+        self.omitted = 0
         self._start = time.perf_counter()
         self._lock = threading.RLock()
         self._open: dict[int, ScheduleRecord] = {}
@@ -101,7 +102,7 @@ class Recorder:
         self._rules: dict[int, Counter[str]] = {}
 
     def __call__(self, event: StageEvent | RuleEvent | CompileEvent | LaunchEvent) -> None:
-        """Take one event."""
+        """Record one event of any thread."""
         now, thread = time.perf_counter(), threading.get_ident()
         with self._lock:
             if isinstance(event, RuleEvent):
@@ -114,7 +115,7 @@ class Recorder:
                 self._compiled(thread, event)
             else:
                 self._stage(thread, event, since)
-            # a kernel's graph is told with its source: the time before both went into the source
+            # a kernel's graph is reported with its source: the time before both was spent on the source
             both = isinstance(event, StageEvent) and event.name == "kernel"
             self._last[thread] = time.perf_counter() - (since if both else 0.0)
 
@@ -135,7 +136,7 @@ class Recorder:
         """Add a stage to its kernel, or to the open schedule of the thread where it is of none.
 
         A tensor graph begins a new schedule, and so does a second list of calls. `since` are the seconds since the last
-        event of this thread, which the stage has taken. Past MOST_SCHEDULES nothing is recorded.
+        event of this thread, which count as the time of the stage. Past MOST_SCHEDULES nothing is recorded.
         """
         schedule = self._open.get(thread)
         scheduled_before = event.name == "schedule" and schedule is not None and schedule.calls is not None
@@ -146,7 +147,7 @@ class Recorder:
         kernel = next((k for k in reversed(schedule.kernels) if k.name == event.kernel), None)
         stage = describe(event.name, event.subject, self.draw)
         applied = self._rules.pop(thread, Counter())
-        if event.name not in ("tensor graph", "kernel"):  # which are what others start from
+        if event.name not in ("tensor graph", "kernel"):  # these are inputs, which no pass has made
             stage.seconds, stage.rules = since, rules_text(applied)
         if not event.kernel:
             schedule.stages.append(stage)
@@ -158,7 +159,7 @@ class Recorder:
             schedule.kernels.append(kernel)
         if isinstance(event.subject, Kernel):
             kernel.key = event.subject.sink.serial
-        # what went into the passes is told with its source, and is the first to be shown
+        # the graph that the passes began with is reported after them, with the source, and is shown first
         kernel.stages.insert(0 if event.name == "kernel" else len(kernel.stages), stage)
 
     def _launch(self, thread: int, launch: LaunchEvent, now: float) -> None:
@@ -182,10 +183,10 @@ class Recorder:
     def _begin(self, thread: int) -> ScheduleRecord:
         """Close the schedule of a thread and open another one, which past MOST_SCHEDULES is only counted."""
         self._close(thread)
-        number = len(self.schedules) + self.left_out + 1
+        number = len(self.schedules) + self.omitted + 1
         schedule = ScheduleRecord(number, "{}:{}".format(*user_line()))
         if number > MOST_SCHEDULES:
-            self.left_out += 1
+            self.omitted += 1
         else:
             self.schedules.append(schedule)
         self._open[thread] = schedule
@@ -201,7 +202,7 @@ class Recorder:
 
 
 def describe(name: str, subject: object, draw: bool) -> Stage:
-    """One stage as text and, if draw is set, as a drawing.
+    """Return one stage as text and, if `draw` is set, as a drawing. `subject` is what a StageEvent has.
 
     >>> describe("tensor graph", UOp.variable("n", 1, 9) + 1, draw=False).about
     '3 nodes'
@@ -233,7 +234,7 @@ def describe(name: str, subject: object, draw: bool) -> Stage:
 
 
 def call_text(call: Call) -> str:
-    """One call of a schedule in a line: what it writes and what it reads, and where."""
+    """Return one call of a schedule as a line: its device, what it writes and what it reads."""
     if isinstance(call, CopyCall):
         to, start = call.target, call.source
         return f"copy    {to.device} {buffer_text(to)} <- {start.device} {buffer_text(start)}"
@@ -244,18 +245,18 @@ def call_text(call: Call) -> str:
 
 
 def _buffers_text(buffers: Sequence[UOp]) -> str:
-    """The first few buffers, and how many more there are: an optimizer's update has hundreds."""
+    """Return the first few buffers as text, and how many more there are: an optimizer's update has hundreds."""
     text = ", ".join(buffer_text(b) for b in buffers[:MOST_BUFFERS])
     return text if len(buffers) <= MOST_BUFFERS else f"{text} and {len(buffers) - MOST_BUFFERS} more"
 
 
 def _key(call: Call) -> int:
-    """The serial of a kernel's sink: as long as a kernel lives, and compiled ones do, it is the same."""
+    """Return the serial of a kernel's sink, 0 for a copy. It identifies a kernel as long as that is cached."""
     return call.kernel.sink.serial if isinstance(call, KernelCall) else 0
 
 
 def cut(text: str) -> str:
-    """text, or its first lines with a note of how many are left out."""
+    """Return `text`, or its first MOST_LINES lines with a note of how many more there are."""
     lines = text.split("\n")
     if len(lines) <= MOST_LINES:
         return text

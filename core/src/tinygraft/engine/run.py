@@ -1,9 +1,9 @@
-"""Running a schedule: each call on its buffers, in order; values in between have memory for as long as it runs.
+"""Running a schedule: each call on its buffers, in order; temporaries have memory for as long as it runs.
 
-    prepare(calls, kept) -> Prepared      their memory, taken before anything is written over
-    run_prepared(prepared, ...)           the launches, and in a Progress how far they have come
+    prepare(calls, results) -> Prepared   allocates their memory, before anything is overwritten
+    run_prepared(prepared, ...)           launches, and records in a Progress how far it has come
 
-A capture that is open in this thread (capture.py) is told of every launch.
+A capture that is open in this thread (capture.py) records every launch.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.pool import note_lost
 from tinygraft.device.queues import Span
 from tinygraft.device.registry import Device, raise_noted
-from tinygraft.engine.arena import give_back, give_places
+from tinygraft.engine.arena import free_temporaries, place_temporaries
 from tinygraft.engine.capture import Recorded, note, open_captures
 from tinygraft.engine.compile import Compiled, Ready
-from tinygraft.engine.launching import LaunchArguments, launch_on_queue, tell
+from tinygraft.engine.launching import LaunchArguments, launch_on_queue, report
 from tinygraft.errors import DeviceLostError
 from tinygraft.interrupt import Guard
 from tinygraft.uop.index import size_of
@@ -31,14 +31,14 @@ from tinygraft.uop.uop import UOp
 
 @dataclass(slots=True)
 class Launch:
-    """A compiled kernel, or a copy when there is none, on its buffers (target, source for a copy)."""
+    """A compiled kernel, or a copy where `kernel` is None, on its buffers (target and source for a copy)."""
 
     kernel: Compiled | None
     device: str
     buffers: list[Buffer]
 
     def run(self, values: Mapping[str, int]) -> None:
-        """Launch once, with these values of its variables."""
+        """Launch once; `values` are those of variables by name."""
         if self.kernel is None:
             copy(*self.buffers)
         else:
@@ -47,11 +47,10 @@ class Launch:
 
 @dataclass(slots=True)
 class Prepared:
-    """Calls that can run: their launches, and the memory that all of it takes.
+    """Calls that can run: their launches, and the memory that they need.
 
-    over are the BUFFERs that calls write and that held a value when this was prepared, overwrites says of each call
-    whether it writes one. fresh are buffers that somebody may hold, without a value until a call has written them.
-    placed are those of values in between.
+    `over` are the BUFFERs that calls write and that had a value when this was prepared; `overwrites` says of each call
+    whether it writes one. `fresh` are written buffers that had no value, `placed` the temporaries.
     """
 
     calls: Sequence[Ready]
@@ -62,15 +61,15 @@ class Prepared:
     placed: list[Buffer]
 
     def release(self) -> None:
-        """Give the memory of the values in between back."""
-        give_back(self.placed)
+        """Free the memory of the temporaries."""
+        free_temporaries(self.placed)
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a run has come: which calls have run, whether one that overwrites has begun, and the one that failed.
+    """How far a run has come: which calls are `done`, whether one that overwrites has `begun`, and which has `failed`.
 
-    doubtful are calls that failed and may have stored a part of what they store.
+    `doubtful` are calls that failed and may have stored some of their elements.
     """
 
     done: list[bool]
@@ -79,38 +78,38 @@ class Progress:
     doubtful: set[int] = field(default_factory=set)
 
 
-def prepare(calls: Sequence[Ready], kept: Collection[UOp]) -> Prepared:
-    """Calls with their buffers. kept are the BUFFERs whose values somebody wants afterwards.
+def prepare(calls: Sequence[Ready], results: Collection[UOp]) -> Prepared:
+    """Return the calls with their buffers. `results` are the BUFFERs whose values are used afterwards.
 
-    Where a call writes over a value, all memory of all of them is taken now: no shortage of it ends them half-way.
-    Otherwise a result takes its memory when it is computed.
+    Where a call overwrites a value, the memory of all calls is allocated now, so that no shortage of it ends them
+    half-way. Otherwise the memory of a result is allocated when it is computed.
     """
     launches = [Launch(call.kernel, call.device, [buffer_of(node) for node in call.buffers]) for call in calls]
     written = {node: buffer_of(node) for call in calls for node in writes(call)}
-    over = {node for node, buffer in written.items() if holds_value(buffer)}
+    over = {node for node, buffer in written.items() if has_value(buffer)}
     overwrites = [not over.isdisjoint(writes(call)) for call in calls]
     fresh = [buffer for node, buffer in written.items() if node not in over]
-    placed = give_places(calls, kept)
+    placed = place_temporaries(calls, results)
     if over:
         try:
             for launch in launches:
                 for buffer in launch.buffers:
                     buffer.allocate()
         except BaseException:
-            give_back([*placed, *fresh])
+            free_temporaries([*placed, *fresh])
             raise
     return Prepared(calls, launches, over, overwrites, fresh, placed)
 
 
-def holds_value(buffer: Buffer) -> bool:
-    """Whether writing to a buffer loses a value: it has memory, or will have that of a file."""
+def has_value(buffer: Buffer) -> bool:
+    """Return whether writing to a buffer loses a value: that of its memory, or of a file that is not read yet."""
     return buffer.nbytes > 0 and (buffer.is_allocated() or buffer.unread is not None)
 
 
 def run_prepared(prepared: Prepared, values: Mapping[str, int], guard: Guard, progress: Progress) -> None:
-    """Run everything in order, and note in progress how far it has come.
+    """Run all calls in order, and record in `progress` how far it has come. `values` are those of variables.
 
-    From the first call that writes over a value on, Ctrl-C waits until guard says otherwise. Raises what a launch
+    From the first call that overwrites a value on, Ctrl-C is delayed until the end of `guard`. Raises what a launch
     raises, and KeyboardInterrupt.
     """
     captured = bool(open_captures())
@@ -130,25 +129,33 @@ def run_prepared(prepared: Prepared, values: Mapping[str, int], guard: Guard, pr
 
 
 def note_launch(prepared: Prepared, number: int, values: Mapping[str, int]) -> None:
-    """Tell the captures of this thread of a call that has run."""
+    """Record call `number`, which has run, in the captures of this thread."""
     call, launch = prepared.calls[number], prepared.launches[number]
-    numbers = tuple([node.arg.uid for node in call.buffers])
-    note(Recorded(call.kernel, call.device, numbers), launch.buffers, call.buffers, values)
+    uids = tuple([node.arg.uid for node in call.buffers])
+    note(Recorded(call.kernel, call.device, uids), launch.buffers, call.buffers, values)
 
 
 def stored_before(error: BaseException) -> bool:
-    """Whether a launch that raised this may have stored something: device.interfaces.Program.launch says when not."""
+    """Return whether a launch that raised `error` may have stored something.
+
+    An error of a plugin means that nothing was stored, unless it has the attribute `stored`
+    (device.interfaces.Program.launch). An interrupt may come at any time, and a lost device may have begun.
+    """
     return not isinstance(error, Exception) or isinstance(error, DeviceLostError) or hasattr(error, "stored")
 
 
-def run_schedule(calls: Sequence[Ready], values: Mapping[str, int], kept: set[UOp],
+def run_schedule(calls: Sequence[Ready], values: Mapping[str, int], results: set[UOp],
                  done: list[Ready], guard: Guard) -> None:  # fmt: skip
-    """Run calls in order, where what they leave when one fails is nobody's concern. done gets each call that ran."""
+    """Run calls in order that overwrite nothing, so that nothing has to be restored when one fails.
+
+    `results` are the BUFFERs whose values are used afterwards, `values` those of variables. Each call that ran is
+    appended to `done`, also where a later one fails.
+    """
     if len(calls) == 1 and not guard.hears and not open_captures():
         Launch(calls[0].kernel, calls[0].device, [buffer_of(node) for node in calls[0].buffers]).run(values)
         done.append(calls[0])
         return
-    prepared, progress = prepare(calls, kept), Progress([False] * len(calls))
+    prepared, progress = prepare(calls, results), Progress([False] * len(calls))
     try:
         run_prepared(prepared, values, guard, progress)
     finally:
@@ -157,12 +164,15 @@ def run_schedule(calls: Sequence[Ready], values: Mapping[str, int], kept: set[UO
 
 
 def writes(call: Ready) -> tuple[UOp, ...]:
-    """The BUFFERs that a call writes."""
+    """Return the BUFFERs that a call writes."""
     return tuple(call.buffers[slot] for slot in call.written)
 
 
 def run_kernel(kernel: Compiled, device: str, buffers: Sequence[Buffer], values: Mapping[str, int]) -> None:
-    """Launch a kernel; with DEBUG=2, or where somebody observes, time it."""
+    """Launch a kernel on `buffers` and count it; with DEBUG=2, or with an observer of launches, measure its time.
+
+    `values` are those of variables by name. What the plugin raises gets a note with the kernel and the device.
+    """
     signature = kernel.signature
     handles = [b.handle for b in buffers]
     variables = [values[name] for name in signature.variables]
@@ -178,31 +188,32 @@ def run_kernel(kernel: Compiled, device: str, buffers: Sequence[Buffer], values:
     try:
         if kernel.timeline is not None:
             work = LaunchArguments(kernel, kernel.timeline, handles, variables, grid)
-            taken = launch_on_queue(work, buffers, watched)
+            duration = launch_on_queue(work, buffers, watched)
         elif not watched:
             kernel.program.launch(handles, variables, grid)
             return
         else:
-            taken = Device[device].timed_launch(kernel.program, handles, variables, grid)
+            duration = Device[device].timed_launch(kernel.program, handles, variables, grid)
     except (Exception, SystemExit) as error:
         note_lost(error, Device[device])
         raise_noted(error, f"launching {kernel.name}", device)
-    if taken is not None:
-        tell(device, kernel.name, len(handles), taken, flops, moved)
+    if duration is not None:
+        report(device, kernel.name, len(handles), duration, flops, moved)
 
 
 def copy(target: Buffer, source: Buffer) -> None:
-    """The bytes of one buffer to another of the same size: within a device, or as the target's backend takes them."""
+    """Copy the bytes of `source` to `target`, a buffer of the same size, perhaps of another device; count the copy."""
     watched, timeline = DEBUG.value >= 2 or events.on_launch, target.backend.timeline
     begun = time.perf_counter()
     if watched and timeline is not None and timeline.has_events and target.nbytes:
-        taken: Span | float
-        with timeline.queue().span() as taken:
+        duration: Span | float
+        with timeline.queue().span() as duration:
             target.copy_from(source)
     else:
         target.copy_from(source)
-        taken = time.perf_counter() - begun
+        duration = time.perf_counter() - begun
     GlobalCounters.global_mem += 2 * target.nbytes
     GlobalCounters.kernel_count += 1
     if watched:
-        tell(target.device, f"copy {target.nbytes}, {target.device} <- {source.device}", 2, taken, 0, target.nbytes)
+        name = f"copy {target.nbytes}, {target.device} <- {source.device}"
+        report(target.device, name, 2, duration, 0, target.nbytes)

@@ -1,11 +1,11 @@
-"""BEAM: a search for the actions that make a kernel fastest, here and now.
+"""BEAM: a search for the transforms that make a kernel fastest on this machine.
 
-    tuned(kernels, beam) -> {(kernel, backend): actions}
+    tuned(kernels, beam) -> {(kernel, backend): transforms}
 
-What the database knows is taken as it is. For any other kernel a child process (trial.py) tries lists of actions: all
-that is offered (codegen/variants.py), then what differs in one step from the best ones, as many of those as beam says,
-until nothing gets better or the time is over. A version that crashes or hangs ends the child, not this process: it is
-passed over and the next child goes on. What was found, also that nothing is better, goes into the database.
+Results in the database are used as they are. For any other kernel a child process (trial.py) measures candidates, lists
+of transforms: first all of codegen/variants.py, then those that differ in one step from the `beam` best ones, until
+nothing gets better or the time is over. A version that crashes or hangs ends the child, not this process: it is skipped
+and a new child goes on. The result, also that nothing is better, is added to the database.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from tinygraft.uop.flat import flat
 from tinygraft.uop.stages import Kernel
 
 # assumed: never measured
-START = 30.0  # seconds until a child has opened its device and computed what is compared
+START = 30.0  # seconds until a child has opened its device and computed the samples
 HANGS = 10.0  # seconds that one version may take
-RACE = 0.15  # of the time goes into each race of the best
-WORTH = 0.98  # a version that takes more of the time before is not called better
-SHOWN = ("DEBUG", "VIZ", "SPEC", "BEAM", "NOOPT")  # settings that a child does not share
+RACE = 0.15  # of the time is spent on each race of the best
+WORTH = 0.98  # a version is better if it needs less than this share of the time of the heuristics' choice
+UNSHARED = ("DEBUG", "VIZ", "SPEC", "BEAM", "NOOPT")  # settings that a child does not get
 # assumed: never measured
 FINALISTS = 10  # versions that race, at most
 COMMAND = (sys.executable, "-P", "-m", "tinygraft.engine.trial")
@@ -50,11 +50,11 @@ SearchedKernel = tuple[Kernel, Backend]
 
 
 class Lost(Exception):
-    """The child has crashed, hangs or is not there."""
+    """The child has crashed, hangs or could not be started."""
 
 
 class TrialProcess:
-    """A process that tries versions. `ask` starts it when it is not there."""
+    """A child process that tries versions. `ask` starts it when it does not run."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -67,41 +67,41 @@ class TrialProcess:
         self.end()
 
     def ask(self, request: dict[str, Any], limit: float) -> dict[str, Any]:
-        """The answer to a request. Raises Lost when there is none within limit seconds."""
+        """Return the answer to a request. Raises Lost, and ends the child, when none comes within `limit` seconds."""
         try:
             process = self._process or self._start()
             assert process.stdin is not None
             process.stdin.write(json.dumps(request) + "\n")
             process.stdin.flush()
-            said = json.loads(self._answers.get(timeout=limit))
+            answer = json.loads(self._answers.get(timeout=limit))
         except (OSError, ValueError, queue.Empty):
             self.end()
             raise Lost from None
-        assert isinstance(said, dict)
-        return said
+        assert isinstance(answer, dict)
+        return answer
 
-    def is_there(self) -> bool:
-        """Whether the process runs."""
+    def is_running(self) -> bool:
+        """Return whether the process runs."""
         return self._process is not None
 
     def end(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process, whatever it does, and close its pipes."""
         if self._process is not None:
             process, self._process = self._process, None
             process.kill()
             process.wait()
             for pipe in (process.stdin, process.stdout):
-                with suppress(OSError):  # closing passes on what the process was not there to read
+                with suppress(OSError):  # closing flushes what the process has not read
                     if pipe is not None:
                         pipe.close()
 
     def _start(self) -> subprocess.Popen[str]:
         """Start the child with a thread that reads its answers, under the settings of this process.
 
-        The settings in SHOWN are 0 for it, and it has a session of its own, so that Ctrl-C does not reach it.
+        The settings in UNSHARED are 0 for it, and it has a session of its own, so that Ctrl-C does not reach it.
         """
-        here = {s.name: str(s.value) for s in SETTINGS.values() if s.name not in SHOWN}
-        quiet = dict.fromkeys(SHOWN, "0")
+        here = {s.name: str(s.value) for s in SETTINGS.values() if s.name not in UNSHARED}
+        quiet = dict.fromkeys(UNSHARED, "0")
         environment = {**os.environ, **here, **quiet, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         self._process = subprocess.Popen(
             COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -114,7 +114,7 @@ class TrialProcess:
 
 
 def _read(pipe: IO[str], answers: queue.SimpleQueue[str]) -> None:
-    """Pass on each line; an empty one, which is no answer, when there are no more."""
+    """Put each line of `pipe` into `answers`; at its end an empty one, so that `ask` stops waiting."""
     try:
         for line in pipe:
             answers.put(line)
@@ -125,7 +125,11 @@ def _read(pipe: IO[str], answers: queue.SimpleQueue[str]) -> None:
 
 @dataclass(slots=True)
 class Search:
-    """The search for one kernel: what was tried, with seconds, and what is left of the time."""
+    """The search for one kernel, of at most `seconds`.
+
+    `tried` has the seconds of each version by the text of its transforms, None where it failed; `end` is when the time
+    is over.
+    """
 
     kernel: Kernel
     backend: Backend
@@ -135,7 +139,10 @@ class Search:
     end: float = 0.0
 
     def run(self, beam: int) -> tuple[str, float, float] | None:
-        """The best actions, seconds before and after; None when the child could not try this kernel."""
+        """Return the best transforms, and the seconds before and after; None when the child could not try this kernel.
+
+        "Before" are the seconds of the first candidate, the choice of the heuristics.
+        """
         if not self._begin():
             return None
         self.end = time.monotonic() + self.seconds
@@ -146,26 +153,26 @@ class Search:
             return None
         self._attempt_all(map(show, lists), self.seconds / 2)
         best = self._race([chosen, *self._fastest()])
-        while best and (left := self.end - time.monotonic() - 2 * RACE * self.seconds) > 0:
+        while best and (remaining := self.end - time.monotonic() - 2 * RACE * self.seconds) > 0:
             leaders = sorted(best, key=lambda text: best[text])[:beam]
-            known = len(self.tried)
+            count = len(self.tried)
             beside = (show(n) for text in leaders for n in variants.neighbours(parse(text), sink, target))
-            self._attempt_all(beside, left)
-            fresh = [text for text in list(self.tried)[known:] if self.tried[text] is not None]
+            self._attempt_all(beside, remaining)
+            fresh = [text for text in list(self.tried)[count:] if self.tried[text] is not None]
             again = self._race(list(dict.fromkeys([chosen, *leaders, *self._fastest(fresh)])))
             if not again or min(again, key=lambda text: again[text]) in leaders:
                 best = again or best
                 break
             best = again
         first = min(best, key=lambda text: best[text], default=chosen)
-        last = self._race([chosen, first])  # the two alone, so that each runs many times
+        last = self._race([chosen, first])  # only these two, so that each runs many times
         if chosen not in last or first not in last:
             return None
         winner = first if last[first] < WORTH * last[chosen] else chosen
         return winner, last[chosen], last[winner]
 
     def _begin(self) -> bool:
-        """Tell the child which kernel to try. False where it could not, crashed, or did not answer in time."""
+        """Send the child the kernel to try. Returns False where it could not, crashed, or did not answer in time."""
         request = {
             "do": "begin", "device": self.backend.name, "compiler": self.backend.compiler.key or "",
             "target": self.backend.target.text(), "kernel": flat(self.kernel.sink),
@@ -176,17 +183,17 @@ class Search:
             return False
 
     def _attempt(self, text: str) -> float | None:
-        """Seconds of a version, roughly; None for one that is wrong, is another one's equal, crashes or hangs."""
+        """Measure a version roughly. Returns seconds; None for one that is wrong, equals another, crashes or hangs."""
         self.tried[text] = None
         try:
-            if self.child.is_there() or self._begin():
+            if self.child.is_running() or self._begin():
                 self.tried[text] = self.child.ask({"do": "try", "actions": text}, HANGS).get("seconds")
         except Lost:
             pass
         return self.tried[text]
 
     def _attempt_all(self, texts: Iterable[str], seconds: float) -> None:
-        """Try versions that are new until the time is over."""
+        """Try versions that were not tried yet, for `seconds`."""
         end = time.monotonic() + seconds
         for text in texts:
             if time.monotonic() > end:
@@ -195,7 +202,7 @@ class Search:
                 self._attempt(text)
 
     def _fastest(self, among: Sequence[str] | None = None) -> list[str]:
-        """Versions worth a race: as many as it has time for."""
+        """Return the fastest versions, of all or of `among`: as many as a race can run three times each."""
         times = {text: s for text in (self.tried if among is None else among) if (s := self.tried[text]) is not None}
         found: list[str] = []
         total = 0.0
@@ -207,11 +214,11 @@ class Search:
         return found
 
     def _race(self, texts: Sequence[str]) -> dict[str, float]:
-        """Seconds of versions that ran in turns; nothing when one of them took the child with it."""
+        """Return the least seconds of versions that run alternately; nothing when one of them ends the child."""
         unique = list(dict.fromkeys(texts))
         request = {"do": "race", "actions": unique, "seconds": self.seconds * RACE}
         try:
-            if not self.child.is_there() and not self._begin():
+            if not self.child.is_running() and not self._begin():
                 return {}
             answer = self.child.ask(request, HANGS + 2 * self.seconds)
         except Lost:
@@ -219,10 +226,13 @@ class Search:
         return dict(answer.get("seconds", {}))
 
 
-def tuned(asked: Sequence[SearchedKernel], beam: int) -> dict[SearchedKernel, tuple[Action, ...]]:
-    """The best actions for kernels, found now or earlier; those that could not be tried are left out."""
+def tuned(kernels: Sequence[SearchedKernel], beam: int) -> dict[SearchedKernel, tuple[Action, ...]]:
+    """Return the best transforms for kernels, found now or earlier; kernels that could not be tried are omitted.
+
+    `beam` is how many of the best candidates are varied in each step. New results are added to the database.
+    """
     known = database.read()
-    keys = {one: database.key_of(*one) for one in dict.fromkeys(asked)}
+    keys = {one: database.key_of(*one) for one in dict.fromkeys(kernels)}
     best = {one: parse(known[key].actions) for one, key in keys.items() if key in known}
     best = {one: actions for one, actions in best.items() if _is_allowed(one, actions)}
     missing = [one for one in keys if one not in best]
@@ -234,7 +244,7 @@ def tuned(asked: Sequence[SearchedKernel], beam: int) -> dict[SearchedKernel, tu
 
 
 def _is_allowed(one: SearchedKernel, actions: tuple[Action, ...]) -> bool:
-    """Whether a kernel has these actions; another version of this package may have written them."""
+    """Return whether a kernel allows these transforms; another version of this package may have written them."""
     try:
         apply_actions(with_gaps(collapse(one[0].sink)), actions, one[1].target)
     except ActionError:
@@ -243,20 +253,20 @@ def _is_allowed(one: SearchedKernel, actions: tuple[Action, ...]) -> bool:
 
 
 def search(
-    asked: Sequence[SearchedKernel], beam: int, seconds: float,
-    told: Callable[[SearchResult], object] = lambda found: None,
+    kernels: Sequence[SearchedKernel], beam: int, seconds: float,
+    on_result: Callable[[SearchResult], object] = lambda found: None,
 ) -> list[tuple[SearchedKernel, SearchResult]]:  # fmt: skip
-    """Search for each kernel, for as many seconds each; told hears of each result at once."""
+    """Search for each kernel, for at most `seconds` each. `on_result` is called with each result at once."""
     results = []
     with TrialProcess() as child:
-        for kernel, backend in asked:
+        for kernel, backend in kernels:
             one = Search(kernel, backend, child, seconds)
             result = one.run(beam)
             if result is None:
                 continue
             found = SearchResult(*database.key_of(kernel, backend), kernel_name(kernel), *result)
             results.append(((kernel, backend), found))
-            told(found)
+            on_result(found)
             if DEBUG.value >= 1:
                 print(f"searched {found.name}: {found.before * 1e6:.1f} us -> {found.after * 1e6:.1f} us "
                       f"[{found.actions or 'no actions'}], {len(one.tried)} versions")  # fmt: skip

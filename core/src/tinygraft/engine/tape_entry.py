@@ -1,11 +1,11 @@
-"""TapeEntry, how one version of some memory was computed; and a graph as rows, where nothing has asked a gradient.
+"""TapeEntry, how one version of some memory was computed; and an untracked graph as rows.
 
-    rows = rows_of(inside, behind, pin)
-    rows.node(leaf)          # the graph again, leaf(TapedMemory) giving the node of each memory
+    rows = rows_of(inside, inputs, pin, versions, new)
+    rows.node(leaf)          # the graph again, where leaf(TapedMemory) returns the node of each memory
 
 A row is an op, its dtype, its sources (numbers of rows, or whole graphs that read no memory), its arg and its tag. Of
-memory it keeps a weak reference, what it is like, and its entry on the tape; memory of up to PINNED bytes it holds, so
-that an index or a scalar that nobody else holds is still there.
+memory it has a weak reference, its shape and dtype, and its entry on the tape. Memory of up to PINNED bytes is
+retained, so that an index or a scalar that is used nowhere else still exists.
 """
 
 from __future__ import annotations
@@ -31,40 +31,41 @@ NodeRow = tuple[Ops, DType, tuple[Any, ...], Any, Any]
 
 
 def is_small(memory: UOp) -> bool:
-    """Whether memory may be held for the sake of a gradient that nobody has asked for."""
+    """Return whether memory is small enough to be retained for a gradient that nothing requires yet."""
     return memory.op is Ops.BUFFER and memory.arg.size * memory.dtype.itemsize <= PINNED
 
 
 class TapedMemory:
-    """Memory that a graph reads: a BUFFER, or a MULTI over several. It may be gone; then it is only known what it was.
+    """Memory that a graph reads: a BUFFER, or a MULTI over several, by a weak reference.
 
-    parts has the device, the number of elements and the shape of each BUFFER, at when it was last written then.
+    `shards` has the device, the number of elements and the shape of each BUFFER, `at` when each was last written when
+    the graph read it. `pin` is the node itself where it is retained.
     """
 
-    __slots__ = ("arg", "at", "dtype", "entry", "is_multi", "parts", "pin", "ref")
+    __slots__ = ("arg", "at", "dtype", "entry", "is_multi", "pin", "ref", "shards")
 
     def __init__(self, node: UOp, entry: TapeEntry | None, pin: bool, at: tuple[int, ...]) -> None:
         buffers = buffers_of(node)
         self.at = at
         self.ref, self.entry, self.dtype, self.arg = weakref.ref(node), entry, node.dtype, node.arg
         self.is_multi = node.op is Ops.MULTI
-        shapes = [part.shape for part in node.src] if self.is_multi else [node.shape]
-        self.parts: tuple[tuple[str, int, Shape], ...] = tuple(
+        shapes = [shard.shape for shard in node.src] if self.is_multi else [node.shape]
+        self.shards: tuple[tuple[str, int, Shape], ...] = tuple(
             [(buffer.src[0].arg, buffer.arg.size, shape) for buffer, shape in zip(buffers, shapes, strict=True)]
         )
         self.pin = node if pin and is_small(node) else None
 
     def unknown(self) -> UOp:
-        """A node like the memory, over new BUFFERs that never get a value."""
+        """Return a node of the shape and devices of the memory, over new BUFFERs that never get a value."""
         made = []
-        for device, size, shape in self.parts:
+        for device, size, shape in self.shards:
             buffer = UOp.buffer(device, size, self.dtype)
             made.append(buffer if shape == buffer.shape else UOp(Ops.RESHAPE, self.dtype, (buffer,), shape))
         return UOp(Ops.MULTI, self.dtype, tuple(made), self.arg) if self.is_multi else made[0]
 
 
 class Rows:
-    """A graph whose last row is its result."""
+    """A graph as rows, sources before users; the last row is the result."""
 
     __slots__ = ("_rows", "memories")
 
@@ -73,7 +74,10 @@ class Rows:
         self.memories = [row for row in rows if isinstance(row, TapedMemory)]
 
     def node(self, leaf: Callable[[TapedMemory], UOp]) -> UOp:
-        """The graph, with what leaf gives in the place of memory."""
+        """Return the graph as nodes; `leaf` returns the node of each memory.
+
+        Where that is a RESHAPE of the value, and the graph reshapes it back, it is the value itself.
+        """
         done: list[UOp] = []
         for row in self._rows:
             if isinstance(row, TapedMemory):
@@ -87,20 +91,20 @@ class Rows:
         return done[-1]
 
     def entries(self) -> Collection[TapeEntry]:
-        """The entries of the memory that it reads."""
+        """Return the entries of the memory that it reads."""
         return [memory.entry for memory in self.memories if memory.entry is not None]
 
     def buffers(self) -> set[UOp]:
-        """The BUFFERs that it reads and that are still there."""
+        """Return the BUFFERs that it reads and that are not freed yet."""
         return {b for memory in self.memories if (node := memory.ref()) is not None for b in buffers_of(node)}
 
 
-def rows_of(inside: Sequence[UOp], behind: Mapping[UOp, TapeEntry], pin: bool, versions: Mapping[UOp, tuple[UOp, int]],
+def rows_of(inside: Sequence[UOp], inputs: Mapping[UOp, TapeEntry], pin: bool, versions: Mapping[UOp, tuple[UOp, int]],
             new: Mapping[UOp, UOp]) -> Rows:  # fmt: skip
-    """The graph whose nodes down to its memory are inside, sources before users. pin: whether small memory is held.
+    """Return the graph `inside`, its nodes down to memory with sources before users, as rows.
 
-    versions says which BUFFER has the value of one in the graph, and when it was written; new are those that only stand
-    for others.
+    `inputs` has the entries of its memory. `pin` says whether small memory is retained. `versions` has, for BUFFERs in
+    the graph, which BUFFER has the value, and when that was written; `new` maps stand-ins in the graph to BUFFERs.
     """
     numbers: dict[UOp, int] = {}
     rows: list[NodeRow | TapedMemory] = []
@@ -108,11 +112,11 @@ def rows_of(inside: Sequence[UOp], behind: Mapping[UOp, TapeEntry], pin: bool, v
         if node.op in HELD:
             at = tuple([versions.get(buffer, (buffer, 0))[1] for buffer in buffers_of(node)])
             memory = rebuild((node,), dict(new))[node] if new else node
-            rows.append(TapedMemory(memory, behind.get(node), pin, at))
+            rows.append(TapedMemory(memory, inputs.get(node), pin, at))
         else:
             sources = tuple([numbers.get(source, source) for source in node.src])
             if node is not inside[-1] and not any(type(source) is int for source in sources):
-                continue  # it reads no memory: it is kept as it is
+                continue  # it reads no memory, so that its node is a source of rows as it is
             rows.append((node.op, node.dtype, sources, node.arg, node.tag))
         numbers[node] = len(rows) - 1
     return Rows(rows)
@@ -121,32 +125,36 @@ def rows_of(inside: Sequence[UOp], behind: Mapping[UOp, TapeEntry], pin: bool, v
 class TapeEntry:
     """How one version of some memory was computed.
 
-    node is the graph (asks: something in it has requires_grad=True), rows is the graph where nothing asks, and lost is
-    the sentence of the error where neither was kept. behind has the entry of each memory that the graph reads, if that
-    was computed itself. versions has, for BUFFERs in node that had been written over, or that stand for what the same
-    run wrote into another one: the BUFFER that has the value, and when it was last written then. depends are the
-    memories at the ends of a lost graph. known is the graph over the BUFFERs in versions, which keeps the nodes by
-    which tensors were known before they were written to. home is the memory, where that is still there, at when the
-    value was there, length the number of entries behind one another, and used says that a backward has gone through.
+    `tracked` says that something upstream has requires_grad=True. The graph is `node`, or `rows` where it is untracked
+    and reads large memory; `lost` is the sentence of the error where it was not taped, and `depends` are the BUFFERs at
+    the ends of that graph.
+
+    `inputs` has the entry of each memory that the graph reads, if that was computed itself. `versions` has, for BUFFERs
+    in `node` that had been overwritten before, or that are stand-ins for what the same run wrote into another one: the
+    BUFFER that has the value, and when it was last written then. `known` is the graph over the BUFFERs in `versions`;
+    it retains the nodes that graphs have for tensors from before a write to them.
+
+    `memory` refers to the memory, `at` is when it got the value, `length` is the number of entries on the longest chain
+    of inputs, and `used` says that a backward has gone through.
     """
 
     __slots__ = (
-        "__weakref__", "asks", "at", "behind", "depends", "home", "known", "length", "lost", "node", "rows", "used",
-        "versions",
+        "__weakref__", "at", "depends", "inputs", "known", "length", "lost", "memory", "node", "rows", "tracked",
+        "used", "versions",
     )  # fmt: skip
 
-    def __init__(self, asks: bool) -> None:
-        self.asks, self.used = asks, False
+    def __init__(self, tracked: bool) -> None:
+        self.tracked, self.used = tracked, False
         self.at, self.length = 0, 1
-        self.home: weakref.ref[UOp] | None = None
+        self.memory: weakref.ref[UOp] | None = None
         self.node: UOp | None = None
         self.known: UOp | None = None
         self.rows: Rows | None = None
         self.lost = ""
-        self.behind: Mapping[UOp, TapeEntry] = _NONE
+        self.inputs: Mapping[UOp, TapeEntry] = _NONE
         self.versions: Mapping[UOp, MemoryVersion] = _NONE
         self.depends: Collection[weakref.ref[UOp]] = ()
 
-    def entries_behind(self) -> Collection[TapeEntry]:
-        """The entries of what its graph reads."""
-        return self.rows.entries() if self.rows is not None else self.behind.values()
+    def input_entries(self) -> Collection[TapeEntry]:
+        """Return the entries of what its graph reads."""
+        return self.rows.entries() if self.rows is not None else self.inputs.values()

@@ -1,13 +1,13 @@
-"""The process that tries versions of a kernel, so that one that crashes or hangs takes nobody with it.
+"""The process that tries versions of a kernel for the search, which a version that crashes or hangs ends alone.
 
 It reads requests from its standard input, a line of JSON each, and answers each by a line:
 
-    {"do": "begin", "device", "compiler", "target", "kernel"}   its data and what it should compute; {"ready": true}
+    {"do": "begin", "device", "compiler", "target", "kernel"}   makes data and computes samples; {"ready": true}
     {"do": "try", "actions"}                                    {"seconds"}, or {"error"} where it is wrong in any way
     {"do": "race", "actions": [...], "seconds"}                 {"seconds": {actions: least seconds of a run}}
 
-Versions that take part in a race run in turns, so that whatever else the machine does slows all of them alike. When a
-kernel's data is larger than the caches there are several copies of it, used in turns, so that none is in the caches.
+The versions of a race run alternately, so that other work of the machine slows all of them alike. When a kernel's data
+is larger than the caches there are several copies of it, used alternately, so that none is in the caches.
 """
 
 from __future__ import annotations
@@ -36,28 +36,32 @@ from tinygraft.uop.stages import Kernel, Linear
 from tinygraft.uop.uop import postorder
 
 # assumed: twice the 32 MiB of the last cache of the machine in benchmarks/NOTES.md (2026-11-20)
-CIRCLE = 64 << 20  # bytes of all copies of data that caches do not hold; what was used that long ago is not in them
+CIRCLE = 64 << 20  # bytes of all copies of data larger than the caches; what was used so long ago is not in them
 # assumed: tried on a machine with a load of 5 to 16 (NOTES.md, 2026-11-20), none measured by itself
 COPIES = 8  # of the data, at most
 LARGEST = 2 << 30  # bytes of a kernel's data
 SHORT = 50e-6  # seconds: a shorter kernel is launched several times for one measurement
-GLANCE, LOOKS = 3e-3, 5  # seconds and runs after which a version's speed is known well enough to see if it gets to race
-ROUNDS = 4  # until the slowest leave a race, and again each time as many rounds later
-SLOWER, UNSURE = 1.1, 2.0  # times the least seconds of all: who is slower than that leaves; more by UNSURE / rounds
+GLANCE, LOOKS = 3e-3, 5  # seconds and runs after which a version's time is known well enough to decide if it races
+ROUNDS = 4  # after every so many rounds of a race the slowest versions leave it
+SLOWER, UNSURE = 1.1, 2.0  # a version leaves that is slower than the fastest by the factor SLOWER + UNSURE / rounds
 
 
 @dataclass(slots=True)
 class KernelVersion:
-    """A kernel compiled in some way."""
+    """A kernel compiled with some transforms, and the least seconds of its runs so far."""
 
     program: Program
     grid: tuple[int, int, int]
-    values: list[int]  # of the variables that it takes, in their order
+    values: list[int]  # of its variables, in the order of its arguments
     seconds: float = math.inf
 
 
 class Trial:
-    """A kernel with data of its own, on one backend."""
+    """A kernel with data of its own, on one backend.
+
+    Making one allocates the data and computes samples of the expected results. Raises DeviceMemoryError where the data
+    is larger than LARGEST.
+    """
 
     def __init__(self, backend: Backend, kernel: Kernel) -> None:
         self.backend, self.kernel = backend, kernel
@@ -67,7 +71,7 @@ class Trial:
         self.values: dict[str, int] = names
         size = sum(p.size * p.dtype.itemsize for p in self.params)
         if size > LARGEST:
-            raise DeviceMemoryError(f"{size} bytes of data are more than a trial takes ({LARGEST})")
+            raise DeviceMemoryError(f"{size} bytes of data are more than a trial allows ({LARGEST})")
         read = {n.src[0].arg.slot for n in postorder(kernel.sink) if n.op is Ops.LOAD and n.src[0].op is Ops.PARAM}
         self.first = [fill(p, slot in read, slot) for slot, p in enumerate(self.params)]
         self.changed = [slot for slot, p in enumerate(self.params) if p.written]
@@ -75,15 +79,15 @@ class Trial:
         self.cold = size > backend.target.l2_bytes
         copies = max(1, min(COPIES, CIRCLE // max(size, 1))) if self.cold else 1
         self.memory = [[self._memory(data) for data in self.first] for _ in range(copies)]
-        self.turn = 0
+        self.current = 0  # index in `memory` of the copy that the next launch uses
         self.versions: dict[str, KernelVersion] = {}
         self.texts: dict[str, str] = {}
         self._reference()
 
     @property
     def handles(self) -> list[Handle]:
-        """The copy of the data whose turn it is."""
-        return self.memory[self.turn]
+        """Return the copy of the data that the next launch uses."""
+        return self.memory[self.current]
 
     def _memory(self, data: bytearray) -> Handle:
         handle = self.backend.allocator.alloc(max(len(data), 1))
@@ -91,7 +95,7 @@ class Trial:
         return handle
 
     def _reference(self) -> None:
-        """What the kernel computes as plain loops; of a large one only some of its results."""
+        """Compute samples of the results with the kernel as plain loops; of a large one with fewer iterations."""
         plain = Kernel(sampled(self.kernel.sink))
         version = self._load(to_linear(plain, self.backend.target, Options(noopt=True)))
         self._run(version, self.changed)
@@ -111,8 +115,8 @@ class Trial:
         return KernelVersion(self.backend.load(binary), (x, y, z), values)
 
     def _run(self, version: KernelVersion, slots: Sequence[int]) -> float:
-        """Seconds of one run on the next copy of the data, with the arguments at slots as they were first."""
-        self.turn = (self.turn + 1) % len(self.memory)
+        """Return the seconds of one run on the next copy of the data, with the arguments in `slots` restored before."""
+        self.current = (self.current + 1) % len(self.memory)
         for slot in slots:
             self.backend.allocator.copy_in(self.handles[slot], memoryview(self.first[slot]))
         return self._timed(version, 1)
@@ -120,7 +124,7 @@ class Trial:
     def _timed(self, version: KernelVersion, times: int) -> float:
         """Return seconds per run: of one as the backend measures it, of `times` launches in a row by the clock.
 
-        The data is used as it is: what a kernel reads and writes, it reads again as written.
+        The data is used as it is: an argument that is read and written is not restored in between.
         """
         program, grid, values = version.program, version.grid, version.values
         if times == 1:
@@ -132,9 +136,12 @@ class Trial:
         return (time.perf_counter() - start) / times
 
     def attempt(self, text: str) -> dict[str, Any]:
-        """Compile a version, run it and compare what it computed."""
+        """Compile the version with the transforms in `text`, compare its results, and measure it.
+
+        Returns {"seconds": ...}, or {"error": ...} where it is wrong, or has the same source as an earlier version.
+        """
         linear = to_linear(self.kernel, self.backend.target, Options(actions=parse(text)))
-        source = self.backend.renderer.render(linear).text.partition("\n")[2]  # without the names of its actions
+        source = self.backend.renderer.render(linear).text.partition("\n")[2]  # the first line names its transforms
         if (same := self.texts.setdefault(source, text)) != text:
             return {"error": f"the same code as {same}"}
         version = self._load(linear)
@@ -149,7 +156,10 @@ class Trial:
         return {"seconds": version.seconds}
 
     def race(self, texts: list[str], limit: float) -> dict[str, float]:
-        """The least seconds of each version, run in turns until the time is over; those far behind run less often."""
+        """Return the least seconds of each version, run alternately for `limit` seconds; the slowest leave before.
+
+        A version that was not tried yet is tried first; wrong ones are omitted.
+        """
         for text in texts:
             if text not in self.versions:
                 self.attempt(text)
@@ -159,10 +169,10 @@ class Trial:
         least = dict.fromkeys(running, math.inf)
         end, rounds = time.perf_counter() + limit, 0
         while running and (time.perf_counter() < end or rounds < 1):
-            start = rounds % len(running)
+            start = rounds % len(running)  # no version always runs after the same one
             for text in running[start:] + running[:start]:
                 version = self.versions[text]
-                if not self.restored:  # wakes the threads that share the work: in a program the kernel before does
+                if not self.restored:  # wakes the threads of parallel loops: in a program the kernel before does
                     self._timed(version, 1)
                 seconds = self._timed(version, times) if times > 1 else self._run(version, self.restored)
                 least[text] = min(least[text], seconds)
@@ -174,12 +184,12 @@ class Trial:
 
 
 def answer(request: dict[str, Any], trial: Trial | None) -> tuple[dict[str, Any], Trial | None]:
-    """The answer to a request, and the trial that goes on."""
+    """Return the answer to a request, and the Trial for the next ones; `trial` is that of the last "begin"."""
     if request["do"] == "begin":
         backend = Device[request["device"]]
         here = [backend.compiler.key or "", backend.target.text()]
         if here != [request["compiler"], request["target"]]:
-            return {"error": "the device of this process differs from that of the process that asks"}, None
+            return {"error": "the device of this process differs from that of the process that searches"}, None
         return {"ready": True}, Trial(backend, Kernel(whole(request["kernel"])))
     assert trial is not None
     if request["do"] == "try":
@@ -188,17 +198,17 @@ def answer(request: dict[str, Any], trial: Trial | None) -> tuple[dict[str, Any]
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
+    """Answer requests until the end of the input."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what compilers print is no answer
-    hooks.load_none()  # the user's program has its observers, and is no search
+    os.dup2(2, 1)  # what compilers print must not come between the answers
+    hooks.load_none()  # plugins observe the user's program, and not its search
     trial: Trial | None = None
     for line in sys.stdin:
         try:
-            said, trial = answer(json.loads(line), trial)
+            reply, trial = answer(json.loads(line), trial)
         except Exception as error:
-            said = {"error": f"{type(error).__name__}: {error}"}
-        answers.write(json.dumps(said) + "\n")
+            reply = {"error": f"{type(error).__name__}: {error}"}
+        answers.write(json.dumps(reply) + "\n")
         answers.flush()
 
 

@@ -1,11 +1,11 @@
-"""Unfolding: a graph with what its memory was computed from in the place of the memory, for the walk of gradients.
+"""Unfolding: replace memory in a graph by the graphs that it was computed from, for the computation of gradients.
 
-    unfolded = unfold(root)
+    unfolded = unfold(root, untracked)
     unfolded.inside[node]    # what a node of the graph is in the unfolded one
     unfolded.back            # nodes of the unfolded graph whose values are in memory, so that nothing is computed twice
 
-Memory that a taped graph reads may have been overwritten since, or be gone. A node that never gets a value stands for
-it: the derivative of a sum needs no value. `check_known` raises where a gradient does.
+Memory that a taped graph reads may have been overwritten since, or freed. A node that never gets a value stands for it:
+the derivative of a sum needs no value. `check_known` raises where a gradient does need one.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ OVERWRITTEN = (
     "  hint: call backward before the parameters are assigned to, as an optimizer's step does"
 )
 RELEASED = (
-    "backward needs a value that nobody has held since it was used: nothing had asked for a gradient when it was read\n"
+    "backward needs a value that was freed after its use: nothing required a gradient when it was read\n"
     "  hint: set requires_grad=True on what the gradient is for before it is used, or call backward before the read"
 )
 
 
 @dataclass(slots=True)
 class Unfolded:
-    """A graph unfolded.
+    """An unfolded graph.
 
-    inside maps the nodes of the graph, back those of the unfolded one to where their values are. unknown has the
-    BUFFERs that stand for values which are not there, with the sentence of the error and the BUFFER that had the
-    value (None where it is gone). lost are the entries without a graph that were reached.
+    `inside` maps the nodes of the graph to those of the unfolded one, `back` nodes of the unfolded one to the memory
+    that has their values. `unknown` has the BUFFERs that stand for values that no memory has, with the sentence of the
+    error and the BUFFER that had the value (None where that was freed). `lost` are the entries without a graph that
+    were reached.
     """
 
     inside: dict[UOp, UOp] = field(default_factory=dict)
@@ -44,48 +45,53 @@ class Unfolded:
     unknown: dict[UOp, tuple[str, UOp | None]] = field(default_factory=dict)
     lost: list[TapeEntry] = field(default_factory=list)
     _whole: dict[int, UOp] = field(default_factory=dict)  # by the id of an entry: its graph, unfolded
-    _stale: dict[tuple[UOp, int], UOp] = field(default_factory=dict)  # a BUFFER at a time -> what stands for it
-    _homes: dict[UOp, list[TapeEntry]] = field(default_factory=dict)  # memory -> the entries of its values, old and new
-    _entries: dict[int, TapeEntry] = field(default_factory=dict)  # keeps ids from being given again
+    _stale: dict[tuple[UOp, int], UOp] = field(default_factory=dict)  # a BUFFER at a time -> its stand-in
+    _by_memory: dict[UOp, list[TapeEntry]] = field(default_factory=dict)  # the entries of its values, old and new
+    _entries: dict[int, TapeEntry] = field(
+        default_factory=dict
+    )  # by id; keeps an entry alive, so that its id is unique
 
     def entries(self) -> Collection[TapeEntry]:
-        """The entries that were unfolded."""
+        """Return the entries that were unfolded."""
         return self._entries.values()
 
     def has(self, memory: UOp) -> bool:
-        """Whether what memory holds now was unfolded on the way."""
+        """Return whether the present value of `memory` was unfolded."""
         entry = entry_of(memory) if self._whole and memory.op in HELD else None
         return entry is not None and id(entry) in self._whole
 
-    def before(self, memory: UOp) -> list[UOp]:
-        """What the values that memory had before this one were computed from, where that was unfolded, newest first."""
-        entries = self._homes.get(memory)
+    def values_of(self, memory: UOp) -> list[UOp]:
+        """Return the unfolded graphs of the values that `memory` has and had, newest first; those that were reached."""
+        entries = self._by_memory.get(memory)
         return [self._whole[id(entry)] for entry in sorted(entries, key=lambda e: -e.at)] if entries else []
 
     def of(self, node: UOp) -> UOp:
-        """What a node of any graph is here, with the entries of its own memory."""
+        """Return what `node`, of any graph, is in the unfolded one. Memory that its graph reads is unfolded too."""
         found = self.inside.get(node)
         if found is None:
-            self.add(toposort(node, enter=_is_passed), everyone=True)
+            self.add(toposort(node, enter=_is_passed), untracked=True)
             found = self.inside[node]
         return found
 
-    def add(self, nodes: Sequence[UOp], everyone: bool) -> None:
-        """Unfold a graph: its nodes down to where no gradient goes on. everyone: entries that nothing asked for too."""
+    def add(self, nodes: Sequence[UOp], untracked: bool) -> None:
+        """Unfold a graph: `nodes` down to where no gradient goes on, sources first.
+
+        `untracked` says that untracked entries are unfolded too.
+        """
         swap: dict[UOp, UOp] = {}
         replaced = any(n.op is Ops.ASSIGN and len(n.src) == 2 for n in nodes)  # the whole of an old value
         passed = passed_by(nodes[-1:]) if replaced else ()
         for memory in nodes:
             entry = entry_of(memory) if memory.op in HELD and (not replaced or memory in passed) else None
-            if entry is not None and (everyone or entry.asks):
-                self._unfold(entry, everyone)
+            if entry is not None and (untracked or entry.tracked):
+                self._unfold(entry, untracked)
                 if (whole := self._whole.get(id(entry))) is not None:
                     swap[memory] = _in_shape(whole, memory)
                     self.back[whole] = _in_shape(memory, whole)
         self.inside.update(rebuild(nodes, _read_back(nodes, swap)) if swap else zip(nodes, nodes, strict=True))
 
-    def _unfold(self, entry: TapeEntry, everyone: bool) -> None:
-        """Unfold the graph of an entry, those behind it first."""
+    def _unfold(self, entry: TapeEntry, untracked: bool) -> None:
+        """Unfold the graph of an entry, after those of its inputs; without recursion, as a chain may be long."""
         stack = [entry]
         while stack:
             current = stack[-1]
@@ -95,21 +101,21 @@ class Unfolded:
                     self._entries[id(current)] = current
                 stack.pop()
                 continue
-            first = [e for e in current.entries_behind() if (everyone or e.asks) and id(e) not in self._entries]
+            first = [e for e in current.input_entries() if (untracked or e.tracked) and id(e) not in self._entries]
             if first and id(current) not in self._entries:
                 self._entries[id(current)] = current
                 stack += first
                 continue
             self._entries[id(current)] = current
-            self._whole[id(current)] = self._graph(current, everyone)
-            if current.home is not None and (home := current.home()) is not None:
-                self._homes.setdefault(home, []).append(current)
+            self._whole[id(current)] = self._graph(current, untracked)
+            if current.memory is not None and (memory := current.memory()) is not None:
+                self._by_memory.setdefault(memory, []).append(current)
             stack.pop()
 
-    def _graph(self, entry: TapeEntry, everyone: bool) -> UOp:
-        """The graph of an entry over what its memory was computed from, or what stands for what is not there."""
+    def _graph(self, entry: TapeEntry, untracked: bool) -> UOp:
+        """Return the graph of an entry with its memory unfolded, and stand-ins for values that no memory has."""
         if entry.rows is not None:
-            return entry.rows.node(lambda memory: self._memory(memory, everyone))
+            return entry.rows.node(lambda memory: self._memory(memory, untracked))
         assert entry.node is not None
         swap: dict[UOp, UOp] = {}
         inside = toposort(entry.node, enter=_is_computed)
@@ -117,56 +123,56 @@ class Unfolded:
             versions = {buffer: entry.versions.get(buffer, (buffer, 0)) for buffer in buffers_of(memory)}
             actual = rebuild((memory,), {buffer: version[0] for buffer, version in versions.items()})[memory]
             at = [version[1] for version in versions.values()]
-            new = self._leaf(actual, entry.behind.get(memory), at, everyone)
+            new = self._leaf(actual, entry.inputs.get(memory), at, untracked)
             if new is not memory:
                 swap[memory] = new
         return rebuild((entry.node,), _read_back(inside, swap))[entry.node]
 
-    def _memory(self, memory: TapedMemory, everyone: bool) -> UOp:
-        """What stands for the memory of a row."""
+    def _memory(self, memory: TapedMemory, untracked: bool) -> UOp:
+        """Return what replaces the memory of a row: its graph, itself, or unknown values where it was freed."""
         node = memory.ref()
         if node is not None:
-            return self._leaf(node, memory.entry, memory.at, everyone)
+            return self._leaf(node, memory.entry, memory.at, untracked)
         unknown = memory.unknown()
         for buffer in buffers_of(unknown):
             self.unknown[buffer] = RELEASED, None
-        computed = self._computed(memory.entry, unknown, everyone)
+        computed = self._computed(memory.entry, unknown, untracked)
         return unknown if computed is None else computed
 
-    def _leaf(self, memory: UOp, behind: TapeEntry | None, at: Sequence[int], everyone: bool) -> UOp:
-        """What stands for memory that an entry reads: what it was computed from, itself, or unknown values.
+    def _leaf(self, memory: UOp, entry: TapeEntry | None, at: Sequence[int], untracked: bool) -> UOp:
+        """Return what replaces memory that an entry reads: its graph, itself, or unknown values.
 
-        at is when each of its BUFFERs was last written when it was read.
+        `entry` is that of the memory, `at` is when each of its BUFFERs was last written when it was read.
         """
-        if (computed := self._computed(behind, memory, everyone)) is not None:
-            if behind is entry_of(memory):
-                whole = self._whole[id(behind)]
+        if (computed := self._computed(entry, memory, untracked)) is not None:
+            if entry is entry_of(memory):
+                whole = self._whole[id(entry)]
                 self.back[whole] = _in_shape(memory, whole)
             return computed
         versions = zip(buffers_of(memory), at, strict=True)
         stale = {buffer: self._unknown(buffer, then) for buffer, then in versions if written_at(buffer) != then}
         return rebuild((memory,), stale)[memory] if stale else memory
 
-    def _computed(self, behind: TapeEntry | None, like: UOp, everyone: bool) -> UOp | None:
-        """What memory was computed from, flat as that is; None of a leaf, and where it is not known."""
-        if behind is None or not (everyone or behind.asks):
+    def _computed(self, entry: TapeEntry | None, like: UOp, untracked: bool) -> UOp | None:
+        """Return the unfolded graph of `entry` in the shape of `like`; None for a leaf, and where it is not taped."""
+        if entry is None or not (untracked or entry.tracked):
             return None
-        whole = self._whole.get(id(behind))
+        whole = self._whole.get(id(entry))
         return None if whole is None else _in_shape(whole, like)
 
     def _unknown(self, buffer: UOp, at: int) -> UOp:
-        """What stands for the value that a BUFFER had when it was last written at a time."""
+        """Return the stand-in for the value that `buffer`, which was overwritten since, got at the time `at`."""
         if (buffer, at) not in self._stale:
             new = self._stale[buffer, at] = UOp.buffer(buffer.src[0].arg, buffer.arg.size, buffer.dtype)
             self.unknown[new] = OVERWRITTEN, buffer
         return self._stale[buffer, at]
 
     def comparable(self) -> dict[UOp, UOp]:
-        """back, without the extremes of what a gradient computes once more.
+        """Return `back` without maxima and minima whose elements a gradient computes once more.
 
-        The derivative of a maximum asks which elements equal it. Where these are sums that were not kept, it computes
-        them in another kernel, in another order perhaps: the maximum that was read may equal none of them, and its own
-        has to be computed from the same sums. They are needed anyway.
+        The derivative of a maximum compares it with its elements. Where these are sums that are not in memory, it
+        computes them in another kernel, perhaps in another order: the maximum in memory may then equal none of them. So
+        it is computed again, too, from these sums.
         """
         kept = dict(self.back)
         for node in sorted((n for n in self.back if _is_extreme(n)), key=lambda n: n.serial):
@@ -176,14 +182,14 @@ class Unfolded:
         return kept
 
     def stand_in(self, memory: UOp) -> UOp | None:
-        """What stands for the value that a saved copy has, in graphs for which it was not saved."""
+        """Return the stand-in for the value of a saved copy, in graphs for which it was not saved; None without one."""
         versions = {buffer: version_of(buffer) for buffer in buffers_of(memory)}
         here = {buffer: self._stale.get(version) for buffer, version in versions.items() if version is not None}
         swap = {buffer: new for buffer, new in here.items() if new is not None}
         return rebuild((memory,), swap)[memory] if swap else None
 
     def origins(self, nodes: Iterable[UOp]) -> dict[UOp, UOp]:
-        """The BUFFERs among nodes that have, or stand for, an old value of another BUFFER, with that one."""
+        """Return the BUFFERs among `nodes` that have, or stand for, an old value of another BUFFER: it -> that one."""
         found: dict[UOp, UOp] = {}
         for node in nodes:
             if node.op is Ops.BUFFER:
@@ -195,9 +201,9 @@ class Unfolded:
         return found
 
     def check_known(self, gradients: Iterable[UOp], lines: Callable[[UOp], str]) -> None:
-        """Raise GraphError where a gradient needs a value that is not there.
+        """Raise GraphError where a gradient needs a value that no memory has.
 
-        lines names the user's code that made what is in a BUFFER, and that wrote over it.
+        `lines` returns text that names the user's code that made the value of a BUFFER, and that overwrote it.
         """
         if self.unknown:
             for node in toposort(*gradients):
@@ -207,19 +213,25 @@ class Unfolded:
                     raise GraphError(sentence.replace("\n", f"{where}\n", 1))
 
     def check_lost(self, memories: Collection[UOp], always: bool) -> None:
-        """Raise GraphError where one of memories is behind a value whose graph was not kept; or wherever one asked."""
+        """Raise GraphError where a value without a taped graph depends on one of `memories`.
+
+        With `always` also where such a value is tracked, whatever it depends on.
+        """
         for entry in self.lost:
-            if (always and entry.asks) or any(ref() in memories for ref in entry.depends):
+            if (always and entry.tracked) or any(ref() in memories for ref in entry.depends):
                 raise GraphError(entry.lost)
 
 
 def _in_shape(node: UOp, like: UOp) -> UOp:
-    """A node in the shape of another one."""
+    """Return `node` in the shape of `like`."""
     return node if node.shape == like.shape else UOp(Ops.RESHAPE, node.dtype, (node,), like.shape)
 
 
 def _read_back(nodes: Iterable[UOp], swap: dict[UOp, UOp]) -> dict[UOp, UOp]:
-    """swap, where reading memory in the shape in which its value was computed is that value."""
+    """Return `swap` with further items for a RESHAPE of memory that undoes the reshape of its value.
+
+    The graph of the value is a RESHAPE to the flat memory, and `nodes` reshape that back: such a node is the value.
+    """
     if not swap:
         return swap
     direct = {n: swap[n.src[0]].src[0] for n in nodes
@@ -228,10 +240,10 @@ def _read_back(nodes: Iterable[UOp], swap: dict[UOp, UOp]) -> dict[UOp, UOp]:
     return {**swap, **direct}
 
 
-def unfold(root: UOp, everyone: bool) -> Unfolded:
-    """The graph of root, unfolded. everyone: also where no tensor with requires_grad=True is behind a value."""
+def unfold(root: UOp, untracked: bool) -> Unfolded:
+    """Unfold the graph of `root`. `untracked`: also values that no tensor with requires_grad=True is upstream of."""
     unfolded = Unfolded()
-    unfolded.add(toposort(root, enter=_is_passed), everyone)
+    unfolded.add(toposort(root, enter=_is_passed), untracked)
     return unfolded
 
 
@@ -239,12 +251,12 @@ _SUMS = {Ops.REDUCE_AXIS, Ops.SCAN, Ops.SCATTER}
 
 
 def _is_extreme(node: UOp) -> bool:
-    """Whether a node is a maximum or minimum of several elements, whose derivative compares them with it."""
+    """Return whether `node` is a maximum or minimum of several elements, whose derivative compares them with it."""
     return node.op in _SUMS and node.arg.op in (Ops.MAX, Ops.MIN)
 
 
 def _is_passed(node: UOp) -> bool:
-    """Whether a gradient goes on to the sources of a node."""
+    """Return whether a gradient may go on to the sources of `node`."""
     return node.op is not Ops.DETACH and node.op not in HELD
 
 

@@ -1,20 +1,20 @@
 """VALIDATE=1: each schedule is also run by an evaluator that is not the compiler, and what was written is compared.
 
-    checking = before(order, homes, tensors)     evaluates the graph with NumPy, before any kernel has stored anything
-    checking.compare(work)                       raises ValidationError where memory holds something else afterwards
-    counts()                                     what was compared and what had to be skipped, with the reasons
+    check = prepare_check(order, homes, tensors)   evaluates the graph with NumPy, before any kernel has stored anything
+    check.compare(work)                            raises ValidationError where memory has other values afterwards
+    counts()                                       what was compared and what had to be skipped, with the reasons
 
 Compared are the results of a schedule, everything that was assigned to, and the memory that the graph reads and does
-not assign to, which must be as it was. What has to be equal: integers and bools, values that were only moved (to the
-sign of a zero; a NaN equals a NaN), and floats whose arithmetic is exact. Other floats lie within BOUND times the
-distance between the evaluation and noisy ones (noise.py), and SLACK units in the last place, of the evaluation.
-Integers and bools that the noise changes, such as the index of the larger of two that are nearly equal, lie between
-those of the noisy runs; they are counted as undecided.
+not assign to, which has to be unchanged. Equality is required of integers and bools, of values that were only moved (to
+the sign of a zero; a NaN equals a NaN), and of floats whose arithmetic is exact. Other floats have to be within BOUND
+times the greatest difference between the evaluation and a noisy run (noise.py), and SLACK ulps, of the evaluation.
+Integers and bools that the noise changes, such as the index of the larger of two nearly equal values, have to be
+between those of the noisy runs; they are counted as undecided.
 
-A value that a FEW noisy runs do not pass is held to MANY. Compiled code is one more draw, from a distribution that is
-narrower than the noise: with 16 draws the chance that all of them lie so close together that BOUND times their distance
-is less than what correct code is off by is below 1e-9 for each element. What is wrong by 1e-3, a dropped term, or an
-old value is off by thousands of units.
+A value that fails with FEW noisy runs is compared with MANY. Compiled code is one more draw, from a distribution that
+is narrower than the noise: with 16 draws the chance that all of them are so close together that BOUND times their
+difference is less than the error of correct code is below 1e-9 for each element. A relative error of 1e-3, a dropped
+term, or an old value is off by thousands of ulps.
 """
 
 from __future__ import annotations
@@ -49,16 +49,19 @@ from tinygraft.uop.uop import UOp
 LARGEST = 1 << 24  # elements of one array that the evaluator writes at most
 # measured: half a minute on two cores (2026-11-22)
 MOST = 1 << 27  # elements of all arrays of a schedule
-# given: MANY and BOUND by the chance that the docstring computes. FEW is assumed: a cheap first look
-FEW, MANY = 4, 16  # noisy runs that may pass a value, and that it is condemned by
-BOUND = 8.0  # times the greatest distance between a noisy run and the evaluation
+# given: MANY and BOUND by the chance that the docstring computes. FEW is assumed: a cheap first comparison
+FEW, MANY = 4, 16  # noisy runs of the first comparison, and of the one that decides
+BOUND = 8.0  # times the greatest difference between a noisy run and the evaluation
 # assumed: never measured
-SLACK = 2.0  # units in the last place, of values that some rounding has made
+SLACK = 2.0  # ulps, for values that were rounded
 
 
 @dataclass
 class Counts:
-    """What has been validated in this process. undecided counts elements, skipped what was skipped by the reason."""
+    """What has been validated in this process.
+
+    `undecided` counts elements, `skipped` schedules and replays by the reason why they could not be validated.
+    """
 
     schedules: int = 0
     outputs: int = 0
@@ -66,7 +69,7 @@ class Counts:
     skipped: Counter[str] = field(default_factory=Counter)
 
     def line(self) -> str:
-        """All of it in one line."""
+        """Return all of it as one line."""
         skipped = f"{self.skipped.total()} skipped"
         if self.skipped:
             skipped += ": " + ", ".join(f"{count} {reason}" for reason, count in self.skipped.most_common())
@@ -79,26 +82,27 @@ _readable: dict[Backend, bool] = {}
 
 
 def counts() -> Counts:
-    """What has been compared and skipped so far."""
+    """Return what has been compared and skipped so far; it changes with each validation."""
     return _counts
 
 
 def skip(reason: str) -> None:
-    """Count something that cannot be validated."""
+    """Count a schedule or a replay that cannot be validated for `reason`."""
     _counts.skipped[reason] += 1
 
 
 @atexit.register
 def _report() -> None:
-    """One line at the end of the process, where anything was to be validated."""
+    """Print the counts at the end of the process, if anything was to be validated."""
     if _counts.schedules or _counts.skipped:
         print(_counts.line(), file=sys.stderr)
 
 
-def before(order: Sequence[UOp], homes: Mapping[UOp, UOp], tensors: Iterable[Any]) -> Checking | None:
-    """The values that a schedule should write; None, and counted, where they cannot be had.
+def prepare_check(order: Sequence[UOp], homes: Mapping[UOp, UOp], tensors: Iterable[Any]) -> Checking | None:
+    """Evaluate the values that a schedule should write; None, which is counted as skipped, where that is not possible.
 
-    order is the graph of homes' values. tensors are those that will be realised: errors name their lines.
+    `homes` has the nodes that become memory, and `order` is their graph. `tensors` are those that will be realised:
+    errors name their lines.
     """
     try:
         return Checking(order, homes, tensors)
@@ -110,7 +114,10 @@ def before(order: Sequence[UOp], homes: Mapping[UOp, UOp], tensors: Iterable[Any
 
 
 class Checking:
-    """One schedule: what its graph is worth, from the memory as it is when this is made."""
+    """The check of one schedule: the values of its graph, evaluated from memory as it is when this is made.
+
+    Raises CannotEvaluate where the graph is too large, or on a device whose memory cannot be read.
+    """
 
     def __init__(self, order: Sequence[UOp], homes: Mapping[UOp, UOp], tensors: Iterable[Any]) -> None:
         self.homes = list(dict.fromkeys(homes.values()))
@@ -128,17 +135,17 @@ class Checking:
                 raise CannotEvaluate(f"on {Device[name].name}, whose memory cannot be read")
         self.memory |= {n: _bytes(buffer_of(n)) for n in self.evaluation.order if n.op is Ops.BUFFER}
         self.values = self.evaluation.run()
-        self.kept = set(self.memory) - {b for n in order if n.op is Ops.ASSIGN for b in buffers_of(assigned_to(n))}
+        self.unchanged = set(self.memory) - {b for n in order if n.op is Ops.ASSIGN for b in buffers_of(assigned_to(n))}
 
     def compare(self, made: BoundPlan) -> None:
-        """Raise ValidationError where memory does not hold what it should."""
+        """Compare memory with the expected values. Raises ValidationError where it differs."""
         _counts.schedules += 1
         for node in self.homes:
             self._compare(node, made.memory[node], made)
         written = {buffer for call in made.calls for buffer in writes(call)}
-        for node, memory in self.assigned.items():  # nobody holds them, and what nobody reads need not be written
+        for node, memory in self.assigned.items():  # no tensor has them, and unused ones need not be written
             self._compare(node, memory, made, written)
-        for node in self.kept:
+        for node in self.unchanged:
             if _bytes(buffer_of(node)) != self.memory[node]:
                 old, new = self.read(node), of_memory(_bytes(buffer_of(node)), node.dtype)
                 raise _different(
@@ -146,17 +153,21 @@ class Checking:
                 )
 
     def _compare(self, node: UOp, memory: UOp, made: BoundPlan, only: Collection[UOp] | None = None) -> None:
-        """Hold one output, on each of its devices, to its values; where only is given, those of its BUFFERs."""
+        """Compare one output, on each of its devices, with its expected values.
+
+        `memory` has it, `only` restricts the comparison to some BUFFERs, `made` names kernels in errors. Raises
+        ValidationError.
+        """
         _counts.outputs += 1
         value, shape = self.values[node], self.evaluation.shape(node)
-        for buffer, part in _parts(memory, shape):
+        for buffer, part in _shards(memory, shape):
             if only is not None and buffer not in only:
                 continue
             wanted = Value(tuple([x.reshape(shape)[part] for x in value.samples]), value.moved)
             found = of_memory(_bytes(buffer_of(buffer)), node.dtype)[: wanted.samples[0].size]
             found = found.reshape(wanted.samples[0].shape)
             wrong, undecided = _wrong(found, wanted, node.dtype)
-            if wrong.any() and len(value.samples) > 1:  # few runs have not passed it
+            if wrong.any() and len(value.samples) > 1:  # it failed with few runs: compare with many
                 value = self._by_many(node)
                 wanted = Value(tuple([x.reshape(shape)[part] for x in value.samples]), value.moved)
                 wrong, undecided = _wrong(found, wanted, node.dtype)
@@ -167,7 +178,7 @@ class Checking:
                 raise _different(node, wanted.samples[0], found, wrong, "is wrong", made, [buffer], where)
 
     def _by_many(self, node: UOp) -> Value:
-        """The value of an output with as many noisy runs as it is condemned by."""
+        """Evaluate an output again with MANY noisy runs, from the memory as it was before the schedule."""
         self.values[node] = Evaluation((node,), self.read, others=MANY).run()[node]
         return self.values[node]
 
@@ -177,7 +188,10 @@ def _read(memory: Mapping[UOp, bytearray], node: UOp) -> Array:
 
 
 def _assigned(order: Sequence[UOp]) -> dict[UOp, UOp]:
-    """The values that memory has in the end because they were assigned to it, with that memory."""
+    """Return the values that memory has in the end because they were assigned to it: value -> memory.
+
+    Memory that several ASSIGNs write to independently is omitted: which of them is the last is not known here.
+    """
     nodes = [node for node in order if node.op is Ops.ASSIGN and assigned_to(node).op in HELD]
     overtaken = {memory_base(node.src[0]) for node in nodes}
     last: dict[UOp, list[UOp]] = {}
@@ -188,7 +202,7 @@ def _assigned(order: Sequence[UOp]) -> dict[UOp, UOp]:
 
 
 def _bytes(buffer: Buffer) -> bytearray:
-    """What a buffer holds; of a file that is not read yet the bytes, and it stays unread."""
+    """Return the bytes of a buffer; those of a file that is not read yet are read without filling the buffer."""
     raw = bytearray(buffer.nbytes)
     if (source := buffer.unread) is not None:
         source.read_into(memoryview(raw))
@@ -202,7 +216,7 @@ def _names(device: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _can_read(backend: Backend) -> bool:
-    """Whether a device gives back what was written to its memory; one that only pretends to compute does not."""
+    """Return whether reading memory of a device returns what was written; the NULL device has none."""
     if backend not in _readable:
         pattern, found = bytearray(range(1, 65)), bytearray(64)
         handle = backend.allocator.alloc(64)
@@ -213,24 +227,24 @@ def _can_read(backend: Backend) -> bool:
     return _readable[backend]
 
 
-def _parts(memory: UOp, shape: tuple[int, ...]) -> list[tuple[UOp, tuple[slice, ...]]]:
-    """The BUFFERs that hold a value, each with the part of it that it holds."""
+def _shards(memory: UOp, shape: tuple[int, ...]) -> list[tuple[UOp, tuple[slice, ...]]]:
+    """Return the BUFFERs of a value of `shape`, each with the slices of the value that it has."""
     everything = tuple([slice(None)] * len(shape))
     if memory.op is not Ops.MULTI:
         return [(memory, everything)]
     axis, buffers = memory.arg, buffers_of(memory)
     if axis is None:
         return [(buffer, everything) for buffer in buffers]
-    layout = ShardArg(axis, tuple([part.shape[axis] for part in memory.src]))
+    layout = ShardArg(axis, tuple([shard.shape[axis] for shard in memory.src]))
     cuts = [slice(start, start + size) for start, size in zip(starts(layout), layout.sizes, strict=True)]
     return [(b, (*everything[:axis], cut, *everything[axis + 1 :])) for b, cut in zip(buffers, cuts, strict=True)]
 
 
-# Whether what was found may be
+# The comparison
 
 
 def _wrong(found: Array, wanted: Value, dtype: DType) -> tuple[Array, Array]:
-    """Where found cannot be what a graph is worth, and where that has more than one value."""
+    """Return two masks: where `found` is no possible result of rounding `wanted`, and where it is undecided."""
     best, others = wanted.samples[0], wanted.samples[1:]
     if dtype.kind != "float":
         low, high = np.minimum.reduce(wanted.samples), np.maximum.reduce(wanted.samples)
@@ -244,7 +258,7 @@ def _wrong(found: Array, wanted: Value, dtype: DType) -> tuple[Array, Array]:
     with np.errstate(all="ignore"):
         center, value = best.astype(np.float64), found.astype(np.float64)
         distance = np.max([np.abs(x.astype(np.float64) - center) for x in others], axis=0)
-        for x in others:  # where some are NaN or infinite and others are not, it may be any of them
+        for x in others:  # where some runs are NaN or infinite and others are not, any of them is accepted
             same |= (found == x) | (np.isnan(found) & np.isnan(x))
         finite = np.isfinite(center) & np.isfinite(value)
         bound = BOUND * distance + SLACK * (unit(dtype) * np.abs(center) + least(dtype))

@@ -1,7 +1,6 @@
 """Whether a derivative needs the values of some memory: that of a sum does not, that of a product does.
 
-It is asked before memory is written over, of graphs that nothing has asked a gradient of: what no derivative needs is
-not kept for one.
+It is used before memory is overwritten, for untracked graphs: values that no derivative needs are not saved for one.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ _SUMS = frozenset({Ops.REDUCE_AXIS, Ops.SCAN})
 
 
 def needs_values(root: UOp, memory: Collection[UOp]) -> bool:
-    """Whether a gradient of root, by whatever leaf, may need what is in one of the BUFFERs of memory now.
+    """Return whether a gradient of `root` by any leaf may need the present value of one of the BUFFERs of `memory`.
 
     >>> from tinygraft import Tensor
     >>> x, w = Tensor([1.0]).realize(), Tensor([2.0]).realize()
     >>> [needs_values(y.uop, {w.uop.base}) for y in (x + w, x * w, w * 3)]
     [False, True, False]
     """
-    reads: set[UOp] = set()  # nodes whose values follow from it
+    reads: set[UOp] = set()  # nodes whose values are computed from it
     on_path: set[UOp] = set()  # nodes that a gradient may come to on its way to a leaf
     for node in toposort(root, enter=lambda node: node.op not in HELD):
         if node in memory or not reads.isdisjoint(node.src) or (node.op is Ops.MULTI and _has(node, memory)):
@@ -45,17 +44,17 @@ def needs_values(root: UOp, memory: Collection[UOp]) -> bool:
 
 
 def _has(node: UOp, memory: Collection[UOp]) -> bool:
-    """Whether a MULTI has one of memory as a part."""
+    """Return whether a MULTI has one of `memory` as a shard."""
     return any(n in memory for n in toposort(node) if n.op is Ops.BUFFER)
 
 
 def _derivative_reads(node: UOp, on_path: set[UOp], reads: set[UOp]) -> bool:
-    """Whether the derivative of a node, by those of its sources that are on the path, reads one of reads."""
+    """Return whether the derivative of `node` by its sources on the path is computed from one of `reads`."""
     if node.op in _LINEAR or (node.op in _SUMS and node.arg.op is Ops.ADD):
         return False
     if node.op is Ops.MUL:
         a, b = node.src
         return (a in on_path and b in reads) or (b in on_path and a in reads)
-    if node.op in (Ops.WHERE, Ops.GATHER):  # the condition, or the index, says where a gradient goes
+    if node.op in (Ops.WHERE, Ops.GATHER):  # the condition, or the index, decides where a gradient goes
         return node.src[0 if node.op is Ops.WHERE else 1] in reads
     return node in reads

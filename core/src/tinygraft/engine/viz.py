@@ -1,7 +1,7 @@
 """VIZ=1: at exit, one self-contained HTML page of everything that was computed, and its path on the screen.
 
-In: the stages that a Recorder has kept. Out: a file that needs no network and no other file. page.html is its
-frame; places of boxes are computed here, drawing them is done by the page.
+In: the stages that a Recorder has recorded. Out: a file that needs no network and no other file. page.html is its
+frame; the coordinates of boxes are computed here, and drawn by the page.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 
 from tinygraft import events
 from tinygraft.engine.drawing import Drawing
-from tinygraft.engine.layout import place
-from tinygraft.engine.record import LOOKED_AT, Recorder, ScheduleRecord, Stage, bind_names
+from tinygraft.engine.layout import lay_out
+from tinygraft.engine.record import OBSERVED, Recorder, ScheduleRecord, Stage, bind_names
 
 FRAME = Path(__file__).with_name("page.html")
 
@@ -31,20 +31,23 @@ def install() -> None:
     if _undo is not None:
         return
     recorder = Recorder(draw=True)
-    _undo = events.observe(recorder, *LOOKED_AT)
+    _undo = events.observe(recorder, *OBSERVED)
     owner = os.getpid()
 
     def at_exit() -> None:
-        if os.getpid() == owner:  # a forked child has a copy of this and nothing of its own to show
+        if os.getpid() == owner:  # a forked child inherits this handler and has recorded nothing
             recorder.finish()
-            print(f"VIZ: {write_page(recorder.schedules, left_out=recorder.left_out)}", flush=True)
+            print(f"VIZ: {write_page(recorder.schedules, omitted=recorder.omitted)}", flush=True)
 
     atexit.register(at_exit)
 
 
-def write_page(schedules: Sequence[ScheduleRecord], path: str | Path | None = None, left_out: int = 0) -> Path:
-    """Write the page to path, or to a new file in the folder of temporary files; the path it has."""
-    text = page(schedules, left_out)
+def write_page(schedules: Sequence[ScheduleRecord], path: str | Path | None = None, omitted: int = 0) -> Path:
+    """Write the page to `path`, or to a new file in the folder of temporary files. Returns the path.
+
+    `omitted` is how many schedules were not recorded.
+    """
+    text = page(schedules, omitted)
     if path is None:
         handle, name = tempfile.mkstemp(prefix="tinygraft-", suffix=".html")
         os.close(handle)
@@ -54,15 +57,15 @@ def write_page(schedules: Sequence[ScheduleRecord], path: str | Path | None = No
     return path
 
 
-def page(schedules: Sequence[ScheduleRecord], left_out: int = 0) -> str:
-    """The whole page as text."""
+def page(schedules: Sequence[ScheduleRecord], omitted: int = 0) -> str:
+    """Return the whole page as text; `omitted` is how many schedules were not recorded."""
     kernels = sum(len(schedule.kernels) for schedule in schedules)
     data = {
         "about": f"{' '.join(sys.argv)[:120]}: {len(schedules)} schedules, {kernels} kernels made",
-        "left_out": left_out,
+        "omitted": omitted,
         "schedules": [_schedule(schedule) for schedule in schedules],
     }
-    # "</" would end the script element that holds the data
+    # "</" would end the script element that has the data
     packed = json.dumps(data, separators=(",", ":")).replace("</", "<\\/").replace("<!--", "<\\u0021--")
     return FRAME.read_text(encoding="utf-8").replace("@DATA@", packed)
 
@@ -98,8 +101,8 @@ def _stage(stage: Stage) -> dict[str, Any]:
 
 def _graph(drawing: Drawing) -> dict[str, Any]:
     """A drawing as JSON for the page: each box is [*corner, kind, title, lines], placed by layout.py."""
-    placed = place(drawing)
+    placed = lay_out(drawing)
     boxes = [[*corner, box.kind, box.title, box.lines]
              for corner, box in zip(placed.boxes, drawing.boxes, strict=True)]  # fmt: skip
     return {"boxes": boxes, "lines": placed.lines, "width": placed.width, "height": placed.height,
-            "left_out": drawing.left_out}  # fmt: skip
+            "omitted": drawing.omitted}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Hooks: being told what happens, and adding to what is done, without being a device.
+"""Hooks: observe what happens, and contribute to what is done, without being a device.
 
     from tinygraft import hooks
 
@@ -10,16 +10,16 @@
     undo = hooks.register(Slow())
 
 An installed package does the same with an entry point in the group `tinygraft.hooks` that names its module. specs.py
-has all hooks. Importing this imports no pluggy; the first plugin does.
+has all hooks. Importing this does not import pluggy; the first plugin does.
 
-Hooks (`hooks/`). What is not a device is a pluggy hook of the entry-point group `tinygraft.hooks`, or is
-registered in the program. Six observers are told events; six contributors are asked: codegen passes,
-profilers, checks of `doctor`, suites of the conformance kit, commands, the default device. `specs.py` has all
-twelve, each with one frozen object as its argument. Installed plugins load at the first realize, the first
-automatic choice of a device or the first command that needs them, tried in a child process first; a bad one
-is a record. Without any, pluggy is not imported. Passes run in `codegen/lower.py` before the actions (stage
-"kernel") and before decompose (stage "taken"); their ids and versions are `Options.passes`, and so part of
-the key of compiled kernels, plans and packs. BEAM leaves such kernels alone.
+Hooks (`hooks/`). A plugin that is no device is a pluggy plugin of the entry-point group `tinygraft.hooks`, or is
+registered in the program. Six hooks are observers, which are notified of events; six are contributors: codegen
+passes, profilers, checks of `doctor`, suites of the conformance kit, commands, the default device. `specs.py` has
+all twelve, each with one frozen object as its argument. Installed plugins load at the first realize, the first
+automatic choice of a device or the first command that needs them, after a plugin probe in a child process; one that
+fails is a record with the reason. Without any, pluggy is not imported. Passes run in `codegen/lower.py` before the
+transforms (stage "kernel") and before decompose (stage "taken"); their ids and versions are `Options.passes`, and so
+part of the key of compiled kernels, plans and packs. BEAM does not search such kernels.
 """
 
 from __future__ import annotations

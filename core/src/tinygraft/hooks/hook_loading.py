@@ -1,4 +1,4 @@
-"""From the record of a hook plugin to the object with its hooks: tried in a child process, then imported here."""
+"""From the record of a hook plugin to the object with its hooks: probed in a child process, then imported here."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ KEY = " ".join(f"{kind.__name__}{tuple(kind.__annotations__.items())}" for kind 
 
 
 def examine(record: Record, limit: float | None = None, on_wait: Callable[[float], object] | None = None) -> None:
-    """Move a declared record to where its trial got: loaded, or the reason why not.
+    """Move a declared record to the verdict of its plugin probe: loaded, or the reason why not.
 
-    Where no child process can be started it is taken for loaded, and what load() finds decides.
+    `limit` and `on_wait` are those of `verdict_on`. Where no child process can be started the record counts as loaded,
+    and `load` decides.
     """
     try:
         verdict_on(record, "tinygraft.hooks.hook_trial:in_child", KEY, limit, on_wait).apply(record)
@@ -25,7 +26,10 @@ def examine(record: Record, limit: float | None = None, on_wait: Callable[[float
 
 
 def load(record: Record) -> Any:
-    """Import the plugin of a record; None, with the record moved, when that fails."""
+    """Import the plugin of a record and return it, an instance where it is a class; on an error move the record.
+
+    Returns None then.
+    """
     try:
         plugin = record.entry.load()
         return plugin() if isinstance(plugin, type) else plugin
@@ -34,11 +38,11 @@ def load(record: Record) -> Any:
         return None
 
 
-def said_of(record: Record) -> str:
-    """Why the hooks of a record cannot be used, in one line."""
+def problem_of(record: Record) -> str:
+    """Return why the hooks of a record cannot be used, in one line."""
     return f"the hooks of {record.provided_by} cannot be used: {record.detail}"
 
 
 def why_refused(error: BaseException) -> str:
-    """What an error says, in one line; of a refused registration, why it was refused."""
+    """Return the text of an error in one line; of a refused registration, that of its cause."""
     return " ".join(str(error.__cause__ if isinstance(error, HookError) and error.__cause__ else error).split())

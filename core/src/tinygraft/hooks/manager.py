@@ -1,7 +1,7 @@
-"""Hooks: who is registered, and what of it is told or asked. `here` is the process-wide one.
+"""Hooks: the registered plugins, and the calls of their contributors. `here` is the process-wide instance.
 
-pluggy holds the plugins and checks their signatures. Observers are handed to tinygraft.events, whose booleans say
-whether anybody listens; contributors are asked one by one, so that an error can name whose it is. Without a plugin
+pluggy stores the plugins and checks their signatures. Observers are registered with tinygraft.events, whose booleans
+say whether there are any; contributors are called one by one, so that an error can name the plugin. Without a plugin
 pluggy is not imported, and the attributes that core reads stay False.
 """
 
@@ -44,10 +44,10 @@ OBSERVERS: dict[str, type] = {
 
 
 class Hooks:
-    """The hook plugins of a process. path is where installed ones are looked for; None is sys.path.
+    """The hook plugins of a process. `path` is where installed ones are searched; None is sys.path.
 
-    loaded says that the installed ones were loaded; has_passes and has_choice that somebody contributes codegen passes,
-    or wants to choose the default device.
+    `loaded` says that the installed ones were loaded; `has_passes` and `has_choice` that a plugin contributes codegen
+    passes, or implements the choice of the default device.
     """
 
     def __init__(self, path: Sequence[str] | None = None) -> None:
@@ -63,21 +63,22 @@ class Hooks:
     # Plugins
 
     def register(self, plugin: object, name: str = "") -> Callable[[], None]:
-        """Let the functions of a module or object that are marked with hookimpl be called; what is returned undoes it.
+        """Register the functions of a module or object that are marked with hookimpl. Returns a function to undo that.
 
-        Raises HookError when it has none, or one that tinygraft does not know or cannot call.
+        `name` is that of the plugin in errors; by default that of the module or class. Raises HookError when it has no
+        hook, one that tinygraft does not know or cannot call, or is registered already.
         """
         from tinygraft.hooks.specs import new_manager
 
         with self._lock:
             manager = self._manager = self._manager or new_manager()
             name = name or _name_of(plugin)
-            taken, number = name, 1
+            base, number = name, 1
             while manager.has_plugin(name):
                 number += 1
-                name = f"{taken} ({number})"
+                name = f"{base} ({number})"
             if manager.is_registered(plugin):
-                raise HookError(f"{taken} is registered already")
+                raise HookError(f"{base} is registered already")
             try:
                 manager.register(plugin, name)
                 _check(manager, plugin)
@@ -102,7 +103,10 @@ class Hooks:
         return undo
 
     def load(self) -> None:
-        """Load the installed hook plugins, once. A bad one is a record and a warning; an error where strict."""
+        """Load the installed hook plugins; a second call does nothing. With PROFILE=1 the profile begins here.
+
+        A plugin that fails is a record and a warning; HookError with TINYGRAFT_STRICT_PLUGINS=1.
+        """
         with self._lock:
             if self.loaded:
                 return
@@ -116,11 +120,11 @@ class Hooks:
                 atexit.register(whole.__exit__, None, None, None)
 
     def load_none(self) -> None:
-        """Load no installed plugin in this process, as in the child process that tries one."""
+        """Load no installed plugin in this process, as in the child process that probes one."""
         self.loaded = True
 
     def unload(self) -> None:
-        """Forget the installed plugins; the next load() looks again at what is installed."""
+        """Unregister the installed plugins; the next `load` reads again what is installed."""
         with self._lock:
             while self._undo:
                 self._undo.pop()()
@@ -129,14 +133,14 @@ class Hooks:
             self.loaded = False
 
     def records(self) -> list[Record]:
-        """One record for each installed hook plugin, by distribution. Reads metadata only."""
+        """Return one record for each installed hook plugin, by distribution. Reads metadata only."""
         with self._lock:
             if not self._records:
                 self._records = _declared(installed_entries(HOOKS, self.path))
             return list(self._records)
 
     def names(self, plugin: object = None) -> list[str]:
-        """The hooks that a plugin implements, or that any does, without the word tinygraft."""
+        """Return the hooks that `plugin`, or any, implements, without the prefix tinygraft_."""
         manager = self._manager
         if manager is None:
             return []
@@ -149,7 +153,7 @@ class Hooks:
 
         Raises HookError in place of the warning with TINYGRAFT_STRICT_PLUGINS=1.
         """
-        from tinygraft.hooks.hook_loading import examine, load, said_of, why_refused
+        from tinygraft.hooks.hook_loading import examine, load, problem_of, why_refused
 
         if not record.tried:
             examine(record)
@@ -163,15 +167,15 @@ class Hooks:
                 else:
                     record.move(Status.LOADED, ", ".join(self.names(plugin)))
         if record.status.is_problem:
-            text = said_of(record)
+            text = problem_of(record)
             if TINYGRAFT_STRICT_PLUGINS.value:
                 raise HookError(f"TINYGRAFT_STRICT_PLUGINS=1 does not allow this: {text}")
             warn_user(f"{text}; details: python -m tinygraft doctor", RuntimeWarning)
 
     def _changed(self) -> None:
-        """Forget what was derived from the registered plugins, and note which contributions there are to ask for.
+        """Clear what was derived from the registered plugins, and set which contributions exist.
 
-        The two flags spare callers a look through pluggy for each kernel.
+        The two flags spare callers a search through pluggy for each kernel.
         """
         self._passes.clear()
         implemented = self.names()
@@ -181,9 +185,9 @@ class Hooks:
     # Contributors
 
     def ask(self, hook: str, *request: object) -> Iterator[tuple[str, Any]]:
-        """What each plugin gives for a request, with its name, the last registered first; None is left out.
+        """Call a hook of each plugin with a request. Yields (name of the plugin, result), the last registered first.
 
-        Raises HookError, naming the plugin, when one raises.
+        Results that are None are omitted. Raises HookError, naming the plugin, when one raises.
         """
         manager = self._manager
         if manager is None:
@@ -198,7 +202,7 @@ class Hooks:
                 yield impl.plugin_name, given
 
     def passes(self, stage: str, target: Target) -> tuple[CodegenPass, ...]:
-        """The contributed passes of a stage of codegen for a Target, in order. Raises HookError."""
+        """Return the contributed passes of a stage of codegen for a Target, in order. Raises HookError."""
         found = self._passes.get((stage, target))
         if found is None:
             owners: dict[str, str] = {}
@@ -215,11 +219,11 @@ class Hooks:
         return found
 
     def owner_of(self, one: CodegenPass) -> str:
-        """The name of the plugin that contributes a pass."""
+        """Return the name of the plugin that contributes a pass."""
         return self._owners[one.id]
 
     def pass_keys(self, targets: Iterable[Target]) -> tuple[str, ...]:
-        """What the kernels of Targets depend on: stage, id and version of each contributed pass, Target by Target."""
+        """Return what is part of the keys of kernels for `targets`: stage, id and version of each contributed pass."""
         if not self.has_passes:
             return ()
         return tuple(
@@ -228,29 +232,30 @@ class Hooks:
         )  # fmt: skip
 
     def choose_default(self, request: DefaultRequest) -> tuple[str, str] | None:
-        """(device, plugin) that a plugin wants as the default; None when none does. Raises HookError."""
+        """Return (device, plugin) of the first plugin that names a default; None when none does. Raises HookError."""
         for owner, name in self.ask("tinygraft_choose_default", request):
             if not isinstance(name, str):
-                raise HookError(f"tinygraft_choose_default of {owner} gave a {type(name).__name__}, not a name or None")
+                what = type(name).__name__
+                raise HookError(f"tinygraft_choose_default of {owner} returned a {what}, not a name or None")
             return name, owner
         return None
 
     def doctor_checks(self) -> list[tuple[str, DoctorCheck]]:
-        """What plugins want `doctor` to check, with the plugin's name. Raises HookError."""
+        """Return the checks that plugins add to `doctor`, each with the plugin's name. Raises HookError."""
         return [
             (owner, check) for owner, given in self.ask("tinygraft_doctor_checks")
             for check in _items(given, DoctorCheck, "tinygraft_doctor_checks", owner)
         ]  # fmt: skip
 
     def conformance_suites(self, spec: object) -> list[type]:
-        """Test classes that plugins add for the device of a DeviceSpec. Raises HookError."""
+        """Return the test classes that plugins add for the device of a DeviceSpec. Raises HookError."""
         return [
             suite for owner, given in self.ask("tinygraft_conformance_suites", spec)
             for suite in _items(given, type, "tinygraft_conformance_suites", owner)
         ]  # fmt: skip
 
     def commands(self) -> tuple[CommandRegistry, list[str]]:
-        """The commands that plugins add, and a sentence for each plugin that failed to."""
+        """Return the commands that plugins add, and a sentence for each plugin that failed and adds none."""
         registry, failures = CommandRegistry(), []
         for impl in self._manager.hook.tinygraft_cli.get_hookimpls() if self._manager else ():
             _trace("tinygraft_cli", impl)
@@ -265,15 +270,16 @@ class Hooks:
 
     @contextmanager
     def profile(self, name: str = "") -> Iterator[None]:
-        """Give every event of a block to the profilers that plugins contribute. Raises HookError when there is none.
+        """Send every event of the block to the profilers that plugins contribute.
 
-        Launches are waited for and timed meanwhile.
+        Each launch is synchronised and timed meanwhile. `name` is that of the profile. Raises HookError when there is
+        no profiler.
         """
         self.load()
         sinks: list[tuple[str, ProfileSink]] = []
         for owner, sink in self.ask("tinygraft_profiler", ProfileSession(name=name)):
             if not isinstance(sink, ProfileSink):
-                raise HookError(f"tinygraft_profiler of {owner} gave a {type(sink).__name__}, not a ProfileSink")
+                raise HookError(f"tinygraft_profiler of {owner} returned a {type(sink).__name__}, not a ProfileSink")
             sinks.append((owner, sink))
         if not sinks:
             raise HookError("no hook plugin contributes a profiler (tinygraft_profiler); install or register one")
@@ -291,17 +297,17 @@ class Hooks:
 
 
 class _PluginObserver:
-    """A function that is told events, with the name of the plugin it belongs to."""
+    """A function of a plugin that is called with events. `has_argument`: pluggy allows a hook without its argument."""
 
-    __slots__ = ("_function", "_takes", "observer_name")
+    __slots__ = ("_function", "_has_argument", "observer_name")
 
-    def __init__(self, function: Callable[..., object], name: str, takes: bool) -> None:
-        self._function, self.observer_name, self._takes = function, name, takes
+    def __init__(self, function: Callable[..., object], name: str, has_argument: bool) -> None:
+        self._function, self.observer_name, self._has_argument = function, name, has_argument
 
     def __call__(self, event: object) -> None:
         if TINYGRAFT_TRACE_PLUGINS.value:
-            print(f"tinygraft: {self.observer_name} is told of {event}", file=sys.stderr)
-        self._function(*[event][: self._takes])
+            print(f"tinygraft: {self.observer_name} is notified of {event}", file=sys.stderr)
+        self._function(*[event][: self._has_argument])
 
 
 def _observe(hook: str, impl: HookImpl) -> Callable[[], None]:
@@ -312,17 +318,17 @@ def _observe(hook: str, impl: HookImpl) -> Callable[[], None]:
 
 def _trace(hook: str, impl: HookImpl) -> None:
     if TINYGRAFT_TRACE_PLUGINS.value:
-        print(f"tinygraft: {hook} of {impl.plugin_name} is asked", file=sys.stderr)
+        print(f"tinygraft: {hook} of {impl.plugin_name} is called", file=sys.stderr)
 
 
 def _impls(manager: PluginManager, plugin: object) -> list[tuple[str, HookImpl]]:
-    """The functions of a plugin that are hooks, each with the name of its hook."""
+    """Return the functions of a plugin that are hooks, each with the name of its hook."""
     callers = manager.get_hookcallers(plugin) or []
     return [(caller.name, impl) for caller in callers for impl in caller.get_hookimpls() if impl.plugin is plugin]
 
 
 def _check(manager: PluginManager, plugin: object) -> None:
-    """Raise ValueError for what pluggy lets pass: no hook at all, an unknown one, a wrapper, a forgotten mark."""
+    """Raise ValueError for what pluggy accepts: no hook at all, an unknown one, a wrapper, a missing mark."""
     impls = _impls(manager, plugin)
     known = {name for name, caller in vars(manager.hook).items() if name.startswith("tinygraft_") and caller.spec}
     for hook, impl in impls:
@@ -342,16 +348,19 @@ def _name_of(plugin: object) -> str:
 
 
 def _items(given: object, kind: type, hook: str, owner: str) -> list[Any]:
-    """What a contributor gave, as a list of a kind. Raises HookError."""
+    """Return `given`, the result of a contributor, as a list. Raises HookError where an item is no `kind`."""
     items = list(given) if isinstance(given, list | tuple) else None
     if items is None or not all(isinstance(item, kind) for item in items):
         what = "a class" if kind is type else kind.__name__
-        raise HookError(f"{hook} of {owner} gave {given!r}, not a list whose items are each {what}")
+        raise HookError(f"{hook} of {owner} returned {given!r}, not a list whose items are each {what}")
     return items
 
 
 def _declared(entries: Iterable[Any]) -> list[Record]:
-    """Records of hook plugins, with the lists of allowed and disabled plugins applied."""
+    """Return records of hook plugins, with the lists of allowed and disabled plugins applied.
+
+    Of several entries of one name in one distribution the first counts; the others are in its `shadowed`.
+    """
     records: dict[tuple[str, str], Record] = {}
     for entry in entries:
         distribution, version = origin(entry)

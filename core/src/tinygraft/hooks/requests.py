@@ -1,6 +1,6 @@
-"""What contributors are asked and what they give: one frozen object each, which grows by fields with defaults.
+"""The arguments and the results of contributors: one frozen object each, to which fields with defaults can be added.
 
-The events that observers are told are in tinygraft.events.
+The events that observers get are in tinygraft.events.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from tinygraft.uop.uop import UOp
 if TYPE_CHECKING:
     import argparse
 
-STAGES = ("kernel", "taken")  # where contributed passes run: before the actions are chosen, after they were taken
+STAGES = ("kernel", "taken")  # where contributed passes run: before transforms are chosen, after they were applied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassRequest:
-    """Which passes are wanted. stage is "kernel", the graph as the scheduler made it, whose loops have no kind yet, or
-    "taken", the graph after all actions and before ops that the Target lacks are decomposed."""
+    """Which passes are requested.
+
+    `stage` is "kernel", the graph as the scheduler made it, whose loops have no kind yet, or "taken", the graph after
+    all transforms were applied and before ops that the Target lacks are decomposed.
+    """
 
     stage: str
     target: Target
@@ -30,10 +33,10 @@ class PassRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodegenPass:
-    """A step of codegen: run(sink, target) gives the graph of a kernel that computes the same.
+    """A step of codegen: `run(sink, target)` returns the graph of a kernel that computes the same.
 
-    id and version are part of the key of every kernel that is kept: change version whenever run gives something else.
-    Passes of a stage run by order, then by id.
+    `id` and `version` are part of the key of every cached kernel: change `version` whenever `run` returns something
+    else. Passes of a stage run by `order`, then by `id`.
     """
 
     id: str
@@ -44,7 +47,7 @@ class CodegenPass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileSession:
-    """A profile that begins; name is what the user called it."""
+    """A profile that begins; `name` is the one that the user gave it."""
 
     name: str = ""
 
@@ -54,15 +57,18 @@ class ProfileSink(ABC):
 
     @abstractmethod
     def take(self, event: object) -> None:
-        """One event: a DeviceEvent, ScheduleEvent, RenderEvent, CompileEvent, LaunchEvent or MemoryEvent."""
+        """Record one event: a DeviceEvent, ScheduleEvent, RenderEvent, CompileEvent, LaunchEvent or MemoryEvent."""
 
     def close(self) -> None:
-        """The profile has ended. Default: nothing."""
+        """End the profile. By default this does nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorCheck:
-    """A check of `doctor`: run() gives a few words when all is well and raises when it is not. hint is what to do."""
+    """A check of `doctor`: `run()` returns a few words when all is well, and raises when it is not.
+
+    `hint` tells the user what to do then.
+    """
 
     name: str
     run: Callable[[], str]
@@ -71,7 +77,7 @@ class DoctorCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A device that is installed. status is available, open, or a word for why it cannot be used."""
+    """A device that is installed. `status` is available, open, or the status that says why it cannot be used."""
 
     name: str
     status: str
@@ -81,14 +87,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultRequest:
-    """Which device shall be the default, when nobody asked for one."""
+    """Which device shall be the default, when the program has named none."""
 
     candidates: tuple[Candidate, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command of a plugin. add_arguments fills its parser, run gives the exit code (None is 0)."""
+    """A command of a plugin. `add_arguments` fills its parser, `run` returns the exit code (None is 0)."""
 
     name: str
     run: Callable[[argparse.Namespace], int | None]
@@ -103,7 +109,7 @@ class CommandRegistry:
     commands: dict[str, Command] = field(default_factory=dict)
 
     def add(self, command: Command) -> None:
-        """Add a command. Raises ValueError for a name that is taken or that cannot be typed."""
+        """Add a command. Raises ValueError for a name that is in use or cannot be typed as one word."""
         if not isinstance(command, Command):
             raise ValueError(f"a command is a Command, got a {type(command).__name__}")
         if not command.name.replace("-", "").isalnum():

@@ -1,7 +1,7 @@
 """The twelve hooks, as pluggy specifications of the project tinygraft. Imports pluggy: only when there is a plugin.
 
-Observers get one event and give nothing; one that raises is dropped with a warning. Contributors get one request; one
-that raises is an error that names it. A function may leave its argument out.
+Observers get one event and return nothing; one that raises is dropped with a warning. Contributors get one request; one
+that raises is an error that names it. A function may omit its argument.
 """
 
 from __future__ import annotations
@@ -48,32 +48,32 @@ def tinygraft_on_compile(event: CompileEvent) -> None:
 
 @hookspec
 def tinygraft_on_launch(event: LaunchEvent) -> None:
-    """A kernel ran, or bytes were copied. While somebody listens each launch is waited for and timed."""
+    """A kernel ran, or bytes were copied. While this is observed each launch is synchronised and timed."""
 
 
 @hookspec
 def tinygraft_on_memory(event: MemoryEvent) -> None:
-    """Memory was taken from a device, given back to it, or copied."""
+    """Memory was allocated on a device, freed, or copied."""
 
 
 @hookspec
 def tinygraft_codegen_passes(request: PassRequest) -> list[CodegenPass] | None:
-    """Passes to run on every kernel for a Target."""
+    """Return passes to run on every kernel for a Target."""
 
 
 @hookspec
 def tinygraft_profiler(session: ProfileSession) -> ProfileSink | None:
-    """Where the events of a profile shall go."""
+    """Return where the events of a profile go."""
 
 
 @hookspec
 def tinygraft_doctor_checks() -> list[DoctorCheck] | None:
-    """What `doctor` shall check beside the devices."""
+    """Return what `doctor` checks beside the devices."""
 
 
 @hookspec
 def tinygraft_conformance_suites(spec: Any) -> list[type] | None:
-    """Further test classes for the device of a DeviceSpec, run by the conformance kit."""
+    """Return further test classes for the device of a DeviceSpec, run by the conformance kit."""
 
 
 @hookspec
@@ -83,11 +83,11 @@ def tinygraft_cli(commands: CommandRegistry) -> None:
 
 @hookspec(firstresult=True)
 def tinygraft_choose_default(request: DefaultRequest) -> str | None:
-    """The name of the device to use when nobody asked for one; None leaves it to others."""
+    """Return the name of the device to use when the program has named none; None leaves the choice to others."""
 
 
 def new_manager() -> pluggy.PluginManager:
-    """A plugin manager that knows the hooks and has no plugin."""
+    """Return a plugin manager that knows the hooks and has no plugin."""
     manager = pluggy.PluginManager(PROJECT)
     manager.add_hookspecs(__import__(__name__, fromlist=["*"]))
     return manager

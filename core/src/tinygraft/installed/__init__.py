@@ -1,4 +1,4 @@
-"""What is installed beside core: entry points of distributions as records, and trials of them in child processes.
+"""What is installed beside core: entry points of distributions as records, and plugin probes in child processes.
 
-Devices and hooks are both found here; what a record becomes after that is the business of those who own it.
+Both devices and hooks are found here; `device/` and `hooks/` then load them.
 """

@@ -1,7 +1,7 @@
-"""A function of ours run in a process of its own, so that what a plugin does there harms nobody here.
+"""A function of core run in a child process, so that a plugin that crashes or hangs there does no harm here.
 
     with Child("tinygraft.x.y:function", job) as child:
-        child.message(limit=2.0)       # what function(job, tell) told, one after another; None when it has ended
+        child.message(limit=2.0)       # the messages of function(job, tell), one after another; None when it has ended
 
 A plugin that kills its process, or hangs, is a ChildEnded with the reason in words.
 """
@@ -25,47 +25,50 @@ from typing import Any
 from tinygraft.installed.records import resolve
 
 START_LIMIT = 20.0  # seconds that a Python process may take to start on a busy machine
-AT_ONCE = 4  # child processes that are waited for together
-MOST_SAID = 4000  # characters of what a child that died had printed that are kept
+AT_ONCE = 4  # child processes that run at the same time
+MOST_PRINTED = 4000  # characters, the last ones, of what a child had printed that are in its error
 
 _COMMAND = (
     "import json, sys; job = json.loads(sys.argv[1]); sys.path[:] = job['path']; "
     "from tinygraft.installed.child import serve; serve(job)"
 )
-Tell = Callable[[dict[str, Any]], None]
+Tell = Callable[[dict[str, Any]], None]  # sends a message to the parent process
 
 
 class ChildEnded(Exception):
-    """A child gave no answer; the text says how it ended. said is what it had printed."""
+    """A child returned no answer; the text says how it ended. `printed` is what it had printed."""
 
-    def __init__(self, text: str, said: str = "") -> None:
+    def __init__(self, text: str, printed: str = "") -> None:
         super().__init__(text)
-        self.said = said
+        self.printed = printed
 
 
 class _Abandoned(Exception):
-    """Nobody wants the answer of a child any more."""
+    """The answer of a child is no longer needed."""
 
 
 class Child:
-    """A running child process. Raises OSError where no process can be started.
+    """A running child process, which ends with the block. Raises OSError where no process can be started.
 
-    what is the noun of the sentences: "loading it". on_wait is called once when a message takes longer than a second.
+    `function` is "module:name", called there with `job`, which has to be JSON. `what` is the subject of errors:
+    "loading it". `on_wait` is called with the limit when a message takes longer than a second, at most once.
     """
 
     def __init__(
         self, function: str, job: dict[str, Any], what: str = "it", on_wait: Callable[[float], object] | None = None
     ) -> None:
         self.what, self.on_wait = what, on_wait
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115
+        # a file, as a pipe that is not read while the child runs could fill and block it
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115
         job = {"path": sys.path, "function": function} | job
         try:
             self._process = subprocess.Popen(
                 [sys.executable or "python", "-X", "faulthandler", "-c", _COMMAND, json.dumps(job)],
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._said, start_new_session=True, text=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._printed, start_new_session=True,
+                text=True,
             )  # fmt: skip
         except BaseException:
-            self._said.close()
+            self._printed.close()
             raise
         self._abandoned = False
         _running.add(self)
@@ -74,7 +77,10 @@ class Child:
         self._started = False
 
     def message(self, limit: float) -> dict[str, Any] | None:
-        """What the function tells next; None when it has returned. Raises ChildEnded after limit seconds too."""
+        """Return the next message of the function; None when it has returned.
+
+        Raises ChildEnded where the child ends, and after `limit` seconds. The start of Python does not count for that.
+        """
         if not self._started:
             self._started = True
             self._line(START_LIMIT)
@@ -84,7 +90,7 @@ class Child:
     def _line(self, limit: float) -> str:
         """Wait for the next line of the child. Raises ChildEnded where it ends or takes over `limit` seconds.
 
-        After one second `on_wait` is called, once, so that somebody can say what is being waited for.
+        After one second `on_wait` is called, at most once, so that a program can print what it waits for.
         """
         try:
             try:
@@ -102,12 +108,12 @@ class Child:
                 raise _Abandoned
             ending = _ending(self._process.wait(timeout=2.0))
         except (queue.Empty, subprocess.TimeoutExpired):
-            raise ChildEnded(f"{self.what} in a child process took more than {limit:g} s", self._words()) from None
-        raise ChildEnded(f"{self.what} in a child process {ending}", self._words())
+            raise ChildEnded(f"{self.what} in a child process took more than {limit:g} s", self._output()) from None
+        raise ChildEnded(f"{self.what} in a child process {ending}", self._output())
 
-    def _words(self) -> str:
-        self._said.seek(0)
-        return self._said.read().decode(errors="replace")[-MOST_SAID:]
+    def _output(self) -> str:
+        self._printed.seek(0)
+        return self._printed.read().decode(errors="replace")[-MOST_PRINTED:]
 
     def _read(self) -> None:
         """Pass on the child's lines, in a thread of its own, and None when there are no more."""
@@ -126,17 +132,20 @@ class Child:
         if self._process.poll() is None:
             self._kill()
             self._process.wait()
-        self._said.close()
+        self._printed.close()
 
     def abandon(self) -> None:
-        """End it while another thread waits for its answer, which gets an exception that is no ChildEnded."""
+        """End the child while another thread waits for its answer. That thread gets an exception that is no ChildEnded.
+
+        So it does not record the plugin as one that ended its process.
+        """
         self._abandoned = True
         if self._process.poll() is None:
             self._kill()
 
     def _kill(self) -> None:
         """Kill the child and what it started: it leads a process group of its own."""
-        with suppress(ProcessLookupError, PermissionError):  # it ended just now
+        with suppress(ProcessLookupError, PermissionError):  # it has ended in the meantime
             if hasattr(os, "killpg"):
                 os.killpg(self._process.pid, signal.SIGKILL)
             else:
@@ -147,8 +156,8 @@ _running: weakref.WeakSet[Child] = weakref.WeakSet()
 
 
 def together(jobs: Iterable[Callable[[], object]]) -> None:
-    """Call functions that wait for child processes, several at once. Ctrl-C waits for none of the processes."""
-    from concurrent.futures import ThreadPoolExecutor  # for those few who have several
+    """Call functions that wait for child processes, AT_ONCE at a time. Ctrl-C ends the processes without waiting."""
+    from concurrent.futures import ThreadPoolExecutor  # imported only by the few commands that have several
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         done = [pool.submit(job) for job in jobs]
@@ -165,7 +174,7 @@ def together(jobs: Iterable[Callable[[], object]]) -> None:
 
 
 def _ending(code: int) -> str:
-    """How a process ended, in words."""
+    """Return how a process with this exit code ended, in words."""
     if code < 0:
         try:
             return f"ended it by {signal.Signals(-code).name}"
@@ -175,7 +184,7 @@ def _ending(code: int) -> str:
 
 
 def serve(job: dict[str, Any]) -> None:
-    """What the child does: say that it has started, run the function of the job, say that it has returned."""
+    """Run the function of the job in the child: report that Python has started, call it, report that it returned."""
     with os.fdopen(os.dup(1), "w") as out:
         os.dup2(2, 1)  # what the plugin prints must not mix with the answers
 
@@ -183,7 +192,7 @@ def serve(job: dict[str, Any]) -> None:
             out.write(json.dumps(message) + "\n")
             out.flush()
 
-        function = resolve(job["function"])  # what it imports of ours is not on the plugin's time
+        function = resolve(job["function"])  # before "started", so that imports of core do not count for the limit
         tell({"started": True})
         function(job, tell)
         tell({})

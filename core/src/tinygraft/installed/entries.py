@@ -1,7 +1,7 @@
 """Which plugins are declared: the entry points of installed distributions, read from their metadata alone.
 
 Devices are declared in the group `tinygraft.devices`, hooks in `tinygraft.hooks`. The lists of allowed and disabled
-plugins act here, before any import, so that a plugin that kills the process can be switched off.
+plugins apply here, before any import, so that a plugin that kills the process can be switched off.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from tinygraft.installed.records import Record, Status
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-CORE = "tinygraft"  # the distribution of core, whose devices are always there
+CORE = "tinygraft"  # the distribution of core, whose devices no list disables
 DEVICES, HOOKS = "tinygraft.devices", "tinygraft.hooks"
 
 _here: dict[str, list[EntryPoint]] = {}  # by group, of sys.path: reading all metadata costs tens of milliseconds
 
 
 def installed_entries(group: str, path: Sequence[str] | None = None) -> list[EntryPoint]:
-    """The entry points of a group of every distribution on path, in its order.
+    """Return the entry points of a group of every distribution on `path`, in its order.
 
-    For None that is sys.path, which is read once in a process; forget() lets it be read again.
+    None is sys.path, whose metadata is read once in a process, and again after `forget`.
     """
     if path is not None:
         return _scan(path)[group]
@@ -36,16 +36,16 @@ def installed_entries(group: str, path: Sequence[str] | None = None) -> list[Ent
 
 
 def forget() -> None:
-    """Read the metadata of sys.path again when it is next asked for."""
+    """Drop the metadata of sys.path, so that the next request reads it again."""
     _here.clear()
 
 
 def _scan(path: Sequence[str]) -> dict[str, list[EntryPoint]]:
-    """The entry points of both groups on `path`. A distribution whose metadata cannot be read has none.
+    """Return the entry points of both groups on `path`. A distribution whose metadata cannot be read has none.
 
     Only files in whose text a group is named are parsed.
     """
-    from importlib.metadata import distributions  # 15 ms, of which a process with no device open has no need
+    from importlib.metadata import distributions  # takes 15 ms, and a process that opens no device does not need it
 
     found: dict[str, list[EntryPoint]] = {DEVICES: [], HOOKS: []}
     for distribution in distributions(path=list(path)):
@@ -61,12 +61,12 @@ def _scan(path: Sequence[str]) -> dict[str, list[EntryPoint]]:
 
 
 def normalised(name: str) -> str:
-    """A distribution's name as package indexes compare it: small, with one dash for each run of -, _ and dots."""
+    """Return a distribution's name as package indexes compare it: lower case, one dash for a run of -, _ and dots."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def origin(entry: EntryPoint) -> tuple[str, str]:
-    """The distribution of an entry point, normalised, and its version."""
+    """Return the normalised distribution of an entry point, and its version."""
     try:
         return (normalised(entry.dist.name), entry.dist.version) if entry.dist is not None else ("unknown", "")
     except Exception:  # metadata without a name
@@ -74,7 +74,7 @@ def origin(entry: EntryPoint) -> tuple[str, str]:
 
 
 def apply_lists(record: Record) -> None:
-    """Disable what the allow list leaves out or the deny list names, by the record's name or its distribution."""
+    """Disable a record that the allow list omits or the deny list names, by its name or its distribution."""
     names = {normalised(record.name), record.distribution}
     allowed, denied = TINYGRAFT_PLUGINS.value, TINYGRAFT_DISABLE_PLUGINS.value
     if names & _names(denied):

@@ -1,8 +1,8 @@
-"""The trial: a third party's plugin is loaded in a child process before a program that did not ask for it imports it.
+"""The plugin probe: load a third party's plugin in a child process before a program that did not name it imports it.
 
-A plugin that hangs or kills its process must not do so to that program. The verdict is kept on disk under the
-distribution, its version and the hash of its RECORD, so that one trial serves all later processes. A bad one is kept
-for ten minutes: a library may be installed, a card plugged in, a machine less busy.
+A plugin that hangs or kills its process must not do so to that program. The verdict is stored on disk under the
+distribution, its version and the hash of its RECORD, so that one probe serves all later processes. A negative one
+expires after ten minutes: a library may be installed by then, a card plugged in, a machine less busy.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ from tinygraft.installed.child import Child, ChildEnded
 from tinygraft.installed.records import CHANGE_SETTING, Record, Status
 
 LIMIT = 2.0  # seconds that loading a plugin may take
-FORGOTTEN = 600.0  # seconds after which a plugin that did not work is tried again
+EXPIRES = 600.0  # seconds after which a plugin that did not work is probed again
 GOOD = (Status.AVAILABLE.value, Status.LOADED.value)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How far a record got in a child process. facts are for its owner; when is seconds since 1970."""
+    """How far a record got in a child process.
+
+    `facts` are further results of the function in the child; `when` is in seconds since 1970.
+    """
 
     status: str
     detail: str
@@ -38,29 +41,29 @@ class Verdict:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def apply(self, record: Record) -> None:
-        """Move a record that is not imported here to where the child got."""
+        """Move a record, whose plugin is not imported here, to the status that it got in the child."""
         record.move(Status(self.status), self.detail, self.hint)
         record.traceback, record.tried = self.traceback, True
 
 
-def told(record: Record, facts: dict[str, Any]) -> dict[str, Any]:
-    """The verdict on a record as a child tells it; one that a setting's value is to blame for is not kept."""
+def message_of(record: Record, facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the verdict on a record as the message of a child. One that is due to a setting's value is not stored."""
     reasons = record.status.value, record.detail, record.hint, record.traceback
     return asdict(Verdict(*reasons, time.time(), facts | {"by_setting": record.hint == CHANGE_SETTING}))
 
 
 def job_of(record: Record) -> dict[str, Any]:
-    """What a child needs to know of a record to load it."""
+    """Return what a child needs of a record to load its plugin, as JSON."""
     return {"group": record.entry.group, "name": record.entry.name, "value": record.entry.value,
             "distribution": record.distribution, "version": record.version}  # fmt: skip
 
 
 def verdict_on(record: Record, function: str, key: str, limit: float | None = None,
                on_wait: Callable[[float], object] | None = None) -> Verdict:  # fmt: skip
-    """The verdict on a declared record: from disk, or from a child process in which function tells it.
+    """Return the verdict on a declared record: from disk, or from a child process, which calls `function` to make it.
 
-    key says what else it depends on. Who gives a limit looks anew, whatever is on disk. Raises OSError where no child
-    process can be started.
+    `key` is what else the verdict depends on. With a `limit` in seconds the plugin is probed whatever is on disk.
+    `on_wait` is that of Child. The time is added to the record. Raises OSError where no child process can be started.
     """
     file = _file_of(record, key)
     verdict = _read(file) if file is not None and limit is None else None
@@ -74,18 +77,18 @@ def verdict_on(record: Record, function: str, key: str, limit: float | None = No
 
 
 def _try_in_child(record: Record, function: str, limit: float, on_wait: Callable[[float], object] | None) -> Verdict:
-    """The verdict of a child process on a plugin: what it tells, or BROKEN with what it said where it ended before."""
+    """Return the verdict of a child process: its message, or BROKEN with its output where it ended without one."""
     with Child(function, job_of(record), "loading it", on_wait) as child:
         try:
             answer = child.message(limit)
             return Verdict(**(answer or {}))
         except ChildEnded as end:
             hint = f"pip uninstall {record.distribution}, or set TINYGRAFT_DISABLE_PLUGINS={record.name}"
-            return Verdict(Status.BROKEN.value, str(end), hint, end.said, time.time())
+            return Verdict(Status.BROKEN.value, str(end), hint, end.printed, time.time())
 
 
 def _file_of(record: Record, key: str) -> Path | None:
-    """Where the verdict is kept; None where it cannot be told when the plugin changed, as in an editable install."""
+    """Return the file of the verdict; None where a change of the plugin could not be noticed (editable installs)."""
     folder, distribution = cache_folder(), record.entry.dist
     if folder is None or distribution is None:
         return None
@@ -102,10 +105,10 @@ def _file_of(record: Record, key: str) -> Path | None:
 
 
 def _read(file: Path) -> Verdict | None:
-    """A kept verdict; None when there is none, when it cannot be read, or when it is a bad one of some time ago."""
+    """Return a stored verdict; None when there is none, when it cannot be read, or when it is negative and expired."""
     try:
         verdict = Verdict(**parsed(read_cached(file, LONGEST_JSON)))
         Status(verdict.status)
-        return verdict if verdict.status in GOOD or time.time() - verdict.when < FORGOTTEN else None
+        return verdict if verdict.status in GOOD or time.time() - verdict.when < EXPIRES else None
     except (OSError, ValueError, TypeError):
         return None

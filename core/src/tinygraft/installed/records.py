@@ -1,11 +1,11 @@
-"""Record: all that is known of one entry of one distribution, and how far it has got.
+"""Record: all that is known of one entry point of one distribution, and its status.
 
     declared --load--> loaded --check--> compatible --probe--> available --open--> open
        | disabled        | broken           | incompatible       | unavailable      | failed
        | ambiguous       | invalid
 
-Each step is taken only when it is needed, and leaves its reason, hint, traceback and milliseconds here. A device goes
-all the way; a hook plugin ends at loaded.
+Each step is done only when it is needed, and records its reason, hint, traceback and milliseconds here. A device can
+get to "open"; a hook plugin ends at "loaded".
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class Status(Enum):
 
     @property
     def is_problem(self) -> bool:
-        """Whether something is wrong with the installation, rather than merely absent or switched off."""
+        """Return whether something is wrong with the installation, rather than merely absent or switched off."""
         return self in (Status.AMBIGUOUS, Status.BROKEN, Status.INVALID, Status.INCOMPATIBLE, Status.FAILED)
 
 
 @dataclass(slots=True)
 class Record:
-    """One entry of one distribution. name is a device's in capitals, or that of a hook plugin.
+    """One entry point of one distribution. `name` is that of a device in capitals, or that of a hook plugin.
 
-    shadowed are other entries of it that lost. milliseconds says what each step cost. tried: a child process took the
-    steps, nothing was imported here.
+    `shadowed` are other entry points of that name, which are not used. `milliseconds` has the time of each step.
+    `tried` says that a child process did the steps, and nothing was imported here.
     """
 
     kind: ClassVar[str] = "plugin"
@@ -72,11 +72,11 @@ class Record:
 
     @property
     def provided_by(self) -> str:
-        """Distribution and version, such as tinygraft 0.1.0."""
+        """Return distribution and version, such as tinygraft 0.1.0."""
         return f"{self.distribution} {self.version}".strip()
 
     def move(self, status: Status, detail: str = "", hint: str = "", error: BaseException | None = None) -> None:
-        """Enter a state, with its reason."""
+        """Enter a status, with its reason; with TINYGRAFT_TRACE_PLUGINS=1 print it."""
         self.status, self.detail, self.hint = status, detail, hint
         self.traceback = ""
         if error is not None:
@@ -89,13 +89,16 @@ class Record:
 
 
 def describe(error: BaseException) -> str:
-    """An exception in one line: its type and what it says."""
+    """Return an exception as one line: its type and its text."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def blame(record: Record, error: BaseException, prefix: str = "", hint: str = "") -> None:
-    """Move a record by an exception of its code. What looks like another version of core is called that."""
+    """Move a record by an exception of its code: to INVALID, INCOMPATIBLE (with this version of core) or BROKEN.
+
+    `prefix` is put before the detail, `hint` replaces the default one of a broken plugin.
+    """
     if record.entry.pattern.match(record.entry.value) is None:
         detail = f"its metadata names {record.entry.value!r}, which is not module:name"
         record.move(Status.INVALID, detail, f"tell the authors of {record.provided_by}", error)
@@ -106,7 +109,7 @@ def blame(record: Record, error: BaseException, prefix: str = "", hint: str = ""
         detail = f"it wants something that this {_CORE} does not have: {describe(error)}"
         record.move(Status.INCOMPATIBLE, detail, f"pip install -U {_CORE} {record.distribution}", error)
     elif missing and (module == missing or module.startswith(missing + ".")):
-        detail = f"its metadata names the module {module}, which is not there"
+        detail = f"its metadata names the module {module}, which does not exist"
         hint = f"reinstall it, or pip uninstall {record.distribution}"
         record.move(Status.BROKEN, prefix + detail, hint, error)
     elif isinstance(error, SettingError):  # the user's mistake, not the plugin's
@@ -117,7 +120,7 @@ def blame(record: Record, error: BaseException, prefix: str = "", hint: str = ""
 
 
 def _wants_another_core(error: BaseException) -> bool:
-    """Whether an exception is about something of core's that is not there, which is how skew looks."""
+    """Return whether an exception is about something that core lacks, as with a plugin for another version of it."""
     text = str(error)
     if isinstance(error, ImportError):
         return (error.name or "").partition(".")[0] == _CORE
@@ -127,6 +130,6 @@ def _wants_another_core(error: BaseException) -> bool:
 
 
 def resolve(path: str) -> Any:
-    """The object that "module:name" names."""
+    """Return the object that "module:name" names."""
     module, _, name = path.partition(":")
     return getattr(import_module(module), name)

@@ -1,7 +1,7 @@
-"""Whether the version of core that is here is one that a distribution says it works with.
+"""Whether the installed version of core is one that a distribution requires.
 
-Takes the `Requires-Dist` lines of its metadata; pip lets a later install break them. `packaging` reads them as pip
-does; it is loaded where they are checked, because every command of the command line imports this module.
+Reads the `Requires-Dist` lines of its metadata; pip lets a later install break them. `packaging` reads them as pip
+does; it is imported where they are checked, because every command of the command line imports this module.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def required(name: str, lines: Sequence[str]) -> str | None:
 
 
 def satisfies(version: str, bounds: str) -> bool:
-    """Return whether a version lies within bounds, as pip would judge it; a pre-release is a version like any other.
+    """Return whether a version is within bounds, as pip decides it; a pre-release is a version like any other.
 
     >>> satisfies("0.1.3", ">=0.1,<0.2"), satisfies("0.2.0", "~=0.1.0"), satisfies("1.4", "==1.*")
     (True, False, True)

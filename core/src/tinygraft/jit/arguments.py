@@ -1,9 +1,9 @@
-"""The arguments of a call, taken apart: what makes two calls one kind, and what may differ between them.
+"""The arguments of a call, unpacked: what makes two calls one kind, and what may differ between them.
 
-    take_apart(args, kwargs) -> Arguments(key, buffers, values)
+    unpack(args, kwargs) -> Arguments(key, buffers, values)
 
 Calls are of one kind when their keys are equal: the structure of the arguments, the form of each tensor among them and
-which of them are one memory, all other arguments by value, and the settings that change code. What differs are the
+which of them share memory, all other arguments by value, and the settings that change code. What may differ are the
 memory of the tensors and the values of bound variables, also of those in symbolic shapes.
 """
 
@@ -23,20 +23,21 @@ from tinygraft.uop.held import HELD, buffers_of
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder
 
-_PLAIN = frozenset({Ops.RESHAPE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD})  # what leaves the order of elements as it is
+_PLAIN = frozenset({Ops.RESHAPE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD})  # ops that keep the order of elements
 
 
 class Arguments:
     """The kind of a call, the distinct BUFFERs of its tensors, and the values of its variables by name.
 
-    tensors are those that were given, complex ones as their parts, and memory the numbers of their BUFFERs. varied
-    says that a variable has two values among them. copied are the storages of views that have a copy of their elements
-    during the call, for somebody outside can write the memory: `give_back` makes them views again.
+    `tensors` are those among the arguments, complex ones as their real and imaginary parts, and `memory` has for each
+    the indices of its BUFFERs in `buffers`. `varied` says that a variable has two values among them. `copied` are the
+    storages of views that have a copy of their elements during the call, because the memory can be written from
+    outside: `restore_views` makes them views again.
     """
 
     __slots__ = ("buffers", "copied", "key", "memory", "tensors", "values", "varied")
 
-    def __init__(self) -> None:  # by hand: one made by dataclass takes three times as long, in every replay
+    def __init__(self) -> None:  # not by dataclass, whose __init__ takes three times as long, in every replay
         self.key: tuple[Any, ...] = ()
         self.buffers: list[UOp] = []
         self.values: dict[str, int] = {}
@@ -45,22 +46,22 @@ class Arguments:
         self.varied = False
         self.copied: list[SharedStorage] = []
 
-    def give_back(self) -> None:
-        """After the call: let views of memory that somebody outside can write be views of it again."""
+    def restore_views(self) -> None:
+        """After the call, make the views in `copied` views of their memory again."""
         for storage in self.copied:
             storage.become(storage.uop)
 
     def tensors_over(self, buffers: Sequence[int]) -> list[int]:
-        """The numbers of the tensors that are over some of the BUFFERs, which are given by number."""
+        """Return the indices in `tensors` of those that are over one of `buffers`, which are indices, too."""
         return [number for number, mine in enumerate(self.memory) if not set(buffers).isdisjoint(mine)]
 
     def bind(self, name: str, value: int) -> None:
-        """Note the value of a variable."""
+        """Record the value of a variable."""
         self.varied |= self.values.setdefault(name, value) != value
 
 
 class Same:
-    """An object by its identity. Does not keep it alive, where it can be referred to weakly."""
+    """A key that equals only that of the same object. Refers to it weakly where its type allows that."""
 
     __slots__ = ("_hash", "item")
 
@@ -83,18 +84,19 @@ class Same:
 
 
 def is_expired(key: tuple[Any, ...]) -> bool:
-    """Whether an object that a key names is gone, so that no call can have that key again."""
+    """Return whether an object that `key` names was freed, so that no call can have that key again."""
     return any(isinstance(item, Same) and item.item() is None for item in key)
 
 
-def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], written: Set[int] = frozenset()) -> Arguments:
-    """The arguments of a call. Realises its tensors.
+def unpack(args: tuple[Any, ...], kwargs: dict[str, Any], written: Set[int] = frozenset()) -> Arguments:
+    """Unpack the arguments of a call. Realises its tensors.
 
-    A view is its elements: calls with other parts of a tensor are of one kind. written has the numbers of tensors that
-    the function writes to: a view among them, or of the same memory, is that memory, and where in it.
+    A view counts by its elements: calls with other slices of a tensor are of one kind. `written` has the numbers of
+    tensors that the function writes to: a view among them, or of the same memory, counts as that memory with the
+    movements of the view.
     """
     found, numbers = Arguments(), dict[UOp, int]()
-    places: list[int] = []  # in key, of the tensors, where all have to be known first
+    slots: list[int] = []  # indices in `key` of the tensors, whose forms depend on all of them where some are written
     key, many = code_settings(), MANY
     stack: list[Any] = [args]
     if kwargs:
@@ -108,12 +110,12 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], written: Set[int] 
                 continue
             found.tensors.append(item)
             if written:
-                places.append(len(key))
+                slots.append(len(key))
                 key.append(None)
             else:
                 key.append(_form_of(item, frozenset(), found, numbers))
             continue
-        if len(key) >= many:
+        if len(key) >= many:  # perhaps a list that contains itself
             check_ends((args, kwargs))
             many *= 2
         if isinstance(item, (list, tuple, deque)):
@@ -126,16 +128,20 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], written: Set[int] 
             key.append(_unbound(item, found))
         else:
             key.append(_plain(item))
-    if places:
-        whole = {id(found.tensors[number]._storage) for number in written if number < len(places)}
-        for place, tensor in zip(places, found.tensors, strict=True):
-            key[place] = _form_of(tensor, whole, found, numbers)
+    if slots:
+        whole = {id(found.tensors[number]._storage) for number in written if number < len(slots)}
+        for slot, tensor in zip(slots, found.tensors, strict=True):
+            key[slot] = _form_of(tensor, whole, found, numbers)
     found.buffers, found.key = list(numbers), (*key, found.varied)
     return found
 
 
 def _form_of(tensor: TensorBase, whole: Set[int], found: Arguments, numbers: dict[UOp, int]) -> tuple[Any, ...]:
-    """The form of a tensor of a call, whose memory is noted. whole are the storages that are taken as what they are."""
+    """Return the form of a tensor of a call, for the key; record its memory in `found`.
+
+    `whole` are the ids of storages that the function writes to, which count as their whole memory. `numbers` has the
+    index of each BUFFER so far, and is updated.
+    """
     storage = tensor._storage
     if storage is None:
         base = _in_memory(tensor)
@@ -152,7 +158,10 @@ def _form_of(tensor: TensorBase, whole: Set[int], found: Arguments, numbers: dic
 
 
 def _in_memory(tensor: TensorBase) -> UOp:
-    """The memory of an argument, realised if need be, constants too. A part of symbolic size is taken as it is."""
+    """Return the memory of an argument, which is realised if it is lazy, a constant too.
+
+    Of a slice of symbolic size it is that of the whole.
+    """
     if tensor.uop.op in HELD:
         return tensor.uop
     for make in (tensor.realize, tensor.realize, lambda: _copy(tensor)):  # type: ignore[attr-defined]
@@ -166,12 +175,12 @@ def _in_memory(tensor: TensorBase) -> UOp:
 
 
 def _copy(tensor: TensorBase) -> None:
-    """Give a tensor memory of its own for the value that it has."""
+    """Give a tensor memory of its own with the value that it has."""
     tensor.uop = tensor.clone().realize().uop  # type: ignore[attr-defined]
 
 
 def _of_storage(tensor: TensorBase) -> UOp:
-    """The memory of the whole that an argument is a view of."""
+    """Return the memory of the storage that an argument is a view of."""
     assert tensor._storage is not None
     tensor._storage.settle()
     node = tensor.uop
@@ -181,7 +190,7 @@ def _of_storage(tensor: TensorBase) -> UOp:
 
 
 def _form(node: UOp, base: UOp, found: Arguments) -> Any:
-    """How a tensor looks at its buffer: the ops on the way, with variables in place of their values."""
+    """Return the ops from a tensor's `node` to its memory `base`, with variables in place of their values."""
     form = []
     while node is not base:
         form.append((node.op, node.dtype, node.arg if len(node.src) == 1 else _unbound_in(node.arg, found)))
@@ -196,7 +205,7 @@ def _unbound_in(arg: Any, found: Arguments) -> Any:
 
 
 def _unbound(size: UOp, found: Arguments) -> UOp:
-    """A symbolic integer in terms of its variables; the values that they are bound to are noted."""
+    """Return a symbolic integer with its variables unbound; their values are recorded in `found`."""
     bound = [node for node in postorder(size) if node.op is Ops.BIND]
     for node in bound:
         found.bind(node.src[0].arg.name, node.arg)
@@ -204,7 +213,7 @@ def _unbound(size: UOp, found: Arguments) -> UOp:
 
 
 def _plain(item: Any) -> Any:
-    """What tells an argument that is no tensor from others."""
+    """Return what identifies an argument that is no tensor in a key: its value, or else the object itself."""
     if item is None:
         return item
     if isinstance(item, (set, frozenset)):
@@ -215,7 +224,7 @@ def _plain(item: Any) -> Any:
     if isinstance(item, bytearray):
         return bytearray, bytes(item)
     if hasattr(type(item), "__dlpack__"):
-        return object()  # the array of another library, which may change at any time: no call is like this one
+        return object()  # the array of another library, which may change at any time: this key equals no other
     hashed: Any = type(item).__hash__
     if hashed is object.__hash__:
         return Same(item)
@@ -223,4 +232,4 @@ def _plain(item: Any) -> Any:
         hash(item)
     except TypeError:
         return Same(item)
-    return type(item), repr(item) if isinstance(item, float) else item
+    return type(item), repr(item) if isinstance(item, float) else item  # 0.0 and -0.0 differ, and a NaN equals itself

@@ -1,8 +1,9 @@
-"""VALIDATE=1 and TinyJit: a replay is held to its own launches, run one by one, and undone.
+"""VALIDATE=1 and TinyJit: compare a replay with its own launches, run one by one, and undo both.
 
 A replay shares memory among temporaries and hands runs of launches to executors of the device; the launches by
-themselves, each value in memory of its own, do neither. Both have to leave the same bytes in all memory that anybody
-sees. That the launches compute what they should is checked where the function runs, by its schedules (validate.py).
+themselves, each value in memory of its own, do neither. Both have to leave the same bytes in all memory but that of
+temporaries. That the launches compute what they should is checked where the function runs, by its schedules
+(validate.py).
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from tinygraft.uop.uop import UOp
 
 
 def rehearse(replay: Replay, nodes: Sequence[UOp], values: Mapping[str, int], name: str) -> None:
-    """Run a replay and its launches one by one, and put all memory back. nodes and values are as Replay.run takes them.
+    """Run a replay, then its launches one by one, and restore all memory and the counters.
 
-    Raises ValidationError where they leave different bytes; name is that of the function.
+    `nodes` and `values` are the parameters of Replay.run, `name` is that of the function. Raises ValidationError where
+    the two leave different bytes.
     """
     counted = GlobalCounters.kernel_count, GlobalCounters.global_ops, GlobalCounters.global_mem
     own = dict(zip(replay.changing, map(buffer_of, nodes), strict=True))
@@ -29,8 +31,8 @@ def rehearse(replay: Replay, nodes: Sequence[UOp], values: Mapping[str, int], na
     try:
         replay.run(nodes, values, At())
         replayed = {uid: _bytes(buffer) for uid, buffer in seen.items()}
-        _put_back(seen, before)
-        alone = dict(seen)
+        _restore(seen, before)
+        alone = dict(seen)  # here each temporary has memory of its own
         for launch in replay.launches:
             for uid in launch.uids:
                 if uid not in alone:
@@ -38,7 +40,7 @@ def rehearse(replay: Replay, nodes: Sequence[UOp], values: Mapping[str, int], na
             Launch(launch.kernel, launch.device, [alone[uid] for uid in launch.uids]).run(values)
         launched = {uid: _bytes(buffer) for uid, buffer in seen.items()}
     finally:
-        _put_back(seen, before)
+        _restore(seen, before)
         GlobalCounters.kernel_count, GlobalCounters.global_ops, GlobalCounters.global_mem = counted
     for uid, buffer in seen.items():
         if replayed[uid] != launched[uid]:
@@ -57,6 +59,6 @@ def _bytes(buffer: Buffer) -> bytes:
     return buffer.copy_out(memoryview(bytearray(buffer.nbytes))).tobytes()
 
 
-def _put_back(buffers: Mapping[int, Buffer], data: Mapping[int, bytes]) -> None:
+def _restore(buffers: Mapping[int, Buffer], data: Mapping[int, bytes]) -> None:
     for uid, buffer in buffers.items():
         buffer.copy_in(memoryview(data[uid]))

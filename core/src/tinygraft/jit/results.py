@@ -1,7 +1,7 @@
-"""The result of a captured call with its tensors taken out, to be put together again over other memory.
+"""The result of a captured call with its tensors as rows, from which it is built again over other memory.
 
-A tensor is kept as the rows of its graph: what each node is, with its sources as numbers of rows. Its leaves are
-buffers, by number among those of a call, and variables, which have other values in each call.
+A tensor is stored as the rows of its graph: each node with its sources as numbers of rows. Its leaves are buffers, by
+their index among those of a call, and variables, which may have other values in each call.
 """
 
 from __future__ import annotations
@@ -25,54 +25,59 @@ from tinygraft.uop.held import HELD
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder
 
-Home = int | weakref.ref[TensorBase] | None
+ViewBase = int | weakref.ref[TensorBase] | None  # the number of an argument, or a tensor from outside
 
 
-def home_of(tensor: TensorBase, arguments: Sequence[TensorBase], was_there: Callable[[object], bool]) -> Home:
-    """Whose memory a tensor of a result is: the number of an argument, a tensor that was there, or None."""
+def base_of(tensor: TensorBase, arguments: Sequence[TensorBase], existed: Callable[[object], bool]) -> ViewBase:
+    """Return which tensor a tensor of a result shares a storage with, or is.
+
+    That is an argument, by its number, or a tensor for which `existed` says that it existed before the call; None
+    where the tensor is a value of its own.
+    """
     storage = tensor._storage
     for number, given in enumerate(arguments):
         if given is tensor or (storage is not None and given._storage is storage):
             return number
     members = [tensor] if storage is None else storage.members()
-    return next((weakref.ref(member) for member in members if was_there(member)), None)
+    return next((weakref.ref(member) for member in members if existed(member)), None)
 
 
-def lender_of(tensor: TensorBase, arguments: Sequence[TensorBase], was_there: Callable[[object], bool]) -> Home:
-    """Whose memory a value of a result has for as long as nobody writes it: as home_of says it."""
+def lender_of(tensor: TensorBase, arguments: Sequence[TensorBase], existed: Callable[[object], bool]) -> ViewBase:
+    """Return which tensor lends a value of a result its memory until one of them is written; as `base_of` does."""
     holder = tensor if tensor._storage is None else tensor._storage
     owner = holder._lender() if holder._lender is not None and borrows(holder) else None
-    return None if owner is None else home_of(owner, arguments, was_there)
+    return None if owner is None else base_of(owner, arguments, existed)
 
 
 def values_of(
-    tensors: Sequence[TensorBase], arguments: Sequence[TensorBase], was_there: Callable[[object], bool]
+    tensors: Sequence[TensorBase], arguments: Sequence[TensorBase], existed: Callable[[object], bool]
 ) -> list[TensorBase]:
-    """The tensors of a result that are values, which have yet to be computed. The others are over memory then.
+    """Return the tensors of a result that are values, and so have to be realised. The others are settled here.
 
-    Those are the views of what was there before the call, and those that may have elements in common.
+    Those are views of tensors that existed before the call, and tensors that may have elements in common: they have to
+    stay views of the memory of their storage.
     """
     stay: set[int] = set()
     for storage, members in _by_storage(tensors):
-        if home_of(members[0], arguments, was_there) is not None or _are_aliases(members):
+        if base_of(members[0], arguments, existed) is not None or _are_aliases(members):
             storage.settle()
             stay.update(map(id, members))
     return [tensor for tensor in tensors if id(tensor) not in stay]
 
 
-def aliases_in(tensors: Sequence[TensorBase], homes: Mapping[int, Home]) -> list[Aliases]:
-    """The tensors of a result that are one memory which was made in the call."""
-    place = {id(tensor): number for number, tensor in enumerate(tensors)}
+def aliases_in(tensors: Sequence[TensorBase], bases: Mapping[int, ViewBase]) -> list[Aliases]:
+    """Return the groups of tensors of a result that share memory made in the call; `bases` is by id of a tensor."""
+    numbers = {id(tensor): number for number, tensor in enumerate(tensors)}
     found = []
     for storage, members in _by_storage(tensors):
-        over_it = [t for t in members if homes[id(t)] is None and t.uop is over(t._chain, storage.uop)]
+        over_it = [t for t in members if bases[id(t)] is None and t.uop is over(t._chain, storage.uop)]
         if _are_aliases(over_it) and storage.uop.base.op in HELD:
-            found.append(Aliases(storage.requires_grad, tuple([(place[id(t)], len(t._chain)) for t in over_it])))
+            found.append(Aliases(storage.requires_grad, tuple([(numbers[id(t)], len(t._chain)) for t in over_it])))
     return found
 
 
 def _by_storage(tensors: Sequence[TensorBase]) -> list[tuple[SharedStorage, list[TensorBase]]]:
-    """The storages of tensors, each with its tensors, named once."""
+    """Return the storages of tensors, each with its tensors; a tensor that is there twice counts as one."""
     found: dict[int, tuple[SharedStorage, list[TensorBase]]] = {}
     for tensor in {id(tensor): tensor for tensor in tensors}.values():
         if (storage := tensor._storage) is not None:
@@ -81,28 +86,28 @@ def _by_storage(tensors: Sequence[TensorBase]) -> list[tuple[SharedStorage, list
 
 
 def _are_aliases(tensors: Sequence[TensorBase]) -> bool:
-    """Whether a write to one tensor of a storage may show in another one, or elsewhere in the same one."""
+    """Return whether a write to one tensor of a storage may change another one, or other elements of its own."""
     repeats = any(op in (Ops.EXPAND, Ops.WINDOW) for tensor in tensors for op, *_ in tensor._chain)
     return repeats or any(not (a._chain and b._chain) or have_common(a, b) for a, b in combinations(tensors, 2))
 
 
 @dataclass(frozen=True, slots=True)
 class Aliases:
-    """Tensors of a result that are one memory, by their numbers, each with how many steps it is from the whole."""
+    """Tensors of a result that share memory, by their numbers, each with the number of movements from its base."""
 
     requires_grad: bool | None
     tensors: tuple[tuple[int, int], ...]
 
     def link(self, tensors: Sequence[TensorBase]) -> None:
-        """Note that of the tensors of another result."""
+        """Make the tensors of another result share a storage in the same way."""
         share([(tensors[number], steps) for number, steps in self.tensors], self.requires_grad)
 
 
 @dataclass(frozen=True, slots=True)
 class _ResultRow:
-    """A node. Of a BUFFER arg is its number among the buffers of a call, of a BIND there is none.
+    """A node of a result. The `arg` of a BUFFER is its index among the buffers of a call, that of a BIND is None.
 
-    What depends on neither is the same in every call: there arg is the node itself, and op is CONST.
+    A node that depends on neither is the same in every call: then `arg` is the node itself, and `op` is CONST.
     """
 
     op: Ops
@@ -119,48 +124,57 @@ class _SizeRow:
     row: int
 
 
-class Held:
-    """The place of a tensor in a result. numbers has the BUFFERs that it may be made of.
+class CapturedTensor:
+    """A tensor of a result as rows, from which it is built for each call.
 
-    home is whose memory it is: the number of an argument, or a tensor from outside; None for a value. lender is the
-    same for a value that has another tensor's memory, and is written elsewhere.
+    `base` is the tensor that it is a view of (`base_of`), None for a value; `lender` that whose memory a value has
+    until one of them is written (`lender_of`).
     """
 
-    __slots__ = ("home", "lender", "reads", "requires_grad", "rows")
+    __slots__ = ("base", "lender", "reads", "requires_grad", "rows")
 
-    def __init__(self, tensor: TensorBase, numbers: Mapping[UOp, int], home: Home = None, lender: Home = None) -> None:
-        self.requires_grad, self.home, self.lender = tensor.requires_grad, home, lender
+    def __init__(
+        self, tensor: TensorBase, indices: Mapping[UOp, int], base: ViewBase = None, lender: ViewBase = None
+    ) -> None:
+        """Store the graph of `tensor`; `indices` has the BUFFERs that it may read, with their index in a call."""
+        self.requires_grad, self.base, self.lender = tensor.requires_grad, base, lender
         order = postorder(tensor.uop)
         changes: set[UOp] = set()
         for node in order:
             if node.op in (Ops.BUFFER, Ops.BIND) or not changes.isdisjoint(node.src):
                 changes.add(node)
         needed = {tensor.uop}.union(*(node.src for node in changes if node.op is not Ops.BUFFER))
-        place: dict[UOp, int] = {}
+        row_of: dict[UOp, int] = {}
         self.rows: list[_ResultRow] = []
         for node in order:
             if node in needed:
-                place[node] = len(self.rows)
-                self.rows.append(_row(node, place, numbers) if node in changes else _same(node))
-        self.reads = any(row.op is Ops.BUFFER for row in self.rows)  # memory, so that it is told apart by that
+                row_of[node] = len(self.rows)
+                self.rows.append(_row(node, row_of, indices) if node in changes else _same(node))
+        self.reads = any(row.op is Ops.BUFFER for row in self.rows)  # memory, which makes each result a new node
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        home, lender = (of if isinstance(of, int) else None for of in (self.home, self.lender))
-        kept = {name: getattr(self, name) for name in ("requires_grad", "rows", "reads")}
-        return None, {"home": home, "lender": lender, **kept}
+        base, lender = (of if isinstance(of, int) else None for of in (self.base, self.lender))
+        others = {name: getattr(self, name) for name in ("requires_grad", "rows", "reads")}
+        return None, {"base": base, "lender": lender, **others}
 
     def alias(self, arguments: Sequence[TensorBase], buffers: Sequence[UOp], values: Mapping[str, int],
               made: Made) -> Tensor:  # fmt: skip
-        """The tensor, as memory of an argument or of a tensor from outside where it was that."""
+        """Return the tensor of another call, which joins the storage of its base, or borrows memory of its lender.
+
+        The parameters are those of `tensor`; `arguments` are the tensors of that call.
+        """
         new = self.tensor(buffers, values, made)
-        if self.home is not None and (home := _found(self.home, arguments)) is not None:
-            join(home, new)
+        if self.base is not None and (base := _found(self.base, arguments)) is not None:
+            join(base, new)
         elif self.lender is not None and (lender := _found(self.lender, arguments)) is not None:
             new._lender = entry_of(lender)
         return new
 
     def tensor(self, buffers: Sequence[UOp], values: Mapping[str, int], made: Made | None = None) -> Tensor:
-        """The tensor over the buffers of another call and with its values of variables; made is where that was."""
+        """Return the tensor over the `buffers` of another call, with its `values` of variables.
+
+        `made` is the line of the user's code that called.
+        """
         done: list[UOp] = []
         for row in self.rows:
             if row.op is Ops.BUFFER:
@@ -174,35 +188,36 @@ class Held:
                 src = tuple([done[number] for number in row.src])
                 node = UOp(row.op, row.dtype, src, _with_nodes(row.arg, done) if len(src) > 1 else row.arg, row.tag)
             done.append(node)
-        new = object.__new__(Tensor)  # Tensor(node) looks at what it is given for 4 us
+        new = object.__new__(Tensor)  # Tensor(node) takes 4 us to check its argument
         new._set(done[-1] if self.reads else leaf(done[-1], self.requires_grad), self.requires_grad, made)
         return new
 
 
-def _found(home: Home, arguments: Sequence[TensorBase]) -> TensorBase | None:
-    """The tensor that a Home names in a call with these arguments; None where there is none, or no more."""
-    return arguments[home] if isinstance(home, int) else None if home is None else home()
+def _found(base: ViewBase, arguments: Sequence[TensorBase]) -> TensorBase | None:
+    """Return the tensor that a ViewBase names in a call with these arguments; None where there is none any more."""
+    return arguments[base] if isinstance(base, int) else None if base is None else base()
 
 
 def _same(node: UOp) -> _ResultRow:
     return _ResultRow(Ops.CONST, node.dtype, (), node, None)
 
 
-def _row(node: UOp, place: Mapping[UOp, int], numbers: Mapping[UOp, int]) -> _ResultRow:
-    """Return a node of a result with rows for its sources, a BUFFER by its number, a BIND without its value.
+def _row(node: UOp, row_of: Mapping[UOp, int], indices: Mapping[UOp, int]) -> _ResultRow:
+    """Return a node of a result with rows for its sources, a BUFFER by its index, a BIND without its value.
 
-    `place` has the row of each node before it.
+    `row_of` has the row of each node before it.
     """
     if node.op is Ops.BUFFER:
-        return _ResultRow(node.op, node.dtype, (), numbers[node], None)
-    src = tuple([place[source] for source in node.src])
-    return _ResultRow(node.op, node.dtype, src, None if node.op is Ops.BIND else _with_rows(node.arg, place), node.tag)
+        return _ResultRow(node.op, node.dtype, (), indices[node], None)
+    src = tuple([row_of[source] for source in node.src])
+    arg = None if node.op is Ops.BIND else _with_rows(node.arg, row_of)
+    return _ResultRow(node.op, node.dtype, src, arg, node.tag)
 
 
-def _with_rows(arg: Any, place: Mapping[UOp, int]) -> Any:
+def _with_rows(arg: Any, row_of: Mapping[UOp, int]) -> Any:
     if isinstance(arg, tuple):
-        return tuple([_with_rows(item, place) for item in arg])
-    return _SizeRow(place[arg]) if isinstance(arg, UOp) else arg
+        return tuple([_with_rows(item, row_of) for item in arg])
+    return _SizeRow(row_of[arg]) if isinstance(arg, UOp) else arg
 
 
 def _with_nodes(arg: Any, done: Sequence[UOp]) -> Any:

@@ -1,4 +1,4 @@
-"""TinyJit: a function's launches, captured once and then replayed without running the function.
+"""TinyJit: a function's launches, captured and then replayed without running the function.
 
 The first call of a kind runs the function and records what it launches. The second runs it again, and when it launched
 the same kernels on the same memory, its record is replayed from then on; otherwise the next call is compared in turn.
@@ -6,19 +6,19 @@ So the function may set itself up in its first call (optimizer state, lazily mad
 argument that was the same memory in both may be what the function reaches by itself: the first call with other memory
 is run and compared once more.
 
-What makes calls of one kind: the structure of the arguments, the shape, dtype and device of each tensor among them,
+Calls are of one kind when these are equal: the structure of the arguments, the shape, dtype and device of each tensor,
 which of them are one tensor, all other arguments, and the settings that change code, training mode included. What
 the function reads from outside is frozen at capture; memory that it reads is read anew. `TinyJit(check=True)` runs the
 function in every call and raises when it launched something else than what was captured; so does VALIDATE=1, which
-first replays the call, holds that to the same launches one by one, and undoes it. A tensor that the function
-makes from Python's data is frozen too; a function that writes into such a one, or gives it back, is run in every
+first replays the call, compares that with the same launches one by one, and undoes it. A tensor that the function
+makes from Python's data is frozen too; a function that writes into such a one, or returns it, is run in every
 call. So is one in which a variable has two values, or another one than in the arguments, and one that reads a value
-(item, numpy, tolist, a boolean mask): what it does next may depend on it. And so is one that does something which
-launches cannot do again: it changes a list or dict of its arguments, leaves a tensor somewhere that is not computed
-yet, or gives one back inside an object that is no list, tuple or dict.
+(item, numpy, tolist, a boolean mask): what it does next may depend on it. And so is one that has an effect which
+launches do not repeat: it changes a list or dict of its arguments, leaves a lazy tensor outside its result, or returns
+one inside an object that is no list, tuple or dict.
 
-Of a variable that had one value in both calls nobody knows whether the function follows it or binds it to that value
-itself: the first call with another value runs the function once more.
+Where a variable had one value in both calls it is unknown whether the function uses that of its arguments or binds the
+variable to that value itself: the first call with another value runs the function once more.
 
 A pickle of a TinyJit has its captures, with the memory that they read from outside as data, and no function.
 """
@@ -35,11 +35,11 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from tinygraft.config import VALIDATE
 from tinygraft.engine.capture import capturing
 from tinygraft.errors import GraphError
-from tinygraft.jit.arguments import Arguments, is_expired, take_apart
-from tinygraft.jit.filled import Before
+from tinygraft.jit.arguments import Arguments, is_expired, unpack
+from tinygraft.jit.filled import GradsBefore
 from tinygraft.jit.replayed import ReplayedTrace
 from tinygraft.jit.results import values_of
-from tinygraft.jit.trace import Met, Trace, difference, leaves_work
+from tinygraft.jit.trace import RecordedCalls, Trace, difference, leaves_work
 from tinygraft.tensor.nested import items_in, same_items, tensors_in
 from tinygraft.tensor.primitives import size_checks
 from tinygraft.tensor.state.live import assigned_tensors, live_holders, live_tensors
@@ -48,16 +48,17 @@ from tinygraft.uop.uop import UOp
 P = ParamSpec("P")
 R = TypeVar("R")
 
-ONCE = 64  # kinds of calls that were met once and are remembered; the one met longest ago goes first
-MOST = 1024  # kinds of calls that are captured, of some 75 kB each and more; the one captured longest ago goes first
+MOST_SEEN = 64  # kinds of calls that are recorded and not captured; the one recorded longest ago is dropped first
+MOST = 1024  # kinds of calls that are captured, of some 75 kB each and more; the oldest capture is dropped first
 
 
 class TinyJit(Generic[P, R]):
     """A function whose launches are captured and replayed.
 
     Works on functions and methods, with tensors anywhere in nested lists, tuples and dicts of the arguments and of the
-    result. A result stays what it is when the function is called again. reset() forgets what was captured. prune is
-    accepted: what no argument changes is launched all the same, since it may write what the next call reads.
+    result. A result keeps its value when the function is called again. reset() drops the captures. `prune` is accepted
+    for tinygrad's sake and has no effect: a launch that depends on no argument may write what the next call reads. With
+    `check` the function is run in every call, and what it launches is compared with the capture.
 
     >>> from tinygraft import Tensor
     >>> @TinyJit
@@ -77,26 +78,29 @@ class TinyJit(Generic[P, R]):
             functools.update_wrapper(self, fxn)
 
     def reset(self) -> None:
-        """Forget all captures."""
-        self._once: dict[tuple[Any, ...], Met] = {}
+        """Drop all captures."""
+        self._seen: dict[tuple[Any, ...], RecordedCalls] = {}  # kinds of calls that are not captured yet
         self._ready: dict[tuple[Any, ...], ReplayedTrace] = {}
         self._writes: frozenset[int] = frozenset()  # the numbers of the tensors of its arguments that it has written to
 
     @property
     def captured(self) -> int:
-        """How many kinds of calls are replayed."""
+        """Return how many kinds of calls are replayed."""
         return len(self._ready)
 
     @property
     def kernels(self) -> list[list[str]]:
-        """For each kind of calls that is replayed, the names of the kernels that a replay launches, in order."""
+        """Return, for each kind of calls that is replayed, the names of the kernels of a replay, in order."""
         return [record.names for record in list(self._ready.values())]
 
     def __get__(self, instance: Any, owner: type | None = None) -> Callable[..., R]:
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function, or replay what it launched for arguments of this kind."""
+        """Call the function, or replay what it launched for arguments of this kind.
+
+        A TinyJit made without a function is a decorator with settings: its call returns a TinyJit of its argument.
+        """
         if self.fxn is None and not self._is_loaded:
             return TinyJit(args[0], check=self.check)
         if waiting := assigned_tensors():  # memory that is about to be read has its new value first
@@ -104,18 +108,18 @@ class TinyJit(Generic[P, R]):
         if self._process != os.getpid():  # a fork: another thread of the parent may have held the lock
             self._lock, self._process = threading.RLock(), os.getpid()
         with self._lock:
-            arguments = take_apart(args, kwargs, self._writes)
+            arguments = unpack(args, kwargs, self._writes)
             try:
                 return self._call(args, kwargs, arguments)
             finally:
                 if arguments.copied:
-                    arguments.give_back()
+                    arguments.restore_views()
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments) -> Any:
-        """Call the function, or replay what it launched, with arguments that were taken apart."""
+        """Call the function, or replay what it launched, with arguments that were unpacked."""
         ready = self._ready.get(arguments.key)
-        if ready is not None and self.fxn is not None and not ready.met.tells(arguments):
-            self._once[arguments.key] = self._ready.pop(arguments.key).met
+        if ready is not None and self.fxn is not None and not ready.calls.covers(arguments):
+            self._seen[arguments.key] = self._ready.pop(arguments.key).calls
             ready = None
         again = ready is not None and not ready.reaches(arguments)
         replays = again and not self.check
@@ -126,11 +130,11 @@ class TinyJit(Generic[P, R]):
         return self._run(args, kwargs, arguments) if again or ready is None else self.fxn(*args, **kwargs)
 
     def _validated(self, record: ReplayedTrace, arguments: Arguments) -> bool:
-        """What VALIDATE=1 does in place of a replay: hold one to its launches, undo it, and let the function run.
+        """With VALIDATE=1: compare a replay with its launches, and undo it. Returns whether the function is to be run.
 
-        False where there is no function, so that the replay has to stand.
+        It cannot be run where the TinyJit is from a pickle: then the replay is the call.
         """
-        from tinygraft.engine.validate import skip  # NumPy is loaded only here
+        from tinygraft.engine.validate import skip  # imports NumPy, which is needed only here
 
         record.rehearse(arguments, self._name())
         if self.fxn is None:
@@ -138,19 +142,18 @@ class TinyJit(Generic[P, R]):
         return self.fxn is not None
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments) -> Any:
-        """Run the function and compare what it launched with what was seen before."""
+        """Run the function and compare what it launched with the calls before; capture it, or record it as seen."""
         assert self.fxn is not None
         start = UOp.next_buffer()
-        given = items_in((args, kwargs))
+        items = items_in((args, kwargs))
         live = live_holders()
-        before = Before(live_tensors())
+        before = GradsBefore(live_tensors())
         versions = [t._storage and t._storage.version for t in arguments.tensors]
-        with capturing(live) as capture, size_checks.noting() as taken:
+        with capturing(live) as capture, size_checks.noting() as claims:
             del live
             result = self.fxn(*args, **kwargs)
             filled = before.filled()
-            given_back = tensors_in(result)
-            lazy = values_of(given_back, arguments.tensors, capture.had)
+            lazy = values_of(tensors_in(result), arguments.tensors, capture.existed)
             lazy += [*assigned_tensors(), *(t.grad for t in filled if t.grad is not None)]
             if lazy:
                 lazy[0].realize(*lazy[1:])  # type: ignore[attr-defined]
@@ -158,33 +161,34 @@ class TinyJit(Generic[P, R]):
         wrote = {i for i, version in enumerate(versions) if version is not None and now[i] != version} - self._writes
         if wrote:
             writes = self._writes | wrote
-            self.reset()  # what was captured has copies of the views in the place of their memory
+            self.reset()  # captures of calls in which these views were copies, and not views of memory to be written
             self._writes = writes
             return result
         trace = Trace(capture, arguments, start)
         ready = self._ready.get(arguments.key)
         if ready is not None:
-            if trace.launched != ready.met.launched:
-                raise GraphError(difference(self._name(), ready.met.launched, trace.launched, self.check))
+            if trace.launched != ready.calls.launched:
+                raise GraphError(difference(self._name(), ready.calls.launched, trace.launched, self.check))
             return result
-        last, met = self._once.pop(arguments.key, None), trace.met(result)
+        last, now_recorded = self._seen.pop(arguments.key, None), trace.recorded(result)
         if (
             last is not None
-            and (both := last.again(met)) is not None
-            and trace.may_repeat(result)
-            and same_items(given, items_in((args, kwargs)))
+            and (both := last.again(now_recorded)) is not None
+            and trace.is_replayable(result)
+            and same_items(items, items_in((args, kwargs)))
             and not leaves_work(capture)
         ):
-            record = ReplayedTrace(trace, both, arguments, result, taken, filled, capture.had)
+            record = ReplayedTrace(trace, both, arguments, result, claims, filled, capture.existed)
             self._ready[arguments.key] = record
-            self._writes |= set(arguments.tensors_over(record.assigned))  # views come there from now on as their memory
+            # from the next call on, a view among these arguments counts as its memory, which is written
+            self._writes |= set(arguments.tensors_over(record.assigned))
             while len(self._ready) > MOST:
                 del self._ready[next(iter(self._ready))]
         else:
             self._ready = {key: record for key, record in self._ready.items() if not is_expired(key)}
-            self._once[arguments.key] = met
-            while len(self._once) > ONCE:
-                del self._once[next(iter(self._once))]
+            self._seen[arguments.key] = now_recorded
+            while len(self._seen) > MOST_SEEN:
+                del self._seen[next(iter(self._seen))]
         return result
 
     def __repr__(self) -> str:
@@ -195,14 +199,14 @@ class TinyJit(Generic[P, R]):
     # Copies and pickles
 
     def __copy__(self) -> TinyJit[P, R]:
-        """The same function, with nothing captured."""
+        """Return a TinyJit of the same function, with nothing captured."""
         return TinyJit(self.fxn, check=self.check)
 
     def __deepcopy__(self, memo: object) -> TinyJit[P, R]:
         return self.__copy__()
 
     def __getstate__(self) -> dict[str, Any]:
-        """The captures. Raises GraphError when there are none: the function does not travel."""
+        """Return the captures. Raises GraphError when there are none: the function is not pickled."""
         with self._lock:
             if not self._ready:
                 raise GraphError(
@@ -222,7 +226,10 @@ class TinyJit(Generic[P, R]):
         return getattr(self, "__name__", "the function")
 
     def _no_function(self, other: bool) -> str:
-        """Why a TinyJit from a pickle cannot do this call."""
+        """Return the text of the error of a call that a TinyJit from a pickle cannot do.
+
+        `other` says that no capture is for such a call; else one is, and an argument is memory from outside of it.
+        """
         why = (
             "none of its captures is for arguments and settings like these" if other
             else "an argument is memory that its capture reaches by itself"

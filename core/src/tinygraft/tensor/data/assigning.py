@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.engine.exclusive import exclusive
-from tinygraft.engine.tape import has_leaf, note_asked
+from tinygraft.engine.tape import has_leaf, note_requiring_grad
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.tensor.data.from_python import refuse_nothing
 from tinygraft.tensor.primitives.base import TensorBase
@@ -176,7 +176,7 @@ def rebind(self: Tensor, value: UOp, view: UOp | None = None) -> None:
     self._wrote = here()
     if asked and not stays:
         self._computed = True
-        note_asked([self])
+        note_requiring_grad([self])
     note_assigned(self)  # a signal may end this between any two lines: first list the tensor as waiting,
     self.uop = new
     self._lender = None  # and forget the lender last, since the memory is the lender's until the node is another

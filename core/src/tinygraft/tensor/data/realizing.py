@@ -58,10 +58,10 @@ def schedule_with_vars(self: Tensor, *others: TensorBase) -> tuple[list[Call], d
     if not todo:
         return [], {}
     with exclusive:
-        from tinygraft.engine.bindings import told_apart
+        from tinygraft.engine.bindings import with_separate_names
         from tinygraft.engine.plan import shown_schedule, without_functions
     wanted = list(dict.fromkeys(memory_base(node) for node in todo))
-    plain = told_apart(list(without_functions(wanted).values()))
+    plain = with_separate_names(list(without_functions(wanted).values()))
     plan = shown_schedule(list(plain.values()))
     return list(plan.calls), dict(plan.values)
 

@@ -38,5 +38,5 @@ def is_leaf(tensor: TensorBase | SharedStorage) -> bool:
         node = node.src[0]
     if node.op in HELD:
         entry = tape.entry_of(node)
-        return entry is None or not entry.asks
-    return not tape.is_asked(tensor.uop, tape.asking_nodes(LIVE.near(())) - {tensor.uop})
+        return entry is None or not entry.tracked
+    return not tape.needs_gradient(tensor.uop, tape.nodes_requiring_grad(LIVE.near(())) - {tensor.uop})

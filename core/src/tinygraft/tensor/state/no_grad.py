@@ -68,8 +68,8 @@ def may_have_gradient(node: UOp, requires_grad: bool | None) -> bool:
     memory = memory_base(node)
     if memory.op in HELD and not any(tape.origin_of(buffer) for buffer in buffers_of(memory)):
         entry = tape.entry_of(memory)
-        return entry is not None and entry.asks
-    return tape.is_asked(node, tape.asking_nodes(LIVE.near(())))
+        return entry is not None and entry.tracked
+    return tape.needs_gradient(node, tape.nodes_requiring_grad(LIVE.near(())))
 
 
 def unrecorded(value: UOp, old: UOp) -> UOp:

@@ -59,7 +59,7 @@ class GradientPath:
         found: dict[UOp, None] = {}
         while True:
             memory = memory_base(node)
-            inside, before = self.unfolded.inside.get(node), tape.nodes_before(memory)
+            inside, before = self.unfolded.inside.get(node), tape.lazy_nodes_of(memory)
             if inside is None:
                 inside = self.unfolded.of(node) if self.unfolded.has(memory) else node
             old = self.unfolded.stand_in(memory)  # the tensor was moved to a copy when another one wrote to its memory
@@ -70,7 +70,7 @@ class GradientPath:
                 if known is not None and known.shape == node.shape and known in self.graph:
                     found[known] = None
             if node.op is not Ops.ASSIGN and not found and memory.op in HELD:  # the write has been realised meanwhile
-                old_ones = [n for n in self.unfolded.before(memory) if n.shape == node.shape and n in self.graph]
+                old_ones = [n for n in self.unfolded.values_of(memory) if n.shape == node.shape and n in self.graph]
                 return old_ones[:1]
             if node.op is not Ops.ASSIGN or (found and not is_detached_write(node)):
                 return _newest(list(found))
@@ -122,7 +122,7 @@ def _newest(found: list[UOp]) -> list[UOp]:
     """Nodes without those upstream of another one: a gradient reaches these through it, and would count twice."""
     if len(found) < 2:
         return found
-    upstream: set[UOp] = set().union(*map(tape.behind, found))
+    upstream: set[UOp] = set().union(*map(tape.upstream, found))
     return [node for node in found if node not in upstream]
 
 

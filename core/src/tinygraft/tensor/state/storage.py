@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.device.buffer import realized
 from tinygraft.engine.exclusive import exclusive
-from tinygraft.engine.tape import note_asked
+from tinygraft.engine.tape import note_requiring_grad
 from tinygraft.errors import ShapeError
 from tinygraft.interrupt import come_again, guarded
 from tinygraft.tensor.state import no_grad
@@ -353,7 +353,7 @@ def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf
         storage._computed |= asked and not stays
         if asked and not stays:
             # what was computed from the old value is no leaf, though its node is gone after the write
-            note_asked(member for member in storage.members() if member.requires_grad)
+            note_requiring_grad(member for member in storage.members() if member.requires_grad)
         if stays or (old.dtype.kind == "float" and detaches(steps)):
             value = UOp(Ops.DETACH, value.dtype, (value,))
         if stays and not whole:

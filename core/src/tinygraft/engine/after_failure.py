@@ -1,13 +1,13 @@
-"""What is left when a launch has failed: which values are old, which new, and which are lost.
+"""After a launch has failed: which values are old, which are new, and which are lost.
 
-    finish(...)       runs what can still be run without the launch that failed
-    Left(...)         looks at every tensor, before any gets its result
-    left.rebind(...)  gives those without a result what they are from now on
+    finish(...)            runs the later calls that do not depend on the launch that failed
+    Aftermath(...)         decides on every tensor, before any gets its result
+    aftermath.rebind(...)  gives those without a result their nodes
 
-A tensor that was asked for and whose pending write has not happened has its old value again: the write is dropped, and
-whoever computes with what it would have written computes that in memory of its own. A tensor whose graph reads memory
-that was written over since can no longer be computed; its node raises, with a sentence, whenever somebody uses it. So
-nobody ever reads what follows from a half-written state.
+A requested tensor whose pending write has not happened has its old value again: the write is dropped, and graphs that
+compute with what it would have written compute that in memory of its own. A tensor whose graph reads memory that has
+been written over can no longer be computed; its node raises a DeviceError with the reason whenever it is used. So no
+value is ever computed from a half-written state.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from dataclasses import dataclass
 from tinygraft.device.buffer import buffer_of
 from tinygraft.engine.assigns import HasNode, assigned_to, writes_memory
 from tinygraft.engine.collect import RealizeRequest
-from tinygraft.engine.run import Prepared, Progress, holds_value, note_launch, stored_before, writes
+from tinygraft.engine.run import Prepared, Progress, has_value, note_launch, stored_before, writes
 from tinygraft.uop.held import HELD, PLAIN, buffers_of
 from tinygraft.uop.ops import Ops, PlaceholderArg
 from tinygraft.uop.uop import UOp, rebuild, toposort
 
 
 def finish(request: RealizeRequest, prepared: Prepared, progress: Progress, values: Mapping[str, int]) -> None:
-    """Run, of the calls behind the one that failed, those that need nothing of it and write over nothing.
+    """Run, of the calls after the one that failed, those that need nothing of it and overwrite nothing.
 
-    Where one value lies on several devices and is new on some of them, the calls that write the others are run too, and
-    the one that failed once more: half of a value is none.
+    `values` are those of variables. `progress` is updated. Where a sharded value is new on some of its devices, the
+    calls that overwrite its other shards are run too, and the one that failed once more: the value would be lost.
     """
     assert progress.failed is not None
-    shared = [set(buffers_of(node)) for node in request.order if node.op is Ops.MULTI]
-    groups = {buffer: parts for parts in shared for buffer in parts}
-    without: set[UOp] = set()  # what is not written, now or ever
+    sharded = [set(buffers_of(node)) for node in request.order if node.op is Ops.MULTI]
+    siblings = {buffer: shards for shards in sharded for buffer in shards}
+    unwritten: set[UOp] = set()  # BUFFERs that will not get their values
     for i in range(progress.failed, len(prepared.calls)):
         call, new = prepared.calls[i], touched(prepared, progress)
-        halves = any(groups.get(b, set()) & new for b in writes(call) if b in prepared.over)
-        again = i == progress.failed and any(part & new and part & prepared.over - new for part in shared)
+        completes = any(siblings.get(b, set()) & new for b in writes(call) if b in prepared.over)
+        again = i == progress.failed and any(shards & new and shards & prepared.over - new for shards in sharded)
         plain = i > progress.failed and not prepared.overwrites[i]
-        if i not in progress.doubtful and (plain or halves or again) and without.isdisjoint(call.buffers):
+        if i not in progress.doubtful and (plain or completes or again) and unwritten.isdisjoint(call.buffers):
             try:
                 prepared.launches[i].run(values)
-            except BaseException as error:  # the first one is raised
+            except BaseException as error:  # dropped: the caller raises the first error
                 if stored_before(error):
                     progress.doubtful.add(i)
                 if not isinstance(error, Exception):
@@ -51,17 +51,17 @@ def finish(request: RealizeRequest, prepared: Prepared, progress: Progress, valu
                 progress.done[i] = True
                 note_launch(prepared, i, values)
                 continue
-        without.update(writes(call))
+        unwritten.update(writes(call))
 
 
 def touched(prepared: Prepared, progress: Progress) -> set[UOp]:
-    """The BUFFERs that held a value and have, or may have, been written over."""
+    """Return the BUFFERs that had a value and have, or may have, been written over."""
     begun = [call for i, call in enumerate(prepared.calls) if progress.done[i] or i in progress.doubtful]
     return {b for call in begun for b in writes(call)} & prepared.over
 
 
 def why(prepared: Prepared, progress: Progress, error: BaseException) -> str:
-    """What went wrong and when, for a sentence."""
+    """Return which launch `error` ended, as the begin of a sentence."""
     if progress.failed is None:
         return f"{type(error).__name__} came between launches"
     call = prepared.calls[progress.failed]
@@ -71,13 +71,16 @@ def why(prepared: Prepared, progress: Progress, error: BaseException) -> str:
 
 
 def ended_by(error: BaseException) -> str:
-    """What ended a run, for a sentence: the name of the error, and its first line where it has one."""
+    """Return what ended a run, for a sentence: the name of the error, and its first line where it has one."""
     text = str(error).partition("\n")[0]
     return f"ended by {type(error).__name__}{': ' * bool(text)}{text}"
 
 
 def lost(tensor: HasNode, because: str) -> UOp:
-    """The node of a tensor whose value is lost: whoever computes with it is told."""
+    """Return the node of a tensor whose value is lost: a PLACEHOLDER, which raises DeviceError where it is computed.
+
+    `because` is the text of `why`.
+    """
     node = tensor.uop
     file, line = tensor.made_at
     sentence = (
@@ -91,9 +94,9 @@ def lost(tensor: HasNode, because: str) -> UOp:
 
 @dataclass(frozen=True, slots=True)
 class Torn:
-    """What a run that failed has left of the values that it writes over, as numbers of BUFFERs of that run.
+    """The state of the values that a failed run overwrites, as ids of its BUFFERs.
 
-    lost are those of which nobody knows what they hold, new those that are wholly written, old those that are not yet.
+    `lost` have unknown contents, `new` are wholly written, `old` are not written yet.
     """
 
     lost: frozenset[int]
@@ -102,19 +105,24 @@ class Torn:
 
 
 def forget_torn(torn: Torn, live: Sequence[HasNode], because: str) -> None:
-    """After a replay that failed: let tensors over memory of which nobody knows what it holds say so."""
+    """After a failed replay, give the tensors that read memory with unknown contents a node that says so.
+
+    Those over shards of which some are new and some are old are lost too.
+    """
     for tensor in live:
         mine = {buffer.arg.uid for node in toposort(tensor.uop) if node.op in HELD for buffer in buffers_of(node)}
-        parts = [{b.arg.uid for b in buffers_of(node)} for node in toposort(tensor.uop) if node.op is Ops.MULTI]
-        mixed = any(part & torn.new and part & torn.old for part in parts)
+        sharded = [{b.arg.uid for b in buffers_of(node)} for node in toposort(tensor.uop) if node.op is Ops.MULTI]
+        mixed = any(shards & torn.new and shards & torn.old for shards in sharded)
         if mixed or not torn.lost.isdisjoint(mine):
             tensor.uop = lost(tensor, because)
 
 
-class Left:
-    """The tensors of a RealizeRequest without a result: those whose write is dropped, those that are lost, the others.
+class Aftermath:
+    """What becomes of the tensors of a RealizeRequest that have no result.
 
-    homes are the nodes whose memory is wholly written. Without prepared, nothing has run or been taken.
+    `dropped` are those whose pending write is dropped, `rewritten` those whose graphs contain a dropped write, `lost`
+    those that can no longer be computed. `homes` are the nodes whose memory is wholly written. `prepared` is None where
+    nothing has run and no memory was allocated.
     """
 
     def __init__(self, request: RealizeRequest, prepared: Prepared | None, progress: Progress,
@@ -130,22 +138,25 @@ class Left:
             undone = [call for call, ran in zip(prepared.calls, progress.done, strict=True) if not ran]
             self.unwritten = {b for call in undone for b in writes(call)}
         self.over = None if prepared is None else prepared.over
-        self.there = self._there()
-        self.done.update(self.there)
+        self.assigned = self._assigned()
+        self.done.update(self.assigned)
         self.dropped: list[tuple[HasNode, UOp]] = []
         self.writes: set[UOp] = set()  # the ASSIGNs of those
         self.rewritten: list[tuple[HasNode, UOp]] = []
         self.lost: list[HasNode] = []
-        for tensor in request.asked:
-            self._look_at_asked(tensor)
-        asked = {id(tensor) for tensor, _ in self.dropped} | {id(tensor) for tensor in self.lost}
+        for tensor in request.requested:
+            self._decide_requested(tensor)
+        decided = {id(tensor) for tensor, _ in self.dropped} | {id(tensor) for tensor in self.lost}
         for tensor in (*request.computed, *request.others, *request.pinned):
-            if id(tensor) not in asked:
-                self._look_at(tensor)
+            if id(tensor) not in decided:
+                self._decide(tensor)
 
-    def rebind(self, because: str, held: Mapping[UOp, UOp]) -> None:
-        """Give the tensors their nodes. held has what reads each node whose memory is wholly written."""
-        done = dict(held)
+    def rebind(self, because: str, results: Mapping[UOp, UOp]) -> None:
+        """Give the tensors their nodes.
+
+        `because` is the text of `why`. `results` maps each node whose memory is wholly written to what reads it.
+        """
+        done = dict(results)
         for node in self.order if self.rewritten else ():
             if node in self.writes:
                 done = rebuild(node.src, done)
@@ -157,8 +168,8 @@ class Left:
         for tensor, node in self.dropped:
             tensor.uop = node
 
-    def _there(self) -> dict[UOp, UOp]:
-        """The assigned values that nobody asked for by themselves, and that are wholly written."""
+    def _assigned(self) -> dict[UOp, UOp]:
+        """Return the ASSIGNs that are wholly written and were not requested by themselves, with what reads them."""
         if not self.touched:
             return {}
         last: dict[UOp, list[UOp]] = {}
@@ -166,7 +177,7 @@ class Left:
             if node.op is Ops.ASSIGN and writes_memory(node):
                 root = assigned_to(node)
                 following = last.setdefault(root, [])
-                following[:] = [n for n in following if n is not _before(node)] + [node]
+                following[:] = [n for n in following if n is not _replaced(node)] + [node]
         return {
             nodes[0]: _old(nodes[0])
             for root, nodes in last.items()
@@ -174,15 +185,15 @@ class Left:
             and self.touched.issuperset(buffers_of(root))
         }  # fmt: skip
 
-    def _look_at_asked(self, tensor: HasNode) -> None:
-        """Drop the pending write of a requested tensor that has not happened, if there was a value before it."""
+    def _decide_requested(self, tensor: HasNode) -> None:
+        """Drop the pending write of a requested tensor that has not happened, if its memory had a value before."""
         node = tensor.uop
         if node.op is not Ops.ASSIGN or node in self.done or not self._has_old(node):
             return
         self._drop(tensor)
 
     def _drop(self, tensor: HasNode) -> None:
-        """Let a tensor have its old value again, unless that is written over in part."""
+        """Drop the pending write of a tensor, which has its old value again, or is lost where that is overwritten."""
         buffers = buffers_of(assigned_to(tensor.uop))
         mixed = len(buffers) > 1 and not self.touched.isdisjoint(buffers) and not self.unwritten.isdisjoint(buffers)
         if mixed or not self.doubtful.isdisjoint(buffers):
@@ -195,12 +206,12 @@ class Left:
                 self.writes.add(node)
             node = node.src[0]
 
-    def _look_at(self, tensor: HasNode) -> None:
-        """Find out what becomes of a tensor that is not requested, from what its graph still has to read.
+    def _decide(self, tensor: HasNode) -> None:
+        """Decide what becomes of a tensor that is not requested, from what its graph still has to read.
 
         The walk ends at values that are wholly written; of a dropped write of a whole value only the new value is
-        needed. Where it meets memory that was written over, the tensor is lost, or, where it is itself a pending write,
-        that is dropped. Where it meets dropped writes only, `rebind` rebuilds the graph without them.
+        needed. Where it comes to memory that was written over, the tensor is lost, or, where it is itself a pending
+        write, that is dropped. Where it comes to dropped writes only, `rebind` rebuilds the graph without them.
         """
         node = tensor.uop
         seen, stack, changes, gone = {node}, [node], False, False
@@ -224,15 +235,15 @@ class Left:
             self.rewritten.append((tensor, node))
 
     def _has_old(self, node: UOp) -> bool:
-        """Whether an assignment replaces a value that was there."""
+        """Return whether the memory that an assignment is to had a value before."""
         buffers = buffers_of(assigned_to(node))
         if self.over is None:
-            return any(holds_value(buffer_of(buffer)) for buffer in buffers)
+            return any(has_value(buffer_of(buffer)) for buffer in buffers)
         return any(buffer in self.over for buffer in buffers)
 
 
-def _before(node: UOp) -> UOp:
-    """What an ASSIGN replaces the value of, past plain reshapes."""
+def _replaced(node: UOp) -> UOp:
+    """Return what an ASSIGN replaces the value of, past plain reshapes."""
     node = node.src[0]
     while node.op in PLAIN:
         node = node.src[0]
@@ -240,7 +251,7 @@ def _before(node: UOp) -> UOp:
 
 
 def _old(node: UOp) -> UOp:
-    """A node over memory as it is without the writes that it is made of."""
+    """Return a node that reads memory as `node` does, without the ASSIGNs in between."""
     path = []
     while node.op is Ops.ASSIGN or node.op in PLAIN:
         if node.op is not Ops.ASSIGN:
@@ -252,7 +263,7 @@ def _old(node: UOp) -> UOp:
 
 
 def _as_value(node: UOp, src: Sequence[UOp]) -> UOp:
-    """What an ASSIGN with these sources would have written, in memory of its own."""
+    """Return what an ASSIGN with the sources `src` would have written, in memory of its own."""
     if len(src) == 2:
         return UOp(Ops.CONTIGUOUS, node.dtype, (src[1],))
     own = UOp(Ops.CONTIGUOUS, node.dtype, (src[0],))
