@@ -13,6 +13,8 @@ An entry is about one version of its memory. Memory that it reads may be overwri
 for it up to SAVED bytes, if no backward has gone through it yet; for untracked entries only little memory that is
 written as a whole, as long as fewer than MOST_SAVED are saved. A value that was not saved is unknown to a later
 backward, which raises where a derivative needs it.
+
+The file is long because all of it keeps the same weak tables consistent, under one lock.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import Final
 
 from tinygraft.device import buffer as _buffer  # noqa: F401  its forget_memory has to be installed before the one below
 from tinygraft.engine.assigns import HasNode, assigned_to, is_detached_write, writes_memory, written_over
+from tinygraft.engine.gradient_reach import goes_on, gradient_sources, has_leaf, reached_by
 from tinygraft.engine.tape_entry import MemoryVersion, TapeEntry, is_small, rows_of
 from tinygraft.engine.values_needed import needs_values
 from tinygraft.uop import uop as uop_table
@@ -312,7 +315,7 @@ def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp
     made: dict[UOp, TapeEntry] = {}
     nodes = list(wanted)
     more = any([node.dtype.kind == "float" and node not in wanted for node in computed])  # noqa: C419  faster
-    passed = toposort(*nodes, enter=_goes_on) if requiring or more else ()
+    passed = toposort(*nodes, enter=goes_on) if requiring or more else ()
     if more:  # computed nodes that their graphs read as memory from now on, as one that is overwritten in this run
         nodes += [node for node in passed if node in computed and node not in wanted and node.dtype.kind == "float"]
     nodes.sort(key=lambda node: node.serial)  # sources first
@@ -366,19 +369,19 @@ def note_rebuilt(done: Mapping[UOp, UOp]) -> None:
 
 def memory_upstream(nodes: Sequence[UOp]) -> set[UOp]:
     """Return the BUFFERs that a gradient of `nodes` reaches, and for saved copies among them also their origins."""
-    found = {b for node in toposort(*nodes, enter=_goes_on) if node.op in HELD for b in buffers_of(node)}
+    found = {b for node in toposort(*nodes, enter=goes_on) if node.op in HELD for b in buffers_of(node)}
     return found | {origin for buffer in found if (origin := origin_of(buffer)) is not None}
 
 
 def nodes_upstream(nodes: Sequence[UOp], leaves: Collection[UOp]) -> set[UOp]:
     """Return those of `nodes` from which a gradient goes to one of `leaves`, or to tracked memory."""
-    found = _needing_gradient(toposort(*nodes, enter=_goes_on), leaves)
+    found = _needing_gradient(toposort(*nodes, enter=goes_on), leaves)
     return {node for node in nodes if found[node]}
 
 
 def needs_gradient(node: UOp, requiring: Collection[UOp]) -> bool:
     """Return whether a gradient goes from `node` to one of `requiring`, which require one, or to tracked memory."""
-    return _needing_gradient(toposort(node, enter=_goes_on), requiring)[node]
+    return _needing_gradient(toposort(node, enter=goes_on), requiring)[node]
 
 
 def _needing_gradient(order: Iterable[UOp], requiring: Collection[UOp]) -> dict[UOp, bool]:
@@ -397,56 +400,14 @@ def _needing_gradient(order: Iterable[UOp], requiring: Collection[UOp]) -> dict[
             found = entry is not None and entry.tracked
             if leaves and any(origin_of(buffer) in leaves for buffer in buffers_of(node)):
                 reach.add(node)  # an old value of a leaf
-        elif _goes_on(node):
-            found = not reach.isdisjoint(_sources(node))
+        elif goes_on(node):
+            found = not reach.isdisjoint(gradient_sources(node))
         if is_detached_write(node) and assigned_to(node) in requiring:
             reach.add(node)  # written into a leaf that was lazy then: the result is this leaf, too
         needing[node] = found
         if found or node in requiring or (marks and node.op is Ops.RESHAPE and node.tag in marks):
             reach.add(node)
     return needing
-
-
-def passed_by(nodes: Iterable[UOp]) -> set[UOp]:
-    """Return the nodes that a gradient of `nodes` reaches, these included, down to memory and DETACHs."""
-    seen: set[UOp] = set()
-    stack = list(nodes)
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            if _goes_on(node):
-                stack += _sources(node)
-    return seen
-
-
-def has_leaf(node: UOp) -> bool:
-    """Return whether a gradient goes from `node` to memory of floats, or to a leaf that is lazy."""
-    seen, stack = {node}, list(_sources(node)) if _goes_on(node) else []
-    while stack:
-        source = stack.pop()
-        if source not in seen and source.dtype.kind == "float":
-            if source.op in HELD or isinstance(source.tag, Own):
-                return True
-            seen.add(source)
-            if _goes_on(source):
-                stack += _sources(source)
-    return False
-
-
-def _goes_on(node: UOp) -> bool:
-    """Return whether a gradient goes on to the sources of `node`."""
-    return node.dtype.kind == "float" and node.op is not Ops.DETACH and node.op not in HELD
-
-
-def upstream(node: UOp) -> set[UOp]:
-    """Return the nodes that a gradient of `node` reaches, without `node` itself."""
-    return passed_by(_sources(node)) if _goes_on(node) else set()
-
-
-def _sources(node: UOp) -> tuple[UOp, ...]:
-    """Return the sources that a gradient may go on to: not the old value where an ASSIGN replaces all of it."""
-    return node.src[1:] if node.op is Ops.ASSIGN and len(node.src) == 2 else node.src
 
 
 def _entry(node: UOp, inside: Sequence[UOp], tracked: bool, pin: bool, written: Written,
@@ -467,7 +428,7 @@ def _entry(node: UOp, inside: Sequence[UOp], tracked: bool, pin: bool, written: 
     entry = TapeEntry(tracked)
     inputs = {n: found for n in memories if (found := _input_entry(n, written, made)) is not None}
     if inputs:  # a gradient does not go on to all of them
-        passed = passed_by((node,))
+        passed = reached_by((node,))
         inputs = {n: found for n, found in inputs.items() if n in passed}
     if inputs:
         entry.length = 1 + max([found.length for found in inputs.values()])

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tinygraft.engine.tape import entry_of, origin_of, passed_by, version_of, written_at
+from tinygraft.engine.gradient_reach import reached_by
+from tinygraft.engine.tape import entry_of, origin_of, version_of, written_at
 from tinygraft.engine.tape_entry import TapedMemory, TapeEntry
 from tinygraft.errors import GraphError
 from tinygraft.uop.held import HELD, buffers_of
@@ -80,7 +81,7 @@ class Unfolded:
         """
         swap: dict[UOp, UOp] = {}
         replaced = any(n.op is Ops.ASSIGN and len(n.src) == 2 for n in nodes)  # the whole of an old value
-        passed = passed_by(nodes[-1:]) if replaced else ()
+        passed = reached_by(nodes[-1:]) if replaced else ()
         for memory in nodes:
             entry = entry_of(memory) if memory.op in HELD and (not replaced or memory in passed) else None
             if entry is not None and (untracked or entry.tracked):

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.engine.exclusive import exclusive
-from tinygraft.engine.tape import has_leaf, note_requiring_grad
+from tinygraft.engine.gradient_reach import has_leaf
+from tinygraft.engine.tape import note_requiring_grad
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.tensor.data.from_python import refuse_nothing
 from tinygraft.tensor.primitives.base import TensorBase

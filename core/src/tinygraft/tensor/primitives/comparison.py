@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.tensor.primitives.elementwise import binary, swapped
+from tinygraft.tensor.primitives.operators import at_most
 from tinygraft.uop.ops import Ops
 
 if TYPE_CHECKING:
@@ -21,17 +22,6 @@ def eq(self: Tensor, x: Any) -> Tensor:
 def ne(self: Tensor, x: Any) -> Tensor:
     """Whether both differ; NaN differs from everything."""
     return self._op(Ops.CMPNE, x)
-
-
-def at_most(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
-    """self <= x. False for NaN, so for floats it is no negated comparison."""
-    if side := self._beyond(x):
-        return self._const((side < 0) is reverse, dtypes.bool)
-    a, b = self._broadcasted(x)
-    a, b = (b, a) if reverse else (a, b)
-    if a._is_float():
-        return a._op(Ops.CMPLT, b)._op(Ops.OR, a._op(Ops.CMPEQ, b))
-    return b._op(Ops.CMPLT, a)._op(Ops.NOT)
 
 
 def isclose(self: Tensor, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:

@@ -10,9 +10,9 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tinygraft.dtype import dtypes
 from tinygraft.engine.exclusive import exclusive
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor.primitives.comparison import at_most
 from tinygraft.tensor.primitives.elementwise import swapped
 from tinygraft.uop.ops import Ops
 
@@ -239,3 +239,14 @@ def __ilshift__(self: Tensor, x: Any) -> Tensor:
 
 def __irshift__(self: Tensor, x: Any) -> Tensor:
     return _updated(self, ">>", operator.rshift, x)
+
+
+def at_most(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
+    """self <= x. False for NaN, so for floats it is no negated comparison."""
+    if side := self._beyond(x):
+        return self._const((side < 0) is reverse, dtypes.bool)
+    a, b = self._broadcasted(x)
+    a, b = (b, a) if reverse else (a, b)
+    if a._is_float():
+        return a._op(Ops.CMPLT, b)._op(Ops.OR, a._op(Ops.CMPEQ, b))
+    return b._op(Ops.CMPLT, a)._op(Ops.NOT)

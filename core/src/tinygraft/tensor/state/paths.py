@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from tinygraft.autograd.walk import gradient as gradient_nodes
 from tinygraft.autograd.walk import nodes_on_path
-from tinygraft.engine import tape
+from tinygraft.engine import gradient_reach, tape
 from tinygraft.engine.assigns import assigned_to, is_detached_write, written_over
 from tinygraft.engine.unfold import unfold
 from tinygraft.errors import GraphError
@@ -122,7 +122,7 @@ def _newest(found: list[UOp]) -> list[UOp]:
     """Nodes without those upstream of another one: a gradient reaches these through it, and would count twice."""
     if len(found) < 2:
         return found
-    upstream: set[UOp] = set().union(*map(tape.upstream, found))
+    upstream: set[UOp] = set().union(*map(gradient_reach.upstream, found))
     return [node for node in found if node not in upstream]
 
 
