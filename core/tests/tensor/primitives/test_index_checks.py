@@ -77,7 +77,7 @@ def test_the_checked_mode_raises_wherever_an_index_is_used(name: str) -> None:
     said = re.fullmatch(
         r"index -13, at (\(1,\)|\(1, 0\)|\(0, 1\)) of an index of shape (\(3,\)|\(3, 1\)|\(1, 3\)), is out of range "
         r"for axis [01] of shape (\(3, 4\)|\(12,\)): it has (3|4|12) elements\n"
-        r"  index made at .*test_checked\.py:\d+      tensor made at .*test_checked\.py:\d+",
+        r"  index made at .*test_index_checks\.py:\d+      tensor made at .*test_index_checks\.py:\d+",
         str(caught.value),
     )
     assert said, str(caught.value)
