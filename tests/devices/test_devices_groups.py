@@ -1,4 +1,4 @@
-"""The C family's words for groups of threads, compiled and run: a thread of the host for each thread of a group."""
+"""Thread blocks in the C family, compiled and run: a thread of the host for each thread of a block."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_convolutions(host: HostGroups) -> None:
 
 @pytest.mark.parametrize("name", ["team", "local"])
 def test_rows(host: HostGroups, name: str) -> None:
-    """Sums of rows that a group shares, used by all of its threads."""
+    """Sums of rows by a thread block, used by all of its threads."""
     rows, columns = 13, 211
     x = numbers(rows, columns)
     less = x - x.max(1, keepdims=True)
