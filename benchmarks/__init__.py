@@ -1,6 +1,6 @@
 """How fast tinygraft is, beside other libraries on the same machine in the same minutes.
 
-    python -m benchmarks --list                                    every item, and what is asked of it
+    python -m benchmarks --list                                    every item, and its bars
     python -m benchmarks --only matmul,resnet18:1 --peers torch    some items against PyTorch
     python -m benchmarks --only gpt2 --peers none --profile        ours alone, with its time by kernel
     python -m benchmarks.alone resnet18:1 --calls 20               ours in this process, for perf, cProfile or DEBUG

@@ -20,10 +20,10 @@ QUICK = Pace(rounds=3, seconds=0.05, patience=60)
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    """What was asked for."""
+    """Parse the command line. Ends the process for a wrong option, and for --picture without matplotlib."""
     peers = ",".join(name for name in LIBRARIES if name != OURS)
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="tinygraft beside other libraries")
-    parser.add_argument("--list", action="store_true", help="the items and what is asked of them")
+    parser.add_argument("--list", action="store_true", help="the items and their bars")
     parser.add_argument("--only", default="", metavar="ITEM,...", help="kinds, or kind:sizes; all items without it")
     parser.add_argument("--even", action="store_true", help="leave the neighbouring odd sizes out")
     parser.add_argument("--peers", default="torch", metavar="NAME[=PYTHON],...", help=f"of {peers}; or none")
@@ -42,13 +42,13 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def listed(items: Sequence[Item]) -> str:
-    """A line for each item: its name and what is asked of it."""
+    """Return a line for each item: its name, its bars against peers, and its limit."""
     rows = []
     for item in items:
-        asked = [f"{bar:g} x {peer}" for peer, bar in item.bars.items()]
+        bars = [f"{bar:g} x {peer}" for peer, bar in item.bars.items()]
         if item.limit is not None:
-            asked.append(f"at most {item.limit:g} ms")
-        rows.append(f"{item.name:<26} {', '.join(asked)}".rstrip())
+            bars.append(f"at most {item.limit:g} ms")
+        rows.append(f"{item.name:<26} {', '.join(bars)}".rstrip())
     return "\n".join(rows)
 
 

@@ -21,7 +21,7 @@ WARM = 3
 
 
 def main() -> None:
-    """Set up, warm up, time, and print what was asked for."""
+    """Set up, warm up, time, and print what the options request."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.alone", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("item")
     parser.add_argument("--library", choices=sorted(LIBRARIES), default="tinygraft")

@@ -1,6 +1,6 @@
 """The numbers that every library works on: drawn by name, so the same in each process and in any order.
 
-Weights come one at a time as (name, array), under the names that PyTorch gives them, so that nobody holds them twice.
+Weights come one at a time as (name, array), under PyTorch's names, so that no library has them in memory twice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Weights = Iterator[tuple[str, Array]]
 CLASSES, IMAGE = 1000, 224
 VOCABULARY, CONTEXT, WIDTH, HEADS, LAYERS = 50257, 1024, 768, 12, 12
 CACHE = 512  # tokens that a decoder's memory has room for
-PLACES = range(256, 264)  # the places at which a token is decoded, in turn: every library decodes at the same ones
+POSITIONS = range(256, 264)  # of the token that is decoded, one after another: every library decodes at the same ones
 
 
 def normal(name: str, *shape: int, scale: float = 1.0, mean: float = 0.0) -> Array:
@@ -53,11 +53,11 @@ def _linear(name: str, outputs: int, inputs: int, scale: float) -> Weights:
 
 def convnet() -> Weights:
     """The convolutional network for MNIST: two pairs of convolutions, each with a batch norm, and a linear layer."""
-    for place, filters, channels, size in ((0, 32, 1, 5), (2, 32, 32, 5), (6, 64, 32, 3), (8, 64, 64, 3)):
-        yield _convolution(f"layers.{place}", filters, channels, size)
-        yield f"layers.{place}.bias", normal(f"bias {place}", filters, scale=0.05)
-    for place, channels in ((4, 32), (10, 64)):
-        yield from _batch_norm(f"layers.{place}", channels)
+    for number, filters, channels, size in ((0, 32, 1, 5), (2, 32, 32, 5), (6, 64, 32, 3), (8, 64, 64, 3)):
+        yield _convolution(f"layers.{number}", filters, channels, size)
+        yield f"layers.{number}.bias", normal(f"bias {number}", filters, scale=0.05)
+    for number, channels in ((4, 32), (10, 64)):
+        yield from _batch_norm(f"layers.{number}", channels)
     yield from _linear("layers.13", 10, 576, 0.04)
 
 

@@ -24,21 +24,21 @@ MOST = 5
 TIMED = "import time; start = time.perf_counter(); {}; print(time.perf_counter() - start)"
 
 Answer = tuple[float, Array | None]
-Ask = Callable[[], Answer | None]
+Start = Callable[[], Answer | None]
 
 
 def measure(item: Item, processes: Sequence[Process], pace: Pace) -> Row:
     """Measure one item with the peers of processes, whose own workers stay idle; ours is the first of them."""
     row = Row(item, {})
     with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
-        asks = {process.peer.name: _asker(item, process, pace, folder) for process in processes}
+        starts = {process.peer.name: _starter(item, process, pace, folder) for process in processes}
         amounts: dict[str, list[float]] = {}
         values: Array | None = None
         for turn in range(min(pace.rounds, MOST) + (item.cache == "warm")):
-            for name, ask in asks.items() if turn == 0 else [(name, asks[name]) for name in amounts]:
+            for name, start in starts.items() if turn == 0 else [(name, starts[name]) for name in amounts]:
                 result = row.results.setdefault(name, Result())
                 try:
-                    found = ask()
+                    found = start()
                 except PeerError as error:
                     result.failed = result.failed or str(error)
                     amounts.pop(name, None)
@@ -60,9 +60,12 @@ def measure(item: Item, processes: Sequence[Process], pace: Pace) -> Row:
     return row
 
 
-def _asker(item: Item, process: Process, pace: Pace, folder: str) -> Ask:
-    """A function that starts a fresh process, and gives what it measured and its values; None without the item."""
-    peer, kept = process.peer, tempfile.mkdtemp(dir=folder)
+def _starter(item: Item, process: Process, pace: Pace, folder: str) -> Start:
+    """Return a function that starts a fresh process and returns its measure and its values; None without the item.
+
+    That function raises PeerError where the process fails or takes longer than `pace.patience`.
+    """
+    peer, shared = process.peer, tempfile.mkdtemp(dir=folder)
 
     def output(arguments: list[str], cache: str) -> str:
         seen = environment(peer, process.threads, cache)
@@ -76,7 +79,7 @@ def _asker(item: Item, process: Process, pace: Pace, folder: str) -> Ask:
         return done.stdout
 
     def once() -> Answer | None:
-        cache = kept if item.cache == "warm" else tempfile.mkdtemp(dir=folder)
+        cache = shared if item.cache == "warm" else tempfile.mkdtemp(dir=folder)
         path, sizes = f"{cache}/values.npy", "x".join(map(str, item.sizes))
         answer = json.loads(output(["-m", "benchmarks.once", peer.library, item.of, sizes, path, item.how], cache))
         if "missing" in answer:
@@ -85,6 +88,6 @@ def _asker(item: Item, process: Process, pace: Pace, folder: str) -> Ask:
 
     def imported() -> Answer:
         line = LIBRARIES[peer.library].names if item.of == "names" else f"import {peer.library}"
-        return float(output(["-c", TIMED.format(line)], kept)) * 1e3, None
+        return float(output(["-c", TIMED.format(line)], shared)) * 1e3, None
 
     return imported if item.how == "import" else once

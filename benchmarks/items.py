@@ -1,7 +1,7 @@
-"""What is measured, and what is asked of it.
+"""What is measured, and the bars that it has to reach.
 
 An item's name is its kind and its sizes: matmul:1024, conv:8x64x56. A bar is the least ratio of a peer's time to ours;
-at a neighbouring odd size 0.8 of it is asked. A limit is the longest that ours may take.
+at a neighbouring odd size the bar is 0.8 of it. A limit is the longest that ours may take.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ODD = 0.8
 
 Sizes = tuple[int, ...]
 
-# How far two results may be apart, as a share of |theirs| + the root mean square of theirs
+# The tolerance of two results, as a fraction of |theirs| + the root mean square of theirs
 FLOAT32 = 1e-4  # one operation
 BFLOAT16 = 2e-2
 MODEL = 1e-3  # a whole network in float32, or the losses of three training steps
@@ -59,9 +59,9 @@ class Item:
 Make = Callable[..., Item]
 
 
-def both(make: Make, even: Sizes, odd: Sizes = (), **asked: float) -> list[Item]:
-    """An item with its bars, and the same at a neighbouring odd size with 0.8 of them."""
-    bars = {name.replace("_", "+"): bar for name, bar in asked.items()}
+def both(make: Make, even: Sizes, odd: Sizes = (), **by_peer: float) -> list[Item]:
+    """Return an item with its bars, `by_peer`, and the same at a neighbouring odd size with 0.8 of them."""
+    bars = {name.replace("_", "+"): bar for name, bar in by_peer.items()}
     found = [make(*even, bars=bars)]
     if odd:
         found.append(make(*odd, bars={peer: round(ODD * bar, 3) for peer, bar in bars.items()}, odd=True))
@@ -161,19 +161,19 @@ ITEMS: list[Item] = [
 ]  # fmt: skip
 
 
-def find(words: str) -> list[Item]:
-    """The items that comma-separated words name: a kind stands for all its sizes, kind:sizes for one item.
+def find(names: str) -> list[Item]:
+    """Return the items of comma-separated names: a kind stands for all its sizes, kind:sizes for one item.
 
-    Raises ValueError for a word that names nothing.
+    Raises ValueError, with the known ones, for a name of none.
     """
     found: list[Item] = []
-    for word in filter(None, (word.strip() for word in words.split(","))):
-        named = [item for item in ITEMS if word in (item.kind, item.name)]
+    for name in filter(None, (name.strip() for name in names.split(","))):
+        named = [item for item in ITEMS if name in (item.kind, item.name)]
         if not named:
-            kind = word.partition(":")[0]
+            kind = name.partition(":")[0]
             known = [item.name for item in ITEMS if item.kind == kind]
-            told = f"of that kind there are {', '.join(known)}" if known else f"the kinds are {', '.join(kinds())}"
-            raise ValueError(f"there is no item {word!r}; {told}")
+            hint = f"of that kind there are {', '.join(known)}" if known else f"the kinds are {', '.join(kinds())}"
+            raise ValueError(f"there is no item {name!r}; {hint}")
         found += [item for item in named if item not in found]
     return found
 

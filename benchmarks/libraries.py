@@ -1,4 +1,4 @@
-"""The libraries that can be measured: their modules here, and how each is installed and told what to do."""
+"""The libraries that can be measured: their modules here, and how each is installed and configured."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Library:
     environment: dict[str, str] = field(default_factory=dict)
 
 
-JAX = {  # its cache on disk keeps everything, as ours does
+JAX = {  # its cache on disk stores everything, as ours does
     "JAX_PLATFORMS": "cpu",
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",

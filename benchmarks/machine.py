@@ -8,7 +8,7 @@ import time
 
 
 class Others:
-    """From when it is made on: how many processors work that is not ours kept busy, or kept from this machine."""
+    """Counts, from when it is made on, how many processors were busy with other work, or taken by the host."""
 
     def __init__(self) -> None:
         self.start, self.before, self.ours = time.perf_counter(), _busy(), _ours()

@@ -132,20 +132,23 @@ def _asked(process: Process, command: dict[str, Any], pace: Pace, result: Result
 
 
 def judged(name: str, item: Item, found: Array, values: Array | None, result: Result) -> Array | None:
-    """Compare what a process found with our values, and give these: found itself when the process is ours."""
+    """Compare the values of a process with ours, and record the distance in `result`.
+
+    Returns our values: `found` itself when the process is ours.
+    """
     if name == OURS:
         return found
     if values is not None:
-        result.apart = apart(values, found)
+        result.apart = relative_distance(values, found)
         if not result.apart <= item.tolerance:
             result.wrong = f"its values are {result.apart:.2g} from ours, more than {item.tolerance:.2g}"
     return values
 
 
-def apart(ours: Array, theirs: Array) -> float:
-    """The largest |ours - theirs| as a share of |theirs| + the root mean square of theirs; infinite for other shapes.
+def relative_distance(ours: Array, theirs: Array) -> float:
+    """Return the largest |ours - theirs| as a fraction of |theirs| + the root mean square of theirs.
 
-    Where both are NaN, or the same infinity, they agree.
+    It is infinite for other shapes. Where both are NaN, or the same infinity, they agree.
     """
     if ours.shape != theirs.shape:
         return float("inf")

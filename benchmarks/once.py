@@ -57,16 +57,19 @@ def peak_megabytes() -> float:
 
 
 def in_python(make: Callable[[], Case]) -> tuple[Case, float]:
-    """The time less that of compilers and kernels. While somebody looks, all of it passes in this thread, in turn."""
+    """Make and run a case. Returns it, and the seconds less those of compilers and kernels.
+
+    While stages are observed, compilations and launches run in this thread, one after another, so their seconds add up.
+    """
     from tinygraft import events
 
     native = 0.0
 
-    def told(event: events.CompileEvent | events.LaunchEvent) -> None:
+    def count(event: events.CompileEvent | events.LaunchEvent) -> None:
         nonlocal native
         native += event.seconds
 
-    stop = events.observe(told, events.StageEvent, events.CompileEvent, events.LaunchEvent)
+    stop = events.observe(count, events.StageEvent, events.CompileEvent, events.LaunchEvent)
     start = time.perf_counter()
     case = make()
     case.run()

@@ -1,4 +1,4 @@
-"""The processes that are compared: how each is started, and how it is asked.
+"""The processes that are compared: how each is started, and the requests to it.
 
 A peer is named by its library, or by library=PYTHON where that is installed for another Python. PyTorch runs twice, as
 it is installed and with jemalloc in place of the C library's malloc, which returns large memory after each use.
@@ -25,16 +25,16 @@ ROOT = Path(__file__).parents[1]
 START = 120.0  # seconds a library may take to be imported
 OURS = "tinygraft"
 CLANGS = ("clang-19", "clang-20", "clang-18", "clang-17", "clang-16", "clang-15", "clang-14", "clang")
-KEPT = "oversize_threshold:1,background_thread:true,dirty_decay_ms:-1,muzzy_decay_ms:-1"  # jemalloc keeps its memory
+CACHING = "oversize_threshold:1,background_thread:true,dirty_decay_ms:-1,muzzy_decay_ms:-1"  # jemalloc frees nothing
 
 
 class PeerError(Exception):
-    """A process cannot be asked any more, or its answer was an error."""
+    """A process does not answer any more, or its answer was an error."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A library in a Python, under an environment. missing says what is not there, and how to get it."""
+    """A library in a Python, under an environment. `missing` says what is not installed, and how to install it."""
 
     name: str
     library: str
@@ -77,19 +77,19 @@ def _with_jemalloc(python: str) -> Peer:
     folders = [*Path("/usr/lib").glob("*-linux-gnu"), Path("/usr/lib64"), Path("/usr/local/lib")]
     path = next((folder / name for folder in folders if name and (folder / name).exists()), None)
     missing = "" if path else "libjemalloc was not found (apt-get install libjemalloc2)"
-    return Peer("torch+jemalloc", "torch", python, {"LD_PRELOAD": str(path or ""), "MALLOC_CONF": KEPT}, missing)
+    return Peer("torch+jemalloc", "torch", python, {"LD_PRELOAD": str(path or ""), "MALLOC_CONF": CACHING}, missing)
 
 
 def environment(peer: Peer, threads: int, cache: str) -> dict[str, str]:
-    """What a process of a peer sees: so many threads, folders of its own for caches, and no settings of ours."""
+    """Return the environment of a peer's process: its number of threads, its cache folders, no settings of ours."""
     # without bytecode on disk, a checkout would compile at each import what an installed library does not
-    left_out = ("DEBUG", "VIZ", "SPEC", "NOOPT", "BEAM", "PYTHONDONTWRITEBYTECODE")
-    kept = {name: value for name, value in os.environ.items() if name not in left_out}
+    removed = ("DEBUG", "VIZ", "SPEC", "NOOPT", "BEAM", "PYTHONDONTWRITEBYTECODE")
+    inherited = {name: value for name, value in os.environ.items() if name not in removed}
     count = str(threads)
     limits = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC", "CPU_THREADS", "BENCHMARK_THREADS")
     caches = {"TINYGRAFT_CACHE": cache, "CACHEDB": f"{cache}/cache.db", "JAX_COMPILATION_CACHE_DIR": f"{cache}/jax"}
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    return kept | dict.fromkeys(limits, count) | caches | {"PYTHONPATH": path} | peer.environment
+    return inherited | dict.fromkeys(limits, count) | caches | {"PYTHONPATH": path} | peer.environment
 
 
 class Process:

@@ -25,10 +25,10 @@ def draw(lines: Sequence[Line], path: Path) -> None:
     items = list(dict.fromkeys(line.item for line in shown))[::-1]
     figure, axes = pyplot.subplots(figsize=(9, 1.5 + 0.22 * len(items)), layout="constrained")
     for line in shown:
-        place, colour = items.index(line.item), COLOURS.get(line.against, "tab:brown")
-        axes.scatter(line.ratio or 0.0, place, s=30, color=colour, marker=MARKERS[line.verdict], zorder=3)
+        row, colour = items.index(line.item), COLOURS.get(line.against, "tab:brown")
+        axes.scatter(line.ratio or 0.0, row, s=30, color=colour, marker=MARKERS[line.verdict], zorder=3)
         if line.bar is not None:
-            axes.plot([line.bar] * 2, [place - 0.4, place + 0.4], color=colour, linewidth=2)
+            axes.plot([line.bar] * 2, [row - 0.4, row + 0.4], color=colour, linewidth=2)
     for name in dict.fromkeys(line.against for line in shown):
         axes.scatter([], [], s=30, color=COLOURS.get(name, "tab:brown"), label=name)
     axes.axvline(1, color="tab:gray", linewidth=0.8)

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks import data
 from benchmarks.case import Builder, Case, training
-from benchmarks.data import CACHE, CONTEXT, HEADS, LAYERS, PLACES, VOCABULARY, WIDTH
+from benchmarks.data import CACHE, CONTEXT, HEADS, LAYERS, POSITIONS, VOCABULARY, WIDTH
 from benchmarks.lazy.library import Context, Tensor, TinyJit, Variable, load, nn, wait
 from benchmarks.lazy.ops import read, replayed
 
@@ -103,11 +103,11 @@ def gpt2_train(batch: int, length: int) -> Case:
 def gpt2_decode() -> Case:
     """The scores of the token after one token. Its place is a variable: one capture serves all of them."""
     net, memories = model(), [Tensor(data.memory(layer)).realize() for layer in range(LAYERS)]
-    token, variable, places = Tensor([[11]]).realize(), Variable("place", 1, CACHE - 1), cycle(PLACES)
+    token, variable, positions = Tensor([[11]]).realize(), Variable("place", 1, CACHE - 1), cycle(POSITIONS)
     step: Any = TinyJit(lambda token, place: net(token, memories, place).realize(*memories))
 
     def compute() -> Tensor:
-        scores: Tensor = step(token, variable.bind(next(places)))
+        scores: Tensor = step(token, variable.bind(next(positions)))
         wait()
         return scores
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from benchmarks import data
 from benchmarks.case import Builder, Case
-from benchmarks.data import CACHE, HEADS, LAYERS, PLACES, WIDTH
+from benchmarks.data import CACHE, HEADS, LAYERS, POSITIONS, WIDTH
 from benchmarks.with_jax.adam import cross_entropy, trained
 from benchmarks.with_jax.ops import called, normalised, read
 
@@ -84,10 +84,10 @@ def gpt2_decode() -> Case:
         return layer_norm(x, w, "ln_f") @ w["wte.weight"].T, memories
 
     held = weights(), [jnp.asarray(data.memory(layer)) for layer in range(LAYERS)]
-    token, places = jnp.array([[11]]), cycle(PLACES)
+    token, positions = jnp.array([[11]]), cycle(POSITIONS)
 
     def compute() -> jax.Array:
-        result, held[1][:] = step(*held, token, next(places))
+        result, held[1][:] = step(*held, token, next(positions))
         return result.block_until_ready()
 
     return Case(compute, read)

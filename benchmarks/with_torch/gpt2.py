@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from benchmarks import data
 from benchmarks.case import Builder, Case, training
-from benchmarks.data import CONTEXT, HEADS, LAYERS, PLACES, VOCABULARY, WIDTH
+from benchmarks.data import CONTEXT, HEADS, LAYERS, POSITIONS, VOCABULARY, WIDTH
 from benchmarks.with_torch.ops import called, read
 from benchmarks.with_torch.weights import load
 
@@ -112,8 +112,8 @@ def gpt2_train(batch: int, length: int) -> Case:
 def gpt2_decode() -> Case:
     """The scores of the token after one token."""
     net, memories = model(), [torch.from_numpy(data.memory(layer)) for layer in range(LAYERS)]
-    token, places = torch.tensor([[11]]), cycle(PLACES)
-    return Case(torch.inference_mode()(lambda: net(token, memories, next(places))), read)
+    token, positions = torch.tensor([[11]]), cycle(POSITIONS)
+    return Case(torch.inference_mode()(lambda: net(token, memories, next(positions))), read)
 
 
 ITEMS: dict[str, Builder] = {"gpt2": gpt2, "gpt2_train": gpt2_train, "gpt2_decode": gpt2_decode}

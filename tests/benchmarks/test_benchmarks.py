@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from benchmarks import fresh, measure, report
 from benchmarks.items import ITEMS, Item, find
-from benchmarks.measure import Pace, apart
+from benchmarks.measure import Pace, relative_distance
 from benchmarks.peers import Peer, PeerError, Process, named
 
 ROOT = Path(__file__).parents[2]
@@ -94,11 +94,11 @@ def test_a_peer_that_breaks_or_lacks_an_item_harms_nobody() -> None:
 
 def test_apart_is_a_share_of_the_value_and_the_mean() -> None:
     """|a - b| / (|b| + rms(b)), 0 for equal NaN and infinities, infinite where shapes or NaN differ."""
-    assert apart(np.array([3.0, 4.0]), np.array([3.0, 4.0])) == 0
-    assert apart(np.array([1.0, 1.2]), np.array([1.0, 1.0])) == pytest.approx(0.1)
-    assert apart(np.array([np.nan, np.inf]), np.array([np.nan, np.inf])) == 0
-    assert apart(np.array([np.nan, 1.0]), np.array([1.0, 1.0])) == np.inf
-    assert apart(np.ones((2, 1)), np.ones(2)) == np.inf
+    assert relative_distance(np.array([3.0, 4.0]), np.array([3.0, 4.0])) == 0
+    assert relative_distance(np.array([1.0, 1.2]), np.array([1.0, 1.0])) == pytest.approx(0.1)
+    assert relative_distance(np.array([np.nan, np.inf]), np.array([np.nan, np.inf])) == 0
+    assert relative_distance(np.array([np.nan, 1.0]), np.array([1.0, 1.0])) == np.inf
+    assert relative_distance(np.ones((2, 1)), np.ones(2)) == np.inf
 
 
 def test_items_have_names_of_their_own_and_odd_ones_lower_bars() -> None:

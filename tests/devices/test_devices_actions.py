@@ -1,4 +1,4 @@
-"""Every action: other code, the same values at prime sizes; what does not fit is refused in words."""
+"""Every transform: other code, the same values at prime sizes; one that does not apply is an error that says why."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ READER = Dialect(
 
 @pytest.mark.parametrize(("kernel", "name"), RUNS, ids=[f"{kernel.__name__}, {name}" for kernel, name in RUNS])
 def test_actions_change_no_value(kernel: Callable[[], UOp], name: str) -> None:
-    """Prime sizes, on a Target that has the means for everything; the kit asks the same of every device."""
+    """Prime sizes, on a Target that every transform applies to; the kit requires the same of every device."""
     columns = COLUMNS_OF.get(name, COLUMNS)
     sink = matmul(columns) if kernel is matmul else kernel()
     options = Options(actions=parse(actions_of(name, sink)))
@@ -61,28 +61,28 @@ def test_actions_change_no_value(kernel: Callable[[], UOp], name: str) -> None:
 
 
 def actions_of(name: str, sink: UOp) -> str:
-    """The actions of a case on EVERYTHING, which has every tile."""
+    """Return the transforms of a case on EVERYTHING, which has every tile, as text."""
     return in_target(name, sink, EVERYTHING) if name in ("team", "block") else CASES[name]
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_each_action_is_seen_in_the_source(name: str, golden: Callable[[str, str], None]) -> None:
-    """The text of a matrix product with each action, and that it is another one than without."""
+    """The source of a matrix product with each transform is the golden one, and differs from that without."""
     sink = matmul(COLUMNS_OF.get(name, COLUMNS))
-    asked = parse(actions_of(name, sink))
+    actions = parse(actions_of(name, sink))
     texts = []
-    for options in (Options(noopt=True), Options(actions=asked)):
+    for options in (Options(noopt=True), Options(actions=actions)):
         linear = to_linear(Kernel(sink), EVERYTHING, options)
         texts.append(CStyleRenderer(READER).render(linear).text)
     assert texts[0].splitlines()[1:] != texts[1].splitlines()[1:]
-    assert texts[1].startswith(f"/* r_13_{COLUMNS_OF.get(name, COLUMNS)}_11: {show(asked)} */")
+    assert texts[1].startswith(f"/* r_13_{COLUMNS_OF.get(name, COLUMNS)}_11: {show(actions)} */")
     golden(f"action_{name.replace(', ', '_').replace(' ', '_')}.c", texts[1])
 
 
 @pytest.mark.parametrize("device", [*ALL_DEVICES, "EVERYTHING"])
 @pytest.mark.parametrize("kernel", [matmul, transposed])
 def test_what_was_chosen_can_be_given_back(kernel: Callable[[], UOp], device: str) -> None:
-    """The actions that DEBUG=3 prints, read again and taken, give the same instructions; so does every other offer."""
+    """The transforms that DEBUG=3 prints, parsed and applied, make the same instructions; so do those of candidates."""
     target = EVERYTHING if device == "EVERYTHING" else backend_of(device).target
     chosen = to_linear(Kernel(kernel()), target)
     again = to_linear(Kernel(kernel()), target, Options(actions=parse(", ".join(chosen.actions))))
@@ -117,14 +117,14 @@ REFUSED = {
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_does_not_fit_is_refused(text: str) -> None:
-    """Unknown names, loops that are not there, amounts that make no sense."""
+    """Unknown names, loops that the kernel does not have, amounts that are out of range."""
     with pytest.raises(ActionError) as error:
         to_linear(Kernel(matmul()), EVERYTHING, Options(actions=parse(text)))
     assert str(error.value) == REFUSED[text]
 
 
 def test_a_target_without_vectors_says_so() -> None:
-    """So does one without groups of threads."""
+    """So does one without thread blocks."""
     for text, target, words in (
         ("vectorise(1, 8)", Target(), "vectorise(1, 8): the Target has no vectors"),
         ("local(1, 8)", Target(), "local(1, 8): a thread block has from 1 to 1 threads on this Target"),
@@ -135,7 +135,7 @@ def test_a_target_without_vectors_says_so() -> None:
 
 
 def test_heuristics_and_search_take_actions_in_the_same_way() -> None:
-    """What choose gives is what take makes of its actions."""
+    """`apply_actions` makes the kernel that `choose` returns, of the transforms that it returns."""
     sink = matmul()
     made, actions = choose(sink, EVERYTHING)
     assert apply.apply_actions(with_gaps(sink), actions, EVERYTHING) is made

@@ -1,4 +1,4 @@
-"""The conformance kit on the simulated GPUs: the ways of scheduler and codegen for a device with groups of threads."""
+"""The conformance kit on the simulated GPUs: what scheduler and codegen do for a device with thread blocks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check(outcome: Outcome, device: str, least: int) -> None:
 
 
 def test_a_device_with_a_grid_passes_all(kit: KitRun) -> None:
-    """Every level, with matrix units, groups of threads and shared memory."""
+    """Every level, with matrix units, thread blocks and shared memory."""
     check(kit(RUN.format(device="GPUSIM", level="1-5")), "GPUSIM", 1000)
 
 
@@ -44,7 +44,7 @@ def test_a_device_without_matrix_units_passes(kit: KitRun) -> None:
 
 
 def test_a_device_with_little_passes(kit: KitRun) -> None:
-    """Without float64, with few buffers to a kernel and few threads to a group; what it lacks is refused."""
+    """Without float64, with few buffers to a kernel and few threads to a block; what it lacks is refused."""
     names = "FMA or POW or SIN or cast or matmul or reduce_length or action or barrier or all_ or positions or training"
     outcome = kit(RUN.format(device="GPUWEAK", level="ops,optional,program"), "-k", names)
     check(outcome, "GPUWEAK", 250)

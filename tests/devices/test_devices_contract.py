@@ -1,7 +1,7 @@
-"""Core's side of the contract in device/interfaces.py, on a device that does everything as late as it may.
+"""Core's side of the contract in device/interfaces.py, on a device that does everything as late as that allows.
 
-`Late` turns PYTHON into an asynchronous device: launches and copies to it wait in one queue, which is worked off when
-somebody waits. Memory is full of 0xFF when it is new and again when it is freed, in the order of the queue. `Meeting`
+`Late` makes PYTHON an asynchronous device: launches and copies to it wait in one queue, which is run when the host
+waits. Memory is full of 0xFF when it is new and again when it is freed, in the order of the queue. `Meeting`
 counts the threads that are in a call at the same time.
 """
 
@@ -29,12 +29,12 @@ DIRT = 0xFF
 
 
 class Late:
-    """A queue of work that PYTHON does when somebody waits for it."""
+    """A queue of work that PYTHON does when the host waits for it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.queue: list[Callable[[], Any]] = []
         self.longest = 0  # how many pieces of work have waited at once
-        self.hasty: list[str] = []  # who looked at memory while work was waiting
+        self.hasty: list[str] = []  # an entry for each access of memory while work was waiting
         self.views: list[Any] = []  # all of them: none may be freed
         self.freed = 0
         self.launch, self.alloc, self.view = PythonProgram.launch, HostAllocator.alloc, HostAllocator.view
@@ -51,7 +51,7 @@ class Late:
         )
 
     def later(self, work: Callable[..., Any], *arguments: Any) -> None:
-        """Put work behind all other."""
+        """Append work to the queue."""
         copies = [list(a) if isinstance(a, list) else a for a in arguments]  # a sequence is the caller's
         self.queue.append(lambda: work(*copies))
         self.longest = max(self.longest, len(self.queue))
@@ -79,7 +79,7 @@ class Late:
         self.later(handle.__setitem__, slice(None), bytes([DIRT]) * handle.nbytes)
 
     def seen(self, handle: Any) -> Any:
-        """Memory, for somebody who should have waited."""
+        """Return memory as the host sees it, and record how much work waits where some does."""
         if self.queue:
             self.hasty.append(f"{len(self.queue)} pieces of work wait")
         return handle
@@ -87,7 +87,7 @@ class Late:
 
 @pytest.fixture
 def late(monkeypatch: pytest.MonkeyPatch) -> Iterator[Late]:
-    """PYTHON as a late device; what it keeps for reuse is its own."""
+    """PYTHON as a late device, with an empty cache of memory."""
     Device[DEVICE]
     gc.collect()
     Device.empty_cache(DEVICE)
@@ -118,7 +118,7 @@ def test_nothing_is_waited_for_but_values(late: Late) -> None:
 
 
 def test_freed_memory_comes_back_in_order(late: Late) -> None:
-    """What goes back to the device at once, since nothing is kept, is no memory of what still has to run."""
+    """Where nothing is cached, memory is freed on the device only when work that uses it has run."""
     data = np.arange((64 << 10) + 1, dtype=np.uint8)
     with Context(KEEP_MB=0):
         found = chain(Tensor(data, device=DEVICE).realize(), 4)
@@ -127,7 +127,7 @@ def test_freed_memory_comes_back_in_order(late: Late) -> None:
 
 
 def test_a_host_looks_at_memory_when_it_is_done(late: Late) -> None:
-    """Whoever is given memory itself, as data(), numpy and DLPack are, has waited before."""
+    """data(), numpy and DLPack, which return memory itself, wait first."""
     x = Tensor(np.arange(5, dtype=np.float32), device=DEVICE).realize()
     found = [memoryview((x + 1).realize().data()), np.from_dlpack((x + 2).realize()), (x + 3).realize().numpy()]
     assert [list(map(float, one)) for one in found] == [[i + k for i in range(5)] for k in (1, 2, 3)]
@@ -167,7 +167,7 @@ def test_a_file_is_read_when_its_memory_is_free(late: Late, tmp_path: Path) -> N
 
 
 class Meeting:
-    """Counts the threads that are in calls of some kinds at the same time, and keeps them there for a moment."""
+    """Counts the threads that are in calls of some kinds at the same time; each call sleeps a moment."""
 
     def __init__(self) -> None:
         self.inside: dict[str, int] = {}

@@ -73,5 +73,5 @@ def test_fork_under_four_busy_threads():
 
 
 def test_eight_threads_compute():
-    """Eight threads that start at once on a device that nobody has opened all get their own answers."""
+    """Eight threads that start at once on a device that is not open all get their own answers."""
     assert run(THREADS) == "well\n"

@@ -46,7 +46,7 @@ def floats(*shape: int) -> np.ndarray[Any, Any]:
 
 
 def test_nothing_is_waited_for_but_values(device: str) -> None:
-    """Twenty launches wait, behind copies from the host, on memory that is freed and used again."""
+    """Twenty launches wait, after copies from the host, on memory that is freed and reused."""
     queue, data = backend_of(device).queue, np.arange(7, dtype=np.int32)
     x, want = Tensor(data, device=device).realize(), data
     for i in range(20):
@@ -88,7 +88,7 @@ def test_what_is_overwritten_was_read(device: str) -> None:
 
 
 def test_freed_memory_is_free_on_its_queue_only(device: str) -> None:
-    """A block that one queue still uses is taken by another one, which waits for it."""
+    """A block that one queue still uses is reused by another one, which waits for it."""
     queue, size = backend_of(device).new_queue(), (64 << 10) // 4 + 1
     kept = []
     for i in range(5):
@@ -106,7 +106,7 @@ def test_freed_memory_is_free_on_its_queue_only(device: str) -> None:
 
 
 def test_a_block_of_this_queue_is_taken_first(device: str) -> None:
-    """Of two blocks of a size that were freed, each queue gets the one that it used itself, and waits for nobody."""
+    """Of two blocks of a size that were freed, each queue gets the one that it used itself, and does not wait."""
     backend, nbytes = backend_of(device), 100_000
     queue = backend.new_queue()
 
@@ -125,7 +125,7 @@ def test_a_block_of_this_queue_is_taken_first(device: str) -> None:
 
 
 def test_memory_goes_back_when_its_last_use_has_passed(device: str) -> None:
-    """What is not kept for reuse is freed later, and all of it by empty_cache, which waits."""
+    """What is not cached for reuse is freed later, and all of it by empty_cache, which waits."""
     backend, size = backend_of(device), (64 << 10) + 1
     with Context(KEEP_MB=0):
         x = Tensor(np.arange(size, dtype=np.uint8), device=device).realize()
@@ -141,7 +141,7 @@ def test_memory_goes_back_when_its_last_use_has_passed(device: str) -> None:
 
 
 def test_a_full_device_waits_for_memory_that_is_on_its_way(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks that were freed and may still be used are waited for before there is said to be no room."""
+    """Core waits for blocks that were freed and may still be used before it raises DeviceMemoryError."""
     allocator, size = backend_of(device).allocator, 1 << 20
     original, room = type(allocator).alloc, 2
 
@@ -193,7 +193,7 @@ def test_pinned_memory_is_used_again_when_its_copy_has_passed(device: str) -> No
 
 
 def test_peers_are_in_order_without_a_wait(device: str) -> None:
-    """Values go to another device and back, their sources are dropped and written over; nobody waits until the end."""
+    """Values go to another device and back, their sources are dropped and overwritten; a wait comes at the end only."""
     other = f"{device}:1"
     a, b = backend_of(device).queue, backend_of(other).queue
     x, want, seen = Tensor(floats(33), device=device).realize(), floats(33), []
@@ -226,7 +226,7 @@ def test_shards(device: str) -> None:
 
 
 class Owner:
-    """An array that knows whether somebody keeps it."""
+    """An array in an object that can be weakly referred to, to see whether it is retained."""
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self.array = array
@@ -253,7 +253,7 @@ def test_memory_of_others_is_done_with_when_a_realisation_returns(device: str) -
 
 
 def test_memory_that_is_lent_is_written_when_a_realisation_returns(device: str) -> None:
-    """Whoever holds the memory of a tensor sees what is assigned to it at once, as long as it is held and no longer."""
+    """Lent memory of a tensor shows what is assigned to it at once, as long as it is lent and no longer."""
     backend = backend_of(device)
     t = (Tensor(floats(6), device=device) + 1).realize()
     view = memoryview(t.data())
@@ -323,7 +323,7 @@ def test_work_is_submitted_at_the_end_of_a_realisation(device: str) -> None:
 
 
 def test_queues_are_bounded(device: str) -> None:
-    """Who asks for many gets some of them again."""
+    """Beyond the most queues, earlier ones are returned again."""
     backend = backend_of(device)
     assert len({id(backend.new_queue()) for _ in range(100)}) == 16
 
@@ -350,7 +350,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 
 def test_an_error_that_comes_late_says_what_was_launched(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever waits first is told of all launches since the last wait; then all of the device is lost."""
+    """The first wait raises an error that names all launches since the last wait; then the device's memory is lost."""
     failing(monkeypatch, 2)
     x = Tensor(floats(3, 5), device=device).realize()
     Device[device].synchronize()
@@ -418,23 +418,23 @@ def test_a_failed_replay_is_named(device: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_times_are_collected_later(device: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Launches are told to observers in order, with the device's times, at the end of a realisation and no earlier."""
+    """Observers are notified of launches in order, with the device's times, at the end of a realisation only."""
     queue = backend_of(device).queue
-    told: list[tuple[LaunchEvent, int]] = []
+    reported: list[tuple[LaunchEvent, int]] = []
     x = Tensor(floats(300), device=device).realize()
-    stop = events.observe(lambda event: told.append((event, len(queue.tasks))), LaunchEvent)
+    stop = events.observe(lambda event: reported.append((event, len(queue.tasks))), LaunchEvent)
     try:
         y = (x + 1).contiguous().sum().contiguous() + x
         y.realize()
     finally:
         stop()
-    assert [event.name for event, _ in told] == ["E_300", "r_300_300"]
-    assert all(event.seconds > 0 for event, _ in told)
+    assert [event.name for event, _ in reported] == ["E_300", "r_300_300"]
+    assert all(event.seconds > 0 for event, _ in reported)
     assert y.tolist() == (floats(300) + (floats(300) + 1).sum()).tolist()
 
 
 def test_users_measure_with_events(device: str) -> None:
-    """Two events of a queue say how long what is between them took; nothing is done before somebody waits."""
+    """Two events of a queue measure the work between them; none of it is done before the host waits."""
     queue = Device[device].new_queue()
     with queue:
         x = Tensor(floats(9), device=device).realize()
@@ -496,7 +496,7 @@ def test_a_fault_of_core_is_seen(device: str, name: str, monkeypatch: pytest.Mon
 
 
 def test_memory_statistics(device: str) -> None:
-    """What is in use, what is kept, both, and the most that was in use at once."""
+    """Bytes in use, bytes cached, both, and the most that was in use at once."""
     Device.empty_cache(device)
     before = Device.memory(device)
     a, b = (Tensor(np.zeros(50_000, np.float32), device=device).realize() for _ in range(2))

@@ -27,8 +27,8 @@ STATED = {
 KINDS = [np.float32, np.float64]
 
 
-def apart(got: Array, want: Array) -> Array:
-    """How many floats lie between each two; NaN is next to NaN, and all lie between numbers of two signs."""
+def float_steps(got: Array, want: Array) -> Array:
+    """Return how many floats are between each pair; 0 for equal values and two NaNs, inf for different signs."""
     bits = np.int32 if got.dtype == np.float32 else np.int64
     steps = np.abs(np.abs(got).view(bits).astype(np.int64) - np.abs(want).view(bits).astype(np.int64)).astype(float)
     same = (got == want) | (np.isnan(got) & np.isnan(want))
@@ -56,7 +56,7 @@ def test_numpys_cases(name: str, kind: Any) -> None:
     x, want = cases(name, kind)
     assert len(x) > 100
     got = getattr(Tensor(x), ours)().numpy()
-    wrong = apart(got, want) > stated[kind is np.float64]
+    wrong = float_steps(got, want) > stated[kind is np.float64]
     assert [(float(a), float(g), float(w)) for a, g, w in zip(x[wrong], got[wrong], want[wrong], strict=True)] == []
 
 

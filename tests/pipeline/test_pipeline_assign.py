@@ -101,7 +101,7 @@ def test_swapping_two_tensors():
 
 
 def test_assigning_at_computed_places():
-    """Tensor indices, with repeats: the last one stays, what lies outside is an error where it is known."""
+    """Tensor indices, with repeats: the last one counts; an index out of bounds is an error where it is known."""
     t = numbers(6)
     t[Tensor([1, 3, 3])] = Tensor([10.0, 20.0, 30.0])
     assert t.tolist() == [0.0, 10.0, 2.0, 30.0, 4.0, 5.0]
@@ -119,7 +119,7 @@ def test_empty_and_single_tensors(shape):
 
 
 def test_what_does_not_need_the_old_value_is_not_computed_along():
-    """A tensor that is held while another is assigned to, and whose value that does not change, stays lazy."""
+    """A live tensor whose value an assignment to another one does not change stays lazy."""
     x, memory = Tensor([1.0, 2.0, 3.0, 4.0]).realize(), Tensor.zeros(4).contiguous().realize()
     held, needs = (x * 2).flip(0), memory.flip(0) + x
     part = memory + 1

@@ -124,7 +124,7 @@ def expected(prompt: list[int], length: int, sizes: Sizes) -> list[int]:
 @pytest.mark.parametrize("write", [gpt2, llama, setitem, once])
 @pytest.mark.parametrize("captured", [False, True])
 def test_the_tokens_are_those_without_a_cache(write: Callable[..., Any], captured: bool) -> None:
-    """Eager and captured, for each way to write; a captured step is replayed."""
+    """Eager and captured, for each kind of write; a captured step is replayed."""
     sizes = Sizes()
     wanted = expected(PROMPT, LENGTH, sizes)
     assert len(set(wanted)) > 4

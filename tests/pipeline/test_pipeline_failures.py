@@ -196,13 +196,13 @@ def test_the_numbers_of_a_failure_between_coupled_writes():
         assert a.tolist() in ([1.0, 2.0, 3.0, 4.0], [11.0, 22.0, 33.0, 44.0])
         assert b.tolist() in ([10.0, 20.0, 30.0, 40.0], [13.0, 26.0, 39.0, 52.0])
         assert (na.tolist(), nb.tolist()) == ([11.0, 22.0, 33.0, 44.0], [13.0, 26.0, 39.0, 52.0])
-        if not failure.met:
+        if not failure.has_happened:
             return
     raise AssertionError("it never came to an end")
 
 
 def test_parameters_are_free_of_a_step_that_had_no_room():
-    """After the error their graphs are memory, what the step took is given back, and a smaller batch trains."""
+    """After the error their graphs are memory, what the step allocated is freed, and a smaller batch trains."""
     w = data(64, 64, seed=1)
     optimizer = nn.optim.SGD([w], lr=0.1)
     before = w.numpy()
@@ -243,7 +243,7 @@ def trained_once(weight: np.ndarray) -> np.ndarray:
 
 
 def test_a_pending_write_of_another_tensor_stays():
-    """What was not asked for is not dropped; what was written to memory of its own for the first time is not either."""
+    """What was not requested is not dropped; nor is what was written to new memory for the first time."""
     a, b = Tensor([1.0, 2.0]).realize(), Tensor([5.0, 6.0, 7.0]).realize()
     fresh = Tensor.ones(3, requires_grad=True)
     b.assign(b * 2)
@@ -289,7 +289,7 @@ def test_what_can_no_longer_be_computed_says_so(monkeypatch):
                 Tensor.realize(a, product)
             except RuntimeError:
                 pass
-        if not failure.met:
+        if not failure.has_happened:
             break
         assert a.tolist() in (old.tolist(), (old + 1).tolist())
         try:
@@ -374,7 +374,7 @@ def test_blocks_that_each_realise_something_compute_nothing_twice():
 
 
 def test_only_what_is_held_and_asked_for_is_kept():
-    """A value in between that nobody holds, or that nobody asked to have memory, takes none."""
+    """An intermediate value without a live tensor, or that was not requested to be stored, has no memory."""
     x = data(64)
     held, plain = (x * 2).flip(0).contiguous(), (x * 3).flip(0)
     out = (held + plain + (x * 4).flip(0).contiguous()).sum()
@@ -439,7 +439,7 @@ def test_gradients_that_a_replay_leaves_behind_are_right_or_say_that_they_are_lo
             try:
                 step(data(4, 3, seed=3))
             except RuntimeError:
-                assert failure.met
+                assert failure.has_happened
         assert w.numpy().tolist() in (start.tolist(), new.tolist())
         found = value_of(w.grad)
         assert found is None or np.array_equal(found, gradient)
@@ -466,13 +466,13 @@ def test_all_memory_is_taken_before_the_first_store():
                 assert view.uop.base is a.uop.base, "nobody reads a copy of what was not written over"
                 assert a.tolist() == old.tolist()
         np.testing.assert_array_equal(product.numpy(), right)
-        if not failure.met:
+        if not failure.has_happened:
             break
     assert number >= 2
 
 
 def test_a_new_leaf_is_computed_however_often_it_failed():
-    """Memory that never held a value holds none after a launch that failed."""
+    """Memory that never had a value has none after a launch that failed."""
     fresh = Tensor.full((3,), 7.0, requires_grad=True)
     for _ in range(2):
         with failing("launch", 0), pytest.raises(RuntimeError, match="^the launch failed"):

@@ -1,4 +1,4 @@
-"""A maximum of sums that are not kept is compared with one computation of them, by its gradient and by argmax.
+"""A maximum of sums that are not stored is compared with one computation of them, by its gradient and by argmax.
 
 On a device that computes a product in a kernel of its own otherwise than below a maximum, the sums differ in the last
 place. What equals the maximum has to be asked of one computation of them.

@@ -1,4 +1,4 @@
-"""Random programs, read at random places: their gradients are PyTorch's, and those of the program without reads.
+"""Random programs, read at random points: their gradients are PyTorch's, and those of the program without reads.
 
 A program is a list of steps over a pool of results that starts with three leaves; each step is a line of Python that
 both libraries run. Reads and deletions come from a second random stream, so that one program is run with several.

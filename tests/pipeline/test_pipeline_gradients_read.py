@@ -1,4 +1,4 @@
-"""A read never changes a gradient: values beside PyTorch, read in every way at every point of a program.
+"""A read never changes a gradient: values beside PyTorch, read by every method at every point of a program.
 
 Each test runs a program without reads and with them, and holds the gradients to PyTorch's, or to numbers that anyone
 can check. A read is whatever computes: numpy(), tolist(), print, realize(). Programs that write between a use and its

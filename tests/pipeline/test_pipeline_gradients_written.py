@@ -292,7 +292,7 @@ def test_a_value_that_a_written_leaf_was_made_of(read: Read) -> None:
 
 @reads
 def test_a_value_on_the_way_to_a_lazy_one_that_a_written_leaf_was_made_of(read: Read) -> None:
-    """The same where nobody holds that value but a lazy tensor."""
+    """The same where only a lazy tensor refers to that value."""
     x, t = leaf([3.0]), leaf([2.0], None)
     t *= x * x
     x += t

@@ -49,7 +49,7 @@ def test_a_step_that_fails_in_the_middle_is_not_done_twice(monkeypatch):
 
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_ctrl_c_waits_from_the_first_store_over_a_value_to_the_end(monkeypatch, at):
-    """Pressed in any of the launches: all of them run, then it is heard."""
+    """Pressed in any of the launches: all of them run, then it is handled."""
     given = [Tensor([float(i) for i in range(size)]).realize() for size in (2, 3, 4)]
     launch, count = run.Launch.run, []
 
@@ -138,7 +138,7 @@ def test_a_kernel_that_writes_over_its_input_is_never_done_in_part_or_twice(devi
 
 
 def test_a_second_ctrl_c_does_not_wait():
-    """The first one is heard after the guarded lines, the second at once."""
+    """The first one is handled after the guarded lines, the second at once."""
     reached = []
 
     def pressed_twice() -> None:
@@ -232,7 +232,7 @@ def test_eight_threads_compute_at_once():
 
 
 def test_ctrl_c_is_not_lost_where_a_node_goes_away(monkeypatch):
-    """Python drops what is raised there, so that it is heard after the step, once."""
+    """Python drops what is raised there, so it is handled after the step, once."""
     a, b = Tensor([1.0, 2.0]).realize(), Tensor([1.0, 2.0, 3.0]).realize()
     launch, pressed = run.Launch.run, []
 

@@ -115,8 +115,8 @@ def test_a_long_product_is_two_kernels_with_the_values_of_one(rows, inner, colum
 
 
 def test_the_gradient_of_a_convolutions_input():
-    """One reduction over the channels and the windows that cover a place. With a stride most windows do not cover it:
-    then what each window gives is stored, and added in a second kernel."""
+    """One reduction over the channels and the windows that cover an element. With a stride most windows do not cover
+    it: then what each window adds is stored, and summed in a second kernel."""
     g, w = normal(2, 8, 9, 9), normal(8, 5, 3, 3)
     for stride, padding, count in ((1, 1, 1), (2, 1, 2), (1, 0, 1)):
         side = (9 - 1) * stride + 3 - 2 * padding

@@ -41,7 +41,7 @@ def test_plain_loops_have_the_same_values(seed):
 
 @pytest.mark.parametrize("seed", range(80, 110))
 def test_a_grid_of_threads_has_the_same_values(gpusim, seed):
-    """The GPU-like Target: positions in a grid, lanes, gates at the edges."""
+    """The GPU-like Target: grid and thread indices, gates at the edges."""
     numpy_agrees(seed, DEV=gpusim)
 
 

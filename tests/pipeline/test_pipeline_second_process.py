@@ -77,7 +77,7 @@ def run(folder: Path, what: str) -> dict[str, Any]:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Settings of a process that keeps its caches in folder."""
+    """Return settings of a process that has its caches in `folder`."""
     return os.environ | {"TINYGRAFT_CACHE": str(folder), "DEV": "CPU", "CACHELEVEL": "1", "SPEC": "0", "DEBUG": "0"}
 
 

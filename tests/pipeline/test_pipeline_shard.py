@@ -36,7 +36,7 @@ def test_a_replayed_chain_is_what_it_is_on_one_device(seed: int, number: int, le
     assert sharded.check_replayed(seed, DEVICES[number], length).captured == 1
 
 
-def lie(t: Tensor, rng: random.Random) -> Tensor:
+def lay_out(t: Tensor, rng: random.Random) -> Tensor:
     """A tensor of four rows and three columns on two devices, whole or cut."""
     two = ("PYTHON", "PYTHON:1")
     axis, splits = rng.choice(((None, None), (0, None), (1, None), (0, (0, 4)), (1, (1, 2))))
@@ -48,7 +48,7 @@ def test_writes_keep_the_values_of_others(seed: int) -> None:
     """Expressions, clones and writes by slice and list, realised in any order, agree with numpy copies."""
     rng = random.Random(seed)
     base = np.arange(12, dtype=np.int32).reshape(4, 3)
-    pairs = [(lie(Tensor(base + i, device="PYTHON"), rng), base + i) for i in range(3)]
+    pairs = [(lay_out(Tensor(base + i, device="PYTHON"), rng), base + i) for i in range(3)]
     for _ in range(16):
         (t, x), (u, y) = rng.choice(pairs), rng.choice(pairs)
         kind, at = rng.randrange(8), rng.randrange(len(pairs))

@@ -105,7 +105,7 @@ def test_two_signals_that_waited_are_both_heard():
 
 
 def test_guards_lie_in_each_other():
-    """What the outer one keeps waiting waits when the inner one is over; one that is not whole lets it through."""
+    """What the outer guard delays still waits when the inner one is over; one that is not whole does not delay it."""
     reached = []
 
     def work() -> None:
@@ -133,7 +133,7 @@ def test_a_handler_that_is_set_meanwhile_stays():
 
 
 def test_a_signal_where_an_object_goes_away_comes_again():
-    """Python drops what is raised in __del__; so it is heard a moment later."""
+    """Python drops what is raised in __del__, so it is handled a moment later."""
 
     class Going:
         def __del__(self):
@@ -265,16 +265,16 @@ def test_a_signal_at_every_run_of_an_executor_leaves_a_whole_replay(monkeypatch,
                 try:
                     step()
                 except KeyboardInterrupt:
-                    assert failure.met
+                    assert failure.has_happened
             assert (a.tolist(), b.tolist()) == new
-            if not failure.met:
+            if not failure.has_happened:
                 break
             number += 1
         assert number >= 2
 
 
 def test_what_a_second_ctrl_c_loses_in_a_replay_is_said_in_a_sentence(monkeypatch):
-    """Nobody waits who presses twice; no stray colon where an error has no words."""
+    """Ctrl-C pressed twice does not wait; no stray colon where an error has no text."""
     with Context(DEV="PYTHON"):
         s = Tensor([1.0, 2.0]).realize()
         step = TinyJit(lambda: s.assign(s + 1).realize())
@@ -385,7 +385,7 @@ def in_process(code: str, limit: int = 100) -> str:
 
 
 def test_ctrl_c_and_alarms_at_random_times_keep_the_weights():
-    """Stop a training loop, then read the weights: by every way that a signal comes, with and without TinyJit.
+    """Stop a training loop, then read the weights: by every kind of signal, with and without TinyJit.
 
     What a handler raises before the first line of a __del__ Python drops, and says so: nothing of ours can catch it.
     """

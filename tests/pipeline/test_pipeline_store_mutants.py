@@ -1,7 +1,7 @@
-"""What keeps stores safe, taken away one by one: then values become wrong, or a check refuses the kernel.
+"""What keeps stores safe, removed one by one: then values become wrong, or a check refuses the kernel.
 
-First the places where scheduler and codegen avoid that a load comes after a store: each without its protection is
-refused by a check, and wrong where that check is taken away too. Then the conditions of the check itself: each without
+First the code by which scheduler and codegen avoid that a load comes after a store: each without its protection is
+refused by a check, and wrong where that check is removed too. Then the conditions of the check itself: each without
 it accepts a kernel that it refuses.
 """
 
@@ -56,7 +56,7 @@ def turned() -> list[float]:
 
 
 def moved() -> list[float]:
-    """Elements stored at computed places of the memory that they are read from."""
+    """Elements stored at computed indices of the memory that they are read from."""
     t = Tensor([1.0, 2.0, 3.0, 4.0]).realize()
     t[Tensor([1, 2, 3])] = t[:3]
     return t.tolist()
@@ -167,7 +167,7 @@ def test_a_sum_of_what_a_loop_before_it_changes_is_read_early(monkeypatch: pytes
 
 
 def test_a_team_that_overwrites_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One thread stores for its row what others of the group still read."""
+    """One thread stores for its row what others of the thread block still read."""
     from gpusim import PLAIN
 
     r, s, t = UOp.range(64, 0), UOp.range(256, 1), UOp.range(256, 2)
@@ -204,7 +204,7 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def kernels() -> dict[str, list[UOp]]:
-    """Kernels that read what they have stored, each in its own way."""
+    """Return kernels that read what they have stored, by name."""
     r, s = UOp.range(6, 0), UOp.range(6, 1)
     p, q = (UOp.range(6, axis, AxisKind.PARALLEL) for axis in range(2))
     copy = UOp.range(6, 1, AxisKind.UNROLL)

@@ -55,7 +55,7 @@ def test_a_scalar_between_two_vectors(way: str) -> None:
 
 
 def test_every_order_of_the_same_stores(way: str) -> None:
-    """Whatever is asked for first."""
+    """Whichever tensor is requested first."""
     chance = random.Random(1)
     for _ in range(6):
         x, y, s, t = numbers(1.0, 2.0, 3.0), numbers(4.0, 5.0, 6.0), Tensor(2.0).realize(), numbers(3.0)
@@ -103,7 +103,7 @@ def test_small_stores_beside_a_product(way: str, size: int) -> None:
 
 
 def test_turned_around_in_place_over_groups(way: str) -> None:
-    """A write of its own value over more elements than a group has threads: the place is put together from digits."""
+    """Its own value written over more elements than a thread block has threads: the index is computed from digits."""
     values = np.arange(36, dtype=np.float32).reshape(2, 3, 6)
     for size in (36, 30, 12):
         x = Tensor(values[:, :, : size // 6].copy()).realize()
@@ -115,7 +115,7 @@ def test_turned_around_in_place_over_groups(way: str) -> None:
 
 
 def test_a_sum_of_what_is_assigned_beside_it(way: str) -> None:
-    """A reduction of the old value, in place of another tensor and of itself."""
+    """A reduction of the old value, stored to another tensor's memory and to its own."""
     a, b = numbers(*map(float, range(5))), numbers(*map(float, range(5, 8)))
     total = a.sum()
     a.assign(a - total)
@@ -125,7 +125,7 @@ def test_a_sum_of_what_is_assigned_beside_it(way: str) -> None:
 
 
 def test_rows_and_their_sums(way: str) -> None:
-    """Softmax in place, its sums in the place of a tensor that it is scaled by."""
+    """Softmax in place, its sums stored to the memory of a tensor that it is scaled by."""
     x, scale = Tensor.arange(12).reshape(3, 4).float().contiguous().realize(), Tensor.ones(3, 1).contiguous().realize()
     old = x.numpy()
     sums = (x * scale).exp().sum(1, keepdim=True)
@@ -182,7 +182,7 @@ def test_several_values_of_one_buffer_in_one_schedule(way: str) -> None:
 
 
 def test_a_view_that_another_tensor_reads(way: str) -> None:
-    """Findings 2.1: the place that is assigned to is no value, and is not replaced by one; the other view follows."""
+    """Findings 2.1: the target of an assignment is no value, and is not replaced by one; the other view follows."""
     for first in (True, False):
         x = Tensor([5, 3, 4]).realize()
         y = x.flip(0)

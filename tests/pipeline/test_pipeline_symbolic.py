@@ -138,7 +138,7 @@ def attended(tokens: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("replayed", [False, True])
 def test_decoding_with_a_cache_compiles_once(replayed):
-    """Keys and values are written at a place and read up to it: one token at a time has the values of all at once."""
+    """Keys and values are written at an index and read up to it: one token at a time has the values of all at once."""
     r = np.random.default_rng(5)
     tokens = r.standard_normal((TIME, WIDTH)).astype(np.float32)
     weights = r.standard_normal((WIDTH, 3 * WIDTH)).astype(np.float32) / 4
@@ -266,7 +266,7 @@ DIVISIONS = {
 
 @pytest.mark.parametrize("name", DIVISIONS)
 def test_divisions_floor_whatever_the_signs_are(name):
-    """// and % of symbolic integers are Python's: as values, and as sizes and places in memory."""
+    """// and % of symbolic integers are Python's: as values, and as sizes and indices."""
     for size, number in ((1, -10), (2, -7), (3, -1), (7, 3), (10, 10)):
         bound = Variable("i", 1, 10).bind(size), Variable("n", -10, 10).bind(number)
         found, wanted = (of if isinstance(of, tuple) else (of,) for of in
@@ -275,7 +275,7 @@ def test_divisions_floor_whatever_the_signs_are(name):
 
 
 def test_sizes_that_are_rounded_up():
-    """-(-a // b) as a size, as the end of a slice, and a place counted from the end."""
+    """-(-a // b) as a size, as the end of a slice, and as an index counted from the end."""
     x = Tensor.arange(10).realize()
     for size in (1, 2, 3, 10):
         i = Variable("i", 1, 10).bind(size)

@@ -1,4 +1,4 @@
-"""The backends that tests of devices run on, by name: GPUSIM, CPU-llvm and CPU-c; PYTHON is what they are held to."""
+"""The backends that tests of devices run on, by name: GPUSIM, CPU-llvm, CPU-c; they are compared with PYTHON."""
 
 import pytest
 

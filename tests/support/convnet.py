@@ -1,4 +1,4 @@
-"""The convolutional network for MNIST on which the costs of training are held."""
+"""The convolutional network for MNIST on which the costs of training are measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of the CPU device that ends where a buffer ends, so that AddressSanitizer sees what a kernel does behind it.
+"""Memory of the CPU device that ends where a buffer ends, so that AddressSanitizer finds accesses past it.
 
 python exact_memory.py MODULE ARGUMENT ...    runs a module as python -m does, with such memory
 """
@@ -25,10 +25,10 @@ release = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(lambda capsule: libc.free(poi
 
 
 def exactly(self: ProcessAllocator, nbytes: int) -> HostMemory:
-    """nbytes of the C library, in whose place the sanitizer's runtime is.
+    """Allocate `nbytes` by the C library's allocator, which the sanitizer's runtime replaces.
 
-    They are freed with a capsule, which goes when nothing can reach it. weakref.finalize is too early: the garbage
-    collector calls it before a block's __del__, which gives the memory to the pool, where it is used again.
+    They are freed with a capsule, when nothing can reach it any more. weakref.finalize is too early: the garbage
+    collector calls it before a block's __del__, which returns the memory to the pool, where it is reused.
     """
     found = ctypes.c_void_p()
     assert libc.posix_memalign(ctypes.byref(found), ALIGNMENT, nbytes) == 0
@@ -39,7 +39,7 @@ def exactly(self: ProcessAllocator, nbytes: int) -> HostMemory:
 
 
 def install() -> None:
-    """Give out such memory from now on. The kit's kernels get no guard behind their buffers: nothing is there."""
+    """Let the CPU's allocator allocate such memory from now on, and the kit use no guard after the buffers."""
     ProcessAllocator.alloc = exactly  # type: ignore[method-assign]
     kernels.GUARD = b""
 

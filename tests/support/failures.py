@@ -1,12 +1,13 @@
-"""Failures of a device, a compiler and a disk, let in through the seams at the Nth event of a program.
+"""Failures of a device, a compiler and a disk, injected through the interfaces at the Nth event of a program.
 
     with failing("launch", 3) as failure:     # the fourth launch raises
         ...
-    failure.met                               # whether there was a fourth one
+    failure.has_happened                      # whether there was a fourth one
 
-`every(kind, program)` lets a program meet the first event of a kind, then the second, until it ends without one, and
-checks after each what the design asks: every tensor that was assigned to has its old or its new value, every other one
-its value, or a sentence that says that it is lost; and a step from the old state gives what it gives without a failure.
+`every(kind, program)` runs a program with a failure at the first event of a kind, then at the second, until it ends
+without one, and checks after each what the design requires: every tensor that was assigned to has its old or its new
+value, every other one its value, or an error that says that it is lost; and a step from the old state has the result
+that it has without a failure.
 """
 
 from __future__ import annotations
@@ -41,19 +42,19 @@ RAISED = (RuntimeError, MemoryError, OSError, KeyboardInterrupt)
 
 @dataclass
 class Failure:
-    """The Nth event of a kind, of `lasts` in a row. events is how many there have been."""
+    """A failure of event `number` of a kind, and of those after it, `lasts` in all; `events` counts those so far."""
 
     number: int
     lasts: int = 1
     events: int = 0
 
     @property
-    def met(self) -> bool:
-        """Whether it has happened."""
+    def has_happened(self) -> bool:
+        """Whether the program has come to the event that fails."""
         return self.events > self.number
 
     def comes(self) -> bool:
-        """Count an event; whether it is one that fails."""
+        """Count an event. Returns whether it is one that fails."""
         self.events += 1
         return self.number < self.events <= self.number + self.lasts
 
@@ -87,9 +88,9 @@ def _closed(failure: Failure, original: Callable[..., int]) -> Callable[..., int
 
 @contextmanager
 def failing(kind: str, number: int, device: str = "PYTHON", lasts: int = 1) -> Iterator[Failure]:
-    """Let the events of a kind from number on fail, as many as lasts says, on a device and its siblings.
+    """Let the events of a kind from `number` on fail, `lasts` of them, on all ordinals of a device.
 
-    memory: the allocator has no room (it is asked twice for each block: the pool gives its own back in between);
+    memory: the allocator has no room (it is called twice for each block: the pool frees what it caches in between);
     launch, copy, compile: what they are named after raises; cache: a file of the disk cache cannot be read or written;
     press: Ctrl-C is pressed as a launch begins; alarm: SIGALRM comes there.
     """
@@ -176,11 +177,11 @@ def every(kind: str, program: Program, device: str = "PYTHON", lasts: int = 1, m
             try:
                 state.act()
             except RAISED:
-                assert failure.met
+                assert failure.has_happened
                 ended = True
             else:
                 ended = False
-        met = failure.met
+        has_happened = failure.has_happened
         label = f"{kind} {number}"
         look(label, state, old, new, others if ended else None, torn)
         if kind in BEFORE:
@@ -188,7 +189,7 @@ def every(kind: str, program: Program, device: str = "PYTHON", lasts: int = 1, m
             assert any(all(map(np.array_equal, now, whole)) for whole in (old, new)), f"{label}: old and new are mixed"
         if not ended and kind != "cache":
             assert_equal(label, state.values(), new)
-        if not met:
+        if not has_happened:
             return number
         for tensor, value in zip(state.assigned, old, strict=True):
             tensor.assign(Tensor(value, device="PYTHON").to(tensor.device) if isinstance(tensor.device, str) else

@@ -1,6 +1,6 @@
-"""Faults of a renderer, as changes of the instructions that it is given: each a mistake that a real one might make.
+"""Faults of a renderer, as changes of the instructions that it renders: each a mistake that a real one might make.
 
-A change takes an instruction and its sources, already changed, and gives what stands in its place, or None.
+A change takes an instruction and its sources, already changed, and returns what replaces it, or None.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def clamps(node: UOp, src: Sources) -> UOp | None:
 
 
 def wraps(node: UOp, src: Sources) -> UOp | None:
-    """A float becomes an int32 by way of an int64, as an instruction of some processors does, and is not saturated."""
+    """A float becomes an int32 through an int64, as an instruction of some processors does, and is not saturated."""
     if node.op is not Ops.CAST or node.dtype is not dtypes.int32 or src[0].dtype.kind != "float":
         return None
     return src[0].cast(dtypes.int64).cast(dtypes.int32)
 
 
 def rounds_twice(node: UOp, src: Sources) -> UOp | None:
-    """A float64 becomes a half by way of a float32."""
+    """A float64 becomes a half through a float32."""
     if node.op is not Ops.CAST or node.dtype is not dtypes.float16 or src[0].dtype is not dtypes.float64:
         return None
     return src[0].cast(dtypes.float32).cast(dtypes.float16)
@@ -138,7 +138,7 @@ def goes_too_far(node: UOp, src: Sources) -> UOp | None:
 
 
 def counts_on_zeros(node: UOp, src: Sources) -> UOp | None:
-    """A result is added to what memory holds, which is right as long as that is 0."""
+    """A result is added to the value in memory, which is right as long as that is 0."""
     if node.op is not Ops.STORE or node.src[0].op is not Ops.PARAM or src[2].dtype.kind not in ("int", "float"):
         return None
     before = UOp(Ops.LOAD, src[2].dtype, (src[0], src[1], *src[3:]))

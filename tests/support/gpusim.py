@@ -1,7 +1,7 @@
 """GPUSIM: a device with the shape of a GPU, run by the PYTHON interpreter, for tests on machines without one.
 
-Its Target has a grid of three dimensions, groups of 32 threads, shared memory and few native ops, so that scheduler,
-codegen and decompositions take the ways they would take for a GPU.
+Its Target has a grid of three dimensions, thread blocks of 32 threads, shared memory and few native ops, so that
+scheduler, codegen and decompositions work as for a GPU.
 """
 
 from dataclasses import replace

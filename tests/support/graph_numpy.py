@@ -1,6 +1,6 @@
-"""The evaluator of core (engine/evaluate.py) as tests use it, and tensors held to it.
+"""The evaluator of core (engine/evaluate.py) as tests use it, and tensors compared with it.
 
-It says what a graph means with NumPy, node by node, and shares no code with the compiler.
+It evaluates a graph with NumPy, node by node, and shares no code with the compiler.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ __all__ = ["ACCUMULATE", "NAMES", "Evaluation", "elementwise", "evaluate", "nump
 
 
 def values(tensor: Any) -> np.ndarray[Any, Any]:
-    """The values of a tensor by numpy, after its own device has been held to them; shape and dtype too.
+    """Return the values of a tensor by numpy, after comparing those of its device, shape and dtype with them.
 
-    A sum may be grouped differently, so what cancels is as exact as the largest element only.
+    A sum may be grouped differently, so where terms cancel the tolerance is that of the largest element.
     """
     wanted = evaluate(tensor.uop)
     shape, dtype = tensor.shape, tensor.dtype

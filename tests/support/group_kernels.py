@@ -1,4 +1,4 @@
-"""Kernels that groups of threads compute together, by hand, and how they are run in one way or another."""
+"""Kernels for thread blocks, built by hand, and functions that apply a candidate to them and run them."""
 
 from __future__ import annotations
 
@@ -40,33 +40,33 @@ def reduce(value: UOp, *ranges: UOp, op: Ops = Ops.ADD) -> UOp:
 
 
 def sink(*stores: UOp) -> UOp:
-    """A kernel."""
+    """Return a kernel of these stores."""
     return UOp(Ops.SINK, src=stores)
 
 
 def at(indices: Sequence[UOp], shape: Sequence[int]) -> UOp:
-    """The place of an element in memory of that shape."""
-    place: UOp = ix.const(0)
+    """Return the flat index of an element of an array of that shape."""
+    index: UOp = ix.const(0)
     for i, length in zip(indices, shape, strict=True):
-        place = ix.add(ix.mul(place, length), i)
-    return place
+        index = ix.add(ix.mul(index, length), i)
+    return index
 
 
-def ways_of(kernel: UOp, target: Target = TARGET) -> list[Action]:
-    """Ways to compute a kernel in groups, by their kind: the best ones, and some of all the others."""
-    found = sorted(grid.grid_candidates(transforms.with_gaps(collapse(kernel)), target), key=lambda way: way.cost)
-    kinds = {name: [way.action for way in found if way.action.name == name] for name in ("block", "team", "local")}
+def candidates_of(kernel: UOp, target: Target = TARGET) -> list[Action]:
+    """Return transforms that map a kernel to thread blocks: of each kind the two best ones, and some of the others."""
+    found = sorted(grid.grid_candidates(transforms.with_gaps(collapse(kernel)), target), key=lambda found: found.cost)
+    kinds = {name: [one.action for one in found if one.action.name == name] for name in ("block", "team", "local")}
     return [one for some in kinds.values() for one in (*some[:2], *some[2 :: 1 + len(some) // 8])]
 
 
 def linear_of(kernel: UOp, one: Action | None = None, target: Target = TARGET) -> Linear:
-    """The linear form of a kernel done in one way, or in the way that is chosen for it."""
+    """Return the linear form of a kernel with one transform, or with those that codegen chooses for None."""
     return to_linear(Kernel(kernel), target, Options(actions=None if one is None else (one,)))
 
 
 def run(linear: Linear, outputs: Sequence[int], *inputs: Array, n: int | None = None, dtype: DType = F,
         backend: Backend = GPU) -> list[Array]:  # fmt: skip
-    """What a kernel leaves in its outputs, which are the first of its buffers."""
+    """Run a kernel. Returns the values of its outputs, which are the first of its buffers."""
     buffers = [bytes(dtype.itemsize * size) for size in outputs] + [pack(a.ravel().tolist(), dtype) for a in inputs]
     values = {} if n is None else {"n": n}
     x, y, z = (size_of(size, values) for size in linear.signature.grid)
@@ -87,8 +87,8 @@ def fused(n: int, m: int, depth: int) -> UOp:
     x, w, bias = param(2, F, n * depth), param(3, F, m * depth), param(4, F, m)
     left = (load(x, at((i, k), (n, depth))) + 1.0).maximum(0.0)
     total = reduce(left * load(w, at((j, k), (m, depth))), k) + load(bias, j)
-    place = at((i, j), (n, m))
-    return sink(store(param(0, F, n * m), place, total), store(param(1, F, n * m), place, total * 2.0))
+    index = at((i, j), (n, m))
+    return sink(store(param(0, F, n * m), index, total), store(param(1, F, n * m), index, total * 2.0))
 
 
 def convolution(batch: int, channels: int, height: int, width: int, out: int) -> UOp:
@@ -99,8 +99,8 @@ def convolution(batch: int, channels: int, height: int, width: int, out: int) ->
     image, weight = param(1, F, batch * channels * height * width), param(2, F, out * channels * 9)
     pixel = UOp(Ops.LOAD, F, (image, at((b, c, row, column), (batch, channels, height, width)), inside))
     total = reduce(pixel * load(weight, at((o, c, p, q), (out, channels, 3, 3))), c, p, q)
-    place = at((b, o, y, x), (batch, out, height, width))
-    return sink(store(param(0, F, batch * out * height * width), place, total))
+    index = at((b, o, y, x), (batch, out, height, width))
+    return sink(store(param(0, F, batch * out * height * width), index, total))
 
 
 def normalised(rows: int, columns: int) -> UOp:

@@ -1,6 +1,6 @@
-"""Groups of threads of the host: the source that a GPU would get, in C, with a thread for each thread of a group.
+"""Thread blocks on the host: the source that a GPU would get, in C, with a host thread for each thread of a block.
 
-The C compiler makes a library of it; groups run one after another, each with its shared memory as static variables and
+The C compiler makes a library of it; blocks run one after another, each with its shared memory as static variables and
 its barrier that of pthreads. So a barrier that is missing in source is missing here, and what a renderer writes is run.
 """
 
@@ -75,7 +75,7 @@ class HostCompiler(Compiler):
 
 
 class HostProgram(Program):
-    """A kernel whose groups are threads of this process."""
+    """A kernel whose thread blocks are threads of this process."""
 
     def __init__(self, binary: Binary) -> None:
         self.name, self.signature = binary.name, binary.signature
@@ -85,7 +85,7 @@ class HostProgram(Program):
             self.entry = ctypes.CDLL(file.name).launch
 
     def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: tuple[int, int, int]) -> None:
-        """All groups, one after another."""
+        """Run all thread blocks, one after another."""
         views = [(ctypes.c_char * max(len(b), 1)).from_buffer(b) for b in buffers]
         pointers = (ctypes.c_void_p * len(views))(*map(ctypes.addressof, views))
         numbers = (ctypes.c_longlong * max(len(variables), 1))(*variables)

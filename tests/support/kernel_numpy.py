@@ -18,14 +18,14 @@ Arrays = dict[int, Any]
 
 
 def run_kernel_graph(sink: UOp, memory: Arrays) -> Arrays:
-    """The memory by slot after a kernel; what it reads is what memory held before."""
+    """Return the memory by slot after a kernel; its loads read the memory before it."""
     values = node_values(sink, memory)
     after = {slot: array.copy() for slot, array in memory.items()}
     for store in sink.src:
         parts = [values[s] for s in store.src[1:]]
         index, value, gate = np.broadcast_arrays(*parts, *([] if len(parts) == 3 else [np.asarray(True)]))
         written = index[gate]
-        assert written.size == np.unique(written).size, "a place is written twice"
+        assert written.size == np.unique(written).size, "an element is written twice"
         assert written.size == 0 or (written.min() >= 0 and written.max() < after[store.src[0].arg.slot].size)
         after[store.src[0].arg.slot][written] = value[gate]
     return after

@@ -1,7 +1,7 @@
-"""A device with queues, PYTHON underneath, that does everything as late as it may: when somebody waits for it.
+"""A device with queues, over PYTHON, that does all work as late as the interface allows: when the host waits for it.
 
-Each queue runs only as far as an event, a copy to the host or `finish` asks, whatever the others still have to do. New
-memory is full of 0xFF, and memory that is freed is filled with it at once. So what core forgets to order, or lets go of
+Each queue runs only as far as an event, a copy to the host or `finish` requires, whatever the others still have to do.
+New memory is full of 0xFF, and memory that is freed is filled with it at once. So what core does not order, or frees
 too early, is a wrong value here, each time.
 """
 
@@ -22,7 +22,7 @@ from tinygraft.uop.stages import Binary
 
 Grid = tuple[int, int, int]
 DIRT = 0xFF
-LOCK = threading.RLock()  # one thread at a time does work, whoever waits for it
+LOCK = threading.RLock()  # one thread at a time does work, whichever thread waits for it
 
 
 class LateEvent(Event):
@@ -32,7 +32,7 @@ class LateEvent(Event):
         self.queue, self.number = queue, number
 
     def done(self) -> bool:
-        """Whether somebody has waited for as much."""
+        """Return whether so much work was done, since something has waited for it."""
         return len(self.queue.times) > self.number
 
     def wait(self) -> None:
@@ -47,7 +47,7 @@ class LateEvent(Event):
 
 
 class LateQueue(Queue):
-    """Work that waits until somebody does."""
+    """A queue whose work is done when something waits for it."""
 
     backend: LateBackend
 
@@ -58,7 +58,7 @@ class LateQueue(Queue):
         self.given = self.submitted = 0
 
     def later(self, work: Callable[..., object], *arguments: Any) -> LateEvent:
-        """Put work behind all other."""
+        """Append work to the queue. Returns an event after it."""
         copies = [list(a) if isinstance(a, list) else a for a in arguments]  # a sequence is the caller's
         with LOCK:
             self.tasks.append(lambda: work(*copies))
@@ -98,19 +98,19 @@ class LateQueue(Queue):
         return self.later(lambda: flat.__setitem__(slice(None), bytes(source[: flat.nbytes])))
 
     def record(self) -> LateEvent:
-        """Behind all that was given so far."""
+        """Return an event after all work so far."""
         return LateEvent(self, self.given)
 
     def wait(self, event: Event) -> None:
-        """Wait for the event when it is this piece of work's turn."""
+        """Append the wait for an event to the queue."""
         self.later(event.wait)
 
     def submit(self) -> None:
-        """Count how often that was asked for."""
+        """Count the calls."""
         self.submitted += 1
 
     def finish(self) -> None:
-        """Do all of it."""
+        """Do all work of the queue."""
         self.run(self.given)
 
 
@@ -139,12 +139,12 @@ class LateMemory(HostAllocator):
         return handle
 
     def free(self, handle: Handle, nbytes: int) -> None:
-        """Dirt at once: nobody uses it any more."""
+        """Fill the memory with DIRT at once: core frees only what no work uses any more."""
         handle[:] = bytes([DIRT]) * nbytes
         self.freed += 1
 
     def as_host(self, handle: Handle) -> memoryview | None:
-        """Nothing: a look at memory is a copy, which waits for no more than it has to."""
+        """Return None, so that core reads memory by copies, which wait for no more than they have to."""
         return None
 
     def alloc_host(self, nbytes: int) -> memoryview:

@@ -68,12 +68,12 @@ class ClosesAll(Queued):
     closed = False
 
     def close(self) -> None:
-        """Close the device for everybody."""
+        """Close the device for all backends."""
         super().close()
         ClosesAll.closed = True
 
     def load(self, binary: Binary) -> Program:
-        """A program, as long as nobody has closed the device."""
+        """Load a program, as long as no backend has closed the device."""
         assert not self.closed, "the device is closed"
         return super().load(binary)
 
@@ -99,13 +99,13 @@ class PassedEvent(LateEvent):
 
 
 class ReusesEarly(LateBackend):
-    """Events say at once that they are done, so what was used is used again."""
+    """Events say at once that they are done, so memory in use is reused."""
 
     class queue_class(LateQueue):
         """Its queues."""
 
         def later(self, work: Callable[..., object], *arguments: Any) -> LateEvent:
-            """Put work behind all other."""
+            """Append work to the queue."""
             return PassedEvent(self, super().later(work, *arguments).number)
 
         def record(self) -> LateEvent:
@@ -120,7 +120,7 @@ class EventsWaitForNothing(LateBackend):
         """Its queues."""
 
         def record(self) -> LateEvent:
-            """An event before all that was given."""
+            """Return an event before all work."""
             return LateEvent(self, 0)
 
 
@@ -237,7 +237,7 @@ class Swallows(Kept):
 
 
 class MuteCompiler(Compiler):
-    """Refuses what is no Python without the words of Python."""
+    """Refuses what is no Python without Python's message."""
 
     def compile(self, source: Source) -> Binary:
         """The text."""
@@ -249,7 +249,7 @@ class MuteCompiler(Compiler):
 
 
 class Mute(Kept):
-    """The compiler's words are lost."""
+    """The compiler's message is lost."""
 
     def __init__(self, name: str, ordinal: int) -> None:
         super().__init__(name, ordinal)
@@ -279,7 +279,7 @@ class TurnedGrid(Host):
     """The first two dimensions of the grid are mixed up."""
 
     def load(self, binary: Binary) -> Program:
-        """The program with its grid turned."""
+        """The program with the dimensions of its grid exchanged."""
         return Reordered(super().load(binary), lambda variables, grid: (variables, (grid[1], grid[0], grid[2])))
 
 
@@ -316,10 +316,10 @@ class BoolsOfOnes(PythonBackend):
 
 
 class LeavesAShare(Shares):
-    """The last share is nobody's."""
+    """The last chunk is not run."""
 
     def load(self, binary: Binary) -> Program:
-        """The program with a share less."""
+        """The program with one chunk less."""
         program = super().load(binary)
         assert isinstance(program, PythonProgram)
         program.group = partial(all_but_the_last, program.group)
@@ -327,10 +327,10 @@ class LeavesAShare(Shares):
 
 
 class IgnoresParts(Shares):
-    """Every kernel is run as one part, as if no threads shared it."""
+    """Every kernel is run as one chunk, as if it had no parallel loop."""
 
     def load(self, binary: Binary) -> Program:
-        """The program with one part."""
+        """The program with one chunk."""
         program = super().load(binary)
         assert isinstance(program, PythonProgram)
         program.parts = 1
@@ -338,10 +338,10 @@ class IgnoresParts(Shares):
 
 
 class WholeParts(Shares):
-    """Each part runs the whole kernel: parts get the numbers of an only one."""
+    """Each chunk runs the whole kernel: it gets the numbers of an only one."""
 
     def load(self, binary: Binary) -> Program:
-        """The program, whose parts are not told which they are."""
+        """The program, whose chunks do not get their numbers."""
         program = super().load(binary)
         assert isinstance(program, PythonProgram)
         program.group = partial(as_only_part, program.group)
@@ -355,7 +355,7 @@ def as_only_part(group: Callable[..., None], *arguments: Any) -> None:
 
 
 def all_but_the_last(group: Callable[..., None], *arguments: Any) -> None:
-    """Run a share of a kernel, unless it is the last of several."""
+    """Run a chunk of a kernel, unless it is the last of several."""
     *_, part, parts, _, _, _ = arguments
     if parts == 1 or part < parts - 1:
         group(*arguments)
@@ -373,7 +373,7 @@ class NoBarrier(Host):
 
 
 class OldValues(GraphExecutor):
-    """Variables keep the values that they were given first."""
+    """Variables keep the values that were set first."""
 
     def set_values(self, values: Mapping[str, int]) -> None:
         """Only once."""
@@ -381,7 +381,7 @@ class OldValues(GraphExecutor):
 
 
 class OldBuffers(GraphExecutor):
-    """Places keep the buffers that they were given first."""
+    """Places keep the buffers that were set first."""
 
     def set_buffer(self, place: int, handle: Handle) -> None:
         """Only once."""

@@ -52,7 +52,7 @@ def device_of(plugin: str) -> str:
 
 
 def bounds(plugin: str) -> tuple[str, str]:
-    """The core that a plugin of ours asks for: the lowest version, and the one that it must be below."""
+    """Return the bounds of core in a plugin's requirement: the lowest version, and the one that it has to be below."""
     (need,) = [need for need in metadata(PACKAGES[plugin])["dependencies"] if re.match(r"tinygraft\b(?!-)", need)]
     found = re.fullmatch(r"tinygraft>=([\d.]+),<([\d.]+)", need)
     assert found, f"{plugin} depends on {need!r}; write it as tinygraft>=LOWEST,<BELOW"
@@ -70,16 +70,16 @@ def run(*command: object, cwd: Path | None = None, code: int = 0, timeout: float
     One that ends with another exit code than code fails, and shows all that it said. Of a command that is meant to
     end badly this gives what it says about that, on its error output.
     """
-    kept = {name: v for name, v in os.environ.items() if not name.startswith(OURS) or name == "TINYGRAFT_CACHE"}
+    inherited = {name: v for name, v in os.environ.items() if not name.startswith(OURS) or name == "TINYGRAFT_CACHE"}
     done = subprocess.run(
-        [str(c) for c in command], cwd=cwd, env=kept | environment, capture_output=True, text=True, timeout=timeout
+        [str(c) for c in command], cwd=cwd, env=inherited | environment, capture_output=True, text=True, timeout=timeout
     )
     assert done.returncode == code, f"{command} gave {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stderr if code else done.stdout
 
 
 def digest(folder: Path) -> str:
-    """A name for the state of a folder, as far as it is built: without its tests, which no package holds."""
+    """Return a name for the state of a folder, as far as it is built: without its tests, which no package has."""
     found = hashlib.sha256(f"{sys.version} {os.environ.get('CC', '')}".encode())
     with tempfile.TemporaryDirectory() as empty:
         copy = shutil.copytree(folder, Path(empty) / "copy", ignore=shutil.ignore_patterns(*BUILT, "tests"))
@@ -91,7 +91,7 @@ def digest(folder: Path) -> str:
 def build(folder: Path, into: Path | None = None, **environment: str) -> Built:
     """The sdist of a package's folder, and the wheel that is built from that sdist; in the wheelhouse, if nowhere else.
 
-    What a build leaves in the folder is not there: a copy of its sources is built, with the build tools that are here.
+    A copy of the sources is built, so that the folder is not changed, with the build tools that are installed.
     """
     target = into or WHEELHOUSE / f"{folder.name}-{digest(folder)}"
     if not target.exists():

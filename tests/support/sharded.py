@@ -1,6 +1,6 @@
-"""Random chains of operations, on tensors that lie on several devices and on the same tensors on one.
+"""Random chains of operations, on tensors on several devices and on the same tensors on one.
 
-A chain is drawn from a random.Random: each step looks at a shape and gives a function from tensor to tensor, which is
+A chain is drawn from a random.Random: each step takes a shape and returns a function from tensor to tensor, which is
 applied to both. Values are float64 of moderate size, so that sums in another order agree closely.
 """
 
@@ -50,7 +50,7 @@ def lay(rng: random.Random, tensor: Tensor, devices: Sequence[str]) -> Tensor:
 
 
 def like(tensor: Tensor, array: Any, rng: random.Random | None = None) -> Tensor:
-    """An array as a tensor where tensor is; on several devices it lies as rng says, or is replicated."""
+    """Return an array as a tensor on the devices of `tensor`; on several with a layout by `rng`, or replicated."""
     devices = tensor.device
     if isinstance(devices, tuple) and rng is not None:
         return lay(rng, Tensor(array, device=devices[0]), devices)
@@ -350,9 +350,9 @@ def check(seed: int, devices: Sequence[str], length: int = 5) -> None:
 
 
 def _gradient(total: Tensor, x: Tensor) -> Any:
-    """The gradient of x, which lies where x does; None where a write on the way has been realised and has no history.
+    """Return the gradient of x; None where a write on the way has been realised and is not taped.
 
-    On several devices and on one that may differ: a reshape that brings parts together is memory of its own.
+    On several devices and on one that may differ: a reshape that gathers shards is stored in new memory.
     """
     try:
         total.backward()
@@ -368,7 +368,7 @@ def _gradient(total: Tensor, x: Tensor) -> Any:
 
 def check_replayed(seed: int, devices: Sequence[str], length: int = 3) -> TinyJit[Any, Any]:
     """A step that reads an argument and a state and gives the state a new value, by its gradient or not, replayed on
-    several devices and held to plain calls on the first alone; the TinyJit."""
+    several devices and compared with plain calls on the first alone. Returns the TinyJit."""
     rng = random.Random(seed)
     shape = draw_shape(rng, 1, 3)
     steps, names = draw_chain(rng, shape, length)

@@ -70,9 +70,10 @@ class Lines:
 
 
 def signal_at(work: Callable[[], Any], line: int, number: int, files: tuple[str, ...] = ()) -> tuple[str, bool]:
-    """Raise a signal at a line of the work: where that was, empty where it has less lines, and whether it was heard.
+    """Raise a signal at a line of the work. Returns where that was, empty where it has less lines, and whether it was
+    handled.
 
-    Where Python calls a function because an object goes away, before the first line of it, nobody can hear it. Where a
+    Where Python calls a function because an object is freed, before its first line, it cannot be handled. Where a
     generator is closed, Python runs no handlers, but it traces.
     """
     lines = Lines(line, number, files)
@@ -93,18 +94,18 @@ def signal_at(work: Callable[[], Any], line: int, number: int, files: tuple[str,
 
 def each_line(work: Callable[[], Any], step: int = 1, number: int = signal.SIGALRM,
               files: tuple[str, ...] = ()) -> Iterator[str]:  # fmt: skip
-    """Do the work again and again, with a signal at every step-th line; it has to be heard, but in __del__.
+    """Do the work again and again, with a signal at every step-th line; it has to be handled, but in __del__.
 
-    Where something goes away just then, a callback of Python's own weak tables may be what the signal meets, and drops
-    it. That is chance, so a line whose signal was not heard is tried once more, and has its chance no second time.
+    Where an object is freed just then, a callback of Python's own weak tables may get the signal, and drops it. That
+    is chance, so a line whose signal was not handled is tried once more.
     """
     line = step
     while True:
-        reached, heard = signal_at(work, line, number, files)
-        if reached and not heard and " __del__" not in reached:
-            reached, heard = signal_at(work, line, number, files)
+        reached, handled = signal_at(work, line, number, files)
+        if reached and not handled and " __del__" not in reached:
+            reached, handled = signal_at(work, line, number, files)
         if not reached:
             return
-        assert heard or " __del__" in reached, f"the signal at {reached} was not heard, twice"
+        assert handled or " __del__" in reached, f"the signal at {reached} was not handled, twice"
         yield reached
         line += step

@@ -16,6 +16,7 @@ from group_kernels import (
     Array,
     F,
     at,
+    candidates_of,
     convolution,
     fused,
     linear_of,
@@ -25,7 +26,6 @@ from group_kernels import (
     reduce,
     run,
     sink,
-    ways_of,
     windows,
 )
 from tinygraft.codegen import grid
@@ -50,7 +50,7 @@ def test_products_of_matrices_are_right_in_every_way(sizes: tuple[int, int, int]
     """Tiles of each shape, rows shared by a team, and threads on their own: exactly numpy's values."""
     n, m, depth = sizes
     a, b = numbers(n, depth), numbers(depth, m, seed=1)
-    found = ways_of(matmul(*sizes))
+    found = candidates_of(matmul(*sizes))
     assert {"block", "team", "local"} <= {one.name for one in found}
     assert max(math.prod(one.amounts[1]) for one in found if one.name == "block") >= 4
     for one in found:
@@ -63,7 +63,7 @@ def test_what_surrounds_a_product_is_computed_with_it() -> None:
     n, m, depth = 13, 29, 41
     x, w, bias = numbers(n, depth), numbers(m, depth, seed=1), numbers(m, seed=2)
     want = np.maximum(x + 1, 0) @ w.T + bias
-    for one in ways_of(fused(n, m, depth)):
+    for one in candidates_of(fused(n, m, depth)):
         once, twice = run(linear_of(fused(n, m, depth), one), [n * m, n * m], x, w, bias)
         np.testing.assert_array_equal(once.reshape(n, m), want, str(one))
         np.testing.assert_array_equal(twice, once * 2, str(one))
@@ -90,11 +90,11 @@ def test_sums_of_what_is_no_product_of_two() -> None:
     """Sums beside each other share what is in shared memory; what depends on the terms alone is read where it is."""
     n, m, depth = 19, 23, 37
     x, w, v, s = numbers(n, depth), numbers(depth, m, seed=1), numbers(depth, m, seed=2), numbers(depth, seed=3)
-    for one in ways_of(beside(n, m, depth)):
+    for one in candidates_of(beside(n, m, depth)):
         first, second = run(linear_of(beside(n, m, depth), one), [n * m, n * m], x, w, v, s)
         np.testing.assert_array_equal(first.reshape(n, m), x @ w, str(one))
         np.testing.assert_array_equal(second.reshape(n, m), x @ v + (x @ s)[:, None], str(one))
-    for one in ways_of(distances(n, m, depth)):
+    for one in candidates_of(distances(n, m, depth)):
         (got,) = run(linear_of(distances(n, m, depth), one), [n * m], x, w.T, s)
         want = ((x[:, None] - w.T) ** 2 + s).sum(-1)
         np.testing.assert_array_equal(got.reshape(n, m), want, str(one))
@@ -115,7 +115,7 @@ def test_a_product_beside_smaller_results() -> None:
     x, g, old = numbers(depth, n), numbers(depth, m, seed=1), numbers(m, seed=2)
     kernel = gradients(n, m, depth)
     buffers = [bytes(4 * n * m), *(pack(a.ravel().tolist(), F) for a in (old, x, g))]
-    found = ways_of(kernel)
+    found = candidates_of(kernel)
     assert {one.name for one in found} >= {"block", "team"}
     for one in found:
         linear = linear_of(kernel, one)
@@ -131,7 +131,7 @@ def test_convolutions_are_right_in_every_way() -> None:
     image, weight = numbers(batch, channels, height, width), numbers(out, channels, 3, 3, seed=1)
     want = np.einsum("bcyxpq,ocpq->boyx", windows(image), weight)
     kernel = convolution(batch, channels, height, width, out)
-    found = ways_of(kernel)
+    found = candidates_of(kernel)
     assert found[0].name == "block"
     for one in found:
         (got,) = run(linear_of(kernel, one), [want.size], image, weight)
@@ -145,7 +145,7 @@ def test_rows_are_right_in_every_way(rows: int, columns: int, lanes: int) -> Non
     x = numbers(rows, columns)
     less = x - x.max(1, keepdims=True)
     target = replace(TARGET, block_threads=lanes)
-    found = ways_of(normalised(rows, columns), target)
+    found = candidates_of(normalised(rows, columns), target)
     assert "team" in {one.name for one in found}
     for one in found:
         values, totals = run(linear_of(normalised(rows, columns), one, target), [rows * columns, rows], x)
@@ -164,7 +164,7 @@ def test_threads_past_the_end_of_a_row_change_nothing(op: Ops) -> None:
     x = np.random.default_rng(3).integers(1, 1 << 20, (rows, columns)) * (-1 if op in (Ops.MAX, Ops.OR) else 1)
     value = load(param(1, dtype, rows * columns), at((i, j), (rows, columns)))
     kernel = sink(store(param(0, dtype, rows), i, reduce(value, j, op=op)))
-    for one in ways_of(kernel):
+    for one in candidates_of(kernel):
         (got,) = run(linear_of(kernel, one), [rows], x, dtype=dtype)
         np.testing.assert_array_equal(got, COMBINE[op].reduce(x, 1), str(one))
 
@@ -181,7 +181,7 @@ def test_the_order_of_a_shared_sum_follows_from_sizes_alone() -> None:
         for value in x[thread::32]:
             part += value
         want += part
-    team = next(one for one in ways_of(kernel) if one.name == "team")
+    team = next(one for one in candidates_of(kernel) if one.name == "team")
     for most in ((1, 1, 1), (1 << 20, 65535, 65535)):
         (got,) = run(linear_of(kernel, team, replace(TARGET, max_grid=most)), [1], x)
         assert got[0] == want
@@ -215,7 +215,7 @@ def test_tiles_and_rows_beyond_the_grid_are_walked_in_steps(name: str, most: tup
     n, m, depth = 17, 13, 19
     a, b = numbers(n, depth), numbers(depth, m, seed=1)
     target = replace(TARGET, max_grid=most)
-    for one in ways_of(matmul(n, m, depth), target):
+    for one in candidates_of(matmul(n, m, depth), target):
         if one.name == name:
             (got,) = run(linear_of(matmul(n, m, depth), one, target), [n * m], a, b)
             np.testing.assert_array_equal(got.reshape(n, m), a @ b, str(one))
@@ -235,7 +235,7 @@ def test_batches_of_halves() -> None:
     batch, n, m, depth = 3, 11, 13, 29
     a, b = numbers(batch, n, depth), numbers(batch, depth, m, seed=1)
     kernel = batched(batch, n, m, depth)
-    one = next(one for one in ways_of(kernel) if one.name == "block")
+    one = next(one for one in candidates_of(kernel) if one.name == "block")
     linear = linear_of(kernel, one)
     assert {u.dtype for u in linear.uops if u.op is Ops.LOCAL} == {dtypes.float16}
     (got,) = run(linear, [batch * n * m], a, b, dtype=dtypes.float16)
@@ -248,7 +248,7 @@ def test_shared_memory_is_no_more_than_there_is(room: int, lanes: int) -> None:
     """With little of it tiles are small; with none there are no tiles and no teams that share a sum."""
     target = replace(TARGET, shared_memory=room, block_threads=lanes)
     for kernel in (matmul(64, 64, 64), normalised(8, 64)):
-        for one in ways_of(kernel, target):
+        for one in candidates_of(kernel, target):
             uops = linear_of(kernel, one, target).uops
             used = sum(u.arg.size * u.dtype.itemsize for u in uops if u.op is Ops.LOCAL)
             assert used <= room, one
@@ -285,7 +285,7 @@ def test_symbolic_sizes_in_groups(n: int) -> None:
     data = numbers(3, columns)
     want = np.zeros_like(data)
     want[:, :n] = data[:, :n] + data[:, :n].sum(1, keepdims=True)
-    found = ways_of(kernel)
+    found = candidates_of(kernel)
     assert [one.name for one in found] == ["team", "local"]
     for one in found:
         values, totals = run(linear_of(kernel, one), [3 * columns, 3], data, n=n)
@@ -305,7 +305,7 @@ def test_a_result_that_the_group_still_reads_is_not_shared_out() -> None:
     old = load(scale, i)
     each = load(param(2, F, rows * columns), at((i, j), (rows, columns))) * old
     kernel = sink(store(param(1, F, rows * columns), at((i, j), (rows, columns)), each), store(scale, i, old + 1.0))
-    assert [one.name for one in ways_of(kernel)] == ["local"]
+    assert [one.name for one in candidates_of(kernel)] == ["local"]
     x, old = numbers(rows, columns), numbers(rows, seed=1)
     buffers = [pack(old.tolist(), F), bytes(4 * x.size), pack(x.ravel().tolist(), F)]
     scales, values, _ = (np.array(unpack(data, F)) for data in run_linear(GPU, linear_of(kernel), buffers))
@@ -374,14 +374,14 @@ Made = tuple[Linear, list[int], list[Array]]  # a kernel, the sizes of its outpu
 def tiled() -> Made:
     """A product of matrices with several blocks of terms."""
     kernel = matmul(19, 23, 37)
-    one = next(a for a in ways_of(kernel) if a.name == "block" and a.amounts[2] == (16,))
+    one = next(a for a in candidates_of(kernel) if a.name == "block" and a.amounts[2] == (16,))
     return linear_of(kernel, one), [19 * 23], [numbers(19, 37), numbers(37, 23, seed=1)]
 
 
 def in_steps() -> Made:
     """Rows that one group computes one after another."""
     kernel, target = normalised(5, 67), replace(TARGET, max_grid=(1, 1, 1))
-    one = next(a for a in ways_of(kernel, target) if a.name == "team")
+    one = next(a for a in candidates_of(kernel, target) if a.name == "team")
     return linear_of(kernel, one, target), [5 * 67, 5], [numbers(5, 67)]
 
 
@@ -401,7 +401,7 @@ def test_tiles_wait_twice_for_each_block_of_terms() -> None:
     kinds = [u.op for u in several.uops if u.op is Ops.BARRIER or (u.op is Ops.RANGE and u.arg.kind is AxisKind.LOOP)]
     assert kinds.count(Ops.BARRIER) == 2
     kernel = matmul(32, 32, 8)
-    single = linear_of(kernel, next(a for a in ways_of(kernel) if a.name == "block"))
+    single = linear_of(kernel, next(a for a in candidates_of(kernel) if a.name == "block"))
     assert sum(u.op is Ops.BARRIER for u in single.uops) == 1
 
 
@@ -433,7 +433,9 @@ def test_source_is_as_the_golden_file_says(name: str, language: str, golden: Cal
 
 
 def test_helpers_have_no_words_of_other_languages() -> None:
-    """C for groups of threads is often read as C++, in which some names are taken."""
-    linear = linear_of(batched(3, 33, 35, 29), next(a for a in ways_of(batched(3, 33, 35, 29)) if a.name == "block"))
+    """C for thread blocks is often read as C++, in which some names are taken."""
+    linear = linear_of(
+        batched(3, 33, 35, 29), next(a for a in candidates_of(batched(3, 33, 35, 29)) if a.name == "block")
+    )
     words = set(re.findall(r"[a-z_]+", CStyleRenderer(CUDA).render(linear).text))
     assert not words & {"new", "delete", "class", "this", "template", "operator", "private", "public", "typename"}

@@ -84,45 +84,45 @@ class Runs:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def held(cls, backend: Backend) -> BackendMemory:
+    def memory(cls, backend: Backend) -> BackendMemory:
         """Return what makes buffers on the device under test."""
         return BackendMemory(backend)
 
-    def test_dependent_kernels(self, backend: Backend, held: BackendMemory) -> None:
+    def test_dependent_kernels(self, backend: Backend, memory: BackendMemory) -> None:
         """A hundred launches without a wait, each on the result of the one before, have the right result."""
         (add,) = programs(backend, [linear := to_linear(Kernel(mapped(lambda x: x * 3 + 1)), backend.target)])
         x, y, z = (int(n) for n in linear.signature.grid)
-        pair, want = [held.make(range(SIZE)), held.make([0] * SIZE)], list(range(SIZE))
+        pair, want = [memory.make(range(SIZE)), memory.make([0] * SIZE)], list(range(SIZE))
         for iteration in range(100):
             add.launch([pair[(iteration + 1) % 2], pair[iteration % 2]], [], (x, y, z))
             want = [(v * 3 + 1 + 2**31) % 2**32 - 2**31 for v in want]
-        same(held.read(pair[0]), want)
+        same(memory.read(pair[0]), want)
 
-    def test_reading_waits(self, backend: Backend, held: BackendMemory) -> None:
+    def test_reading_waits(self, backend: Backend, memory: BackendMemory) -> None:
         """copy_out returns what a slow kernel writes that was launched just before."""
         (slow,) = programs(backend, [spinning(SPINS)])
-        x, out = held.make([7]), held.make([0])
+        x, out = memory.make([7]), memory.make([0])
         for first in (7, 8):
             backend.allocator.copy_in(x, memoryview(bytearray(first.to_bytes(4, "little"))))
             slow.launch([out, x], [], (1, 1, 1))
-            assert held.read(out, 1) == [spun(first)]
+            assert memory.read(out, 1) == [spun(first)]
 
-    def test_synchronize_waits(self, backend: Backend, held: BackendMemory) -> None:
+    def test_synchronize_waits(self, backend: Backend, memory: BackendMemory) -> None:
         """After synchronize() the result is in memory, also where the host reads it without a copy."""
         (slow,) = programs(backend, [spinning(SPINS)])
-        x, out = held.make([9]), held.make([0])
+        x, out = memory.make([9]), memory.make([0])
         slow.launch([out, x], [], (1, 1, 1))
         backend.synchronize()
-        assert held.see(out) == spun(9)
+        assert memory.see(out) == spun(9)
 
-    def test_writing_waits(self, backend: Backend, held: BackendMemory) -> None:
+    def test_writing_waits(self, backend: Backend, memory: BackendMemory) -> None:
         """copy_in does not change a buffer before a kernel that was launched earlier has read it."""
         (slow,) = programs(backend, [spinning(SPINS)])
-        x, out, other = held.make([3]), held.make([0]), held.make([0])
+        x, out, other = memory.make([3]), memory.make([0]), memory.make([0])
         slow.launch([out, x], [], (1, 1, 1))
         backend.allocator.copy_in(x, memoryview(bytearray((4).to_bytes(4, "little"))))
         slow.launch([other, x], [], (1, 1, 1))
-        assert (held.read(out, 1), held.read(other, 1)) == ([spun(3)], [spun(4)])
+        assert (memory.read(out, 1), memory.read(other, 1)) == ([spun(3)], [spun(4)])
 
     def test_memory_of_a_running_kernel(self, device: str) -> None:
         """Memory that is freed while a kernel may still read it is not overwritten before: each tensor is right."""
