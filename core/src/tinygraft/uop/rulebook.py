@@ -42,5 +42,5 @@ def reported(rule: Callable[..., Any], new: UOp, op: Ops | None = None, src: tup
     Called only where `events.on_rule` says that there are observers.
     """
     if new.op is not op or new.src != src:
-        events.tell(events.RuleEvent(name=rule.__name__))
+        events.notify(events.RuleEvent(name=rule.__name__))
     return new
