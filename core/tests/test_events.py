@@ -57,8 +57,8 @@ def test_observer_that_raises_is_dropped_with_one_warning() -> None:
     stops = [events.observe(broken), events.observe(seen.append)]
     try:
         sentence = (
-            r"the observer .*broken.* raised ValueError: out of ink when told of the stage 'linear'; "
-            r"it is not told of anything else of that kind"
+            r"the observer .*broken.* raised ValueError: out of ink when notified of the stage 'linear'; "
+            r"it is dropped for events of that kind"
         )
         with pytest.warns(RuntimeWarning, match=sentence):
             events.stage("linear", 1)

@@ -28,7 +28,7 @@ def used(source: str) -> set[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "tinygraft":
             for name in node.names:
-                home, _ = tinygraft._HOME.get(name.name, ("", "")) if node.module == "tinygraft" else ("", "")
+                home, _ = tinygraft._MODULES.get(name.name, ("", "")) if node.module == "tinygraft" else ("", "")
                 parts = (home or f"{node.module}.{name.name}").split(".")[1:]
                 found |= {"/".join(parts[:end]) for end in range(1, len(parts) + 1)}
     return found

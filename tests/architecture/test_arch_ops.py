@@ -83,7 +83,7 @@ MUTANTS: list[tuple[Damage, Ops, str]] = [
      "ERF is not tried by the conformance kit: TAKES (conformance/corpus.py) has no dtypes for it"),
     (gone(nodes.NODE, Ops.ERF), Ops.ERF, "ERF has no row in NODE (uop/nodes.py), which is what the spec checks"),
     (gone(shape._RULES, Ops.ERF), Ops.ERF, "ERF has no row in _RULES (uop/shape.py)"),
-    (gone(sharding.WAYS, Ops.ERF), Ops.ERF, "ERF has no row in WAYS (uop/sharding.py)"),
+    (gone(sharding.OP_SHARDING, Ops.ERF), Ops.ERF, "ERF has no row in OP_SHARDING (uop/sharding.py)"),
     (gone(batch.RULES, Ops.ERF), Ops.ERF, "ERF has no row in RULES (autograd/batch.py)"),
     (gone(cstyle_expr.EXPR, Ops.ERF), Ops.ERF, "ERF has no row in EXPR (render/cstyle_expr.py)"),
     (gone(llvm_expr.EXPR, Ops.ERF), Ops.ERF, "ERF has no row in EXPR (render/llvm_expr.py)"),

@@ -118,7 +118,7 @@ def test_3_5_many_files_that_others_can_write_are_said_once(folder: Path, capsys
         assert diskcache.get(f"ab{number}") is None
     text = capsys.readouterr().err
     assert text.count("is not used as a cache") == 1
-    assert "; others like it are passed over in silence\n" in text
+    assert "; others like it are skipped in silence\n" in text
 
 
 def test_3_5_a_cache_that_cannot_be_made_is_said_once(

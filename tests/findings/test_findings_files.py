@@ -254,7 +254,7 @@ def test_2_4_fetch_of_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert fetch(given).read_bytes() == b"hello"
     assert fetch("a.bin", checksum="5d41402abc4b2a76b9719d911017c592").name == "a.bin"
     assert Tensor.from_url("a.bin").tolist() == list(b"hello")
-    with pytest.raises(FetchError, match=r"^cannot take b\.bin: there is no such file\n  hint: look elsewhere$"):
+    with pytest.raises(FetchError, match=r"^cannot use b\.bin: there is no such file\n  hint: look elsewhere$"):
         fetch("b.bin", hint="look elsewhere")
     with pytest.raises(
         FetchError, match=r"^a\.bin is not the file that was expected: checksum 5d41402a\w+, expected 0+$"

@@ -163,7 +163,7 @@ def test_a_sum_of_what_a_loop_before_it_changes_is_read_early(monkeypatch: pytes
     assert hazards.first_hazard(linearise.linearise(sink)) is None
     monkeypatch.setattr(linearise._Lineariser, "read_early", lambda self, depth: None)
     found = hazards.first_hazard(linearise.linearise(sink))
-    assert found is not None and found.why == hazards.BEHIND
+    assert found is not None and found.why == hazards.LOAD_AFTER
 
 
 def test_a_team_that_overwrites_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +189,7 @@ def behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """The order of instructions does not count."""
     fault = hazards._HazardWalk.fault
     monkeypatch.setattr(hazards._HazardWalk, "fault",
-                        lambda self, *pair: None if (why := fault(self, *pair)) == hazards.BEHIND else why)  # fmt: skip
+                        lambda self, *a: None if (why := fault(self, *a)) == hazards.LOAD_AFTER else why)  # fmt: skip
 
 
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:

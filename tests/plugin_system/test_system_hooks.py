@@ -154,8 +154,8 @@ def test_an_observer_that_raises_is_dropped(register, error):
     register(on_launch=broken)
     register(on_launch=seen.append)
     sentence = (
-        f"the observer tinygraft_on_launch of the plugin raised {error.__name__}: out of ink when told of a "
-        "LaunchEvent; it is not told of anything else of that kind"
+        f"the observer tinygraft_on_launch of the plugin raised {error.__name__}: out of ink when notified of a "
+        "LaunchEvent; it is dropped for events of that kind"
     )
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -257,7 +257,7 @@ def test_nothing_is_paid_when_nobody_listens(installed_hooks, monkeypatch):
     """Without a plugin no event is made, nobody is told and nobody is asked: not one line of hook code runs."""
     for kind in events.KINDS:
         monkeypatch.setattr(kind, "__init__", lambda *_, **__: pytest.fail("an event was made"))
-    monkeypatch.setattr(events, "tell", lambda event: pytest.fail("somebody was told"))
+    monkeypatch.setattr(events, "notify", lambda event: pytest.fail("an observer was notified"))
     for name in ("ask", "passes", "register", "choose_default"):
         monkeypatch.setattr(type(here), name, lambda *_: pytest.fail("somebody was asked"))
     with Context(CACHELEVEL=0):

@@ -84,7 +84,7 @@ def _tables(op: Ops, facts: OpFacts) -> Iterator[str]:
     for table, name in (
         (nodes.NODE, "NODE (uop/nodes.py), which is what the spec checks"),
         (shape._RULES, "_RULES (uop/shape.py)"),
-        (sharding.WAYS, "WAYS (uop/sharding.py)"),
+        (sharding.OP_SHARDING, "OP_SHARDING (uop/sharding.py)"),
         (batch.RULES, "RULES (autograd/batch.py)"),
         (cstyle_expr.EXPR, "EXPR (render/cstyle_expr.py)"),
         (llvm_expr.EXPR, "EXPR (render/llvm_expr.py)"),

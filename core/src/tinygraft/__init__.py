@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOME = {  # public name -> the module it lives in and what it is called there
+_MODULES = {  # public name -> its module and its name there
     "Context": ("tinygraft.device.registry", "Context"),
     "Device": ("tinygraft.device.registry", "Device"),
     "GlobalCounters": ("tinygraft.device.counters", "GlobalCounters"),
@@ -85,11 +85,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module 'tinygraft' has no attribute {name!r}{_elsewhere(name)}")
     from importlib import import_module
 
-    module, path = _HOME[name]
+    module, path = _MODULES[name]
     found = import_module(module)
     value = attrgetter(path)(found) if path else found
     globals()[name] = value
@@ -97,17 +97,17 @@ def __getattr__(name: str) -> Any:
 
 
 def _elsewhere(name: str) -> str:
-    """Where a name of NumPy or PyTorch is to be found here, as a hint."""
+    """Return a hint where a name of NumPy or PyTorch is defined here; empty where it is not."""
     from importlib.util import find_spec
 
-    if name.startswith("_") or find_spec(f"{__name__}.{name}"):  # a module is asked for here before it is imported
+    if name.startswith("_") or find_spec(f"{__name__}.{name}"):  # Python looks for a submodule here before importing it
         return ""
     from tinygraft import array_api
     from tinygraft.dtype import dtypes
     from tinygraft.tensor.tensor import Tensor
 
-    homes = {"Tensor": Tensor, "dtypes": dtypes, "array_api": array_api}
-    found = [f"{home}.{name}" for home, where in homes.items() if hasattr(where, name)]
+    owners = {"Tensor": Tensor, "dtypes": dtypes, "array_api": array_api}
+    found = [f"{owner}.{name}" for owner, where in owners.items() if hasattr(where, name)]
     return f"\n  hint: it is {' or '.join(found)} here" if found else ""
 
 

@@ -19,14 +19,14 @@ from tinygraft.interrupt import guarded
 T = TypeVar("T", int, str)
 
 SETTINGS: dict[str, Setting[Any]] = {}
-finders: list[Callable[[str], object]] = []  # told of a name that is in no table: it may come with a plugin
+finders: list[Callable[[str], object]] = []  # called with a name that is no setting yet: a plugin may define it
 
 
 class Setting(Generic[T]):
-    """One setting. `.value` is what holds here and now, what `if BEAM:` asks and `DEBUG >= 2` compares with.
+    """One setting. `.value` is its present value in this thread, which `if BEAM:` and `DEBUG >= 2` use.
 
-    A number lies between least and most, where they are given. Raises SettingError where the environment has a value
-    that cannot be.
+    A number is between `least` and `most`, where they are given. Raises SettingError for an invalid value in the
+    environment.
     """
 
     __slots__ = ("_default", "_var", "_watchers", "doc", "least", "most", "name")
@@ -34,14 +34,14 @@ class Setting(Generic[T]):
     def __init__(self, name: str, default: T, doc: str, least: int | None = None, most: int | None = None) -> None:
         self.name, self.doc, self.least, self.most = name, doc, least, most
         text = os.environ.get(name)
-        given = text is not None and (text != "" or isinstance(default, str))  # an empty string is a value, no number
-        self._default: T = self.parse(text, default) if given else default
+        is_set = text is not None and (text != "" or isinstance(default, str))  # empty counts as unset for a number
+        self._default: T = self.parse(text, default) if is_set else default
         self._var: ContextVar[T] = ContextVar(name)
         self._watchers: list[Callable[[T], object]] = []
         SETTINGS[name] = self
 
     def parse(self, text: object, like: T) -> T:
-        """text as the type of this setting; raises SettingError when it cannot be read."""
+        """Return `text` as the type of `like`, the default. Raises SettingError for an invalid value."""
         if isinstance(like, str):
             return str(getattr(text, "name", text))  # a dtype stands for its name
         try:
@@ -55,28 +55,28 @@ class Setting(Generic[T]):
 
     @property
     def value(self) -> T:
-        """What the setting is in this thread."""
+        """Return the value of the setting in this thread."""
         return self._var.get(self._default)
 
     @property
     def in_context(self) -> T | None:
-        """What a Context of this thread set; None outside any."""
+        """Return the value that a Context of this thread has set; None outside any."""
         return self._var.get(None)
 
     def set(self, value: object) -> Token[T]:
-        """Change the setting in this thread; the token undoes it."""
+        """Change the setting in this thread. Returns a token for `reset`. Raises SettingError for an invalid value."""
         new = self.parse(value, self._default)
         for watcher in self._watchers:
             watcher(new)
         return self._var.set(new)
 
     def watch(self, watcher: Callable[[T], object]) -> None:
-        """Tell watcher the value now, and each new value before it holds."""
+        """Call `watcher` with the present value now, and with each new value before it is set."""
         self._watchers.append(watcher)
         watcher(self.value)
 
     def reset(self, token: Token[T]) -> None:
-        """Undo a set."""
+        """Undo a `set`, whose token this is."""
         self._var.reset(token)
 
     def __bool__(self) -> bool:
@@ -109,8 +109,8 @@ class Setting(Generic[T]):
 class Context(ContextDecorator):
     """Change settings for a block or a decorated function: `with Context(DEBUG=4, NOOPT=1): ...`, `@Context(BEAM=1)`.
 
-    Raises SettingError for a name that is not in the table and that no installed plugin has, and for a value that
-    cannot be; nothing is changed then.
+    Raises SettingError for a name that is not in the table and that no installed plugin has, and for an invalid value;
+    nothing is changed then.
 
     >>> with Context(NOOPT=1):
     ...     NOOPT.value
@@ -124,17 +124,17 @@ class Context(ContextDecorator):
             if name not in SETTINGS:
                 raise SettingError(_no_setting(name))
         self.values = values
-        self._key = object()  # of its blocks, which do not keep it
+        self._key = object()  # identifies its open blocks, which must not refer to it: its __del__ ends them
 
     def _recreate_cm(self) -> Context:
-        """One for each call of a decorated function, which may call itself or run in several threads."""
+        """Return a Context for one call of a decorated function, which may call itself or run in several threads."""
         return type(self)(**self.values)
 
     def __enter__(self) -> None:
         tokens: list[tuple[Setting[Any], Token[Any]]] = []
         _open.set((*_open.get(), (self._key, tokens)))
         try:
-            with guarded(sealed=True):  # a signal between a change and its token would leave it
+            with guarded(sealed=True):  # after a signal between a change and its token nothing would undo the change
                 for name, value in self.values.items():
                     tokens.append((SETTINGS[name], SETTINGS[name].set(value)))
         except BaseException:
@@ -143,29 +143,29 @@ class Context(ContextDecorator):
 
     def __exit__(self, *_: object) -> None:
         inside = _open.get()
-        place = len(inside) - 1
-        while inside[place][0] is not self._key:
-            place -= 1
-        tokens = inside[place][1]
+        index = len(inside) - 1
+        while inside[index][0] is not self._key:
+            index -= 1
+        tokens = inside[index][1]
         try:
             for setting, token in reversed(tokens):
                 setting.reset(token)
-        except BaseException:  # a signal: the rest of them, and that one where it was not done
+        except BaseException:  # a signal: undo the remaining ones, and the one at which it came if it was not undone
             for setting, token in reversed(tokens):
                 with suppress(RuntimeError):
                     setting.reset(token)
             raise
         finally:
-            _open.set((*inside[:place], *inside[place + 1 :]))
+            _open.set((*inside[:index], *inside[index + 1 :]))
 
     def __del__(self) -> None:
-        """A signal where `__exit__` begins ends it before its first line: the block is over when the error is gone."""
+        """End blocks that are still open: a signal before the first line of `__exit__` leaves one."""
         key = getattr(self, "_key", None)
         while key is not None and any(other is key for other, _ in _open.get()):
             self.__exit__()
 
 
-# Settings of tinygrad that have no counterpart: what there is in their place
+# Settings of tinygrad that have no counterpart, with what to do instead
 ELSEWHERE = {
     "WINO": "leave it out: which algorithm computes a convolution is chosen for each device",
     "JIT": "leave TinyJit out to run without it",
@@ -177,7 +177,7 @@ ELSEWHERE = {
 
 
 def _no_setting(name: str) -> str:
-    """That there is no setting of that name, and what to do."""
+    """Return the text of the error for an unknown setting, with a hint for those of tinygrad."""
     hint = f"\n  hint: {ELSEWHERE[name]}" if name in ELSEWHERE else ""
     return f"there is no setting {name}; the settings are {', '.join(sorted(SETTINGS))}{hint}"
 
@@ -269,15 +269,15 @@ TRAINING = Setting(
 CACHEDIR = Setting("TINYGRAFT_CACHE", "", "the folder of the disk caches; empty is the user's cache folder")
 CACHELEVEL = Setting("CACHELEVEL", 1, "0 keeps nothing on disk", 0)
 
-# What a captured graph depends on, and so is part of its key
+# Settings that a captured graph depends on, which are part of its key
 CHANGE_CODE = (NOOPT, BEAM, TRAINING, CHECK_INDEX, DEFAULT_FLOAT, DEFAULT_INT, DEV, TINYGRAFT_DEVICE)
 
 
 def code_settings() -> list[Any]:
-    """The values of CHANGE_CODE in this thread, which every call of a captured function asks for."""
+    """Return the values of CHANGE_CODE in this thread. Without `.value`, as every call of a TinyJit needs them."""
     return [setting._var.get(setting._default) for setting in CHANGE_CODE]
 
 
 def getenv(name: str, default: Any = 0) -> Any:
-    """The environment variable name as the type of default; default when it is not set."""
+    """Return the environment variable `name` as the type of `default`; `default` when it is not set."""
     return type(default)(os.environ.get(name, default))

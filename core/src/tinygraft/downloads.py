@@ -1,6 +1,6 @@
-"""Files from the web, downloaded once: what is there is complete, or it is not there.
+"""Files from the web, downloaded and stored: a stored file is always complete.
 
-What only `fetch` needs is imported in it, because this file is on the way of `import tinygraft`.
+Modules that only `fetch` needs are imported in it, because `import tinygraft` imports this file.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ def fetch(
     gunzip: bool = False,
     hint: str = "",
 ) -> Path:
-    """The file at url, downloaded the first time and kept as downloads/subdir/name in the cache folder.
+    """Return the path of the file at `url`, downloaded the first time to downloads/subdir/name in the cache folder.
 
-    Without a cache folder it is kept in a folder of this user in the system's temporary one. A url without a scheme is
-    the path of a file, which is used where it is; with gunzip its content is unpacked as that of a download.
+    Without a cache folder it is stored in a folder of this user in the system's temporary one. A url without a scheme
+    is the path of a file, which is used where it is; with `gunzip` its content is unpacked as that of a download.
 
-    checksum is the MD5 (32 hex digits) or SHA-256 (64) of what is downloaded, before gunzip unpacks it; a
-    kept file that does not have it is downloaded again. name is by default a digest of the url. hint is added
+    `checksum` is the MD5 (32 hex digits) or SHA-256 (64) of the downloaded bytes, before they are unpacked; a
+    stored file with another one is downloaded again. `name` is by default a digest of the url. `hint` is added
     to an error.
 
-    Raises FetchError when the download fails, ends early, or is not what checksum says; nothing is kept then.
+    Raises FetchError when the download fails, ends early, or has another checksum; nothing is stored then.
     """
     import hashlib
 
@@ -46,30 +46,30 @@ def fetch(
     url = local.absolute().as_uri() if local is not None else os.fspath(url)
     name = name or hashlib.sha256(url.encode()).hexdigest()[:32] + (".gunzip" if gunzip else "")
     path = _downloads(url, hint) / subdir / name
-    is_kept = path.is_file() and local is None
-    if is_kept and (gunzip or not checksum or _digest(path, checksum) == checksum):
+    is_stored = path.is_file() and local is None
+    if is_stored and (gunzip or not checksum or _digest(path, checksum) == checksum):
         return path
     _download(url, path, checksum, gunzip, hint)
     return path
 
 
 def _path_of(url: str | os.PathLike[str]) -> Path | None:
-    """The path that is given in place of a url."""
+    """Return the path that `url` is, None where it has a scheme."""
     if isinstance(url, os.PathLike):
         return Path(url)
     return None if _SCHEME.match(url) else Path(url)
 
 
 def _checked(path: Path, checksum: str | None, hint: str) -> Path:
-    """A file of this machine, with the checksum that it should have."""
+    """Return `path`, a file of this machine. Raises FetchError where it does not exist or has another checksum."""
     try:
         if not path.is_file():
-            raise FetchError(f"cannot take {path}: there is no such file{_with(hint)}")
+            raise FetchError(f"cannot use {path}: there is no such file{_with(hint)}")
         found = _digest(path, checksum) if checksum else None
     except (OSError, ValueError) as error:
         if isinstance(error, FetchError):
             raise
-        raise FetchError(f"cannot take {path}: {error}{_with(hint)}") from error
+        raise FetchError(f"cannot use {path}: {error}{_with(hint)}") from error
     if found != checksum:
         raise FetchError(
             f"{path} is not the file that was expected: checksum {found}, expected {checksum}{_with(hint)}"
@@ -78,7 +78,7 @@ def _checked(path: Path, checksum: str | None, hint: str) -> Path:
 
 
 def _downloads(url: str, hint: str) -> Path:
-    """The folder of downloads. Raises FetchError where there is none that others cannot change."""
+    """Return the folder of downloads. Raises FetchError where others could write to it."""
     import tempfile
 
     folder = cache_folder()
@@ -94,7 +94,7 @@ def _downloads(url: str, hint: str) -> Path:
 
 
 def _download(url: str, path: Path, checksum: str | None, gunzip: bool, hint: str) -> None:
-    """Have what is at url at path, whole, or raise FetchError."""
+    """Download the file at `url` to `path`, as a whole or not at all. Raises FetchError."""
     import gzip
     import http.client
     import shutil
@@ -128,41 +128,41 @@ def _download(url: str, path: Path, checksum: str | None, gunzip: bool, hint: st
 
 
 class _Whole:
-    """What a server sends, as a file. Its end is an OSError where the server said that there is more.
+    """The response of a server as a file, whose end raises OSError where the server has announced more.
 
-    size is how much was read, checksum its digest, of the kind that like is.
+    `size` is how much was read, `checksum` its digest, of the same kind as `like`.
     """
 
     def __init__(self, response: Any, like: str | None) -> None:
         import hashlib
 
         self._response, self.size = response, 0
-        self._said = response.headers.get("Content-Length")
+        self._announced = response.headers.get("Content-Length")
         self._digest = hashlib.new(_kind(like), usedforsecurity=False) if like else None
 
     def read(self, size: int = -1) -> bytes:
-        """At most size bytes, none at the end."""
+        """Return at most `size` bytes, none at the end."""
         block: bytes = self._response.read(_BLOCK if size < 0 else size)
         self.size += len(block)
         if self._digest is not None:
             self._digest.update(block)
-        if size and not block and self._said is not None and self._said != str(self.size):
-            raise OSError(f"the connection ended after {self.size} of {self._said} bytes")
+        if size and not block and self._announced is not None and self._announced != str(self.size):
+            raise OSError(f"the connection ended after {self.size} of {self._announced} bytes")
         return block
 
     @property
     def checksum(self) -> str | None:
-        """The digest of what was read; None where nobody asked."""
+        """Return the digest of what was read; None where none was requested."""
         return None if self._digest is None else self._digest.hexdigest()
 
 
 def _kind(checksum: str) -> str:
-    """Which digest a checksum is, by its length."""
+    """Return the algorithm of a checksum, by its length."""
     return "md5" if len(checksum) == 32 else "sha256"
 
 
 def _digest(path: Path, like: str) -> str:
-    """The digest of a file, of the kind that like is."""
+    """Return the digest of a file, of the same kind as `like`."""
     import hashlib
 
     found = hashlib.new(_kind(like), usedforsecurity=False)

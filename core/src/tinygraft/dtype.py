@@ -71,11 +71,11 @@ def _by_name(name: str) -> DType:
 
 
 class _Defaults(type):
-    """What numbers of Python become: the settings DEFAULT_FLOAT and DEFAULT_INT, as dtypes that can be assigned to."""
+    """The default dtypes of Python numbers: the settings DEFAULT_FLOAT and DEFAULT_INT, as assignable attributes."""
 
     @property
     def default_float(cls) -> DType:
-        """What a Python float becomes. Raises SettingError for another dtype than those of dtypes.floats."""
+        """Return the dtype of a Python float. Raises SettingError where the setting is none of dtypes.floats."""
         return _default("DEFAULT_FLOAT", config.DEFAULT_FLOAT.value, dtypes.floats)
 
     @default_float.setter
@@ -84,12 +84,12 @@ class _Defaults(type):
 
     @property
     def default_complex(cls) -> DType:
-        """What a Python complex becomes: complex128 where default_float is float64, else complex64."""
+        """Return the dtype of a Python complex: complex128 where default_float is float64, else complex64."""
         return complex_of(cls.default_float)
 
     @property
     def default_int(cls) -> DType:
-        """What a Python int becomes. Raises SettingError for another dtype than those of dtypes.ints."""
+        """Return the dtype of a Python int. Raises SettingError where the setting is none of dtypes.ints."""
         return _default("DEFAULT_INT", config.DEFAULT_INT.value, dtypes.ints)
 
     @default_int.setter
@@ -204,10 +204,10 @@ BY_NAME: dict[str, DType] = {k: v for k, v in vars(dtypes).items() if isinstance
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a float dtype lies in its bits, and its largest number.
+    """The bit fields of a float dtype, and its largest number.
 
-    beyond is what a number past the largest becomes: inf, or NaN or the largest where all bits of a size but one are
-    numbers. unsigned_zero says that the bits of -0.0 are the only NaN.
+    `beyond` is what a number past the largest becomes: inf, or NaN or the largest for a format without inf.
+    `unsigned_zero` says that the bits of -0.0 are the only NaN.
     """
 
     exponent: int
@@ -228,12 +228,12 @@ FORMATS = {
     dtypes.float32: Format(8, 23, 127, 2.0**128 - 2.0**104),
     dtypes.float64: Format(11, 52, 1023, sys.float_info.max),
 }
-SMALL_FLOATS = (*dtypes.fp8s, dtypes.float16, dtypes.bfloat16)  # sums of them are kept in float32
+SMALL_FLOATS = (*dtypes.fp8s, dtypes.float16, dtypes.bfloat16)  # sums of them are float32
 DTypeLike = str | DType
 
 
 def _default(setting: str, name: str, allowed: Sequence[DType]) -> DType:
-    """The dtype that a setting names. Raises SettingError for one that is not among allowed."""
+    """Return the dtype that the setting `setting` names. Raises SettingError for one that is not in `allowed`."""
     found = BY_NAME.get(name) or BY_NAME.get(name.lower())
     if found is None or found not in allowed:
         raise SettingError(f"{setting} must be one of {', '.join(d.name for d in allowed)}, got {name!r}")
@@ -241,13 +241,13 @@ def _default(setting: str, name: str, allowed: Sequence[DType]) -> DType:
 
 
 def _name_elsewhere(like: Any) -> str:
-    """The name of another library's dtype: np.dtype("int64"), np.bool_ or torch.float32, or of a type of Python."""
+    """Return the name of a dtype of another library (np.dtype("int64"), np.bool_, torch.float32) or a Python type."""
     name = getattr(like, "name", None) or getattr(like, "__name__", None) or str(like)
     return str(name).removeprefix("torch.").rstrip("_")
 
 
 def to_dtype(like: DTypeLike) -> DType:
-    """A dtype, the one of that name ("float32" or "float"), or what NumPy, PyTorch and Python call the same.
+    """Return a dtype, the one of that name ("float32" or "float"), or that of a dtype of NumPy, PyTorch or Python.
 
     Raises DTypeError for an unknown name.
     """
@@ -260,7 +260,7 @@ def to_dtype(like: DTypeLike) -> DType:
 
 
 def _leaves(nested: Any) -> Any:
-    """The numbers in nested lists and tuples, in order. Raises DTypeError for a list that contains itself."""
+    """Yield the numbers in nested lists and tuples, in order. Raises DTypeError for a list that contains itself."""
     stack, above = [iter(nested)], {id(nested): nested}
     while stack:
         for item in stack[-1]:
@@ -280,7 +280,7 @@ _PART = {dtypes.complex64: dtypes.float32, dtypes.complex128: dtypes.float64}
 
 
 def part_of(dtype: DType) -> DType:
-    """The dtype of the real and the imaginary parts of complex numbers; any other dtype itself.
+    """Return the dtype of the real and the imaginary parts of a complex dtype; any other dtype itself.
 
     >>> part_of(dtypes.complex64), part_of(dtypes.int8)
     (dtypes.float, dtypes.char)
@@ -289,7 +289,7 @@ def part_of(dtype: DType) -> DType:
 
 
 def complex_of(dtype: DType) -> DType:
-    """The complex dtype whose parts hold numbers of dtype: complex128 for float64, complex64 for smaller ones.
+    """Return the complex dtype whose parts have all values of `dtype`: complex128 for float64, else complex64.
 
     >>> complex_of(dtypes.float64), complex_of(dtypes.half), complex_of(dtypes.complex128)
     (dtypes.complex128, dtypes.complex64, dtypes.complex128)
@@ -299,7 +299,7 @@ def complex_of(dtype: DType) -> DType:
 
 @cache
 def _limits(dtype: DType) -> tuple[Any, Any]:
-    """(least, greatest) value, infinities for floats. Raises DTypeError for complex numbers, which have no order."""
+    """Return (least, greatest) value, infinities for floats. Raises DTypeError for a complex dtype: it has no order."""
     if dtype.kind == "bool":
         return False, True
     if dtype.kind == "uint":
@@ -340,7 +340,7 @@ def _above(dtype: DType) -> frozenset[DType]:
 
 @cache
 def promote(*dtypes_: DType) -> DType:
-    """The least dtype that all of dtypes_ promote to, by the JAX lattice.
+    """Return the least dtype that all of `dtypes_` promote to, by the JAX lattice.
 
     >>> promote(dtypes.int8, dtypes.uint8), promote(dtypes.int64, dtypes.float16)
     (dtypes.short, dtypes.half)
@@ -355,7 +355,7 @@ def promote(*dtypes_: DType) -> DType:
 
 
 def promote_scalar(dtype: DType, value: bool | int | float | complex) -> DType:
-    """The dtype of an operation between a tensor of dtype and a Python scalar, which is weak.
+    """Return the dtype of an operation between a tensor of `dtype` and a Python scalar, which is weak.
 
     >>> promote_scalar(dtypes.half, 2.0), promote_scalar(dtypes.int8, 2.0), promote_scalar(dtypes.bool, 2)
     (dtypes.half, dtypes.float, dtypes.int)
@@ -372,7 +372,7 @@ def promote_scalar(dtype: DType, value: bool | int | float | complex) -> DType:
 
 
 def accumulator(dtype: DType) -> DType:
-    """The dtype in which a sum over dtype is kept: small integers in 32 bits, half types in float32."""
+    """Return the dtype of a sum over `dtype`: 32 bits for small integers, float32 for half types."""
     if dtype.kind == "bool":
         return dtypes.default_int
     if dtype in SMALL_FLOATS:
@@ -385,12 +385,12 @@ def accumulator(dtype: DType) -> DType:
 
 
 def least_upper_float(dtype: DType) -> DType:
-    """dtype if it is float or complex, else the default float: what a function that only those have gives for it."""
+    """Return `dtype` if it is float or complex, else the default float: the result's of functions only of those."""
     return dtype if dtype.kind in ("float", "complex") else dtypes.default_float
 
 
 def can_lossless_cast(source: DType, target: DType) -> bool:
-    """Whether target holds every value of source.
+    """Return whether `target` has every value of `source`.
 
     >>> can_lossless_cast(dtypes.int16, dtypes.float32), can_lossless_cast(dtypes.int32, dtypes.float32)
     (True, False)
@@ -416,7 +416,7 @@ least_upper_dtype, sum_acc_dtype = promote, accumulator  # their names in other 
 
 
 def round_small(value: float, dtype: DType) -> float:
-    """value rounded once to a float dtype, ties to even; past the largest number what its format says."""
+    """Return `value` rounded once to a float dtype, ties to even; past the largest number `beyond` of its format."""
     form = FORMATS[dtype]
     if value == 0 or math.isnan(value):
         return 0.0 if form.unsigned_zero and value == 0 else value
@@ -430,7 +430,7 @@ def round_small(value: float, dtype: DType) -> float:
 
 
 def coerce(value: Any, dtype: DType) -> Any:
-    """A Python number as a value of dtype, by the rules that all devices keep.
+    """Return a Python number as a value of `dtype`, by the rules that all devices follow.
 
     Integers wrap; a float becomes an integer by truncation, saturates at its limits, and NaN gives 0; a float is
     rounded once, to nearest even.
@@ -466,7 +466,7 @@ def coerce(value: Any, dtype: DType) -> Any:
 
 
 def _int_to_float(value: int, dtype: DType) -> float:
-    """An integer rounded once to dtype: through float64 a 64-bit integer would be rounded twice."""
+    """Return an integer rounded once to `dtype`: through float64 a 64-bit integer would be rounded twice."""
     form = FORMATS[dtype]
     extra = value.bit_length() - (form.mantissa + 1)
     if extra > 0:
@@ -488,7 +488,7 @@ _INT_OF_WIDTH = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 def bits_of(value: Any, dtype: DType) -> int:
-    """The bits of a value of dtype, as an unsigned integer.
+    """Return the bits of a value of `dtype`, as an unsigned integer.
 
     >>> hex(bits_of(1.0, dtypes.bfloat16)), hex(bits_of(-1, dtypes.int8)), hex(bits_of(1.0, dtypes.fp8e4m3))
     ('0x3f80', '0xff', '0x38')
@@ -507,7 +507,7 @@ def bits_of(value: Any, dtype: DType) -> int:
 
 
 def of_bits(bits: int, dtype: DType) -> Any:
-    """The value of dtype that has these bits.
+    """Return the value of `dtype` that has these bits.
 
     >>> of_bits(0x3F80, dtypes.bfloat16), of_bits(0xFF, dtypes.int8), of_bits(0x7E, dtypes.fp8e4m3)
     (1.0, -1, 448.0)
@@ -521,7 +521,7 @@ def of_bits(bits: int, dtype: DType) -> Any:
 
 @cache
 def values_of(dtype: DType) -> tuple[float, ...]:
-    """Every value of a float dtype of at most 16 bits, by its bits."""
+    """Return every value of a float dtype of at most 16 bits, by its bits."""
     if dtype is dtypes.float16:
         return struct.unpack("<65536e", struct.pack("<65536H", *range(65536)))
     if dtype is dtypes.bfloat16:

@@ -4,17 +4,17 @@
     ├── ShapeError (ValueError)          shapes, axes or sizes that do not fit together
     │   └── AxisError                    an axis that a shape does not have, or without elements (also an IndexError)
     ├── DTypeError (TypeError)           a dtype that an operation cannot take
-    │   └── DTypeChoiceError             a dtype that was asked for and cannot be given (also a ValueError)
+    │   └── DTypeChoiceError             a dtype that was requested and is not possible (also a ValueError)
     ├── DeviceError (RuntimeError)       operands on different devices, or a device that cannot be used
-    │   ├── DeviceUnavailable            a device that is not there, with the reason on record
+    │   ├── DeviceUnavailable            a device that does not exist here, with the reason on record
     │   ├── DeviceMemoryError            the device has no room left (also a MemoryError)
     │   └── DeviceLostError              the device stopped answering
-    ├── IndexOutOfRange (IndexError)     an index known to lie outside its axis
-    ├── NumberOutOfRange (OverflowError) a Python number that a dtype of integers does not hold
+    ├── IndexOutOfRange (IndexError)     an index known to be outside its axis
+    ├── NumberOutOfRange (OverflowError) a Python number that a dtype of integers does not have
     ├── GraphError (ValueError)          a graph that its spec forbids
-    ├── ActionError (ValueError)         an action that cannot be read, or that its kernel does not allow
-    ├── CompileError (RuntimeError)      a kernel that its compiler refused, with the compiler's words
-    ├── HookError (RuntimeError)         a hook plugin that raised, or gave what it should not
+    ├── ActionError (ValueError)         a transform that cannot be parsed, or that its kernel does not allow
+    ├── CompileError (RuntimeError)      a kernel that its compiler refused, with the compiler's messages
+    ├── HookError (RuntimeError)         a hook plugin that raised, or returned a wrong type
     ├── UnsupportedError (NotImplementedError)  something that a device declares it cannot do
     ├── FileFormatError (ValueError)     a file that is corrupt, truncated or lies about its content
     ├── FetchError (OSError)             a download that failed or brought something else
@@ -25,7 +25,7 @@
 and one warning, DeviceFallbackWarning (UserWarning): the automatic choice of a device passed one over.
 
 Each one also is the builtin exception that a Python user would expect to catch. A message says what was
-asked, what was found, where, and what to do.
+requested, what was found, where, and what to do.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class DTypeError(TinygraftError, TypeError):
 
 
 class DTypeChoiceError(DTypeError, ValueError):
-    """A dtype that was asked for by an argument, and that a function does not give."""
+    """A dtype that was requested by an argument, and that a function cannot return."""
 
 
 class DeviceError(TinygraftError, RuntimeError):
@@ -56,7 +56,7 @@ class DeviceError(TinygraftError, RuntimeError):
 
 
 class DeviceUnavailable(DeviceError):
-    """A device that is not there; the message quotes the record of why."""
+    """A device that does not exist here; the message quotes the reason in its record."""
 
 
 class DeviceMemoryError(DeviceError, MemoryError):
@@ -68,11 +68,11 @@ class DeviceLostError(DeviceError):
 
 
 class IndexOutOfRange(TinygraftError, IndexError):
-    """An index that is known to lie outside its axis."""
+    """An index that is known to be outside its axis."""
 
 
 class NumberOutOfRange(TinygraftError, OverflowError):
-    """A Python number that the dtype of integers which it would have to take does not hold."""
+    """A Python number that has no value in the dtype of integers that it would be converted to."""
 
 
 class GraphError(TinygraftError, ValueError):
@@ -80,13 +80,13 @@ class GraphError(TinygraftError, ValueError):
 
 
 class ActionError(TinygraftError, ValueError):
-    """An action of codegen that cannot be read, or that its kernel or its Target does not allow."""
+    """A transform of codegen that cannot be parsed, or that its kernel or its Target does not allow."""
 
 
 class CompileError(TinygraftError, RuntimeError):
     """A kernel that its compiler refused.
 
-    source is the text that was compiled, log what the compiler said about it.
+    `source` is the text that was compiled, `log` what the compiler printed about it.
     """
 
     def __init__(self, message: str, source: str = "", log: str = "") -> None:
@@ -95,7 +95,7 @@ class CompileError(TinygraftError, RuntimeError):
 
 
 class HookError(TinygraftError, RuntimeError):
-    """A hook plugin that raised, gave what it should not, or cannot be registered; the message names it."""
+    """A hook plugin that raised, returned a wrong type, or cannot be registered; the message names it."""
 
 
 class UnsupportedError(TinygraftError, NotImplementedError):
@@ -111,7 +111,7 @@ class FetchError(TinygraftError, OSError):
 
 
 class ValidationError(TinygraftError, ArithmeticError):
-    """Memory that does not hold what its graph is worth by NumPy: a bug of the compiler, or of a device."""
+    """Memory with other values than NumPy computes for its graph: a bug of the compiler, or of a device."""
 
 
 class TrainingError(TinygraftError, RuntimeError):

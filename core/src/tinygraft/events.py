@@ -1,11 +1,12 @@
-"""What observers are told: a value has crossed a stage, a kernel was compiled, work was launched, memory was taken.
+"""Events: a stage has a result, a kernel was compiled, work was launched, memory was allocated; and their observers.
 
-In: one frozen event. Out: it goes to each observer of its type. Nobody pays for this while nobody listens: callers
-write `if events.active: events.stage("linear", linear, name)` or `if events.on_launch: events.tell(LaunchEvent(...))`.
+In: one frozen event. Out: each observer of its type is notified. Without observers this costs the test of a boolean:
+callers write `if events.active: events.stage("linear", linear, name)` or
+`if events.on_launch: events.notify(LaunchEvent(...))`.
 
-Plugins and users observe through `tinygraft.hooks`; this is what their hooks stand on. StageEvent is for looking inside
-(explain, VIZ): whoever asks for it sees every stage made anew, and one kernel compiled after another. RuleEvent says by
-which rules, and comes before the stage that they led to.
+Plugins and users observe through `tinygraft.hooks`, which is implemented by this. StageEvent is for explain and VIZ:
+while it is observed every stage is made anew, and kernels are compiled one after another. A RuleEvent names an applied
+rule, and comes before the stage that it led to.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from tinygraft.helpers import warn_user
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageEvent:
-    """A stage has given its result.
+    """A stage has a result.
 
-    name says which stage ("tensor graph", "schedule pass: NAME", "schedule", "kernel", "pass: NAME", "linear",
-    "source", "binary"), subject is the result (a UOp, a box of uop/stages.py, a list of calls, text), kernel the name
-    of the kernel it belongs to, empty for what concerns a whole schedule.
+    `name` says which stage ("tensor graph", "schedule pass: NAME", "schedule", "kernel", "pass: NAME", "linear",
+    "source", "binary"), `subject` is the result (a UOp, a type of uop/stages.py, a list of calls, text), `kernel` the
+    name of its kernel, empty for the stages of a whole schedule.
     """
 
     name: str
@@ -34,16 +35,16 @@ class StageEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleEvent:
-    """A rule has given a node: its name. Rules are in the tables of uop/ and rules/, made by uop/rulebook.py."""
+    """A rule was applied. Rules are in the tables of uop/ and rules/, made by uop/rulebook.py."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceEvent:
-    """A device was loaded (its plugin was imported), opened, closed, or has failed. detail is the reason, or a word.
+    """A device was loaded (its plugin was imported), opened, closed, or has failed. `detail` is the reason.
 
-    name is a device's, with the ordinal where one was opened; provided_by is a distribution and its version.
+    `name` is that of the device, with the ordinal where one was opened; `provided_by` is a distribution with version.
     """
 
     action: str
@@ -76,9 +77,9 @@ class RenderEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileEvent:
-    """A kernel is ready to be loaded: how long its compiler took and how many bytes it gave.
+    """A kernel is compiled: the seconds of its compiler and the bytes of its binary.
 
-    cached says that the bytes came from the disk and no compiler ran.
+    `cached` says that the binary came from the disk and no compiler ran.
     """
 
     name: str
@@ -101,10 +102,10 @@ class LaunchEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEvent:
-    """Memory of a device: bytes were taken from it ("alloc"), given back to it ("free"), or moved ("copy").
+    """Memory of a device: bytes were allocated on it ("alloc"), freed ("free"), or copied ("copy").
 
-    used are the bytes of live buffers, kept those that were freed and wait to be used again: they are neither taken
-    nor given back when a buffer gets them.
+    `used` are the bytes of live buffers, `kept` those of freed memory that the pool has cached: there is no event when
+    a buffer gets such memory.
     """
 
     action: str
@@ -120,7 +121,7 @@ KINDS = {
     RenderEvent: "on_render", CompileEvent: "on_compile", LaunchEvent: "on_launch", MemoryEvent: "on_memory",
 }  # fmt: skip
 
-# Whether anybody listens, by kind of event; read it before making an event.
+# Whether there are observers, by kind of event; read it before making an event.
 active: bool = False
 on_rule: bool = False
 on_device: bool = False
@@ -135,10 +136,10 @@ _lock = threading.Lock()
 
 
 def observe(callback: Observer, *kinds: type) -> Callable[[], None]:
-    """Tell callback of every event of these kinds (StageEvent alone when none is given), from any thread, until the
-    callable that is returned is called.
+    """Register `callback` for every event of these kinds, by default StageEvent, of any thread.
 
-    A callback that raises is dropped, with one warning: looking never changes what a program does.
+    Returns a function that ends that. A callback that raises is dropped, with one warning: an observer never changes
+    what a program does.
 
     >>> seen = []
     >>> stop = observe(seen.append)
@@ -155,7 +156,7 @@ def observe(callback: Observer, *kinds: type) -> Callable[[], None]:
             globals()[KINDS[kind]] = True
 
     def stop() -> None:
-        """Let the observer be notified no more; does nothing when called again."""
+        """Unregister the observer; does nothing when called again."""
         nonlocal wanted
         for kind in wanted:
             _drop(callback, kind)
@@ -165,13 +166,13 @@ def observe(callback: Observer, *kinds: type) -> Callable[[], None]:
 
 
 def stage(name: str, subject: object, kernel: str = "") -> None:
-    """Tell the observers of stages that one has given subject. Returns at once when there are none."""
+    """Notify the observers of stages of the result of one. Returns at once when there are none."""
     if active:
-        tell(StageEvent(name=name, subject=subject, kernel=kernel))
+        notify(StageEvent(name=name, subject=subject, kernel=kernel))
 
 
-def tell(event: object) -> None:
-    """Tell all observers of an event's kind."""
+def notify(event: object) -> None:
+    """Notify all observers of an event's kind."""
     for callback in _observers.get(type(event), ()):
         try:
             callback(event)
@@ -179,25 +180,25 @@ def tell(event: object) -> None:
             if _drop(callback, type(event)):
                 what = f"the stage {event.name!r}" if isinstance(event, StageEvent) else f"a {type(event).__name__}"
                 warn_user(
-                    f"the observer {_named(callback)} raised {type(error).__name__}: {error} when told of {what}; "
-                    "it is not told of anything else of that kind",
+                    f"the observer {_named(callback)} raised {type(error).__name__}: {error} when notified of {what}; "
+                    "it is dropped for events of that kind",
                     RuntimeWarning,
                 )
 
 
 def _named(callback: Observer) -> str:
-    """How a warning names an observer: as its owner says, or as Python does."""
+    """Return the name of an observer for a warning: its `observer_name`, or its repr."""
     name: str = getattr(callback, "observer_name", "") or repr(callback)
     return name
 
 
 def _drop(callback: Observer, kind: type) -> bool:
-    """Forget an observer of a kind; whether it was known. The same callback added twice goes one at a time."""
+    """Unregister an observer of a kind, once where it was registered twice. Returns whether it was registered."""
     with _lock:
         known = _observers.get(kind, ())
-        for place, other in enumerate(known):
+        for index, other in enumerate(known):
             if other is callback:
-                _observers[kind] = known[:place] + known[place + 1 :]
+                _observers[kind] = known[:index] + known[index + 1 :]
                 globals()[KINDS[kind]] = bool(_observers[kind])
                 return True
     return False

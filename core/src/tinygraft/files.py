@@ -1,7 +1,7 @@
-"""Files: read in parts, later, and written whole or not at all.
+"""Files: read in parts when they are needed, and written as a whole or not at all.
 
-Nothing here knows of tensors. `OpenFile` and `FilePart` read bytes when they are needed, and raise where the file has
-changed meanwhile; `write_atomic` is for a file that may be lost, `replacing` for one that must not.
+Nothing here depends on tensors. `OpenFile` and `FilePart` read bytes when they are needed, and raise where the file has
+changed meanwhile; `write_atomic` is for a file that may be lost, `replacing` for one that must not be.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tinygraft.errors import FileFormatError
 from tinygraft.temporary import remove_leftovers, written_beside
 
 _BLOCKS = 1 << 30  # bytes that one call reads; some systems refuse more than 2**31
-_TICK = 0.02  # seconds: twice what the slowest clock of a file system takes for a tick
+_TICK = 0.02  # seconds: twice the tick of the slowest clock of a file system
 _CONTENT = ("st_dev", "st_ino", "st_size", "st_mtime_ns")
 _RIGHTS = ("st_mode", "st_uid", "st_gid", "st_nlink")
 _SPECIAL = {
@@ -29,9 +29,10 @@ _SPECIAL = {
 
 
 class OpenFile:
-    """A file to be read in parts, later: it may be renamed, replaced or removed, but not written to in between.
+    """A file to be read in parts later: it may be renamed, replaced or removed, but not written to in between.
 
-    It is closed when nothing refers to it any more.
+    It is closed when it is freed. Raises FileFormatError for what is no regular file, OSError where it cannot be
+    opened.
     """
 
     __slots__ = ("_file", "_lock", "_number", "_stamp", "path", "size")
@@ -43,7 +44,7 @@ class OpenFile:
                 f"{self.path} is no regular file: what comes out of it cannot be read later, in parts\n"
                 "  hint: make the tensor of its bytes, Tensor(open(path, 'rb').read())"
             )
-        with open(path, "rb", buffering=0) as file:  # a number of our own is closed without a ResourceWarning
+        with open(path, "rb", buffering=0) as file:  # a descriptor of our own is closed without a ResourceWarning
             self._number = os.dup(file.fileno())
         self._file = open(self._number, "rb", buffering=0, closefd=False)  # noqa: SIM115
         self._lock = threading.Lock()
@@ -60,13 +61,13 @@ class OpenFile:
             os.close(self._number)
 
     def read(self, offset: int, count: int) -> bytes:
-        """count bytes from offset on. Raises FileFormatError as read_into does."""
+        """Return `count` bytes from `offset` on. Raises FileFormatError as `read_into` does."""
         target = bytearray(count)
         self.read_into(offset, memoryview(target))
         return bytes(target)
 
     def read_into(self, offset: int, target: memoryview) -> None:
-        """Fill target with the bytes from offset on.
+        """Fill `target` with the bytes from `offset` on.
 
         Raises FileFormatError when the file was written to since it was opened, also while it is read.
         """
@@ -102,21 +103,22 @@ class OpenFile:
         )
 
     def _is_at_its_path(self, now: os.stat_result) -> bool:
-        """Whether the path still leads to the file that was opened, whose status now is `now`."""
+        """Return whether the path still leads to the file that was opened, whose status now is `now`."""
         try:
-            there = os.stat(self.path)
+            found = os.stat(self.path)
         except OSError:
             return False
-        return (there.st_dev, there.st_ino) == (now.st_dev, now.st_ino)
+        return (found.st_dev, found.st_ino) == (now.st_dev, now.st_ino)
 
 
 def _settled(number: int) -> os.stat_result:
-    """What the system says of an open file, once the clock of its times has moved on: a later write then shows.
+    """Return the status of an open file, after waiting until the clock of its times has moved on.
 
-    The clock of a file system ticks every 1 to 10 ms, and all that is written between two ticks has one time.
+    The clock of a file system ticks every 1 to 10 ms, and all writes between two ticks have one time: a write after
+    this has a later one, which `_check` finds.
     """
     found = os.fstat(number)
-    for _ in range(2):  # somebody who writes all the time is found by the check
+    for _ in range(2):  # not longer: a file that is written all the time is found by the check
         age = time.time() - max(found.st_mtime_ns, found.st_ctime_ns) * 1e-9
         if not 0 <= age < _TICK:
             break
@@ -126,7 +128,7 @@ def _settled(number: int) -> os.stat_result:
 
 
 class FilePart:
-    """nbytes of a file, from offset on."""
+    """`nbytes` of a file, from `offset` on."""
 
     __slots__ = ("file", "nbytes", "offset")
 
@@ -134,17 +136,17 @@ class FilePart:
         self.file, self.offset, self.nbytes = file, offset, nbytes
 
     def read_into(self, target: memoryview) -> None:
-        """Fill target, of nbytes, with these bytes. Raises FileFormatError."""
+        """Fill `target`, of `nbytes`, with these bytes. Raises FileFormatError."""
         self.file.read_into(self.offset, target)
 
 
 def write_atomic(path: Path, data: bytes) -> bool:
-    """Write a file so that readers see the old or the new content, never a part; False where that cannot be."""
+    """Write a file so that readers see the old or the new content, as a whole. Returns False where that fails."""
     return write_through(path.parent, path, data)
 
 
 def write_through(folder: Path, path: Path, data: bytes) -> bool:
-    """Write a file as write_atomic does, by a temporary one in a folder of the same file system."""
+    """Write a file as `write_atomic` does, by a temporary one in `folder`, of the same file system."""
     try:
         with written_beside(path, folder, mode=0o644) as file:  # caches do not trust what others can write
             file.write(data)
@@ -155,7 +157,7 @@ def write_through(folder: Path, path: Path, data: bytes) -> bool:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file that takes the place of path when the block ends well; after an error path is as it was.
+    """Yield a new file that replaces `path` when the block ends without an error; after one `path` is as it was.
 
     The bytes go to a temporary file in the same folder, which is flushed to the disk before it is renamed,
     and the folder after it: at every moment there is either the whole old file or the whole new one. A

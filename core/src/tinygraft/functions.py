@@ -1,14 +1,14 @@
-"""Functions with a derivative of one's own: the class `Function`, and the decorator `function`.
+"""Functions with a derivative of their own: the class `Function`, and the decorator `function`.
 
     class Cube(Function):
-        def forward(self, x): ...       # tensors to a tensor, or to a tuple of them; keep on self what backward needs
+        def forward(self, x): ...       # tensors to a tensor, or to a tuple; saves on self what backward needs
         def backward(self, gradient): ...  # the gradient of the result to those of the inputs
 
     y = Cube.apply(x)
 
 What forward and backward compute is ordinary lazy graph: it fuses with what is around it, runs under TinyJit and can be
-differentiated again, the derivative by what backward is made of. A value that backward reads as a number (item, numpy)
-is a constant for such a second derivative.
+differentiated again, the derivative by the operations of backward. A value that backward reads as a number (item,
+numpy) is a constant for such a second derivative.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ R = TypeVar("R")
 
 
 class Function:
-    """A function of tensors that says how it is differentiated. Derive from it, and call `apply`.
+    """A function of tensors with its own derivative. Derive from it, and call `apply`.
 
     forward(*tensors, **arguments) returns a tensor or a tuple of them. Its tensors are detached: gradients flow only
     through backward(*gradients), which gets the gradient of each result and returns that of each input, or None where
@@ -63,11 +63,11 @@ class Function:
         self.requires_grad: bool | None = True if True in flags else None if flags else False
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The value. Every Function writes its own."""
+        """Compute the value. Every Function defines its own."""
         raise UnsupportedError(f"{type(self).__name__} has no forward; write def forward(self, x, ...): return ...")
 
     def backward(self, *gradients: Any, **kwargs: Any) -> Any:
-        """The gradients of the inputs. Every Function that is differentiated writes its own."""
+        """Compute the gradients of the inputs. Every Function that is differentiated defines its own."""
         raise UnsupportedError(
             f"{type(self).__name__} has no backward, and its gradient is needed; "
             "write def backward(self, gradient): return ..."
@@ -75,23 +75,26 @@ class Function:
 
     @classmethod
     def apply(cls, *tensors: Tensor, **kwargs: Any) -> Any:
-        """The value of forward for tensors, differentiated by backward. DTypeError for what is no real tensor."""
-        for place, tensor in enumerate(tensors):
+        """Return the value of forward for `tensors`, differentiated by backward.
+
+        `kwargs` are passed to forward. Raises DTypeError where an argument or a result is no real tensor.
+        """
+        for number, tensor in enumerate(tensors):
             if not isinstance(tensor, Tensor):
                 raise DTypeError(
-                    f"{cls.__name__}.apply takes tensors, argument {place} is {type(tensor).__name__}\n"
+                    f"{cls.__name__}.apply takes tensors, argument {number} is {type(tensor).__name__}\n"
                     "  hint: give other arguments by keyword, they go to forward as they are"
                 )
             if tensor.is_complex():
                 raise DTypeError(
-                    f"{cls.__name__}.apply takes real tensors, argument {place} is {tensor.dtype} of shape "
+                    f"{cls.__name__}.apply takes real tensors, argument {number} is {tensor.dtype} of shape "
                     f"{tensor.shape}\n  made at {tensor._where()}\n"
                     "  hint: give z.view_as_real(), and make of the result what view_as_complex() makes of it"
                 )
         context = cls(tensors[0].device if tensors else Device.DEFAULT, *tensors)
         inputs = [_detached(tensor) for tensor in tensors]
-        given = context.forward(*inputs, **kwargs)
-        values = given if isinstance(given, tuple) else (given,)
+        returned = context.forward(*inputs, **kwargs)
+        values = returned if isinstance(returned, tuple) else (returned,)
         for value in values:
             if not isinstance(value, Tensor):
                 raise DTypeError(
@@ -104,40 +107,40 @@ class Function:
                 )
         seen, zeros = [weakref.ref(t) for t in (*inputs, *values)], [value._const(0) for value in values]
         results = tuple(
-            with_derivative(cls.__name__, value, tensors, functools.partial(context._derive, seen, zeros, place))
-            for place, value in enumerate(values)
+            with_derivative(cls.__name__, value, tensors, functools.partial(context._derive, seen, zeros, number))
+            for number, value in enumerate(values)
         )
-        return results if isinstance(given, tuple) else results[0]
+        return results if isinstance(returned, tuple) else results[0]
 
     def _derive(
-        self, seen: list[weakref.ref[Tensor]], zeros: list[Tensor], place: int, node: UOp, gradient: Tensor,
+        self, seen: list[weakref.ref[Tensor]], zeros: list[Tensor], number: int, node: UOp, gradient: Tensor,
         wanted: list[bool],
     ) -> Sequence[Tensor | None]:  # fmt: skip
-        """The gradients that backward returns for one of the values, whose node is `node`.
+        """Return the gradients that backward computes for value `number`, whose node is `node`.
 
-        seen are weak references to the inputs and values as forward had them; those that forward did not save may be
+        `seen` are weak references to the inputs and values as forward had them; those that forward did not save may be
         dead. While backward runs, the inputs and that value have the nodes that the graph has for them now, not
         detached, so that backward can be differentiated. The other values get zeros as gradients; each has a call of
-        its own, and the walk adds the results.
+        its own, and the computation of gradients adds the results. `wanted` says which inputs require a gradient.
         """
         count = len(node.src) - 1
-        now = [(seen[count + place](), node), *zip((ref() for ref in seen[:count]), node.src[1:], strict=True)]
+        now = [(seen[count + number](), node), *zip((ref() for ref in seen[:count]), node.src[1:], strict=True)]
         with exclusive:  # no other thread may see the tensors with other nodes
-            before = [(tensor, tensor.uop, tensor.requires_grad) for tensor, _ in now if tensor is not None]
+            saved = [(tensor, tensor.uop, tensor.requires_grad) for tensor, _ in now if tensor is not None]
             try:
                 for tensor, uop in now:
                     if tensor is not None:
                         tensor.uop, tensor.requires_grad = uop, None
                 self.needs_input_grad = wanted
-                found = self.backward(*[gradient if i == place else zero for i, zero in enumerate(zeros)])
+                found = self.backward(*[gradient if i == number else zero for i, zero in enumerate(zeros)])
             finally:
-                for tensor, uop, flag in before:
+                for tensor, uop, flag in saved:
                     tensor.uop, tensor.requires_grad = uop, flag
         return found if isinstance(found, (tuple, list)) else (found,)
 
 
 def _detached(tensor: Tensor) -> Tensor:
-    """The same value for forward, without a gradient."""
+    """Return a tensor of the same value, without a gradient, for forward."""
     new = tensor._wrap(tensor.uop)
     new.requires_grad = False
     return new
@@ -192,28 +195,28 @@ def function(
 
 
 def _with_gradient(fxn: Callable[..., Any], grad_fxn: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
-    """The value of a function whose gradients grad_fxn gives."""
-    places = [place for place, arg in enumerate(args) if isinstance(arg, Tensor)]
+    """Return the value of a function whose gradients `grad_fxn` computes."""
+    numbers = [number for number, arg in enumerate(args) if isinstance(arg, Tensor)]
 
     class Own(Function):
         def forward(self, *tensors: Tensor) -> Any:
             """Call the function with detached tensors in place of its tensor arguments; `backward` gets the same."""
             self.tensors = tensors
-            given = list(args)
-            for place, tensor in zip(places, tensors, strict=True):
-                given[place] = tensor
-            return fxn(*given, **kwargs)
+            arguments = list(args)
+            for number, tensor in zip(numbers, tensors, strict=True):
+                arguments[number] = tensor
+            return fxn(*arguments, **kwargs)
 
         def backward(self, *gradients: Tensor) -> Any:
             return grad_fxn(*gradients, *self.tensors)
 
     Own.__name__ = getattr(fxn, "__name__", "function")
-    return Own.apply(*[args[place] for place in places])  # type: ignore[no-any-return]
+    return Own.apply(*[args[number] for number in numbers])  # type: ignore[no-any-return]
 
 
-def _refuse_implicit(fxn: Callable[..., Any], given: Any, made: list[Tensor], start: int) -> None:
+def _refuse_implicit(fxn: Callable[..., Any], arguments: Any, made: list[Tensor], start: int) -> None:
     """Raise GraphError when results read memory that is neither of the arguments nor made after the id `start`."""
-    known = {node for tensor in given for node in toposort(tensor.uop)}
+    known = {node for tensor in arguments for node in toposort(tensor.uop)}
     for tensor in made:
         for node in toposort(tensor.uop, enter=lambda n: n not in known):
             if node.op is Ops.BUFFER and node not in known and node.arg.uid < start:

@@ -1,8 +1,8 @@
-"""Small functions with no home of their own: no knowledge of tensors or graphs.
+"""Small functions that belong to no other module, and do not depend on tensors or graphs.
 
 Scripts import `getenv`, `Context`, `fetch`, `Timing`, `Profiling`, `tqdm`, `trange` and functions on lists from here,
 and, as in tinygrad, `GlobalCounters`, `ContextVar` and the settings by their names: `if DEBUG >= 2: ...`. `tqdm` and
-`trange` are those of the library tqdm, which is loaded when they are asked for.
+`trange` are those of the library tqdm, which is imported when they are first used.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ T = TypeVar("T")
 
 
 def lazily(module: str, names: dict[str, str]) -> Callable[[str], Any]:
-    """A `__getattr__` for a module: names that live in other modules, {name: module}, imported when they are asked for.
+    """Return a `__getattr__` for `module`: names of other modules, {name: module}, imported when they are first used.
 
-    Scripts look for some names where tinygrad has them; a module below their home cannot import them as it is loaded.
+    Scripts look for some names where tinygrad has them; a module of a lower layer cannot import them when it is
+    imported itself.
     """
 
     def find(name: str) -> Any:
@@ -59,16 +60,16 @@ _elsewhere = lazily(
 
 
 def __getattr__(name: str) -> Any:
-    """A setting, what lives above this module, or the bars of the library tqdm."""
-    if name in ELSEWHERE:  # no AttributeError: `from tinygraft.helpers import` would put its own words in its place
+    """Return a setting, a name of a module in a higher layer, or the bars of the library tqdm."""
+    if name in ELSEWHERE:  # no AttributeError, as `from tinygraft.helpers import` would replace its text
         raise ImportError(f"there is no setting {name} to import\n  hint: {ELSEWHERE[name]}")
     return SETTINGS[name] if name in SETTINGS else _elsewhere(name)
 
 
 def ContextVar(key: str, default_value: Any) -> Setting[Any]:
-    """A setting of a script's own: read from the environment, an int or a str like its default, changed by Context.
+    """Return a setting of a script: read from the environment, an int or a str like its default, changed by Context.
 
-    The setting of that name where there is one already.
+    Where a setting of that name exists already, it is returned.
 
     >>> steps = ContextVar("DOCTEST_STEPS", 10)
     >>> with Context(DOCTEST_STEPS=20):
@@ -79,12 +80,12 @@ def ContextVar(key: str, default_value: Any) -> Setting[Any]:
 
 
 def prod(values: Iterable[int]) -> int:
-    """The product of values; 1 when there are none."""
+    """Return the product of values; 1 when there are none."""
     return math.prod(values)
 
 
 def argsort(order: Sequence[int]) -> tuple[int, ...]:
-    """The permutation that undoes order.
+    """Return the permutation that undoes `order`.
 
     >>> argsort((2, 0, 1))
     (1, 2, 0)
@@ -93,14 +94,14 @@ def argsort(order: Sequence[int]) -> tuple[int, ...]:
 
 
 def argfix(*args: T | Sequence[T]) -> tuple[T, ...]:
-    """Arguments given either one by one or as a single sequence."""
+    """Return arguments that were passed either one by one or as a single sequence, as a tuple."""
     if len(args) == 1 and isinstance(args[0], (list, tuple)):
         return tuple(args[0])
     return args  # type: ignore[return-value]
 
 
 def dedup(items: Iterable[T]) -> list[T]:
-    """Each item once, where it comes first.
+    """Return each item once, in the order of their first occurrences.
 
     >>> dedup([3, 1, 3, 2, 1])
     [3, 1, 2]
@@ -109,7 +110,7 @@ def dedup(items: Iterable[T]) -> list[T]:
 
 
 def flatten(lists: Iterable[Iterable[T]]) -> list[T]:
-    """The items of several lists in one.
+    """Return the items of several lists as one.
 
     >>> flatten([[1, 2], [3]])
     [1, 2, 3]
@@ -118,7 +119,7 @@ def flatten(lists: Iterable[Iterable[T]]) -> list[T]:
 
 
 def partition(items: Iterable[T], holds: Callable[[T], object]) -> tuple[list[T], list[T]]:
-    """The items for which something holds, and the others.
+    """Return the items for which `holds` is true, and the others.
 
     >>> partition([1, 2, 3, 4], lambda n: n % 2)
     ([1, 3], [2, 4])
@@ -130,17 +131,17 @@ def partition(items: Iterable[T], holds: Callable[[T], object]) -> tuple[list[T]
 
 
 def all_same(items: Sequence[object]) -> bool:
-    """Whether all items are equal; so are none."""
+    """Return whether all items are equal; True for none."""
     return all(item == items[0] for item in items)
 
 
 def all_int(items: Iterable[object]) -> bool:
-    """Whether all items are ints: a shape has no symbolic size."""
+    """Return whether all items are ints: then a shape has no symbolic size."""
     return all(isinstance(item, int) for item in items)
 
 
 def round_up(number: int, step: int) -> int:
-    """The least multiple of step that is not less than a number.
+    """Return the least multiple of `step` that is not less than `number`.
 
     >>> round_up(10, 4), round_up(8, 4)
     (12, 8)
@@ -152,7 +153,7 @@ _COLORS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"
 
 
 def colored(text: object, color: str | None, background: bool = False) -> str:
-    """text in a color for a terminal; bright where the name is in capitals, plain where color is None.
+    """Return `text` in a color for a terminal; bright where the name is in capitals, plain where `color` is None.
 
     >>> colored("ok", "green"), colored("ok", None)
     ('\\x1b[32mok\\x1b[0m', 'ok')
@@ -164,7 +165,7 @@ def colored(text: object, color: str | None, background: bool = False) -> str:
 
 
 def temp(name: str) -> str:
-    """The path of a file of that name in the system's temporary folder."""
+    """Return the path of a file of that name in the system's temporary folder."""
     import os
     import tempfile
 
@@ -172,9 +173,10 @@ def temp(name: str) -> str:
 
 
 class Timing(contextlib.ContextDecorator):
-    """Print how long a block took, in milliseconds after prefix.
+    """Print how long a block took, in milliseconds after `prefix`.
 
-    on_exit(nanoseconds) gives a text that is put after it; enabled=False prints nothing. et is the time in nanoseconds.
+    `on_exit(nanoseconds)` returns text that is printed after it; `enabled=False` prints nothing. `et` is the time in
+    nanoseconds.
 
     >>> with Timing("sum: ", enabled=False) as timing:
     ...     _ = sum(range(10))
@@ -198,9 +200,10 @@ class Timing(contextlib.ContextDecorator):
 
 
 class Profiling(contextlib.ContextDecorator):
-    """Print where Python spent the time of a block: the share of it that its functions took, greatest first.
+    """Print where Python spent the time of a block: its functions, the slowest first.
 
-    sort is a column of pstats (cumtime or tottime), frac the share of functions shown, fn a file for the raw profile.
+    `sort` is a column of pstats (cumtime or tottime), `frac` the fraction of functions shown, `fn` a file for the raw
+    profile.
     """
 
     def __init__(self, enabled: bool = True, sort: str = "cumtime", frac: float = 0.2, fn: str | None = None) -> None:
@@ -242,7 +245,7 @@ _PACKAGE = __name__.rpartition(".")[0]
 
 
 def user_line() -> tuple[str, int]:
-    """(file, line) of the nearest caller outside this package."""
+    """Return (file, line) of the nearest caller outside this package."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE + "."):
         frame = frame.f_back

@@ -1,10 +1,10 @@
-"""The 25 named functions of older scripts, as classes with forward and backward on top of the table of derivatives.
+"""The 25 named functions of older scripts, as classes with forward and backward, from the table of derivatives.
 
     y = Sigmoid.apply(x)            or            f = Div(device, x, y); z = f.forward(x, y); gx, gy = f.backward(g)
 
 forward has the expression, with the arguments and attributes that the classes are documented with; operands of one
-call have one shape and dtype, as nodes have. backward is the walk over that expression by `autograd.vjp`, so a
-derivative is written once, there; a class that differs from the table says so. Methods of Tensor do not use
+call have one shape and dtype, as nodes have. backward differentiates that expression by `autograd.vjp`, so that a
+derivative is defined only there; a class that differs from the table says so. Methods of Tensor do not use
 these classes: they build the same nodes themselves.
 """
 
@@ -29,21 +29,21 @@ __all__ = [
     "Zero",
 ]  # fmt: skip
 
-_marks = itertools.count(-1, -1)  # numbers of tags that no leaf has
+_marks = itertools.count(-1, -1)  # numbers for tags; those of gradient leaves are not negative
 
 
 class _Derived(Function):
     """A function whose derivative follows from its expression."""
 
     def _derived(self, expression: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
-        """The value of an expression of inputs, which backward differentiates."""
+        """Return the value of an expression of inputs, which backward differentiates."""
         self._expression, self._inputs = expression, inputs
         return expression(*inputs)
 
     def backward(self, grad_output: Tensor) -> Any:
-        """The gradient of the input, or of each of several: None where it needs none.
+        """Return the gradient of the input, or of each of several: None where it needs none.
 
-        Each input is marked, so that the walk ends there, also where one is computed from another, or is another.
+        Each input is marked, so that differentiation ends there, also where one is computed from another, or is it.
         """
         marked = [UOp(Ops.DETACH, t.dtype, (t.uop,), tag=Own(next(_marks))) for t in self._inputs]
         root = self._expression(*[t._wrap(node) for t, node in zip(self._inputs, marked, strict=True)])
@@ -144,7 +144,7 @@ class Cast(Function):
 
 
 class Zero(Function):
-    """Zeros in place of x, which has no influence on them."""
+    """Zeros of the shape of x; its values have no effect."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Zeros."""
@@ -225,7 +225,7 @@ class Sum(_Derived):
 
 
 class Max(_Derived):
-    """The maximum over the axes that new_shape has with size 1; equal ones share the gradient."""
+    """The maximum over the axes that new_shape has with size 1; the gradient is divided among equal ones."""
 
     def forward(self, x: Tensor, new_shape: Shape) -> Tensor:
         """The maxima, of shape new_shape."""

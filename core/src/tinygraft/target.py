@@ -1,6 +1,6 @@
 """Target: what a device can do, as data. Scheduler and codegen read this and do not depend on which device it is.
 
-Every default is the least able value, so that a field left out costs speed and never correctness.
+Every default is the least capable value, so that an omitted field costs speed and never correctness.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Temporary files beside the file that they become, and the removal of those whose process is gone.
 
-    with written_beside(path) as file:     the file that takes the place of path
-    remove_leftovers(folder)               what killed processes have left there
+    with written_beside(path) as file:     a file that replaces path at the end of the block
+    remove_leftovers(folder)               removes the temporary files of killed processes
 
 A process has a lock on its temporary file as long as it writes there, and the system ends that lock with the process:
-so a file that can be locked belongs to nobody. That needs no process number, which means nothing in another container
-and is used again. A file of another machine, or on a file system without locks, is removed an hour after it was last
-written to.
+so a file that can be locked has no process. A process number would not do: it is another one in another container, and
+is reused. A file of another machine, or on a file system without locks, is removed an hour after it was last written
+to.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HOST = hashlib.blake2b(getattr(os, "uname", lambda: ("", "windows"))()[1].encod
 
 
 def temporary_name(name: str) -> str:
-    """A new name for a temporary file that becomes name, or another; never longer than 120 bytes."""
+    """Return a new name, of at most 120 bytes, for a temporary file that becomes `name`."""
     encoded = os.fsencode(name)
     if len(encoded) > _LONGEST:
         name = hashlib.blake2b(encoded, digest_size=12).hexdigest()
@@ -42,13 +42,13 @@ def temporary_name(name: str) -> str:
 def written_beside(
     path: str | os.PathLike[str], folder: str | os.PathLike[str] | None = None, mode: int = 0o666
 ) -> Iterator[BinaryIO]:
-    """A new file that takes the place of path when the block ends well, and is removed when it does not.
+    """Yield a new file that replaces `path` when the block ends without an error, and is removed after one.
 
-    It is made in path's folder, or in another folder of that file system. mode is what it permits at most. An OSError
-    about it names path.
+    It is made in the folder of `path`, or in `folder`, of the same file system. `mode` are its rights at most. An
+    OSError about it names `path`.
     """
-    home, name = os.path.split(path)
-    temporary = os.path.join(home if folder is None else folder, temporary_name(name))
+    own_folder, name = os.path.split(path)
+    temporary = os.path.join(own_folder if folder is None else folder, temporary_name(name))
     try:
         with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             try:
@@ -57,7 +57,7 @@ def written_beside(
                         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 yield file
                 file.flush()
-                if fcntl is None:  # Windows moves no open file; elsewhere the lock holds until the new name is there
+                if fcntl is None:  # Windows renames no open file; elsewhere the lock is kept until it is renamed
                     file.close()
                 os.replace(temporary, path)
             except BaseException:
@@ -71,17 +71,17 @@ def written_beside(
 
 
 def remove_leftovers(folder: str | os.PathLike[str]) -> None:
-    """Remove the temporary files in a folder that no process writes any more. What cannot be removed stays."""
+    """Remove the temporary files in a folder that no process writes any more, as far as they can be removed."""
     with suppress(OSError), os.scandir(folder or ".") as entries:
         for entry in entries:
             if entry.name.startswith(".") and entry.name.endswith(SUFFIX):
                 with suppress(OSError):
-                    if _is_left(entry):
+                    if _is_abandoned(entry):
                         os.unlink(entry.path)
 
 
-def _is_left(entry: os.DirEntry[str]) -> bool:
-    """Whether a temporary file has no process. An empty young one may be about to be locked."""
+def _is_abandoned(entry: os.DirEntry[str]) -> bool:
+    """Return whether a temporary file has no process. An empty, young one may be about to be locked."""
     found = entry.stat(follow_symlinks=False)
     if time.time() - found.st_mtime > _STALE_SECONDS:
         return True
@@ -91,6 +91,6 @@ def _is_left(entry: os.DirEntry[str]) -> bool:
     with open(entry.path, "rb+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:  # somebody has the lock, or nobody can have one
+        except OSError:  # its process has the lock, or the file system has no locks
             return False
     return True

@@ -24,7 +24,7 @@ print("arguments", sys.argv[1:])
 graph = UOp.buffer("DEV", 4, dtypes.float) + 2.0
 events.stage("tensor graph", graph)
 events.stage("schedule", [])
-events.tell(LaunchEvent(name="E_4", device="DEV", seconds=1e-6))
+events.notify(LaunchEvent(name="E_4", device="DEV", seconds=1e-6))
 print("the end")
 """
 

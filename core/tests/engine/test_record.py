@@ -37,7 +37,7 @@ def kernel_sink() -> UOp:
 
 def launch(name: str) -> None:
     """Tell of one launch of 2 us."""
-    events.tell(LaunchEvent(name=name, device="DEV", seconds=2e-6, bytes=32, flops=4))
+    events.notify(LaunchEvent(name=name, device="DEV", seconds=2e-6, bytes=32, flops=4))
 
 
 def compute(name: str = "E_4", compiled: bool = True) -> None:
@@ -54,7 +54,7 @@ def compute(name: str = "E_4", compiled: bool = True) -> None:
         events.stage("kernel", kernel, name)
         events.stage("source", Source(name, TEXT, "c", signature), name)
         events.stage("binary", Binary(name, b"1234567", signature), name)
-        events.tell(CompileEvent(name=name, device="DEV", seconds=0.25, bytes=7))
+        events.notify(CompileEvent(name=name, device="DEV", seconds=0.25, bytes=7))
     launch(name)
     launch("copy 16, OTHER <- DEV")
 

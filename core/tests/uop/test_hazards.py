@@ -75,13 +75,13 @@ def test_a_load_before_the_store_of_its_iteration_is_safe() -> None:
 def test_a_load_after_the_store_of_its_iteration_is_a_hazard() -> None:
     """a[r] = 1; b[r] = a[r]."""
     new = store(A, R, UOp.const(F, 1.0))
-    assert why(R, new, store(B, R, load(A, R)), end(R)) == hazards.BEHIND
+    assert why(R, new, store(B, R, load(A, R)), end(R)) == hazards.LOAD_AFTER
 
 
 def test_a_loop_after_the_one_that_stores_is_a_hazard() -> None:
     """The program of findings 1.1: a loop is closed and opened again."""
     uops = [R, store(A, R, UOp.const(F, 1.0)), end(R), S, store(B, S, load(A, S)), end(S)]
-    assert why(*uops) == hazards.BEHIND
+    assert why(*uops) == hazards.LOAD_AFTER
 
 
 def test_other_elements_are_no_hazard() -> None:
@@ -89,7 +89,7 @@ def test_other_elements_are_no_hazard() -> None:
     uops = [R, store(A, R, UOp.const(F, 1.0)), end(R), S, store(B, S, load(A, ix.add(S, N))), end(S)]
     assert why(*uops) is None
     uops = [R, store(A, R, UOp.const(F, 1.0)), end(R), S, store(B, S, load(A, ix.add(S, N - 1))), end(S)]
-    assert why(*uops) == hazards.BEHIND
+    assert why(*uops) == hazards.LOAD_AFTER
 
 
 def test_a_load_before_the_loop_that_stores_is_safe() -> None:
@@ -143,7 +143,7 @@ def test_vectors_and_copies_of_an_instruction_are_done_together() -> None:
     for kind in (v, u):
         turned = load(A, ix.sub(3, kind))
         assert why(kind, store(A, kind, turned)) is None
-        assert why(kind, store(A, kind, UOp.const(F, 1.0)), store(B, kind, turned)) == hazards.BEHIND
+        assert why(kind, store(A, kind, UOp.const(F, 1.0)), store(B, kind, turned)) == hazards.LOAD_AFTER
 
 
 ORDERED = loop(0, AxisKind.ORDERED)

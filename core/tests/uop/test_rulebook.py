@@ -11,7 +11,7 @@ import pytest
 from tinygraft import events
 from tinygraft.dtype import DType, dtypes
 from tinygraft.rules import decompose, fold, narrow
-from tinygraft.rules.words import TargetOps
+from tinygraft.rules.target_ops import TargetOps
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
 from tinygraft.uop import integer, logic

@@ -11,7 +11,7 @@ from tinygraft.errors import GraphError, ShapeError
 from tinygraft.uop import graph_spec
 from tinygraft.uop.nodes import fault
 from tinygraft.uop.ops import BufferArg, Ops, ReduceArg, ScanArg, ShardArg
-from tinygraft.uop.sharding import WAYS, cut, even, starts, way
+from tinygraft.uop.sharding import OP_SHARDING, cut, even, op_sharding, starts
 from tinygraft.uop.uop import UOp
 
 TWO = ("ANY", "ANY:1")
@@ -29,7 +29,7 @@ def laid(shape: tuple[int, ...], axis: int | None, sizes: tuple[int, ...] = ()) 
 
 def test_every_op_of_the_tensor_graph_has_a_rule() -> None:
     """A new op says how it works on several devices."""
-    assert [op.name for op in graph_spec.TENSOR.ops if op not in WAYS] == []
+    assert [op.name for op in graph_spec.TENSOR.ops if op not in OP_SHARDING] == []
 
 
 MOVES: list[tuple[tuple[int, ...], int, tuple[int, ...], Ops, Any, tuple[int, tuple[int, ...]] | None]] = [
@@ -74,14 +74,14 @@ def test_operands_follow_the_first_that_is_cut() -> None:
     assert (rows + columns).sharding is rows.sharding
     assert (whole + columns).sharding is columns.sharding
     assert (whole + whole).sharding is None
-    assert way(Ops.ADD, (columns, rows), None, (4, 6)).sources == (columns.sharding, columns.sharding)
+    assert op_sharding(Ops.ADD, (columns, rows), None, (4, 6)).sources == (columns.sharding, columns.sharding)
 
 
 def test_a_reduction_over_the_cut_is_combined() -> None:
     """Over other axes it stays cut; over the cut one each device has part of the result."""
     x = laid((4, 6), 0, (1, 3))
     assert UOp(Ops.REDUCE_AXIS, x.dtype, (x,), ReduceArg(Ops.MAX, (1,))).sharding == ShardArg(0, (1, 3))
-    over = way(Ops.REDUCE_AXIS, (x,), ReduceArg(Ops.MAX, (0,)), (1, 6))
+    over = op_sharding(Ops.REDUCE_AXIS, (x,), ReduceArg(Ops.MAX, (0,)), (1, 6))
     assert (over.result, over.sources, over.combine) == (None, (x.sharding,), Ops.MAX)
 
 
@@ -135,9 +135,9 @@ def test_operands_lie_on_the_same_devices() -> None:
 
 def test_what_is_taken_apart_has_no_several_devices() -> None:
     """SPEC refuses what the pass that takes graphs apart has left."""
-    sentence = r"^a test made an invalid graph of single devices: DEVICE lies on several devices: ANY, ANY:1\n"
+    sentence = r"^a test made an invalid graph of single devices: DEVICE is on several devices: ANY, ANY:1\n"
     with Context(SPEC=1), pytest.raises(GraphError, match=sentence):
-        graph_spec.check(graph_spec.PARTED, UOp(Ops.COPY, dtypes.float, (BUFFER, UOp.on(TWO))), "a test")
+        graph_spec.check(graph_spec.SPLIT, UOp(Ops.COPY, dtypes.float, (BUFFER, UOp.on(TWO))), "a test")
 
 
 def test_a_shard_prints_as_it_was_written() -> None:

@@ -393,7 +393,7 @@ def test_rules_that_undo_each_other_are_named(bottom_up: bool) -> None:
     assert "to_add" in str(e.value)
     assert "to_sub" in str(e.value)
     assert "node: UOp(Ops." in str(e.value)
-    assert "after 1001 rewrites in one place" in str(e.value)
+    assert "after 1001 rewrites of one node" in str(e.value)
     with pytest.raises(GraphError, match="graph_rewrite does not end: rule wrap goes on after"):
         graph_rewrite(-x, PatternMatcher([wrap]), bottom_up=bottom_up)
 
@@ -413,7 +413,9 @@ def test_a_rule_that_grows_the_graph_for_ever_is_named() -> None:
 def test_a_rule_that_gives_no_node_is_named() -> None:
     """What a rule returns must be a UOp or None."""
     bad: Any = lambda: 3  # noqa: E731
-    with pytest.raises(GraphError, match=r"rule .*test_upat.py:\d+ must give a UOp or None, it gave 3\n  node: UOp"):
+    with pytest.raises(
+        GraphError, match=r"rule .*test_upat.py:\d+ has to return a UOp or None, it returned 3\n  node: UOp"
+    ):
         graph_rewrite(-unknown(0), PatternMatcher([(UPat(Ops.NEG), bad)]))
 
 

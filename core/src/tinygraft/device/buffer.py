@@ -267,7 +267,7 @@ class Buffer:
     def _report_copy(self) -> None:
         pool = pool_of(self.backend)
         event = MemoryEvent(action="copy", device=self.device, bytes=self.nbytes, used=pool.used, kept=pool.kept)
-        events.tell(event)
+        events.notify(event)
 
     def _check(self, view: memoryview) -> None:
         if view.nbytes != self.nbytes:

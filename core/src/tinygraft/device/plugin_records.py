@@ -26,4 +26,4 @@ class PluginRecord(Record):
         Record.move(self, status, detail, hint, error)  # a class with slots is made twice, and super() has the other
         if events.on_device and (status is Status.LOADED or (status.is_problem and status is not Status.FAILED)):
             action = "loaded" if status is Status.LOADED else "failed"
-            events.tell(DeviceEvent(action=action, name=self.name, provided_by=self.provided_by, detail=detail))
+            events.notify(DeviceEvent(action=action, name=self.name, provided_by=self.provided_by, detail=detail))

@@ -353,7 +353,7 @@ class Pool:
         """Notify observers of what was allocated and freed meanwhile; they may use memory themselves."""
         while self._unreported:
             with suppress(IndexError):  # another thread was quicker
-                events.tell(self._unreported.popleft())
+                events.notify(self._unreported.popleft())
 
     def _release_old(self) -> None:
         """Free cached blocks of sizes of which none was returned in the last AGE takes, down to FLOOR bytes."""

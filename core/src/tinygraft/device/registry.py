@@ -324,7 +324,7 @@ class Registry:
     def _report_device(self, action: str, name: str, record: PluginRecord, detail: str = "",
                        seconds: float = 0.0) -> None:  # fmt: skip
         by = record.provided_by
-        events.tell(DeviceEvent(action=action, name=name, provided_by=by, detail=detail, seconds=seconds))
+        events.notify(DeviceEvent(action=action, name=name, provided_by=by, detail=detail, seconds=seconds))
 
     # Settings
 

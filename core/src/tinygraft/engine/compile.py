@@ -115,7 +115,7 @@ _recorded: list[dict[tuple[Kernel, Backend], None]] = []
 _lock = threading.RLock()
 
 
-# no fork in the middle of a compilation: the child would find a compiler's lock held
+# no fork in the middle of a compilation: the child would find a compiler's lock locked
 lock_over_forks(_lock)
 
 
@@ -243,7 +243,7 @@ def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) 
         seconds = time.perf_counter() - start
         name, language, text = source.name, source.language, source.text
         event = RenderEvent(name=name, device=backend.name, language=language, text=text, seconds=seconds)
-        events.tell(event)
+        events.notify(event)
     if events.active:
         events.stage("kernel", kernel, linear.name)
         events.stage("source", source, linear.name)
@@ -285,7 +285,7 @@ def _proper(given: T, kind: type[Any], what: str) -> T:
 
 
 def _notify(name: str, backend: Backend, seconds: float, size: int, cached: bool) -> None:
-    events.tell(CompileEvent(name=name, device=backend.name, seconds=seconds, bytes=size, cached=cached))
+    events.notify(CompileEvent(name=name, device=backend.name, seconds=seconds, bytes=size, cached=cached))
 
 
 def _finish(job: _Compilation, key: _CompileKey) -> None:

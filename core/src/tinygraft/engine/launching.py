@@ -59,7 +59,7 @@ class LaunchReport:
             show_launch(self.number, self.device, self.name, self.arguments, seconds, self.flops, self.moved)
         if events.on_launch:
             event = LaunchEvent(name=self.name, device=self.device, seconds=seconds, bytes=self.moved, flops=self.flops)
-            events.tell(event)
+            events.notify(event)
 
 
 _reports: list[LaunchReport] = []  # of launches whose time is not known yet, and of those after them

@@ -89,7 +89,7 @@ def shown_schedule(outputs: Sequence[UOp]) -> Schedule:
         copies = sum(isinstance(call, CopyCall) for call in made.calls)
         devices = {c.target.device or "" if isinstance(c, CopyCall) else c.device for c in made.calls}
         seconds = time.perf_counter() - start
-        events.tell(
+        events.notify(
             ScheduleEvent(
                 devices=tuple(sorted(devices)), kernels=len(made.calls) - copies, copies=copies, seconds=seconds
             )

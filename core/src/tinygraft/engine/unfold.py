@@ -175,12 +175,12 @@ class Unfolded:
         computes them in another kernel, perhaps in another order: the maximum in memory may then equal none of them. So
         it is computed again, too, from these sums.
         """
-        kept = dict(self.back)
+        values = dict(self.back)
         for node in sorted((n for n in self.back if _is_extreme(n)), key=lambda n: n.serial):
-            again = toposort(*node.src, enter=lambda n: n not in kept and _is_computed(n))
-            if any(n.op in _SUMS and n not in kept for n in again):
-                del kept[node]
-        return kept
+            again = toposort(*node.src, enter=lambda n: n not in values and _is_computed(n))
+            if any(n.op in _SUMS and n not in values for n in again):
+                del values[node]
+        return values
 
     def stand_in(self, memory: UOp) -> UOp | None:
         """Return the stand-in for the value of a saved copy, in graphs for which it was not saved; None without one."""

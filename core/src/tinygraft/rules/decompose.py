@@ -1,15 +1,15 @@
 """Decompose: a kernel in the ops and dtypes that its Target computes.
 
 In: the sink of a kernel graph. Out: a sink of the same values whose elementwise ops are all among BASIC_OPS and the
-Target's native_ops, on its compute_dtypes; half types that it only stores are left to LOAD, STORE, CAST to and from
-float32, WHERE, BITCAST and CONST. What BASIC_OPS says of a CHECKED_OP holds afterwards unless the Target lists it:
+Target's native_ops, on its compute_dtypes; half types that it only stores are only in LOAD, STORE, CAST to and from
+float32, WHERE, BITCAST and CONST. A CHECKED_OP meets the conditions of BASIC_OPS unless the Target lists it:
 
 - IDIV and MOD have operands for which flooring and truncating agree: not negative, by a positive divisor;
 - SHL and SHR have amounts from 0 below the width;
 - CAST of a float to an integer has a value inside the integer's range, and CAST of a float to bool is a CMPNE.
 
-Shifts of dtypes.index stay as they are, and so do its IDIV and MOD of what is not negative, as nearly all are. One
-walk, and none where the kernel has nothing to do.
+Shifts of dtypes.index are not changed, nor are its IDIV and MOD of non-negative values, as nearly all are. One walk,
+and none where the kernel has no such op.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from tinygraft import events
 from tinygraft.dtype import SMALL_FLOATS, DType, coerce, dtypes
 from tinygraft.rules import error, exponential, fmod, gamma, inverse, logarithm, powers, threefry, trigonometric
 from tinygraft.rules.narrow import narrow, no_fma, odd_sum
-from tinygraft.rules.words import LAYOUT, TargetOps, magnitude, signed
+from tinygraft.rules.target_ops import LAYOUT, TargetOps, magnitude, signed
 from tinygraft.target import Target
 from tinygraft.uop.ops import COMPOSITE, Ops
-from tinygraft.uop.rulebook import rulebook, told
+from tinygraft.uop.rulebook import reported, rulebook
 from tinygraft.uop.uop import UOp, toposort
 
 
 def decompose(sink: UOp, target: Target) -> UOp:
-    """The kernel with only ops and dtypes that target computes.
+    """Return the kernel with only ops and dtypes that `target` computes.
 
-    Raises UnsupportedError for a dtype that it cannot store, or an op that cannot be written in what it has.
+    Raises UnsupportedError for a dtype that it cannot store, or an op that cannot be decomposed into those it has.
 
     >>> x = UOp(Ops.RECIPROCAL, dtypes.float32, (UOp.const(dtypes.float32, 3.0),))
     >>> decompose(UOp(Ops.SINK, dtypes.void, (x,)), Target()).src[0].op.name
@@ -41,11 +41,11 @@ def decompose(sink: UOp, target: Target) -> UOp:
     nodes = toposort(sink)
     if not any(node.op in lacking for node in nodes):
         return sink
-    words = TargetOps(target, RULES)
+    ops = TargetOps(target, RULES)
     done: dict[UOp, UOp] = {}
     for node in nodes:
         src = tuple(done[s] for s in node.src)
-        if node.op in lacking and (new := _lowered(words, node, src)) is not None:
+        if node.op in lacking and (new := _lowered(ops, node, src)) is not None:
             done[node] = new
         else:
             done[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
@@ -57,53 +57,53 @@ def _lacking(native: frozenset[Ops]) -> frozenset[Ops]:
     return frozenset({*RULES, Ops.CAST}) - native
 
 
-def _lowered(words: TargetOps, node: UOp, src: tuple[UOp, ...]) -> UOp | None:
-    """What stands for a node whose op the Target lacks; None where the node is fine as it is."""
+def _lowered(ops: TargetOps, node: UOp, src: tuple[UOp, ...]) -> UOp | None:
+    """Return the decomposition of a node whose op the Target lacks, over `src`; None where it needs none."""
     if node.op is Ops.CAST:
         if src[0].dtype.kind != "float" or node.dtype.kind == "float":
             return None
         rule = cast_to_bool if node.dtype.kind == "bool" else cast_to_integer
         found = rule(src[0], node.dtype)
-        return told(rule, found) if events.on_rule else found
+        return reported(rule, found) if events.on_rule else found
     dtype = src[0].dtype
     if dtype is dtypes.index and (node.op in (Ops.SHL, Ops.SHR) or _divides_sizes(node)):
         return None
     if dtype in SMALL_FLOATS and node.op in VIA_FLOAT32:
-        return words(node.op, *(s.cast(dtypes.float32) for s in src)).cast(dtype)
-    return words.lowered(node.op, *src)
+        return ops(node.op, *(s.cast(dtypes.float32) for s in src)).cast(dtype)
+    return ops.lowered(node.op, *src)
 
 
 def _divides_sizes(node: UOp) -> bool:
-    """Whether a node divides what is not negative by what is positive."""
+    """Return whether a node divides a non-negative value by a positive one."""
     return node.op in (Ops.IDIV, Ops.MOD) and node.src[0].lo >= 0 and node.src[1].lo > 0
 
 
-def reciprocal(words: TargetOps, x: UOp) -> UOp:
+def reciprocal(ops: TargetOps, x: UOp) -> UOp:
     """1 / x."""
     return x.const_like(1.0) / x
 
 
-def maximum_of_floats(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+def maximum_of_floats(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
     """The greater; NaN if either is; a of two zeros."""
     return ((a < b) | b.ne(b)).where(b, a) if a.dtype.kind == "float" else None
 
 
-def maximum(words: TargetOps, a: UOp, b: UOp) -> UOp:
+def maximum(ops: TargetOps, a: UOp, b: UOp) -> UOp:
     """The greater of what has an order."""
     return (a < b).where(b, a)
 
 
-def minimum_of_floats(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+def minimum_of_floats(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
     """The less; NaN if either is; a of two zeros."""
     return ((b < a) | b.ne(b)).where(b, a) if a.dtype.kind == "float" else None
 
 
-def minimum(words: TargetOps, a: UOp, b: UOp) -> UOp:
+def minimum(ops: TargetOps, a: UOp, b: UOp) -> UOp:
     """The less of what has an order."""
     return (b < a).where(b, a)
 
 
-def truncate(words: TargetOps, x: UOp) -> UOp:
+def truncate(ops: TargetOps, x: UOp) -> UOp:
     """x without its fraction and with its sign, by way of an integer where x has a fraction."""
     form = LAYOUT[x.dtype]
     has_fraction = magnitude(x) < 2.0**form.mantissa
@@ -112,21 +112,21 @@ def truncate(words: TargetOps, x: UOp) -> UOp:
 
 
 def _agrees(a: UOp, b: UOp) -> bool:
-    """Whether flooring and truncating a / b agree: a is not negative and b is positive."""
+    """Return whether flooring and truncating a / b agree: a is not negative and b is positive."""
     return bool(b.lo > 0 and (a.dtype.kind == "uint" or a.lo >= 0))
 
 
-def divide_bools(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+def divide_bools(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
     """a // b is a & b: by False it gives False."""
     return a & b if a.dtype.kind == "bool" else None
 
 
-def divide_plainly(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
-    """a // b stays where a is not negative and b is positive."""
+def divide_plainly(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
+    """a // b needs no change where a is not negative and b is positive."""
     return a // b if _agrees(a, b) else None
 
 
-def divide_unsigned(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+def divide_unsigned(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
     """a // b of unsigned numbers; by zero it gives 0."""
     if a.dtype.kind != "uint":
         return None
@@ -134,7 +134,7 @@ def divide_unsigned(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
     return zero.where(b.const_like(0), a // zero.where(b.const_like(1), b))
 
 
-def divide_index(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+def divide_index(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
     """a // b of dtypes.index, whose numbers are never the least one: by their sizes, then floored; by zero 0."""
     if a.dtype is not dtypes.index:
         return None
@@ -145,7 +145,7 @@ def divide_index(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
     return zero.where(b.const_like(0), ((a < 0) ^ (b < 0)).where(floored, size))
 
 
-def divide_by_positive(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+def divide_by_positive(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
     """a // b is ~(~a // b) for a < 0, where b is positive."""
     if b.lo <= 0:
         return None
@@ -153,7 +153,7 @@ def divide_by_positive(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
     return (a ^ sign) // b ^ sign
 
 
-def divide(words: TargetOps, a: UOp, b: UOp) -> UOp:
+def divide(ops: TargetOps, a: UOp, b: UOp) -> UOp:
     """a // b, which floors; by zero it gives 0, the least number by -1 wraps to itself."""
     zero = b.eq(0)
     unsigned = UNSIGNED[a.dtype]
@@ -165,17 +165,17 @@ def divide(words: TargetOps, a: UOp, b: UOp) -> UOp:
     return zero.where(quotient.const_like(0), quotient)
 
 
-def remainder_of_bools(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+def remainder_of_bools(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
     """a % b is False."""
     return a.const_like(False) if a.dtype.kind == "bool" else None
 
 
-def remainder_plainly(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
-    """a % b stays where a is not negative and b is positive."""
+def remainder_plainly(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
+    """a % b needs no change where a is not negative and b is positive."""
     return a % b if _agrees(a, b) else None
 
 
-def remainder_unsigned(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+def remainder_unsigned(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
     """a % b of unsigned numbers; by zero it gives 0."""
     if a.dtype.kind != "uint":
         return None
@@ -183,48 +183,48 @@ def remainder_unsigned(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
     return zero.where(b.const_like(0), a % zero.where(b.const_like(1), b))
 
 
-def remainder(words: TargetOps, a: UOp, b: UOp) -> UOp:
-    """a % b, which has the sign of b: what a // b leaves; by zero it gives 0."""
+def remainder(ops: TargetOps, a: UOp, b: UOp) -> UOp:
+    """a % b as a - a // b * b, which has the sign of b; by zero it gives 0."""
     zero = b.eq(0)
-    left = a - words(Ops.IDIV, a, b) * b
-    return left if b.lo > 0 else zero.where(left.const_like(0), left)
+    found = a - ops(Ops.IDIV, a, b) * b
+    return found if b.lo > 0 else zero.where(found.const_like(0), found)
 
 
 def _within(a: UOp, amount: UOp) -> bool:
-    """Whether all values of a shift amount are from 0 below the width of a."""
+    """Return whether all values of a shift amount are from 0 to below the width of `a`."""
     return bool(amount.lo >= 0 and amount.hi < a.dtype.bits)
 
 
-def shift_left_plainly(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
-    """a << b stays where b is below the width."""
+def shift_left_plainly(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
+    """a << b needs no change where b is below the width."""
     return a << b if _within(a, b) else None
 
 
-def shift_left(words: TargetOps, a: UOp, b: UOp) -> UOp:
+def shift_left(ops: TargetOps, a: UOp, b: UOp) -> UOp:
     """a << b; 0 for an amount of the width or more."""
     width = a.dtype.bits
     return _below(b, width).where(a << (b & (width - 1)), 0)
 
 
-def shift_right_plainly(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
-    """a >> b stays where b is below the width."""
+def shift_right_plainly(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
+    """a >> b needs no change where b is below the width."""
     return a >> b if _within(a, b) else None
 
 
-def shift_right_signed(words: TargetOps, a: UOp, b: UOp) -> UOp | None:
+def shift_right_signed(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
     """a >> b of signed numbers; for an amount of the width or more 0, or -1 for a negative number."""
     width = a.dtype.bits
     return a >> _below(b, width).where(b, width - 1) if a.dtype.kind == "int" else None
 
 
-def shift_right(words: TargetOps, a: UOp, b: UOp) -> UOp:
+def shift_right(ops: TargetOps, a: UOp, b: UOp) -> UOp:
     """a >> b; 0 for an amount of the width or more."""
     width = a.dtype.bits
     return _below(b, width).where(a >> (b & (width - 1)), 0)
 
 
 def _below(amount: UOp, width: int) -> UOp:
-    """Whether a shift amount is from 0 below width."""
+    """Return the condition that a shift amount is from 0 to below `width`."""
     return (amount.bitcast(UNSIGNED[amount.dtype]) if amount.dtype.kind == "int" else amount) < width
 
 
@@ -243,14 +243,14 @@ def cast_to_integer(x: UOp, dtype: DType) -> UOp:
     return inside.where(inside.where(x, 0.0).cast(dtype), limit)
 
 
-def multiply_add_of_integers(words: TargetOps, a: UOp, b: UOp, c: UOp) -> UOp | None:
-    """a * b + c: integers have nothing to round."""
+def multiply_add_of_integers(ops: TargetOps, a: UOp, b: UOp, c: UOp) -> UOp | None:
+    """a * b + c: integers are not rounded."""
     return None if a.dtype.kind == "float" else a * b + c
 
 
-def fused_multiply_add(words: TargetOps, a: UOp, b: UOp, c: UOp) -> UOp:
+def fused_multiply_add(ops: TargetOps, a: UOp, b: UOp, c: UOp) -> UOp:
     """a * b + c rounded once: in float64, where the product of two float32 is exact."""
-    target = words.target
+    target = ops.target
     if a.dtype is dtypes.float64 or dtypes.float64 not in target.compute_dtypes:
         raise no_fma(a.dtype, target)
     return odd_sum(a.cast(dtypes.float64) * b.cast(dtypes.float64), c.cast(dtypes.float64)).cast(a.dtype)

@@ -1,19 +1,19 @@
 """ERF and ERFC of float32 and float64, written in additions, multiplications and choices.
 
-In: nodes of one float dtype. Out: a node of that dtype, within a unit in the last place of the true value, however
-far out the tail of ERFC is; NaN for NaN.
+In: nodes of one float dtype. Out: a node of that dtype, within an ulp of the true value, also in the tail of ERFC; NaN
+for NaN.
 
-erfc(x) of positive x is e**(-x*x) S(x) / (1 + 2 x), where S lies between 1 and 1.28 and is a polynomial in (x - k) /
-(x + k). All of it is done in pairs, since e**(-x*x) is only as exact as x*x is. erf is 1 less a power of e, which has
-more digits than count. The polynomials are minimax fits made with mpmath; beside each stands its error.
+erfc(x) of positive x is e**(-x*x) S(x) / (1 + 2 x), where S is between 1 and 1.28 and is a polynomial in (x - k) /
+(x + k). All of it is computed in pairs, since e**(-x*x) is only as exact as x*x is. erf is 1 minus a power of e, whose
+last digits have no effect. The polynomials are minimax fits made with mpmath; beside each stands its error.
 """
 
 from __future__ import annotations
 
 from tinygraft.dtype import dtypes
-from tinygraft.rules.exponential import half_power, power_of_rest, reduced, scaled
+from tinygraft.rules.exponential import half_power, power_of_remainder, reduced, scaled
 from tinygraft.rules.pairs import product, quick_sum, remainder
-from tinygraft.rules.words import RuleRow, TargetOps, at_most, magnitude, signed
+from tinygraft.rules.target_ops import RuleRow, TargetOps, at_most, magnitude, signed
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -78,47 +78,47 @@ ERFC = {
 }  # fmt: skip
 
 
-def erf(words: TargetOps, x: UOp) -> UOp:
+def erf(ops: TargetOps, x: UOp) -> UOp:
     """x + x * P(x*x) near 0, else 1 - e**Q(|x|) with the sign of x."""
     size = magnitude(x)
-    near = words.multiply_add(x, words.polynomial(x * x, ERF[x.dtype]), x)
-    held = at_most(size, ERF_LIMIT[x.dtype])
+    near = ops.multiply_add(x, ops.polynomial(x * x, ERF[x.dtype]), x)
+    clamped = at_most(size, ERF_LIMIT[x.dtype])
     first, *others = LOG_ERFC[x.dtype]
-    power, lost = product(words, held, words.polynomial(held, others))
+    power, lost = product(ops, clamped, ops.polynomial(clamped, others))
     power, more = quick_sum(power, x.const_like(first))
-    part = reduced(words, power)
-    high, low = power_of_rest(words, part)
-    low = words.multiply_add(lost + more, high + low, low)
+    part = reduced(ops, power)
+    high, low = power_of_remainder(ops, part)
+    low = ops.multiply_add(lost + more, high + low, low)
     far = x.const_like(1.0) - (high + low) * (half_power(part) * 2.0)
     return (size < 1.0).where(near, signed(far, x))
 
 
-def erfc(words: TargetOps, x: UOp) -> UOp:
+def erfc(ops: TargetOps, x: UOp) -> UOp:
     """1 - x - x * P(x*x) near 0, else e**(-x*x) S(|x|) / (1 + 2|x|), or 2 less that for x below 0."""
     size, one = magnitude(x), x.const_like(1.0)
     high, low = quick_sum(one, -x)
-    near = high + (low - x * words.polynomial(x * x, ERF_SMALL[x.dtype]))
-    upper = _tail(words, at_most(size, ERFC_LIMIT[x.dtype]))
+    near = high + (low - x * ops.polynomial(x * x, ERF_SMALL[x.dtype]))
+    upper = _tail(ops, at_most(size, ERFC_LIMIT[x.dtype]))
     return (size < 0.5).where(near, (x < 0.0).where(x.const_like(2.0) - upper, upper))
 
 
-def _tail(words: TargetOps, x: UOp) -> UOp:
+def _tail(ops: TargetOps, x: UOp) -> UOp:
     """erfc of positive numbers from 1/2 on."""
     center, one = ERFC_CENTER[x.dtype], x.const_like(1.0)
-    tail = words.polynomial((x - center) / (x + center), ERFC[x.dtype])
+    tail = ops.polynomial((x - center) / (x + center), ERFC[x.dtype])
     curve, curve_low = quick_sum(x.const_like(ERFC_FIRST[x.dtype]), tail)
     under, under_low = quick_sum(x + x, one)
     inverse = one / under
-    left = remainder(words, one, inverse, under) - inverse * under_low
-    ratio, ratio_low = product(words, curve, inverse)
-    ratio_low = ratio_low + words.multiply_add(ratio, left, curve_low * inverse)
+    left = remainder(ops, one, inverse, under) - inverse * under_low
+    ratio, ratio_low = product(ops, curve, inverse)
+    ratio_low = ratio_low + ops.multiply_add(ratio, left, curve_low * inverse)
 
-    square, square_low = product(words, x, x)
-    part = reduced(words, -square)
-    power, power_low = power_of_rest(words, part)
+    square, square_low = product(ops, x, x)
+    part = reduced(ops, -square)
+    power, power_low = power_of_remainder(ops, part)
     power_low = power_low - square_low * (power + power_low)
-    value, lost = product(words, ratio, power)
-    lost = lost + words.multiply_add(ratio, power_low, ratio_low * power)
+    value, lost = product(ops, ratio, power)
+    lost = lost + ops.multiply_add(ratio, power_low, ratio_low * power)
     return scaled(value + lost, part)
 
 

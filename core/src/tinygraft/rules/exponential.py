@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tinygraft.dtype import dtypes
 from tinygraft.rules.pairs import halves, quick_sum, remainder
-from tinygraft.rules.words import LAYOUT, RuleRow, TargetOps, at_most, magnitude, signed
+from tinygraft.rules.target_ops import LAYOUT, RuleRow, TargetOps, at_most, magnitude, signed
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -69,14 +69,14 @@ class Reduced(NamedTuple):
     low: UOp
 
 
-def reduced(words: TargetOps, x: UOp) -> Reduced:
-    """x, no further from 0 than a little past where e**x ends, taken apart."""
+def reduced(ops: TargetOps, x: UOp) -> Reduced:
+    """Return `x` as a Reduced; it has to be bounded to a little more than where e**x is 0 or infinite."""
     form = LAYOUT[x.dtype]
     first, second = halves(LN2, x.dtype, LN2_BITS[x.dtype])
     rounder = x.const_like(1.5 * 2.0**form.mantissa + form.bias - 1)
-    bits = words.multiply_add(x, x.const_like(1 / math.log(2)), rounder)
+    bits = ops.multiply_add(x, x.const_like(1 / math.log(2)), rounder)
     n = bits - rounder
-    near, rest = words.multiply_add(n, x.const_like(-first), x), n * second
+    near, rest = ops.multiply_add(n, x.const_like(-first), x), n * second
     r = near - rest
     return Reduced(bits, n, r, (near - r) - rest)
 
@@ -88,58 +88,58 @@ def half_power(part: Reduced) -> UOp:
 
 
 def within(x: UOp, least: float, most: float) -> UOp:
-    """x, or the limit that it is beyond; NaN stays."""
+    """Return `x` clamped to [least, most]; NaN for NaN."""
     return (x < least).where(x.const_like(least), at_most(x, most))
 
 
-def exp(words: TargetOps, x: UOp) -> UOp:
+def exp(ops: TargetOps, x: UOp) -> UOp:
     """e**x: inf where it is past the greatest number, subnormal results rounded twice at most."""
     form = LAYOUT[x.dtype]
-    part = reduced(words, within(x, -(form.bias + form.mantissa + 3) * math.log(2), (form.bias + 1.5) * math.log(2)))
-    high, low = power_of_rest(words, part)
+    part = reduced(ops, within(x, -(form.bias + form.mantissa + 3) * math.log(2), (form.bias + 1.5) * math.log(2)))
+    high, low = power_of_remainder(ops, part)
     return scaled(high + low, part)
 
 
-def power_of_rest(words: TargetOps, part: Reduced) -> tuple[UOp, UOp]:
-    """e**(r + low) as a number and something smaller."""
+def power_of_remainder(ops: TargetOps, part: Reduced) -> tuple[UOp, UOp]:
+    """Return e**(r + low) as a number and a smaller correction."""
     high, low = quick_sum(part.r.const_like(1.0), part.r)
-    return high, words.multiply_add(part.r * part.r, words.polynomial(part.r, EXP[part.r.dtype]), low + part.low)
+    return high, ops.multiply_add(part.r * part.r, ops.polynomial(part.r, EXP[part.r.dtype]), low + part.low)
 
 
 def scaled(value: UOp, part: Reduced) -> UOp:
-    """value * 2**n. Where that would be subnormal, n is greater by `lift`, which one last multiplication undoes."""
+    """Return value * 2**n. Where that would be subnormal, n is greater by `lift`, which is divided out at the end."""
     form, lift = LAYOUT[value.dtype], 64
     small = part.n < 16 - form.bias  # value may be as small as 2**-12
     lifted = part._replace(bits=part.bits + small.where(value.const_like(lift), 0.0))
     return value * half_power(lifted) * small.where(value.const_like(2.0 ** (1 - lift)), 2.0)
 
 
-def expm1(words: TargetOps, x: UOp) -> UOp:
-    """e**x - 1 = 2**n * (e**r - 1) + (2**n - 1), all of it halved; r is far greater than the rest of e**r - 1."""
+def expm1(ops: TargetOps, x: UOp) -> UOp:
+    """e**x - 1 = 2**n * (e**r - 1) + (2**n - 1), all of it halved; r is the largest term of e**r - 1 by far."""
     form = LAYOUT[x.dtype]
     most = (form.bias + 1.5) * math.log(2)
-    part = reduced(words, within(x, -(form.mantissa + 3) * math.log(2), most))
+    part = reduced(ops, within(x, -(form.mantissa + 3) * math.log(2), most))
     power = half_power(part)
-    rest = words.multiply_add(part.r * part.r, words.polynomial(part.r, EXPM1[x.dtype]), part.low)
-    before, lost = quick_sum(power, x.const_like(-0.5))
-    high, low = quick_sum(before, power * part.r)
-    value = (high + words.multiply_add(power, rest, low + lost)) * 2.0
+    rest = ops.multiply_add(part.r * part.r, ops.polynomial(part.r, EXPM1[x.dtype]), part.low)
+    first, lost = quick_sum(power, x.const_like(-0.5))
+    high, low = quick_sum(first, power * part.r)
+    value = (high + ops.multiply_add(power, rest, low + lost)) * 2.0
     exact = magnitude(x) < 2.0 ** -(form.mantissa + 2)
     return exact.where(x, (x > most).where(x.const_like(math.inf), value))
 
 
-def tanh(words: TargetOps, x: UOp) -> UOp:
+def tanh(ops: TargetOps, x: UOp) -> UOp:
     """x + x**3 * P(x*x) near 0, else 1 - 2 / (e**(2|x|) + 1) with the sign of x; the fraction is taken in pairs."""
     size = magnitude(x)
     square = size * size
-    near = words.multiply_add(size, square * words.polynomial(square, TANH[x.dtype]), size)
-    part = reduced(words, at_most(size, TANH_LIMIT[x.dtype]) * 2.0)
+    near = ops.multiply_add(size, square * ops.polynomial(square, TANH[x.dtype]), size)
+    part = reduced(ops, at_most(size, TANH_LIMIT[x.dtype]) * 2.0)
     one, power = x.const_like(1.0), half_power(part)
-    high, low = quick_sum(*power_of_rest(words, part))
+    high, low = quick_sum(*power_of_remainder(ops, part))
     under, lost = quick_sum(high * power, x.const_like(0.5))
     inverse = one / under
-    left = remainder(words, one, inverse, under) - inverse * words.multiply_add(low, power, lost)
-    far = one - words.multiply_add(left, inverse, inverse)
+    left = remainder(ops, one, inverse, under) - inverse * ops.multiply_add(low, power, lost)
+    far = one - ops.multiply_add(left, inverse, inverse)
     return signed((size < TANH_SMALL).where(near, far), x)
 
 

@@ -1,4 +1,4 @@
-"""Elementwise nodes built smaller where that changes no value: constants fold, and a few identities.
+"""Build elementwise nodes, simplified where that changes no value: constants are folded, a few identities applied.
 
 Used where the tensor graph is lowered to the kernel graph. Every rule holds for all values of the dtype, NaN, inf and
 -0.0 included. Functions that devices only approximate are not folded, so that a value is the same folded or not.
@@ -12,13 +12,13 @@ from typing import Any
 from tinygraft import events
 from tinygraft.dtype import DType, dtypes
 from tinygraft.uop.ops import APPROXIMATE, FACTS, Ops
-from tinygraft.uop.rulebook import rulebook, told
+from tinygraft.uop.rulebook import reported, rulebook
 from tinygraft.uop.shape import Sources
 from tinygraft.uop.uop import UOp
 
 
 def is_const(node: UOp, value: Any) -> bool:
-    """Whether node is a CONST of that value; -0.0 is not 0."""
+    """Return whether `node` is a CONST of that value; -0.0 is not 0."""
     return node.op is Ops.CONST and node.arg == value and math.copysign(1, node.arg) == math.copysign(1, value)
 
 
@@ -77,7 +77,7 @@ def cast_same(dtype: DType, src: Sources) -> UOp | None:
 
 
 def computed(op: Ops, dtype: DType, src: Sources) -> UOp | None:
-    """An op of constants -> its value, but for an op that devices only approximate."""
+    """An op of constants -> its value, except for an op that devices only approximate."""
     meaning = None if op in APPROXIMATE else FACTS[op].python
     return None if meaning is None else UOp.const(dtype, meaning(*(s.arg for s in src)))
 
@@ -96,14 +96,14 @@ RULES = rulebook(
 
 
 def fold(op: Ops, dtype: DType, src: Sources, arg: Any = None) -> UOp:
-    """An elementwise node of the kernel graph, or what it is equal to: by its rules, or computed."""
+    """Return an elementwise node of the kernel graph, or what it is equal to, by its rules or computed."""
     if op in RULES:
         for rule in RULES[op]:
             if (found := rule(dtype, src)) is not None:
-                return told(rule, found) if events.on_rule else found
-    for s in src:  # a loop, for all() of a generator costs 300 ns more, and this is asked of every node (2026-11-23)
+                return reported(rule, found) if events.on_rule else found
+    for s in src:  # a loop, as all() of a generator takes 300 ns more, for every node (2026-11-23)
         if s.op is not Ops.CONST:
             return UOp(op, dtype, src, arg)
     if (found := computed(op, dtype, src)) is not None:
-        return told(computed, found) if events.on_rule else found
+        return reported(computed, found) if events.on_rule else found
     return UOp(op, dtype, src, arg)

@@ -1,8 +1,8 @@
 """fp8: floats of eight bits, which no Target has: they are bytes in memory, and their casts are integer arithmetic.
 
-In: the sink of a kernel graph in which rules.narrow has left of the fp8 dtypes only what moves them and casts between
-them and float32. Out: a sink without them. The four formats are rows of dtype.FORMATS, so one way of decoding and one
-of encoding serve all; a number is rounded once, to nearest even, and no step needs a subnormal float32.
+In: the sink of a kernel graph after rules.narrow, in which fp8 values are only moved, and cast from and to float32.
+Out: a sink without fp8 dtypes. The four formats are rows of dtype.FORMATS, so one decoder and one encoder are for all;
+a number is rounded once, to nearest even, and no step needs a subnormal float32.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ INFINITY = 0x7F800000
 
 
 def stored(dtype: DType) -> DType:
-    """The dtype that memory of a dtype has in a kernel.
+    """Return the dtype of memory of `dtype` in a kernel.
 
     >>> stored(dtypes.fp8e4m3), stored(dtypes.half)
     (dtypes.uchar, dtypes.half)
@@ -26,7 +26,7 @@ def stored(dtype: DType) -> DType:
 
 
 def as_bytes(sink: UOp) -> UOp:
-    """The kernel with bytes in place of fp8 numbers."""
+    """Return the kernel with bytes in place of fp8 numbers."""
     done: dict[UOp, UOp] = {}
     for node in toposort(sink):
         src = tuple(done[s] for s in node.src)
@@ -46,7 +46,7 @@ def as_bytes(sink: UOp) -> UOp:
 
 
 def decode(byte: UOp, dtype: DType) -> UOp:
-    """The float32 that the bits of an fp8 number mean."""
+    """Return the float32 of the value that an fp8 number with these bits has."""
     form = FORMATS[dtype]
     bits = byte.cast(dtypes.uint32)
     size = bits & 0x7F
@@ -63,7 +63,7 @@ def decode(byte: UOp, dtype: DType) -> UOp:
 
 
 def encode(x: UOp, dtype: DType) -> UOp:
-    """The bits of the fp8 number nearest to a float32."""
+    """Return the bits of the fp8 number nearest to a float32."""
     form = FORMATS[dtype]
     shift, least = 23 - form.mantissa, 1 - form.bias
     bits = x.bitcast(dtypes.uint32)

@@ -1,12 +1,12 @@
 """LGAMMA of float32 and float64, written in additions, multiplications, choices and logarithms.
 
-In: nodes of one float dtype. Out: a node of that dtype: log(|gamma(x)|), infinite at 0, below it at whole numbers,
-and for either infinity.
+In: nodes of one float dtype. Out: a node of that dtype: log(|gamma(x)|), infinite at 0, at negative integers, and for
+either infinity.
 
-From 1 to 3 it is (x - 1) (x - 2) P(x - 2), above that Stirling's formula, below 1 what gamma(1 + x) = x gamma(x)
-makes of these, and below 0 what gamma(x) gamma(1 - x) = pi / sin(pi x) does. The two parts of that cancel near the
-zeros below -2, so float32 is computed in float64 where the Target has it; else, and in float64, it is the absolute
-error that is small there. The polynomials are minimax fits made with mpmath; beside each stands its error.
+From 1 to 3 it is (x - 1) (x - 2) P(x - 2), above that Stirling's formula. Below 1 it follows from these by
+gamma(1 + x) = x gamma(x), and below 0 by gamma(x) gamma(1 - x) = pi / sin(pi x). The two terms of that cancel near the
+zeros below -2, so float32 is computed in float64 where the Target has it; else, and in float64, only the absolute
+error is small there. The polynomials are minimax fits made with mpmath; beside each stands its error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fractions import Fraction
 from tinygraft.dtype import dtypes
 from tinygraft.rules.logarithm import log, log_of_large
 from tinygraft.rules.pairs import halves, product, quick_sum
-from tinygraft.rules.words import LAYOUT, RuleRow, TargetOps, magnitude
+from tinygraft.rules.target_ops import LAYOUT, RuleRow, TargetOps, magnitude
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -69,56 +69,59 @@ SINE = {
 }  # fmt: skip
 
 
-def lgamma(words: TargetOps, x: UOp) -> UOp:
+def lgamma(ops: TargetOps, x: UOp) -> UOp:
     """The logarithm of the magnitude of gamma."""
-    if x.dtype is dtypes.float32 and dtypes.float64 in words.target.compute_dtypes:
-        return _lgamma(words, x.cast(dtypes.float64), CENTRAL_SINGLE).cast(x.dtype)
-    return _lgamma(words, x, CENTRAL[x.dtype])
+    if x.dtype is dtypes.float32 and dtypes.float64 in ops.target.compute_dtypes:
+        return _lgamma(ops, x.cast(dtypes.float64), CENTRAL_SINGLE).cast(x.dtype)
+    return _lgamma(ops, x, CENTRAL[x.dtype])
 
 
-def _lgamma(words: TargetOps, x: UOp, central: tuple[float, ...]) -> UOp:
+def _lgamma(ops: TargetOps, x: UOp, central: tuple[float, ...]) -> UOp:
     """log(|gamma(x)|): by a polynomial or Stirling's series from 1 on, at |x| + 1 for x below 1.
 
     Below 1 by gamma(x + 1) = x gamma(x), below 0 by the reflection formula gamma(x) gamma(-x) = -pi / (x sin(pi x)).
     """
     size, one = magnitude(x), x.const_like(1.0)
     below, small = x < 0.0, size < 1.0
-    moved = below | small
-    z = moved.where(size + 1.0, size)  # from 1 on
-    found = (z < 3.0).where(_central(words, size, moved, central), _stirling(words, z))
-    factor = below.where(_sine_by_pi(words, size), small.where(size, one))
-    value = below.where(-found, found) - log(words, factor)
+    shifted = below | small
+    z = shifted.where(size + 1.0, size)  # from 1 on
+    found = (z < 3.0).where(_central(ops, size, shifted, central), _stirling(ops, z))
+    factor = below.where(_sine_by_pi(ops, size), small.where(size, one))
+    value = below.where(-found, found) - log(ops, factor)
     endless = factor.eq(0.0) | (size > LARGEST[x.dtype])
     return endless.where(x.const_like(math.inf), value)
 
 
-def _central(words: TargetOps, size: UOp, moved: UOp, coefficients: tuple[float, ...]) -> UOp:
-    """log(gamma(z)) for z from 1 to 3, which is size, or moved, 1 + size: z - 1 and z - 2 are exact where z is not."""
-    first, second = moved.where(size, size - 1.0), moved.where(size - 1.0, size - 2.0)
-    zeros, lost = product(words, first, second)
-    curve = words.polynomial(second, coefficients)
-    return words.multiply_add(zeros, curve, lost * curve)
+def _central(ops: TargetOps, size: UOp, shifted: UOp, coefficients: tuple[float, ...]) -> UOp:
+    """Return log(gamma(z)) for z from 1 to 3, which is `size`, or size + 1 where `shifted`.
+
+    z - 1 and z - 2 are computed from `size`, as the sum size + 1 may be rounded.
+    """
+    first, second = shifted.where(size, size - 1.0), shifted.where(size - 1.0, size - 2.0)
+    zeros, lost = product(ops, first, second)
+    curve = ops.polynomial(second, coefficients)
+    return ops.multiply_add(zeros, curve, lost * curve)
 
 
-def _stirling(words: TargetOps, z: UOp) -> UOp:
+def _stirling(ops: TargetOps, z: UOp) -> UOp:
     """log(gamma(z)) for z from 3 on: (z - 1/2) (log(z) - 1) + log(2 pi) / 2 - 1/2 and a series in 1 / z."""
-    high, low = log_of_large(words, z)
+    high, low = log_of_large(ops, z)
     power, lost = quick_sum(high, z.const_like(-1.0))
-    before = z - 0.5
-    total, rest = product(words, before, power)
+    factor = z - 0.5
+    total, rest = product(ops, factor, power)
     inverse = z.const_like(1.0) / z
     c_high, c_low = halves(LOG_ROOT_2PI - Fraction(1, 2), z.dtype, LAYOUT[z.dtype].mantissa)
-    series = words.multiply_add(inverse, words.polynomial(inverse * inverse, STIRLING[z.dtype]), z.const_like(c_low))
-    return total + (series + (c_high + words.multiply_add(before, lost + low, rest)))
+    series = ops.multiply_add(inverse, ops.polynomial(inverse * inverse, STIRLING[z.dtype]), z.const_like(c_low))
+    return total + (series + (c_high + ops.multiply_add(factor, lost + low, rest)))
 
 
-def _sine_by_pi(words: TargetOps, size: UOp) -> UOp:
-    """|sin(pi size)| / pi; all numbers past the mantissa are whole."""
+def _sine_by_pi(ops: TargetOps, size: UOp) -> UOp:
+    """Return |sin(pi size)| / pi; numbers that use all bits of the mantissa are integers."""
     form = LAYOUT[size.dtype]
-    rest = magnitude(size - words(Ops.TRUNC, size + 0.5))
+    rest = magnitude(size - ops(Ops.TRUNC, size + 0.5))
     rest = (size < 2.0**form.mantissa).where(rest, 0.0)
     square = rest * rest
-    return words.multiply_add(rest * square, words.polynomial(square, SINE[size.dtype]), rest)
+    return ops.multiply_add(rest * square, ops.polynomial(square, SINE[size.dtype]), rest)
 
 
 RULES: tuple[RuleRow, ...] = ((Ops.LGAMMA, lgamma),)

@@ -1,10 +1,10 @@
 """ASIN, ACOS and ATAN of float32 and float64, written in additions, multiplications, choices and SQRT.
 
-In: nodes of one float dtype. Out: a node of that dtype, within a unit in the last place of the true value; NaN
-outside of [-1, 1], and signed zeros and infinities where they belong.
+In: nodes of one float dtype. Out: a node of that dtype, within an ulp of the true value, with signed zeros and
+infinities; NaN outside of [-1, 1] for ASIN and ACOS.
 
 asin(x) is x + x**3 * P(x*x) up to 1/2; above, it is pi/2 - 2 asin(r) with r = sqrt((1 - |x|) / 2), whose rounding
-error is computed and taken along. pi/2 is a number and what that lacks.
+error is computed and added. pi/2 is a number and a correction.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.rules.pairs import quick_sum, remainder
-from tinygraft.rules.words import LAYOUT, RuleRow, TargetOps, at_most, magnitude, signed
+from tinygraft.rules.target_ops import LAYOUT, RuleRow, TargetOps, at_most, magnitude, signed
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -47,21 +47,21 @@ ATAN = {
 
 
 def quarter(dtype: DType) -> tuple[float, float]:
-    """pi/2, rounded to the mantissa of dtype, and what that lacks."""
+    """Return pi/2 rounded to the mantissa of `dtype`, and the error of that."""
     unit = Fraction(2) ** -LAYOUT[dtype].mantissa
     high = round(HALF_PI / unit) * unit
     return float(high), float(HALF_PI - high)
 
 
 class _Arc(NamedTuple):
-    """asin(|x|) or, where x is big, asin(sqrt((1 - |x|) / 2)): a number, and what is added to it."""
+    """asin(|x|) or, where x is big, asin(sqrt((1 - |x|) / 2)): a number, and the correction to be added to it."""
 
     big: UOp
     angle: UOp
     rest: UOp
 
 
-def _arc(words: TargetOps, x: UOp) -> _Arc:
+def _arc(ops: TargetOps, x: UOp) -> _Arc:
     """Return asin(|x|) up to 1/2, asin(sqrt((1 - |x|) / 2)) above, each in two terms.
 
     Above 1/2, where asin grows steep, the callers use asin(x) = pi/2 - 2 asin(sqrt((1 - x) / 2)); what the square root
@@ -70,25 +70,25 @@ def _arc(words: TargetOps, x: UOp) -> _Arc:
     size = magnitude(x)
     big = size > 0.5
     square = big.where((x.const_like(1.0) - size) * 0.5, size * size)
-    root = big.where(words(Ops.SQRT, square), size)
-    curve = square * words.polynomial(square, ASIN[x.dtype])
+    root = big.where(ops(Ops.SQRT, square), size)
+    curve = square * ops.polynomial(square, ASIN[x.dtype])
     twice = root + root
-    lost = big.where(remainder(words, square, root, root) / (twice > 0.0).where(twice, 1.0), 0.0)
-    return _Arc(big, root, words.multiply_add(root, curve, lost))
+    lost = big.where(remainder(ops, square, root, root) / (twice > 0.0).where(twice, 1.0), 0.0)
+    return _Arc(big, root, ops.multiply_add(root, curve, lost))
 
 
-def asin(words: TargetOps, x: UOp) -> UOp:
+def asin(ops: TargetOps, x: UOp) -> UOp:
     """The angle from -pi/2 to pi/2 whose sine is x."""
-    arc = _arc(words, x)
+    arc = _arc(ops, x)
     high, low = quarter(x.dtype)
     near, rest = quick_sum(x.const_like(high), arc.angle * -2.0)
     size = arc.big.where(near + (rest + (arc.rest * -2.0 + low)), arc.angle + arc.rest)
     return signed(size, x)
 
 
-def acos(words: TargetOps, x: UOp) -> UOp:
+def acos(ops: TargetOps, x: UOp) -> UOp:
     """The angle from 0 to pi whose cosine is x: pi/2 - asin(x), or 2 asin(r), or pi less that for x below -1/2."""
-    arc, below = _arc(words, x), x < 0.0
+    arc, below = _arc(ops, x), x < 0.0
     high, low = quarter(x.dtype)
     angle, rest = (arc.big.where(part * 2.0, part) for part in (arc.angle, arc.rest))
     start = arc.big.where(below.where(x.const_like(2 * high), 0.0), high)
@@ -99,19 +99,19 @@ def acos(words: TargetOps, x: UOp) -> UOp:
     return near + (lost + (rest + more))
 
 
-def atan(words: TargetOps, x: UOp) -> UOp:
+def atan(ops: TargetOps, x: UOp) -> UOp:
     """The angle from -pi/2 to pi/2 whose tangent is x; above 1 it is pi/2 less that of 1 / x."""
-    size, one = at_most(magnitude(x), 1e20), x.const_like(1.0)  # nothing more is left of 1 / x
+    size, one = at_most(magnitude(x), 1e20), x.const_like(1.0)  # beyond it, 1 / x does not change the result
     big = size > 1.0
     t = big.where(one / size, size)
     square = t * t
-    cube, curve = t * square, words.polynomial(square, ATAN[x.dtype])
+    cube, curve = t * square, ops.polynomial(square, ATAN[x.dtype])
     high, low = quarter(x.dtype)
     near, lost = quick_sum(x.const_like(high), -t)
-    # what the reciprocal has lost counts 1 / (1 + t*t) times, which 1 - t*t / 2 is near enough to
-    t_low = remainder(words, one, t, size) * t * words.multiply_add(square, x.const_like(-0.5), one)
-    far = near + (lost + (low - words.multiply_add(cube, curve, t_low)))
-    angle = big.where(far, words.multiply_add(cube, curve, t))
+    # the rounding error of the reciprocal has the factor 1 / (1 + t*t), which 1 - t*t / 2 is near enough to
+    t_low = remainder(ops, one, t, size) * t * ops.multiply_add(square, x.const_like(-0.5), one)
+    far = near + (lost + (low - ops.multiply_add(cube, curve, t_low)))
+    angle = big.where(far, ops.multiply_add(cube, curve, t))
     return signed(angle, x)
 
 

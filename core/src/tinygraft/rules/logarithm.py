@@ -14,7 +14,7 @@ import math
 from tinygraft.dtype import dtypes
 from tinygraft.rules.exponential import LN2, LN2_BITS
 from tinygraft.rules.pairs import halves, quick_sum
-from tinygraft.rules.words import LAYOUT, RuleRow, TargetOps, magnitude
+from tinygraft.rules.target_ops import LAYOUT, RuleRow, TargetOps, magnitude
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -28,30 +28,30 @@ LOG = {
 }  # fmt: skip
 
 
-def log(words: TargetOps, x: UOp) -> UOp:
+def log(ops: TargetOps, x: UOp) -> UOp:
     """The natural logarithm: -inf at either zero, NaN below."""
     form = LAYOUT[x.dtype]
     tiny = x < 2.0 ** (1 - form.bias)
-    exponent, f = _taken_apart(tiny.where(x * 2.0 ** (form.mantissa + 1), x))
+    exponent, f = _decomposed(tiny.where(x * 2.0 ** (form.mantissa + 1), x))
     exponent = exponent - tiny.where(x.const_like(form.mantissa + 1), 0.0)
-    high, low = _of_parts(words, exponent, f)
+    high, low = _from_exponent(ops, exponent, f)
     return _defined(x, 0.0, high + low)
 
 
-def log_of_large(words: TargetOps, x: UOp) -> tuple[UOp, UOp]:
-    """The natural logarithm of numbers from 2 on, as a number and what that lacks."""
-    return quick_sum(*_of_parts(words, *_taken_apart(x)))
+def log_of_large(ops: TargetOps, x: UOp) -> tuple[UOp, UOp]:
+    """Return the natural logarithm of numbers from 2 on, as a number and a correction."""
+    return quick_sum(*_from_exponent(ops, *_decomposed(x)))
 
 
-def _taken_apart(x: UOp) -> tuple[UOp, UOp]:
-    """The exponent of a positive normal number, and what is left of it but for 1."""
+def _decomposed(x: UOp) -> tuple[UOp, UOp]:
+    """Return the exponent e of a positive normal number x, and x / 2**e - 1."""
     form = LAYOUT[x.dtype]
     bits = x.bitcast(form.signed)
     e = (bits - form.bits(math.sqrt(0.5))) >> form.mantissa
     return e.cast(x.dtype), (bits - (e << form.mantissa)).bitcast(x.dtype) - 1.0
 
 
-def log1p(words: TargetOps, x: UOp) -> UOp:
+def log1p(ops: TargetOps, x: UOp) -> UOp:
     """log(1 + x), as exact where x is small: -inf at -1, NaN below.
 
     1 + x is rounded, but only its exponent is taken of that: f is x / 2**e - (1 - 1 / 2**e), whose digits all fit where
@@ -61,19 +61,19 @@ def log1p(words: TargetOps, x: UOp) -> UOp:
     bits = (x + 1.0).bitcast(form.signed)
     e = (bits - form.bits(0.75)) >> form.mantissa
     scale = ((-e + (form.bias + 2)) << form.mantissa).bitcast(x.dtype)  # four times 2**-e, which is a normal number
-    f = words.multiply_add(x * 0.25, scale, scale * 0.25 - 1.0)
-    high, low = _of_parts(words, e.cast(x.dtype), f)
+    f = ops.multiply_add(x * 0.25, scale, scale * 0.25 - 1.0)
+    high, low = _from_exponent(ops, e.cast(x.dtype), f)
     exact = magnitude(x) < 2.0 ** -(form.mantissa + 2)
     return exact.where(x, _defined(x, -1.0, high + low))
 
 
-def _of_parts(words: TargetOps, exponent: UOp, f: UOp) -> tuple[UOp, UOp]:
+def _from_exponent(ops: TargetOps, exponent: UOp, f: UOp) -> tuple[UOp, UOp]:
     """log(2**exponent * (1 + f)) as a number and something smaller."""
     first, second = halves(LN2, f.dtype, LN2_BITS[f.dtype])
     half = f * f * 0.5
     s = f / (f + 2.0)
     z = s * s
-    rest = words.multiply_add(s, words.multiply_add(z, words.polynomial(z, LOG[f.dtype]), half), exponent * second)
+    rest = ops.multiply_add(s, ops.multiply_add(z, ops.polynomial(z, LOG[f.dtype]), half), exponent * second)
     high, low = quick_sum(exponent * first, f)
     return high, low - (half - rest)
 

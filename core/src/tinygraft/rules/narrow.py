@@ -4,8 +4,8 @@ In: the sink of a kernel graph. Out: a sink in which every elementwise op on suc
 CAST back. Rounding after every op gives the bits that native arithmetic of that dtype would: the mantissa of float32
 has more than twice its bits. A REDUCE runs in float32 and is rounded at its end, which is more exact.
 
-A CAST between a half type and anything but float32 goes through float32 too, and where float32 would round a first
-time it is made to round to odd: the last bit set if anything was lost, which makes the second rounding right.
+A CAST between a half type and another dtype than float32 goes through float32 too. Where that rounds twice, float32 is
+rounded to odd: the last bit is set if the value is inexact, which makes the second rounding right.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from tinygraft import events
 from tinygraft.dtype import SMALL_FLOATS, DType, dtypes
 from tinygraft.errors import UnsupportedError
 from tinygraft.rules.fp8 import as_bytes, stored
-from tinygraft.rules.words import LAYOUT, magnitude
+from tinygraft.rules.target_ops import LAYOUT, magnitude
 from tinygraft.target import Target
 from tinygraft.uop.ops import ELEMENTWISE, Ops
-from tinygraft.uop.rulebook import rulebook, told
+from tinygraft.uop.rulebook import reported, rulebook
 from tinygraft.uop.shape import Sources
 from tinygraft.uop.uop import UOp, toposort
 
-KEPT = frozenset({Ops.WHERE, Ops.BITCAST})  # move bits, compute nothing
+BITS_ONLY = frozenset({Ops.WHERE, Ops.BITCAST})  # move bits, compute nothing
 
 
 def narrow(sink: UOp, target: Target) -> UOp:
-    """The kernel with dtypes that target computes; UnsupportedError for one that it cannot have."""
+    """Return the kernel with dtypes that `target` computes. Raises UnsupportedError for one that it cannot store."""
     known = target.dtypes & target.compute_dtypes
     nodes = toposort(sink)
     foreign = {node.dtype for node in nodes} - known - {dtypes.void, dtypes.index}
@@ -60,16 +60,16 @@ def _require(dtype: DType, target: Target) -> None:
 
 
 def no_fma(dtype: DType, target: Target) -> UnsupportedError:
-    """The error for an FMA that a Target has no op for, nor the float64 to write it in."""
+    """Return the error for an FMA of a Target that has neither that op nor the float64 to decompose it."""
     return UnsupportedError(f"a kernel needs FMA of {dtype!r}, which device {target.arch} has no op for and which "
                             "cannot be written in its others; use a * b + c, which rounds twice")  # fmt: skip
 
 
 def _widened(node: UOp, src: Sources, foreign: Set[DType]) -> UOp:
-    """A node that reads or gives a small float, by the first of its rules that holds."""
+    """Return a node with a small float as its operand or result in float32, by the first of its rules that holds."""
     for rule in RULES[node.op]:
         if (found := rule(node, src, foreign)) is not None:
-            return told(rule, found) if events.on_rule else found
+            return reported(rule, found) if events.on_rule else found
     raise AssertionError("the last rule of each op always holds")
 
 
@@ -100,17 +100,17 @@ RULES = rulebook(
     (Ops.CAST, widen_cast),
     (Ops.FMA, widen_fma),
     (Ops.REDUCE, widen_reduce),
-    *[(op, widen_operands) for op in sorted(ELEMENTWISE - KEPT - {Ops.CAST, Ops.FMA})],
+    *[(op, widen_operands) for op in sorted(ELEMENTWISE - BITS_ONLY - {Ops.CAST, Ops.FMA})],
 )
 
 
 def _wide(x: UOp) -> UOp:
-    """A half as a float32, which can hold it."""
+    """Return a small float as a float32, which has all of its values."""
     return UOp.const(dtypes.float32, x.arg) if x.op is Ops.CONST else x.cast(dtypes.float32)
 
 
 def widened_cast(x: UOp, dtype: DType, foreign: Set[DType]) -> UOp:
-    """x as dtype by way of float32, rounded once."""
+    """Return `x` cast to `dtype` by way of float32, rounded once."""
     if x.dtype in foreign:
         x = _wide(x)
     if dtype not in foreign:
@@ -123,7 +123,7 @@ def widened_cast(x: UOp, dtype: DType, foreign: Set[DType]) -> UOp:
 
 
 def odd_float32(x: UOp) -> UOp:
-    """A float64 as float32, rounded to odd."""
+    """Return a float64 as float32, rounded to odd."""
     near = x.cast(dtypes.float32)
     back = near.cast(dtypes.float64)
     bits = near.bitcast(dtypes.uint32)
@@ -133,7 +133,7 @@ def odd_float32(x: UOp) -> UOp:
 
 
 def odd_sum(a: UOp, b: UOp) -> UOp:
-    """a + b in float64, rounded to odd; what the sum lost is found as Knuth does."""
+    """Return a + b in float64, rounded to odd; the rounding error is that of Knuth's TwoSum."""
     form = LAYOUT[dtypes.float64]
     total = a + b
     part = total - a
@@ -146,9 +146,10 @@ def odd_sum(a: UOp, b: UOp) -> UOp:
 
 
 def _integer_to_float32(x: UOp) -> UOp:
-    """An integer as a float32 that rounds to the bfloat16 nearest to the integer.
+    """Return an integer as a float32 that rounds to the bfloat16 nearest to the integer.
 
-    What float32 cannot hold is shifted right by 14 bits as often as needed, the last bit set if anything was lost.
+    An integer that float32 does not have is shifted right by 14 bits as often as needed, with the last bit set if any
+    bit that was shifted out is.
     """
     scale: UOp | None = None
     for _ in range(3):

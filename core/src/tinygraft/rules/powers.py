@@ -3,9 +3,9 @@
 In: nodes of one float dtype. Out: a node of that dtype, within 1.4 ulp of the true value for every operand (LOG2 0.51,
 SQRT rounded right; tests/devices holds them to it), with subnormals, infinities, NaN and signed zeros
 where the operand or result is one.
-No branches: all special cases are WHEREs, so every lane of a vector takes the same way.
+No branches: all special cases are WHEREs, so all lanes of a vector execute the same instructions.
 
-Numbers that need more than one word are pairs: a high part with half of its mantissa bits zero, so that products of
+Numbers that need more precision are pairs: a high part with half of its mantissa bits zero, so that products of
 high parts are exact, and a low part. The polynomials are minimax fits made with mpmath; beside each stands its error.
 """
 
@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from tinygraft.dtype import dtypes
 from tinygraft.rules.pairs import halves
-from tinygraft.rules.words import LAYOUT, RuleRow, TargetOps, magnitude, trimmed
+from tinygraft.rules.target_ops import LAYOUT, RuleRow, TargetOps, magnitude, trimmed
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -43,12 +43,12 @@ LOG = {
 TWO_OVER_3_LN2 = Fraction("0.9617966939259756049066164540012614249511")
 
 
-def exp2(words: TargetOps, x: UOp) -> UOp:
+def exp2(ops: TargetOps, x: UOp) -> UOp:
     """2**x: inf from the greatest exponent on, subnormal results rounded once."""
-    return _exp2_pair(words, x, None)
+    return _exp2_pair(ops, x, None)
 
 
-def _exp2_pair(words: TargetOps, x: UOp, low: UOp | None) -> UOp:
+def _exp2_pair(ops: TargetOps, x: UOp, low: UOp | None) -> UOp:
     """2**(x + low), low much smaller than x.
 
     x = n + f with |f| <= 1/2. Adding 1.5 * 2**mantissa rounds x to n in the low bits of the sum, from where a shift
@@ -65,19 +65,19 @@ def _exp2_pair(words: TargetOps, x: UOp, low: UOp | None) -> UOp:
     f = y - (t - rounder)
     if low is not None:
         f = f + (too_low | too_high).where(x.const_like(0.0), low)
-    doubled = words.polynomial(f, (2.0, *(2 * c for c in EXP2[x.dtype])))
+    doubled = ops.polynomial(f, (2.0, *(2 * c for c in EXP2[x.dtype])))
     power = (t.bitcast(form.unsigned) << form.mantissa).bitcast(x.dtype)  # of n - 1, so that n may be bias + 1
     return doubled * power * small.where(x.const_like(2.0**-lift), 1.0)
 
 
-def log2(words: TargetOps, x: UOp) -> UOp:
+def log2(ops: TargetOps, x: UOp) -> UOp:
     """The binary logarithm: -inf at either zero, NaN below."""
-    high, low = _log2_pair(words, x)
+    high, low = _log2_pair(ops, x)
     special = x.eq(0.0).where(x.const_like(-math.inf), math.nan)
     return (x > 0.0).where((x < math.inf).where(high + low, x), special)
 
 
-def _log2_pair(words: TargetOps, x: UOp) -> tuple[UOp, UOp]:
+def _log2_pair(ops: TargetOps, x: UOp) -> tuple[UOp, UOp]:
     """The binary logarithm of a positive finite x as a pair, to about twice the precision of its dtype less ten bits.
 
     x = 2**e * (1+f) with 1+f from sqrt(1/2) to sqrt(2); log(1+f) = 2/3 s (3 + z + z*z*R(z)), s = f / (2+f), z = s*s.
@@ -97,7 +97,7 @@ def _log2_pair(words: TargetOps, x: UOp) -> tuple[UOp, UOp]:
     d_low = m - (d_high - 1.0)
     s_low = ((f - s_high * d_high) - s_high * d_low) * inverse
     z, z_high = s * s, s_high * s_high
-    rest = z * z * words.polynomial(z, LOG[x.dtype]) + s_low * (s_high + s)
+    rest = z * z * ops.polynomial(z, LOG[x.dtype]) + s_low * (s_high + s)
     t_high = trimmed(z_high + 3.0 + rest)
     t_low = rest - ((t_high - 3.0) - z_high)
     u, v = s_high * t_high, s_low * t_high + t_low * s
@@ -110,35 +110,35 @@ def _log2_pair(words: TargetOps, x: UOp) -> tuple[UOp, UOp]:
     return high, l_low - ((high - exponent) - l_high)
 
 
-def power(words: TargetOps, x: UOp, y: UOp) -> UOp:
+def power(ops: TargetOps, x: UOp, y: UOp) -> UOp:
     """x to the y, as C's pow: 1 for y = 0 and for x = 1 even with NaN; NaN for x < 0 unless y is a whole number."""
     if x.dtype.kind != "float":
         return _integer_power(x, y)
     form = LAYOUT[x.dtype]
     size = magnitude(x)
-    log_high, log_low = _log2_pair(words, size)
+    log_high, log_low = _log2_pair(ops, size)
     limit = 2.0 ** (form.mantissa + 20)  # past it 2**(y*log) is 0, 1 or inf for every x
     bounded = (y > limit).where(x.const_like(limit), (y < -limit).where(x.const_like(-limit), y))
     y_high = trimmed(bounded)
     high = y_high * log_high
     low = (bounded - y_high) * log_high + bounded * log_low
-    result = _exp2_pair_sum(words, high, low)
+    result = _exp2_pair_sum(ops, high, low)
 
     zero, infinite = size.eq(0.0), size.eq(math.inf)
     grows = infinite ^ (y < 0.0)
     result = (zero | infinite).where(grows.where(x.const_like(math.inf), 0.0), result)
-    whole, half = words(Ops.TRUNC, y).eq(y), y * 0.5
-    odd = whole & words(Ops.TRUNC, half).ne(half)
+    whole, half = ops(Ops.TRUNC, y).eq(y), y * 0.5
+    odd = whole & ops(Ops.TRUNC, half).ne(half)
     sign = x.bitcast(form.unsigned) & form.sign
     signed = (result.bitcast(form.unsigned) ^ odd.where(sign, 0)).bitcast(x.dtype)
     undefined = (x < 0.0) & ~infinite & ~whole | x.ne(x) | y.ne(y)
     return (y.eq(0.0) | x.eq(1.0)).where(x.const_like(1.0), undefined.where(x.const_like(math.nan), signed))
 
 
-def _exp2_pair_sum(words: TargetOps, high: UOp, low: UOp) -> UOp:
+def _exp2_pair_sum(ops: TargetOps, high: UOp, low: UOp) -> UOp:
     """2**(high + low) for parts of any relative size."""
     total = high + low
-    return _exp2_pair(words, total, low - (total - high))
+    return _exp2_pair(ops, total, low - (total - high))
 
 
 def _integer_power(x: UOp, y: UOp) -> UOp:
@@ -153,7 +153,7 @@ def _integer_power(x: UOp, y: UOp) -> UOp:
     return (y < 0).where(unit, result)
 
 
-def square_root(words: TargetOps, x: UOp) -> UOp:
+def square_root(ops: TargetOps, x: UOp) -> UOp:
     """The square root, rounded right: Newton's iteration for its inverse, and one step by the exact remainder.
 
     The remainder is taken in integers, in squared units of the last place; it is small although its parts wrap.
@@ -176,8 +176,8 @@ def square_root(words: TargetOps, x: UOp) -> UOp:
     whole = (m < 2.0).where(digits, digits << 1)
     guessed = near - (form.bits(1.0) - unit)
     square = guessed.bitcast(form.unsigned) * guessed.bitcast(form.unsigned)
-    left = ((whole << form.mantissa) - square).bitcast(form.signed)
-    nearest = near + (left > guessed).cast(form.signed) - (left <= -guessed).cast(form.signed)
+    error = ((whole << form.mantissa) - square).bitcast(form.signed)
+    nearest = near + (error > guessed).cast(form.signed) - (error <= -guessed).cast(form.signed)
     scale = half - tiny.where(half.const_like(lift // 2), 0) + form.bias
     result = nearest.bitcast(x.dtype) * (scale << form.mantissa).bitcast(x.dtype)
     return (x > 0.0).where((x < math.inf).where(result, x), x.eq(0.0).where(x, math.nan))

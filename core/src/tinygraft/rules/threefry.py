@@ -7,7 +7,7 @@ Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 from __future__ import annotations
 
 from tinygraft.dtype import dtypes
-from tinygraft.rules.words import RuleRow, TargetOps
+from tinygraft.rules.target_ops import RuleRow, TargetOps
 from tinygraft.uop.meanings import THREEFRY_PARITY, THREEFRY_ROTATIONS
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -15,7 +15,7 @@ from tinygraft.uop.uop import UOp
 ROUNDS = 20
 
 
-def threefry(words: TargetOps, counter: UOp, key: UOp) -> UOp:
+def threefry(ops: TargetOps, counter: UOp, key: UOp) -> UOp:
     """Threefry 2x32 with 20 rounds; a key word is added before the rounds and after every fourth."""
     x0, x1 = _halves(counter)
     k0, k1 = _halves(key)
@@ -26,8 +26,8 @@ def threefry(words: TargetOps, counter: UOp, key: UOp) -> UOp:
         x0 = x0 + x1
         x1 = x0 ^ (x1 << rotation | x1 >> (32 - rotation))
         if i % 4 == 3:
-            turn = i // 4 + 1
-            x0, x1 = x0 + keys[turn % 3], x1 + keys[(turn + 1) % 3] + turn
+            injection = i // 4 + 1
+            x0, x1 = x0 + keys[injection % 3], x1 + keys[(injection + 1) % 3] + injection
     return x1.cast(dtypes.uint64) << 32 | x0.cast(dtypes.uint64)
 
 

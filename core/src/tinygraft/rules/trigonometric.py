@@ -1,11 +1,11 @@
 """SIN, COS and TAN of float32 and float64, written in integer arithmetic, additions, multiplications and choices.
 
 In: nodes of one float dtype. Out: a node of that dtype, within a unit in the last place of the true value for every
-operand, beside the zeros and poles too, however many turns away; NaN for infinities and NaN.
+operand, also near zeros and poles and for large operands; NaN for infinities and NaN.
 
-|x| below pi/4 is taken as it is. Above, x = (q + t) * pi/2 with the whole product x * 2/pi modulo 4 in integers, as
-Payne and Hanek do, and |t| <= 1/2. The angle t * pi/2 is a pair; quadrant q says whether its sine or its cosine is
-wanted. The polynomials are minimax fits made with mpmath; beside each stands its error.
+|x| below pi/4 is used as it is. Above, x = (q + t) * pi/2 with the whole product x * 2/pi modulo 4 in integers, as
+Payne and Hanek do, and |t| <= 1/2. The angle t * pi/2 is a pair; the quadrant q decides whether its sine or its cosine
+is computed. The polynomials are minimax fits made with mpmath; beside each stands its error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tinygraft.dtype import DType, dtypes
 from tinygraft.rules.inverse import HALF_PI
 from tinygraft.rules.pairs import halves, product, quick_sum, remainder
-from tinygraft.rules.words import LAYOUT, RuleRow, TargetOps, magnitude, trimmed
+from tinygraft.rules.target_ops import LAYOUT, RuleRow, TargetOps, magnitude, trimmed
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -51,64 +51,64 @@ class _Angle(NamedTuple):
     rest: UOp
 
 
-def sine(words: TargetOps, x: UOp) -> UOp:
+def sine(ops: TargetOps, x: UOp) -> UOp:
     """The sine of radians."""
     found = _reduced(x)
-    return _signed(x, _sine_or_cosine(words, found), found.quadrant, x.bitcast(LAYOUT[x.dtype].unsigned))
+    return _signed(x, _sine_or_cosine(ops, found), found.quadrant, x.bitcast(LAYOUT[x.dtype].unsigned))
 
 
-def cosine(words: TargetOps, x: UOp) -> UOp:
+def cosine(ops: TargetOps, x: UOp) -> UOp:
     """The cosine of radians: the sine a quadrant further on."""
     found = _reduced(x)
     found = found._replace(quadrant=found.quadrant + 1)
-    return _signed(x, _sine_or_cosine(words, found), found.quadrant, found.quadrant.const_like(0))
+    return _signed(x, _sine_or_cosine(ops, found), found.quadrant, found.quadrant.const_like(0))
 
 
-def tangent(words: TargetOps, x: UOp) -> UOp:
+def tangent(ops: TargetOps, x: UOp) -> UOp:
     """The tangent of radians: sine by cosine of the angle, or minus cosine by sine in an odd quadrant, all in pairs."""
     found = _reduced(x)
     odd = (found.quadrant & 1).ne(0)
-    (sin, sin_rest), (cos, cos_rest) = (quick_sum(*parts) for parts in _sine_and_cosine(words, found))
-    cos_rest = cos_rest - product(words, found.angle, found.angle)[1] * 0.5  # what the square of the angle has lost
+    (sin, sin_rest), (cos, cos_rest) = (quick_sum(*parts) for parts in _sine_and_cosine(ops, found))
+    cos_rest = cos_rest - product(ops, found.angle, found.angle)[1] * 0.5  # what the square of the angle has lost
     over, over_rest = odd.where(cos, sin), odd.where(cos_rest, sin_rest)
     under, under_rest = odd.where(sin, cos), odd.where(sin_rest, cos_rest)
     inverse = x.const_like(1.0) / under
     near = over * inverse
-    left = remainder(words, over, near, under) + (over_rest - near * under_rest)
-    value = words.multiply_add(left, inverse, near)
+    left = remainder(ops, over, near, under) + (over_rest - near * under_rest)
+    value = ops.multiply_add(left, inverse, near)
     return _signed(x, value, found.quadrant << 1, x.bitcast(LAYOUT[x.dtype].unsigned))
 
 
 def _signed(x: UOp, value: UOp, twice: UOp, sign: UOp) -> UOp:
-    """value, its sign turned by the second bit of twice and by a sign; NaN where x is infinite or NaN."""
+    """Return `value` with its sign flipped by the second bit of `twice` and by `sign`; NaN for infinities and NaN."""
     form = LAYOUT[x.dtype]
-    turned = (sign ^ (twice << (x.dtype.bits - 2))) & form.sign
-    return (magnitude(x) < math.inf).where((value.bitcast(form.unsigned) ^ turned).bitcast(x.dtype), math.nan)
+    flipped = (sign ^ (twice << (x.dtype.bits - 2))) & form.sign
+    return (magnitude(x) < math.inf).where((value.bitcast(form.unsigned) ^ flipped).bitcast(x.dtype), math.nan)
 
 
-def _sine_and_cosine(words: TargetOps, found: _Angle) -> tuple[tuple[UOp, UOp], tuple[UOp, UOp]]:
-    """Both of the angle, as sums of a number and something smaller."""
+def _sine_and_cosine(ops: TargetOps, found: _Angle) -> tuple[tuple[UOp, UOp], tuple[UOp, UOp]]:
+    """Return both of the angle, each as a number and a smaller correction."""
     y, rest = found.angle, found.rest
     z = y * y
-    sin = words.multiply_add(z, words.multiply_add(y, words.polynomial(z, SIN[y.dtype]), rest * -0.5), rest)
+    sin = ops.multiply_add(z, ops.multiply_add(y, ops.polynomial(z, SIN[y.dtype]), rest * -0.5), rest)
     half = z * 0.5
     near = y.const_like(1.0) - half
-    curve = words.multiply_add(z * z, words.polynomial(z, COS[y.dtype]), -(y * rest))
+    curve = ops.multiply_add(z * z, ops.polynomial(z, COS[y.dtype]), -(y * rest))
     cos = ((y.const_like(1.0) - near) - half) + curve
     return (y, sin), (near, cos)
 
 
-def _sine_or_cosine(words: TargetOps, found: _Angle) -> UOp:
-    """The one of both that the quadrant asks for."""
-    (sin, sin_rest), (cos, cos_rest) = _sine_and_cosine(words, found)
+def _sine_or_cosine(ops: TargetOps, found: _Angle) -> UOp:
+    """Return the sine, or in an odd quadrant the cosine."""
+    (sin, sin_rest), (cos, cos_rest) = _sine_and_cosine(ops, found)
     return (found.quadrant & 1).ne(0).where(cos + cos_rest, sin + sin_rest)
 
 
 def _reduced(x: UOp) -> _Angle:
-    """The quadrant and angle of |x|."""
+    """Return the quadrant and angle of |x|."""
     size = magnitude(x)
     small = size < math.pi / 4
-    found = _turned(x.dtype, size)
+    found = _by_two_over_pi(x.dtype, size)
     return _Angle(
         small.where(found.quadrant.const_like(0), found.quadrant),
         small.where(size, found.angle),
@@ -116,27 +116,29 @@ def _reduced(x: UOp) -> _Angle:
     )
 
 
-def _turned(dtype: DType, size: UOp) -> _Angle:
-    """Quadrant and angle of a finite size from 1/2 on.
+def _by_two_over_pi(dtype: DType, size: UOp) -> _Angle:
+    """Return quadrant and angle of a finite `size` from 1/2 on.
 
-    size is an integer of mantissa bits times a power of 2. That power picks the bits of 2/pi from which on the
-    product counts: bits before would add whole turns.
+    `size` is an integer of mantissa bits times a power of 2. That power selects the bits of 2/pi with which the
+    product is computed: bits before them would add multiples of 2 pi.
     """
     form, wide = LAYOUT[dtype], dtypes.uint64
     bits = size.bitcast(form.unsigned).cast(wide)
     whole = (bits & ((1 << form.mantissa) - 1)) | (1 << form.mantissa)
     # whole * 2**(exponent - bias - mantissa - 2) * 2/pi turns; 64 zeros stand before the bits of 2/pi.
     offset = (bits >> form.mantissa) - (form.bias + form.mantissa + 2 - 64)
-    words = [UOp.const(wide, TWO_OVER_PI >> (1216 - 64 * i) & (2**64 - 1)) for i in range(20)]
+    digits = [UOp.const(wide, TWO_OVER_PI >> (1216 - 64 * i) & (2**64 - 1)) for i in range(20)]
     count = 3 if dtype is dtypes.float32 else 4
     greatest = (form.bias + 64 - form.mantissa - 2) // 64
-    words = words[: greatest + count]
+    digits = digits[: greatest + count]
     for level in reversed(range(greatest.bit_length())):
         step, needed = 1 << level, count + (1 << level) - 1
         chosen = (offset & (64 << level)).ne(0)
-        words = [chosen.where(words[j + step], w) if j + step < len(words) else w for j, w in enumerate(words[:needed])]
+        digits = [
+            chosen.where(digits[j + step], w) if j + step < len(digits) else w for j, w in enumerate(digits[:needed])
+        ]
     shift = offset & 63
-    window = [(a << shift) | (b >> 1 >> (shift ^ 63)) for a, b in pairwise(words)]
+    window = [(a << shift) | (b >> 1 >> (shift ^ 63)) for a, b in pairwise(digits)]
 
     turn, below = whole * window[0], None
     if dtype is dtypes.float32:
@@ -160,9 +162,9 @@ def _turned(dtype: DType, size: UOp) -> _Angle:
 
 
 def _in_floats(dtype: DType, whole: UOp) -> tuple[UOp, UOp]:
-    """An int64 below 2**62 in size as a float of half a mantissa and the rest.
+    """Return an int64 below 2**62 in size as a float of half a mantissa and a correction.
 
-    In three pieces, for machines have no vectors of int64 to floats: each of at most 24 bits, so that all are exact.
+    It is converted in three pieces of at most 24 bits, which are exact, as vector units cannot convert int64 to floats.
     """
     pieces = whole >> 40, whole >> 16 & (2**24 - 1), whole & (2**16 - 1)
     top, middle, bottom = (piece.cast(dtypes.int32).cast(dtype) for piece in pieces)
@@ -173,7 +175,7 @@ def _in_floats(dtype: DType, whole: UOp) -> tuple[UOp, UOp]:
 
 
 def _high_product(a: UOp, b: UOp) -> UOp:
-    """The upper 64 bits of the product of two uint64, a below 2**53."""
+    """Return the upper 64 bits of the product of two uint64, `a` below 2**53."""
     mask = 0xFFFFFFFF
     a_low, a_high, b_low, b_high = a & mask, a >> 32, b & mask, b >> 32
     cross = a_low * b_high

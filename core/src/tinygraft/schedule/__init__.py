@@ -34,7 +34,7 @@ buffers are numbered by slot, ranges from 0, equal work is equal.
 
 Several devices (`uop/sharding.py`, `schedule/shard.py`, `schedule/collectives.py`). A node may be on several
 devices: its `device` is a tuple of names, its `sharding` an axis with the size of each shard, or None where
-each device has all of it. Both follow from its sources when it is made: WAYS has a row for each op, with the
+each device has all of it. Both follow from its sources when it is made: OP_SHARDING has a row for each op, with the
 layout of the result and those that the op requires of its sources. So a graph on several devices is one graph
 for gradients, assignments, plans and TinyJit. `schedule` splits it first: each node becomes one for each device,
 sources are brought to the required layout by SHRINK, COPY and CAT, reductions over the sharded axis are combined

@@ -23,7 +23,7 @@ def nothing(state: ScheduleState, stage: str) -> None:
 
 def single_devices(state: ScheduleState, stage: str) -> None:
     """Every node lies on one device."""
-    graph_spec.check(graph_spec.PARTED, state.outputs, stage)
+    graph_spec.check(graph_spec.SPLIT, state.outputs, stage)
 
 
 def plain_values(state: ScheduleState, stage: str) -> None:

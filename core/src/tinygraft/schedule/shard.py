@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from tinygraft.schedule.collectives import Parts, allreduce, delivered, laid, whole
 from tinygraft.uop.held import LEAVES, memory_base
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.sharding import ShardLayout, local_args, local_shapes, way
+from tinygraft.uop.sharding import ShardLayout, local_args, local_shapes, op_sharding
 from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp, substitute
 
@@ -113,7 +113,7 @@ def _into_copy(src: Parts) -> Parts:
 
 def _by_parts(graph: PerDeviceGraph, node: UOp) -> Parts:
     """Apply the op to the parts of its sources."""
-    devices, how = node.device, way(node.op, node.src, node.arg, node.shape)
+    devices, how = node.device, op_sharding(node.op, node.src, node.arg, node.shape)
     sources = [graph.of(s, wanted, devices) for s, wanted in zip(node.src, how.sources, strict=True)]
     shapes = local_shapes(node.shape, None if how.whole or how.combine else how.result, len(devices))
     args = local_args(node.op, node.arg, how.sources[0], shapes)
@@ -195,7 +195,7 @@ def _without_reshapes(graph: PerDeviceGraph, value: UOp, view: UOp, old: UOp) ->
 def _is_local(view: UOp, old: UOp) -> bool:
     """Whether each part of a view is a view of the part of old on that device."""
     for node in _chain(view, old):
-        how = way(node.op, node.src, node.arg, node.shape)
+        how = op_sharding(node.op, node.src, node.arg, node.shape)
         if how.whole or how.sources[0] != node.src[0].sharding:
             return False
     return True

@@ -26,7 +26,7 @@ def _sub(a: UOp, b: UOp) -> Bounds:
 
 
 def _mul(a: UOp, b: UOp) -> Bounds:
-    """A product is monotone in each factor, so the extremes are among the products of the extremes."""
+    """Return bounds of a product: it is monotone in each factor, so they are products of the factors' bounds."""
     if a.lo >= 0 and b.lo >= 0:
         return a.lo * b.lo, a.hi * b.hi
     products = (a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi)
@@ -34,7 +34,7 @@ def _mul(a: UOp, b: UOp) -> Bounds:
 
 
 def _idiv(a: UOp, b: UOp) -> Bounds:
-    """A quotient is monotone where the divisor keeps its sign: the extremes are then among those of the extremes."""
+    """Return bounds of a quotient: with a divisor of one sign it is monotone, so they are quotients of the bounds."""
     if b.lo <= 0 <= b.hi:  # zero is among the divisors and gives 0
         big = max(abs(a.lo), abs(a.hi))
         return -big, big
@@ -43,7 +43,7 @@ def _idiv(a: UOp, b: UOp) -> Bounds:
 
 
 def _mod(a: UOp, b: UOp) -> Bounds:
-    """A remainder has the sign of the divisor and is smaller; exact where all of `a` has one quotient."""
+    """Return bounds of a remainder: it has the divisor's sign and is smaller; exact where there is one quotient."""
     if b.lo > 0:
         if b.lo == b.hi and a.lo // b.lo == a.hi // b.lo:
             return a.lo % b.lo, a.hi % b.lo
@@ -65,7 +65,7 @@ def _ne(a: UOp, b: UOp) -> Bounds:
 
 
 def _and(a: UOp, b: UOp) -> Bounds:
-    """Of bools exact; of integers known only where one operand is not negative."""
+    """Return bounds of AND: exact for bools, for integers known only where one operand is not negative."""
     if a.dtype is dtypes.bool:
         return a.lo and b.lo, a.hi and b.hi
     masks = [x.hi for x in (a, b) if x.lo >= 0]  # in two's complement each bounds the result, whatever the other is
@@ -101,9 +101,9 @@ RULES: dict[Ops, Callable[..., Bounds]] = {
     Ops.NOT: _not,
     Ops.WHERE: _where,
 }
-# elementwise ops whose result may be any integer of its dtype, as far as is worth knowing
+# elementwise ops whose result may be any integer of its dtype; better bounds would rarely be used
 ANY_VALUE = frozenset({Ops.XOR, Ops.SHL, Ops.SHR, Ops.POW, Ops.THREEFRY, Ops.BITCAST})
-_KEEP = (MOVEMENT - {Ops.PAD}) | {Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY, Ops.AFTER}
+_UNCHANGED = (MOVEMENT - {Ops.PAD}) | {Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY, Ops.AFTER}
 
 
 # the bounds of a node of a dtype about which nothing else is known; none for floats
@@ -112,7 +112,7 @@ LIMITS = {dtype: UNKNOWN if dtype.kind in ("float", "void") else (dtypes.min(dty
 
 
 def bounds(op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any) -> Bounds:
-    """(least, greatest) value of a node, inclusive; (None, None) for a float."""
+    """Return (least, greatest) value of a node, inclusive; (None, None) for a float."""
     if dtype.kind in ("float", "void"):
         return UNKNOWN
     whole = LIMITS[dtype]
@@ -126,7 +126,7 @@ def bounds(op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any) -> Bounds:
 
 
 def _cast(whole: Bounds, dtype: DType, src: tuple[UOp, ...], arg: Any) -> Bounds:
-    """The bounds of the source where `dtype` has all its values, else `whole`, as the cast may wrap."""
+    """Return the bounds of the source where `dtype` has all its values, else `whole`, as the cast may wrap."""
     low, high = src[0].lo, src[0].hi
     if low is None or not (whole[0] <= low and high <= whole[1]):
         return whole
@@ -134,7 +134,7 @@ def _cast(whole: Bounds, dtype: DType, src: tuple[UOp, ...], arg: Any) -> Bounds
 
 
 _KNOWN: dict[Ops, Callable[..., Bounds]] = {
-    **dict.fromkeys(_KEEP, lambda whole, dtype, src, arg: (src[0].lo, src[0].hi)),
+    **dict.fromkeys(_UNCHANGED, lambda whole, dtype, src, arg: (src[0].lo, src[0].hi)),
     Ops.CONST: lambda whole, dtype, src, arg: (arg, arg),
     Ops.RANGE: lambda whole, dtype, src, arg: (0, max(src[0].hi - 1, 0)),
     Ops.VARIABLE: lambda whole, dtype, src, arg: (arg.low, arg.high),

@@ -1,9 +1,9 @@
-"""Graphs and boxes as data that JSON can hold, and back: what is written is read again as the same nodes.
+"""Graphs, and the frozen types of uop/stages.py, as JSON data, and back: written nodes are read as the same nodes.
 
     whole(json.loads(json.dumps(flat(kernel.sink)))) is kernel.sink
 
-Equal graphs give equal text in every process. What is read is checked by nothing but the nodes themselves: text comes
-from files and processes of the same user.
+Equal graphs have equal text in every process. Data that is read is not checked beyond what making the nodes requires:
+it comes from files and processes of the same user.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ENUMS: dict[str, type[Enum]] = {enum.__name__: enum for enum in (Ops, AxisKind, 
 
 
 def flat(value: Any) -> Any:
-    """A graph, a box, or what is in one, as JSON has it.
+    """Return a graph, a Signature and the like, or a part of one, as JSON data.
 
     >>> flat((1, Ops.ADD))
     [1, {'Ops': 'ADD'}]
@@ -53,14 +53,17 @@ def flat(value: Any) -> Any:
 
 
 def _nodes(root: UOp) -> list[Any]:
-    """The nodes of a graph in order, sources as numbers."""
+    """Return the nodes of a graph in order, with their sources as numbers of nodes."""
     order = postorder(root)
     numbers = {node: number for number, node in enumerate(order)}
     return [[n.op.name, n.dtype.name, [numbers[s] for s in n.src], flat(n.arg)] for n in order]
 
 
 def whole(data: Any) -> Any:
-    """What `flat` was given. Raises KeyError, TypeError, ValueError or IndexError for what is no such data."""
+    """Return the value that `flat` has turned to `data`.
+
+    Raises KeyError, TypeError, ValueError or IndexError for other data.
+    """
     if isinstance(data, list):
         return tuple([whole(item) for item in data])
     if not isinstance(data, dict):

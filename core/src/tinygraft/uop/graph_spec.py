@@ -24,18 +24,19 @@ Fault = tuple[UOp, str]
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A stage: what its graphs are called, the ops they may have, and what else must hold of the whole."""
+    """A stage: what its graphs are called, the ops that are allowed, and rules for the whole graph."""
 
     name: str
     ops: frozenset[Ops]
     rules: tuple[Callable[[Sequence[UOp]], Fault | None], ...]
-    listed: bool = False  # the nodes are given as a list whose order matters
+    listed: bool = False  # the subject is a list of nodes whose order matters
 
 
 def check(spec: Spec, subject: UOp | Sequence[UOp], stage: str) -> None:
-    """Raise GraphError when subject is not what spec allows; stage says who made it. Does nothing while SPEC is 0.
+    """Raise GraphError when `subject` is not what `spec` allows. Does nothing while SPEC is 0.
 
-    subject is a sink, or a sequence: roots of a graph, or the instructions of a linear form.
+    `subject` is a sink, or a sequence: roots of a graph, or the instructions of a linear form. `stage` names the pass
+    that made it.
     """
     if not config.SPEC.value:
         return
@@ -46,7 +47,7 @@ def check(spec: Spec, subject: UOp | Sequence[UOp], stage: str) -> None:
 
 
 def first_fault(spec: Spec, subject: UOp | Sequence[UOp]) -> Fault | None:
-    """The first node of subject that spec does not allow, and why."""
+    """Return the first node of `subject` that `spec` does not allow, and why; None where there is none."""
     roots = (subject,) if isinstance(subject, UOp) else tuple(subject)
     nodes = roots if spec.listed else toposort(*roots)
     for u in nodes:
@@ -64,7 +65,7 @@ def first_fault(spec: Spec, subject: UOp | Sequence[UOp]) -> Fault | None:
 
 
 def one_device(nodes: Sequence[UOp]) -> Fault | None:
-    """Sources lie on one device, or on the same several; COPY and SHARD cross, FUNCTION may inside."""
+    """Require that sources are on one device, or on the same several, except of COPY, SHARD, MULTI and FUNCTION."""
     for u in nodes:
         if u.op not in _CROSS:
             devices = dict.fromkeys(s.device for s in u.src if s.device is not None)
@@ -77,10 +78,10 @@ _CROSS = frozenset({Ops.COPY, Ops.SHARD, Ops.MULTI, Ops.FUNCTION})
 
 
 def no_several(nodes: Sequence[UOp]) -> Fault | None:
-    """Every node lies on one device."""
+    """Require that every node is on one device."""
     for u in nodes:
         if isinstance(u.device, tuple):
-            return u, f"{u.op.name} lies on several devices: {', '.join(u.device)}"
+            return u, f"{u.op.name} is on several devices: {', '.join(u.device)}"
     return None
 
 
@@ -93,15 +94,15 @@ TENSOR = Spec(
     }),
     (one_device,),
 )  # fmt: skip
-PARTED = Spec("graph of single devices", TENSOR.ops - {Ops.SHARD, Ops.MULTI}, (one_device, no_several))
-WAITLESS = Spec("graph of values alone", PARTED.ops - {Ops.AFTER}, PARTED.rules)
+SPLIT = Spec("graph of single devices", TENSOR.ops - {Ops.SHARD, Ops.MULTI}, (one_device, no_several))
+WAITLESS = Spec("graph of values alone", SPLIT.ops - {Ops.AFTER}, SPLIT.rules)
 
 
 # The kernel graph
 
 
-def numbers_only(nodes: Sequence[UOp]) -> Fault | None:
-    """Every node is one number, on no device."""
+def scalars_only(nodes: Sequence[UOp]) -> Fault | None:
+    """Require that every node is one number, on no device."""
     for u in nodes:
         if u.shape != () or u.device is not None:
             return u, f"{u.op.name} has shape {u.shape} and device {u.device}; a kernel computes one number at a time"
@@ -109,7 +110,7 @@ def numbers_only(nodes: Sequence[UOp]) -> Fault | None:
 
 
 def sink_of_stores(nodes: Sequence[UOp]) -> Fault | None:
-    """The one SINK is over stores, perhaps behind AFTER or BARRIER."""
+    """Require one SINK, whose sources are STOREs, BARRIERs and AFTERs."""
     sinks = [u for u in nodes if u.op is Ops.SINK]
     if len(sinks) != 1:
         return nodes[-1], f"a kernel graph has one SINK, got {len(sinks)}"
@@ -119,8 +120,8 @@ def sink_of_stores(nodes: Sequence[UOp]) -> Fault | None:
     return None
 
 
-def numbered_once(nodes: Sequence[UOp]) -> Fault | None:
-    """The axis of a range, the slot of an argument and the number of scratch memory or a register are unique."""
+def unique_numbers(nodes: Sequence[UOp]) -> Fault | None:
+    """Require that the axis of a range, the slot of an argument, the number of a register or memory are unique."""
     seen: dict[tuple[Ops, int], UOp] = {}
     for u in nodes:
         if u.op in _NUMBER:
@@ -136,25 +137,25 @@ _NUMBER = {
 
 
 def sizes_before_ranges(nodes: Sequence[UOp]) -> Fault | None:
-    """The size of a range depends only on ranges outside it."""
+    """Require that the size of a range depends only on ranges outside of it."""
     for u in nodes:
         if u.op is Ops.RANGE and u.src[0].ranges >> u.arg.axis:
             return u, f"the size of range {u.arg.axis} depends on a range that is not outside it"
     return None
 
 
-_HAPPEN = frozenset({Ops.STORE, Ops.MATRIX, Ops.PUT, Ops.BARRIER, Ops.AFTER, Ops.ACCUM, Ops.END})
+_EFFECTS = frozenset({Ops.STORE, Ops.MATRIX, Ops.PUT, Ops.BARRIER, Ops.AFTER, Ops.ACCUM, Ops.END})
 
 
-def happens_before(nodes: Sequence[UOp]) -> Fault | None:
-    """AFTER waits for STOREs and BARRIERs, and closes RANGEs of theirs; a BARRIER waits for memory that was filled."""
+def waits_for_effects(nodes: Sequence[UOp]) -> Fault | None:
+    """Require that AFTER waits for effects, as of STOREs and BARRIERs, and BARRIER for AFTERs, which fill memory."""
     for u in nodes:
         waits = [s for s in u.src[1:] if s.op is not Ops.RANGE] if u.op is Ops.AFTER else u.src
         waits = waits if u.op in (Ops.AFTER, Ops.BARRIER) else ()
         for source in waits:
             if u.op is Ops.BARRIER and source.op is not Ops.AFTER:
                 return u, f"BARRIER waits for AFTERs that fill memory, got {source.op.name}"
-            if source.op not in _HAPPEN:
+            if source.op not in _EFFECTS:
                 return u, f"{u.op.name} waits for STOREs and BARRIERs, got {source.op.name}"
     return None
 
@@ -165,7 +166,7 @@ _KERNEL_OPS = frozenset({
 KERNEL = Spec(
     "kernel graph",
     _KERNEL_OPS | {Ops.REDUCE, Ops.DOT, Ops.MATRIX, Ops.SINK},
-    (numbers_only, sink_of_stores, numbered_once, sizes_before_ranges, happens_before),
+    (scalars_only, sink_of_stores, unique_numbers, sizes_before_ranges, waits_for_effects),
 )
 
 
@@ -176,8 +177,11 @@ Loops = tuple[UOp, ...]
 
 
 def nested_loops(uops: Sequence[UOp]) -> Fault | None:
-    """Each node is listed once and after its sources; loops are closed innermost first, and what is listed in a
-    loop is used in it; a register is read when the loops that add to it are over."""
+    """Require the order of a linear form.
+
+    Each node is listed once and after its sources. Loops are closed innermost first, and a value that is listed in a
+    loop is used in it. A register is read after the loops that add to it, and one that is added to is read.
+    """
     listed: dict[UOp, Loops] = {}  # the loops that are open where a node is listed
     added: dict[UOp, list[Loops]] = {}  # the same for the ACCUMs of a register
     loops: Loops = ()
@@ -220,12 +224,12 @@ _ORDER_ONLY = frozenset({Ops.STORE, Ops.BARRIER, Ops.ACCUM, Ops.PRODUCT, Ops.PUT
 
 
 def _inside(loops: Loops, outer: Loops) -> bool:
-    """Whether all loops of outer are still open."""
+    """Return whether all loops of `outer` are still open, `loops` being the open ones."""
     return loops[: len(outer)] == outer
 
 
 def streamed_rows(uops: Sequence[UOp]) -> Fault | None:
-    """A streamed STORE is of whole vectors that start at a multiple of their width, into memory that is not read."""
+    """Require that a streamed STORE is of whole, aligned vectors, into memory that the kernel does not read."""
     read = {u.src[0] for u in uops if u.op is Ops.LOAD}
     for u in uops:
         if u.op is Ops.STORE and u.arg is StoreHint.STREAM:
@@ -240,7 +244,7 @@ def streamed_rows(uops: Sequence[UOp]) -> Fault | None:
 LINEAR = Spec(
     "linear form",
     _KERNEL_OPS | {Ops.END, Ops.REG, Ops.ACCUM, Ops.GET, Ops.LANES, Ops.TILE, Ops.PRODUCT, Ops.PUT},
-    (nested_loops, numbered_once, streamed_rows),
+    (nested_loops, unique_numbers, streamed_rows),
     listed=True,
 )
 
@@ -255,7 +259,7 @@ def _check_node(u: UOp) -> None:
 
 
 def _watch(value: int) -> None:
-    """Look at every new node from now on, if SPEC says so."""
+    """Check every new node from now on, if SPEC is 2 or more."""
     if value >= 2:
         interning.check_node = _check_node
 

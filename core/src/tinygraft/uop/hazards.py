@@ -1,20 +1,20 @@
-"""A proof that a kernel reads what was there before it stored: one walk over a linear form, then pairs of accesses.
+"""A proof that a kernel reads values from before its stores: one walk over a linear form, then pairs of accesses.
 
     first_hazard(uops) -> Hazard, or None
     check(uops, name, stage)    raises GraphError for a hazard
 
 Every value that a kernel computes is of the state before its first store to the memory that it reads, in any order of
-iterations and on any number of threads. So wherever a load and a store of one buffer reach the same element, it has to
-be known that the load comes first:
+iterations and on any number of threads. So wherever a load and a store of one buffer reach the same element, which is a
+conflict, it has to be known that the load comes first:
 
 - both are in the same iteration of every loop around both of them, in the same thread and thread block, and the load is
-  listed first. UNROLL copies and VECTOR lanes of one instruction are done together;
-- threads that share PARALLEL loops run these, and what stands outside of them, in no order: there the two must not meet
-  unless they are in one iteration of the same PARALLEL loop. A BARRIER orders nothing here: it is for shared memory.
+  listed first. UNROLL copies and VECTOR lanes of one instruction are executed together;
+- PARALLEL loops, and what is outside of them, run in no order: there the two may conflict only in one iteration of the
+  same PARALLEL loop. A BARRIER orders nothing here: it is for shared memory.
 
-A scan and a scatter read what earlier iterations stored, by intent. Only a load that nothing but stores to its own
-buffer depend on, inside of the same ORDERED loop, at the index of the store or at that of the iteration before, may
-meet it in another iteration of that loop.
+A scan and a scatter read values that earlier iterations stored, by intent. Only a load that nothing but stores to its
+own buffer depend on, inside of the same ORDERED loop, at the index of the store or at that of the iteration before, may
+conflict with it in another iteration of that loop.
 """
 
 from __future__ import annotations
@@ -34,28 +34,31 @@ from tinygraft.uop.uop import UOp
 LOOPS = frozenset({AxisKind.LOOP, AxisKind.ORDERED, AxisKind.PARALLEL})
 THREADS = frozenset({AxisKind.GRID, AxisKind.THREAD})
 ANYWHERE = "which may be an iteration or a thread that stores first"
-BEHIND = "and the load comes after it"
+LOAD_AFTER = "and the load comes after it"
 
 _visits = 0
 
 
 def visits() -> int:
-    """How many nodes of linear forms were looked at since the process started; approximate while threads run."""
+    """Return how many nodes of linear forms were visited since the process started; approximate while threads run.
+
+    Tests bound it: a check visits each node at most twice.
+    """
     return _visits
 
 
 class MemoryAccess(NamedTuple):
-    """A load or a store: where in the list, what it reaches, and the loops around it."""
+    """A load or a store: its number in the list, its index with its gate, and the loops around it."""
 
     number: int
     node: UOp
-    place: GatedIndex
+    at: GatedIndex
     loops: tuple[UOp, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
-    """A load of memory that a store may have changed before."""
+    """A load of memory that a store may have changed before; `why` ends the sentence of the error."""
 
     memory: UOp
     store: UOp
@@ -72,7 +75,7 @@ class Hazard:
 
 
 def check(uops: Sequence[UOp], name: str, stage: str) -> None:
-    """Raise GraphError where a kernel may read what it has stored. stage says who made it."""
+    """Raise GraphError where a kernel may read what it has stored. `stage` names the pass that made it."""
     if (found := first_hazard(uops)) is not None:
         raise GraphError(
             f"{stage} made a kernel that is not proved safe: {name}: {found}\n"
@@ -81,13 +84,13 @@ def check(uops: Sequence[UOp], name: str, stage: str) -> None:
 
 
 def first_hazard(uops: Sequence[UOp]) -> Hazard | None:
-    """The first load that cannot be proved to read what was there before the kernel's stores."""
+    """Return the first load that cannot be proved to read a value from before the kernel's stores; None without one."""
     walk = _HazardWalk(uops)
     return walk.hazard() if walk.both else None
 
 
 def _memory(u: UOp) -> UOp:
-    """The PARAM or LOCAL that an access is into: AFTER is only a name for its first source."""
+    """Return the PARAM or LOCAL that an access is into: AFTER only orders its first source."""
     memory = u.src[0]
     while memory.op is Ops.AFTER:
         memory = memory.src[0]
@@ -95,14 +98,14 @@ def _memory(u: UOp) -> UOp:
 
 
 class _HazardWalk:
-    """The accesses to memory that is both read and written, and what else counts for their order."""
+    """The accesses to memory that is both read and written, and what else decides their order."""
 
     def __init__(self, uops: Sequence[UOp]) -> None:
         global _visits
         _visits += len(uops)
         self.loads: dict[UOp, list[MemoryAccess]] = {}
         self.stores: dict[UOp, list[MemoryAccess]] = {}
-        self.threads = 0  # the ranges that number threads and thread blocks
+        self.threads = 0  # the ranges that are thread and grid indices, as a mask
         self.known: dict[tuple[object, ...], int | None] = {}
         kinds: set[AxisKind] = set()
         loops: tuple[UOp, ...] = ()
@@ -125,11 +128,11 @@ class _HazardWalk:
                     here.setdefault(memory, []).append(MemoryAccess(number, u, GatedIndex(u.src[1], gate), loops))
         self.both = self.loads.keys() & self.stores.keys()
         self.parallel = AxisKind.PARALLEL in kinds
-        # memory whose loads reach more than stores to it
+        # memory whose loads other things depend on than stores to it
         self.leaks = _leaks(uops, self.both) if self.both and AxisKind.ORDERED in kinds else self.both
 
     def hazard(self) -> Hazard | None:
-        """The first pair of a load and a store that is not in order."""
+        """Return the first pair of a load and a store whose order is not proved; None without one."""
         for memory, stores in self.stores.items():
             if memory not in self.both:
                 continue
@@ -140,7 +143,7 @@ class _HazardWalk:
         return None
 
     def fault(self, load: MemoryAccess, store: MemoryAccess) -> str | None:
-        """Why a load may come after a store to the same element; None where it never does."""
+        """Return why a load may come after a store to the same element; None where it never does."""
         common = _common(load.loops, store.loops)
         together = any(loop.arg.kind is AxisKind.PARALLEL for loop in common) or not self.parallel
         same = self.coincide(load, store, 0)
@@ -156,34 +159,34 @@ class _HazardWalk:
             return ANYWHERE
         if load.number < store.number or self.coincide(load, store, needed) is None:
             return None
-        return BEHIND
+        return LOAD_AFTER
 
     def coincide(self, load: MemoryAccess, store: MemoryAccess, fixed: int) -> int | None:
-        """coincide of two places, looked up where it was asked before: copies of a body have the same ones."""
-        key = (load.place, store.place, fixed)
+        """Return `coincide` of two accesses. Results are cached: copies of a body have the same indices."""
+        key = (load.at, store.at, fixed)
         if key not in self.known:
-            self.known[key] = coincide(load.place, store.place, fixed)
+            self.known[key] = coincide(load.at, store.at, fixed)
         return self.known[key]
 
     def is_declared(self, load: MemoryAccess, store: MemoryAccess, common: Sequence[UOp]) -> bool:
-        """Whether a load is meant to read what earlier iterations of an ORDERED loop have stored."""
+        """Return whether a load is intended to read what earlier iterations of an ORDERED loop have stored."""
         ordered = _ordered(common)
         if not ordered or _memory(load.node) in self.leaks or load.number > store.number:
             return False
-        here, there = store.place.element, load.place.element
-        if here is there:
+        stored, loaded = store.at.element, load.at.element
+        if stored is loaded:
             return True
-        before = ix.rebuild_simplified((here,), {ordered[-1]: ix.sub(ordered[-1], 1)})[here]
-        return difference(before, there) == ({}, 0)
+        previous = ix.rebuild_simplified((stored,), {ordered[-1]: ix.sub(ordered[-1], 1)})[stored]
+        return difference(previous, loaded) == ({}, 0)
 
 
 def _ordered(loops: Sequence[UOp]) -> list[UOp]:
-    """The ORDERED ones of nested loops."""
+    """Return the ORDERED ones of nested loops."""
     return [loop for loop in loops if loop.arg.kind is AxisKind.ORDERED]
 
 
 def _common(first: Sequence[UOp], second: Sequence[UOp]) -> tuple[UOp, ...]:
-    """The loops around both of two accesses."""
+    """Return the loops around both of two accesses."""
     count = 0
     while count < min(len(first), len(second)) and first[count] is second[count]:
         count += 1
@@ -191,7 +194,10 @@ def _common(first: Sequence[UOp], second: Sequence[UOp]) -> tuple[UOp, ...]:
 
 
 def _leaks(uops: Sequence[UOp], both: Set[UOp]) -> set[UOp]:
-    """The memories of both whose loads reach anything but a value that is stored to that same memory."""
+    """Return the memories of `both` whose loads something else depends on than a value stored to the same memory.
+
+    That is an index, a gate, the bounds of a loop, a register, or a value that is stored elsewhere.
+    """
     global _visits
     _visits += len(uops)
     reached: dict[UOp, frozenset[UOp]] = {}
@@ -205,7 +211,7 @@ def _leaks(uops: Sequence[UOp], both: Set[UOp]) -> set[UOp]:
         elif u.op in (Ops.ACCUM, Ops.REG, Ops.RANGE, Ops.PRODUCT):
             found |= from_
         elif u.op is Ops.LOAD:
-            found |= from_  # an address
+            found |= from_  # its index or gate
             from_ = frozenset({_memory(u)}) & both
         if from_:
             reached[u] = from_

@@ -1,4 +1,4 @@
-"""What of a graph is memory: BUFFERs that hold values, and nodes that are the same elements in the same order."""
+"""Which nodes of a graph are memory: BUFFERs and MULTIs, and nodes with the same elements in the same order."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ PLAIN = frozenset({Ops.RESHAPE, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD})  # the sam
 
 
 def memory_base(node: UOp) -> UOp:
-    """What node is a plain reshape of: the node whose memory is also node's.
+    """Return the node that `node` is a plain reshape of, and whose memory it shares.
 
-    Where a reshape has to bring the parts of several devices together, it is no plain one.
+    A reshape that has to gather the shards of several devices is no plain one.
     """
     while node.op in PLAIN and (node.sharding is not None or node.src[0].sharding is None):
         node = node.src[0]
@@ -27,28 +27,28 @@ def memory_base(node: UOp) -> UOp:
 
 
 def memories(node: UOp) -> tuple[UOp, ...]:
-    """The BUFFERs that hold a value as it is, one for each device; none where it has to be computed."""
+    """Return the BUFFERs that have the value of `node`, one for each device; none where it has to be computed."""
     return buffers_of(memory_base(node))
 
 
 def buffers_of(node: UOp) -> tuple[UOp, ...]:
-    """The BUFFER that a node is, or those that a MULTI is over."""
+    """Return a BUFFER itself, of a MULTI those of its shards; none for any other node."""
     if node.op is Ops.MULTI:
-        return tuple([part.base for part in node.src])
+        return tuple([shard.base for shard in node.src])
     return (node,) if node.op is Ops.BUFFER else ()
 
 
 def together(node: UOp, buffers: Sequence[UOp]) -> UOp:
-    """The memory of a value: a BUFFER, or a MULTI over the BUFFERs that hold its parts."""
+    """Return the memory of the value of `node` in `buffers`: the BUFFER, or a MULTI over those of its shards."""
     if not isinstance(node.device, tuple):
         return buffers[0]
     shapes = local_shapes(node.shape, node.sharding, len(buffers))
-    parts = [in_shape(buffer, shape) for buffer, shape in zip(buffers, shapes, strict=True)]
-    return UOp(Ops.MULTI, node.dtype, tuple(parts), None if node.sharding is None else node.sharding.axis)
+    shards = [in_shape(buffer, shape) for buffer, shape in zip(buffers, shapes, strict=True)]
+    return UOp(Ops.MULTI, node.dtype, tuple(shards), None if node.sharding is None else node.sharding.axis)
 
 
 def in_shape(buffer: UOp, shape: Shape) -> UOp:
-    """The node that reads a value of some shape from its buffer."""
+    """Return the node that reads a value of `shape` from its buffer; one of symbolic shape is at its begin."""
     if shape == buffer.shape:
         return buffer
     if is_concrete(shape):

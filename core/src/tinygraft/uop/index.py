@@ -1,8 +1,8 @@
 """Index arithmetic that simplifies as it is built, and graphs rebuilt with it.
 
-In: nodes of dtypes.index (ints are taken for any operand) and nodes of dtypes.bool. Out: a node with the same
-value for every value of its RANGEs and VARIABLEs, usually smaller. Addresses, gates and sizes are built with
-these constructors from the schedule down, so that no pass has to clean a whole graph afterwards. terms.py has the
+In: nodes of dtypes.index (any operand may be an int) and nodes of dtypes.bool. Out: a node with the same
+value for every value of its RANGEs and VARIABLEs, usually smaller. Indices, gates and sizes are built with
+these constructors from the schedule on, so that no pass has to simplify a whole graph afterwards. terms.py has the
 form of sums, integer.py the arithmetic, logic.py the conditions.
 """
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def build(u: UOp, src: tuple[UOp, ...]) -> UOp:
-    """u with other sources, by the constructors above where they apply.
+    """Return `u` with other sources, by the constructors above where they apply.
 
     A gate that is always true is dropped, a LOAD whose gate never opens is 0, a choice with a known condition is
     made. A REDUCE whose ranges became expressions runs over the RANGEs in them.
@@ -52,7 +52,7 @@ def build(u: UOp, src: tuple[UOp, ...]) -> UOp:
 
 
 def _ranges_in(nodes: Iterable[UOp]) -> Iterable[UOp]:
-    """The RANGEs that count in nodes, each once, outermost first within a node."""
+    """Return the RANGEs that nodes depend on, each once, outermost first within a node."""
     found: dict[UOp, None] = {}
     for x in nodes:
         if x.op is Ops.RANGE:
@@ -74,7 +74,7 @@ _COMPARE = frozenset({Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE})
 
 
 def rebuild_simplified(roots: Iterable[UOp], swap: dict[UOp, UOp]) -> dict[UOp, UOp]:
-    """What each node becomes when the nodes of swap are replaced, simplifying on the way (see build).
+    """Replace the nodes of `swap` in the graphs of `roots`, simplifying as `build` does. Returns old node -> new node.
 
     >>> i, outer, inner = UOp.range(12, 0), UOp.range(3, 0), UOp.range(4, 1)
     >>> x = idiv(i, 4)
@@ -90,7 +90,7 @@ def rebuild_simplified(roots: Iterable[UOp], swap: dict[UOp, UOp]) -> dict[UOp, 
 
 
 def simplify(x: UOp) -> UOp:
-    """x, written with plain operators, as the constructors would have built it."""
+    """Return `x`, which was written with plain operators, as the constructors would have built it."""
     done: dict[UOp, UOp] = {}
     for u in toposort(x):
         done[u] = build(u, tuple(done[s] for s in u.src)) if u.src else u
@@ -98,7 +98,7 @@ def simplify(x: UOp) -> UOp:
 
 
 def settled(arg: Any) -> Any:
-    """A size, or a tuple of them to any depth, with each symbolic one in the one form that it has: an int where it is.
+    """Return a size, or a tuple of them to any depth, with symbolic ones simplified; an int where it is constant.
 
     >>> n, m = UOp.variable("n", 1, 9), UOp.variable("m", 1, 9)
     >>> settled((n + (8 - n), (m * 2 + n))) == (8, settled(n + m + m))
@@ -113,7 +113,7 @@ def settled(arg: Any) -> Any:
 
 
 def value_of(size: sint, values: Mapping[str, int]) -> int | None:
-    """A size with these values of its variables, or else those that they are bound to; None where one has neither."""
+    """Return a size with `values` for its variables, or else those that they are bound to; None if one has neither."""
     if isinstance(size, int):
         return size
     binds = [node for node in toposort(size) if node.op is Ops.BIND]
@@ -123,7 +123,7 @@ def value_of(size: sint, values: Mapping[str, int]) -> int | None:
 
 
 def bounds_of(sizes: Iterable[sint]) -> str:
-    """The variables of some sizes and their bounds, as a part of a message.
+    """Return the variables of some sizes and their bounds, as a part of a message.
 
     >>> bounds_of((3, UOp.variable("n", 1, 9) + UOp.variable("m", 0, 4)))
     'n is from 1 to 9, m is from 0 to 4'
@@ -133,7 +133,7 @@ def bounds_of(sizes: Iterable[sint]) -> str:
 
 
 def with_values(sizes: Iterable[sint], values: Mapping[str, int]) -> str:
-    """The variables of some sizes and what value_of takes for them, as a part of a message.
+    """Return the variables of some sizes and the values that `value_of` uses for them, as a part of a message.
 
     >>> n, m = UOp.variable("n", 1, 9), UOp.variable("m", 1, 9)
     >>> with_values((3, n.bind(4) + m.bind(2)), {"m": 5})
@@ -148,7 +148,7 @@ def with_values(sizes: Iterable[sint], values: Mapping[str, int]) -> str:
 
 
 def size_of(size: sint, values: Mapping[str, int]) -> int:
-    """A size as an int, with these values of its variables by name.
+    """Return a size as an int, with `values` for its variables by name.
 
     >>> size_of(add(mul(UOp.variable("n", 1, 9), 2), 1), {"n": 4}), size_of(7, {})
     (9, 7)

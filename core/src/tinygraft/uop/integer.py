@@ -1,10 +1,11 @@
 """Integer arithmetic that simplifies as it builds: add, sub, mul, idiv, mod, minimum, maximum.
 
-In: nodes of dtypes.index; ints are taken for any operand. Out: a node with the same value for every value of the
-RANGEs and VARIABLEs. Sums have the form of terms.py. Division floors: what is a multiple of the divisor leaves it,
+In: nodes of dtypes.index; any operand may be an int. Out: a node with the same value for every value of the
+RANGEs and VARIABLEs. Sums have the form of terms.py. Division floors: multiples of the divisor are taken out of it,
 and an IDIV or MOD by a constant has a non-negative left side wherever the bounds allow that. RULES has, for each op,
-what is tried in order, BY_CONSTANT what is tried where b is a constant. A rule gives the node, or None where it does
-not hold; one whose name ends in _in_form says that a node is as it should be, so that no later one is tried.
+the rules in the order in which they are tried, BY_CONSTANT those where b is a constant. A rule returns the node, or
+None where it does not hold; one whose name ends in _in_form returns the node that needs no change, so that no later
+one is tried.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tinygraft import events
 from tinygraft.dtype import dtypes
 from tinygraft.uop.meanings import floor_divide, modulo
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.rulebook import rows_of, rulebook, told
+from tinygraft.uop.rulebook import reported, rows_of, rulebook
 from tinygraft.uop.terms import (
     Operand,
     Terms,
@@ -37,10 +38,10 @@ from tinygraft.uop.uop import UOp
 
 
 def _built(op: Ops, a: UOp, b: UOp) -> UOp:
-    """What the first rule of op that holds makes of a and b, else their node."""
+    """Return the result of the first rule of `op` that holds for `a` and `b`, else their node."""
     for rule in BY_CONSTANT[op] if b.op is Ops.CONST else RULES[op]:
         if (found := rule(a, b)) is not None:
-            return told(rule, found, op, (a, b)) if events.on_rule else found
+            return reported(rule, found, op, (a, b)) if events.on_rule else found
     return UOp(op, dtypes.index, (a, b))
 
 
@@ -59,7 +60,7 @@ def add(a: Operand, b: Operand) -> UOp:
 
 
 def dot(values: Iterable[UOp], factors: Iterable[int]) -> UOp:
-    """The sum of values times factors, in one step.
+    """Return the sum of values times factors, in one step.
 
     >>> i, j = UOp.range(4, 0), UOp.range(3, 1)
     >>> dot((i, j), (3, 1)) is add(mul(i, 3), j)
@@ -104,7 +105,7 @@ def add_to_constant(a: UOp, b: UOp) -> UOp | None:
 
 
 def constant_in_form(a: UOp, b: UOp) -> UOp | None:
-    """x + c stays, but for an x that is a difference."""
+    """x + c needs no change, unless x is a difference."""
     return UOp(Ops.ADD, dtypes.index, (a, b)) if a.op is not Ops.SUB and a.op is not Ops.NEG else None
 
 
@@ -128,7 +129,7 @@ def times_zero(a: UOp, b: UOp) -> UOp | None:
 
 
 def range_in_form(a: UOp, b: UOp) -> UOp | None:
-    """A RANGE times a constant stays."""
+    """A RANGE times a constant needs no change."""
     return UOp(Ops.MUL, dtypes.index, (a, b)) if a.op is Ops.RANGE else None
 
 
@@ -140,14 +141,14 @@ def distribute(a: UOp, b: UOp) -> UOp:
 
 
 def join_products(a: UOp, b: UOp) -> UOp:
-    """A product of products is one product, its constants taken out."""
+    """A product of products is one product, with its constants as one factor."""
     left, k = monomial(a)
     right, m = monomial(b)
     return mul(product(left + right), k * m)
 
 
 def _sum(terms: Terms, constant: int) -> UOp:
-    """The sum, after putting divisions and their remainders together again."""
+    """Return the sum of terms and a constant, with divisions and their remainders joined again."""
     if len(terms) > 1:
         for term in terms:
             if term.op is Ops.MOD and (found := _rejoined(terms, constant, term)) is not None:
@@ -155,39 +156,39 @@ def _sum(terms: Terms, constant: int) -> UOp:
     return chain(terms, constant)
 
 
-def _rejoined(terms: Terms, constant: int, rest: UOp) -> UOp | None:
-    """A sum with the remainder rest and what it is a remainder of, put together by the first rule that holds."""
-    x, n = rest.src
-    if terms[rest] == 0 or n.lo <= 0:
+def _rejoined(terms: Terms, constant: int, remainder: UOp) -> UOp | None:
+    """Return a sum that has the term `remainder` with that joined to its quotient, by the first rule that holds."""
+    x, n = remainder.src
+    if terms[remainder] == 0 or n.lo <= 0:
         return None
     quotient = idiv(x, n)
     for rule in REJOINING:
-        if (found := rule(terms, constant, rest, quotient)) is not None:
-            return told(rule, found) if events.on_rule else found
+        if (found := rule(terms, constant, remainder, quotient)) is not None:
+            return reported(rule, found) if events.on_rule else found
     return None
 
 
-def rejoin_quotient(terms: Terms, constant: int, rest: UOp, quotient: UOp) -> UOp | None:
+def rejoin_quotient(terms: Terms, constant: int, remainder: UOp, quotient: UOp) -> UOp | None:
     """x // n * n + x % n is x; the same times any constant."""
-    x, n = rest.src
-    factor = terms[rest]
-    if n.op is Ops.CONST and quotient.op is Ops.IDIV:  # most are: what follows, without the nodes of a product
+    x, n = remainder.src
+    factor = terms[remainder]
+    if n.op is Ops.CONST and quotient.op is Ops.IDIV:  # as most are: the same without making nodes of a product
         whole, offset = {quotient: n.arg * factor}, 0
     else:
         whole, offset = terms_of(mul(quotient, mul(n, factor)))
     if whole and all(terms.get(term) == k for term, k in whole.items()):
-        left = {term: k for term, k in terms.items() if term not in whole and term is not rest}
+        left = {term: k for term, k in terms.items() if term not in whole and term is not remainder}
         return add(_sum(left, constant - offset), mul(x, factor))
     return None
 
 
-def rejoin_rests(terms: Terms, constant: int, rest: UOp, quotient: UOp) -> UOp | None:
+def rejoin_remainders(terms: Terms, constant: int, remainder: UOp, quotient: UOp) -> UOp | None:
     """x // n % m * n + x % n is x % (n * m); the same times any constant."""
-    x, n = rest.src
-    factor = terms[rest]
+    x, n = remainder.src
+    factor = terms[remainder]
     for other, k in terms.items():
         if other.op is Ops.MOD and other.src[0] is quotient and n.op is Ops.CONST and k == factor * n.arg:
-            left = {term: k for term, k in terms.items() if term is not other and term is not rest}
+            left = {term: k for term, k in terms.items() if term is not other and term is not remainder}
             return add(_sum(left, constant), mul(mod(x, mul(n, other.src[1])), factor))
     return None
 
@@ -206,7 +207,7 @@ def idiv(a: Operand, b: Operand) -> UOp:
 
 
 def mod(a: Operand, b: Operand) -> UOp:
-    """a % b, what idiv leaves: a - idiv(a, b) * b where b is not 0. By zero it gives 0.
+    """a % b: a - idiv(a, b) * b where b is not 0. By zero it gives 0.
 
     >>> i, j = UOp.range(4, 0), UOp.range(3, 1)
     >>> mod(add(mul(i, 3), j), 3) is j
@@ -231,7 +232,7 @@ def quotient_by_negative(a: UOp, b: UOp) -> UOp | None:
 
 
 def quotient_in_form(a: UOp, b: UOp) -> UOp | None:
-    """A quotient by what may be 0 or of either sign stays. In the rules that follow b is positive."""
+    """A quotient by what may be 0 or of either sign needs no change. In the rules that follow b is positive."""
     return UOp(Ops.IDIV, dtypes.index, (a, b)) if b.lo <= 0 else None
 
 
@@ -241,7 +242,7 @@ def quotient_known(a: UOp, b: UOp) -> UOp | None:
 
 
 def quotient_of_quotient(a: UOp, b: UOp) -> UOp | None:
-    """(x // m + k) // n is (x + k * m) // (m * n)."""
+    """(x // m + k) // n is (x + k * m) // (m * n). Without the second division it is cheaper."""
     offset = 0
     if a.op is Ops.ADD and a.src[1].op is Ops.CONST:
         a, offset = a.src[0], a.src[1].arg
@@ -250,7 +251,7 @@ def quotient_of_quotient(a: UOp, b: UOp) -> UOp | None:
     return None
 
 
-def quotient_of_rest(a: UOp, b: UOp) -> UOp | None:
+def quotient_of_remainder(a: UOp, b: UOp) -> UOp | None:
     """x % (m * n) // n is x // n % m."""
     if a.op is Ops.MOD and a.src[1].lo > 0 and (m := exact(a.src[1], b)) is not None:
         return mod(idiv(a.src[0], b), m)
@@ -280,41 +281,41 @@ def quotient_shifted(a: UOp, b: UOp) -> UOp | None:
     return None
 
 
-def rest_of_constants(a: UOp, b: UOp) -> UOp | None:
+def remainder_of_constants(a: UOp, b: UOp) -> UOp | None:
     """The remainder of two constants is one."""
     return const(modulo(a.arg, b.arg)) if a.op is Ops.CONST else None
 
 
-def rest_by_one(a: UOp, b: UOp) -> UOp | None:
+def remainder_by_one(a: UOp, b: UOp) -> UOp | None:
     """x % 1 is 0."""
     return const(0) if b.arg == 1 else None
 
 
-def rest_by_negative(a: UOp, b: UOp) -> UOp | None:
+def remainder_by_negative(a: UOp, b: UOp) -> UOp | None:
     """x % -n is -(-x % n)."""
     return mul(mod(mul(a, -1), mul(b, -1)), -1) if b.hi < 0 else None
 
 
-def rest_in_form(a: UOp, b: UOp) -> UOp | None:
-    """A remainder by what may be 0 or of either sign stays. In the rules that follow b is positive."""
+def remainder_in_form(a: UOp, b: UOp) -> UOp | None:
+    """A remainder by what may be 0 or of either sign needs no change. In the rules that follow b is positive."""
     return UOp(Ops.MOD, dtypes.index, (a, b)) if b.lo <= 0 else None
 
 
-def rest_of_known_quotient(a: UOp, b: UOp) -> UOp | None:
+def remainder_of_known_quotient(a: UOp, b: UOp) -> UOp | None:
     """x % n is x - q * n where the bounds allow one quotient q only."""
     return None if (quotient := one_quotient(a, b)) is None else sub(a, mul(b, quotient))
 
 
-def rest_of_sum(a: UOp, b: UOp) -> UOp | None:
+def remainder_of_sum(a: UOp, b: UOp) -> UOp | None:
     """(q * b + r) % b is r % b, and in a sum (x % (m * b) + r) % b is (x + r) % b."""
     _, r = split(a, b)
     terms, constant = terms_of(r)
     for term, factor in terms.items():
         if term.op is Ops.MOD and term.src[1].lo > 0 and exact(mul(term.src[1], factor), b) is not None:
-            rest = {other: k for other, k in terms.items() if other is not term}
-            without = add(chain(rest, constant), mul(term.src[0], factor))
+            others = {other: k for other, k in terms.items() if other is not term}
+            without = add(chain(others, constant), mul(term.src[0], factor))
             if factor < 0 and without.lo < 0 and not shift(without, b):
-                continue  # a place that a kernel has loaded: nobody knows how far below 0 this may be
+                continue  # an index that a kernel has loaded: how far below 0 this may be is unknown
             r = without
             break
     if r is a or (b.op is not Ops.CONST and r.lo < 0 <= a.lo):
@@ -322,7 +323,7 @@ def rest_of_sum(a: UOp, b: UOp) -> UOp | None:
     return mod(r, b)
 
 
-def rest_without_factor(a: UOp, b: UOp) -> UOp | None:
+def remainder_without_factor(a: UOp, b: UOp) -> UOp | None:
     """(g * s + t) % (g * n) is g * (s % n) + t."""
     if (parts := factored(a, b)) is None:
         return None
@@ -330,7 +331,7 @@ def rest_without_factor(a: UOp, b: UOp) -> UOp | None:
     return add(mul(mod(s, n), g), t)
 
 
-def rest_shifted(a: UOp, b: UOp) -> UOp | None:
+def remainder_shifted(a: UOp, b: UOp) -> UOp | None:
     """a % b is (a + k * b) % b, which divides what is not negative."""
     times = shift(a, b)
     return UOp(Ops.MOD, dtypes.index, (add(a, times * b.arg), b)) if times else None
@@ -378,16 +379,16 @@ RULES = rulebook(
     (Ops.IDIV, quotient_in_form),
     (Ops.IDIV, quotient_known),
     (Ops.IDIV, quotient_of_quotient),
-    (Ops.IDIV, quotient_of_rest),
+    (Ops.IDIV, quotient_of_remainder),
     (Ops.IDIV, quotient_of_multiples),
     (Ops.IDIV, quotient_without_factor),
     (Ops.IDIV, quotient_shifted),
-    (Ops.MOD, rest_by_negative),
-    (Ops.MOD, rest_in_form),
-    (Ops.MOD, rest_of_known_quotient),
-    (Ops.MOD, rest_of_sum),
-    (Ops.MOD, rest_without_factor),
-    (Ops.MOD, rest_shifted),
+    (Ops.MOD, remainder_by_negative),
+    (Ops.MOD, remainder_in_form),
+    (Ops.MOD, remainder_of_known_quotient),
+    (Ops.MOD, remainder_of_sum),
+    (Ops.MOD, remainder_without_factor),
+    (Ops.MOD, remainder_shifted),
     (Ops.MIN, least_known),
     (Ops.MIN, least_of_constant),
     (Ops.MAX, greatest_known),
@@ -404,8 +405,8 @@ BY_CONSTANT = rulebook(
     (Ops.MUL, distribute),
     (Ops.IDIV, quotient_of_constants),
     (Ops.IDIV, quotient_by_one),
-    (Ops.MOD, rest_of_constants),
-    (Ops.MOD, rest_by_one),
+    (Ops.MOD, remainder_of_constants),
+    (Ops.MOD, remainder_by_one),
     *[row for row in rows_of(RULES) if row[0] is not Ops.MUL],
 )
-REJOINING = (rejoin_quotient, rejoin_rests)
+REJOINING = (rejoin_quotient, rejoin_remainders)

@@ -1,4 +1,4 @@
-"""Reading the linear form: which ranges a node is repeated over, and how an index moves along a vector.
+"""Reading the linear form: which ranges a node is repeated over, and the stride of an index along a vector.
 
 The list itself is `Linear.uops`; docs/graph.md, "The linear form", says what each instruction means.
 """
@@ -12,17 +12,17 @@ from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.terms import terms_of
 from tinygraft.uop.uop import UOp, toposort
 
-SCRATCH_ALIGNMENT = 64  # bytes, which the widest vector of a processor has
+SCRATCH_ALIGNMENT = 64  # bytes, the width of the widest vector of a processor
 Lane = dict[int, int]  # axis of an UNROLL range -> its value
 
 
 def ranges_of(uops: Sequence[UOp], kind: AxisKind) -> dict[int, UOp]:
-    """The RANGEs of one kind, by axis."""
+    """Return the RANGEs of one kind, by axis."""
     return {u.arg.axis: u for u in uops if u.op is Ops.RANGE and u.arg.kind is kind}
 
 
 def lane_stride(index: UOp, vector: UOp) -> int | None:
-    """How far index moves from one lane of vector to the next; 0 when it does not, None when it is not linear.
+    """Return the stride of `index` along the range `vector`; 0 when it does not depend on it, None if not constant.
 
     >>> r = UOp.range(4, 0, AxisKind.VECTOR)
     >>> lane_stride(r * 3 + 1, r)
@@ -53,7 +53,7 @@ def lane_stride(index: UOp, vector: UOp) -> int | None:
 
 
 def starts_aligned(index: UOp, vector: UOp) -> bool:
-    """Whether index moves by one along vector and starts at a multiple of its width, in every iteration of every loop.
+    """Return whether `index` has stride 1 along `vector` and starts at a multiple of its width, in every iteration.
 
     >>> r, v = UOp.range(3, 0), UOp.range(4, 1, AxisKind.VECTOR)
     >>> starts_aligned(r * 8 + v, v), starts_aligned(r * 6 + v, v), starts_aligned(r * 8 + v + 1, v)
@@ -65,13 +65,13 @@ def starts_aligned(index: UOp, vector: UOp) -> bool:
 
 
 def scratch_of(uops: Sequence[UOp]) -> tuple[dict[UOp, int], int]:
-    """Return where the LOCALs of a thread lie in its scratch memory, aligned, and its size in bytes."""
-    places, end = {}, 0
+    """Return the offset of each LOCAL of a thread in its scratch memory, aligned, and the size of that in bytes."""
+    offsets, end = {}, 0
     for u in uops:
         if u.op is Ops.LOCAL and not u.arg.shared:
-            places[u] = end
+            offsets[u] = end
             end += round_up(u.arg.size * u.dtype.itemsize, SCRATCH_ALIGNMENT)
-    return places, end
+    return offsets, end
 
 
 def _constant(src: Sequence[UOp]) -> int | None:
@@ -79,16 +79,16 @@ def _constant(src: Sequence[UOp]) -> int | None:
 
 
 def copies(mask: int, unrolled: dict[int, UOp]) -> Iterator[Lane]:
-    """Every combination of values of the UNROLL ranges in mask, the last axis fastest."""
+    """Yield every combination of values of the UNROLL ranges in `mask`, the last axis fastest."""
     axes = [axis for axis in sorted(unrolled) if mask >> axis & 1]
     sizes = [int(unrolled[axis].src[0].arg) for axis in axes]
     counters = [0] * len(axes)
     while True:
         yield dict(zip(axes, counters, strict=True))
-        place = len(axes) - 1
-        while place >= 0 and counters[place] + 1 == sizes[place]:
-            counters[place] = 0
-            place -= 1
-        if place < 0:
+        last = len(axes) - 1
+        while last >= 0 and counters[last] + 1 == sizes[last]:
+            counters[last] = 0
+            last -= 1
+        if last < 0:
             return
-        counters[place] += 1
+        counters[last] += 1

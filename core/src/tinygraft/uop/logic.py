@@ -1,10 +1,10 @@
 """Conditions that simplify as they are built: lt, ge, eq, and_, or_, not_, where.
 
-In: nodes of dtypes.index to compare (ints are taken too), nodes of dtypes.bool to join. Out: a bool node, a
+In: nodes of dtypes.index, or ints, to compare; nodes of dtypes.bool to join. Out: a bool node, a
 constant where the bounds decide. A comparison is `terms < constant` or `terms < terms + constant` with common
 factors divided out; `>=` is NOT of it. A conjunction is a left-associated chain of clauses, those of outer ranges
-first, without what another clause says already. RULES has, for each op, what is tried in order; LESS what is tried on a
-sum that may be below 0: its terms and its constant.
+first, without clauses that others imply. RULES has, for each op, the rules in the order in which they are tried; LESS
+those for whether a sum, given as terms and a constant, is below 0.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from tinygraft import events
 from tinygraft.dtype import dtypes
 from tinygraft.uop.integer import mul
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.rulebook import rulebook, told
+from tinygraft.uop.rulebook import reported, rulebook
 from tinygraft.uop.terms import Operand, Terms, chain, const, difference, node, span, surely_negative
 from tinygraft.uop.uop import UOp
 
 
 def truth(value: bool) -> UOp:
-    """The constant True or False."""
+    """Return the constant True or False."""
     return UOp(Ops.CONST, dtypes.bool, (), value)
 
 
 def valid(gate: UOp) -> UOp | None:
-    """gate, or None when it is always true."""
+    """Return `gate`, or None when it is always true."""
     return None if gate.lo else gate
 
 
 def _built(op: Ops, a: UOp, b: UOp) -> UOp:
-    """What the first rule of op that holds makes of a and b, else their node."""
+    """Return the result of the first rule of `op` that holds for `a` and `b`, else their node."""
     for rule in RULES[op]:
         if (found := rule(a, b)) is not None:
-            return told(rule, found, op, (a, b)) if events.on_rule else found
+            return reported(rule, found, op, (a, b)) if events.on_rule else found
     return UOp(op, dtypes.bool, (a, b))
 
 
@@ -72,10 +72,10 @@ def less_of_sums(a: UOp, b: UOp) -> UOp:
 
 
 def _negative(terms: Terms, constant: int) -> UOp:
-    """terms + constant < 0."""
+    """Return the condition terms + constant < 0."""
     for rule in LESS:
         if (found := rule(terms, constant)) is not None:
-            return told(rule, found) if events.on_rule else found
+            return reported(rule, found) if events.on_rule else found
     left = {term: k for term, k in terms.items() if k > 0}
     right = {term: -k for term, k in terms.items() if k < 0}
     return UOp(Ops.CMPLT, dtypes.bool, (chain(left, 0), chain(right, -constant)))
@@ -102,7 +102,7 @@ def below_without_factor(terms: Terms, constant: int) -> UOp | None:
     return None
 
 
-def below_turned(terms: Terms, constant: int) -> UOp | None:
+def below_negated(terms: Terms, constant: int) -> UOp | None:
     """c - x < 0 is not (x < c + 1)."""
     if any(k > 0 for k in terms.values()):
         return None
@@ -118,11 +118,11 @@ def below_of_quotient(terms: Terms, constant: int) -> UOp | None:
     return None
 
 
-LESS = (below_by_bounds, below_without_factor, below_turned, below_of_quotient)
+LESS = (below_by_bounds, below_without_factor, below_negated, below_of_quotient)
 
 
 def equal_by_bounds(a: UOp, b: UOp) -> UOp | None:
-    """a == b is known where a - b is a constant, and false where its bounds leave 0 out."""
+    """a == b is known where a - b is a constant, and false where its bounds exclude 0."""
     terms, constant = difference(a, b)
     low, high = span(terms, constant)
     if low > 0 or high < 0:
@@ -147,15 +147,15 @@ def equal_of_sums(a: UOp, b: UOp) -> UOp:
 
 
 def not_(a: UOp) -> UOp:
-    """Whether a is false."""
+    """Return the condition that `a` is false."""
     for rule in RULES[Ops.NOT]:
         if (found := rule(a)) is not None:
-            return told(rule, found, Ops.NOT, (a,)) if events.on_rule else found
+            return reported(rule, found, Ops.NOT, (a,)) if events.on_rule else found
     return UOp(Ops.NOT, dtypes.bool, (a,))
 
 
 def and_(a: UOp, b: UOp) -> UOp:
-    """Whether both hold. What another clause says already is left out.
+    """Return the condition that both hold. Clauses that others imply are omitted.
 
     >>> i = UOp.range(9, 0)
     >>> and_(lt(i, 7), lt(i, 4)) is lt(i, 4)
@@ -165,12 +165,12 @@ def and_(a: UOp, b: UOp) -> UOp:
 
 
 def or_(a: UOp, b: UOp) -> UOp:
-    """Whether one of them holds."""
+    """Return the condition that one of them holds."""
     return _built(Ops.OR, a, b)
 
 
 def clauses(a: UOp, op: Ops = Ops.AND) -> list[UOp]:
-    """What a joins by op, in order."""
+    """Return the clauses that `a` joins by `op`, in order."""
     found: list[UOp] = []
     stack = [a]
     while stack:
@@ -231,20 +231,20 @@ def either_of_clauses(a: UOp, b: UOp) -> UOp:
 
 
 def _join(op: Ops, a: UOp, b: UOp) -> UOp:
-    """The clauses of a and b joined by op, each once; a clause beside its negation decides it all."""
-    ends = op is Ops.OR  # the truth that decides
-    kept = clauses(a, op)
+    """Return the clauses of `a` and `b` joined by `op`, each once; a clause and its negation decide the whole."""
+    decided = op is Ops.OR  # the value of the whole then
+    found = clauses(a, op)
     for clause in clauses(b, op):
-        if any(_adds_nothing(clause, beside, op) for beside in kept):
+        if any(_adds_nothing(clause, beside, op) for beside in found):
             continue
         opposite = not_(clause)
-        if any(_adds_nothing(opposite, beside, op) for beside in kept):
-            return truth(ends)
-        kept = [other for other in kept if not _adds_nothing(other, clause, op)]
-        kept.append(clause)
-    kept.sort(key=_ranges)
-    total = kept[0]
-    for clause in kept[1:]:
+        if any(_adds_nothing(opposite, beside, op) for beside in found):
+            return truth(decided)
+        found = [other for other in found if not _adds_nothing(other, clause, op)]
+        found.append(clause)
+    found.sort(key=_ranges)
+    total = found[0]
+    for clause in found[1:]:
         total = UOp(op, dtypes.bool, (total, clause))
     return total
 
@@ -254,12 +254,12 @@ def _ranges(clause: UOp) -> int:
 
 
 def _adds_nothing(clause: UOp, beside: UOp, op: Ops) -> bool:
-    """Whether joining clause by op changes nothing: it is implied (AND) or implies (OR) what is there."""
+    """Return whether joining `clause` to `beside` changes nothing: it is implied by that (AND), or implies it (OR)."""
     return _implies(beside, clause) if op is Ops.AND else _implies(clause, beside)
 
 
 def _implies(a: UOp, b: UOp) -> bool:
-    """Whether b holds wherever a does, for clauses about one expression and a constant."""
+    """Return whether `b` holds wherever `a` does, for clauses about one expression and a constant."""
     if a is b:
         return True
     x, low, high = _interval(a)
@@ -270,7 +270,7 @@ def _implies(a: UOp, b: UOp) -> bool:
 
 
 def _interval(clause: UOp) -> tuple[UOp | None, float, float]:
-    """(x, low, high) of a clause that says low <= x <= high; None for x when it says something else."""
+    """Return (x, low, high) of a clause that means low <= x <= high; None for x when it means something else."""
     negated = clause.op is Ops.NOT
     inner = clause.src[0] if negated else clause
     if inner.op is Ops.CMPLT or (inner.op is Ops.CMPEQ and not negated):
@@ -283,11 +283,11 @@ def _interval(clause: UOp) -> tuple[UOp | None, float, float]:
 
 
 def where(condition: UOp, a: Operand, b: Operand) -> UOp:
-    """a where condition holds, b elsewhere; a and b of any one dtype, ints are of dtypes.index."""
+    """Return `a` where `condition` holds, `b` elsewhere; both of one dtype, ints are of dtypes.index."""
     a, b = node(a), node(b)
     for rule in RULES[Ops.WHERE]:
         if (found := rule(condition, a, b)) is not None:
-            return told(rule, found, Ops.WHERE, (condition, a, b)) if events.on_rule else found
+            return reported(rule, found, Ops.WHERE, (condition, a, b)) if events.on_rule else found
     return UOp(Ops.WHERE, a.dtype, (condition, a, b))
 
 
@@ -298,7 +298,7 @@ def choice_known(condition: UOp, a: UOp, b: UOp) -> UOp | None:
     return None
 
 
-def choice_turned(condition: UOp, a: UOp, b: UOp) -> UOp | None:
+def choice_negated(condition: UOp, a: UOp, b: UOp) -> UOp | None:
     """where(NOT c, a, b) is where(c, b, a)."""
     return where(condition.src[0], b, a) if condition.op is Ops.NOT else None
 
@@ -339,7 +339,7 @@ RULES = rulebook(
     (Ops.OR, either_with_known),
     (Ops.OR, either_of_clauses),
     (Ops.WHERE, choice_known),
-    (Ops.WHERE, choice_turned),
+    (Ops.WHERE, choice_negated),
     (Ops.WHERE, choice_in_first),
     (Ops.WHERE, choice_in_second),
     (Ops.WHERE, choice_of_same),

@@ -1,11 +1,11 @@
-"""Whether a node matches a pattern, and which nodes the names of the pattern then stand for.
+"""Whether a node matches a pattern, and which nodes the names of the pattern are bound to then.
 
-In: a node and rules, each a pattern and how to call what belongs to it. Out: `decide(u, ctx)`, which returns (new node,
-number of the rule) for the first rule that matches and gives another node, None when there is none. A pattern may match
-in several ways, as sources in any order do: they are tried until the rule gives a node.
+In: a node and rules, each a pattern and how to call its function. Out: `decide(u, ctx)`, which returns (new node,
+number of the rule) for the first rule that matches and returns another node, None when there is none. A pattern may
+have several matches, as with sources in any order: they are tried until the rule returns a node.
 
-What is left to do is a chain of (pattern, node, rest), so that a choice further down can be made again with all that
-comes after it. Nothing of tinygraft itself is written in patterns: this serves users and plugins.
+The work that remains is a linked list of (pattern, node, next), so that after a failure an earlier choice can be made
+again with all that follows it. Core itself has no rules with patterns: this serves users and plugins.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tinygraft.uop.uop import UOp
 
 Decision = tuple[UOp, int]
 Decide = Callable[[UOp, Any], "Decision | None"]
-MatchWork = tuple[UPat, UOp, Any]  # the rest is another one, or None
+MatchWork = tuple[UPat, UOp, Any]  # the third item is another MatchWork, or None
 MatchNames = dict[str, UOp]
 
 
 class RuleCall:
-    """How a rule's function is called: the names that it takes (None: any) and whether it takes ctx."""
+    """How a rule's function is called: the names that it has as parameters (None: any), and whether it has ctx."""
 
     __slots__ = ("accepts", "ctx", "function")
 
@@ -34,22 +34,22 @@ class RuleCall:
         self.function, self.accepts, self.ctx = function, accepts, ctx
 
     def __call__(self, names: MatchNames, ctx: Any) -> Any:
-        """What the function gives for a match."""
+        """Call the function with the nodes of a match by name. Returns its result."""
         accepts = self.accepts
-        taken: dict[str, Any] = {n: u for n, u in names.items() if accepts is None or n in accepts}
+        arguments: dict[str, Any] = {n: u for n, u in names.items() if accepts is None or n in accepts}
         if self.ctx:
-            taken["ctx"] = ctx
-        return self.function(**taken)
+            arguments["ctx"] = ctx
+        return self.function(**arguments)
 
 
 def decision(rules: Sequence[tuple[int, UPat, RuleCall]]) -> Decide:
-    """The decision function of the rules, given as (number, pattern, call)."""
-    asked = [(number, pattern, call, _ops_below(pattern)) for number, pattern, call in rules]
+    """Return the decision function of rules, which are (number, pattern, call)."""
+    prepared = [(number, pattern, call, _ops_below(pattern)) for number, pattern, call in rules]
 
     def decide(u: UOp, ctx: Any) -> Decision | None:
-        """What the first rule that matches makes of u."""
+        """Return the result of the first rule that matches `u` and returns another node, with its number."""
         here = {source.op for source in u.src}
-        for number, pattern, call, below in asked:
+        for number, pattern, call, below in prepared:
             for ops in below:
                 if here.isdisjoint(ops):
                     break
@@ -62,7 +62,7 @@ def decision(rules: Sequence[tuple[int, UPat, RuleCall]]) -> Decide:
 
 
 def _ops_below(pattern: UPat) -> list[frozenset[Ops]]:
-    """Sets of ops, of each of which a source has to have one: most nodes match nothing, and are told apart by these."""
+    """Return sets of ops, of each of which a source has to have one: a quick test, as most nodes match no pattern."""
     src = pattern.src
     return [frozenset(each.ops) for each in (() if isinstance(src, UPat) else src or ()) if each.ops is not None]
 
@@ -70,33 +70,37 @@ def _ops_below(pattern: UPat) -> list[frozenset[Ops]]:
 def _match(
     work: MatchWork | None, names: MatchNames, number: int, call: RuleCall, root: UOp, ctx: Any
 ) -> Decision | None:
-    """What the rule makes of root for the first way in which all of work matches, names being bound already."""
+    """Return the result of the rule for the first match of all of `work` for which it returns another node than `root`.
+
+    `names` are those that are bound already, `number` is that of the rule.
+    """
     if work is None:
         new = call(names, ctx)
         return (new, number) if new is not None and new is not root else None
-    pattern, u, rest = work
+    pattern, u, following = work
     if not _itself(pattern, u):
         return None
     if (name := pattern.name) is not None and names.setdefault(name, u) is not u:
         return None
     if pattern.alternatives:
-        ways: Iterable[MatchWork | None] = [(other, u, rest) for other in pattern.alternatives]
+        choices: Iterable[MatchWork | None] = [(other, u, following) for other in pattern.alternatives]
     elif pattern.src is None:
-        return _match(rest, names, number, call, root, ctx)
+        return _match(following, names, number, call, root, ctx)
     else:
-        ways = [way for sources in _orders(pattern, u) if (way := _with_sources(pattern, sources, rest)) is not _NEVER]
-    for way in ways:
-        if (found := _match(way, dict(names), number, call, root, ctx)) is not None:
+        choices = [choice for sources in _orders(pattern, u)
+                   if (choice := _with_sources(pattern, sources, following)) is not _NEVER]  # fmt: skip
+    for choice in choices:
+        if (found := _match(choice, dict(names), number, call, root, ctx)) is not None:
             return found
     return None
 
 
 def _itself(pattern: UPat, u: UOp) -> bool:
-    """Whether a node is what a pattern asks for, its sources and its name left aside."""
+    """Return whether a node matches a pattern, apart from its sources and its name."""
     return (
         (pattern.ops is None or u.op in pattern.ops)
         and (pattern.dtypes is None or u.dtype in pattern.dtypes)
-        and (pattern.arg is None or same_number(u.arg, pattern.arg))
+        and (pattern.arg is None or same_value(u.arg, pattern.arg))
         and (pattern.when is None or pattern.when(u))
     )
 
@@ -104,19 +108,19 @@ def _itself(pattern: UPat, u: UOp) -> bool:
 _NEVER: Any = object()
 
 
-def _with_sources(pattern: UPat, sources: Sequence[UOp], rest: MatchWork | None) -> MatchWork | None:
-    """The work of matching sources in this order, before the rest; _NEVER where one has a wrong op."""
+def _with_sources(pattern: UPat, sources: Sequence[UOp], following: MatchWork | None) -> MatchWork | None:
+    """Return the work of matching `sources` in this order, before `following`; _NEVER where one has a wrong op."""
     src = pattern.src
-    asked = itertools.repeat(src) if isinstance(src, UPat) else src
-    for each, source in zip(asked or (), sources, strict=False):
+    patterns = itertools.repeat(src) if isinstance(src, UPat) else src
+    for each, source in zip(patterns or (), sources, strict=False):
         if each.ops is not None and source.op not in each.ops:
             return _NEVER  # type: ignore[no-any-return]
-        rest = (each, source, rest)
-    return rest
+        following = (each, source, following)
+    return following
 
 
 def _orders(pattern: UPat, u: UOp) -> Iterable[Sequence[UOp]]:
-    """The sources that a pattern asks about, in each order that it allows; none where there are too few or too many."""
+    """Return the sources that a pattern has patterns for, in each order that it allows; none for a wrong number."""
     src, sources = pattern.src, u.src
     if isinstance(src, UPat):
         if FACTS[u.op].arity is None and src.names():
@@ -134,8 +138,8 @@ def _orders(pattern: UPat, u: UOp) -> Iterable[Sequence[UOp]]:
     return itertools.permutations(sources)
 
 
-def same_number(a: Any, b: Any) -> bool:
-    """Whether two args are one value; of numbers 0 is not -0.0, NaN is NaN."""
+def same_value(a: Any, b: Any) -> bool:
+    """Return whether two args are one value; 0 and -0.0 are two, and NaN is one."""
     if a != b:
         return bool(a != a and b != b)
     return bool(a != 0) or math.copysign(1.0, a) == math.copysign(1.0, b)

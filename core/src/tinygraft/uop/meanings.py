@@ -1,7 +1,7 @@
-"""What the elementwise ops mean on Python numbers, where `math` and `operator` have no function that is just that.
+"""The elementwise ops on Python numbers, where `math` and `operator` have no function of exactly the same values.
 
-Each is the meaning before rounding to the dtype; FACTS of uop/ops.py names them. `outside` makes one of a function of
-`math` that raises. Where a reduction starts, by dtype, is here too: `zero`, `one`, `ones`, `lowest`, `highest`.
+Results are those before rounding to the dtype; FACTS of uop/ops.py refers to them. `outside` makes one from a function
+of `math` that raises. The identities of reductions, by dtype, are here too: `zero`, `one`, `ones`, `lowest`, `highest`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def modulo(a: int, b: int) -> int:
 
 
 def divide(a: float, b: float) -> float:
-    """a / b as IEEE 754 has it; by zero it gives an infinity or NaN."""
+    """a / b as IEEE 754 defines it; by zero it gives an infinity or NaN."""
     if b != 0:
         return a / b
     if a != a or a == 0 or b != b:
@@ -33,7 +33,7 @@ def divide(a: float, b: float) -> float:
     return math.copysign(math.inf, a) * math.copysign(1.0, b)
 
 
-# Of two zeros MAX and MIN give the first here; a device may give either, so the sign of max(-0.0, 0.0) is open.
+# Of two zeros MAX and MIN return the first here; a device may return either, so max(-0.0, 0.0) has no defined sign.
 def maximum(a: Any, b: Any) -> Any:
     """The greater; NaN if either is."""
     return a if a != a or a >= b else b
@@ -65,7 +65,7 @@ def log2(a: float) -> float:
 
 
 def outside(function: Callable[[float], float], at: Callable[[float], float]) -> Callable[[float], float]:
-    """A function of math that gives what at says where that raises: at poles, outside of its domain, past the end."""
+    """Return a function of math that returns `at(a)` where `function(a)` raises: at poles, outside of its domain."""
 
     def found(a: float) -> float:
         """Return `function(a)`, or `at(a)` where that raises ValueError or OverflowError."""
@@ -87,23 +87,26 @@ def inf(a: float) -> float:
     return math.inf
 
 
-def pole(place: float) -> Callable[[float], float]:
-    """-inf at the pole, NaN elsewhere."""
-    return lambda a: -math.inf if a == place else math.nan
+def pole(at: float) -> Callable[[float], float]:
+    """Return a function that is -inf at the pole `at`, NaN elsewhere: for `outside`."""
+    return lambda a: -math.inf if a == at else math.nan
 
 
 @cache
 def _gamma_series() -> list[float]:
-    """(-1)**k (zeta(k) - 1) / k from k = 2 on: some terms of the sum of n**-k, and the rest by Euler and Maclaurin."""
+    """Return (-1)**k (zeta(k) - 1) / k from k = 2 on.
+
+    The first terms of the sum of i**-k are added, those from n on are summed by the formula of Euler and Maclaurin.
+    """
     n, found = 100.0, []
     for k in range(2, 60):
-        rest = n ** (1 - k) / (k - 1) + n**-k / 2 + k / 12 * n ** (-k - 1) - k * (k + 1) * (k + 2) / 720 * n ** (-k - 3)
-        found.append((-1) ** k / k * math.fsum([*(i**-k for i in range(2, 100)), rest]))
+        tail = n ** (1 - k) / (k - 1) + n**-k / 2 + k / 12 * n ** (-k - 1) - k * (k + 1) * (k + 2) / 720 * n ** (-k - 3)
+        found.append((-1) ** k / k * math.fsum([*(i**-k for i in range(2, 100)), tail]))
     return found
 
 
 def lgamma(a: float) -> float:
-    """log(|gamma(a)|), by a power series about 2 where math.lgamma has lost some digits."""
+    """log(|gamma(a)|), by a power series about 2 where math.lgamma loses some digits."""
     if not 0.0 < a < 16.0:
         return outside(math.lgamma, inf)(a)
     factor = 1.0
@@ -119,10 +122,10 @@ def lgamma(a: float) -> float:
 
 
 def tanh(a: float) -> float:
-    """tanh(a) by 40 digits: that of the C library is up to 2 units in the last place away."""
+    """tanh(a) by 40 digits: that of the C library is off by up to 2 ulps."""
     if not 2.0**-27 < abs(a) < 20.0:
         return math.copysign(1.0, a) if abs(a) >= 20.0 else a
-    import decimal  # 5 ms, which nothing else needs
+    import decimal  # takes 5 ms, and is used only here
 
     with decimal.localcontext(decimal.Context(prec=40)):
         power = (2 * decimal.Decimal(a)).exp()
@@ -130,7 +133,7 @@ def tanh(a: float) -> float:
 
 
 def fmod(a: float, b: float) -> float:
-    """What division towards zero leaves, exactly, with the sign of a, as in C."""
+    """The exact remainder of division towards zero, with the sign of a, as in C."""
     return math.fmod(a, b) if math.isfinite(a) and b != 0 else math.nan
 
 
@@ -140,7 +143,7 @@ def trunc(a: float) -> float:
 
 
 def power(a: Any, b: Any) -> Any:
-    """a**b: of integers its last 64 bits, for b below 0 the whole part; of floats as IEEE 754 has it."""
+    """a**b: of integers its last 64 bits, for b below 0 the whole part; of floats as IEEE 754 defines it."""
     if isinstance(a, int) and isinstance(b, int):
         if b < 0:
             return a if a == 1 or (a == -1 and b % 2) else int(a == -1)
@@ -192,34 +195,34 @@ def threefry2x32(counter: int, key: int) -> int:
 
 
 def lowest(dtype: DType) -> Any:
-    """Where a maximum starts."""
+    """The identity of a maximum."""
     if dtype.kind == "float":
         return -math.inf
     return False if dtype.kind == "bool" else 0 if dtype.kind == "uint" else -(2 ** (dtype.bits - 1))
 
 
 def highest(dtype: DType) -> Any:
-    """Where a minimum starts."""
+    """The identity of a minimum."""
     if dtype.kind == "float":
         return math.inf
     return True if dtype.kind == "bool" else 2 ** (dtype.bits - (dtype.kind == "int")) - 1
 
 
 def one(dtype: DType) -> Any:
-    """Where a product starts."""
+    """The identity of a product."""
     return True if dtype.kind == "bool" else 1.0 if dtype.kind == "float" else 1
 
 
 def zero(dtype: DType) -> Any:
-    """Where a sum starts."""
+    """The identity of a sum."""
     return False if dtype.kind == "bool" else 0.0 if dtype.kind == "float" else 0
 
 
 def ones(dtype: DType) -> Any:
-    """All bits set, where AND starts."""
+    """All bits set, the identity of AND."""
     return True if dtype.kind == "bool" else -1 if dtype.kind == "int" else 2**dtype.bits - 1
 
 
 def same(a: Any) -> Any:
-    """The operand: what CAST means before rounding to its dtype."""
+    """The operand: CAST before rounding to its dtype."""
     return a

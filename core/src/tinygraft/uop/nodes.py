@@ -1,8 +1,8 @@
-"""What must be true of a node at every stage: the number of its sources, the type of its arg, its dtypes.
+"""What is required of a node at every stage: the number of its sources, the type of its arg, its dtypes.
 
-In: a node. Out: what is wrong with it, in words, or None. NODE has a row for each op whose sources or dtype are
-not free; number of sources, type of arg and the kinds of dtypes of elementwise ops come from FACTS.
-uop/graph_spec.py says which ops a stage may use.
+In: a node. Out: what is wrong with it, as text, or None. NODE has a row for each op whose sources or dtype are
+restricted; number of sources, type of arg and the kinds of dtypes of elementwise ops come from FACTS.
+uop/graph_spec.py has the ops that each stage allows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VARIES: dict[Ops, tuple[int, int]] = {  # least and most sources of ops whose nu
 
 
 def fault(u: UOp) -> str | None:
-    """What is wrong with a node taken alone, or None.
+    """Return what is wrong with a node, whatever its graph is, or None.
 
     >>> fault(UOp(Ops.CMPLT, dtypes.bool, (UOp.const(dtypes.int, 1), UOp.const(dtypes.int, 2)))) is None
     True
@@ -57,11 +57,11 @@ def _sources(count: int) -> str:
 
 
 def _fits(arg: Any, kinds: tuple[type, ...]) -> bool:
-    """Whether arg is of one of kinds; a bool is no int."""
+    """Return whether `arg` is of one of `kinds`; a bool is no int."""
     return type(arg) in kinds or (not isinstance(arg, bool) and isinstance(arg, kinds))
 
 
-# The rules
+# The rules: each returns what is wrong with a node, or None
 
 
 def _dtypes(u: UOp) -> str:
@@ -122,25 +122,25 @@ def of_dtype(*wanted: DType) -> SpecRule:
     return rule
 
 
-def source_ops(place: int, *ops: Ops) -> SpecRule:
-    """The source at place has one of ops."""
+def source_ops(number: int, *ops: Ops) -> SpecRule:
+    """Source `number` has one of `ops`, if the node has such a source."""
 
     def rule(u: UOp) -> str | None:
-        """Say what is wrong where the source at `place` has another op; a node without such a source is let pass."""
-        if len(u.src) > place and u.src[place].op not in ops:
+        """Return what is wrong where source `number` has another op."""
+        if len(u.src) > number and u.src[number].op not in ops:
             wanted = " or ".join(op.name for op in ops)
-            return f"source {place} of {u.op.name} is {wanted}, got {u.src[place].op.name}"
+            return f"source {number} of {u.op.name} is {wanted}, got {u.src[number].op.name}"
         return None
 
     return rule
 
 
-def source_dtype(place: int, dtype: DType) -> SpecRule:
-    """The source at place has this dtype."""
+def source_dtype(number: int, dtype: DType) -> SpecRule:
+    """Source `number` has this dtype, if the node has such a source."""
 
     def rule(u: UOp) -> str | None:
-        if len(u.src) > place and u.src[place].dtype is not dtype:
-            return f"source {place} of {u.op.name} is of {dtype.name}, got {u.src[place].dtype.name}"
+        if len(u.src) > number and u.src[number].dtype is not dtype:
+            return f"source {number} of {u.op.name} is of {dtype.name}, got {u.src[number].dtype.name}"
         return None
 
     return rule
@@ -193,9 +193,9 @@ def reducible(u: UOp) -> str | None:
 
 
 def accumulates(u: UOp) -> str | None:
-    """ACCUM combines one value by an op, or the product of two by FMA, perhaps gated, or words by a unit."""
+    """ACCUM combines one value by an op, or the product of two by FMA, perhaps gated, or packed lanes by a unit."""
     if isinstance(u.arg, MatrixUnit):
-        return words_of_unit(u) if len(u.src) == 3 else f"ACCUM by {u.arg.name} takes two words, got {len(u.src) - 1}"
+        return unit_operands(u) if len(u.src) == 3 else f"ACCUM by {u.arg.name} takes two words, got {len(u.src) - 1}"
     if u.arg is not Ops.FMA:
         return reducible(u) if len(u.src) == 2 else f"ACCUM by {u.arg.name} takes one value, got {len(u.src) - 1}"
     if len(u.src) < 3:
@@ -205,8 +205,8 @@ def accumulates(u: UOp) -> str | None:
     return None
 
 
-def words_of_unit(u: UOp) -> str | None:
-    """DOT, and ACCUM by a unit: two words of the unit give its result."""
+def unit_operands(u: UOp) -> str | None:
+    """DOT, and ACCUM by a unit: two words of the unit, each of packed lanes, give its result."""
     if u.dtype is not u.arg.result or any(s.dtype is not u.arg.word for s in u.src[-2:]):
         return (f"{u.op.name} by {u.arg.name} takes words of {u.arg.word.name} and gives {u.arg.result.name}, "
                 f"got {_dtypes(u)} and {u.dtype.name}")  # fmt: skip
@@ -234,8 +234,8 @@ def tile_operands(u: UOp) -> str | None:
     wanted = {Ops.MATRIX: (unit.result, unit.first, unit.word), Ops.PRODUCT: (unit.first, unit.word),
               Ops.PUT: (unit.result,)}[u.op]  # fmt: skip
     first = 1 if u.op is Ops.PRODUCT else 0
-    for place, dtype in enumerate(wanted):
-        memory, index = u.src[first + 2 * place : first + 2 * place + 2]
+    for number, dtype in enumerate(wanted):
+        memory, index = u.src[first + 2 * number : first + 2 * number + 2]
         if memory.dtype is not dtype or index.dtype is not dtypes.index:
             return (f"{u.op.name} by {unit.name} takes memory of {dtype.name} and an index, got {memory.dtype.name} "
                     f"and {index.dtype.name}")  # fmt: skip
@@ -263,7 +263,7 @@ def over_lanes(u: UOp) -> str | None:
 
 
 def counter(u: UOp) -> str | None:
-    """A RANGE's number and dimension are possible, and what is not a loop has a constant size where it must."""
+    """A RANGE's axis and dimension are possible; one of kind VECTOR or UNROLL has a constant size."""
     if u.arg.axis < 0 or not 0 <= u.arg.dim < 3:
         return f"a RANGE has axis 0 or more and dim 0, 1 or 2, got {u.arg!r}"
     if u.arg.kind in (AxisKind.VECTOR, AxisKind.UNROLL) and (u.src[0].op is not Ops.CONST or u.src[0].arg < 1):
@@ -286,15 +286,15 @@ def one_device(u: UOp) -> str | None:
 
 
 def cut(u: UOp) -> str | None:
-    """A SHARD goes to several devices and has a part for each."""
+    """A SHARD is for several devices and has a size for each."""
     names = u.src[1].arg
     if not isinstance(names, tuple) or len(names) != len(u.arg.sizes):
         return f"SHARD has one part for each of several devices, got {len(u.arg.sizes)} for {names!r}"
     return None
 
 
-def held_parts(u: UOp) -> str | None:
-    """MULTI is over memory of single devices, perhaps by other shapes."""
+def memory_shards(u: UOp) -> str | None:
+    """MULTI is over memory of single devices, perhaps reshaped."""
     for source in u.src:
         if source.base.op is not Ops.BUFFER:
             return f"MULTI is over memory, got {source.base.op.name}"
@@ -346,7 +346,7 @@ NODE: dict[Ops, tuple[SpecRule, ...]] = {
     Ops.COPY: (first_dtype, source_ops(1, Ops.DEVICE)),
     Ops.FUNCTION: (first_dtype, _REAL),
     Ops.SHARD: (first_dtype, source_ops(1, Ops.DEVICE), cut),
-    Ops.MULTI: (same_dtype, held_parts),
+    Ops.MULTI: (same_dtype, memory_shards),
     **{op: (same_dtype, of_kind(*FACTS[op].kinds)) for op in ELEMENTWISE},  # but for these:
     Ops.CAST: (value_cast,),
     Ops.BITCAST: (same_width,),
@@ -364,7 +364,7 @@ NODE: dict[Ops, tuple[SpecRule, ...]] = {
     Ops.REG: (first_dtype, over_lanes),
     Ops.ACCUM: (first_dtype, source_ops(0, Ops.REG), accumulates),
     Ops.GET: (first_dtype, source_ops(0, Ops.REG)),
-    Ops.DOT: (words_of_unit,),
+    Ops.DOT: (unit_operands,),
     Ops.MATRIX: (_VOID, tile_operands),
     Ops.TILE: (tile_register, over_copies),
     Ops.PRODUCT: (_VOID, source_ops(0, Ops.TILE), tile_operands),

@@ -2,8 +2,8 @@
 
 Ops is the vocabulary of all stages: the tensor graph, the kernel graph and the linear form use subsets of it,
 which uop.graph_spec states. An op's arg has one type, declared here; the small frozen classes below are those types.
-FACTS has a row for each op. What others keep by op and what needs no graph is derived from it: the sets below it, the
-dtypes of the spec, NumPy's functions, the costs of the scheduler, and how exact the conformance kit wants a device.
+FACTS has a row for each op. All tables by op that need no graph are derived from it: the sets below it, the dtypes of
+the spec, NumPy's functions, the costs of the scheduler, and the accuracy that the conformance kit requires of a device.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tinygraft.uop import meanings
 from tinygraft.uop.meanings import outside
 from tinygraft.uop.units import MatrixArg, MatrixUnit, TileArg
 
-UOp: TypeAlias = Any  # the class of uop.py, which builds on this file and puts it here: people import both from here
+UOp: TypeAlias = Any  # uop.py, which imports this file, puts its class here: programs import both from here
 
 
 class Ops(IntEnum):
@@ -29,13 +29,13 @@ class Ops(IntEnum):
 
     # leaves
     CONST = auto()  # a number, arg is its value
-    DEVICE = auto()  # where values live, arg is the device name
+    DEVICE = auto()  # where values are stored, arg is the device name
     BUFFER = auto()  # memory with an identity
     VARIABLE = auto()  # an integer known only at launch
     BIND = auto()  # a variable with the value it has now
     IOTA = auto()  # 0, 1, 2, ... along one axis
-    PLACEHOLDER = auto()  # a value that a transformation puts in later
-    # movement: the same values at other places
+    PLACEHOLDER = auto()  # a value that a transformation substitutes later
+    # movement: the same values at other indices
     RESHAPE = auto()
     EXPAND = auto()
     PERMUTE = auto()
@@ -43,12 +43,12 @@ class Ops(IntEnum):
     SHRINK = auto()
     FLIP = auto()
     WINDOW = auto()  # sliding windows: out * stride + k * dilation
-    FOLD = auto()  # sum of windows back to where they came from
+    FOLD = auto()  # the inverse of WINDOW: elements of several windows are added
     CAT = auto()  # one after another along an axis
-    # values computed from values at other places
+    # values computed from values at other indices
     REDUCE_AXIS = auto()
-    GATHER = auto()  # a load at a computed address
-    SCATTER = auto()  # stores at computed addresses, in order
+    GATHER = auto()  # a load at a computed index
+    SCATTER = auto()  # stores at computed indices, in order
     SCAN = auto()  # a running reduction along an axis
     # memory and order
     CONTIGUOUS = auto()
@@ -58,7 +58,7 @@ class Ops(IntEnum):
     ASSIGN = auto()  # a new value for memory that has one
     FUNCTION = auto()  # a value with a derivative of its own
     # several devices
-    SHARD = auto()  # parts along an axis, one on each device
+    SHARD = auto()  # cut along an axis, one shard on each device
     MULTI = auto()  # memory on several devices as one value
     # elementwise, one operand
     CAST = auto()
@@ -91,7 +91,7 @@ class Ops(IntEnum):
     FDIV = auto()
     IDIV = auto()  # floors, as in Python; by zero gives 0
     MOD = auto()  # goes with IDIV
-    FMOD = auto()  # of floats: what division towards zero leaves, exactly, with the sign of the first, as in C
+    FMOD = auto()  # of floats: the exact remainder of division towards zero, with the sign of the first, as in C
     MAX = auto()
     MIN = auto()
     POW = auto()
@@ -109,10 +109,10 @@ class Ops(IntEnum):
     FMA = auto()  # a*b+c, rounded once
     # the kernel graph: one number at a time
     PARAM = auto()  # a buffer argument of the kernel
-    LOCAL = auto()  # memory of one thread or shared by a group of threads
-    RANGE = auto()  # a loop counter, a lane of a vector, a thread or a position in a grid
+    LOCAL = auto()  # scratch memory of one thread, or shared by a thread block
+    RANGE = auto()  # a loop counter, a lane of a vector, a thread index or a grid index
     REDUCE = auto()  # a value combined over ranges
-    DOT = auto()  # the sum of the products of the terms in two words
+    DOT = auto()  # the sum of the products of the packed lanes of two words
     MATRIX = auto()  # a tile of a matrix product, stored
     LOAD = auto()
     STORE = auto()
@@ -122,7 +122,7 @@ class Ops(IntEnum):
     # the linear form: one instruction after another
     REG = auto()  # a register and its first value
     ACCUM = auto()  # a register combined with a value
-    GET = auto()  # what a register holds
+    GET = auto()  # the value of a register
     LANES = auto()  # the lanes of a vector combined to one number
     TILE = auto()  # a tile register of a matrix unit, all 0
     PRODUCT = auto()  # a matrix product added to a tile
@@ -136,10 +136,10 @@ class AxisKind(Enum):
     """What a RANGE counts. LOOP, ORDERED and PARALLEL become loops."""
 
     LOOP = "loop"
-    ORDERED = "ordered"  # a loop whose iterations depend on each other: never split, shared out or vectorised
-    PARALLEL = "parallel"  # a loop over this thread's share
-    GRID = "grid"  # a position of a group of threads
-    THREAD = "thread"  # a thread within its thread block
+    ORDERED = "ordered"  # a loop whose iterations depend on each other: never split, parallelised or vectorised
+    PARALLEL = "parallel"  # a loop over the iterations in this thread's chunk
+    GRID = "grid"  # a grid index: which thread block
+    THREAD = "thread"  # a thread index: which thread of its block
     VECTOR = "vector"  # a lane of every vector that depends on it
     UNROLL = "unroll"  # repeated in the text by the renderer
 
@@ -150,23 +150,23 @@ class AxisKind(Enum):
 class StoreHint(Enum):
     """How a STORE may be written; what it stores is the same."""
 
-    STREAM = "stream"  # past the caches, where it would take the place of what is read again sooner
+    STREAM = "stream"  # past the caches, in which it would replace data that is read again sooner
 
     def __repr__(self) -> str:
         return f"StoreHint.{self.name}"
 
 
 class BufferArg(NamedTuple):
-    """Identity of a buffer: uid is unique in the process, size counts elements."""
+    """Identity of a buffer: `uid` is unique in the process, `size` counts elements."""
 
     uid: int
     size: int
 
 
 class PlaceholderArg(NamedTuple):
-    """A value that is not known: uid is unique in the process, what names who puts the value in.
+    """A value that is not known: `uid` is unique in the process, `what` names the transformation that substitutes it.
 
-    Where lost is not empty, nobody will: it is the sentence to raise for whoever asks for the value.
+    Where `lost` is not empty, none will: it is the sentence of the error for a use of the value.
     """
 
     uid: int
@@ -184,10 +184,10 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class VariableArg:
-    """A variable and its inclusive bounds. dtype is what it has as a value, where somebody said so.
+    """A variable and its inclusive bounds. `dtype` is that of its value as a tensor, where the program gave one.
 
-    The name becomes that of an argument in generated code, with something before it. Raises ValueError for one that
-    cannot, and for bounds that are none.
+    The name becomes, with a prefix, that of an argument in generated code. Raises ValueError for one that cannot, and
+    for bounds that are no 64-bit integers or in the wrong order.
     """
 
     name: str
@@ -224,7 +224,7 @@ class WindowArg:
     """A window over the last len(size) axes of its source.
 
     WINDOW takes (..., *length) to (..., *count, *size): element [o, k] is source[o * stride + k * dilation].
-    FOLD takes (..., *count, *size) back to (..., *length), adding what lands on one place.
+    FOLD takes (..., *count, *size) back to (..., *length), adding the elements that came from one.
     """
 
     length: tuple[int, ...]
@@ -234,7 +234,7 @@ class WindowArg:
 
     @property
     def count(self) -> tuple[int, ...]:
-        """How many windows fit along each axis."""
+        """Return how many windows fit along each axis."""
         return tuple(
             (n - d * (k - 1) - 1) // s + 1
             for n, k, s, d in zip(self.length, self.size, self.stride, self.dilation, strict=True)
@@ -243,7 +243,7 @@ class WindowArg:
 
 @dataclass(frozen=True, slots=True)
 class ReduceArg:
-    """How and over which axes values are combined. axes is empty in the kernel graph, where ranges are sources."""
+    """How and over which axes values are combined. `axes` is empty in the kernel graph, where ranges are sources."""
 
     op: Ops
     axes: tuple[int, ...] = ()
@@ -251,7 +251,7 @@ class ReduceArg:
 
 @dataclass(frozen=True, slots=True)
 class ScanArg:
-    """A running reduction: element i along axis combines elements 0 to i."""
+    """A running reduction: element i along `axis` combines elements 0 to i."""
 
     op: Ops
     axis: int
@@ -259,7 +259,7 @@ class ScanArg:
 
 @dataclass(frozen=True, slots=True)
 class ScatterArg:
-    """What a SCATTER does where it lands: set (the last one stays) or combine by an op."""
+    """What a SCATTER does at its indices: set (of several values the last counts) or combine by `op`."""
 
     axis: int
     op: Ops | None
@@ -268,7 +268,7 @@ class ScatterArg:
 class FunctionArg:
     """The derivative of one FUNCTION: equal only to itself, and printed by its name.
 
-    rule(node, gradient, places) gives the gradients of the sources at places, or None where nothing flows.
+    rule(node, gradient, numbers) returns the gradients of the sources with these numbers, None for one without.
     """
 
     __slots__ = ("name", "rule")
@@ -282,7 +282,7 @@ class FunctionArg:
 
 @dataclass(frozen=True, slots=True)
 class ShardArg:
-    """How a value lies on several devices: cut along axis, with so many elements of it on each; some may have none."""
+    """How a value is sharded: cut along `axis`, with `sizes` elements of it on each device; some may be 0."""
 
     axis: int
     sizes: tuple[int, ...]
@@ -290,7 +290,7 @@ class ShardArg:
 
 @dataclass(frozen=True, slots=True)
 class ParamArg:
-    """A kernel argument: its place in the call and its size in elements."""
+    """A kernel argument: its slot and its size in elements."""
 
     slot: int
     size: int
@@ -298,7 +298,7 @@ class ParamArg:
 
 @dataclass(frozen=True, slots=True)
 class LocalArg:
-    """Scratch memory of a kernel: size counts elements; shared memory is seen by a whole group of threads."""
+    """Scratch memory of a kernel: `size` counts elements; `shared` says that it is that of a whole thread block."""
 
     number: int
     size: int
@@ -307,7 +307,7 @@ class LocalArg:
 
 @dataclass(frozen=True, slots=True)
 class RangeArg:
-    """axis is the range's number, unique in its kernel and the order of nesting; dim its grid dimension."""
+    """`axis` is the range's number, unique in its kernel and in the order of nesting; `dim` its grid dimension."""
 
     axis: int
     kind: AxisKind = AxisKind.LOOP
@@ -331,12 +331,12 @@ VALUE = (*WHOLE, "float")
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """How exact an op is that devices do not round from the true value.
+    """How exact an op is whose results devices do not round from the true value.
 
-    ulps is how many units in the last place a result may be from the true value, steps how many numbers of the dtype
-    from PYTHON's, which rounds float64. python is how many units its own float64 may be off, for an op that NumPy
-    lacks: there is no better truth then. The kit tries all bit patterns, and numbers between two
-    (0.4 and 2.1 where none are said).
+    `ulps` is how far a result may be from the true value, `steps` by how many numbers of the dtype it may differ from
+    that of the PYTHON device, which rounds float64. `python` is how many ulps its own float64 may be off, for an op
+    that NumPy lacks: there is no better reference then. The kit tries all bit patterns, and numbers in `between` (from
+    0.4 to 2.1 by default).
     """
 
     ulps: float
@@ -349,15 +349,15 @@ class Accuracy:
 class OpFacts:
     """What is known of an op without a graph.
 
-    arity counts the sources, None when it varies. python is the meaning on Python numbers, before rounding to
-    the dtype; it folds constants and judges devices. identity is where a reduction by this op starts.
+    `arity` counts the sources, None when it varies. `python` computes it on Python numbers, before rounding to the
+    dtype; it folds constants and is the reference for devices. `identity` is the initial value of a reduction.
 
-    Elementwise ops have more. kinds are those of the dtypes that they take; an op without is not elementwise. numpy
-    names NumPy's function of the same values, accuracy is None where a result is exact or rounded from the true one.
-    A composite op is written in others by rules/ wherever a Target has no word of its own for it.
+    Elementwise ops have more. `kinds` are those of their dtypes; an op without is not elementwise. `numpy` names
+    NumPy's function of the same values, `accuracy` is None where a result is exact or rounded from the true one. A
+    `composite` op is decomposed by rules/ where a Target has no instruction or function for it.
 
-    Two costs steer the scheduler. length is how many instructions the op becomes where the Target lacks it (measured:
-    counted in linear kernels of one of them, in float64, which takes more, 2026-11-22), weight how many simple
+    Two costs steer the scheduler. `length` is how many instructions the op becomes where the Target lacks it (measured:
+    counted in linear kernels of one of them, in float64, which needs more, 2026-11-22), `weight` how many simple
     operations take its time (assumed: never measured).
     """
 
@@ -376,7 +376,7 @@ class OpFacts:
 
 def _composite(python: ScalarFunction, numpy: str, accuracy: Accuracy | None, *, length: int, weight: int = 20,
                arity: int = 1, kinds: tuple[str, ...] = FLOAT) -> OpFacts:  # fmt: skip
-    """The row of a composite op, most of which are functions of one float; numpy is "" where NumPy lacks it."""
+    """Return the row of a composite op, most of which are functions of one float; `numpy` is "" if NumPy lacks it."""
     return OpFacts(arity, python=python, kinds=kinds, numpy=numpy, accuracy=accuracy, composite=True, length=length,
                    weight=weight)  # fmt: skip
 
@@ -411,7 +411,7 @@ FACTS: dict[Ops, OpFacts] = {
     Ops.ASSIGN: OpFacts(None),
     Ops.FUNCTION: OpFacts(None, (FunctionArg,)),  # sources: value, what it was computed from
     Ops.SHARD: OpFacts(2, (ShardArg,)),
-    Ops.MULTI: OpFacts(None, (int, NoneType)),  # sources: the parts; arg: their axis, None where each is the whole
+    Ops.MULTI: OpFacts(None, (int, NoneType)),  # sources: the shards; arg: their axis, None where each is the whole
     Ops.CAST: OpFacts(1, python=meanings.same, kinds=VALUE, weight=0),
     Ops.BITCAST: OpFacts(1, kinds=VALUE, weight=0),
     Ops.NEG: OpFacts(1, python=operator.neg, kinds=VALUE, numpy="negative"),
@@ -490,7 +490,7 @@ ELEMENTWISE = frozenset(op for op, facts in FACTS.items() if facts.kinds)
 UNARY, BINARY, TERNARY = (frozenset(op for op in ELEMENTWISE if FACTS[op].arity == count) for count in (1, 2, 3))
 COMPARE = frozenset({Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE})
 COMPOSITE = frozenset(op for op, facts in FACTS.items() if facts.composite)
-# Functions of one float: a device gives their values to about a unit in the last place.
+# Functions of one float: a device computes their values to about an ulp.
 FUNCTIONS = UNARY & COMPOSITE
 APPROXIMATE = frozenset(op for op, facts in FACTS.items() if facts.accuracy is not None and facts.accuracy.steps)
 MOVEMENT = frozenset({Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.PAD, Ops.SHRINK, Ops.FLIP, Ops.WINDOW})

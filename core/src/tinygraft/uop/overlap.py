@@ -2,14 +2,14 @@
 
     coincide(first, second) -> a mask of ranges, or None
 
-In: two of `GatedIndex`, each an index with the gate under which it is reached. Each access happens once for every value
-of the ranges that its place depends on, and the two run through these values independently. Out: the ranges that surely
-have the same value in both whenever the two places are equal; None where they never are equal.
+In: two of `GatedIndex`, each an index with the gate under which it is accessed. Each access happens once for every
+value of the ranges that its index depends on, and the two run through these values independently. Out: the ranges that
+surely have the same value in both whenever the two indices are equal; None where they never are equal.
 
 An index is a sum of terms with constant factors. Where the smaller terms of both sides together stay below a factor,
 equal sums have equal multiples of that factor and equal remainders, as the digits of equal numbers are equal; so one
 equation becomes two, until each has one term on either side. A range that is such a term is the same on both sides; one
-that was cut into quotient and remainder is, once both are. What cannot be taken apart proves nothing.
+that was cut into quotient and remainder is, once both are. An equation that cannot be split proves nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.terms import Terms, chain, const, difference, factors_of, product, surely_negative, terms_of
 from tinygraft.uop.uop import UOp
 
-Limits = dict[UOp, tuple[int, int]]  # node -> its least and greatest value, where a gate says more than the node
+Limits = dict[UOp, tuple[int, int]]  # node -> its least and greatest value, where a gate bounds it more than the node
 
 
 class GatedIndex(NamedTuple):
@@ -48,9 +48,10 @@ class _NoSolution(Exception):
 
 
 def coincide(first: GatedIndex, second: GatedIndex, fixed: int = 0) -> int | None:
-    """The ranges that have one value in both accesses where they reach one element; None where they never do.
+    """Return, as a mask, the ranges that have one value in both accesses where they reach one element.
 
-    fixed are ranges whose values are taken to be the same in both; they are part of the answer.
+    None where they never reach one. `fixed` is a mask of ranges whose values are assumed to be the same in both; they
+    are part of the result.
 
     >>> row, column, other = UOp.range(5, 0), UOp.range(8, 1), UOp.range(8, 2)
     >>> bin(coincide(GatedIndex(row * 8 + column), GatedIndex(row * 8 + other)))
@@ -68,7 +69,7 @@ def coincide(first: GatedIndex, second: GatedIndex, fixed: int = 0) -> int | Non
 
 
 def limits(gate: UOp | None) -> Limits:
-    """What an open gate says about the terms that it compares with numbers.
+    """Return the bounds of the terms that a gate compares with numbers, while it is open.
 
     >>> r, s = UOp.range(8, 0), UOp.range(4, 1)
     >>> limits(ix.lt(r * 4 + s, 4)) == {r: (0, 0)}
@@ -89,13 +90,13 @@ def limits(gate: UOp | None) -> Limits:
 
 
 def _narrow(found: Limits, node: UOp, low: int, high: int) -> None:
-    """Note that node lies between low and high as well."""
-    before = found.get(node, (node.lo, node.hi))
-    found[node] = max(before[0], low), min(before[1], high)
+    """Narrow the bounds of `node` in `found` to `low` and `high`, inclusive."""
+    known = found.get(node, (node.lo, node.hi))
+    found[node] = max(known[0], low), min(known[1], high)
 
 
 def _below(a: UOp, b: UOp, least: int, found: Limits) -> None:
-    """Note what a + least <= b says about each term of a - b."""
+    """Narrow the bounds of each term of a - b in `found` to those that follow from a + least <= b."""
     terms, constant = terms_of(a)
     for term, factor in (less := terms_of(b))[0].items():
         terms[term] = terms.get(term, 0) - factor
@@ -113,7 +114,10 @@ def _below(a: UOp, b: UOp, least: int, found: Limits) -> None:
 
 
 class _Proof:
-    """Equations that follow from two places being equal, solved one by one."""
+    """Equations that follow from two indices being equal, solved one by one.
+
+    `left` and `right` are the bounds by the gates of the two accesses, `same` is the mask of ranges known to be equal.
+    """
 
     def __init__(self, fixed: int, left: Limits, right: Limits) -> None:
         self.same, self.left, self.right = fixed, left, right
@@ -125,7 +129,7 @@ class _Proof:
                 self.same_value(node)  # both gates leave this value only
 
     def solve(self, left: UOp, right: UOp) -> int:
-        """The mask of the ranges that are the same. Raises _NoSolution."""
+        """Return the mask of the ranges that are the same where left == right. Raises _NoSolution."""
         for limit in (self.left, self.right):
             if any(low > high for low, high in limit.values()):
                 raise _NoSolution  # the gate is never open
@@ -135,16 +139,16 @@ class _Proof:
             todo, self.todo = self.todo, []
             waiting = [equation for equation in todo if not self.step(equation)]
             progress = len(waiting) < len(todo) or self.joined()
-            self.todo += waiting  # what is known now may cancel terms of these
+            self.todo += waiting  # terms of these may cancel now
         return self.same
 
     def add(self, left: UOp, right: UOp, constant: int) -> None:
-        """left + constant is right."""
-        (a, before), (b, behind) = self.opened(left, self.left), self.opened(right, self.right)
-        self.todo.append(Equation(a, b, constant + before - behind))
+        """Add the equation left + constant == right."""
+        (a, first), (b, second) = self.opened(left, self.left), self.opened(right, self.right)
+        self.todo.append(Equation(a, b, constant + first - second))
 
     def opened(self, x: UOp, limit: Limits) -> tuple[Terms, int]:
-        """The terms of x, where min(index, last) is the index if the gate leaves out all that lies behind the last."""
+        """Return the terms of `x`; min(index, last) counts as the index where the gate excludes all past the last."""
         terms, constant = terms_of(x)
         for node in [n for n in terms if n.op is Ops.MIN and self.ends(n.src[0], limit)[1] <= n.src[1].lo]:
             factor = terms.pop(node)
@@ -155,7 +159,7 @@ class _Proof:
         return terms, constant
 
     def step(self, equation: Equation) -> bool:
-        """Take an equation apart; False where that cannot be done now. Raises _NoSolution."""
+        """Solve or split an equation; return False where that is not possible yet. Raises _NoSolution."""
         left, right, constant = self.cancelled(equation)
         factors = [*left.values(), *right.values()]
         if not factors:
@@ -181,12 +185,12 @@ class _Proof:
         return (
             self.split(left, right, constant)
             or self.split_symbolic(left, right, constant)
-            or self.held_back(left, right, constant)
-            or self.put_together(left, right, constant)
+            or self.split_clamped(left, right, constant)
+            or self.rejoin(left, right, constant)
         )
 
     def cancelled(self, equation: Equation) -> Equation:
-        """An equation without the terms that have one value on both sides."""
+        """Return an equation without the terms that have one value on both sides."""
         left, right, constant = dict(equation.left), dict(equation.right), equation.constant
         for terms, sign, others in ((left, 1, right), (right, -1, left)):
             here, there = (self.left, self.right) if terms is left else (self.right, self.left)
@@ -200,12 +204,12 @@ class _Proof:
         return Equation(left, right, constant)
 
     def span(self, left: Terms, right: Terms) -> tuple[int, int]:
-        """The least and greatest difference of two sums."""
+        """Return the least and greatest difference of two sums."""
         (a, b), (c, d) = _ends(left, self.left), _ends(right, self.right)
         return a - d, b - c
 
     def split(self, left: Terms, right: Terms, constant: int) -> bool:
-        """Multiples of a factor apart from what stays below it."""
+        """Split an equation into one of the multiples of a factor and one of the terms that stay below it."""
         for factor in sorted({abs(f) for f in (*left.values(), *right.values())}, reverse=True):
             if factor == 1:
                 break
@@ -225,37 +229,37 @@ class _Proof:
         return False
 
     def split_symbolic(self, left: Terms, right: Terms, constant: int) -> bool:
-        """The same for a factor that is a size not known yet: what is left of both sides lies from 0 to below it."""
+        """Split by a symbolic size as the factor: the other terms of both sides have to be from 0 to below it."""
         for stride in _sizes((*left, *right)):
-            (big_left, left_rest), (big_right, right_rest) = (_by_size(terms, stride) for terms in (left, right))
+            (big_left, small_left), (big_right, small_right) = (_by_size(terms, stride) for terms in (left, right))
             if not big_left or not big_right:
                 continue
             times = math.gcd(*big_left.values(), *big_right.values())
             base = ix.mul(stride, times)
             for more in dict.fromkeys((constant, 0)):  # the constant may be part of either side
-                a, b = chain(left_rest, more), chain(right_rest, more - constant)
+                a, b = chain(small_left, more), chain(small_right, more - constant)
                 if self.is_digit(a, base, self.left) and self.is_digit(b, base, self.right):
                     self.todo.append(Equation(_divided(big_left, times), _divided(big_right, times), 0))
-                    self.todo.append(Equation(left_rest, right_rest, constant))
+                    self.todo.append(Equation(small_left, small_right, constant))
                     return True
         return False
 
     def is_digit(self, x: UOp, base: UOp, limit: Limits) -> bool:
-        """Whether x lies from 0 to below base where a gate is open."""
+        """Return whether `x` is from 0 to below `base` where a gate is open."""
         below = ix.lt(x, base).lo or surely_negative(*difference(x, base), reached=True)
         return bool(below and (ix.ge(x, 0).lo or self.ends(x, limit)[0] >= 0))
 
     def known(self, left: UOp | None, right: UOp | None, constant: int) -> None:
-        """left + constant is right, each one node or 0."""
+        """Use the solved equation left + constant == right, each side one node or 0."""
         if left is None or right is None:
             return
         if left is right and constant == 0:
             self.same_value(left)
         else:
-            self.held_back({left: 1}, {right: 1}, constant)
+            self.split_clamped({left: 1}, {right: 1}, constant)
 
     def same_value(self, node: UOp) -> None:
-        """A node has the same value on both sides, and so has what it keeps the value of."""
+        """Record that a node has the same value on both sides, and what follows for its sources."""
         self.equal.add(node)
         if node.op is Ops.RANGE:
             self.same |= 1 << node.arg.axis
@@ -265,7 +269,7 @@ class _Proof:
             self.inside(node)
 
     def joined(self) -> bool:
-        """Look for numbers whose quotient and remainder are both the same by now; whether there were some."""
+        """Find nodes whose quotient and remainder are both the same by now. Returns whether there were new ones."""
         found = False
         for node in list(self.halves):
             whole, by = node.src
@@ -276,10 +280,10 @@ class _Proof:
                     found = True
         return found
 
-    def put_together(self, left: Terms, right: Terms, constant: int) -> bool:
-        """Sums with a number's quotient, whose remainder is the same by now: with the number itself, and times as much.
+    def rejoin(self, left: Terms, right: Terms, constant: int) -> bool:
+        """Replace a quotient on both sides, whose remainder is the same by now, by the dividend; scale the equation.
 
-        The quotient may have been cut off a larger number's: (r * 32 + s) // 18 is r + (r * 14 + s) // 18.
+        The quotient may be one part of a larger one: (r * 32 + s) // 18 is r + (r * 14 + s) // 18.
         """
         for node in left.keys() & right.keys():
             whole, by = node.src if node.op is Ops.IDIV else (node, None)
@@ -291,21 +295,24 @@ class _Proof:
 
     @staticmethod
     def _times(terms: Terms, quotient: UOp, whole: UOp, by: int) -> Terms:
-        """by times the terms, without the remainder that is on both sides; so is the constant of whole."""
+        """Return the terms times `by`, with `whole` for `quotient` times `by`.
+
+        The remainder and the constant of `whole` are omitted, as they are on both sides.
+        """
         found = {node: factor * by for node, factor in terms.items() if node is not quotient}
         for node, factor in terms_of(whole)[0].items():
             found[node] = found.get(node, 0) + factor * terms[quotient]
         return {node: factor for node, factor in found.items() if factor}
 
     def is_same(self, node: UOp) -> bool:
-        """Whether a node is known to have the same value on both sides."""
+        """Return whether a node is known to have the same value on both sides."""
         if node in self.equal or not node.ranges & ~self.same:
             return True
         ends = [self.ends(node, limit) for limit in (self.left, self.right)]
         return ends[0] == ends[1] and ends[0][0] == ends[0][1]
 
     def ends(self, node: UOp, limit: Limits) -> tuple[int, int]:
-        """The least and greatest value of a node where a gate is open."""
+        """Return the least and greatest value of a node where a gate is open."""
         if node in limit:
             return limit[node]
         if node.op is Ops.IDIV and node.src[1].op is Ops.CONST and node.src[0].lo >= 0 and node.src[1].arg > 0:
@@ -321,15 +328,15 @@ class _Proof:
         return low, high
 
     def inside(self, node: UOp) -> None:
-        """A node is the same: so is an integer that it keeps the value of, and the block that one held back is in."""
+        """Use that a CAST or MIN is the same on both sides: so is the source of a cast, or the block of a clamp."""
         source = node.src[0]
         if node.op is Ops.MIN:
-            self.held_back({node: 1}, {node: 1}, 0)
+            self.split_clamped({node: 1}, {node: 1}, 0)
         elif source.dtype is dtypes.index:
-            self.add(source, source, 0)  # others wrap, and are no sums of terms
+            self.add(source, source, 0)  # other integers wrap, and are no sums of terms
 
-    def held_back(self, left: Terms, right: Terms, constant: int) -> bool:
-        """Two sums in whole blocks, where one of them is an index that is held back at the end: min(index, last)."""
+    def split_clamped(self, left: Terms, right: Terms, constant: int) -> bool:
+        """Split two sums by whole blocks where one of them is a clamped index, min(index, last)."""
         a, b = chain(left, constant), chain(right, 0)
         if Ops.MIN not in (a.op, b.op):
             return False
@@ -342,7 +349,7 @@ class _Proof:
         return False
 
     def in_blocks(self, x: UOp, block: int, limit: Limits) -> UOp | None:
-        """x // block, where holding it back at the end does not change that."""
+        """Return x // block, where clamping `x` does not change that; else None."""
         if x.op is Ops.MIN and x.src[1].op is Ops.CONST:
             quotient = ix.idiv(x.src[0], block)
             return quotient if self.ends(quotient, limit)[1] <= x.src[1].arg // block else None
@@ -350,18 +357,18 @@ class _Proof:
 
 
 def _is_one(node: UOp, limit: Limits) -> bool:
-    """Whether a node has one value only where a gate is open."""
+    """Return whether a node has one value only where a gate is open."""
     low, high = limit.get(node) or (node.lo, node.hi)
     return low == high and not _may_be_empty(node)
 
 
 def _may_be_empty(node: UOp) -> bool:
-    """Whether a node counts a loop that some sizes leave without an iteration: then it has no value at all."""
+    """Return whether a node counts a loop of symbolic size, which may have no iteration: then it has no value."""
     return node.op is Ops.RANGE and node.src[0].op is not Ops.CONST
 
 
 def _past_the_end(left: Terms, right: Terms, constant: int) -> bool:
-    """Whether left + constant can only be right behind the end of a loop whose size is not known: counter = size."""
+    """Return whether left + constant == right only past the end of a loop of symbolic size: counter == size."""
     if len(left) != 1 or len(right) != 1 or {*left.values(), *right.values()} != {1}:
         return False
     (a,), (b,) = left, right
@@ -371,10 +378,10 @@ def _past_the_end(left: Terms, right: Terms, constant: int) -> bool:
 
 
 def _ends(terms: Terms, limit: Limits) -> tuple[int, int]:
-    """The least and greatest value of a sum where a gate is open.
+    """Return the least and greatest value of a sum where a gate is open.
 
-    Two sums that a gate compares with numbers may have terms in common, and only one of them can stand for these: each
-    is tried first, and every answer holds.
+    Two sums that a gate compares with numbers may have terms in common, and only one of them can replace these: each
+    is tried first, and the bounds of all attempts hold.
 
     >>> r, s, t = UOp.range(9, 0), UOp.range(3, 1), UOp.range(2, 2)
     >>> whole = r * 6 + s * 2 + t
@@ -394,17 +401,17 @@ def _ends(terms: Terms, limit: Limits) -> tuple[int, int]:
 
 
 def _joined(terms: Terms, sums: Iterable[UOp]) -> Iterator[tuple[UOp, int]]:
-    """Terms with their factors; those of a sum that a gate compares with a number as that sum."""
-    left = dict(terms)
+    """Yield terms with their factors; the terms of a sum in `sums`, which a gate bounds, as that sum."""
+    remaining = dict(terms)
     for total in sums:
-        parts, constant = terms_of(total)
-        first = next(iter(parts))
-        times = left.get(first, 0) // parts[first]
-        if times and not constant and all(left.get(n) == times * f for n, f in parts.items()):
-            for node in parts:
-                del left[node]
+        mine, constant = terms_of(total)
+        first = next(iter(mine))
+        times = remaining.get(first, 0) // mine[first]
+        if times and not constant and all(remaining.get(n) == times * f for n, f in mine.items()):
+            for node in mine:
+                del remaining[node]
             yield total, times
-    yield from left.items()
+    yield from remaining.items()
 
 
 def _divided(terms: Terms, by: int) -> Terms:
@@ -412,7 +419,7 @@ def _divided(terms: Terms, by: int) -> Terms:
 
 
 def _sizes(nodes: Iterable[UOp]) -> list[UOp]:
-    """The products of variables that terms have as factors, those of more factors first."""
+    """Return the products of variables that terms have as factors, those of more factors first."""
     found: dict[UOp, int] = {}
     for node in nodes:
         fixed = [f for f in factors_of(node) if not f.ranges and f.lo is not None]
@@ -422,16 +429,16 @@ def _sizes(nodes: Iterable[UOp]) -> list[UOp]:
 
 
 def _by_size(terms: Terms, stride: UOp) -> tuple[Terms, Terms]:
-    """The terms that are multiples of stride, without it, and the others."""
+    """Return the terms that are multiples of `stride`, divided by it, and the others."""
     wanted = factors_of(stride)
     big: Terms = {}
-    rest: Terms = {}
+    others: Terms = {}
     for node, factor in terms.items():
-        left = factors_of(node)
-        if all(f in left for f in wanted):
+        factors = factors_of(node)
+        if all(f in factors for f in wanted):
             for f in wanted:
-                left.remove(f)
-            big[product(left) if left else const(1)] = factor
+                factors.remove(f)
+            big[product(factors) if factors else const(1)] = factor
         else:
-            rest[node] = factor
-    return big, rest
+            others[node] = factor
+    return big, others

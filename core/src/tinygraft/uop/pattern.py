@@ -2,8 +2,8 @@
 
     (UPat.var("x") * UPat.cvar("c")) // UPat.cvar("d")
 
-In: what to ask of op, dtype, sources and arg. Out: a value that matching.py holds against nodes. A name binds the node
-that matched; the same name twice must be the same node.
+In: what is required of op, dtype, sources and arg. Out: a value that matching.py compares with nodes. A name binds the
+node that matched; a name that is in a pattern twice requires the same node.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ SourcePatterns = "tuple[UPat, ...] | list[UPat] | UPat | None"
 
 
 class UPat:
-    """A pattern of one node. What is None is not asked for.
+    """A pattern of one node. A parameter that is None matches anything.
 
-    op is one op or several. dtype is one or several. src is a tuple (these sources in this order), a list (in any
-    order) or one pattern that every source matches; allow_any_len lets more sources follow a tuple. arg is
-    compared by value, numbers as CONST does: 0 is not -0.0, NaN is NaN. name binds the node. when is a function
-    of the node that must be true.
+    `op` is one op or several, `dtype` one or several. `src` is a tuple (these sources in this order), a list (in any
+    order) or one pattern that every source matches; `allow_any_len` lets more sources follow a tuple. `arg` is
+    compared by value, numbers as CONST does: 0 and -0.0 are two, NaN is one. `name` binds the node. `when` is a
+    function that has to return True for the node.
 
     >>> UPat(Ops.ADD, src=(UPat.cvar("x"), UPat.cvar("x")))
     UPat(ADD, src=(UPat(CONST, name='x'), UPat(CONST, name='x')))
@@ -57,22 +57,22 @@ class UPat:
 
     @staticmethod
     def var(name: str | None = None, dtype: DTypes = None) -> UPat:
-        """Any node."""
+        """Return a pattern of any node."""
         return UPat(dtype=dtype, name=name)
 
     @staticmethod
     def cvar(name: str | None = None, dtype: DTypes = None) -> UPat:
-        """Any CONST."""
+        """Return a pattern of any CONST."""
         return UPat(Ops.CONST, dtype, name=name)
 
     @staticmethod
     def const(dtype: DTypes, value: Any) -> UPat:
-        """The CONST value, of dtype where that is not None."""
+        """Return a pattern of the CONST `value`, of any dtype where that is None."""
         return UPat(Ops.CONST, dtype, arg=value)
 
     @staticmethod
     def any(*patterns: UPat) -> UPat:
-        """A node that one of patterns matches; they are tried in order."""
+        """Return a pattern of a node that one of `patterns` matches; they are tried in order."""
         if not patterns:
             raise ValueError("UPat.any needs at least one pattern")
         found = UPat()
@@ -80,21 +80,21 @@ class UPat:
         return found
 
     def or_any(self, *others: UPat) -> UPat:
-        """A node that this pattern or one of others matches."""
+        """Return a pattern of a node that this pattern or one of `others` matches."""
         return UPat.any(self, *others)
 
     def named(self, name: str) -> UPat:
-        """This pattern with a name."""
+        """Return this pattern with a name."""
         found = UPat(self.ops, self.dtypes, self.src, self.arg, name, self.allow_any_len, self.when)
         found.alternatives = self.alternatives
         return found
 
     def sources(self) -> tuple[UPat, ...]:
-        """The patterns of sources, each once."""
+        """Return the patterns of sources; one that stands for all of them is listed once."""
         return () if self.src is None else (self.src,) if isinstance(self.src, UPat) else tuple(self.src)
 
     def names(self) -> set[str]:
-        """The names that are bound in every match."""
+        """Return the names that are bound in every match."""
         found = {self.name} if self.name is not None else set()
         for source in self.sources():
             found |= source.names()
@@ -105,16 +105,16 @@ class UPat:
     # Algebra; where the op commutes, either order matches
 
     def alu(self, op: Ops, *others: UPat | float | int | bool) -> UPat:
-        """op of this and others; a number is the CONST of that value, of any dtype."""
+        """Return a pattern of `op` of this and others; a number is the CONST of that value, of any dtype."""
         src = (self, *(other if isinstance(other, UPat) else UPat.const(None, other) for other in others))
         return UPat(op, src=list(src) if op in COMMUTATIVE else src)
 
     def cast(self, dtype: DTypes = None) -> UPat:
-        """A CAST of this to dtype."""
+        """Return a pattern of a CAST of this to `dtype`."""
         return UPat(Ops.CAST, dtype, (self,))
 
     def where(self, a: UPat | float, b: UPat | float) -> UPat:
-        """a where this is true, b elsewhere."""
+        """Return a pattern of WHERE with this as its condition."""
         return self.alu(Ops.WHERE, a, b)
 
     def eq(self, other: UPat | float) -> UPat:

@@ -1,7 +1,7 @@
 """Rules, matchers and graph_rewrite: patterns applied to a graph until none matches.
 
 In: a graph and a PatternMatcher, which is a list of rules; a rule is a pattern and a function of the nodes that
-the pattern names, giving the new node or None. Out: the graph with every node rewritten as far as it goes.
+the pattern names, which returns the new node or None. Out: the graph, with every node rewritten until no rule applies.
 Rules print by name, and two rules that undo each other are named in the error. For users and plugins: the rules of core
 are functions in tables (rulebook.py).
 """
@@ -22,14 +22,14 @@ from tinygraft.uop.uop import UOp, toposort
 
 Function = Callable[..., UOp | None]
 
-PLACE_LIMIT = 1000  # rewrites that may follow each other in one place
-GRAPH_LIMIT = 100  # rewrites that a node of the first graph may bring about, on average
+NODE_LIMIT = 1000  # rewrites that may follow each other at one node
+GRAPH_LIMIT = 100  # rewrites for each node of the first graph, on average
 
 
 class Rule:
-    """A pattern and what becomes of a node that matches it.
+    """A pattern, and a function that returns what a node that matches it becomes.
 
-    name is the function's name, or file:line of a lambda.
+    `name` is the function's name, or file:line of a lambda.
     """
 
     __slots__ = ("call", "function", "name", "pattern")
@@ -44,11 +44,11 @@ class Rule:
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]
-        """What the function says of itself."""
+        """Return the docstring of the function."""
         return self.function.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> UOp | None:
-        """The function alone, for a test or another rule."""
+        """Call the function without matching, for a test or another rule."""
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -56,7 +56,7 @@ class Rule:
 
 
 def _call(rule: Rule) -> RuleCall:
-    """How a rule's function is called. Raises ValueError when it asks for a node that its pattern does not name."""
+    """Return how a rule's function is called. Raises ValueError for a parameter that its pattern does not name."""
     parameters = inspect.signature(rule.function).parameters.values()
     anything = any(p.kind is p.VAR_KEYWORD for p in parameters)
     named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
@@ -70,7 +70,7 @@ def _call(rule: Rule) -> RuleCall:
 
 
 def rule(pattern: UPat) -> Callable[[Function], Rule]:
-    """Make a rule of a function; its docstring says what it does.
+    """Return a decorator that makes a rule of a function; the docstring of that says what the rule does.
 
     >>> @rule(UPat.var("x") + UPat.var("x"))
     ... def add_to_itself(x: UOp) -> UOp:
@@ -84,10 +84,10 @@ def rule(pattern: UPat) -> Callable[[Function], Rule]:
 
 
 class PatternMatcher:
-    """Rules, tried in order; the first that gives a node wins.
+    """Rules, tried in order; the first that returns a node is applied.
 
-    A rule is a Rule or a pair of a UPat and a function. Matchers add with +. The functions' parameters are looked at,
-    which takes its time, so make matchers at module level.
+    A rule is a Rule or a pair of a UPat and a function. Matchers are joined by +. Making one inspects the parameters of
+    its functions, which is slow, so make matchers at module level.
 
     >>> double = PatternMatcher([(UPat(Ops.ADD, src=(UPat.cvar("x"), UPat.cvar("x"))), lambda x: x * 2)])
     >>> from tinygraft.dtype import dtypes
@@ -110,7 +110,7 @@ class PatternMatcher:
         return PatternMatcher(self.rules + other.rules)
 
     def decision(self, op: Ops) -> Decide | None:
-        """The decision function for nodes of op, None when no rule can apply to them."""
+        """Return the decision function for nodes of `op`, None when no rule can apply to them."""
         numbers = sorted({*self._by_op.get(op, ()), *self._by_op.get(None, ())})
         decide = None
         if numbers:
@@ -120,13 +120,13 @@ class PatternMatcher:
         return decide
 
     def match(self, u: UOp, ctx: Any = None) -> tuple[UOp, Rule] | None:
-        """What u becomes and by which rule; None when no rule applies."""
+        """Return what `u` becomes and by which rule; None when no rule applies."""
         decide = self.decisions[u.op] if u.op in self.decisions else self.decision(u.op)
         found = None if decide is None else decide(u, ctx)
         return None if found is None else (found[0], self.rules[found[1]])
 
     def rewrite(self, u: UOp, ctx: Any = None) -> UOp | None:
-        """What u itself becomes, None when no rule applies."""
+        """Return what `u` becomes by one rule, None when no rule applies. Its sources are not rewritten."""
         found = self.match(u, ctx)
         return None if found is None else found[0]
 
@@ -135,7 +135,7 @@ class PatternMatcher:
 
 
 def _root_ops(pattern: UPat) -> set[Ops] | None:
-    """The ops of nodes that pattern may match, None for any."""
+    """Return the ops of nodes that `pattern` may match, None for any."""
     found = None if pattern.ops is None else set(pattern.ops)
     if pattern.alternatives:
         inner: set[Ops] = set()
@@ -151,11 +151,11 @@ def _root_ops(pattern: UPat) -> set[Ops] | None:
 def graph_rewrite(
     sink: UOp, pm: PatternMatcher, ctx: Any = None, bottom_up: bool = False, name: str | None = None
 ) -> UOp:
-    """The graph of sink with every node rewritten until no rule of pm matches.
+    """Return the graph of `sink` with every node rewritten until no rule of `pm` matches.
 
-    Sources are rewritten before their users; with bottom_up a node is tried before its sources, and again if
-    these change. ctx is handed to the rules that ask for it. name is what observers are told of the result.
-    Raises GraphError, naming the rules, when rewriting does not end.
+    Sources are rewritten before their users; with `bottom_up` a node is tried before its sources, and again if
+    these change. `ctx` is passed to the rules that have it as a parameter. With a `name` the result is reported to
+    observers as a stage. Raises GraphError, naming the rules, when rewriting does not end.
     """
     result = _Rewrite(sink, pm, ctx, bottom_up, name).run(sink)
     if name is not None and events.active:
@@ -164,19 +164,22 @@ def graph_rewrite(
 
 
 class _Rewrite:
-    """One graph_rewrite. done has what each node has become."""
+    """One graph_rewrite. `done` has what each node has become."""
 
     def __init__(self, sink: UOp, pm: PatternMatcher, ctx: Any, bottom_up: bool, name: str | None) -> None:
         self.pm, self.ctx, self.bottom_up, self.name = pm, ctx, bottom_up, name
         self.done: dict[UOp, UOp] = {}
-        self.steps: dict[UOp, int] = {}  # how many rewrites in one place led to a node
+        self.steps: dict[UOp, int] = {}  # how many rewrites of one node led to this one
         self.last: dict[UOp, Rule] = {}  # the rule that made a node
         self.budget: int | None = None
         self.count = 0
         self.sink = sink
 
     def run(self, root: UOp) -> UOp:
-        """What root becomes. The stack holds nodes to visit, to rebuild, and whose successor is known."""
+        """Return what `root` becomes.
+
+        The stack has nodes to visit, to rebuild from their new sources, and those that became another node, to follow.
+        """
         done, bottom_up = self.done, self.bottom_up
         stack: list[tuple[int, UOp, UOp]] = [(_VISIT, root, root)]
         push, pop = stack.append, stack.pop
@@ -212,7 +215,10 @@ class _Rewrite:
         return done[root]
 
     def rewrite(self, u: UOp) -> UOp | None:
-        """What one rule makes of u."""
+        """Return what one rule makes of `u`, None when no rule applies.
+
+        Raises GraphError for a result that is no node, and where there are too many rewrites.
+        """
         pm = self.pm
         op = u.op
         decide = pm.decisions[op] if op in pm.decisions else pm.decision(op)
@@ -224,11 +230,11 @@ class _Rewrite:
         new, number = found
         if not isinstance(new, UOp):
             raise GraphError(
-                f"rule {pm.rules[number].name} must give a UOp or None, it gave {new!r}\n  node: {brief(u)}"
+                f"rule {pm.rules[number].name} has to return a UOp or None, it returned {new!r}\n  node: {brief(u)}"
             )
         steps = self.steps.get(u, 0) + 1
         self.count += 1
-        if steps > PLACE_LIMIT or self.count > self.limit():
+        if steps > NODE_LIMIT or self.count > self.limit():
             self.endless(u, pm.rules[number], steps)
         self.steps[u] = steps
         self.steps[new] = max(steps, self.steps.get(new, 0))
@@ -236,20 +242,20 @@ class _Rewrite:
         return new
 
     def limit(self) -> int:
-        """How many rewrites are too many, found out when there have been a few."""
-        if self.count <= PLACE_LIMIT:
-            return PLACE_LIMIT
+        """Return how many rewrites are allowed. Nodes are counted, which is slow, only after NODE_LIMIT of them."""
+        if self.count <= NODE_LIMIT:
+            return NODE_LIMIT
         if self.budget is None:
-            self.budget = PLACE_LIMIT + GRAPH_LIMIT * len(toposort(self.sink))
+            self.budget = NODE_LIMIT + GRAPH_LIMIT * len(toposort(self.sink))
         return self.budget
 
     def endless(self, u: UOp, rule: Rule, steps: int) -> None:
-        """Say which rules do not come to an end."""
+        """Raise GraphError, which names the rules that do not end at `u`."""
         other = self.last.get(u, rule)
         what = (
             f"rules {other.name} and {rule.name} undo each other" if other is not rule else f"rule {rule.name} goes on"
         )
-        where = f"after {steps} rewrites in one place" if steps > PLACE_LIMIT else f"after {self.count} rewrites"
+        where = f"after {steps} rewrites of one node" if steps > NODE_LIMIT else f"after {self.count} rewrites"
         title = "graph_rewrite" if self.name is None else f"graph_rewrite {self.name!r}"
         raise GraphError(f"{title} does not end: {what} {where}\n  node: {brief(u)}")
 

@@ -1,8 +1,8 @@
-"""Rules by op: the rows of a file become a table, and each rule that made something has a name to be told by.
+"""Rules by op: the rows of a file become a table, and the rules that are applied are reported by name.
 
-In: rows (op, rule), one for each rule. A rule is a named function that gives what a node becomes, or None where it does
-not hold; what it is called with is up to its table. Out: for each op its rules in the order of the rows, which is the
-order in which they are tried. So a second rule for an op is one more row, and no other rule is touched.
+In: rows (op, rule), one for each rule. A rule is a named function that returns what a node becomes, or None where it
+does not hold; its parameters are those that its table defines. Out: for each op its rules in the order of the rows,
+in which they are tried. So a second rule for an op is one more row, and no other rule changes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ R = TypeVar("R", bound=Callable[..., Any])
 
 
 def rulebook(*rows: tuple[Ops, R]) -> dict[Ops, tuple[R, ...]]:
-    """The rules of each op, in the order of the rows.
+    """Return the rules of each op, in the order of the rows.
 
     >>> def one(): pass
     >>> def two(): pass
@@ -32,15 +32,15 @@ def rulebook(*rows: tuple[Ops, R]) -> dict[Ops, tuple[R, ...]]:
 
 
 def rows_of(rules: dict[Ops, tuple[R, ...]]) -> list[tuple[Ops, R]]:
-    """The rows of a table."""
+    """Return the rows of a table."""
     return [(op, rule) for op, several in rules.items() for rule in several]
 
 
-def told(rule: Callable[..., Any], new: UOp, op: Ops | None = None, src: tuple[UOp, ...] = ()) -> UOp:
-    """new, after telling observers which rule gave it, unless it is just the node of op and src.
+def reported(rule: Callable[..., Any], new: UOp, op: Ops | None = None, src: tuple[UOp, ...] = ()) -> UOp:
+    """Notify observers that `rule` returned `new`, unless that is just the node of `op` and `src`. Returns `new`.
 
-    Asked only where `events.on_rule` says that somebody listens.
+    Called only where `events.on_rule` says that there are observers.
     """
     if new.op is not op or new.src != src:
-        events.tell(events.RuleEvent(name=rule.__name__))
+        events.notify(events.RuleEvent(name=rule.__name__))
     return new

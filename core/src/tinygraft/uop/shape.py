@@ -20,14 +20,14 @@ Sources = tuple[UOp, ...]
 
 
 def _shown(arg: Any) -> str:
-    """A shape, or the arg of a movement, in a message."""
-    from tinygraft.uop.show import show_arg  # what prints graphs is loaded when something is printed
+    """Return a shape, or the arg of a movement, as text for a message."""
+    from tinygraft.uop.show import show_arg  # imported when a graph is printed, which few programs do
 
     return show_arg(arg)
 
 
 def _same(op: Ops, src: Sources, arg: Any) -> Shape:
-    """The common shape of all sources. Raises ShapeError where they differ: broadcasting is done before, by EXPAND."""
+    """Return the common shape of all sources. Raises ShapeError where they differ: broadcasting is done by EXPAND."""
     shape = src[0].shape
     for other in src[1:]:
         if other.shape != shape:
@@ -40,7 +40,7 @@ def _first(op: Ops, src: Sources, arg: Any) -> Shape:
 
 
 def _reshape(op: Ops, src: Sources, arg: Shape) -> Shape:
-    """`arg`. Raises ShapeError where its number of elements differs from that of the source.
+    """Return `arg`. Raises ShapeError where its number of elements differs from that of the source.
 
     Symbolic sizes are compared by the values that their variables are bound to; with unbound ones nothing is compared.
     """
@@ -61,7 +61,7 @@ def _reshape(op: Ops, src: Sources, arg: Shape) -> Shape:
 
 
 def no_reshape(old: tuple[int, ...], new: tuple[int, ...]) -> str:
-    """Why old is not reshaped to new, which are symbolic shapes with values for their variables; empty where it is."""
+    """Return why `old` cannot be reshaped to `new`, shapes with values for their variables; empty where it can."""
     before, after = math.prod(old), math.prod(new)
     if before == after and min(new, default=0) >= 0:
         return ""
@@ -69,14 +69,14 @@ def no_reshape(old: tuple[int, ...], new: tuple[int, ...]) -> str:
 
 
 def as_bound(shape: Sequence[sint]) -> tuple[Any, ...]:
-    """Sizes with the values that their variables are bound to; None for one with a variable that has none."""
+    """Return sizes with the values that their variables are bound to; None for one with an unbound variable."""
     if is_concrete(shape):
         return tuple(shape)
     return tuple([ix.value_of(size, {}) for size in shape])
 
 
 def _expand(op: Ops, src: Sources, arg: Shape) -> Shape:
-    """`arg`. Raises ShapeError where another axis than one of size 1 changes, or the number of axes."""
+    """Return `arg`. Raises ShapeError where another axis than one of size 1 changes, or the number of axes."""
     old = src[0].shape
     fits = len(old) == len(arg)
     for o, n in zip(old, arg, strict=False):
@@ -89,7 +89,7 @@ def _expand(op: Ops, src: Sources, arg: Shape) -> Shape:
 
 
 def _permute(op: Ops, src: Sources, arg: tuple[int, ...]) -> Shape:
-    """The sizes of the source in the order of `arg`. Raises ShapeError unless that names each axis once."""
+    """Return the sizes of the source in the order of `arg`. Raises ShapeError unless that names each axis once."""
     old = src[0].shape
     if sorted(arg) != list(range(len(old))):
         raise ShapeError(f"permute needs each axis of {_shown(old)} once, got {arg}")
@@ -97,7 +97,7 @@ def _permute(op: Ops, src: Sources, arg: tuple[int, ...]) -> Shape:
 
 
 def _pad(op: Ops, src: Sources, arg: tuple[tuple[sint, sint], ...]) -> Shape:
-    """Each size with (before, after) of `arg` added. Raises ShapeError for a negative or a missing pair."""
+    """Return each size with (before, after) of `arg` added. Raises ShapeError for a negative or a missing pair."""
     old = src[0].shape
     if len(arg) != len(old) or any(_is_negative(side) for pair in arg for side in pair):
         raise ShapeError(f"pad needs one pair of non-negative sizes for each axis of {_shown(old)}, got {_shown(arg)}")
@@ -106,10 +106,10 @@ def _pad(op: Ops, src: Sources, arg: tuple[tuple[sint, sint], ...]) -> Shape:
 
 
 def _is_negative(size: sint) -> bool:
-    """Whether a number of elements is less than 0, with the values that its variables are bound to.
+    """Return whether a number of elements is less than 0, with the values that its variables are bound to.
 
-    Where they are not bound it is only if no value of theirs is right: a kernel for all values is made of a graph in
-    which they have no value, after it was seen that those which they had then fit.
+    With unbound variables it counts as negative only if all of their values make it so: a kernel for all values is made
+    from a graph with unbound variables, after the values that they had were checked.
     """
     if low(size) >= 0 or high(size) < 0:
         return low(size) < 0
@@ -118,7 +118,7 @@ def _is_negative(size: sint) -> bool:
 
 
 def _together(*sizes: sint) -> sint:
-    """The sum of sizes; a number where what is symbolic cancels, as in i + (8 - i)."""
+    """Return the sum of sizes; an int where symbolic terms cancel, as in i + (8 - i)."""
     if is_concrete(sizes):
         return sum(sizes)
     total: sint = 0
@@ -128,7 +128,7 @@ def _together(*sizes: sint) -> sint:
 
 
 def _shrink(op: Ops, src: Sources, arg: tuple[tuple[sint, sint], ...]) -> Shape:
-    """The length of each (start, end) of `arg`. Raises ShapeError where known ones are outside of the axis."""
+    """Return the length of each (start, end) of `arg`. Raises ShapeError where concrete ones are outside the axis."""
     old = src[0].shape
     if len(arg) != len(old):
         raise ShapeError(f"shrink needs one (start, end) for each axis of {_shown(old)}, got {_shown(arg)}")
@@ -139,14 +139,14 @@ def _shrink(op: Ops, src: Sources, arg: tuple[tuple[sint, sint], ...]) -> Shape:
 
 
 def _length(start: sint, end: sint) -> sint:
-    """end - start, known where what is symbolic cancels."""
+    """Return end - start; an int where symbolic terms cancel."""
     if isinstance(start, int) and (start == 0 or isinstance(end, int)):
         return end if start == 0 else end - start
     return ix.settled(ix.sub(end, start))
 
 
 def _flip(op: Ops, src: Sources, arg: tuple[int, ...]) -> Shape:
-    """The shape of the source. Raises ShapeError where `arg` names an axis twice, or one that there is not."""
+    """Return the shape of the source. Raises ShapeError where `arg` names an axis twice, or one out of range."""
     old = src[0].shape
     if len(set(arg)) != len(arg) or any(not 0 <= axis < len(old) for axis in arg):
         raise ShapeError(f"flip needs different axes of {_shown(old)}, got {arg}")
@@ -154,7 +154,7 @@ def _flip(op: Ops, src: Sources, arg: tuple[int, ...]) -> Shape:
 
 
 def _window(op: Ops, src: Sources, arg: Any) -> Shape:
-    """(..., number of windows, size of a window), both for the last axes. Raises ShapeError where no window fits."""
+    """Return (..., numbers of windows, sizes of a window), for the last axes. Raises ShapeError where none fits."""
     old, n = src[0].shape, len(arg.length)
     if old[len(old) - n :] != arg.length:
         raise ShapeError(f"a window over {arg.length} does not fit the last axes of {old}")
@@ -169,7 +169,7 @@ def _window(op: Ops, src: Sources, arg: Any) -> Shape:
 
 
 def _fold(op: Ops, src: Sources, arg: Any) -> Shape:
-    """The shape that a WINDOW of this `arg` was taken of. Raises ShapeError where the source has other windows."""
+    """Return the shape whose WINDOW with this `arg` has the source's shape. Raises ShapeError if there is none."""
     old, n = src[0].shape, len(arg.length)
     if old[len(old) - 2 * n :] != (*arg.count, *arg.size):
         raise ShapeError(f"fold expects (..., {arg.count}, {arg.size}), got {old}")
@@ -177,7 +177,7 @@ def _fold(op: Ops, src: Sources, arg: Any) -> Shape:
 
 
 def _cat(op: Ops, src: Sources, arg: int) -> Shape:
-    """The first shape with the sizes along axis `arg` added up. Raises ShapeError where other axes differ."""
+    """Return the first shape with the sizes along axis `arg` added. Raises ShapeError where other axes differ."""
     first = src[0].shape
     for other in src[1:]:
         if len(other.shape) != len(first) or any(
@@ -190,7 +190,7 @@ def _cat(op: Ops, src: Sources, arg: int) -> Shape:
 
 
 def _reduce_axis(op: Ops, src: Sources, arg: Any) -> Shape:
-    """The shape of the source, reduced axes of size 1. Raises ShapeError for an axis twice or out of range."""
+    """Return the shape of the source, reduced axes of size 1. Raises ShapeError for an axis twice or out of range."""
     old = src[0].shape
     if len(set(arg.axes)) != len(arg.axes) or any(not 0 <= axis < len(old) for axis in arg.axes):
         raise ShapeError(f"a reduction needs different axes of {_shown(old)}, got {arg.axes}")
@@ -203,7 +203,7 @@ def _gather(op: Ops, src: Sources, arg: int) -> Shape:
 
 
 def _scatter(op: Ops, src: Sources, arg: Any) -> Shape:
-    """The shape of the base. Raises ShapeError unless the value has that shape with those of the index for the axis."""
+    """Return the shape of the base. Raises ShapeError unless that of the value is it, with the index's for the axis."""
     base, index, value = (s.shape for s in src)
     if value != (*base[: arg.axis], *index, *base[arg.axis + 1 :]):
         raise ShapeError(f"cannot scatter {_shown(value)} at {_shown(index)} into axis {arg.axis} of {_shown(base)}")
@@ -211,7 +211,7 @@ def _scatter(op: Ops, src: Sources, arg: Any) -> Shape:
 
 
 def _assign(op: Ops, src: Sources, arg: None) -> Shape:
-    """The shape of the old value. Raises ShapeError unless the new one has that of the view that is written."""
+    """Return the shape of the old value. Raises ShapeError unless the new one has that of the view that is written."""
     where = src[2] if len(src) == 3 else src[0]
     if where.shape != src[1].shape:
         raise ShapeError(f"cannot assign shape {_shown(src[1].shape)} to shape {_shown(where.shape)}")
@@ -223,7 +223,7 @@ def _multi(op: Ops, src: Sources, arg: int | None) -> Shape:
 
 
 def _shard(op: Ops, src: Sources, arg: Any) -> Shape:
-    """The shape of the source. Raises ShapeError where `arg.sizes` do not add up to the axis that is cut."""
+    """Return the shape of the source. Raises ShapeError where `arg.sizes` do not add up to the axis that is cut."""
     shape = src[0].shape
     if not 0 <= arg.axis < len(shape) or not is_size(shape[arg.axis], sum(arg.sizes)) or min(arg.sizes) < 0:
         raise ShapeError(f"cannot cut axis {arg.axis} of {shape} into parts of {arg.sizes}")

@@ -1,9 +1,9 @@
-"""How values lie on several devices: for each op, how its result lies and how its sources have to lie for that.
+"""Sharding: for each op, the layout of its result on several devices, and those that its sources need for that.
 
-A layout is a ShardArg (cut along an axis, some elements on each device) or None (all of it on each device). `way` gives
-the Way of a node from the layouts of its sources; uop.py keeps its result on the node, and schedule/shard.py does what
-it says. What an op cannot do part by part it does on whole sources, which are gathered. WAYS has a row for every op of
-the tensor graph.
+A layout is a ShardArg (cut along an axis, some elements on each device) or None (all of it on each device).
+`op_sharding` returns the OpSharding of a node from the layouts of its sources; uop.py stores the layout of the result
+on the node, and schedule/shard.py brings the sources to theirs. An op that cannot be computed shard by shard is
+computed from whole sources, which are gathered. OP_SHARDING has a row for every op of the tensor graph.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ ShardLayout = ShardArg | None
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How the result of an op lies, and how each source has to.
+class OpSharding:
+    """The layout of the result of an op, and the layout that each source needs.
 
-    whole says that each device computes all of the result from whole sources and keeps its part of it. combine is the
-    op that makes the result of what the devices have computed, each from its part of the sources.
+    `whole` says that each device computes all of the result from whole sources and uses its shard of it. `combine` is
+    the op that combines the results of the devices, each of its shards of the sources, to the result on all of them.
     """
 
     result: ShardLayout
@@ -37,22 +37,22 @@ class Way:
 
 
 def sharding(op: Ops, src: Sources, arg: Any, shape: Shape) -> ShardLayout:
-    """How the value of a node on several devices lies."""
+    """Return the layout of a node, None where all of it is on each device, or it is on one."""
     if op is Ops.SHARD or op is Ops.MULTI:
-        return _given(src, arg)
+        return _requested(src, arg)
     for source in src:
         if source.sharding is not None:
-            return way(op, src, arg, shape).result
+            return op_sharding(op, src, arg, shape).result
     return None
 
 
-def way(op: Ops, src: Sources, arg: Any, shape: Shape) -> Way:
-    """How an op works on sources that lie on several devices."""
-    return WAYS[op](src, arg, shape)
+def op_sharding(op: Ops, src: Sources, arg: Any, shape: Shape) -> OpSharding:
+    """Return how an op with sources on several devices is computed; `shape` is that of its result."""
+    return OP_SHARDING[op](src, arg, shape)
 
 
 def starts(layout: ShardArg) -> tuple[int, ...]:
-    """Where the part of each device starts.
+    """Return the index at which the shard of each device starts.
 
     >>> starts(ShardArg(0, (2, 0, 3)))
     (0, 2, 2)
@@ -61,7 +61,7 @@ def starts(layout: ShardArg) -> tuple[int, ...]:
 
 
 def even(length: int, count: int) -> tuple[int, ...]:
-    """A length in count parts: equal ones, the last of them shorter or empty where it does not divide.
+    """Return a length as `count` sizes: equal ones, the last of them smaller or 0 where it does not divide.
 
     >>> even(7, 3), even(2, 4)
     ((3, 3, 1), (1, 1, 0, 0))
@@ -70,52 +70,52 @@ def even(length: int, count: int) -> tuple[int, ...]:
     return tuple(max(0, min(each, length - each * i)) for i in range(count))
 
 
-def _given(src: Sources, arg: Any) -> ShardLayout:
-    """The layout that a SHARD asks for, or that the parts of a MULTI have."""
+def _requested(src: Sources, arg: Any) -> ShardLayout:
+    """Return the layout that a SHARD requests, or that the shards of a MULTI have."""
     if isinstance(arg, ShardArg) or arg is None:
         return arg
-    return ShardArg(arg, tuple(part.shape[arg] for part in src))
+    return ShardArg(arg, tuple(shard.shape[arg] for shard in src))
 
 
 def _at(layout: ShardArg, axis: int) -> ShardArg:
     return layout if axis == layout.axis else ShardArg(axis, layout.sizes)
 
 
-def _gathered(src: Sources, result: ShardLayout = None) -> Way:
-    return Way(result, (None,) * len(src), whole=result is not None)
+def _gathered(src: Sources, result: ShardLayout = None) -> OpSharding:
+    return OpSharding(result, (None,) * len(src), whole=result is not None)
 
 
-def _alike(src: Sources, layout: ShardLayout) -> Way:
-    """The first source as it lies; others are symbolic sizes."""
-    return Way(layout, (src[0].sharding, *[None] * (len(src) - 1)))
+def _alike(src: Sources, layout: ShardLayout) -> OpSharding:
+    """Return the OpSharding in which the first source keeps its layout; the others are symbolic sizes."""
+    return OpSharding(layout, (src[0].sharding, *[None] * (len(src) - 1)))
 
 
-# The rules
+# The rules: each returns the OpSharding of some ops
 
 
-def on_each(src: Sources, arg: Any, shape: Shape) -> Way:
-    """All of it on each device: what is made there, or copied."""
-    return Way(None, (None,) * len(src))
+def on_each(src: Sources, arg: Any, shape: Shape) -> OpSharding:
+    """Values that are made, or copied to, all of it on each device."""
+    return OpSharding(None, (None,) * len(src))
 
 
-def each_place(src: Sources, arg: Any, shape: Shape) -> Way:
-    """All operands as the first one that is cut."""
+def elementwise(src: Sources, arg: Any, shape: Shape) -> OpSharding:
+    """All operands in the layout of the first one that is cut."""
     layout = next((s.sharding for s in src if s.sharding is not None), None)
-    return Way(layout, (layout,) * len(src))
+    return OpSharding(layout, (layout,) * len(src))
 
 
-def as_it_lies(src: Sources, arg: Any, shape: Shape) -> Way:
-    """The same values as they lie."""
+def unchanged(src: Sources, arg: Any, shape: Shape) -> OpSharding:
+    """The same values in the layout of the source."""
     return _alike(src, src[0].sharding)
 
 
-def after(src: Sources, arg: Any, shape: Shape) -> Way:
-    """The first source as it lies, once the other one is there, as that lies."""
-    return Way(src[0].sharding, tuple(source.sharding for source in src))
+def after(src: Sources, arg: Any, shape: Shape) -> OpSharding:
+    """The layout of the first source; the others, which are waited for, keep theirs."""
+    return OpSharding(src[0].sharding, tuple(source.sharding for source in src))
 
 
-def reshape(src: Sources, arg: Any, shape: Shape) -> Way:
-    """Cut along the axis that starts where the old one did, if its steps are no longer than the parts."""
+def reshape(src: Sources, arg: Any, shape: Shape) -> OpSharding:
+    """Cut along the new axis that starts where the old one did, if all cuts are between its indices."""
     layout = src[0].sharding
     if layout is None:
         return _alike(src, None)
@@ -131,27 +131,27 @@ def reshape(src: Sources, arg: Any, shape: Shape) -> Way:
     return _gathered(src)
 
 
-def expand(src: Sources, arg: Any, shape: Shape) -> Way:
-    """As it lies, unless the axis that grows is the one that is cut."""
+def expand(src: Sources, arg: Any, shape: Shape) -> OpSharding:
+    """The layout of the source; gathered where the axis that grows is the one that is cut."""
     layout = src[0].sharding
     grows = layout is not None and src[0].shape[layout.axis] != shape[layout.axis]
     return _gathered(src) if grows else _alike(src, layout)
 
 
-def permute(src: Sources, arg: Any, shape: Shape) -> Way:
-    """Cut along the axis wherever it goes."""
+def permute(src: Sources, arg: Any, shape: Shape) -> OpSharding:
+    """Cut along the same axis at its new number."""
     layout = src[0].sharding
     return _alike(src, None if layout is None else _at(layout, arg.index(layout.axis)))
 
 
-def flip(src: Sources, arg: Any, shape: Shape) -> Way:
-    """As it lies; gathered where the axis itself is flipped."""
+def flip(src: Sources, arg: Any, shape: Shape) -> OpSharding:
+    """The layout of the source; gathered where the axis itself is flipped."""
     layout = src[0].sharding
     return _gathered(src, layout) if layout is not None and layout.axis in arg else _alike(src, layout)
 
 
-def pad(src: Sources, arg: Any, shape: Shape) -> Way:
-    """As it lies; the first and the last device that have something get what is added to the axis."""
+def pad(src: Sources, arg: Any, shape: Shape) -> OpSharding:
+    """The layout of the source; padding of the axis goes to the first and the last device that have elements."""
     layout = src[0].sharding
     if layout is None:
         return _alike(src, None)
@@ -166,13 +166,13 @@ def pad(src: Sources, arg: Any, shape: Shape) -> Way:
 
 
 def ends(layout: ShardArg) -> tuple[int, int]:
-    """The first and the last device that have a part; the first of all where none has."""
+    """Return the first and the last device that have elements; the first of all where none has."""
     having = [i for i, size in enumerate(layout.sizes) if size] or [0]
     return having[0], having[-1]
 
 
-def shrink(src: Sources, arg: Any, shape: Shape) -> Way:
-    """Each device keeps what it has of the part."""
+def shrink(src: Sources, arg: Any, shape: Shape) -> OpSharding:
+    """Each device has those of its elements that are in the slice."""
     layout = src[0].sharding
     if layout is None:
         return _alike(src, None)
@@ -182,56 +182,59 @@ def shrink(src: Sources, arg: Any, shape: Shape) -> Way:
 
 
 def cut(layout: ShardArg, start: int, end: int) -> list[tuple[int, int]]:
-    """What each device has of start to end, counted from where its own part starts.
+    """Return, for each device, which of its elements are from `start` to `end`: (first, end) in its shard.
 
     >>> cut(ShardArg(0, (2, 2, 2)), 1, 4)
     [(1, 2), (0, 2), (0, 0)]
     """
     found = []
     for at, size in zip(starts(layout), layout.sizes, strict=True):
-        low, high = (min(max(place - at, 0), size) for place in (start, end))
+        low, high = (min(max(index - at, 0), size) for index in (start, end))
         found.append((low, high))
     return found
 
 
-def window(src: Sources, arg: Any, shape: Shape) -> Way:
-    """As it lies, unless windows go along the axis that is cut; WINDOW and FOLD."""
+def window(src: Sources, arg: Any, shape: Shape) -> OpSharding:
+    """WINDOW and FOLD: the layout of the source; gathered where windows are along the axis that is cut."""
     layout = src[0].sharding
-    kept = min(len(src[0].shape), len(shape)) - len(arg.length)
-    return _alike(src, layout) if layout is None or layout.axis < kept else _gathered(src)
+    outer = min(len(src[0].shape), len(shape)) - len(arg.length)  # axes without windows
+    return _alike(src, layout) if layout is None or layout.axis < outer else _gathered(src)
 
 
-def cat(src: Sources, arg: Any, shape: Shape) -> Way:
-    """All as the first one that is cut along another axis; gathered where it is the one they are joined along."""
+def cat(src: Sources, arg: Any, shape: Shape) -> OpSharding:
+    """The layout of the first source that is cut along another axis than the joined one; gathered without one."""
     layout = next((s.sharding for s in src if s.sharding is not None and s.sharding.axis != arg), None)
-    return Way(layout, (layout,) * len(src))
+    return OpSharding(layout, (layout,) * len(src))
 
 
-def reduce_axis(src: Sources, arg: Any, shape: Shape) -> Way:
-    """Each device reduces its part; where the axis is cut, the results are combined on all devices."""
+def reduce_axis(src: Sources, arg: Any, shape: Shape) -> OpSharding:
+    """Each device reduces its shard; where the axis is cut, the results are combined on all devices."""
     layout = src[0].sharding
     if layout is None or layout.axis not in arg.axes:
         return _alike(src, layout)
-    return Way(None, (layout,), combine=arg.op)
+    return OpSharding(None, (layout,), combine=arg.op)
 
 
-def scan(src: Sources, arg: Any, shape: Shape) -> Way:
-    """As it lies; gathered where it runs along the axis that is cut."""
+def scan(src: Sources, arg: Any, shape: Shape) -> OpSharding:
+    """The layout of the source; gathered where the scan is along the axis that is cut."""
     layout = src[0].sharding
     return _gathered(src, layout) if layout is not None and layout.axis == arg.axis else _alike(src, layout)
 
 
-def gather(src: Sources, arg: int, shape: Shape) -> Way:
-    """Cut as the table is, if not along the axis that is looked up; else as the index is."""
+def gather(src: Sources, arg: int, shape: Shape) -> OpSharding:
+    """Cut like the table, if not along the axis that is indexed; else like the index."""
     table, index = src[0].sharding, src[1].sharding
     if table is not None and table.axis != arg:
-        behind = table.axis + len(src[1].shape) - 1
-        return Way(_at(table, table.axis if table.axis < arg else behind), (table, None))
-    return Way(None if index is None else _at(index, arg + index.axis), (None, index))
+        later = table.axis + len(src[1].shape) - 1  # the axes of the index replace one axis before it
+        return OpSharding(_at(table, table.axis if table.axis < arg else later), (table, None))
+    return OpSharding(None if index is None else _at(index, arg + index.axis), (None, index))
 
 
-def scatter(src: Sources, arg: Any, shape: Shape) -> Way:
-    """Cut as the base is, if not along the axis that is written to; sums into zeros part by part, then together."""
+def scatter(src: Sources, arg: Any, shape: Shape) -> OpSharding:
+    """Cut like the base, if not along the axis that is indexed.
+
+    Where only index or value are cut, sums into zeros are computed shard by shard and then added.
+    """
     base, index, value = (s.sharding for s in src)
     count = len(src[1].shape)
     if base is not None and base.axis == arg.axis:
@@ -240,10 +243,10 @@ def scatter(src: Sources, arg: Any, shape: Shape) -> Way:
         base = _at(value, value.axis if value.axis < arg.axis else value.axis - count + 1)
     if base is not None:
         beside = _at(base, base.axis if base.axis < arg.axis else base.axis + count - 1)
-        return Way(base, (base, None, beside))
-    along = _at(value, value.axis - arg.axis) if value is not None else index
-    if along is not None and arg.op is Ops.ADD and _is_zero(src[0]):
-        return Way(None, (None, along, _at(along, arg.axis + along.axis)), combine=Ops.ADD)
+        return OpSharding(base, (base, None, beside))
+    cut_index = _at(value, value.axis - arg.axis) if value is not None else index
+    if cut_index is not None and arg.op is Ops.ADD and _is_zero(src[0]):
+        return OpSharding(None, (None, cut_index, _at(cut_index, arg.axis + cut_index.axis)), combine=Ops.ADD)
     return _gathered(src)
 
 
@@ -253,24 +256,24 @@ def _is_zero(node: UOp) -> bool:
     return node.op is Ops.CONST and node.arg == 0
 
 
-def assign(src: Sources, arg: Any, shape: Shape) -> Way:
-    """As the old value lies. A view of it is looked at by whoever takes the graph apart."""
-    return Way(src[0].sharding, tuple(src[0].sharding for _ in src))
+def assign(src: Sources, arg: Any, shape: Shape) -> OpSharding:
+    """The layout of the old value. Of a write to a view, schedule/shard.py cuts the view."""
+    return OpSharding(src[0].sharding, tuple(src[0].sharding for _ in src))
 
 
-def given(src: Sources, arg: Any, shape: Shape) -> Way:
-    """SHARD and MULTI: as they say."""
-    return Way(_given(src, arg), (None,) * len(src))
+def requested(src: Sources, arg: Any, shape: Shape) -> OpSharding:
+    """SHARD and MULTI: the layout that they request or have."""
+    return OpSharding(_requested(src, arg), (None,) * len(src))
 
 
-ShardingRule = Callable[[Sources, Any, Shape], Way]
-WAYS: dict[Ops, ShardingRule] = {
-    **dict.fromkeys(ELEMENTWISE, each_place),
+ShardingRule = Callable[[Sources, Any, Shape], OpSharding]
+OP_SHARDING: dict[Ops, ShardingRule] = {
+    **dict.fromkeys(ELEMENTWISE, elementwise),
     **dict.fromkeys(
         (Ops.CONST, Ops.DEVICE, Ops.BUFFER, Ops.VARIABLE, Ops.BIND, Ops.IOTA, Ops.PLACEHOLDER, Ops.SINK, Ops.COPY),
         on_each,
     ),
-    **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.FUNCTION), as_it_lies),
+    **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.FUNCTION), unchanged),
     Ops.AFTER: after,
     Ops.RESHAPE: reshape,
     Ops.EXPAND: expand,
@@ -286,13 +289,13 @@ WAYS: dict[Ops, ShardingRule] = {
     Ops.GATHER: gather,
     Ops.SCATTER: scatter,
     Ops.ASSIGN: assign,
-    Ops.SHARD: given,
-    Ops.MULTI: given,
+    Ops.SHARD: requested,
+    Ops.MULTI: requested,
 }
 
 
 def local_args(op: Ops, arg: Any, layout: ShardLayout, shapes: Sequence[Shape]) -> list[Any]:
-    """The arg of an op on each device. layout is that of its first source, shapes those of the results."""
+    """Return the arg of an op on each device. `layout` is that of its first source, `shapes` those of the results."""
     if op in (Ops.RESHAPE, Ops.EXPAND):
         return list(shapes)
     if layout is None or op not in (Ops.PAD, Ops.SHRINK):
@@ -308,7 +311,7 @@ def local_args(op: Ops, arg: Any, layout: ShardLayout, shapes: Sequence[Shape]) 
 
 
 def local_shapes(shape: Shape, layout: ShardLayout, count: int) -> list[Shape]:
-    """The shape of each part of a value on count devices."""
+    """Return the shape of each shard of a value on `count` devices."""
     if layout is None:
         return [shape] * count
     return [(*shape[: layout.axis], size, *shape[layout.axis + 1 :]) for size in layout.sizes]

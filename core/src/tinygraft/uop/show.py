@@ -1,7 +1,7 @@
 """How graphs print: repr of a node, a kernel as short lines of algebra, a linear form as a listing.
 
 In: a node, a kernel's sink, or the uops of a Linear. Out: text whose length is proportional to the number of
-nodes, however often they are shared and however deep they nest.
+nodes, however often they are used and however deep they are.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from tinygraft.dtype import DType
 from tinygraft.uop.ops import AxisKind, Ops, Own
 from tinygraft.uop.uop import UOp, postorder
 
-DEPTH = 50  # nodes deeper than this are printed before the node they belong to
+DEPTH = 50  # nodes deeper than this are printed before their users
 
 
 # The node as it could be written in Python
 
 
 def show(root: UOp) -> str:
-    """root as nested constructor calls.
+    """Return `root` as nested constructor calls.
 
     A node that is used again is named where it is printed first, `x3:=UOp(...)`, and `x3` after that; the number
-    counts nodes in the order in which a reader meets them, the root not counted. From depth 50 on, a node is
-    printed ahead, on its own line.
+    counts nodes in the order of the text, without the root. From depth 50 on, a node is printed before its users, on
+    a line of its own.
 
     >>> n = UOp.variable("n", 1, 9)
     >>> print(show(n * n))
@@ -34,7 +34,7 @@ def show(root: UOp) -> str:
       x0:=UOp(Ops.VARIABLE, dtypes.index, arg=VariableArg(name='n', low=1, high=9), src=()),
       x0,))
     """
-    numbers, uses = _met(root)
+    numbers, uses = _numbered(root)
     order = postorder(root)
     ahead = _ahead(root, order)
     named = {u for u, count in uses.items() if count > 1} | ahead
@@ -45,8 +45,8 @@ def show(root: UOp) -> str:
     return "\n".join(lines)
 
 
-def _met(root: UOp) -> tuple[dict[UOp, int], dict[UOp, int]]:
-    """The number of each node in the order of a reader, and how often it is a source."""
+def _numbered(root: UOp) -> tuple[dict[UOp, int], dict[UOp, int]]:
+    """Return the number of each node in the order of the text, and how often it is a source."""
     numbers = {root: -1}
     uses: dict[UOp, int] = {}
     stack = list(reversed(root.src))
@@ -60,7 +60,7 @@ def _met(root: UOp) -> tuple[dict[UOp, int], dict[UOp, int]]:
 
 
 def _ahead(root: UOp, order: Sequence[UOp]) -> set[UOp]:
-    """The nodes to print ahead: those that lie in a deeper band of DEPTH levels than one of their users."""
+    """Return the nodes to print before their users: those in a deeper band of DEPTH levels than one of these."""
     depth = {root: 0}
     found: set[UOp] = set()
     for u in reversed(order):
@@ -73,29 +73,29 @@ def _ahead(root: UOp, order: Sequence[UOp]) -> set[UOp]:
 
 
 def _nested(start: UOp, numbers: dict[UOp, int], named: set[UOp], done: set[UOp]) -> str:
-    """One node with what is below it, as far as that was not printed yet."""
-    parts: list[str] = []
+    """Return one node with its sources as text, those that are in `done` by their names only."""
+    texts: list[str] = []
     stack: list[tuple[UOp | str, int]] = [(start, 0)]
     while stack:
         item, indent = stack.pop()
         if isinstance(item, str):
-            parts.append(item)
+            texts.append(item)
             continue
         if item in done:
-            parts.append(f"x{numbers[item]}")
+            texts.append(f"x{numbers[item]}")
             continue
         if item in named:
             done.add(item)
-            parts.append(f"x{numbers[item]}:=")
-        parts.append(_head(item))
+            texts.append(f"x{numbers[item]}:=")
+        texts.append(_head(item))
         if not item.src:
-            parts.append("()" + _tail(item))
+            texts.append("()" + _tail(item))
             continue
-        parts.append("(")
+        texts.append("(")
         stack.append((")" + _tail(item), 0))
         for source in reversed(item.src):
             stack += ((",", 0), (source, indent + 1), ("\n" + "  " * (indent + 1), 0))
-    return "".join(parts)
+    return "".join(texts)
 
 
 def _head(u: UOp) -> str:
@@ -111,7 +111,7 @@ def _op(op: Ops) -> str:
 
 
 def show_arg(arg: Any) -> str:
-    """An arg as plain text: ops and kinds by name, index nodes as algebra.
+    """Return an arg as plain text: ops and kinds by name, index nodes as algebra.
 
     >>> from tinygraft.uop.ops import ReduceArg
     >>> show_arg(ReduceArg(Ops.ADD, (0,))), show_arg((UOp.variable("n", 1, 9) + 1, 3))
@@ -125,14 +125,14 @@ def show_arg(arg: Any) -> str:
         inner = ", ".join(show_arg(item) for item in arg)
         return f"({inner},)" if len(arg) == 1 else f"({inner})"
     if dataclasses.is_dataclass(arg) and not isinstance(arg, (type, DType)):
-        told = [f.name for f in dataclasses.fields(arg) if f.default is not None or getattr(arg, f.name) is not None]
-        fields = ", ".join(f"{name}={show_arg(getattr(arg, name))}" for name in told)
+        shown = [f.name for f in dataclasses.fields(arg) if f.default is not None or getattr(arg, f.name) is not None]
+        fields = ", ".join(f"{name}={show_arg(getattr(arg, name))}" for name in shown)
         return f"{type(arg).__name__}({fields})"
     return repr(arg)
 
 
 def brief(u: UOp) -> str:
-    """One line about a node, for an error: its parts, and of its sources only op and dtype.
+    """Return one line about a node, for an error: its fields, and of its sources op, dtype and arg.
 
     >>> brief(UOp.variable("n", 1, 9) * 2)
     'UOp(Ops.MUL, dtypes.index, arg=None, src=(VARIABLE index n, CONST index 2))'
@@ -157,11 +157,11 @@ _INFIX: dict[Ops, tuple[str, int]] = {
 }  # fmt: skip
 _PREFIX = {Ops.NEG: "-", Ops.NOT: "~"}
 _CHOICE, _UNARY, _ATOM = 0, 8, 10
-ExpressionText = tuple[str, int]  # an expression and how tightly it holds together
+ExpressionText = tuple[str, int]  # an expression and its precedence
 
 _LEAVES = frozenset({Ops.CONST, Ops.PARAM, Ops.LOCAL, Ops.RANGE, Ops.VARIABLE, Ops.DEVICE, Ops.BUFFER})
 _LONG = 100  # an expression longer than this gets a name and a line of its own
-_FEW = 20  # an index that is used again is written again when it is not longer than this
+_FEW = 20  # an index that is used twice is written twice when it is not longer than this
 
 
 def _wrapped(text: ExpressionText, least: int) -> str:
@@ -169,7 +169,7 @@ def _wrapped(text: ExpressionText, least: int) -> str:
 
 
 def _leaf(u: UOp) -> str:
-    """The name of a leaf."""
+    """Return the name of a leaf."""
     match u.op:
         case Ops.PARAM:
             return f"p{u.arg.slot}"
@@ -185,7 +185,7 @@ def _leaf(u: UOp) -> str:
 
 
 def _expression(u: UOp, src: Sequence[ExpressionText]) -> ExpressionText:
-    """A node as algebra, from what its sources are called."""
+    """Return a node as algebra, from the texts of its sources."""
     op = u.op
     if op in _LEAVES:
         text = _leaf(u)
@@ -200,25 +200,25 @@ def _expression(u: UOp, src: Sequence[ExpressionText]) -> ExpressionText:
     if op in _PREFIX:
         sign = "not " if op is Ops.NOT and u.dtype.kind == "bool" else _PREFIX[op]
         return f"{sign}{_wrapped(src[0], _UNARY)}", _UNARY
-    words = [text for text, _ in src]
+    texts = [text for text, _ in src]
     match op:
         case Ops.WHERE:
             return f"{_wrapped(src[1], 1)} if {_wrapped(src[0], 1)} else {_wrapped(src[2], 0)}", _CHOICE
         case Ops.CAST:
-            return f"{u.dtype.name}({words[0]})", _ATOM
+            return f"{u.dtype.name}({texts[0]})", _ATOM
         case Ops.BITCAST:
-            return f"bits_as_{u.dtype.name}({words[0]})", _ATOM
+            return f"bits_as_{u.dtype.name}({texts[0]})", _ATOM
         case Ops.LOAD:
-            place = f"{_wrapped(src[0], _ATOM)}[{words[1]}]"
-            return (place, _ATOM) if len(src) == 2 else (f"{place} if {_wrapped(src[2], 1)} else 0", _CHOICE)
+            element = f"{_wrapped(src[0], _ATOM)}[{texts[1]}]"
+            return (element, _ATOM) if len(src) == 2 else (f"{element} if {_wrapped(src[2], 1)} else 0", _CHOICE)
         case Ops.AFTER | Ops.GET:
             return src[0]
         case Ops.REDUCE | Ops.LANES:
-            return f"{_combine(u.arg.op)} over {', '.join(words[1:])} of {_wrapped(src[0], 1)}", _CHOICE
+            return f"{_combine(u.arg.op)} over {', '.join(texts[1:])} of {_wrapped(src[0], 1)}", _CHOICE
         case Ops.BIND:
-            return f"{words[0]}:{u.arg}", _ATOM
+            return f"{texts[0]}:{u.arg}", _ATOM
     shown = [] if u.arg is None else [show_arg(u.arg)]
-    return f"{op.name.lower()}({', '.join(words + shown)})", _ATOM
+    return f"{op.name.lower()}({', '.join(texts + shown)})", _ATOM
 
 
 def _combine(op: Ops) -> str:
@@ -226,7 +226,7 @@ def _combine(op: Ops) -> str:
 
 
 def algebra(root: UOp) -> str:
-    """One node as an expression; what makes it longer than a few lines is left out as `...`.
+    """Return one node as an expression; parts that would make it longer than a few lines are `...`.
 
     >>> algebra((UOp.range(4, 0) * 3 + 1) % 5 < 2)
     '(r0 * 3 + 1) % 5 < 2'
@@ -242,7 +242,7 @@ def algebra(root: UOp) -> str:
 
 
 class _Names:
-    """What the nodes of a kernel are called, and the lines that define the names."""
+    """The names and texts of the nodes of a kernel."""
 
     def __init__(self, roots: Sequence[UOp]) -> None:
         self.nodes = postorder(*roots)
@@ -254,12 +254,12 @@ class _Names:
         self.count = 0
 
     def name(self) -> str:
-        """A new name."""
+        """Return a new name."""
         self.count += 1
         return f"x{self.count - 1}"
 
     def worth_a_name(self, u: UOp, text: str) -> bool:
-        """Whether u is written once, on its own line."""
+        """Return whether `u`, whose text is `text`, gets a name and a line of its own."""
         if u.op in _LEAVES or u.op in (Ops.AFTER, Ops.BARRIER, Ops.SINK) or u.dtype.kind == "void":
             return False
         if u.op is Ops.REDUCE or len(text) > _LONG:
@@ -268,9 +268,9 @@ class _Names:
 
 
 def show_kernel(sink: UOp) -> str:
-    """A kernel graph as lines of algebra: its arguments and ranges, then one line for each store and reduction.
+    """Return a kernel graph as lines of algebra: its arguments and ranges, then a line for each store and reduction.
 
-    What is used more than once is named. r0 is a counter, p0 an argument, l0 scratch memory.
+    A value that is used more than once is named. r0 is a counter, p0 an argument, l0 scratch memory.
 
     >>> from tinygraft.dtype import dtypes
     >>> from tinygraft.uop.ops import ParamArg, ReduceArg
@@ -294,9 +294,9 @@ def show_kernel(sink: UOp) -> str:
             names.texts[u] = "", _ATOM
             continue
         if u.op is Ops.MATRIX:
-            places = [f"{memory}[{index}]" for (memory, _), (index, _) in zip(src[:6:2], src[1:6:2], strict=True)]
+            tiles = [f"{memory}[{index}]" for (memory, _), (index, _) in zip(src[:6:2], src[1:6:2], strict=True)]
             over = f" over {', '.join(text for text, _ in src[6:])}" if len(src) > 6 else ""
-            lines.append(f"{places[0]} = tiles of {places[1]} @ {places[2]}{over} by {u.arg.unit.name}")
+            lines.append(f"{tiles[0]} = tiles of {tiles[1]} @ {tiles[2]}{over} by {u.arg.unit.name}")
             names.texts[u] = "", _ATOM
             continue
         if u.op is Ops.BARRIER:
@@ -313,7 +313,7 @@ def show_kernel(sink: UOp) -> str:
 
 
 def _store(u: UOp, src: Sequence[ExpressionText]) -> str:
-    """memory[index] = value, where a gate is open, with the hint at its end."""
+    """Return a STORE as "memory[index] = value if gate", with its hint as a comment."""
     gate = f" if {src[3][0]}" if len(src) == 4 else ""
     value = src[2][0] if not gate else _wrapped(src[2], 1)
     hint = f"  # {u.arg.value}" if u.arg is not None else ""
@@ -321,7 +321,7 @@ def _store(u: UOp, src: Sequence[ExpressionText]) -> str:
 
 
 def _declarations(nodes: Sequence[UOp], texts: dict[UOp, ExpressionText]) -> list[str]:
-    """A line for each argument, variable, scratch memory and range of a kernel."""
+    """Return a line for each argument, variable, scratch memory and range of a kernel."""
     written = {_memory(u.src[0]) for u in nodes if u.op is Ops.STORE}
     lines = []
     for u in sorted((u for u in nodes if u.op is Ops.PARAM), key=lambda u: int(u.arg.slot)):
@@ -340,7 +340,7 @@ def _dim(u: UOp) -> str:
 
 
 def _memory(u: UOp) -> UOp:
-    """The memory that a memory operand stands for."""
+    """Return the PARAM or LOCAL of a memory operand, which may be inside of AFTERs."""
     while u.op is Ops.AFTER:
         u = u.src[0]
     return u
@@ -350,7 +350,7 @@ def _memory(u: UOp) -> UOp:
 
 
 def show_linear(uops: Sequence[UOp]) -> str:
-    """The instructions of a Linear, one line each, indented by loops; constants stand where they are used.
+    """Return the instructions of a Linear, one line each, indented by loops; constants are written where they are used.
 
     >>> from tinygraft.dtype import dtypes
     >>> from tinygraft.uop.ops import ParamArg
@@ -400,8 +400,8 @@ def _name(u: UOp) -> str:
 
 
 def _statement(u: UOp, src: Sequence[ExpressionText]) -> str:
-    """An instruction that is no expression."""
-    words = [text for text, _ in src]
+    """Return an instruction that is no expression as text."""
+    texts = [text for text, _ in src]
     match u.op:
         case Ops.STORE:
             return _store(u, src)
@@ -412,32 +412,32 @@ def _statement(u: UOp, src: Sequence[ExpressionText]) -> str:
         case Ops.VARIABLE:
             return f"{_leaf(u)}: {u.arg.low} to {u.arg.high}"
         case Ops.RANGE:
-            return _range(u, words[0])
+            return _range(u, texts[0])
         case Ops.END:
-            return f"end {words[0]}"
+            return f"end {texts[0]}"
         case Ops.REG:
-            copies = f" for each {', '.join(words[1:])}" if len(words) > 1 else ""
-            return f"reg{u.arg.number}: {u.dtype.name} = {words[0]}{copies}"
+            copies = f" for each {', '.join(texts[1:])}" if len(texts) > 1 else ""
+            return f"reg{u.arg.number}: {u.dtype.name} = {texts[0]}{copies}"
         case Ops.ACCUM:
             if u.arg in _INFIX:
-                return f"{words[0]} {_INFIX[u.arg][0]}= {words[1]}"
-            operands = (*words[1:3], words[0]) if u.arg is Ops.FMA else words
-            gate = f" if {words[3]}" if len(words) > 3 else ""
-            return f"{words[0]} = {u.arg.name.lower()}({', '.join(operands)}){gate}"
+                return f"{texts[0]} {_INFIX[u.arg][0]}= {texts[1]}"
+            operands = (*texts[1:3], texts[0]) if u.arg is Ops.FMA else texts
+            gate = f" if {texts[3]}" if len(texts) > 3 else ""
+            return f"{texts[0]} = {u.arg.name.lower()}({', '.join(operands)}){gate}"
         case Ops.TILE:
-            copies = f" for each {', '.join(words)}" if words else ""
+            copies = f" for each {', '.join(texts)}" if texts else ""
             return f"tile{u.arg.number}: {u.dtype.name} {u.arg.unit.rows}x{u.arg.unit.columns} = 0{copies}"
         case Ops.PRODUCT:
-            return f"{words[0]} += {words[1]}[{words[2]}] @ {words[3]}[{words[4]}] by {u.arg.unit.name}"
+            return f"{texts[0]} += {texts[1]}[{texts[2]}] @ {texts[3]}[{texts[4]}] by {u.arg.unit.name}"
         case Ops.PUT:
-            return f"{words[0]}[{words[1]}] = {words[2]}"
+            return f"{texts[0]}[{texts[1]}] = {texts[2]}"
         case Ops.BARRIER:
             return "barrier"
     return u.op.name.lower()
 
 
 def _range(u: UOp, size: str) -> str:
-    """How a counter counts."""
+    """Return a RANGE as the line that begins its loop, or says what it counts."""
     match u.arg.kind:
         case AxisKind.PARALLEL:
             return f"for {_leaf(u)} in this share of range({size}):"

@@ -1,9 +1,9 @@
-"""The boxes between the stages: what the scheduler gives, what codegen gives, what a renderer and compiler give.
+"""The types between the stages: results of the scheduler, of codegen, of renderers and of compilers.
 
     Tensor --tensor/--> UOp graph --schedule/--> [KernelCall] --codegen/--> Kernel -> Linear
            --render/--> Source --Compiler--> Binary --Backend.load--> Program --engine/--> bytes
 
-Read this first. Inside a box everything is a UOp; a box never holds a live buffer.
+Read this first. Within a stage everything is a UOp; none of these types refers to a live buffer.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tinygraft.uop.uop import UOp
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """What one kernel computes, canonical: equal work gives an equal Kernel, whatever its buffers are.
+    """What one kernel computes, in canonical form: the same computation is an equal Kernel, whatever its buffers are.
 
-    sink is a SINK over STOREs. Buffers are PARAMs numbered by slot, loop counters RANGEs numbered from 0.
+    `sink` is a SINK over STOREs. Buffers are PARAMs numbered by slot, loop counters RANGEs numbered from 0.
     """
 
     sink: UOp
@@ -28,7 +28,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """One kernel on its buffers: BUFFER nodes by slot. written are the slots that the kernel stores to."""
+    """One kernel on its buffers: BUFFER nodes by slot. `written` are the slots that the kernel stores to."""
 
     kernel: Kernel
     device: str
@@ -38,9 +38,9 @@ class KernelCall:
 
 @dataclass(frozen=True, slots=True)
 class CopyCall:
-    """The bytes of one buffer to another buffer of the same size, on any device.
+    """A copy of the bytes of `source` to `target`, a buffer of the same size, on any device.
 
-    buffers and written are those of a KernelCall: the target is slot 0.
+    `buffers` and `written` are like those of a KernelCall: the target is slot 0.
     """
 
     target: UOp
@@ -48,12 +48,12 @@ class CopyCall:
 
     @property
     def buffers(self) -> tuple[UOp, ...]:
-        """The target and the source."""
+        """Return the target and the source."""
         return self.target, self.source
 
     @property
     def written(self) -> tuple[int, ...]:
-        """The target's slot."""
+        """Return the target's slot."""
         return (0,)
 
 
@@ -73,10 +73,11 @@ class Param:
 class Signature:
     """How a compiled kernel is called.
 
-    params by slot, then variables by name, passed as int64. grid is how many groups run along each of three
-    dimensions (a size may be symbolic), block_threads how many threads one thread block has. chunked says that the
-    kernel takes two more int64, its share (part, parts) of every PARALLEL range. scratch is how many bytes of memory
-    of its own each share needs while it runs; a renderer whose language has no such memory takes them from the caller.
+    The arguments are `params` by slot, then `variables` by name, as int64. `grid` is the number of thread blocks along
+    each of three dimensions (a size may be symbolic), `block_threads` how many threads one thread block has. `chunked`
+    says that the kernel has two more int64 arguments, which chunk of every PARALLEL range it runs and how many there
+    are. `scratch` is how many bytes of scratch memory each chunk needs while it runs; where the language has no such
+    memory, the caller provides it.
     """
 
     params: tuple[Param, ...]
@@ -89,7 +90,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a kernel does at least: floating point operations and bytes moved. Sizes may be symbolic."""
+    """The least work of a kernel: floating point operations and bytes moved. Sizes may be symbolic."""
 
     flops: sint = 0
     bytes: sint = 0
@@ -97,7 +98,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """A kernel as a list of instructions, one after another, for a Target. uop/linear.py helps to read it."""
+    """A kernel as a list of instructions for a Target. `actions` are its transforms. uop/linear.py helps to read it."""
 
     name: str
     uops: tuple[UOp, ...]
@@ -109,7 +110,7 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A rendered kernel. language names the grammar (c, llvm, python)."""
+    """A rendered kernel. `language` names the grammar (c, llvm, python)."""
 
     name: str
     text: str
@@ -119,7 +120,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """A compiled kernel, ready to be loaded by its Backend. detail is IR or assembly for DEBUG=7, where known."""
+    """A compiled kernel, to be loaded by its Backend. `detail` is IR or assembly for DEBUG=7, where known."""
 
     name: str
     data: bytes

@@ -2,9 +2,9 @@
 
 In: nodes of dtypes.index. A sum is a left-associated chain of terms, each a node times a constant: those of variables
 alone first, then terms by the number of their innermost range, the constant last. A product has the innermost range
-first. Variables, with or without a value, are ordered by name and what is made of them by how it is written, so that
-one size has one node. What is written another way (SUB, NEG, sums on the right) is read as well. A sum is also taken
-apart by a divisor, and held against 0 where its sizes are not known.
+first. Variables, bound or not, are ordered by name, and expressions of them by their text, so that one size has one
+node. Sums in other forms (SUB, NEG, sums on the right) can be read as well. Also here: splitting a sum by a divisor,
+and comparing one with symbolic sizes with 0.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ Operand = UOp | int
 Terms = dict[UOp, int]  # node -> its constant factor
 
 
-_constants: dict[int, UOp] = {}  # kept, because they are made and dropped all the time
-_KEPT = 1024
-_BIG = 1 << 62  # beyond this a bound says nothing, and a shift might not fit into 64 bits
-_LONG = 64  # nodes; assumed, never measured: the sizes that people write have fewer
+_constants: dict[int, UOp] = {}  # a cache: constants are made and dropped all the time
+_MOST_CONSTANTS = 1024
+_BIG = 1 << 62  # beyond this a bound is useless, and a shift might not fit into 64 bits
+_LONG = 64  # nodes; assumed, never measured: sizes in programs have fewer
 
 
 def const(value: int) -> UOp:
-    """The index constant value."""
+    """Return the CONST of dtypes.index with this value."""
     if (found := _constants.get(value)) is not None:
         return found
     found = UOp(Ops.CONST, dtypes.index, (), value)
-    if len(_constants) < _KEPT:
+    if len(_constants) < _MOST_CONSTANTS:
         _constants[value] = found
     return found
 
 
 def node(value: Operand) -> UOp:
-    """value as a node."""
+    """Return `value` as a node."""
     return value if isinstance(value, UOp) else const(int(value))
 
 
 def terms_of(x: UOp) -> tuple[Terms, int]:
-    """x as the sum of its terms and a constant.
+    """Return `x` as terms, each with its factor, and a constant, whose sum it is.
 
     >>> i, j = UOp.range(4, 0), UOp.range(3, 1)
     >>> terms_of(i * 3 + (j + 5)) == ({i: 3, j: 1}, 5)
@@ -77,21 +77,21 @@ def terms_of(x: UOp) -> tuple[Terms, int]:
 
 
 def difference(a: UOp, b: UOp) -> tuple[Terms, int]:
-    """The terms and the constant of a - b; a term that cancels is left out."""
+    """Return the terms and the constant of a - b, without terms that cancel."""
     terms, constant = terms_of(a)
     if b.op is Ops.CONST:
         return terms, constant - int(b.arg)
     less, offset = terms_of(b)
     for term, factor in less.items():
-        if left := terms.get(term, 0) - factor:
-            terms[term] = left
+        if remaining := terms.get(term, 0) - factor:
+            terms[term] = remaining
         else:
             del terms[term]
     return terms, constant - offset
 
 
 def span(terms: Terms, constant: int) -> tuple[int, int]:
-    """The least and greatest value of a sum, from the bounds of its terms."""
+    """Return the least and greatest value of a sum, from the bounds of its terms."""
     low = high = constant
     for term, factor in terms.items():
         if factor > 0:
@@ -104,30 +104,30 @@ def span(terms: Terms, constant: int) -> tuple[int, int]:
 
 
 def chain(terms: Terms, constant: int) -> UOp:
-    """The canonical sum of terms and a constant."""
+    """Return the canonical sum of terms and a constant."""
     total: UOp | None = None
     for term in sorted(terms, key=_order) if len(terms) > 1 else terms:
         if factor := terms[term]:
-            part = term if factor == 1 else UOp(Ops.MUL, dtypes.index, (term, const(factor)))
-            total = part if total is None else UOp(Ops.ADD, dtypes.index, (total, part))
+            value = term if factor == 1 else UOp(Ops.MUL, dtypes.index, (term, const(factor)))
+            total = value if total is None else UOp(Ops.ADD, dtypes.index, (total, value))
     if total is None:
         return const(constant)
     return UOp(Ops.ADD, dtypes.index, (total, const(constant))) if constant else total
 
 
 def _order(term: UOp) -> tuple[int, str]:
-    """Variables by name, then terms by their open ranges: what changes least often comes first."""
+    """Return the sort key of a term: variables by name, then terms by their open ranges, outer ones first."""
     return (term.ranges, "") if term.ranges else (0, _text(term))
 
 
 def _text(x: UOp) -> str:
-    """How a node of variables is written, node by node; nothing for one that reads memory, or a long one."""
+    """Return a node of variables as text, node by node; empty for one that reads memory, or a long one."""
     if x.op is Ops.VARIABLE:
         return str(x.arg.name)
     if x.op is Ops.BIND:
         return f"{x.src[0].arg.name} {x.arg}"
     order, numbers = [x], {x: 0}
-    for node in order:  # which grows
+    for node in order:  # `order` grows meanwhile
         if node.dtype is not dtypes.index or len(order) > _LONG:
             return ""
         for source in node.src:
@@ -138,7 +138,7 @@ def _text(x: UOp) -> str:
 
 
 def factors_of(x: UOp) -> list[UOp]:
-    """The factors of a term; a constant is not expected among them."""
+    """Return the factors of a term, which has no constant factor."""
     if x.op is not Ops.MUL:
         return [x]
     found: list[UOp] = []
@@ -153,7 +153,7 @@ def factors_of(x: UOp) -> list[UOp]:
 
 
 def product(factors: Iterable[UOp]) -> UOp:
-    """The product of factors that are not constant, in canonical order; 1 if there are none."""
+    """Return the product of factors that are not constant, in canonical order; 1 if there are none."""
     total: UOp | None = None
     for factor in sorted(factors, key=lambda f: (-f.ranges, "" if f.ranges else _text(f))):
         total = factor if total is None else UOp(Ops.MUL, dtypes.index, (total, factor))
@@ -161,7 +161,7 @@ def product(factors: Iterable[UOp]) -> UOp:
 
 
 def monomial(x: UOp) -> tuple[list[UOp], int]:
-    """(factors, constant) whose product is x; a sum is a factor of itself."""
+    """Return (factors, constant) whose product is `x`; a sum is one factor."""
     if x.op is Ops.CONST:
         return [], x.arg
     terms, constant = terms_of(x)
@@ -171,11 +171,11 @@ def monomial(x: UOp) -> tuple[list[UOp], int]:
     return factors_of(term), factor
 
 
-# What a positive divisor makes of a sum, for the rules of IDIV and MOD in integer.py
+# Division of a sum by a positive divisor, for the rules of IDIV and MOD in integer.py
 
 
 def one_quotient(a: UOp, b: UOp) -> int | None:
-    """a // b where it is one number for all values of a and b, else None."""
+    """Return a // b where it is one number for all values of `a` and `b`, else None."""
     if b.op is Ops.CONST:
         quotient: int = a.lo // b.arg
         return quotient if quotient == a.hi // b.arg else None
@@ -183,15 +183,15 @@ def one_quotient(a: UOp, b: UOp) -> int | None:
 
 
 def exact(a: UOp, b: UOp) -> UOp | None:
-    """a / b where b divides every value of a by its form, else None."""
-    quotient, rest = split(a, b)
-    return quotient if rest.op is Ops.CONST and rest.arg == 0 else None
+    """Return a / b where the form of `a` shows that `b` divides every value of it, else None."""
+    quotient, remainder = split(a, b)
+    return quotient if remainder.op is Ops.CONST and remainder.arg == 0 else None
 
 
 def split(a: UOp, b: UOp) -> tuple[UOp, UOp]:
-    """(q, r) with a == q * b + r: q has what is a multiple of b by its form. b is positive.
+    """Return (q, r) with a == q * b + r: q has the terms of `a` whose form shows that they are multiples of `b`.
 
-    A sum as divisor is a multiple of nothing but itself.
+    `b` is positive. Where it is a sum, only the same sum is a multiple of it.
 
     >>> i, j = UOp.range(4, 0), UOp.range(9, 1)
     >>> q, r = split(chain({i: 12, j: 1}, 7), const(6))
@@ -204,15 +204,15 @@ def split(a: UOp, b: UOp) -> tuple[UOp, UOp]:
     r: Terms = {}
     whole = 0
     for term, k in terms.items():
-        rest = _remove(factors_of(term), symbols) if symbols else [term]
-        times, left = (0, k) if rest is None else (k // c, k % c) if k > 0 else (-(-k // c), -(-k % c))
-        if left and symbols:  # a symbolic divisor takes a term as a whole
-            times, left = 0, k
-        if left:
-            r[term] = left
-        if times and rest:
-            part = product(rest) if symbols else term
-            q[part] = q.get(part, 0) + times
+        others = _remove(factors_of(term), symbols) if symbols else [term]
+        times, remaining = (0, k) if others is None else (k // c, k % c) if k > 0 else (-(-k // c), -(-k % c))
+        if remaining and symbols:  # a symbolic divisor divides a term as a whole, or not at all
+            times, remaining = 0, k
+        if remaining:
+            r[term] = remaining
+        if times and others:
+            divided = product(others) if symbols else term
+            q[divided] = q.get(divided, 0) + times
         else:
             whole += times
     if not symbols:
@@ -224,33 +224,33 @@ def split(a: UOp, b: UOp) -> tuple[UOp, UOp]:
 
 
 def _remove(factors: list[UOp], gone: list[UOp]) -> list[UOp] | None:
-    """factors without those gone; None when one of these is not there."""
-    left = list(factors)
+    """Return `factors` without those of `gone`; None when one of these is not among them."""
+    remaining = list(factors)
     for factor in gone:
-        if factor not in left:
+        if factor not in remaining:
             return None
-        left.remove(factor)
-    return left
+        remaining.remove(factor)
+    return remaining
 
 
 def factored(a: UOp, b: UOp) -> tuple[UOp, UOp, int, int] | None:
-    """(s, t, g, n) with a == g * s + t, 0 <= t < g and b == g * n, for the greatest such g above 1."""
+    """Return (s, t, g, n) with a == g * s + t, 0 <= t < g, b == g * n, for the greatest such g above 1, else None."""
     if b.op is not Ops.CONST:
         return None
     terms, constant = terms_of(a)
     for g in sorted({math.gcd(k, b.arg) for k in terms.values()} - {1}, reverse=True):
-        rest = {term: k for term, k in terms.items() if k % g}
-        low, high = span(rest, constant % g)
+        below = {term: k for term, k in terms.items() if k % g}
+        low, high = span(below, constant % g)
         if low >= 0 and high < g:
             s = chain({term: k // g for term, k in terms.items() if k % g == 0}, constant // g)
-            return s, chain(rest, constant % g), g, b.arg // g
+            return s, chain(below, constant % g), g, b.arg // g
     return None
 
 
 def shift(a: UOp, b: UOp) -> int:
-    """How many times b must be added to a so that it is never negative; 0 when that is not known.
+    """Return how many times `b` has to be added to `a` so that it is never negative; 0 when that is not known.
 
-    Nor where b is no constant: the bounds of that quotient would be much wider.
+    It is 0, too, where `b` is no constant: the bounds of that quotient would be much wider.
     """
     if b.op is not Ops.CONST or a.lo >= 0 or a.lo < -_BIG or a.hi > _BIG or b.arg > _BIG:
         return 0
@@ -258,15 +258,15 @@ def shift(a: UOp, b: UOp) -> int:
     return times
 
 
-# Sizes that are not known: whether a sum is negative for all of them
+# Symbolic sizes: whether a sum is negative for all of their values
 
 Polynomial = dict[tuple[UOp, ...], int]  # factors, ordered by serial -> constant factor
 
 
 def surely_negative(terms: Terms, constant: int, reached: bool = False) -> bool:
-    """Whether a sum is below 0 for all values of its variables, taking a counter of a symbolic size at its ends.
+    """Return whether a sum is below 0 for all values of its variables, with each counter at its first or last value.
 
-    reached says that every counter has a value, as it has where an access happens: then its size is not 0.
+    `reached` says that every counter has a value, as it has where an access happens: then its size is not 0.
 
     >>> n, m = UOp.variable("n", 1, 9), UOp.variable("m", 1, 9)
     >>> i, j = UOp.range(n, 0), UOp.range(m, 1)
@@ -283,7 +283,7 @@ def surely_negative(terms: Terms, constant: int, reached: bool = False) -> bool:
 
 
 def _most(bound: Polynomial) -> int:
-    """The greatest value of a polynomial, from the bounds of its products."""
+    """Return an upper bound of a polynomial, from the bounds of its products."""
     high = 0
     for factors, k in bound.items():
         if factors and k:
@@ -293,9 +293,9 @@ def _most(bound: Polynomial) -> int:
 
 
 def _without(op: Ops, bound: Polynomial) -> Polynomial:
-    """A polynomial without quotients, or without remainders, by constants: x // c * c is x - x % c, which may cancel.
+    """Return a polynomial without quotients, or without remainders, by constants: x // c * c is x - x % c.
 
-    A loop over x is cut into one over x // c whole blocks and one over the x % c that are left.
+    Terms may cancel then: a loop over x is split into one over x // c whole blocks and a remainder of x % c iterations.
     """
     total: Polynomial = {}
     for factors, k in bound.items():
@@ -318,14 +318,14 @@ def _without(op: Ops, bound: Polynomial) -> Polynomial:
 
 
 def _symbolic_limit(x: UOp) -> UOp | None:
-    """The symbolic node that a counter or a remainder stays below, if there is one."""
+    """Return the symbolic node that a counter or a remainder stays below, None where there is none."""
     if x.op is Ops.RANGE and x.src[0].op is not Ops.CONST:
         return x.src[0]
     return x.src[1] if x.op is Ops.MOD and x.src[1].op is not Ops.CONST and x.src[1].lo > 0 else None
 
 
 def _greatest(factors: list[UOp], constant: int, reached: bool) -> Polynomial:
-    """An upper bound of constant times factors: each counter of symbolic size at its last or first value."""
+    """Return an upper bound of `constant` times `factors`: each counter of symbolic size at its last or first value."""
     total: Polynomial = {(): constant}
     counters = [f for f in factors if _symbolic_limit(f) is not None]
     has_value = reached or all(f.src[0].lo > 0 for f in counters if f.op is Ops.RANGE)
@@ -341,20 +341,20 @@ def _greatest(factors: list[UOp], constant: int, reached: bool) -> Polynomial:
 
 
 def _polynomial(x: UOp, more: int) -> Polynomial:
-    """x + more, products of sums multiplied out."""
+    """Return x + more, with products of sums multiplied out."""
     terms, constant = terms_of(x)
     found: Polynomial = {(): constant + more}
     for term, k in terms.items():
-        parts: Polynomial = {(): k}
+        expanded: Polynomial = {(): k}
         for factor in factors_of(term):
-            parts = _times(parts, _polynomial(factor, 0) if factor.op is Ops.ADD else {(factor,): 1})
-        for key, times in parts.items():
+            expanded = _times(expanded, _polynomial(factor, 0) if factor.op is Ops.ADD else {(factor,): 1})
+        for key, times in expanded.items():
             found[key] = found.get(key, 0) + times
     return found
 
 
 def _times(a: Polynomial, b: Polynomial) -> Polynomial:
-    """The product of two polynomials. A key is the factors of a term by serial, so that equal terms meet."""
+    """Return the product of two polynomials. Keys have factors in the order of serials, so that equal terms add up."""
     total: Polynomial = {}
     for x, k in a.items():
         for y, m in b.items():

@@ -1,8 +1,8 @@
-"""MatrixUnit: an instruction that multiplies small matrices, as data; and what the nodes that use one have as arg.
+"""MatrixUnit: an instruction that multiplies small matrices, as data; and the args of the nodes that use one.
 
 results[rows][columns] += first[rows][terms] @ second[terms][columns]. Products are exact, and for integers so are the
 sums, modulo the width of the result. Floats are added one product after another, each sum rounded to the result's
-dtype; a device may add the terms of one step in any order, and may take numbers below the least normal one for 0.
+dtype; a device may add the terms of one step in any order, and may treat numbers below the least normal one as 0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class MatrixUnit:
     """An instruction by its sizes and dtypes. `docs/device-fields.md` shows this list as a table.
 
     A unit of one row works on registers: its first operand is one word for all columns (Ops.DOT). A unit of several
-    rows works on memory and keeps results and operands in tile registers of its own (Ops.MATRIX).
+    rows works on memory and has results and operands in tile registers of its own (Ops.MATRIX).
 
     - `name`: what the renderer's words for it are found by.
     - `rows`: of the first operand and the result; 1 for a unit that works on registers.
@@ -28,8 +28,8 @@ class MatrixUnit:
     - `first`: the dtype of the first operand.
     - `second`: the dtype of the second operand.
     - `result`: the dtype of the result.
-    - `packed`: how many terms of one column lie side by side in the second operand: they are one word, the
-      first term in its lowest bits.
+    - `packed`: how many terms of one column are packed lanes of one word in the second operand, the first term in
+      its lowest bits.
     - `tiles`: how many tile registers there are, for a unit of several rows.
     """
 
@@ -55,7 +55,7 @@ class MatrixUnit:
 
 @dataclass(frozen=True, slots=True)
 class MatrixArg:
-    """A unit and how far apart the rows of its operands lie: elements of the first, words of the second."""
+    """A unit and the strides of the rows of its operands and its result: in elements, of the second in words."""
 
     unit: MatrixUnit
     first: int

@@ -1,8 +1,8 @@
 """UOp: the one node class of every graph, immutable and interned.
 
-Two nodes built from the same op, dtype, sources, arg and tag are one object, so equality is identity. What
-follows from the sources (shape, device, bounds, open ranges) is computed once, when a node is made. Nothing
-here simplifies: a graph stays as it was written. Behaviour lives in functions over the node.
+Two nodes built from the same op, dtype, sources, arg and tag are one object, so equality is identity. Shape, device,
+bounds and open ranges follow from the sources, and are computed when a node is made. Nothing here simplifies: a graph
+stays as it was written. What is done with nodes is in functions elsewhere.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Place = Any  # the name of a device, the names of several as a tuple, or None
 
 
 class _InternedNode(weakref.ref["UOp"]):
-    """A weak reference that knows under which key its node is interned."""
+    """A weak reference to a node, with the key under which that is interned."""
 
     __slots__ = ("key",)
     key: NodeKey
@@ -50,12 +50,12 @@ _table: dict[NodeKey, _InternedNode] = {}
 _lock = threading.RLock()
 _serials = itertools.count(1)
 _buffer_ids = itertools.count(1)
-check_node: Callable[[UOp], None] | None = None  # set by uop.graph_spec: what SPEC=2 does with each new node
+check_node: Callable[[UOp], None] | None = None  # set by uop.graph_spec: the check of each new node with SPEC=2
 memory_of: Callable[[UOp], Any] | None = None  # set by device.buffer: the Buffer of a BUFFER node that has memory
-forget_memory: Callable[[int], None] | None = None  # set by device.buffer: the BUFFER node of that number is gone
+forget_memory: Callable[[int], None] | None = None  # set by device.buffer: called when the BUFFER of this id is freed
 
 
-# Takes a node that is gone out of the table of interned nodes: its weak reference calls this. By then an equal node may
+# Removes a freed node from the table of interned nodes: its weak reference calls this. By then an equal node may
 # have been interned under the same key, which stays. A BUFFER's memory is freed with its node.
 # No docstring: a signal is lost that comes before the try, and tests/support/signal_lines.py expects that on line 2.
 def _forget(entry: _InternedNode) -> None:
@@ -67,12 +67,12 @@ def _forget(entry: _InternedNode) -> None:
                 return
         if entry.key[0] is Ops.BUFFER and forget_memory is not None:
             forget_memory(entry.key[3].uid)
-    except KeyboardInterrupt:  # Python drops what is raised here: all of it is done, and the signal comes once more
+    except KeyboardInterrupt:  # Python drops exceptions of a callback: do all of it again, then send the signal again
         _forget(entry)
         come_again()
 
 
-# What follows for a node from its sources. These are rules about nodes, in modules that build on this one.
+# What follows for a node from its sources: rules about nodes, in modules that import this one.
 _shape_rules: Sequence[Callable[[Ops, tuple[UOp, ...], Any], Shape]]
 _bounds: Callable[[Ops, DType, tuple[UOp, ...], Any], tuple[Any, Any]]
 _sharding: Callable[[Ops, tuple[UOp, ...], Any, Shape], ShardArg | None]
@@ -85,16 +85,17 @@ def derive_by(
     sharding: Callable[[Ops, tuple[UOp, ...], Any, Shape], ShardArg | None],
     show: Callable[[UOp], str],
 ) -> None:
-    """Say how a node's shape (a rule for each op), bounds and sharding follow from its sources, and how it prints.
+    """Set how a node's shape (a rule for each op), bounds and sharding follow from its sources, and how it prints.
 
-    Before that no node can be made: `tinygraft.uop` says it when it is imported, so before any of its modules is used.
+    Before that no node can be made: `tinygraft.uop` calls this when it is imported, so before any of its modules is
+    used.
     """
     global _shape_rules, _bounds, _sharding, _show
     _shape_rules, _bounds, _sharding, _show = shape, bounds, sharding, show
 
 
 def _renew_lock() -> None:
-    """In a forked child: another thread of the parent may have held the lock."""
+    """Make a new lock in a forked child: another thread of the parent may have owned the old one."""
     global _lock
     _lock = threading.RLock()
 
@@ -104,12 +105,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def live_nodes() -> int:
-    """How many nodes exist now."""
+    """Return how many nodes exist now."""
     return len(_table)
 
 
 def nodes_made() -> int:
-    """How many nodes have been made since the process started, interning hits not counted."""
+    """Return how many nodes were made since the process started, interning hits not counted."""
     return _last_serial
 
 
@@ -117,12 +118,12 @@ _last_serial = 0
 
 
 class UOp:
-    """A node: what it does (op), the type of its value (dtype), what it reads (src), what else it needs (arg).
+    """A node: what it does (`op`), the type of its value (`dtype`), its sources (`src`), further parameters (`arg`).
 
-    tag is a note for the reader of a graph; it takes part in identity. Also set at construction: shape, device
-    (a tuple of names where it lies on several, None in a kernel graph), sharding (the axis along which it is cut there;
-    None where each has all of it), lo and hi (inclusive bounds, None for floats), ranges (a mask of the open ranges by
-    their axis number) and serial (sources are older than their users).
+    `tag` distinguishes nodes that are equal otherwise. Also set at construction: `shape`, `device` (a tuple of names
+    where it is on several, None in a kernel graph), `sharding` (how it is cut over these; None where each has all of
+    it), `lo` and `hi` (inclusive bounds, None for floats), `ranges` (a mask of the open ranges by their axis) and
+    `serial` (that of a source is less than those of its users).
 
     >>> a = UOp.variable("a", 1, 10)
     >>> a + 1 is a + 1
@@ -183,19 +184,19 @@ class UOp:
         return _show(self)
 
     def replace(self, **changes: Any) -> UOp:
-        """This node with some of op, dtype, src, arg, tag changed."""
-        parts = {
+        """Return this node with some of op, dtype, src, arg, tag changed."""
+        fields = {
             "op": self.op,
             "dtype": self.dtype,
             "src": self.src,
             "arg": self.arg,
             "tag": self.tag,
         } | changes
-        return UOp(**parts)
+        return UOp(**fields)
 
     @property
     def base(self) -> UOp:
-        """The node whose values this one only moves: a BUFFER, or a MULTI over them, when a tensor is realised."""
+        """Return the node whose values this one only moves: of a realised tensor a BUFFER, or a MULTI over several."""
         node = self
         while node.op in MOVEMENT or node.op is Ops.DETACH:
             node = node.src[0]
@@ -203,9 +204,9 @@ class UOp:
 
     @property
     def realized(self) -> Any:
-        """The Buffer of this BUFFER node when it has memory, else None; a tuple of them on several devices."""
+        """Return the Buffer of this BUFFER node when it has memory, else None; a tuple of them on several devices."""
         if self.op is Ops.MULTI:
-            found = tuple([part.base.realized for part in self.src])
+            found = tuple([shard.base.realized for shard in self.src])
             return None if None in found else found
         return memory_of(self) if memory_of is not None and self.op is Ops.BUFFER else None
 
@@ -213,41 +214,41 @@ class UOp:
 
     @staticmethod
     def const(dtype: DType, value: Any, device: Place = None) -> UOp:
-        """A number of dtype. A CONST of the tensor graph has its device as source."""
+        """Return a CONST with `value` converted to `dtype`. One of the tensor graph has its device as source."""
         src = () if device is None else (UOp.on(device),)
         return UOp(Ops.CONST, dtype, src, coerce(value, dtype))
 
     @staticmethod
     def on(device: Place) -> UOp:
-        """The DEVICE node of that name, or of these names; they are kept, as there are few."""
+        """Return the DEVICE node of a name, or of several; they are never freed, as there are few."""
         if (found := _devices.get(device)) is None:
             found = _devices[device] = UOp(Ops.DEVICE, dtypes.void, (), device)
         return found
 
     @staticmethod
     def buffer(device: str, size: int, dtype: DType) -> UOp:
-        """A new buffer of size elements; no two calls give the same node."""
+        """Return a new BUFFER of `size` elements; no two calls return the same node."""
         src, arg = (UOp.on(device),), BufferArg(next(_buffer_ids), size)
         return _make((Ops.BUFFER, dtype, src, arg, None), Ops.BUFFER, dtype, src, arg, None)
 
     @staticmethod
     def placeholder(shape: Shape, dtype: DType, device: Any, what: str) -> UOp:
-        """A value that is put in later; no two calls give the same node."""
+        """Return a PLACEHOLDER, for which `what` substitutes a value later; no two calls return the same node."""
         src = () if device is None else (UOp.on(device),)
         return UOp(Ops.PLACEHOLDER, dtype, src, PlaceholderArg(next(_buffer_ids), shape, what))
 
     @staticmethod
     def next_buffer() -> int:
-        """A number above that of every buffer made so far and below that of every one made later."""
+        """Return a number above the id of every buffer made so far and below that of every one made later."""
         return next(_buffer_ids)
 
     @staticmethod
     def variable(name: str, min_val: int, max_val: int, dtype: DTypeLike | None = None) -> UOp:
-        """An integer that is known only when a kernel is launched, with inclusive bounds.
+        """Return a VARIABLE: an integer that is known only when a kernel is launched, with inclusive bounds.
 
-        dtype is the integer dtype that it has as a value, as in Tensor(n); without one that is the default, or 64 bits
-        where its bounds need them. Raises ValueError for a name that cannot be that of an argument in generated code
-        and for bounds that are no integers, DTypeError for a dtype that does not hold all of them.
+        `dtype` is the integer dtype of its value as a tensor, as in Tensor(n); by default that is the default integer,
+        or one of 64 bits where its bounds need them. Raises ValueError for a name that cannot be that of an argument in
+        generated code and for bounds that are no integers, DTypeError for a dtype that has not all of its values.
 
         >>> UOp.variable("n", 1, 9, dtype="int8").arg
         VariableArg(name='n', low=1, high=9, dtype=dtypes.char)
@@ -263,14 +264,14 @@ class UOp:
 
     @staticmethod
     def range(size: sint, axis: int, kind: AxisKind = AxisKind.LOOP, dim: int = 0) -> UOp:
-        """A counter from 0 below size, number axis of its kernel."""
+        """Return a RANGE: a counter from 0 to below `size`, with the number `axis` in its kernel."""
         bound = UOp.const(dtypes.index, size) if isinstance(size, int) else size
         return UOp(Ops.RANGE, dtypes.index, (bound,), RangeArg(axis, kind, dim))
 
     def bind(self, value: int) -> UOp:
-        """This variable with the value it has now.
+        """Return this variable bound to a value.
 
-        Raises ValueError outside its bounds and for what is no integer; True and False are none.
+        Raises ValueError for a value outside its bounds or that is no integer; True and False are none.
         """
         if self.op is not Ops.VARIABLE:
             raise ValueError(f"only a variable can be bound, this is {self.op}")
@@ -280,7 +281,7 @@ class UOp:
         return UOp(Ops.BIND, self.dtype, (self,), number)
 
     def unbind(self) -> tuple[UOp, int]:
-        """The variable and the value of what bind gave. Raises ValueError for anything else.
+        """Return the variable and the value of a result of `bind`. Raises ValueError for any other node.
 
         >>> UOp.variable("n", 1, 9).bind(3).unbind()[1]
         3
@@ -290,7 +291,7 @@ class UOp:
         return self.src[0], self.arg
 
     def const_like(self, value: Any) -> UOp:
-        """A number with this node's dtype, device and shape. Raises DTypeError for a fraction beside an index."""
+        """Return a number with this node's dtype, device and shape. Raises DTypeError for a fraction with an index."""
         if self.dtype is dtypes.index and isinstance(value, float) and not value.is_integer():
             raise DTypeError(
                 f"a symbolic integer is combined with integers, got {value}\n"
@@ -303,7 +304,7 @@ class UOp:
                    (UOp(Ops.RESHAPE, self.dtype, (node,), (1,) * len(self.shape)),), self.shape)  # fmt: skip
 
     def alu(self, op: Ops, *others: UOp | float | int | bool) -> UOp:
-        """op of this node and others; numbers take this node's dtype, a comparison gives bool.
+        """Return `op` of this node and others; numbers get this node's dtype, a comparison is a bool.
 
         The dtype is that of the last operand, which for WHERE is the chosen value.
         """
@@ -311,23 +312,23 @@ class UOp:
         return UOp(op, dtypes.bool if op in COMPARE else src[-1].dtype if op is Ops.WHERE else self.dtype, src)
 
     def cast(self, dtype: DType) -> UOp:
-        """The value as another dtype; this node itself when that is its dtype."""
+        """Return the value converted to another dtype; this node itself when that is its dtype."""
         return self if dtype is self.dtype else UOp(Ops.CAST, dtype, (self,))
 
     def bitcast(self, dtype: DType) -> UOp:
-        """The bits as another dtype of the same width."""
+        """Return the bits as another dtype of the same width."""
         return self if dtype is self.dtype else UOp(Ops.BITCAST, dtype, (self,))
 
     def where(self, a: UOp, b: UOp | float | int | bool) -> UOp:
-        """a where this is true, b elsewhere."""
+        """Return `a` where this is true, `b` elsewhere."""
         return UOp(Ops.WHERE, a.dtype, (self, a, b if isinstance(b, UOp) else a.const_like(b)))
 
-    # Operators build nodes and never simplify; == stays identity, use eq. What has a node, as a tensor, knows better
-    # what it gives with one: NotImplemented lets it say so.
+    # Operators build nodes and never simplify; == stays identity, use eq. An operand that has a node, as a tensor,
+    # defines the result itself: NotImplemented makes Python call its operator.
 
     def _with(self, op: Ops, other: Any) -> UOp:
-        known = isinstance(other, UOp) or not hasattr(other, "uop")
-        found: UOp = self.alu(op, other) if known else NotImplemented
+        mine = isinstance(other, UOp) or not hasattr(other, "uop")
+        found: UOp = self.alu(op, other) if mine else NotImplemented
         return found
 
     def __add__(self, other: Any) -> UOp:
@@ -355,7 +356,7 @@ class UOp:
         return self._no_fraction(other).const_like(other).alu(Ops.FDIV, self)
 
     def _no_fraction(self, other: Any) -> UOp:
-        """This node; raises DTypeError for a symbolic integer, unless other is a tensor, which has its own division."""
+        """Return this node. Raises DTypeError for a symbolic integer, unless `other` is a tensor, which can divide."""
         if self.dtype is dtypes.index and (isinstance(other, UOp) or not hasattr(other, "uop")):
             raise DTypeError(
                 "a symbolic integer is divided by //, which gives one; / would give a fraction\n"
@@ -411,24 +412,24 @@ class UOp:
         return NotImplemented if hasattr(other, "uop") else self.__gt__(other).alu(Ops.NOT)
 
     def eq(self, other: Any) -> UOp:
-        """Whether both are equal, as a node."""
+        """Return whether both are equal, as a node."""
         return self.alu(Ops.CMPEQ, other)
 
     def ne(self, other: Any) -> UOp:
-        """Whether both differ, as a node."""
+        """Return whether both differ, as a node."""
         return self.alu(Ops.CMPNE, other)
 
     def maximum(self, other: Any) -> UOp:
-        """The greater of both; NaN where either is."""
+        """Return the greater of both; NaN where either is."""
         return self.alu(Ops.MAX, other)
 
     def minimum(self, other: Any) -> UOp:
-        """The less of both; NaN where either is."""
+        """Return the less of both; NaN where either is."""
         return self.alu(Ops.MIN, other)
 
 
 def _whole(value: Any) -> Any:
-    """An integer of any kind as an int; anything else, and a bool, stays what it is, for an error to show."""
+    """Return an integer of any type as an int; anything else, and a bool, unchanged, for an error to show."""
     if isinstance(value, bool):
         return value
     try:
@@ -441,19 +442,19 @@ _devices: dict[Place, UOp] = {}
 
 
 class _MutableUOp(UOp):
-    """A node that is being made: its fields can still be set, three times as fast as past UOp's own __setattr__."""
+    """A node that is being made: its fields can still be set, three times as fast as by object.__setattr__ on a UOp."""
 
     __slots__ = ()
     __setattr__ = object.__setattr__  # type: ignore[assignment]
 
 
 def constant_bits(value: Any) -> Any:
-    """What tells two constants apart: 1, True and 1.0 differ, so do 0.0 and -0.0; a NaN equals itself."""
+    """Return the key of a constant: those of 1, True and 1.0 differ, so do those of 0.0 and -0.0; a NaN has one."""
     return struct.pack("d", value) if isinstance(value, float) else (type(value), value)
 
 
 def _make(key: NodeKey, op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any, tag: Any) -> UOp:
-    """A node that is not interned yet."""
+    """Make a node and intern it under `key`; return an equal one that another thread has interned meanwhile."""
     global _last_serial
     node: UOp = object.__new__(_MutableUOp)
     node.op, node.dtype, node.src, node.arg, node.tag = op, dtype, src, arg, tag
@@ -488,7 +489,7 @@ _OWN_RANGES = frozenset({Ops.RANGE, Ops.REDUCE, Ops.LANES, Ops.AFTER, Ops.MATRIX
 
 
 def _ranges(op: Ops, src: tuple[UOp, ...], arg: Any) -> int:
-    """The open ranges of a node that opens or closes some."""
+    """Return the open ranges of a node that opens or closes some, as a mask."""
     if op is Ops.RANGE:
         own: int = 1 << arg.axis
         return src[0].ranges | own
@@ -505,7 +506,10 @@ def _ranges(op: Ops, src: tuple[UOp, ...], arg: Any) -> int:
 
 
 def toposort(*roots: UOp, enter: Callable[[UOp], bool] | None = None) -> list[UOp]:
-    """Every node that roots reach, sources before users. A node for which enter is false hides its sources."""
+    """Return the nodes of the graphs of `roots`, sources before users, by age.
+
+    The sources of a node for which `enter` returns False are reached only by other nodes.
+    """
     seen: set[UOp] = set(roots)
     stack = list(seen)
     found: list[UOp] = []
@@ -526,15 +530,15 @@ def _serial(node: UOp) -> int:
 
 
 def postorder(*roots: UOp) -> list[UOp]:
-    """Like toposort, in an order that follows from the graph alone, whichever node was made first."""
+    """Return the nodes of the graphs of `roots`, sources before users, in an order that is independent of their age."""
     seen: set[UOp] = set()
     found: list[UOp] = []
     for root in roots:
         stack = [(root, iter(root.src))] if root not in seen else []
         seen.add(root)
         while stack:
-            node, rest = stack[-1]
-            for source in rest:
+            node, remaining = stack[-1]
+            for source in remaining:
                 if source not in seen:
                     seen.add(source)
                     if source.src:
@@ -550,13 +554,13 @@ def postorder(*roots: UOp) -> list[UOp]:
 def rebuild(
     roots: Iterable[UOp], swap: dict[UOp, UOp], rule: Callable[[UOp, UOp], UOp] | None = None
 ) -> dict[UOp, UOp]:
-    """What each node becomes when the nodes of swap are replaced, by a walk from sources to users.
+    """Replace the nodes of `swap` in the graphs of `roots`, by a walk from sources to users. Returns old -> new node.
 
-    rule(node, new) says what each of the others becomes, where new is node with the sources that it has now. It is
-    asked once for each, and never about what it has given itself; rules that go on until none matches: graph_rewrite.
+    `rule(node, new)` returns what each other node becomes, `new` being `node` with its new sources. It is called for
+    each node of the old graph, and not for its own results; graph_rewrite applies rules until none matches.
 
-    The view that a value is assigned to is a place and no value: it is the same view of what is assigned to, whatever
-    becomes of a tensor that reads there.
+    The view that an ASSIGN writes to says where, and is no value: it becomes the same view of the new target, also
+    where `swap` replaces a tensor that reads this view.
     """
     done = dict(swap)
     for node in toposort(*roots, enter=(lambda n: n not in swap) if swap else None):
@@ -570,7 +574,7 @@ def rebuild(
 
 
 def _same_view(view: UOp, old: UOp, done: dict[UOp, UOp]) -> UOp:
-    """The movements from old to a view of it, done to what old becomes."""
+    """Return the movements from `old` to `view`, a view of it, applied to what `old` becomes in `done`."""
     chain = []
     while view is not old:
         chain.append(view)
@@ -578,21 +582,21 @@ def _same_view(view: UOp, old: UOp, done: dict[UOp, UOp]) -> UOp:
     new = done[old]
     for node in reversed(chain):
         sizes = node.src[1:]
-        if sizes and not done.keys() >= set(sizes):  # nobody came to them where the view itself is replaced
+        if sizes and not done.keys() >= set(sizes):  # the walk did not reach them where the view itself is replaced
             done.update(rebuild(sizes, done))
         new = UOp(node.op, node.dtype, (new, *(done[s] for s in sizes)), node.arg, node.tag)
     return new
 
 
 def substitute(root: UOp, swap: dict[UOp, UOp]) -> UOp:
-    """root with the nodes of swap replaced."""
+    """Return `root` with the nodes of `swap` replaced."""
     return rebuild((root,), swap)[root]
 
 
 def result_dtype(op: Ops, *operands: DType) -> DType:
-    """The dtype of an elementwise op that neither casts nor chooses one freely."""
+    """Return the dtype of an elementwise op, other than CAST and BITCAST, from those of its operands."""
     return dtypes.bool if op in COMPARE else operands[-1] if op is Ops.WHERE else operands[0]
 
 
-vars(_ops)["UOp"] = UOp  # people import both from there
+vars(_ops)["UOp"] = UOp  # programs import both from there
 __all__ = ["BINARY", "FACTS", "UOp", "postorder", "rebuild", "substitute", "toposort"]
