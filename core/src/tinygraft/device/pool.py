@@ -398,11 +398,13 @@ _pools_lock = threading.RLock()
 
 def pool_of(backend: Backend) -> Pool:
     """Return the pool of a backend, made by the first call."""
-    with _pools_lock:
-        pool = _pools.get(backend)
-        if pool is None:
-            pool = _pools[backend] = Pool(backend)
-        return pool
+    pool = _pools.get(backend)
+    if pool is None:
+        with guarded(sealed=True), _pools_lock:  # a signal must not end this between the last line and the release
+            pool = _pools.get(backend)
+            if pool is None:
+                pool = _pools[backend] = Pool(backend)
+    return pool
 
 
 def note_lost(error: BaseException, backend: Backend) -> None:
