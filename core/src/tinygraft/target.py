@@ -45,12 +45,10 @@ class Target:
     - `shared_memory`: memory that the threads of a block share.
     - `local_memory`: scratch memory of one thread of a kernel without thread blocks, for packed operands; 0 for
       none.
-    - `l1_bytes`: the first cache of a core. Nothing reads it today.
     - `l2_bytes`: the second cache of a core, which tiles are made to fit.
     - `l3_bytes`: the last cache, before memory.
     - `stream_bytes`: the size of an output above which it is stored past the caches; 0 for never.
     - `fused_sums`: whether FMA is an instruction, so that sums of products are accumulated by it.
-    - `joins_nests`: whether loops over unrelated shapes may live in one kernel. Nothing reads it today.
     - `max_params`: the most buffers of a kernel. The scheduler stays some below.
     - `max_ops`: the most operations of a kernel, about: longer chains are stored on the way, most of them at
       half of it.
@@ -70,12 +68,10 @@ class Target:
     block_threads: int = 1
     shared_memory: int = 0
     local_memory: int = 0
-    l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
     l3_bytes: int = 16 << 20
     stream_bytes: int = 0
     fused_sums: bool = False
-    joins_nests: bool = False
     max_params: int = 64
     max_ops: int = 4000
     alignment: int = 16

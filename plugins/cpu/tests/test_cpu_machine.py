@@ -75,7 +75,7 @@ def test_the_target_describes_this_machine() -> None:
     assert target.vector_bytes in (16, 32, 64)
     assert target.registers in (16, 32)
     assert target.chunks == machine.thread_limit() >= 1
-    assert 8 << 10 <= target.l1_bytes < target.l2_bytes
+    assert 8 << 10 <= machine.cache_bytes(1) < target.l2_bytes
     assert Ops.SQRT in target.native_ops
     assert Ops.EXP2 not in target.native_ops
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from tinygraft import events
@@ -138,12 +139,22 @@ class Buffer:
         with self._lock:
             is_all = self.nbytes == base.nbytes
             self._handle = whole if is_all else self.backend.allocator.view(whole, offset, self.nbytes)
-            self._block, self.offset = base._block, offset
+            self._block, self.offset = base._block, base.offset + offset
 
     def borrow(self, handle: Handle, owner: object) -> None:
         """Let this buffer be borrowed memory: `handle` by its allocator's name, kept alive by `owner`."""
         with self._lock:
             self._handle, self._block = handle, Borrowed(pool_of(self.backend), owner)
+
+    def region(self) -> tuple[Hashable, int, int] | None:
+        """Return which block of the pool this memory is in, and from which byte of it to which.
+
+        None for memory of other libraries, of which two buffers may have the same bytes.
+        """
+        _ = self.handle
+        if isinstance(self._block, Borrowed):
+            return None
+        return id(self._block), self.offset, self.offset + self.nbytes
 
     @property
     def handle(self) -> Handle:

@@ -173,6 +173,9 @@ class Step:
     `buffers` are places, which are numbers that stand for buffers: `GraphExecutor.set_buffer` says later which buffer a
     place is. A copy has its target and its source. `variables` are names in the order in which the program takes them.
     A size of the grid may be symbolic.
+
+    `after` has the numbers of the earlier steps that this one has to follow, because they use the same memory and one
+    of the two writes it. Steps of which neither follows the other, also through others, may run at the same time.
     """
 
     program: Program | None
@@ -180,6 +183,7 @@ class Step:
     variables: tuple[str, ...] = ()
     grid: tuple[sint, sint, sint] = (1, 1, 1)
     nbytes: int = 0
+    after: tuple[int, ...] = ()
 
 
 class GraphExecutor:

@@ -6,8 +6,8 @@ here. With DEBUG=2 or an observer of launches, each launch runs by itself and is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tinygraft import events
@@ -25,6 +25,7 @@ from tinygraft.engine.capture import Recorded, note, open_captures
 from tinygraft.engine.compile import Compiled
 from tinygraft.engine.run import Launch, copy, stored_before
 from tinygraft.errors import GraphError
+from tinygraft.jit.step_order import Access, steps_before
 from tinygraft.schedule.memory import Life
 from tinygraft.schedule.proof import BufferUse, check_places
 from tinygraft.uop import index as ix
@@ -291,6 +292,8 @@ class Replay:
                 written[what] = written.get(what, False) or uid in stores
                 mine.append(number)
             steps.append(self._step(launch, tuple(mine)))
+        orders = steps_before(list(self._accesses(run)))
+        steps = [replace(step, after=after) for step, after in zip(steps, orders, strict=True)]
         backend = Device[run[0].device]
         executor = backend.graph(steps)
         for number, handle in handles:
@@ -298,6 +301,29 @@ class Replay:
         uses = () if backend.timeline is None else tuple(written.items())
         name = f"a replay of {len(run)} launches ({', '.join([_name(launch) for launch in run[:NAMED]])})"
         return _Segment(executor, first, len(steps), tuple(changing.items()), backend.timeline, uses, name)
+
+    def _accesses(self, run: Sequence[Recorded]) -> Iterator[list[Access]]:
+        """Yield, for each launch, the bytes that it reads and writes.
+
+        What changes between runs may be given twice, and may be memory of `fixed`: it counts as all of that, and as one
+        memory. So does memory of other libraries.
+        """
+        written = {uid for launch in run for uid in launch.written()}
+        used = {uid: self._buffers[uid].region() for launch in run for uid in launch.uids if uid in self.fixed}
+        fixed: dict[tuple[Hashable, int, int], bool] = {}  # whether a launch writes there
+        for uid, region in used.items():
+            if region is not None:
+                fixed[region] = uid in written or fixed.get(region, False)
+        for launch in run:
+            stores, found = set(launch.written()), []
+            for uid in launch.uids:
+                region = None if uid in self._indices else self._buffers[uid].region()
+                if region is not None:
+                    found.append(Access(*region, uid in stores))
+                    continue
+                found.append(Access("outside", 0, 1, uid in stores))
+                found += [Access(*other, uid in stores) for other in fixed if uid in stores or fixed[other]]
+            yield found
 
     def _step(self, launch: Recorded, numbers: tuple[int, ...]) -> Step:
         """Return a launch as an executor's Step, a copy as one without a program; `numbers` are of its buffers."""

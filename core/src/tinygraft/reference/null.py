@@ -48,7 +48,7 @@ class NullBackend(Backend):
 
     def __init__(self, name: str, ordinal: int) -> None:
         super().__init__(name, ordinal)
-        self.target = Target(arch="null", native_ops=BASIC_OPS, vector_bytes=32, joins_nests=True)
+        self.target = Target(arch="null", native_ops=BASIC_OPS, vector_bytes=32)
         self.renderer = CStyleRenderer(Dialect(vectors=True))
         self.allocator = NullAllocator()
 

@@ -29,7 +29,6 @@ TARGET = Target(
     native_ops=ELEMENTWISE,
     vector_bytes=0,
     chunks=1,
-    joins_nests=True,
 )
 
 

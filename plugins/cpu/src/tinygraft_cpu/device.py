@@ -85,12 +85,10 @@ def host_target(threads: int, compiler: str) -> Target:
         matrix=units.units(compiler),
         chunks=threads,
         local_memory=768 << 10,
-        l1_bytes=machine.cache_bytes(1),
         l2_bytes=machine.cache_bytes(2),
         l3_bytes=machine.cache_bytes(3),
         stream_bytes=4 * machine.cache_bytes(2) * threads if machine.is_x86() else 0,
         fused_sums=machine.has_fma(),
-        joins_nests=True,
         alignment=ALIGNMENT,
     )
 

@@ -130,5 +130,4 @@ def target_of(device: Any, work_groups: bool) -> Target:
         registers=32 if width >= 16 else 16,
         chunks=device.max_compute_units,
         local_memory=device.local_mem_size,
-        joins_nests=True,
     )
