@@ -94,9 +94,11 @@ def _split(sink: UOp, one: Action, _: Target) -> UOp:
 
 
 def _reorder(sink: UOp, one: Action, _: Target) -> UOp:
-    """Apply `reorder(loops)`. Raises ActionError where a loop is named twice, or not all reduce in the same REDUCEs.
+    """Apply `reorder(loops)`: nest these loops in the order given, outermost first; others stay where they are.
 
-    Exchanging a loop of a reduction with one around it would sum other terms.
+    Raises ActionError where a loop is unknown or named twice, where `one` has amounts, and where not all of the
+    loops are of the same REDUCEs (or of none): exchanging a loop of a reduction with one around it would sum other
+    terms.
     """
     _numbers(one, 0)
     loops = [_loop(sink, one, number) for number in one.loops]

@@ -294,10 +294,12 @@ class _UnitTiler:
         return UOp(Ops.AFTER, memory.dtype, (memory, store, *(r for r in ranges if r.op is Ops.RANGE)))
 
     def _stores(self, results: UOp) -> UOp:
-        """Return the kernel's stores, gated to the inside of the sizes.
+        """Return the new kernel, a SINK of its stores, which load the product from `results`.
 
-        Results that depend on fewer loops are stored once: by loops of their own or, with a grid, by the thread block
-        and thread that has index 0 in the other loops.
+        `results` is scratch memory with the rows and columns of one block, after they are computed. The loops that
+        visit it are new ranges of `self.new`; stores are gated to the inside of the sizes. Results that depend on
+        fewer loops are stored once: by loops of their own, which stay as they were, or, with a grid, by the thread
+        block and thread that has index 0 in the other loops.
         """
         p, plan = self.p, self.plan
         widest = max(n.dtype.itemsize for n in postorder(self.kernel) if n.op in (Ops.STORE, Ops.LOAD, Ops.REDUCE))

@@ -281,6 +281,11 @@ class _Pack:
     """A packed operand, its rows in the order in which tiles read them, and the loops that pack it."""
 
     def __init__(self, tiler: _PanelTiler, operand: UOp, number: int) -> None:
+        """Build the loops that copy `operand`, a factor of the product, to scratch memory; `read` reads that.
+
+        The loops are new ranges of `tiler`, inside of all that it has made before: the order of calls is that of
+        nesting. `number` is that of the scratch memory, and no other one of the kernel has it.
+        """
         t, c = tiler.tiling, tiler.c
         self.tiling, self.terms = t, c.over(operand)
         # ranges nest in the order of the packed layout (see `place`), so that it is written sequentially

@@ -214,11 +214,14 @@ class GraphExecutor:
         self.values = values
 
     def run(self, first: int) -> int:
-        """Run at least one step, from number `first` on. Returns the number of the step that comes next.
+        """Run at least one step on `queue`, from number `first` on. Returns the number of the next step.
 
-        The steps have the effect of running one after another, after what was launched before; they may still run
-        when this returns. Returns after a tenth of a second at the latest (or one step that takes longer), since Python
-        handles Ctrl-C only in between. Default: one step.
+        That is the number of steps when all were run. The steps have the effect of running one after another,
+        after what was launched before; they may still run when this returns. Returns after a tenth of a second at
+        the latest (or one step that takes longer), since Python handles Ctrl-C only in between. Default: one step.
+
+        Where this raises, core supposes that all steps from `first` on may have run in part; where it is the
+        default, only that step, and not where its Program raised before it stored anything (`Program.launch`).
         """
         step = self.steps[first]
         handles = [self.handles[place] for place in step.buffers]

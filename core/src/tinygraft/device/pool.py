@@ -65,7 +65,11 @@ class Allocation:
             come_again()
 
     def _end(self) -> None:
-        """Return the memory to the pool, once."""
+        """Return the memory to the pool; a second call does nothing.
+
+        Signals wait meanwhile, except for a small block, which a signal may leave counted as in use for ever. One
+        that raises before the guard is entered leaves all as it was; the caller then calls this again.
+        """
         if self.size <= SMALL:  # a guard against signals costs more than a small block is worth
             returned, self._is_returned = self._is_returned, True
             if not returned:

@@ -83,6 +83,7 @@ class Timeline:
     """The work of one asynchronous backend. `has_events` says that it has queues and events of its own."""
 
     def __init__(self, backend: QueueOwner) -> None:
+        """Make a timeline without work, with the first queue of `backend`, which its plugin has set before."""
         self.backend = backend
         self.has_events = backend.has_queues
         self.queues = [backend.queue]

@@ -141,9 +141,12 @@ class Unfolded:
         return unknown if computed is None else computed
 
     def _leaf(self, memory: UOp, entry: TapeEntry | None, at: Sequence[int], untracked: bool) -> UOp:
-        """Return what replaces memory that an entry reads: its graph, itself, or unknown values.
+        """Return what replaces `memory`, which a taped graph reads, in the unfolded one.
 
-        `entry` is that of the memory, `at` is when each of its BUFFERs was last written when it was read.
+        `entry` is that of the value that was read, `at` is when each BUFFER of `memory` was last written then. If
+        `entry` was unfolded before (an untracked one counts only with `untracked`), return its unfolded graph,
+        which is added to `back` if the memory still has this value. Else return `memory`, with stand-ins for the
+        BUFFERs that have been written since; these are added to `unknown`.
         """
         if (computed := self._computed(entry, memory, untracked)) is not None:
             if entry is entry_of(memory):

@@ -199,7 +199,12 @@ class Replay:
         GlobalCounters.global_mem += size_of(self._bytes, values)
 
     def torn(self, nodes: Sequence[UOp], at: At, error: BaseException) -> Torn:
-        """Return the state of the written BUFFERs after a run on `nodes` that raised `error` and had come to `at`."""
+        """Return the ids of the BUFFERs, temporaries too, that are lost, new or old after `run` raised `error`.
+
+        `nodes` and `at` are those that `run` got: the BUFFERs that change, and how far it has come. Of `retained`,
+        what is not wholly written is lost once a launch may have run, since temporaries share that memory. Another
+        BUFFER that a launch before the failure has written, and one after it would write, is in none of the three.
+        """
         segment = next((s for s in self._segments if s.first <= at.number < s.first + s.count), None)
         doubtful = range(0) if segment is None else segment.doubtful(at.number, error)
         sets: tuple[set[int], set[int], set[int]] = set(), set(), set()
@@ -223,7 +228,12 @@ class Replay:
     # Pickling
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what another process needs: machine code, and the data of fixed buffers but those of `retained`."""
+        """Return what another process needs: machine code, launches, and the data of the fixed buffers.
+
+        Waits for the kernels that write these buffers. Those of `retained` have no data here, and are temporaries
+        in the other process, where no tensor has their values. That process has to have the same compiler and kind
+        of processor: else `__setstate__` raises GraphError.
+        """
         kernels = list({id(launch.kernel): launch.kernel for launch in self.launches if launch.kernel}.values())
         numbers = {id(kernel): number for number, kernel in enumerate(kernels)}
         devices = {id(launch.kernel): launch.device for launch in self.launches}

@@ -101,10 +101,15 @@ class ReplayedTrace:
         return any(node in self.unchanging or buffer_of(node) in self.filled for node in assigned)
 
     def replay(self, arguments: Arguments) -> Any:
-        """Launch everything with other arguments. Returns the result of the call, in memory of its own.
+        """Launch everything with `arguments`. Returns the result of the call, in memory of its own.
 
-        Where values are overwritten, signals wait until all of the state is that after the call. Raises where a claim
-        about symbolic sizes does not hold for these arguments.
+        But views of arguments, and what the function returns of memory from outside, are over that memory again.
+        Tensors that the function assigns to, and grads that it sets, get their new values; other live tensors keep
+        theirs.
+
+        Raises ShapeError or NumberOutOfRange, before any launch, where a claim about symbolic sizes does not hold,
+        and what a launch raises. Where values are overwritten, signals wait until all of the state is that after
+        the call, and launches that fail may be tried again; values that stay half written are lost (`_run_over`).
         """
         values = self.values | arguments.values if arguments.values else self.values
         if self.claims:

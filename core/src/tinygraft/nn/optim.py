@@ -76,7 +76,11 @@ class Optimizer:
 
     @property
     def lr(self) -> Tensor:
-        """The learning rate, a tensor: setting it writes into that, so that a captured step reads the new one.
+        """Return the learning rate: a tensor of shape (1,), or the one that was given as `lr` itself.
+
+        Setting it to a number, or to a tensor of one, writes that into this tensor, so that a captured step reads
+        the new rate. It raises ValueError for a number below 0 or NaN, ShapeError for a tensor of several numbers,
+        DTypeError for one that is not of floats.
 
         >>> from tinygraft import Tensor, nn
         >>> sgd = nn.optim.SGD([Tensor([1.0])], lr=0.5)

@@ -319,7 +319,12 @@ class CStyleKernel(Writer):
         return self.pointer(u.src[0], u.src[1], lane)
 
     def _where_to(self, u: UOp, lane: Lane, access: VectorAccess) -> tuple[str, str, str, str]:
-        """Return, for a vector access, the name of its helper, its arguments, its parameters and lane k's index."""
+        """Return (kind, arguments, parameters, index) for the helper of a vector access, all of them C text.
+
+        `kind` is a part of its name: "row" for contiguous lanes, "step" for a constant stride, "at" for an index
+        for each. A call begins with `arguments`. `parameters`, with a comma before each, come after the helper's
+        pointer p, and p[`index`] is the element of lane k. `lane` says which unrolled copy of `u` is written.
+        """
         long_ = self.words.type(dtypes.index)
         if access.stride == 1:
             return "row", self._address(u, lane), "", "k"

@@ -60,6 +60,11 @@ class Tensor(TensorBase, metaclass=TensorType):
         dtype: DTypeLike | None = None,
         requires_grad: bool | None = None,
     ) -> None:
+        """Make a tensor; the docstring of the class says what the arguments mean and what is raised.
+
+        A tensor as `data` is not copied, except with requires_grad=True, which makes a gradient leaf in memory of
+        its own. Of complex data nothing is set here, and DTypeError is raised for a subclass of Tensor.
+        """
         node = node_of(data, device, None if dtype is None else to_dtype(dtype))
         if node is None:  # complex numbers: TensorType returns a ComplexTensor instead of this object
             self._check_may_be_complex()

@@ -60,9 +60,9 @@ def _nodes(root: UOp) -> list[Any]:
 
 
 def whole(data: Any) -> Any:
-    """Return the value that `flat` has turned to `data`.
+    """Return the value that `flat` wrote as `data`; lists become tuples, and a node that exists here is that node.
 
-    Raises KeyError, TypeError, ValueError or IndexError for other data.
+    Raises KeyError, TypeError, ValueError or IndexError for data that nothing can be made of; no more is checked.
     """
     if isinstance(data, list):
         return tuple([whole(item) for item in data])

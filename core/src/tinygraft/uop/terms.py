@@ -121,7 +121,11 @@ def _order(term: UOp) -> tuple[int, str]:
 
 
 def _text(x: UOp) -> str:
-    """Return a node of variables as text, node by node; empty for one that reads memory, or a long one."""
+    """Return a sort key, which is the same in every process, of a node without ranges.
+
+    That is the name of a variable, else a line for each node. It is empty for a graph of more than _LONG nodes, or
+    with another dtype than dtypes.index, as one that reads memory has: these have no order among each other.
+    """
     if x.op is Ops.VARIABLE:
         return str(x.arg.name)
     if x.op is Ops.BIND:

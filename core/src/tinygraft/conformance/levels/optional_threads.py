@@ -102,7 +102,10 @@ class Threads:
     @needs(block_threads=2, grid_dims=1, shared_memory=8)
     @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.uint8, dtypes.int64], ids=("float32", "uint8", "int64"))
     def test_barrier(self, backend: Backend, target: Target, dtype: DType) -> None:
-        """Threads read from shared memory what the last of their block has stored, and nothing of another block."""
+        """Each thread reads from shared memory what another of its block stored, however late, before the barrier.
+
+        Each of five blocks, as large as the Target allows, reverses its own row; it gets nothing of another block.
+        """
         threads, blocks = min(target.block_threads, target.shared_memory // dtype.itemsize), 5
         linear = for_target(shared.exchange(blocks, threads, dtype=dtype), target)
         values = [v % 251 for v in whole(blocks * threads)]

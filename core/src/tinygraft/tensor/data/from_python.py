@@ -95,7 +95,10 @@ def list_node(data: Sequence[Any], device: str, dtype: DType | None) -> UOp | No
 
 
 def flatten(data: Sequence[Any]) -> tuple[tuple[int, ...], list[Any]]:
-    """The shape of nested lists and their elements in order. Raises ShapeError naming the element that differs.
+    """Return the shape of nested lists or tuples, and their elements in order; whatever is neither is an element.
+
+    Raises ShapeError where lengths differ, naming the element that does, and as `check_nesting` for a list that
+    contains itself or for more than MOST elements.
 
     >>> flatten([[1, 2], [3, 4]])
     ((2, 2), [1, 2, 3, 4])

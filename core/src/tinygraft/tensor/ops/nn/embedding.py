@@ -40,11 +40,16 @@ def embedding(
     self: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
     scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The rows of weight with these numbers: shape self.shape + (width,).
+    """Return the rows of `weight`, a table (rows, width), with the numbers in `self`: shape self.shape + (width,).
 
-    The row padding_idx gets no gradient. Rows whose norm (of order norm_type) is more than max_norm are scaled
-    down to it; weight itself stays, and the gradient goes past the scaling. scale_grad_by_freq divides a row's
-    gradient by how often it is looked up. sparse is accepted: gradients are always dense.
+    -1 is the last row. A number that is no row gives zeros; with CHECK_INDEX=1 it raises IndexOutOfRange.
+    The row `padding_idx` gets no gradient where `self` has its number from the front. Rows whose norm (of order
+    `norm_type`) is more than `max_norm` are scaled down to it; `weight` itself stays, and the gradient goes past
+    the scaling. `scale_grad_by_freq` divides a row's gradient by how often it is looked up. `sparse` is accepted:
+    gradients are always dense.
+
+    Raises ShapeError for a `weight` that is no table, DTypeError for numbers that are no integers, ValueError for
+    a `padding_idx` that is no row.
 
     >>> from tinygraft import Tensor
     >>> Tensor([2, 0]).embedding(Tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])).tolist()
