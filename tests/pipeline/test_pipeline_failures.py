@@ -11,7 +11,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
-from failures import Program, State, every, failing, value_of
+from failures import RAISED, Program, State, every, failing, value_of
 from tinygraft import Context, Device, GlobalCounters, Tensor, TinyJit, nn, temporary
 from tinygraft.engine import tape
 from tinygraft.errors import DeviceError, DeviceLostError
@@ -93,6 +93,24 @@ def replayed() -> State:
     return State([w, m], lambda: step(x), lambda: step(small), [watched])
 
 
+def replayed_twice() -> State:
+    """A replay that writes a value two times: between the two it is neither old nor new."""
+    x = data(4)
+
+    def plain(y: Tensor) -> Tensor:
+        x.assign(x + y).realize()
+        x.assign(x * 10).realize()
+        return (x - 1).realize()
+
+    step = TinyJit(plain)
+    for seed in (7, 8, 9):
+        step(data(4, seed=seed))
+    assert step.captured == 1
+    x.assign(data(4)).realize()
+    y, small = data(4, seed=3), data(4, seed=5)
+    return State([x], lambda: step(y), lambda: step(small), [])
+
+
 def coupled() -> State:
     """The second of two assigned values reads what the first one overwrites."""
     a, b = Tensor([[1.0], [2.0]]).realize(), Tensor([10.0, 20.0]).realize()
@@ -145,7 +163,7 @@ def sharded() -> State:
 
 PROGRAMS: dict[str, Program] = {
     "forward": forward, "backward": backward, "adam": lambda: trained("adam"), "sgd": lambda: trained("sgd"),
-    "replay": replayed, "coupled": coupled, "written": written, "sharded": sharded,
+    "replay": replayed, "replay twice": replayed_twice, "coupled": coupled, "written": written, "sharded": sharded,
 }  # fmt: skip
 
 
@@ -153,7 +171,9 @@ PROGRAMS: dict[str, Program] = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_value_is_old_or_new_after_a_failure(name, kind):
     """At the first event, the second, and so on until the program ends; then a smaller step is right."""
-    anew = name == "replay" and kind == "compile"  # forgets all kernels: VALIDATE takes those made anew for others
+    anew = (
+        name.startswith("replay") and kind == "compile"
+    )  # forgets all kernels: VALIDATE takes those made anew for others
     with Context(VALIDATE=0) if anew else nullcontext():
         events = every(kind, PROGRAMS[name])
     if kind in ("memory", "launch", "press"):
@@ -162,8 +182,8 @@ def test_every_value_is_old_or_new_after_a_failure(name, kind):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_launch_that_fails_for_good_leaves_old_and_new_values(name):
-    """The same where no later launch succeeds either; only what is whole on one device and torn on two may be lost."""
-    every("launch", PROGRAMS[name], lasts=1000, torn=name == "sharded")
+    """The same where no later launch succeeds either; only what is torn on two devices, or written twice, may be lost."""
+    every("launch", PROGRAMS[name], lasts=1000, torn=name in ("sharded", "replay twice"))
 
 
 @pytest.mark.parametrize("kind", ["memory", "launch", "press"])
@@ -478,3 +498,28 @@ def test_a_new_leaf_is_computed_however_often_it_failed():
         with failing("launch", 0), pytest.raises(RuntimeError, match="^the launch failed"):
             fresh.realize()
     assert fresh.tolist() == [7.0, 7.0, 7.0]
+
+
+def test_what_reads_a_lost_value_under_tinyjit_says_so_and_is_captured_anew() -> None:
+    """Another function that has captured the memory does not read it, nor write it, once its tensor is elsewhere."""
+    x, y = data(4), data(4, seed=3)
+
+    def twice(y: Tensor) -> None:
+        x.assign(x + y).realize()
+        x.assign(x * 10).realize()
+
+    step, look = TinyJit(twice), TinyJit(lambda: (x * 2).realize())
+    for _ in range(3):
+        step(y)
+        look()
+    with failing("launch", 1, "PYTHON", lasts=1000), pytest.raises(RAISED):
+        step(y)
+    for use in (look, lambda: step(y)):
+        with pytest.raises(DeviceError, match="is lost: a replay was ended by"):
+            use()
+    x.assign(Tensor([1.0, 2.0, 3.0, 4.0])).realize()
+    for _ in range(3):
+        before = x.numpy()
+        np.testing.assert_array_equal(look().numpy(), before * 2)
+        step(y)
+        np.testing.assert_array_equal(x.numpy(), (before + y.numpy()) * 10)

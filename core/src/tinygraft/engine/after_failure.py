@@ -19,7 +19,7 @@ from tinygraft.device.buffer import buffer_of
 from tinygraft.engine.assigns import HasNode, assigned_to, writes_memory
 from tinygraft.engine.collect import RealizeRequest
 from tinygraft.engine.run import Prepared, Progress, has_value, note_launch, stored_before, writes
-from tinygraft.uop.held import HELD, PLAIN, buffers_of
+from tinygraft.uop.held import HELD, PLAIN, buffers_of, memories
 from tinygraft.uop.ops import Ops, PlaceholderArg
 from tinygraft.uop.uop import UOp, rebuild, toposort
 
@@ -76,12 +76,19 @@ def ended_by(error: BaseException) -> str:
     return f"ended by {type(error).__name__}{': ' * bool(text)}{text}"
 
 
+# The ids of BUFFERs whose values are lost: a TinyJit that has captured one captures anew. A failure adds a few.
+lost_memory: set[int] = set()
+
+
 def lost(tensor: HasNode, because: str) -> UOp:
     """Return the node of a tensor whose value is lost: a PLACEHOLDER, which raises DeviceError where it is computed.
 
-    `because` is the text of `why`.
+    `because` is the text of `why`. The memory that the tensor was, or would have been written to, is added to
+    `lost_memory`.
     """
     node = tensor.uop
+    memory = buffers_of(assigned_to(node)) if node.op is Ops.ASSIGN else memories(node)
+    lost_memory.update([buffer.arg.uid for buffer in memory])
     file, line = tensor.made_at
     sentence = (
         f"the value of a tensor of shape {node.shape} and {node.dtype} is lost: {because}, when memory that the value "
@@ -96,24 +103,27 @@ def lost(tensor: HasNode, because: str) -> UOp:
 class Torn:
     """The state of the values that a failed run overwrites, as ids of its BUFFERs.
 
-    `lost` have unknown contents, `new` are wholly written, `old` are not written yet.
+    `lost` have unknown contents, `new` are wholly written, `old` are not written yet; `between` are written, and would
+    have been written again: what is in them is lost unless the run is continued.
     """
 
     lost: frozenset[int]
     new: frozenset[int]
     old: frozenset[int]
+    between: frozenset[int]
 
 
 def forget_torn(torn: Torn, live: Sequence[HasNode], because: str) -> None:
-    """After a failed replay, give the tensors that read memory with unknown contents a node that says so.
+    """After a failed replay, give the tensors that read memory that is neither old nor new a node that says so.
 
     Those over shards of which some are new and some are old are lost too.
     """
+    gone = torn.lost | torn.between
     for tensor in live:
         mine = {buffer.arg.uid for node in toposort(tensor.uop) if node.op in HELD for buffer in buffers_of(node)}
         sharded = [{b.arg.uid for b in buffers_of(node)} for node in toposort(tensor.uop) if node.op is Ops.MULTI]
         mixed = any(shards & torn.new and shards & torn.old for shards in sharded)
-        if mixed or not torn.lost.isdisjoint(mine):
+        if mixed or not gone.isdisjoint(mine):
             tensor.uop = lost(tensor, because)
 
 

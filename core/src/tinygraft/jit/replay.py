@@ -199,11 +199,10 @@ class Replay:
         GlobalCounters.global_mem += size_of(self._bytes, values)
 
     def torn(self, nodes: Sequence[UOp], at: At, error: BaseException) -> Torn:
-        """Return the ids of the BUFFERs, temporaries too, that are lost, new or old after `run` raised `error`.
+        """Return the state of the BUFFERs that are written, temporaries too, after `run` raised `error`.
 
         `nodes` and `at` are those that `run` got: the BUFFERs that change, and how far it has come. Of `retained`,
-        what is not wholly written is lost once a launch may have run, since temporaries share that memory. Another
-        BUFFER that a launch before the failure has written, and one after it would write, is in none of the three.
+        what is not wholly written is lost once a launch may have run, since temporaries share that memory.
         """
         segment = next((s for s in self._segments if s.first <= at.number < s.first + s.count), None)
         doubtful = range(0) if segment is None else segment.doubtful(at.number, error)
@@ -213,7 +212,8 @@ class Replay:
             (lost if number in doubtful else new if number < at.number else old).update(launch.written())
         if at.number or doubtful:  # temporaries may have overwritten the memory of those not written yet
             lost |= {uid for uid in self.retained if uid not in new or uid in old}
-        return Torn(frozenset(lost), frozenset(new - lost - old), frozenset(old - lost - new))
+        between = (new & old) - lost
+        return Torn(*map(frozenset, (lost, new - lost - between, old - lost - between, between)))
 
     def _now(self, nodes: Sequence[UOp], buffers: Sequence[Buffer]) -> Iterator[tuple[Recorded, list[Buffer]]]:
         """Yield each launch with the ids and buffers that it has in a run on `nodes`."""

@@ -10,7 +10,7 @@ from typing import Any
 from tinygraft.device.buffer import bind, buffer_of
 from tinygraft.device.queues import begun
 from tinygraft.engine import tape
-from tinygraft.engine.after_failure import ended_by, forget_torn
+from tinygraft.engine.after_failure import ended_by, forget_torn, lost_memory
 from tinygraft.engine.assigns import Nodes
 from tinygraft.engine.capture import CapturedMemory, uncaptured
 from tinygraft.engine.exclusive import exclusive
@@ -85,6 +85,11 @@ class ReplayedTrace:
         self.taped_outside = [(weakref.ref(node), tracked) for node, tracked in memory.items()]
         self.clean: Nodes = weakref.WeakSet()  # nodes of lazy tensors that read nothing that a replay writes
         self.grads = Gradients([t for t in filled if t.grad is not None and is_over(t.grad, retained)])
+
+    @property
+    def is_lost(self) -> bool:
+        """Return whether the value of some memory from outside was lost in a failure: its tensor is elsewhere now."""
+        return bool(lost_memory) and not lost_memory.isdisjoint(self.outside)
 
     def reaches(self, arguments: Arguments) -> bool:
         """Return whether an argument is memory that the function also reaches by itself.
@@ -227,7 +232,7 @@ class ReplayedTrace:
             self.launches.run(nodes, values, at)
         except BaseException as error:
             torn, again = self.launches.torn(nodes, at, error), error
-            begun = torn.lost or any(node.arg.uid in torn.new for node in overwritten)
+            begun = torn.lost or any(node.arg.uid in torn.new | torn.between for node in overwritten)
             if begun and isinstance(error, Exception) and torn.lost <= self.launches.retained:
                 try:
                     self.launches.run(nodes, values, at)

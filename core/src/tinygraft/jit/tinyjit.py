@@ -34,7 +34,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from tinygraft.config import VALIDATE
 from tinygraft.engine.capture import capturing
-from tinygraft.errors import GraphError
+from tinygraft.errors import DeviceError, GraphError
 from tinygraft.jit.arguments import Arguments, is_expired, unpack
 from tinygraft.jit.filled import GradsBefore
 from tinygraft.jit.replayed import ReplayedTrace
@@ -118,6 +118,16 @@ class TinyJit(Generic[P, R]):
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments) -> Any:
         """Call the function, or replay what it launched, with arguments that were unpacked."""
         ready = self._ready.get(arguments.key)
+        if (
+            ready is not None and ready.is_lost
+        ):  # the function raises where it uses the value, until it is assigned anew
+            if self.fxn is None:
+                raise DeviceError(
+                    f"{self._name()} was loaded from a pickle, and a value of its own was lost when a replay failed\n"
+                    "  hint: load it again"
+                )
+            del self._ready[arguments.key]
+            ready = None
         if ready is not None and self.fxn is not None and not ready.calls.covers(arguments):
             self._seen[arguments.key] = self._ready.pop(arguments.key).calls
             ready = None
