@@ -111,6 +111,21 @@ def replayed_twice() -> State:
     return State([x], lambda: step(y), lambda: step(small), [])
 
 
+def written_twice() -> State:
+    """Two parts of one value are written by two kernels."""
+    a, b, c = data(64), data(4, 4, seed=2), data(4, seed=3)
+
+    def act() -> None:
+        a[0:4] = (b @ b).sum(0)
+        a[2:6] = (c.exp().sum() + a[0:4] * 2).contiguous()
+        a.realize()
+
+    def smaller() -> None:
+        a.assign(a * 2).realize()
+
+    return State([a], act, smaller, [a.sum(), b + 1])
+
+
 def coupled() -> State:
     """The second of two assigned values reads what the first one overwrites."""
     a, b = Tensor([[1.0], [2.0]]).realize(), Tensor([10.0, 20.0]).realize()
@@ -163,7 +178,8 @@ def sharded() -> State:
 
 PROGRAMS: dict[str, Program] = {
     "forward": forward, "backward": backward, "adam": lambda: trained("adam"), "sgd": lambda: trained("sgd"),
-    "replay": replayed, "replay twice": replayed_twice, "coupled": coupled, "written": written, "sharded": sharded,
+    "replay": replayed, "replay twice": replayed_twice,
+    "written twice": written_twice, "coupled": coupled, "written": written, "sharded": sharded,
 }  # fmt: skip
 
 
@@ -171,9 +187,8 @@ PROGRAMS: dict[str, Program] = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_value_is_old_or_new_after_a_failure(name, kind):
     """At the first event, the second, and so on until the program ends; then a smaller step is right."""
-    anew = (
-        name.startswith("replay") and kind == "compile"
-    )  # forgets all kernels: VALIDATE takes those made anew for others
+    # it forgets all kernels: VALIDATE takes those made anew for others
+    anew = name.startswith("replay") and kind == "compile"
     with Context(VALIDATE=0) if anew else nullcontext():
         events = every(kind, PROGRAMS[name])
     if kind in ("memory", "launch", "press"):
@@ -182,8 +197,8 @@ def test_every_value_is_old_or_new_after_a_failure(name, kind):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_launch_that_fails_for_good_leaves_old_and_new_values(name):
-    """The same where no later launch succeeds either; only what is torn on two devices, or written twice, may be lost."""
-    every("launch", PROGRAMS[name], lasts=1000, torn=name in ("sharded", "replay twice"))
+    """The same where no later launch succeeds; only what is torn on two devices, or written twice, may be lost."""
+    every("launch", PROGRAMS[name], lasts=1000, torn=name in ("sharded", "replay twice", "written twice"))
 
 
 @pytest.mark.parametrize("kind", ["memory", "launch", "press"])

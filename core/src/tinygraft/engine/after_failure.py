@@ -12,6 +12,7 @@ value is ever computed from a half-written state.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,17 +28,18 @@ from tinygraft.uop.uop import UOp, rebuild, toposort
 def finish(request: RealizeRequest, prepared: Prepared, progress: Progress, values: Mapping[str, int]) -> None:
     """Run, of the calls after the one that failed, those that need nothing of it and overwrite nothing.
 
-    `values` are those of variables. `progress` is updated. Where a sharded value is new on some of its devices, the
-    calls that overwrite its other shards are run too, and the one that failed once more: the value would be lost.
+    `values` are those of variables. `progress` is updated. Where some of the writes to a value have happened, to shards
+    or one after another, the calls that do the others are run too, and the one that failed once more: the value would
+    be lost.
     """
     assert progress.failed is not None
-    sharded = [set(buffers_of(node)) for node in request.order if node.op is Ops.MULTI]
-    siblings = {buffer: shards for shards in sharded for buffer in shards}
+    parts = _of_several_writes(request, prepared)
     unwritten: set[UOp] = set()  # BUFFERs that will not get their values
     for i in range(progress.failed, len(prepared.calls)):
         call, new = prepared.calls[i], touched(prepared, progress)
-        completes = any(siblings.get(b, set()) & new for b in writes(call) if b in prepared.over)
-        again = i == progress.failed and any(shards & new and shards & prepared.over - new for shards in sharded)
+        begun = {buffer for buffer, value in parts.items() if value & new}
+        completes = not begun.isdisjoint(writes(call))
+        again = i == progress.failed and any(not begun.isdisjoint(writes(later)) for later in prepared.calls[i:])
         plain = i > progress.failed and not prepared.overwrites[i]
         if i not in progress.doubtful and (plain or completes or again) and unwritten.isdisjoint(call.buffers):
             try:
@@ -52,6 +54,16 @@ def finish(request: RealizeRequest, prepared: Prepared, progress: Progress, valu
                 note_launch(prepared, i, values)
                 continue
         unwritten.update(writes(call))
+
+
+def _of_several_writes(request: RealizeRequest, prepared: Prepared) -> dict[UOp, set[UOp]]:
+    """Return the overwritten BUFFERs of values that several calls write, each with all BUFFERs of its value."""
+    counts = Counter(buffer for call in prepared.calls for buffer in set(writes(call)) & prepared.over)
+    found = {buffer: {buffer} for buffer, count in counts.items() if count > 1}
+    for node in request.order:
+        if node.op is Ops.MULTI:
+            found |= {buffer: set(buffers_of(node)) for buffer in buffers_of(node) if buffer in prepared.over}
+    return found
 
 
 def touched(prepared: Prepared, progress: Progress) -> set[UOp]:
@@ -205,7 +217,7 @@ class Aftermath:
     def _drop(self, tensor: HasNode) -> None:
         """Drop the pending write of a tensor, which has its old value again, or is lost where that is overwritten."""
         buffers = buffers_of(assigned_to(tensor.uop))
-        mixed = len(buffers) > 1 and not self.touched.isdisjoint(buffers) and not self.unwritten.isdisjoint(buffers)
+        mixed = not self.touched.isdisjoint(buffers) and not self.unwritten.isdisjoint(buffers)
         if mixed or not self.doubtful.isdisjoint(buffers):
             self.lost.append(tensor)
         else:

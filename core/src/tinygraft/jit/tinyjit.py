@@ -118,9 +118,7 @@ class TinyJit(Generic[P, R]):
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments) -> Any:
         """Call the function, or replay what it launched, with arguments that were unpacked."""
         ready = self._ready.get(arguments.key)
-        if (
-            ready is not None and ready.is_lost
-        ):  # the function raises where it uses the value, until it is assigned anew
+        if ready is not None and ready.is_lost:  # the function raises, until the lost value is assigned anew
             if self.fxn is None:
                 raise DeviceError(
                     f"{self._name()} was loaded from a pickle, and a value of its own was lost when a replay failed\n"
