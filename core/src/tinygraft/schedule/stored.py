@@ -274,7 +274,7 @@ class _Rules:
                 return True
             if own.product is not None and any(user.op in OTHER_LOOPS for _, user, _ in own.contexts):
                 return True
-            # what `ends_a_reduction` asks of the users
+            # what `ends_a_reduction` reads of the users
             grown = tuple((u.op, u.shape) for u in own.users if u.op in (Ops.EXPAND, Ops.WINDOW))
             key: Hashable = (len(own.contexts), again, own.weight, node.shape, grown)
             return self._once(key, lambda: ends_a_reduction(node, own, again))

@@ -146,7 +146,7 @@ def decode_hevc_frame(self: Tensor, frame_pos: Any, shape: Any, state: Any, ref_
 
 
 def _argument(placeholder: UOp, arguments: tuple[TensorBase, ...]) -> UOp:
-    """The argument for a placeholder, flat as that is. Raises where there is none, or one that does not fit."""
+    """Return the argument for a placeholder, flat as that is. Raises where there is none, or one that does not fit."""
     number = placeholder.tag.number
     if not 0 <= number < len(arguments):
         raise GraphError(f"the body has a placeholder for argument {number}, and call got {len(arguments)} arguments")

@@ -19,7 +19,7 @@ from tinygraft.uop.uop import Place, UOp
 
 
 def node_of(data: Any, device: Place, dtype: DType | None) -> UOp | None:
-    """Return the node that holds `data`, which is whatever Tensor takes; None where `data` or `dtype` are complex.
+    """Return the node of the values of `data`, whatever Tensor takes; None where `data` or `dtype` are complex.
 
     Raises DTypeError for what is no number, ShapeError for lists that are ragged.
     """

@@ -1,4 +1,4 @@
-"""From Python data to a node that holds it: numbers, nested lists, bytes and numpy arrays.
+"""From Python data to a node with its values: numbers, nested lists, bytes and numpy arrays.
 
 Data in, with a device and a dtype; out: a CONST for a single number, else a BUFFER of that device which already
 has the bytes. numpy is imported only where a numpy value is given.

@@ -113,7 +113,7 @@ def _unmasked(tensor: Any, items: list[Any]) -> list[Any]:
 
 
 def _as_index(tensor: Any, item: Any) -> Any:
-    """An item with a list as an array, an array of bools as a mask, and a mask without axes as an index of a new axis.
+    """Return an item of an index: a list as an array, bools as a mask, a mask without axes as an index of a new axis.
 
     True and False are such masks: x[True] is x[None], copied, and x[False] has no elements.
     """
