@@ -123,7 +123,7 @@ def test_operands_that_are_swapped(mutate: Any) -> None:
 
 def test_a_value_that_is_stale(mutate: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What reads runs before what writes. The proof of places, which refuses that earlier, is switched off."""
-    monkeypatch.setattr(arena, "check_places", lambda *arguments: None)
+    monkeypatch.setattr(arena, "check_offsets", lambda *arguments: None)
     mutate(lambda calls: list(calls)[::-1])
     x = tensor()
     y = x.cumsum(0).contiguous() * 3

@@ -15,7 +15,7 @@ from tensor_nodes import move, numbers, reduced
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import GraphError
 from tinygraft.schedule.draft import Draft
-from tinygraft.schedule.kernel_body import HANDLERS, Lowering, address, guarded, numel, output_loops, terms
+from tinygraft.schedule.kernel_body import HANDLERS, Lowering, guarded, index_in_axis, numel, output_loops, terms
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, ParamArg, ScanArg, WindowArg
 from tinygraft.uop.uop import UOp, postorder
@@ -108,7 +108,10 @@ REDUCTIONS = [Ops.ADD, Ops.ADD, Ops.MAX, Ops.MUL]
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_reductions_of_repeated_reductions_are_those_of_numpy(data: st.DataObject) -> None:
-    """Chains of sums, maxima, products, padding and expands to any of the axes; whole numbers, so that all is exact."""
+    """Chains of sums, maxima, products, padding and expands to any of the axes.
+
+    Whole numbers, so that all is exact.
+    """
     node = numbers(2, 1, 3, dtype=dtypes.int64)
     for _ in range(data.draw(st.integers(1, 3), "rounds")):
         if data.draw(st.booleans(), "pads"):
@@ -228,10 +231,10 @@ def test_what_has_no_meaning_in_a_kernel_is_an_error() -> None:
 def test_addresses_are_checked_where_they_may_lie_outside() -> None:
     """Bounds that are known leave no condition."""
     i = UOp.range(4, 0)
-    assert address(i.cast(INT), 4) == (i, None)
-    assert address(i.cast(INT), 3) == (i, ix.lt(i, 3))
+    assert index_in_axis(i.cast(INT), 4) == (i, None)
+    assert index_in_axis(i.cast(INT), 3) == (i, ix.lt(i, 3))
     loaded = UOp(Ops.LOAD, INT, (Lowering({}).param(UOp.buffer("PYTHON", 4, INT)), i))
-    place, inside = address(loaded, 4)
+    place, inside = index_in_axis(loaded, 4)
     assert place is loaded.cast(dtypes.index)
     assert inside is not None
     assert terms(inside) == {ix.ge(place, 0), ix.lt(place, 4)}

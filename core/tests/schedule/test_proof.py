@@ -14,7 +14,7 @@ from tinygraft.schedule import inplace, order, proof
 from tinygraft.schedule import schedule as schedule_module
 from tinygraft.schedule.again import NeedsOwnMemory
 from tinygraft.schedule.memory import Life, Offsets, place
-from tinygraft.schedule.proof import BufferUse, ByteRange, ProofStep, check_places, check_values
+from tinygraft.schedule.proof import BufferUse, ByteRange, ProofStep, check_offsets, check_values
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import CopyCall
 from tinygraft.uop.uop import UOp
@@ -77,7 +77,7 @@ def test_a_buffer_whose_memory_another_one_took_is_no_more() -> None:
 def test_bytes_of_one_buffer_at_a_time_are_proved() -> None:
     """b lies where a was, once a has been read."""
     where = {"a": ByteRange(0, 0, 64), "b": ByteRange(0, 0, 64), "c": ByteRange(0, 64, 128)}
-    check_places(
+    check_offsets(
         [BufferUse(["a"], [0]), BufferUse(["c", "a"], [0]), BufferUse(["b", "c"], [0]), BufferUse(["x", "b"], [0])],
         where,
         ["b"],
@@ -102,12 +102,12 @@ def test_bytes_of_two_buffers_are_named(name: str) -> None:
     uses, kept, words = CLASHES[name]
     where = {"a": ByteRange(0, 0, 64), "b": ByteRange(0, 0, 64), "c": ByteRange(0, 64, 128), "d": ByteRange(0, 32, 96)}
     with pytest.raises(GraphError, match=words):
-        check_places(uses, where, kept)
+        check_offsets(uses, where, kept)
 
 
 def test_memory_that_was_never_written_may_hold_anything() -> None:
     """Tensor.empty is read as it is; a value in between has to be written first."""
-    check_places([BufferUse(["x", "a"], [0])], {"a": ByteRange(0, 0, 64)}, ["a"])
+    check_offsets([BufferUse(["x", "a"], [0])], {"a": ByteRange(0, 0, 64)}, ["a"])
 
 
 def lives_and_uses(seed: int) -> tuple[tuple[Life, ...], list[BufferUse]]:
@@ -136,12 +136,12 @@ def test_places_are_proved_and_a_shift_is_found(seed: int) -> None:
     """What place gives is right; two that live together at one place are found."""
     lives, uses = lives_and_uses(seed)
     where = placed_at(lives, place(lives))
-    check_places(uses, where)
+    check_offsets(uses, where)
     together = [(i, j) for i, a in enumerate(lives) for j, b in enumerate(lives[:i])
                 if a.first <= b.last and b.first <= a.last]  # fmt: skip
     for i, j in together[:5]:
         with pytest.raises(GraphError, match="was written last"):
-            check_places(
+            check_offsets(
                 uses, {**where, i: ByteRange(where[j].block, where[j].start, where[j].start + lives[i].nbytes)}
             )
 
@@ -182,16 +182,16 @@ def test_each_buffer_of_a_call_is_looked_at_twice_at_most() -> None:
     assert proof.visits() - before <= 2 * 4
     before = proof.visits()
     lives, uses = lives_and_uses(3)
-    check_places(uses, placed_at(lives, place(lives)))
+    check_offsets(uses, placed_at(lives, place(lives)))
     steps = sum(len(use.buffers) for use in uses)
     assert 0 < proof.visits() - before <= 2 * steps
 
 
 def test_a_value_that_takes_the_place_of_one_still_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mutant: in_place takes no notice of who reads later."""
+    """The mutant: reuse_buffers takes no notice of who reads later."""
 
     def grabbing(calls, kept):
-        done, homes = inplace.placed(calls, kept)
+        done, homes = inplace.reuse_buffers(calls, kept)
         for first, second in itertools.pairwise(done):
             out, spare = second.buffers[second.written[0]], first.buffers[first.written[0]]
             if out is not spare and spare in second.buffers and spare not in kept and out not in kept:
@@ -200,7 +200,7 @@ def test_a_value_that_takes_the_place_of_one_still_read_is_refused(monkeypatch: 
         return moved, homes
 
     plan.clear()
-    monkeypatch.setattr(schedule_module, "placed", grabbing)
+    monkeypatch.setattr(schedule_module, "reuse_buffers", grabbing)
     x = Tensor([float(i) for i in range(64)]).realize()
 
     def result() -> Tensor:  # what is made on the way is nobody's afterwards

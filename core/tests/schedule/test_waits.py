@@ -9,7 +9,7 @@ import pytest
 from tinygraft import Tensor
 from tinygraft.engine.plan import target_of
 from tinygraft.schedule.schedule import schedule
-from tinygraft.schedule.waits import in_turn, without_waits
+from tinygraft.schedule.waits import order_with_waits, without_waits
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import KernelCall
 from tinygraft.uop.uop import UOp
@@ -63,7 +63,7 @@ def test_order_follows_what_is_waited_for() -> None:
     x = after(a, Tensor(y)).uop
     outputs, waits = without_waits([x * 2.0, y])
     assert {node.op for node in waits} == {Ops.RESHAPE}
-    turn = in_turn(outputs, waits)
+    turn = order_with_waits(outputs, waits)
     assert all(node.op is not Ops.AFTER for node in turn)
     for node, awaited in waits.items():
         assert turn.index(awaited) < turn.index(node)

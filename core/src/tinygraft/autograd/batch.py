@@ -2,10 +2,10 @@
 
     batched(roots, examples, count) -> the roots, with that axis
 
-In: graphs over nodes that stand for one example each, and for each of those nodes all examples as one node. Out: graphs
-over all examples. A node that depends on no example is left as it is, and repeated only where an op combines it with
-one that does. There is one rule for each op of the tensor graph, as in `vjp.py`: it is given the node and its new
-sources, and gives the new node, which has the axis.
+In: graphs over nodes that stand for one example each, and for each of those nodes all examples as one node. Out:
+graphs over all examples. A node that depends on no example is left as it is, and repeated only where an op combines
+it with one that does. There is one rule for each op of the tensor graph, as in `vjp.py`: it is given the node and its
+new sources, and gives the new node, which has the axis.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class BatchedSources:
     count: int
 
     def lifted(self, index: int) -> UOp:
-        """A source with the axis of examples: repeated for all of them where it had none."""
+        """Return source `index` with the axis of examples: repeated for all of them where it had none."""
         return _repeated(self.nodes[index], self.has_axis[index], self.count)
 
 
 def _repeated(node: UOp, has_axis: bool, count: int) -> UOp:
-    """A node with the axis of examples: repeated for all of them where it has none."""
+    """Return `node` with the axis of examples: repeated for all `count` of them where it has none."""
     return node if has_axis else expand(reshape(node, (1, *node.shape)), (count, *node.shape))
 
 
@@ -44,10 +44,10 @@ BatchRule = Callable[[UOp, BatchedSources], UOp]
 
 
 def batched(roots: Sequence[UOp], examples: Mapping[UOp, UOp], count: int) -> list[tuple[UOp, bool]]:
-    """Each root for all examples, and whether it has their axis, which is the first; one that depends on none has not.
+    """Return (node, has axis) for each of `roots`: its value for all examples, and whether the first axis is theirs.
 
-    examples gives for a node that stands for one example the node of all of them, of shape (count, *shape). Raises
-    GraphError for an op that has no rule.
+    A root that depends on no example has no such axis. `examples` maps each node that stands for one example to the
+    node of all of them, of shape (count, *shape). Raises GraphError for an op that has no rule.
     """
     done: dict[UOp, UOp] = dict(examples)
     # sources first, so that the new sources of a node are made before it
@@ -63,12 +63,12 @@ def batched(roots: Sequence[UOp], examples: Mapping[UOp, UOp], count: int) -> li
 
 
 def _front(x: UOp, axis: int) -> UOp:
-    """x with one axis moved to the front."""
+    """Return `x` with `axis` moved to the front."""
     return permute(x, (axis, *(i for i in range(len(x.shape)) if i != axis)))
 
 
 def _from_front(x: UOp, axis: int) -> UOp:
-    """x with its first axis moved to where axis says."""
+    """Return `x` with its first axis moved to number `axis`."""
     return permute(x, (*range(1, axis + 1), 0, *range(axis + 1, len(x.shape))))
 
 
@@ -80,7 +80,7 @@ def _elementwise(n: UOp, s: BatchedSources) -> UOp:
 
 
 def _unary(n: UOp, s: BatchedSources) -> UOp:
-    """An op whose arg has no axes, or only counts them from the end: the new first axis does not change it."""
+    """Return the same op. Its arg has no axes, or counts them from the end, so a new first axis changes nothing."""
     return UOp(n.op, n.dtype, (s.nodes[0], *n.src[1:]), n.arg)
 
 
@@ -121,7 +121,7 @@ def _scan(n: UOp, s: BatchedSources) -> UOp:
 
 
 def _gather(n: UOp, s: BatchedSources) -> UOp:
-    """From one table for all, from the same indices of each table, or from other indices of each."""
+    """Gather from one table for all examples, from the same indices of each table, or from other indices of each."""
     (table, index), axis = s.nodes, n.arg
     if not s.has_axis[1]:
         return gather(table, index, axis + 1)
@@ -134,7 +134,7 @@ def _gather(n: UOp, s: BatchedSources) -> UOp:
 
 
 def _scatter(n: UOp, s: BatchedSources) -> UOp:
-    """Into the same indices of each base, or into other indices of each: then the bases are one, as in `_gather`."""
+    """Scatter to the same indices of each base; or to other indices of each, with all bases joined as in `_gather`."""
     axis, index = n.arg.axis, s.nodes[1]
     base, value = s.lifted(0), s.lifted(2)
     if not s.has_axis[1]:
@@ -148,16 +148,17 @@ def _scatter(n: UOp, s: BatchedSources) -> UOp:
 
 
 def _rows(x: UOp, axis: int) -> UOp:
-    """The first axis of x and another one as one, in front."""
+    """Return `x` with its first axis and `axis` joined to one, the first of the result."""
     order = (0, axis, *(i for i in range(1, len(x.shape)) if i != axis))
     moved = permute(x, order)
     return reshape(moved, (moved.shape[0] * moved.shape[1], *moved.shape[2:]))
 
 
 def _row_indices(index: UOp, length: sint, count: int) -> UOp:
-    """Indices of count examples as indices of their count tables of some length in one axis; -1 outside.
+    """Return the indices of each example as indices into all tables joined along one axis (`_rows`); -1 where outside.
 
-    Without the -1 an index outside of its own table would read the next example's.
+    `length` is that of one table. Without the -1 an index outside of its own table would read the next example's.
+    Raises GraphError for a symbolic length.
     """
     if not isinstance(length, int):
         raise GraphError("an axis whose size is a variable cannot be indexed by another index for each example")
@@ -168,13 +169,13 @@ def _row_indices(index: UOp, length: sint, count: int) -> UOp:
 
 
 def _inside(x: UOp, rank: int, axis: int) -> UOp:
-    """(count, *middle, *inner) with the rank axes of the middle moved to axis `axis` of the inner ones."""
+    """Return `x`, of shape (count, *middle, *inner), with its `rank` middle axes after the first `axis` inner ones."""
     before = range(1 + rank, 1 + rank + axis)
     return permute(x, (0, *before, *range(1, 1 + rank), *range(1 + rank + axis, len(x.shape))))
 
 
 def _assign(n: UOp, s: BatchedSources) -> UOp:
-    """The value, or the old one with the value where the view writes, as an expression that writes no memory."""
+    """Return an assigned value without writing memory: the new one where the view writes, else the old."""
     if len(s.nodes) == 2:
         return s.lifted(1)
     old, value, view = n.src
@@ -194,19 +195,19 @@ def _shard(n: UOp, s: BatchedSources) -> UOp:
 
 
 def _function(n: UOp, s: BatchedSources) -> UOp:
-    """The same value and derivative for all; the gradients that the rule of one example returns are batched, too."""
+    """Return a FUNCTION of all examples, whose rule batches the gradients that the rule of one example returns."""
     sources = tuple(s.lifted(i) for i in range(len(s.nodes)))
     unknown = tuple(UOp.placeholder(x.shape, x.dtype, x.device, "vmap") for x in n.src)
     seed = UOp.placeholder(n.shape, n.dtype, n.device, "vmap")
     one = UOp(Ops.FUNCTION, n.dtype, unknown, n.arg)
 
-    def rule(node: UOp, gradient: UOp, places: tuple[int, ...]) -> list[UOp | None]:
-        """Return the gradients of the batched FUNCTION `node`: those of one example, batched in turn.
+    def rule(node: UOp, gradient: UOp, numbers: tuple[int, ...]) -> list[UOp | None]:
+        """Return the gradients of the batched FUNCTION `node`: those of one example, batched again.
 
         The user's rule is called on placeholders for one example, so it need not be written for batches; then `node`,
         its sources and `gradient` replace these.
         """
-        found = n.arg.rule(one, seed, places)
+        found = n.arg.rule(one, seed, numbers)
         examples = {**dict(zip(unknown, node.src, strict=True)), one: node, seed: gradient}
         whole = iter(batched([x for x in found if x is not None], examples, s.count))
         return [None if x is None else _repeated(*next(whole), s.count) for x in found]

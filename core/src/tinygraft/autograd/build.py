@@ -1,6 +1,6 @@
 """Small builders of tensor-graph nodes, for code that works on UOps rather than on Tensors.
 
-Each takes nodes and plain numbers and gives a node; a builder that would change nothing gives its source back.
+Each takes nodes and plain numbers and returns a node; a builder that would change nothing returns its source.
 Nothing here broadcasts or promotes: shapes and dtypes are those of the sources.
 """
 
@@ -18,7 +18,7 @@ Pairs = Sequence[tuple[sint, sint]]
 
 
 def _move(op: Ops, x: UOp, arg: tuple[sint, ...] | tuple[tuple[sint, sint], ...]) -> UOp:
-    """A movement node; the symbolic sizes of its arg are sources after x, each once, in order."""
+    """Return a movement node; the symbolic sizes of its arg are sources after `x`, each once, in order."""
     symbols: dict[UOp, None] = {}
     arg = settled(arg)
     for item in arg:
@@ -29,52 +29,52 @@ def _move(op: Ops, x: UOp, arg: tuple[sint, ...] | tuple[tuple[sint, sint], ...]
 
 
 def reshape(x: UOp, shape: Sequence[sint]) -> UOp:
-    """The same elements in another shape."""
+    """Return the elements of `x` in another shape."""
     return x if x.shape == tuple(shape) else _move(Ops.RESHAPE, x, tuple(shape))
 
 
 def expand(x: UOp, shape: Sequence[sint]) -> UOp:
-    """Axes of size 1 repeated to the sizes of shape."""
+    """Return `x` with axes of size 1 repeated to the sizes of `shape`."""
     return x if x.shape == tuple(shape) else _move(Ops.EXPAND, x, tuple(shape))
 
 
 def permute(x: UOp, order: Sequence[int]) -> UOp:
-    """The axes of x in another order."""
+    """Return `x` with its axes in another order: axis k of the result is axis `order[k]` of `x`."""
     return UOp(Ops.PERMUTE, x.dtype, (x,), tuple(order))
 
 
 def flip(x: UOp, axes: Sequence[int]) -> UOp:
-    """x with some axes read backwards."""
+    """Return `x` with `axes` read backwards."""
     return UOp(Ops.FLIP, x.dtype, (x,), tuple(axes))
 
 
 def pad(x: UOp, sizes: Pairs) -> UOp:
-    """Zeros before and after each axis."""
+    """Return `x` with zeros around it: `sizes` has, for each axis, how many before and how many after."""
     return _move(Ops.PAD, x, tuple(sizes))
 
 
 def shrink(x: UOp, bounds: Pairs) -> UOp:
-    """The part of x from start to end of each axis."""
+    """Return the elements of `x` from start to before end: `bounds` has both for each axis."""
     return _move(Ops.SHRINK, x, tuple(bounds))
 
 
 def full(shape: Shape, value: bool | int | float, dtype: DType, device: Place) -> UOp:
-    """One number everywhere in shape."""
+    """Return `value` everywhere in `shape`."""
     return expand(reshape(UOp.const(dtype, value, device), (1,) * len(shape)), shape)
 
 
 def full_like(x: UOp, value: bool | int | float) -> UOp:
-    """One number in x's shape and dtype and on its device."""
+    """Return `value` everywhere in the shape, the dtype and on the device of `x`."""
     return full(x.shape, value, x.dtype, x.device)
 
 
 def laid_like(x: UOp, like: UOp) -> UOp:
-    """x on the device of like, or on its devices and sharded as it is."""
+    """Return `x` on the device of `like`, or on its devices and sharded as it is."""
     return x if like.device is None else laid(x, like.device, like.sharding)
 
 
 def laid(x: UOp, device: Place, layout: ShardArg | None) -> UOp:
-    """x on a device, or on several in a layout; x itself where it is there already."""
+    """Return `x` on a device, or on several in `layout` (None: all of it on each); `x` itself if it is there."""
     if x.device == device and x.sharding == layout:
         return x
     on = UOp.on(device)
@@ -82,53 +82,56 @@ def laid(x: UOp, device: Place, layout: ShardArg | None) -> UOp:
 
 
 def iota(length: int, device: Place) -> UOp:
-    """0, 1, ..., length - 1, as dtypes.int where that is enough."""
+    """Return 0, 1, ..., length - 1 as int32, or as int64 where int32 has not enough numbers."""
     dtype = dtypes.int32 if length < 2**31 else dtypes.int64
     return UOp(Ops.IOTA, dtype, () if device is None else (UOp.on(device),), (length,))
 
 
 def reduce_axes(op: Ops, x: UOp, axes: Sequence[int]) -> UOp:
-    """x combined by op over axes, which stay with size 1."""
+    """Return `x` combined by `op` over `axes`, which stay with size 1."""
     return UOp(Ops.REDUCE_AXIS, x.dtype, (x,), ReduceArg(op, tuple(axes))) if axes else x
 
 
 def add_up(x: UOp, axes: Sequence[int]) -> UOp:
-    """The sum of floats over axes, which stay with size 1; half types are summed in float32 and rounded once."""
+    """Return the sum of floats over `axes`, which stay with size 1; half types are summed in float32, rounded once."""
     return reduce_axes(Ops.ADD, x.cast(accumulator(x.dtype)), axes).cast(x.dtype) if axes else x
 
 
 def scan(op: Ops, x: UOp, axis: int) -> UOp:
-    """The running reduction of x by op along axis."""
+    """Return the running reduction of `x` by `op` along `axis`."""
     return UOp(Ops.SCAN, x.dtype, (x,), ScanArg(op, axis))
 
 
 def add_up_from_end(x: UOp, axis: int) -> UOp:
-    """Element i is the sum of the elements i to the last; half types are summed in float32."""
+    """Return the running sum of `x` from the end of `axis`: element i is the sum of elements i to the last.
+
+    Half types are summed in float32.
+    """
     wide = flip(x.cast(accumulator(x.dtype)), (axis,))
     return flip(scan(Ops.ADD, wide, axis), (axis,)).cast(x.dtype)
 
 
 def gather(table: UOp, index: UOp, axis: int) -> UOp:
-    """The elements of table at index along axis; 0 outside."""
+    """Return the elements of `table` at `index` along `axis`; 0 where that is outside."""
     return UOp(Ops.GATHER, table.dtype, (table, index), axis)
 
 
 def scatter(base: UOp, index: UOp, value: UOp, axis: int, op: Ops | None = None) -> UOp:
-    """base with value stored, or combined by op, at index along axis."""
+    """Return `base` with `value` stored, or combined by `op`, at `index` along `axis`."""
     if any(is_size(size, 0) for size in index.shape):  # no values: a loop of no iterations could not index them
         return base
     return UOp(Ops.SCATTER, base.dtype, (base, index, value), ScatterArg(axis, op))
 
 
 def expanded_axes(small: Shape, large: Shape) -> tuple[int, ...]:
-    """The axes along which EXPAND from small to large repeats."""
+    """Return the axes along which an EXPAND from shape `small` to shape `large` repeats."""
     return tuple(axis for axis, (a, b) in enumerate(zip(small, large, strict=True)) if a is not b and a != b)
 
 
 def is_number(x: UOp, value: float | None = None) -> bool:
-    """Whether x is one number in some shape and on any device: any number, or `value`.
+    """Return whether `x` is one constant in some shape and on any device: any number, or `value` where that is given.
 
-    A constant tensor that may get a gradient does not count; it differs from the number by its tag.
+    A constant tensor that may get a gradient does not count: its tag makes it another node than the constant.
     """
     while x.op in (Ops.RESHAPE, Ops.EXPAND, Ops.COPY, Ops.SHARD) and not isinstance(x.tag, Own):
         x = x.src[0]

@@ -1,9 +1,9 @@
 """The derivatives: one table, one row per op of the tensor graph.
 
 A row has one rule per source. A rule takes the node and the gradient of some scalar with respect to the node's
-value, and gives the gradient with respect to that source: a graph node of the source's shape and dtype. None in
-place of a rule says that nothing flows there, None in place of a row that the op has no derivative at all;
-a missing row would mean a forgotten op, and a test names it. A row that is one rule serves any number of sources.
+value, and returns the gradient with respect to that source: a graph node of the source's shape and dtype. None
+instead of a rule says that the source gets no gradient, None instead of a row that the op has no derivative at all;
+a missing row would mean a forgotten op, and a test names it. Ops of any number of sources have one rule for all.
 
 The rules only build graph, so a gradient can be differentiated again. Rows of more than a line are functions,
 in `vjp_select.py`. In a row, `n` is the node, `g` its gradient, and a and b are its operands.
@@ -40,14 +40,21 @@ DerivativeRule = Callable[[UOp, UOp], UOp]
 
 @dataclass(frozen=True, slots=True)
 class EachSource:
-    """A row for an op of any number of sources: one rule for all of them, given the indices of the wanted ones."""
+    """A row for an op of any number of sources, which are alike.
+
+    `rule(node, gradient, numbers)` returns the gradients with respect to the sources of these numbers.
+    """
 
     rule: Callable[[UOp, UOp, tuple[int, ...]], Sequence[UOp]]
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """A row for an op whose gradients come from one call: its rule is given the indices of the wanted sources."""
+    """A row for an op whose gradients are computed by one call of the user's rule (FUNCTION).
+
+    `rule(node, gradient, numbers)` returns the gradients with respect to the sources of these numbers, None for a
+    source that gets none.
+    """
 
     rule: Callable[[UOp, UOp, tuple[int, ...]], Sequence[UOp | None]]
 
@@ -76,12 +83,12 @@ def _fdiv_a(n: UOp, g: UOp) -> UOp:
 
 
 def _fdiv_b(n: UOp, g: UOp) -> UOp:
-    """d(a/b)/db = -(a/b)/b."""
+    """Return the gradient to b: d(a/b)/db = -(a/b)/b."""
     return -g * (n / n.src[1])
 
 
 def _reciprocal(n: UOp, g: UOp) -> UOp:
-    """d(1/a)/da = -(1/a)**2."""
+    """Return the gradient to a: d(1/a)/da = -(1/a)**2."""
     return -g * n * n
 
 
@@ -113,7 +120,7 @@ def _tan(n: UOp, g: UOp) -> UOp:
 
 
 def _asin(n: UOp, g: UOp) -> UOp:
-    """1 / sqrt((1 - a) * (1 + a)): near 1 and -1 neither factor is rounded."""
+    """Return g / sqrt((1 - a) * (1 + a)): near 1 and -1 neither factor is rounded."""
     a = n.src[0]
     return g / ((-a + 1.0) * (a + 1.0)).alu(Ops.SQRT)
 
@@ -128,7 +135,7 @@ def _atan(n: UOp, g: UOp) -> UOp:
 
 
 def _tanh(n: UOp, g: UOp) -> UOp:
-    """1 - n**2 as (1 - n) * (1 + n): near 1 and -1 neither factor is rounded."""
+    """Return g * (1 - n**2), as (1 - n) * (1 + n): near 1 and -1 neither factor is rounded."""
     return g * ((-n + 1.0) * (n + 1.0))
 
 
@@ -158,22 +165,22 @@ def _erfc(n: UOp, g: UOp) -> UOp:
 
 
 def _fmod_b(n: UOp, g: UOp) -> UOp:
-    """Minus the whole quotient: (a - a % b) / b, rounded to the nearest whole number to remove its rounding error."""
+    """Return -g times the whole quotient (a - a % b) / b, rounded to a whole number to remove its rounding error."""
     a, b = n.src
     quotient = (a - n) / b
-    away = (quotient < 0.0).where(full_like(b, -0.5), 0.5)
-    return -g * (quotient + away).alu(Ops.TRUNC)
+    half = (quotient < 0.0).where(full_like(b, -0.5), 0.5)  # TRUNC rounds towards 0: adding it rounds to nearest
+    return -g * (quotient + half).alu(Ops.TRUNC)
 
 
 def _pow_a(n: UOp, g: UOp) -> UOp:
-    """b * a**(b-1), and 0 where b is 0, so that a**0 is flat even at a = 0."""
+    """Return g * b * a**(b-1), and 0 where b is 0, so that a**0 is flat even at a = 0."""
     a, b = n.src
     # a**(b - 1) and not n / a, which is NaN at a = 0
     return b.eq(0.0).where(full_like(g, 0.0), g * b * a.alu(Ops.POW, b - 1.0))
 
 
 def _pow_b(n: UOp, g: UOp) -> UOp:
-    """a**b * ln(a), and 0 where a is 0 and b is not negative: there 0**b does not change with b."""
+    """Return g * a**b * ln(a), and 0 where a is 0 and b is not negative: there 0**b does not change with b."""
     a, b = n.src
     flat = a.eq(0.0) & (b >= 0.0)
     return flat.where(full_like(g, 0.0), g * n * (a.alu(Ops.LOG2) * math.log(2.0)))
@@ -201,7 +208,10 @@ def _pad(n: UOp, g: UOp) -> UOp:
 
 
 def _shrink(n: UOp, g: UOp) -> UOp:
-    """Zeros around. PAD gives a sum of symbolic sizes that equals the whole; the RESHAPE gives it the same form."""
+    """Return the gradient with zeros around it, in the shape of the source.
+
+    With symbolic sizes PAD makes each size a sum that equals the source's; the RESHAPE makes it the same node.
+    """
     whole = n.src[0].shape
     return reshape(pad(g, [(start, size - end) for (start, end), size in zip(n.arg, whole, strict=True)]), whole)
 
@@ -214,19 +224,19 @@ def _fold(n: UOp, g: UOp) -> UOp:
     return UOp(Ops.WINDOW, g.dtype, (g,), n.arg)
 
 
-def _cat(n: UOp, g: UOp, places: tuple[int, ...]) -> Sequence[UOp]:
-    """The slices of the gradient that are those of the sources."""
+def _cat(n: UOp, g: UOp, numbers: tuple[int, ...]) -> Sequence[UOp]:
+    """Return the slices of the gradient where the sources of these numbers are in the result."""
     ends = list(accumulate(part.shape[n.arg] for part in n.src))
     bounds: list[tuple[sint, sint]] = [(0, size) for size in n.shape]
     found = []
-    for place in places:
-        bounds[n.arg] = (ends[place - 1] if place else 0, ends[place])
+    for number in numbers:
+        bounds[n.arg] = (ends[number - 1] if number else 0, ends[number])
         found.append(shrink(g, bounds))
     return found
 
 
 def _copy(n: UOp, g: UOp) -> UOp:
-    """The gradient on the devices of the source, sharded as it is; for COPY and SHARD."""
+    """Return the gradient on the devices of the source, sharded as it is; for COPY and SHARD."""
     return laid_like(g, n.src[0])
 
 
@@ -238,9 +248,9 @@ def _contiguous(n: UOp, g: UOp) -> UOp:
     return UOp(Ops.CONTIGUOUS, g.dtype, (g,))
 
 
-def _function(n: UOp, g: UOp, places: tuple[int, ...]) -> Sequence[UOp | None]:
-    """The gradients that the user's rule returns; none goes on through source 0, the value itself."""
-    return n.arg.rule(n, g, places)  # type: ignore[no-any-return]
+def _function(n: UOp, g: UOp, numbers: tuple[int, ...]) -> Sequence[UOp | None]:
+    """Return the gradients that the user's rule returns; source 0, the value itself, gets none."""
+    return n.arg.rule(n, g, numbers)  # type: ignore[no-any-return]
 
 
 def _reduce(n: UOp, g: UOp) -> UOp:
@@ -339,36 +349,42 @@ VJP: dict[Ops, DerivativeRow] = {
 }
 
 
-def has_rule(node: UOp, place: int) -> bool:
-    """Whether a gradient of node reaches its source at index place: both are floats and the row has a rule."""
-    if node.dtype.kind != "float" or node.src[place].dtype.kind != "float":
+def has_rule(node: UOp, number: int) -> bool:
+    """Return whether `node` passes a gradient to its source `number`: both are floats and the row has a rule for it."""
+    if node.dtype.kind != "float" or node.src[number].dtype.kind != "float":
         return False
     row = VJP.get(node.op)
     if isinstance(row, Together):
-        return place > 0  # source 0 of a FUNCTION is its value, and gradients go to the inputs behind it
+        return number > 0  # source 0 of a FUNCTION is its value; gradients go to the sources after it, the inputs
     if row is None or isinstance(row, EachSource):
         return row is not None
-    if node.op is Ops.ASSIGN and len(node.src) == 2 and place == 0:
+    if node.op is Ops.ASSIGN and len(node.src) == 2 and number == 0:
         return False  # all of the old value is replaced
-    return place < len(row) and row[place] is not None
+    return number < len(row) and row[number] is not None
 
 
-def gradient_of_source(node: UOp, gradient: UOp, place: int) -> UOp:
-    """The gradient with respect to the source of node at index place, for which has_rule holds."""
+def gradient_of_source(node: UOp, gradient: UOp, number: int) -> UOp:
+    """Return the gradient with respect to source `number` of `node`, from the `gradient` with respect to `node`.
+
+    Raises ValueError where the row has no rule for that source alone; `has_rule` has to hold for it.
+    """
     row = VJP[node.op]
     if isinstance(row, Together):
         raise ValueError(f"{node.op.name} gives the gradients of its sources together: use gradients_of_sources")
     if isinstance(row, EachSource):
-        return row.rule(node, gradient, (place,))[0]
-    rule = row[place] if row is not None else None
+        return row.rule(node, gradient, (number,))[0]
+    rule = row[number] if row is not None else None
     if rule is None:
-        raise ValueError(f"{node.op.name} has no derivative with respect to source {place}")
+        raise ValueError(f"{node.op.name} has no derivative with respect to source {number}")
     return rule(node, gradient)
 
 
-def gradients_of_sources(node: UOp, gradient: UOp, places: tuple[int, ...]) -> Sequence[UOp | None]:
-    """The gradients with respect to the sources of node at places, for each of which has_rule holds."""
+def gradients_of_sources(node: UOp, gradient: UOp, numbers: tuple[int, ...]) -> Sequence[UOp | None]:
+    """Return the gradients with respect to the sources of `node` of these numbers, for which `has_rule` has to hold.
+
+    `gradient` is that with respect to `node`. None stands for a source that gets no gradient.
+    """
     row = VJP[node.op]
     if isinstance(row, (Together, EachSource)):
-        return row.rule(node, gradient, places)
-    return [gradient_of_source(node, gradient, place) for place in places]
+        return row.rule(node, gradient, numbers)
+    return [gradient_of_source(node, gradient, number) for number in numbers]

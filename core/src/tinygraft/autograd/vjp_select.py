@@ -1,8 +1,9 @@
 """Derivatives of the ops that choose, multiply many or store: the rows of `vjp.py` that take more than a line.
 
-Where several values could be the chosen one (ties), MAX and MIN share the gradient equally among them, as
-elementwise ops and as reductions, but a number takes all of a tie with it; a running maximum gives it to the latest of
-them. NaN chooses nothing.
+Each rule takes the node `n` and its gradient `g`, and returns the gradient with respect to one source. Where several
+values could be the chosen one (ties), MAX and MIN share the gradient equally among them, as elementwise ops and as
+reductions; but of a tie with a constant the other operand gets nothing, and a running maximum gives all to the latest
+of them. Where the result is NaN nothing is chosen.
 """
 
 from __future__ import annotations
@@ -34,20 +35,20 @@ from tinygraft.uop.uop import UOp, substitute
 
 
 def where_true(n: UOp, g: UOp) -> UOp:
-    """The gradient where the condition holds."""
+    """Return the gradient to the second source of WHERE: g where the condition holds, else 0."""
     return n.src[0].where(g, full_like(g, 0.0))
 
 
 def where_false(n: UOp, g: UOp) -> UOp:
-    """The gradient where the condition does not hold."""
+    """Return the gradient to the third source of WHERE: 0 where the condition holds, else g."""
     return n.src[0].where(full_like(g, 0.0), g)
 
 
 def _chosen(n: UOp, g: UOp, mine: UOp, other: UOp) -> UOp:
-    """Of MAX or MIN: 0 where mine loses, half the gradient where both are equal, else all of it.
+    """Return the gradient of MAX or MIN to `mine`: 0 where it loses to `other`, half where both are equal, else all.
 
-    Beside a number the comparison reads the result alone, so that for the gradient of relu its operand is not kept in
-    memory.
+    Where `other` is a constant the comparison reads the result alone, so that the gradient of relu needs no operand in
+    memory; a tie then gives 0.
     """
     if is_number(other):
         won = other < n if n.op is Ops.MAX else n < other
@@ -57,17 +58,17 @@ def _chosen(n: UOp, g: UOp, mine: UOp, other: UOp) -> UOp:
 
 
 def extreme_a(n: UOp, g: UOp) -> UOp:
-    """To the first operand of MAX or MIN, where it is chosen."""
+    """Return the gradient to the first operand of MAX or MIN, where it is chosen."""
     return _chosen(n, g, *n.src)
 
 
 def extreme_b(n: UOp, g: UOp) -> UOp:
-    """To the second operand of MAX or MIN, where it is chosen."""
+    """Return the gradient to the second operand of MAX or MIN, where it is chosen."""
     return _chosen(n, g, n.src[1], n.src[0])
 
 
 def reduce_extreme(n: UOp, g: UOp) -> UOp:
-    """MAX or MIN over axes: an equal share to each element that equals the result."""
+    """Return the gradient of MAX or MIN over axes: an equal share for each element that equals the result."""
     x = n.src[0]
     hit = x.eq(expand(n, x.shape))
     wide = accumulator(x.dtype)  # half types count to 2,048 or less exactly
@@ -76,10 +77,10 @@ def reduce_extreme(n: UOp, g: UOp) -> UOp:
 
 
 def reduce_mul(n: UOp, g: UOp) -> UOp:
-    """A product over axes: the product of the other elements.
+    """Return the gradient of a product over axes: g times the product of the other elements.
 
-    That is result / element, except at a zero: there it is the product of the other elements if this is the only zero,
-    and 0 if there are more. A second derivative is exact where at most one of the elements is zero.
+    That product is result / element, except at a zero: there it is the product of the other elements if this is the
+    only zero, and 0 if there are more. A second derivative is exact where at most one of the elements is zero.
     """
     x = n.src[0]
     zero = x.eq(0.0)
@@ -91,7 +92,7 @@ def reduce_mul(n: UOp, g: UOp) -> UOp:
 
 
 def scan_mul(n: UOp, g: UOp) -> UOp:
-    """A running product y: the sum over i >= k of g[i] * y[i] / x[k].
+    """Return the gradient of a running product y: for element k the sum over i >= k of g[i] * y[i] / x[k].
 
     At the first zero, where the division is not possible, y is computed again with a 1 instead of that zero. The
     elements after it have the gradient 0.
@@ -106,7 +107,7 @@ def scan_mul(n: UOp, g: UOp) -> UOp:
 
 
 def scan_extreme(n: UOp, g: UOp) -> UOp:
-    """A running maximum or minimum: each output's gradient goes to the latest element that equals it.
+    """Return the gradient of a running maximum or minimum: each output's goes to the latest element that equals it.
 
     The index of that element is a running maximum of indices; the gradients are added there by one SCATTER.
     """
@@ -124,24 +125,27 @@ def scan_extreme(n: UOp, g: UOp) -> UOp:
 
 
 def _repeated_along(line: UOp, x: UOp, axis: int) -> UOp:
-    """A line of numbers along one axis of x, repeated along the others."""
+    """Return the numbers of `line`, of one axis, along `axis` of the shape of `x`, repeated along the other axes."""
     shape = tuple(size if i == axis else 1 for i, size in enumerate(x.shape))
     return expand(reshape(line, shape), x.shape)
 
 
 def _last(x: UOp, axis: int) -> UOp:
-    """x with axis moved to the end."""
+    """Return `x` with `axis` moved to the end."""
     return permute(x, (*(i for i in range(len(x.shape)) if i != axis), axis))
 
 
 def gather_table(n: UOp, g: UOp) -> UOp:
-    """To the table: the gradients of all reads of an element, added up."""
+    """Return the gradient to the table of a GATHER: for each element the sum over all of its reads."""
     table, index = n.src
     return scatter(full_like(table, 0.0), index, g, n.arg, Ops.ADD)
 
 
 def scatter_base(n: UOp, g: UOp) -> UOp:
-    """To the base: nothing where something was stored, all where it was added, a share for the other ops."""
+    """Return the gradient to the base of a SCATTER: 0 where a value was stored, all of it where values were added.
+
+    Of a product it is multiplied by the values, of a MAX or MIN shared among the elements that equal the result.
+    """
     base, index, value = n.src
     axis, op = n.arg.axis, n.arg.op
     if op is Ops.ADD:
@@ -154,7 +158,10 @@ def scatter_base(n: UOp, g: UOp) -> UOp:
 
 
 def scatter_value(n: UOp, g: UOp) -> UOp:
-    """To the value: the gradient at its index, where the value was stored, or its share for the other ops."""
+    """Return the gradient to the values of a SCATTER: that at the index, if the value was stored there or added.
+
+    Of a product it is multiplied by all others at the index, of a MAX or MIN shared as in `scatter_base`.
+    """
     _, index, value = n.src
     axis, op = n.arg.axis, n.arg.op
     if op is Ops.ADD:
@@ -168,10 +175,10 @@ def scatter_value(n: UOp, g: UOp) -> UOp:
 
 
 def _survives(n: UOp) -> UOp:
-    """Which values of a storing SCATTER are in the result: the last one for each index."""
+    """Return where the values of a storing SCATTER are in the result, as bools: the last one for each index is."""
     base, index, value = n.src
     axis = n.arg.axis
-    # store the order of the values in the same way, and see whose is left
+    # store the numbers of the values in the same way, and see which are left
     order = reshape(iota(prod(index.shape), base.device), index.shape)
     last = scatter(full((base.shape[axis],), -1, order.dtype, base.device), index, order, 0)
     wins = gather(last, index, 0).eq(order)
@@ -180,7 +187,7 @@ def _survives(n: UOp) -> UOp:
 
 
 def _hits(n: UOp) -> UOp:
-    """For a SCATTER by MAX or MIN: how many of base and values equal the result; 1 where NaN equals nothing."""
+    """Return how many of base and values of a SCATTER by MAX or MIN equal the result; 1 where that is NaN."""
     base, index, value = n.src
     axis = n.arg.axis
     of_value = value.eq(gather(n, index, axis)).cast(n.dtype)
@@ -188,7 +195,7 @@ def _hits(n: UOp) -> UOp:
 
 
 def _scatter_mul_value(n: UOp, g: UOp) -> UOp:
-    """To the values of a SCATTER by MUL: the product of all others at that index, as in reduce_mul."""
+    """Return the gradient to the values of a SCATTER by MUL: g times all others at that index, as in `reduce_mul`."""
     base, index, value = n.src
     axis = n.arg.axis
     zero = value.eq(0.0)
@@ -200,21 +207,21 @@ def _scatter_mul_value(n: UOp, g: UOp) -> UOp:
 
 
 def assign_value(n: UOp, g: UOp) -> UOp:
-    """To the assigned value: the gradient of the elements that it was assigned to."""
+    """Return the gradient to an assigned value: that of the elements that it was assigned to."""
     if len(n.src) == 2:  # without a view all of the old value is replaced
         return g
     return substitute(n.src[2], {n.src[0]: g})
 
 
-def _spread(v: UOp, ones: UOp) -> UOp:
-    """Back from each stride-th element, a WINDOW of size 1, to all of them; those in between are false."""
+def _unstrided(v: UOp, ones: UOp) -> UOp:
+    """Return `ones`, of the shape of a WINDOW of size 1, in the shape of its source: 0 at elements between strides."""
     first = len(v.src[0].shape) - len(v.arg.length)
     x = reshape(ones, ones.shape[: len(v.src[0].shape)])
     for axis, (length, count, stride) in enumerate(zip(v.arg.length, v.arg.count, v.arg.stride, strict=True), first):
-        before, after = x.shape[:axis], x.shape[axis + 1 :]
-        x = reshape(x, (*before, count, 1, *after))
+        outer, inner = x.shape[:axis], x.shape[axis + 1 :]
+        x = reshape(x, (*outer, count, 1, *inner))
         x = reshape(pad(x, [(0, stride - 1 if i == axis + 1 else 0) for i in range(len(x.shape))]),
-                    (*before, count * stride, *after))  # fmt: skip
+                    (*outer, count * stride, *inner))  # fmt: skip
         if count * stride < length:
             x = pad(x, [(0, length - count * stride if i == axis else 0) for i in range(len(x.shape))])
         else:
@@ -223,15 +230,21 @@ def _spread(v: UOp, ones: UOp) -> UOp:
 
 
 def _folded(v: UOp, x: UOp) -> UOp:
-    """Back from windows to their source; they do not overlap, since `assign` raises for a view that does."""
+    """Return `x`, of the shape of a WINDOW, in the shape of its source.
+
+    Windows do not overlap here: `assign` raises for a view in which they do.
+    """
     if all(size == 1 for size in v.arg.size):
-        return _spread(v, x)
+        return _unstrided(v, x)
     wide = x.cast(dtypes.int32) if x.dtype is dtypes.bool else x  # FOLD adds, which bools do not
     return UOp(Ops.FOLD, wide.dtype, (wide,), v.arg).cast(x.dtype)
 
 
 def _gathered(v: UOp, x: UOp) -> UOp:
-    """Back from EXPAND: a sum, since at most one of the copies of an element is written and the others are 0."""
+    """Return `x`, of the shape of an EXPAND, in the shape of its source.
+
+    A sum, since at most one of the copies of an element is written and the others are 0.
+    """
     wide = x.cast(dtypes.int32) if x.dtype is dtypes.bool else x
     source = v.src[0].shape
     axes = tuple(i for i, (new, old) in enumerate(zip(v.shape, source, strict=True)) if new is not old and new != old)
@@ -254,14 +267,14 @@ _BACK: dict[Ops, Callable[[UOp, UOp], UOp]] = {
 
 
 def read_back(view: UOp, x: UOp) -> UOp:
-    """x, of the shape of a view, in the shape of the view's source: at the elements that the view reads, else 0."""
+    """Return `x`, of the shape of the movement `view`, in the shape of its source: 0 where that is not read."""
     return _BACK[view.op](view, x)
 
 
 def assign_old(n: UOp, g: UOp) -> UOp:
-    """To the old value: the gradient where the view did not write.
+    """Return the gradient to the old value of an assignment: g where the view did not write, else 0.
 
-    A mask of the written elements comes from the steps of the view, inverted one by one from its end.
+    The mask of the written elements is made by inverting the movements of the view, from the last to the first.
     """
     old, value, view = n.src
     mask = full(value.shape, True, dtypes.bool, n.device)

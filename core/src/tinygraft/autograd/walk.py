@@ -16,16 +16,16 @@ from tinygraft.uop.uop import UOp, toposort
 
 
 def nodes_on_path(root: UOp, targets: Iterable[UOp]) -> dict[UOp, tuple[int, ...]]:
-    """The nodes between root and targets: for each, the indices of the sources through which a gradient goes on.
+    """Return the nodes on differentiable paths from `root` to `targets`, each with the numbers of its sources on them.
 
-    A target is among them even when nothing goes on from it. Sources come before users.
+    A target is among them even where it has no such sources. Sources come before users.
     """
     wanted = set(targets)
     onward: dict[UOp, tuple[int, ...]] = {}
     for node in toposort(root, enter=_is_float):  # an integer or bool has no derivative, so no path leads through it
-        places = tuple(i for i, source in enumerate(node.src) if source in onward and has_rule(node, i))
-        if places or node in wanted:
-            onward[node] = places
+        numbers = tuple(i for i, source in enumerate(node.src) if source in onward and has_rule(node, i))
+        if numbers or node in wanted:
+            onward[node] = numbers
     return onward
 
 
@@ -34,9 +34,10 @@ def _is_float(node: UOp) -> bool:
 
 
 def gradient(root: UOp, targets: Sequence[UOp], seed: UOp) -> list[UOp | None]:
-    """The gradient of root with respect to each target, where seed is the gradient of root itself.
+    """Return the gradient of `root` with respect to each of `targets`, None where no differentiable path leads there.
 
-    Contributions to one node are added in the order of its users, latest user first.
+    `seed` is the gradient of `root` itself: a node of its shape and dtype. Contributions to one node are added in the
+    order of its users, latest user first.
     """
     onward = nodes_on_path(root, targets)
     found: dict[UOp, UOp] = {root: seed} if root in onward else {}
@@ -44,17 +45,17 @@ def gradient(root: UOp, targets: Sequence[UOp], seed: UOp) -> list[UOp | None]:
         node_gradient = found.get(node)
         if node_gradient is None:
             continue
-        places = onward[node]
-        for place, part in zip(places, gradients_of_sources(node, node_gradient, places), strict=True):
+        numbers = onward[node]
+        for number, part in zip(numbers, gradients_of_sources(node, node_gradient, numbers), strict=True):
             if part is None:
                 continue
-            source = node.src[place]
+            source = node.src[number]
             found[source] = _added(found[source], part) if source in found else part
     return [found.get(target) for target in targets]
 
 
 def _added(a: UOp, b: UOp) -> UOp:
-    """The sum of two contributions. A scattered one is scattered into the other: a sum would read all of the table."""
+    """Return the sum of two contributions. A scattered one is scattered into the other: a sum would read all zeros."""
     if _is_scattered(a) and not _is_scattered(b):
         a, b = b, a
     if _is_scattered(b):
@@ -63,5 +64,5 @@ def _added(a: UOp, b: UOp) -> UOp:
 
 
 def _is_scattered(x: UOp) -> bool:
-    """Whether x is zeros with values added at some indices: the gradient of a GATHER."""
+    """Return whether `x` is zeros with values added at some indices: the gradient of a GATHER."""
     return x.op is Ops.SCATTER and x.arg.op is Ops.ADD and is_number(x.src[0], 0.0)

@@ -37,7 +37,7 @@ class Action:
 
 
 def action(name: str, loop: int, *amounts: int) -> Action:
-    """An action on one loop, with plain numbers.
+    """Return an action on one loop, with plain numbers as its amounts.
 
     >>> print(action("unroll", 0, 4))
     unroll(0, 4)

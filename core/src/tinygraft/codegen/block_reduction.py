@@ -130,10 +130,10 @@ def _row_stores(sink: UOp, plan: BlockReduction) -> list[UOp]:
 
 
 def _overwrites(sink: UOp, plan: BlockReduction) -> bool:
-    """Whether one thread would store, for its row, to memory that other threads of the block still read."""
+    """Return whether one thread would store, for its row, to memory that other threads of the block still read."""
     for store in _row_stores(sink, plan):
-        elsewhere = [*(s for s in sink.src if s is not store), *plan.reduces]
-        if any(n.op is Ops.LOAD and n.src[0] is store.src[0] for n in postorder(*elsewhere)):
+        others = [*(s for s in sink.src if s is not store), *plan.reduces]
+        if any(n.op is Ops.LOAD and n.src[0] is store.src[0] for n in postorder(*others)):
             return True
     return False
 

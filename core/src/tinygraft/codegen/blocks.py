@@ -63,7 +63,7 @@ class BlockOperand:
 
     @property
     def length(self) -> int:
-        """How many rows or columns there are."""
+        """Return how many rows, or columns, the operand has."""
         return trip_count(self.loops)
 
 
@@ -83,7 +83,7 @@ class BlockProduct:
 
     @property
     def count(self) -> int:
-        """How many products are summed."""
+        """Return how many products are summed for one result."""
         return trip_count(self.terms)
 
 
@@ -156,7 +156,7 @@ def _operand(value: UOp, loops: tuple[UOp, ...], terms: tuple[UOp, ...]) -> Bloc
 
 
 def _is_near(value: UOp, loop: UOp) -> bool:
-    """Whether every load of `value` has stride 1 or 0 along a loop, and one has stride 1."""
+    """Return whether every load of `value` has stride 1 or 0 along `loop`, and at least one has stride 1."""
     strides = [lane_stride(n.src[1], loop) for n in postorder(value) if n.op is Ops.LOAD]
     return 1 in strides and all(s in (0, 1) for s in strides)
 
@@ -202,8 +202,8 @@ class _BlockTiler:
         self.kernel, self.p, self.b = kernel, p, b
         self.new = GridRanges(kernel, target)
         tiles = [ix.const(-(-o.length // length)) for o, length in zip(p.operands, b.tile, strict=True)]
-        (*places, row, column), self.beyond = self.new.map_to_grid([*(r.src[0] for r in p.outer), *tiles])
-        self.around = dict(zip(p.outer, places, strict=True))
+        (*outer_indices, row, column), self.beyond = self.new.map_to_grid([*(r.src[0] for r in p.outer), *tiles])
+        self.around = dict(zip(p.outer, outer_indices, strict=True))
         self.starts = ix.mul(row, b.tile[0]), ix.mul(column, b.tile[1])
         self.thread = self.new.range(math.prod(b.threads), AxisKind.THREAD)
         self.first = ix.mul(self.new.range(-(-p.count // b.terms)), b.terms)

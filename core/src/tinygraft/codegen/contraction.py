@@ -35,9 +35,9 @@ class Contraction:
     """A reduction, seen from one of its operands, `staged`.
 
     `columns` are loops, outermost first, that `staged` depends on and that are contiguous in the results; `rows` are
-    the loops that it does not depend on; `outer` are all other output loops. `across` are the operands that differ from
-    row to row, `stores` those inside of all output loops. `window` slides over the first of several column loops,
-    where there is such a loop.
+    the loops that it does not depend on; `outer` are all other output loops. `across` are the operands that differ
+    from row to row, `stores` those inside of all output loops. `window` slides over the first of several column
+    loops, where there is such a loop.
     """
 
     reduce: UOp
@@ -51,11 +51,11 @@ class Contraction:
 
     @property
     def terms(self) -> tuple[UOp, ...]:
-        """The loops of the reduction."""
+        """Return the loops of the reduction."""
         return self.reduce.src[1:]
 
     def over(self, operand: UOp) -> tuple[UOp, ...]:
-        """The loops of the reduction that an operand depends on."""
+        """Return the loops of the reduction that `operand` depends on."""
         return tuple(r for r in self.terms if operand.ranges >> r.arg.axis & 1)
 
 
@@ -121,7 +121,7 @@ def contractions(sink: UOp) -> Iterator[Contraction]:
 
 
 def _is_flat(nodes: Sequence[UOp]) -> bool:
-    """Whether all loops are plain ones of constant size, and all memory is that of buffer arguments."""
+    """Return whether all loops are of kind LOOP and constant size, and all memory is that of buffer arguments."""
     loops = (n for n in nodes if n.op is Ops.RANGE)
     plain = all(r.arg.kind is AxisKind.LOOP and r.src[0].op is Ops.CONST for r in loops)
     return plain and all(n.src[0].op is Ops.PARAM for n in nodes if n.op in (Ops.LOAD, Ops.STORE))
@@ -145,9 +145,13 @@ def _operands(value: UOp, whole: int) -> list[UOp]:
 
 
 def _separable(stores: Sequence[UOp], others: Sequence[UOp]) -> bool:
-    """Whether there are stores, and others may run in loops of their own: neither reads what the other writes."""
+    """Return whether `others` may run in loops of their own: neither they nor `stores` read what the others write.
+
+    False where `stores` is empty.
+    """
 
     def touched(mine: Sequence[UOp], theirs: Sequence[UOp]) -> bool:
+        """Return whether `theirs` read a buffer that `mine` write."""
         written = {s.src[0] for s in mine}
         return any(n.op is Ops.LOAD and n.src[0] in written for n in postorder(*theirs))
 

@@ -49,12 +49,12 @@ def beside(one: Action, found: Iterable[GridCandidate]) -> Iterator[Action]:
 
 
 def power_of_two(most: int) -> int:
-    """The greatest power of two up to most."""
+    """Return the greatest power of two that is at most `most`, which has to be above 0."""
     return 1 << most.bit_length() - 1
 
 
 def product(sizes: Iterable[UOp]) -> UOp:
-    """The product of sizes."""
+    """Return the product of `sizes` as an index expression."""
     total: UOp = ix.const(1)
     for one in sizes:
         total = ix.mul(total, one)
@@ -164,7 +164,7 @@ def single_iteration(store: UOp, loops: Iterable[UOp], swap: Mapping[UOp, UOp]) 
 
 
 def overtakes(sink: UOp, loops: int, by_all: Iterable[UOp] = ()) -> bool:
-    """Whether a store in fewer loops than others may overwrite memory before other iterations of these read it.
+    """Return whether a store in fewer loops than others may overwrite memory before other iterations of these read it.
 
     `loops` is the mask of the loops that are divided over threads, which run in no order; `by_all` are nodes that all
     threads compute.

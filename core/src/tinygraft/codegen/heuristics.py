@@ -1,9 +1,9 @@
 """Choose the actions of a kernel, by the fields of its Target alone.
 
-`CANDIDATES` is a list of functions, each for a kind of kernel: sums of products on matrix units (matrix.py), kernels in
-thread blocks (grid.py), sums of products in tiles (packed.py, tiling.py), and any kernel in vectors (vectors.py). The
-first candidate of the first function that yields one is applied; a search tries all. Then the outermost loops are made
-parallel.
+`CANDIDATES` is a list of functions, each for a kind of kernel: sums of products on matrix units (matrix.py), kernels
+in thread blocks (grid.py), sums of products in tiles (packed.py, tiling.py), and any kernel in vectors (vectors.py).
+The first candidate of the first function that yields one is applied; a search tries all. Then the outermost loops are
+made parallel.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ Candidates = Callable[[UOp, Target], Iterator[Chosen]]
 
 
 def choose(sink: UOp, target: Target) -> Chosen:
-    """Return a kernel with the actions applied that should suit it best, and those."""
+    """Return the kernel `sink` with the first candidate for `target` applied, and its actions.
+
+    PARALLEL is the last of them where the device has several threads and the kernel is worth waking them.
+    """
     sink, applied = next(candidates(transforms.with_gaps(sink), target))
     # after all others: it changes the kind of the loops that they expect to be plain ones
     if target.chunks > 1 and is_worth_parallel(sink):
@@ -40,7 +43,10 @@ def choose(sink: UOp, target: Target) -> Chosen:
 
 
 def candidates(sink: UOp, target: Target) -> Iterator[Chosen]:
-    """Yield the candidates for a kernel with gaps, best first, before loops are made parallel."""
+    """Yield the candidates for a kernel, best first: each as the kernel that it makes, and its actions.
+
+    The axis numbers of `sink` have to have gaps (transforms.py). No loop is parallel yet.
+    """
     for found in CANDIDATES:
         yield from found(sink, target)
 
@@ -59,7 +65,7 @@ def _tiles(sink: UOp, target: Target) -> Iterator[Chosen]:
 
 
 def is_worth_parallel(sink: UOp) -> bool:
-    """Whether the kernel has enough iterations for several threads, and every store is in a loop to divide."""
+    """Return whether a kernel has enough iterations for several threads, and every store is in a loop to divide."""
     nodes = postorder(sink)
     sizes = {r.arg.axis: size(r) for r in nodes if r.op is Ops.RANGE}
     inside = {n.src[0].ranges if n.op is Ops.REDUCE else n.ranges for n in nodes}

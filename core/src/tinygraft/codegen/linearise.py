@@ -2,13 +2,14 @@
 
 In: a SINK of STOREs whose ranges all have their kind. Out: the list that docs/graph.md, "The linear form", describes.
 
-Blocks are nested like the loops. A value goes into the outermost open block that has all the ranges it depends on, so
-that a value that does not change in a loop is computed before it. A reduction becomes REGs before its loop, ACCUMs in
-it and GETs after it; reductions over the same ranges in the same block share one loop. Stores come last in their block,
-and stores inside of the same loops share these, so that a kernel that overwrites its input has read it before;
-uop/hazards.py proves that of the result.
+Blocks are nested like the loops. A value goes into the outermost open block that is inside of all the loops it
+depends on, so that a value that does not change in a loop is computed before it. A reduction becomes REGs before its
+loop, ACCUMs in it and GETs after it; reductions over the same ranges in the same block share one loop. Stores come
+last in their block, and stores inside of the same loops share these, so that a kernel that overwrites its input has
+read it before; uop/hazards.py proves that of the result.
 
-The walk has a stack of steps instead of recursion, since graphs are deeper than Python's stack.
+The walk has a stack of steps instead of recursion, since graphs are deeper than Python's stack. A step is a method and
+its arguments; `later` pushes steps, of which the last one given runs first.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ PendingStep = tuple[Callable[..., None], tuple[object, ...]]
 
 
 class LoopBody:
-    """The body of a loop, or of the kernel. `axis` is the number of its range before renumbering.
+    """The body of a loop, or of the kernel (then `axis` is -1 and `range` None), while it is filled.
 
-    `last` is the BARRIER at which the threads of a block wait before the next iteration fills the same shared memory.
+    `axis` is that of its range in the kernel graph, `range` the one in the linear form. The instructions are `items`,
+    then `stores`, then `last`: the BARRIER at which the threads of a block wait before the next iteration fills the
+    same shared memory.
     """
 
     __slots__ = ("axis", "items", "last", "range", "stores", "values")
@@ -41,12 +44,15 @@ class LoopBody:
 
 
 def linearise(sink: UOp, fuses: bool = False) -> list[UOp]:
-    """Return the instructions of a kernel. `fuses`: sums of products are accumulated by FMA, which rounds once."""
+    """Return the instructions of the kernel `sink`.
+
+    With `fuses` sums of products are accumulated by FMA, rounding once.
+    """
     return _Lineariser(sink, fuses).run()
 
 
 class Nest:
-    """The stores of a block and, by axis, the loops in it."""
+    """The stores of one block, and the Nest of each loop in it by axis."""
 
     __slots__ = ("loops", "stores")
 
@@ -55,30 +61,35 @@ class Nest:
         self.loops: dict[int, Nest] = {}
 
     def forks(self) -> bool:
-        """Whether a block has two loops, one after the other."""
+        """Return whether a block here has two loops, one after the other."""
         return len(self.loops) > 1 or any(inner.forks() for inner in self.loops.values())
 
     def all_stores(self) -> Iterator[UOp]:
-        """Its stores and those of its loops, loop by loop."""
+        """Yield its stores, and then those of its loops, loop by loop."""
         yield from self.stores
         for inner in self.loops.values():
             yield from inner.all_stores()
 
 
 class _Lineariser:
+    """Builds the linear form of one kernel: `run` does it, once.
+
+    `path` are the open blocks, from the kernel to the innermost loop.
+    """
+
     def __init__(self, sink: UOp, fuses: bool) -> None:
         self.sink, self.fuses = sink, fuses
         nodes = postorder(sink)
         self.ranges = {n.arg.axis: n for n in nodes if n.op is Ops.RANGE}
         self.looping: int = sum(1 << axis for axis, r in self.ranges.items() if r.arg.kind in LOOPS)
-        self.nodes, self.early = nodes, list[UOp]()
+        self.nodes, self.early = nodes, list[UOp]()  # `early` has nodes for `read_early`
         self.masks = _masks(sink, nodes)
         self.reduces: dict[tuple[int, tuple[UOp, ...]], list[UOp]] = {}
         for node in nodes:
             if node.op is Ops.REDUCE:
                 self.reduces.setdefault((self.mask(node), node.src[1:]), []).append(node)
         self.path = [LoopBody(-1, None)]
-        self.fresh = 0
+        self.fresh = 0  # number of the next range
         self.registers = self.tiles = 0
         self.filled: dict[UOp, list[UOp]] = {}  # AFTER -> the stores that filled its memory
         self.steps: list[PendingStep] = []
@@ -89,7 +100,7 @@ class _Lineariser:
         return ranges & self.looping
 
     def run(self) -> list[UOp]:
-        """Emit all stores, each inside its loops. A loop is opened once for all stores in it."""
+        """Return the instructions. Emits all stores, each inside its loops, which are opened once for all of them."""
         for store in self.in_nests():
             self.enter(store)
             self.walk((self.store, (store,)), *[(self.visit, (s,)) for s in store.src])
@@ -103,7 +114,11 @@ class _Lineariser:
         return [axis for axis in sorted(self.ranges) if mask >> axis & 1]
 
     def in_nests(self) -> list[UOp]:
-        """Return the stores in order, those of one loop together where a block has several loops in sequence."""
+        """Return the stores in the order in which they are emitted.
+
+        It is that of the SINK, but those of one loop together where a block has several loops in sequence; `early` is
+        set then.
+        """
         root = Nest()
         for store in self.sink.src:
             nest = root
@@ -116,14 +131,14 @@ class _Lineariser:
         return list(root.all_stores())
 
     def walk(self, *steps: PendingStep) -> None:
-        """Run steps, the last one given first, and all steps that they add."""
+        """Run `steps`, the last one given first, and all steps that they push, until none is left."""
         self.later(*steps)
         while self.steps:
             step, arguments = self.steps.pop()
             step(*arguments)
 
     def later(self, *steps: PendingStep) -> None:
-        """Add steps to run next, the first one given last."""
+        """Push steps to run next; the last one given runs first."""
         self.steps.extend(steps)
 
     # Blocks
@@ -149,7 +164,7 @@ class _Lineariser:
                 self.walk((self.visit, (node,)))
 
     def open(self, loop: UOp) -> None:
-        """Open a block for a loop. Its size can be emitted here: sizes depend on constants and variables only."""
+        """Open a block for a loop in the innermost one. Its size is emitted here: it depends on no other loop."""
         for node in postorder(loop.src[0]):
             self.emit(node)
         kind = loop.arg.kind if loop.arg.kind in LOOPS else AxisKind.LOOP
@@ -160,7 +175,7 @@ class _Lineariser:
         self.path.append(block)
 
     def numbered(self, old: UOp, size: UOp, kind: AxisKind) -> UOp:
-        """Return a range of the linear form: each loop that is opened gets a number of its own."""
+        """Return a range of the linear form for the range `old`, with a number of its own each time."""
         self.fresh += 1
         return UOp(Ops.RANGE, old.dtype, (size,), RangeArg(self.fresh - 1, kind, old.arg.dim))
 
@@ -196,7 +211,7 @@ class _Lineariser:
     # Steps
 
     def visit(self, node: UOp) -> None:
-        """Make sure that a value is computed."""
+        """Push the steps that compute a value and its sources; nothing where it was emitted in an open block."""
         if self.find(node) is not None:
             return
         if node.op is Ops.REDUCE:
@@ -208,7 +223,10 @@ class _Lineariser:
             self.later(*[(self.visit, (s,)) for s in reversed(node.src)])
 
     def emit(self, node: UOp) -> None:
-        """Append a node, whose sources are emitted, to its block."""
+        """Append a node, whose sources are emitted, to the outermost block that it can be in.
+
+        An AFTER is no instruction but the memory that was filled; the BARRIER of a fill waits for its stores.
+        """
         if self.find(node) is not None:
             return
         block = self.path[self.depth(node) - 1]
@@ -228,11 +246,15 @@ class _Lineariser:
             block.items.append(made)
 
     def store(self, store: UOp) -> None:
-        """Append a store to the end of its block; loops inside of that block may still be open."""
+        """Append a store to the stores of its block; loops inside of that block may still be open."""
         self.path[len(self.axes(store))].stores.append(store.replace(src=tuple(self.value(s) for s in store.src)))
 
     def begin_fill(self, node: UOp) -> None:
-        """Fill scratch memory by loops of its own, in the block of the ranges that its contents depend on."""
+        """Push the steps that fill the scratch memory of an AFTER.
+
+        It is filled by loops of its own, in the block of the loops that its contents depend on; deeper blocks stay
+        open, and `finish_fill` returns to them.
+        """
         saved, depth = self.path, self.depth(node)
         self.path = self.path[:depth]
         self.emit(node.src[0])
@@ -241,7 +263,7 @@ class _Lineariser:
             if r.arg.kind not in LOOPS:  # lanes, copies and thread indices open no block: they are values of this one
                 for part in postorder(r):
                     self.emit(part)
-        made: list[UOp] = []
+        made: list[UOp] = []  # the stores of the fill
         # steps run in the reverse order of `later`: what is pushed first here closes the loops
         self.later((self.finish_fill, (node, made, depth, saved)))
         for store in reversed([s for s in node.src[1:] if s.op is not Ops.RANGE]):
@@ -253,19 +275,25 @@ class _Lineariser:
             self.open(r)
 
     def fill(self, store: UOp, made: list[UOp]) -> None:
-        """Append a store to scratch memory to the current block."""
+        """Append a store to scratch memory to the innermost block, and to `made`."""
         made.append(store.replace(src=tuple(self.value(s) for s in store.src)))
         self.path[-1].items.append(made[-1])
 
     def finish_fill(self, node: UOp, made: list[UOp], depth: int, saved: list[LoopBody]) -> None:
-        """Close the loops; then the memory can be read, after a BARRIER where other threads read it."""
+        """Close the loops of a fill down to `depth` blocks, record its stores, and return to the blocks `saved`.
+
+        From here on the memory can be read; where other threads do, they have a BARRIER for it in the graph.
+        """
         self.leave(depth)
         self.filled[node] = made
         self.path[-1].values[node] = self.value(node.src[0])
         self.path = saved
 
     def begin_tile(self, node: UOp, made: list[UOp]) -> None:
-        """Emit a TILE for each unrolled copy of a matrix product, the loops over its terms, then the tiles' stores."""
+        """Emit the TILE of a matrix product, one for each unrolled copy, and push the steps of its loops and stores.
+
+        The steps open the loops over its terms, add a PRODUCT in them, close them and store the tiles.
+        """
         copies = [r for axis, r in sorted(self.ranges.items()) if node.ranges >> axis & 1]
         copies = [r for r in copies if r.arg.kind is AxisKind.UNROLL]
         for part in postorder(*copies):
@@ -289,13 +317,17 @@ class _Lineariser:
         self.path[-1].items.append(UOp(Ops.PRODUCT, src=src, arg=node.arg))
 
     def put(self, node: UOp, tile: UOp, depth: int, made: list[UOp]) -> None:
-        """Close the loops of terms and store the tiles."""
+        """Close the loops over terms down to `depth` blocks, and store the tiles by a PUT, which is added to `made`."""
         self.leave(depth)
         made.append(UOp(Ops.PUT, src=(self.value(node.src[0]), self.value(node.src[1]), tile), arg=node.arg))
         self.path[-1].items.append(made[-1])
 
     def begin_reduce(self, node: UOp) -> None:
-        """Emit REGs for all reductions over the same ranges in the same block, then open their loop."""
+        """Emit the REGs of all reductions over the same ranges in the same block, and open their loops.
+
+        Pushes the steps that accumulate in the loops and close them; deeper blocks stay open, and `finish_reduce`
+        returns to them.
+        """
         group = [n for n in self.reduces[(self.mask(node), node.src[1:])] if self.find(n) is None]
         saved, depth = self.path, self.depth(node)
         self.path = self.path[:depth]
@@ -314,8 +346,8 @@ class _Lineariser:
     def copies(self, node: UOp) -> list[UOp]:
         """Return the VECTOR and UNROLL ranges for which a reduction has separate registers.
 
-        An UNROLL range that it reduces over has none: its copies are added to one register. Those of a VECTOR range are
-        combined after the loop, by LANES.
+        An UNROLL range that it reduces over has none: its copies are added to one register. Those of a VECTOR range
+        are combined after the loop, by LANES.
         """
         closed = {r.arg.axis for r in node.src[1:] if r.arg.kind is AxisKind.UNROLL}
         inside = node.src[0].ranges
@@ -358,7 +390,7 @@ class _Lineariser:
         self.path[-1].items.append(UOp(Ops.ACCUM, node.dtype, src, op))
 
     def finish_reduce(self, group: list[UOp], registers: list[UOp], depth: int, saved: list[LoopBody]) -> None:
-        """Close the loop, and emit the GETs, which are the values of the reductions."""
+        """Close the loops down to `depth` blocks, emit the GETs (the values), and return to the blocks `saved`."""
         self.leave(depth)
         block = self.path[-1]
         for node, register in zip(group, registers, strict=True):

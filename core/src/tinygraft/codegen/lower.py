@@ -95,7 +95,7 @@ PIPELINE = (
 
 
 def _with_contributed(target: Target) -> list[Pass]:
-    """The pipeline with the passes of hook plugins: before the actions, and before the ops that are decomposed."""
+    """Return the passes for `target`: the pipeline with those of hook plugins, first and before its last pass."""
     before, after = ([_contributed(one) for one in hooks.passes(stage, target)] for stage in ("kernel", "taken"))
     return [*before, *PIPELINE[:-1], *after, PIPELINE[-1]]
 

@@ -10,9 +10,9 @@
             store results
 
 An operand is staged in the outermost loop that has what it depends on: where all terms fit, the second one is staged
-once for all rows. Terms past the end are 0; rows and columns past the end are computed from 0 and not stored. So there
-is one body of code for every size. On a Target with a grid, each block is computed by a thread block: its threads stage
-and store together, with a BARRIER before a tile is read.
+once for all rows. Terms past the end are 0; rows and columns past the end are computed from 0 and not stored. So
+there is one body of code for every size. On a Target with a grid, each block is computed by a thread block: its
+threads stage and store together, with a BARRIER before a tile is read.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class UnitProduct:
 
     @property
     def terms(self) -> tuple[UOp, ...]:
-        """The loops of the reduction."""
+        """Return the loops of the reduction, outermost first."""
         return tuple(sorted(self.reduce.src[1:], key=lambda r: r.arg.axis))
 
 
@@ -195,14 +195,14 @@ class _UnitTiler:
         self.beyond: list[UOp] = []
         if self.shared:
             counts = [*(r.src[0] for r in p.outer), ix.const(bands), ix.const(blocks)]
-            (*places, band, block), self.beyond = self.new.map_to_grid(counts)
+            (*outer_indices, band, block), self.beyond = self.new.map_to_grid(counts)
             self.thread = self.new.range(target.block_threads, AxisKind.THREAD)
-            self.around = dict(zip(p.outer, places, strict=True))
+            self.around = dict(zip(p.outer, outer_indices, strict=True))
         else:
             share = self.new.range(plan.shares)  # outermost, since `parallel` divides the outermost loop
-            place = self.new.range(blocks * trip_count(p.outer))
-            block = ix.mod(place, blocks)
-            self.around = unflatten(ix.idiv(place, blocks), p.outer)
+            index = self.new.range(blocks * trip_count(p.outer))
+            block = ix.mod(index, blocks)
+            self.around = unflatten(ix.idiv(index, blocks), p.outer)
             each = -(-bands // plan.shares)
             band = ix.add(ix.mul(share, each), self.new.range(each))
             self.thread = ix.const(0)
@@ -210,7 +210,7 @@ class _UnitTiler:
         self.iteration = self.new.range(-(-self.sizes[2] // plan.terms))  # which block of terms
 
     def sink(self) -> UOp:
-        """The kernel."""
+        """Return the kernel: it stages both operands, multiplies them on the matrix unit and stores the results."""
         plan, unit = self.plan, self.plan.unit
         first, second = self._ready([self._first(), self._second()])
         along = self.new.range(plan.columns // plan.across)
@@ -238,7 +238,7 @@ class _UnitTiler:
         barrier = UOp(Ops.BARRIER, src=tuple(fills))
         return [UOp(Ops.AFTER, fill.dtype, (fill.src[0], barrier)) for fill in fills]
 
-    def _spread(self, rows: int, columns: int, itemsize: int) -> tuple[UOp, UOp, list[UOp], UOp | None]:
+    def _visit(self, rows: int, columns: int, itemsize: int) -> tuple[UOp, UOp, list[UOp], UOp | None]:
         """Return (row index, column index, ranges, gate) that visit a block of `rows` by `columns` elements.
 
         With a grid the threads of a thread block divide the elements; gate is None where they divide evenly. Without
@@ -247,9 +247,9 @@ class _UnitTiler:
         """
         if self.shared:
             iteration = self.new.range(-(-rows * columns // self.target.block_threads))
-            place = ix.add(ix.mul(iteration, self.target.block_threads), self.thread)
-            ranges, gate = [iteration, self.thread], ix.valid(ix.lt(place, rows * columns))
-            return ix.idiv(place, columns), ix.mod(place, columns), ranges, gate
+            index = ix.add(ix.mul(iteration, self.target.block_threads), self.thread)
+            ranges, gate = [iteration, self.thread], ix.valid(ix.lt(index, rows * columns))
+            return ix.idiv(index, columns), ix.mod(index, columns), ranges, gate
         width = math.gcd(columns, max(self.target.vector_bytes // itemsize, 1))
         row, group = self.new.range(rows), self.new.range(columns // width)
         lane = self.new.range(width, AxisKind.VECTOR)
@@ -258,7 +258,7 @@ class _UnitTiler:
     def _first(self) -> UOp:
         """Stage the first operand, row by row."""
         p, plan = self.p, self.plan
-        row, term, ranges, gate = self._spread(plan.rows, plan.terms, p.first.dtype.itemsize)
+        row, term, ranges, gate = self._visit(plan.rows, plan.terms, p.first.dtype.itemsize)
         value = self._element(p.first, 0, p.rows, row, term, gate)
         memory = UOp(Ops.LOCAL, value.dtype, (), LocalArg(0, plan.rows * plan.terms, self.shared))
         return self._filled(memory, ix.add(ix.mul(row, plan.terms), term), value, ranges, gate)
@@ -267,7 +267,7 @@ class _UnitTiler:
         """Stage the second operand, term by term, with packed lanes in one integer."""
         p, plan, unit = self.p, self.plan, self.plan.unit
         words = plan.terms // unit.packed
-        word, column, ranges, gate = self._spread(words, plan.columns, unit.word.itemsize)
+        word, column, ranges, gate = self._visit(words, plan.columns, unit.word.itemsize)
         parts = [self._element(p.second, 1, p.columns, column, ix.add(ix.mul(word, unit.packed), i), gate)
                  for i in range(unit.packed)]  # fmt: skip
         value = parts[0]
@@ -288,9 +288,9 @@ class _UnitTiler:
         inside = ix.valid(gates[-1])
         return value if inside is None or value.op is Ops.LOAD else inside.where(value, value.const_like(0))
 
-    def _filled(self, memory: UOp, place: UOp, value: UOp, ranges: Sequence[UOp], gate: UOp | None) -> UOp:
-        """Return scratch memory after it is filled with `value`."""
-        store = UOp(Ops.STORE, src=(memory, place, value, *(() if gate is None else (gate,))))
+    def _filled(self, memory: UOp, index: UOp, value: UOp, ranges: Sequence[UOp], gate: UOp | None) -> UOp:
+        """Return scratch memory after `value` is stored to it at `index`, in the loops `ranges` and under `gate`."""
+        store = UOp(Ops.STORE, src=(memory, index, value, *(() if gate is None else (gate,))))
         return UOp(Ops.AFTER, memory.dtype, (memory, store, *(r for r in ranges if r.op is Ops.RANGE)))
 
     def _stores(self, results: UOp) -> UOp:
@@ -303,7 +303,7 @@ class _UnitTiler:
         """
         p, plan = self.p, self.plan
         widest = max(n.dtype.itemsize for n in postorder(self.kernel) if n.op in (Ops.STORE, Ops.LOAD, Ops.REDUCE))
-        row, column, _, gate = self._spread(plan.rows, plan.columns, widest)
+        row, column, _, gate = self._visit(plan.rows, plan.columns, widest)
         here, across = ix.add(self.starts[0], row), ix.add(self.starts[1], column)
         swap = self.around | unflatten(here, p.rows) | unflatten(across, p.columns)
         swap[p.reduce] = UOp(Ops.LOAD, results.dtype, (results, ix.add(ix.mul(row, plan.columns), column)))

@@ -19,7 +19,7 @@ class Options:
     `passes` are stage, id and version of the passes that hook plugins contribute; empty runs none of them.
 
     >>> from tinygraft.codegen.action import parse
-    >>> asked = Options(actions=parse("vectorise(0, 8), parallel"))
+    >>> options = Options(actions=parse("vectorise(0, 8), parallel"))
     """
 
     noopt: bool = False

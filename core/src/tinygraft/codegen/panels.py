@@ -1,7 +1,7 @@
 """Apply a Tiling: the kernel with its loops in blocks, operands packed in scratch memory and results in registers.
 
-Sizes that blocks do not divide are rounded up. Rows past the end repeat the last row, columns past the end are computed
-from whatever the panel holds, and neither is stored; so there is one body of code for every size.
+Sizes that blocks do not divide are rounded up. Rows past the end repeat the last row, columns past the end are
+computed from whatever the panel holds, and neither is stored; so there is one body of code for every size.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ class _PanelTiler:
     def _outer(self) -> UOp:
         """Make one loop over all that is outside of the rows. Returns the index of the block of columns in it.
 
-        One loop instead of several, so that `parallel`, which divides the outermost loop, has all iterations to divide.
+        One loop instead of several, so that `parallel`, which divides the outermost loop, has all iterations to
+        divide.
         """
         c, t = self.c, self.tiling
         blocks = -(-trip_count(c.columns) // t.block)
@@ -165,7 +166,7 @@ def inside(row: UOp, loop: UOp, reach: int) -> UOp:
 
 
 def _divides(value: UOp, loop: UOp) -> bool:
-    """Whether a value has a division of indices in each iteration of a loop."""
+    """Return whether `value` divides indices in each iteration of `loop`: in an expression that depends on it."""
     divisions = (n for n in postorder(value) if n.dtype is dtypes.index and n.op in (Ops.IDIV, Ops.MOD))
     return any(n.ranges >> loop.arg.axis & 1 for n in divisions)
 
@@ -204,10 +205,10 @@ class _PanelCopy:
         value = gated(c.staged, gates, c.columns)
         value = ix.rebuild_simplified((value,), swap)[value]
         self.memory = UOp(Ops.LOCAL, value.dtype, (), LocalArg(0, t.panel_elements, False))
-        place = self.place(own, column)
+        index = self.index_of(own, column)
         beyond = [g for g in gates if g.ranges >> self.lane.arg.axis & 1] if len(c.columns) > 1 else []
         gate = _all(beyond)
-        store = UOp(Ops.STORE, src=(self.memory, place, value, *(() if gate is None else (gate,))))
+        store = UOp(Ops.STORE, src=(self.memory, index, value, *(() if gate is None else (gate,))))
         store = self._side_by_side(tiler, own, store)
         ranges = [n for n in postorder(store.src[1]) if n.op is Ops.RANGE]
         self.filled = UOp(Ops.AFTER, value.dtype, (self.memory, store, *ranges))
@@ -223,8 +224,8 @@ class _PanelCopy:
         if width == 1 or last is None or size(last) % width:
             return store
         block = ix.mul(tiler.range(size(last) // width), width)
-        place = ix.add(block, tiler.range(width, AxisKind.UNROLL))
-        return ix.rebuild_simplified((store,), {last: place})[store]
+        iteration = ix.add(block, tiler.range(width, AxisKind.UNROLL))
+        return ix.rebuild_simplified((store,), {last: iteration})[store]
 
     def _columns(self, tiler: _PanelTiler, block: UOp, swap: Swap) -> tuple[UOp, list[UOp]]:
         """Make the loops over the columns of a panel. Returns the column and its gates.
@@ -252,19 +253,23 @@ class _PanelCopy:
         return ix.add(column, swap[columns[-1]]), gates
 
     def _first(self, tiler: _PanelTiler, block: UOp, swap: Swap, row: int) -> tuple[UOp, list[UOp]]:
-        """Make the loop over the first column loop's iterations of a block, and those more that a window reads."""
+        """Make the loop over the first column loop's iterations in a block, and over those more that a window reads.
+
+        `row` is how many columns one of them has. Returns the column at which an iteration starts, and its gates; adds
+        the counters to `swap`.
+        """
         loop, count = self.tiling.contraction.columns[0], self.tiling.block // row
         more = 0 if self.window is None else size(self.window.loop) - 1
         iteration = tiler.range(count + more)
-        place = ix.add(ix.mul(block, count), iteration)
-        gates = [] if size(loop) % count == 0 else [ix.lt(place, size(loop) + more)]
+        counter = ix.add(ix.mul(block, count), iteration)
+        gates = [] if size(loop) % count == 0 else [ix.lt(counter, size(loop) + more)]
         if self.window is not None:
-            place = ix.sub(place, 0 if self.window.forwards else more)
+            counter = ix.sub(counter, 0 if self.window.forwards else more)
             swap[self.window.loop] = ix.const(0)
-        swap[loop] = place
+        swap[loop] = counter
         return ix.mul(iteration, row), gates
 
-    def place(self, terms: Swap, column: UOp) -> UOp:
+    def index_of(self, terms: Swap, column: UOp) -> UOp:
         """Return the index in the panel of the element of a term and a column."""
         return flatten([*((terms[r], size(r)) for r in self.terms), (column, self.tiling.pitch)])
 
@@ -274,7 +279,7 @@ class _PanelCopy:
             at = terms[self.window.loop]
             at = at if self.window.forwards else ix.sub(size(self.window.loop) - 1, at)
             column = ix.add(column, ix.mul(at, trip_count(self.tiling.contraction.columns[1:])))
-        return UOp(Ops.LOAD, self.memory.dtype, (self.filled, self.place(terms, column)))
+        return UOp(Ops.LOAD, self.memory.dtype, (self.filled, self.index_of(terms, column)))
 
 
 class _Pack:
@@ -288,31 +293,31 @@ class _Pack:
         """
         t, c = tiler.tiling, tiler.c
         self.tiling, self.terms = t, c.over(operand)
-        # ranges nest in the order of the packed layout (see `place`), so that it is written sequentially
+        # ranges nest in the order of the packed layout (see `index_of`), so that it is written sequentially
         rows = [_BlockedRow(tiler.range(count), count, ix.const(0)) for count in t.row_blocks]
         swap = {r: tiler.range(size(r)) for r in self.terms}
         terms = dict(swap)
-        rows = [_BlockedRow(r.block, r.blocks, tiler.range(held)) for r, held in zip(rows, t.unrolled, strict=True)]
-        for loop, r, held in zip(c.rows, rows, t.unrolled, strict=True):
-            swap[loop] = inside(ix.add(ix.mul(r.block, held), r.row), loop, r.blocks * held)
+        rows = [_BlockedRow(r.block, r.blocks, tiler.range(height)) for r, height in zip(rows, t.unrolled, strict=True)]
+        for loop, r, height in zip(c.rows, rows, t.unrolled, strict=True):
+            swap[loop] = inside(ix.add(ix.mul(r.block, height), r.row), loop, r.blocks * height)
         value = ix.rebuild_simplified((operand,), swap)[operand]
         self.memory = UOp(Ops.LOCAL, value.dtype, (), LocalArg(number, t.packed_elements(operand), False))
-        place = self.place(terms, rows)
-        store = UOp(Ops.STORE, src=(self.memory, place, value))
-        ranges = [n for n in postorder(place) if n.op is Ops.RANGE]
+        index = self.index_of(terms, rows)
+        store = UOp(Ops.STORE, src=(self.memory, index, value))
+        ranges = [n for n in postorder(index) if n.op is Ops.RANGE]
         self.filled = UOp(Ops.AFTER, value.dtype, (self.memory, store, *ranges))
 
-    def place(self, terms: Swap, rows: Sequence[_BlockedRow]) -> UOp:
+    def index_of(self, terms: Swap, rows: Sequence[_BlockedRow]) -> UOp:
         """Return the index of the element of a term and a row: tile by tile, in a tile term by term."""
         return flatten([
             *((r.block, r.blocks) for r in rows),
             *((terms[r], size(r)) for r in self.terms),
-            *((r.row, held) for r, held in zip(rows, self.tiling.unrolled, strict=True)),
+            *((r.row, height) for r, height in zip(rows, self.tiling.unrolled, strict=True)),
         ])  # fmt: skip
 
     def read(self, terms: Swap, rows: Sequence[_BlockedRow], column: UOp) -> UOp:
         """Load an element of a tile."""
-        return UOp(Ops.LOAD, self.memory.dtype, (self.filled, self.place(terms, rows)))
+        return UOp(Ops.LOAD, self.memory.dtype, (self.filled, self.index_of(terms, rows)))
 
 
 def gated(

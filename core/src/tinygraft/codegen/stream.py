@@ -32,23 +32,24 @@ def stream(sink: UOp, target: Target) -> tuple[UOp, int]:
 
 
 def _streams(store: UOp, target: Target, vectors: dict[int, UOp]) -> bool:
-    """Whether the values of a vectorised store can bypass the caches (non-temporal stores).
+    """Return whether the values of a vectorised store can bypass the caches (non-temporal stores).
 
     They can where the output is larger than `target.stream_bytes`, and whole cache lines are written from aligned
-    addresses: by one row of vectors each, or by rows that an outer loop puts next to each other. A gated store is never
-    streamed. `vectors` has the VECTOR ranges by axis.
+    addresses: by the row of elements that one iteration stores, or by several rows that an outer loop puts next to
+    each other. A store that is gated, or depends on other than one VECTOR range, is never streamed. `vectors` has the
+    VECTOR ranges by axis.
     """
     memory, index = store.src[0], store.src[1]
-    moving = [r for axis, r in vectors.items() if index.ranges >> axis & 1]
-    if len(store.src) > 3 or len(moving) != 1 or _bytes(memory) <= target.stream_bytes:
+    lanes = [r for axis, r in vectors.items() if index.ranges >> axis & 1]
+    if len(store.src) > 3 or len(lanes) != 1 or _bytes(memory) <= target.stream_bytes:
         return False
-    width = int(moving[0].src[0].arg)
+    width = int(lanes[0].src[0].arg)
     row = width * memory.dtype.itemsize
-    beside = any(step == width and (term.hi + 1) * row >= LINE for term, step in terms_of(index)[0].items())
-    whole = row % LINE == 0 or (row >= SHORTEST and beside)
-    return whole and target.alignment % min(row, LINE) == 0 and starts_aligned(index, moving[0])
+    adjacent = any(step == width and (term.hi + 1) * row >= LINE for term, step in terms_of(index)[0].items())
+    whole_lines = row % LINE == 0 or (row >= SHORTEST and adjacent)
+    return whole_lines and target.alignment % min(row, LINE) == 0 and starts_aligned(index, lanes[0])
 
 
 def _bytes(memory: UOp) -> int:
-    """The size of an output; 0 of anything else."""
+    """Return the size of an output in bytes; 0 for what is no argument of the kernel, such as scratch memory."""
     return memory.arg.size * memory.dtype.itemsize if memory.op is Ops.PARAM else 0

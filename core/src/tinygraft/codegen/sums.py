@@ -1,12 +1,13 @@
 """Sum long sums of floats in blocks (blocked summation), so that a sum stays of the magnitude of its terms.
 
-Every addition rounds to half an ulp of the sum so far. After n of them the error is up to n times that, and close to it
-where all terms are alike. So a sum over a loop of many iterations becomes sums over blocks of BLOCK iterations, each in
-a register that starts from 0. The sums of blocks are added in float64, or, where the Target has none, in blocks again:
-then the error grows with the sum of the lengths of the blocks and not with their product (Higham, "The accuracy of
-floating point summation"; NumPy sums pairwise to the same end). Memory is read in the same order.
+Every addition rounds to half an ulp of the sum so far. After n of them the error is up to n times that, and close to
+it where all terms are alike. So a sum over a loop of many iterations becomes sums over blocks of BLOCK iterations,
+each in a register that starts from 0. The sums of blocks are added in float64, or, where the Target has none, in
+blocks again: then the error grows with the sum of the lengths of the blocks and not with their product (Higham, "The
+accuracy of floating point summation"; NumPy sums pairwise to the same end). Memory is read in the same order.
 
-In: a kernel graph with its actions applied. Out: the same sums in groups, which do not depend on the number of threads.
+In: a kernel graph with its actions applied. Out: the same sums in blocks, which do not depend on the number of
+threads.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tinygraft.uop.uop import UOp, postorder
 # shapes take no longer (2026-11-22, the cpu plugin, in alternation); there is no record of other lengths
 BLOCK = 32  # iterations of a block
 SHORTEST = 16  # iterations below which a block costs more time than it saves error
-LONG = 64  # iterations of a sum that is not cut: rows of two thousand elements in vectors
+LONG = 64  # iterations up to which a sum is not cut: rows of two thousand elements in vectors
 
 
 def shorten(sink: UOp, target: Target) -> UOp:
@@ -36,6 +37,8 @@ def shorten(sink: UOp, target: Target) -> UOp:
     sink = renumbered(sink)
     while long := _long_sums(postorder(sink), target):
         loops = _loops(long[0])
+        # the block is the fewest innermost loops of at least SHORTEST iterations; a split makes the outermost of them
+        # shorter where it has too many, and the next round finds the block
         block = 1 + next((i for i in range(len(loops)) if trip_count(loops[-1 - i :]) >= SHORTEST), len(loops) - 1)
         inside = trip_count(loops[len(loops) - block + 1 :])
         if block < len(loops) and inside * size(loops[-block]) <= LONG:
@@ -48,10 +51,11 @@ def shorten(sink: UOp, target: Target) -> UOp:
 
 
 def _long_sums(nodes: Sequence[UOp], target: Target) -> list[UOp]:
-    """Return the sums of floats that are too long, without those whose results fill the registers: tiles of a product.
+    """Return the sums of floats to put into blocks: those of more than LONG iterations that have registers to spare.
 
-    A block needs registers of its own, and a product has few to spare: columns of a matrix by a vector took 13 %
-    longer. Sums over scratch memory that the kernel fills are not cut: they share their loops with those that fill it.
+    `nodes` is the postorder of a kernel. A block needs registers of its own, and a product has few to spare: columns
+    of a matrix by a vector took 13 % longer. Sums over scratch memory that the kernel fills are not cut: they share
+    their loops with those that fill it.
     """
     sums = (n for n in nodes if n.op is Ops.REDUCE and n.arg.op is Ops.ADD and n.dtype.kind == "float")
     long = [n for n in sums if trip_count(_loops(n)) > LONG and not _is_wide(n)]
@@ -72,19 +76,19 @@ def _over_copies(nodes: Sequence[UOp]) -> set[UOp]:
 
 
 def _is_product(value: UOp) -> bool:
-    """Whether the term of a sum is a product of two values, perhaps under a condition, and no square."""
+    """Return whether the term of a sum is a product of two values, perhaps under a condition, and no square."""
     value = value.src[1] if value.op is Ops.WHERE else value
     return value.op is Ops.MUL and value.src[0] is not value.src[1]
 
 
 def _is_wide(reduce: UOp) -> bool:
-    """Whether a sum is in float64 already, of the sums of blocks."""
+    """Return whether a sum adds the sums of blocks in float64 already."""
     value = reduce.src[0]
     return value.op is Ops.CAST and value.src[0].op is Ops.REDUCE and value.src[0].dtype is dtypes.float32
 
 
 def _loops(reduce: UOp) -> list[UOp]:
-    """The loops of a reduction, outermost first."""
+    """Return the loops of a reduction, outermost first."""
     return sorted((r for r in reduce.src[1:] if r.arg.kind is AxisKind.LOOP), key=lambda r: r.arg.axis)
 
 

@@ -80,12 +80,12 @@ class Tiling:
 
     @property
     def window(self) -> Window | None:
-        """The window that slides over the first of several column loops; None in place, where nothing is packed."""
+        """Return the window that slides over the first of several column loops; None where nothing is packed."""
         return None if self.in_place else self.contraction.window
 
     @property
     def pitch(self) -> int:
-        """The stride from one term of a panel to the next."""
+        """Return the stride from one term of a panel to the next, in elements."""
         columns, window = self.contraction.columns, self.window
         return self.padded if window is None else self.block + (size(window.loop) - 1) * trip_count(columns[1:])
 
@@ -97,11 +97,11 @@ class Tiling:
 
     @property
     def panel_elements(self) -> int:
-        """Elements of a panel: the vectors of its last term reach past the last column of its block."""
+        """Return the elements of a panel: the vectors of its last term reach past the last column of its block."""
         return self.panel_terms * self.pitch + self.padded - self.block
 
     def packed_elements(self, operand: UOp) -> int:
-        """Elements of an operand that differs from row to row, with its rows in whole blocks."""
+        """Return how many elements a packed operand of the rows has, with its rows in whole blocks."""
         return math.prod(self.row_blocks) * trip_count(self.contraction.over(operand)) * self.tile_rows
 
     @property
@@ -131,7 +131,7 @@ class Tiling:
 
     @property
     def row_blocks(self) -> list[int]:
-        """How many blocks of rows each row loop has; those of the first one are a multiple of its chunks."""
+        """Return how many blocks of rows each row loop has; those of the first one are a multiple of `split`."""
         loops = self.contraction.rows
         counts = [-(-size(loop) // tile_rows) for loop, tile_rows in zip(loops, self.unrolled, strict=True)]
         return [round_up(counts[0], self.split), *counts[1:]]
@@ -167,10 +167,10 @@ def tilings(sink: UOp, target: Target) -> list[Tiling]:
 
 
 def _suits_unit(t: Tiling, target: Target) -> bool:
-    """Whether a reduction of DOTs has the vectors of its unit, with the unit's second operand in them.
+    """Return whether a tiling of DOTs has the vectors of their unit, with the unit's second operand in them.
 
-    Compilers keep the word of each row in a register until it is multiplied with all vectors, which needs registers
-    beside those of the results.
+    True for other reductions. Compilers keep the packed lanes of each row in a register until they are multiplied with
+    all vectors, so there have to be registers for these beside those of the results.
     """
     dot = t.contraction.reduce.src[0]
     if dot.op is not Ops.DOT:
@@ -239,7 +239,7 @@ def _row_tile(loops: Sequence[UOp], left: int) -> tuple[int, ...]:
 
 
 def _is_contiguous(t: Tiling) -> bool:
-    """Whether the operand can be read in vectors in place: one load of stride 1 without a gate, in whole blocks."""
+    """Return whether the operand can be read in vectors in place: one load of stride 1, no gate, in whole blocks."""
     c = t.contraction
     if len(c.columns) > 1 or size(c.columns[0]) % t.block or c.staged.op is not Ops.LOAD or len(c.staged.src) > 2:
         return False
@@ -247,7 +247,7 @@ def _is_contiguous(t: Tiling) -> bool:
 
 
 def _packable(c: Contraction) -> bool:
-    """Whether the operands that differ from row to row depend on rows and terms alone, and are no bools."""
+    """Return whether the operands that differ from row to row depend on rows and terms alone, and are no bools."""
     allowed = mask_of((*c.rows, *c.terms))
     return all(x.ranges & ~allowed == 0 and x.dtype is not dtypes.bool for x in c.across)
 
@@ -315,7 +315,7 @@ def _shares(t: Tiling, blocks: int, threads: int) -> tuple[float, int]:
 
 
 def _is_one_load(operand: UOp, last: UOp) -> bool:
-    """Whether an operand is packed lanes of contiguous numbers: compilers merge their loads into one."""
+    """Return whether an operand is packed lanes of contiguous numbers: compilers merge their loads into one."""
     nodes = [n for n in postorder(operand) if n.dtype is not dtypes.index]
     loads = [n for n in nodes if n.op is Ops.LOAD]
     plain = all(len(n.src) == 2 and lane_stride(n.src[1], last) == len(loads) for n in loads)

@@ -1,8 +1,8 @@
 """Transforms of loops: split, reorder, vectorise, unroll, parallelise. No result changes.
 
 Each function takes a kernel graph and one of its RANGEs. A size that the width does not divide leaves a remainder,
-which becomes a second store (or a second reduction, combined by its op) over the remaining iterations: so every size is
-right, symbolic ones too, and the body needs no gate. Axis numbers are multiples of GAP, so that new ranges can be
+which becomes a second store (or a second reduction, combined by its op) over the remaining iterations: so every size
+is right, symbolic ones too, and the body needs no gate. Axis numbers are multiples of GAP, so that new ranges can be
 numbered between old ones: the number of a range is also how deep it is nested.
 """
 
@@ -94,8 +94,8 @@ def _split_stores(sink: UOp, loop: UOp, parts: list[UOp]) -> UOp:
 def _split_reduce(sink: UOp, reduced: list[UOp], loop: UOp, parts: list[UOp]) -> UOp:
     """Return `sink` with every REDUCE of `reduced` as one REDUCE for each of `parts`, combined by its own op.
 
-    Each part is an index expression that stands for `loop`; the ranges in it take the place of `loop` among those that
-    are reduced over.
+    Each part is an index expression that stands for `loop`; the ranges in it replace `loop` among those that are
+    reduced over.
     """
     swap: dict[UOp, UOp] = {}
     for node in reduced:

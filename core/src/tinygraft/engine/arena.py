@@ -12,7 +12,7 @@ from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.device.pool import pool_of
 from tinygraft.dtype import dtypes
 from tinygraft.schedule.memory import ARENA, HasBuffers, Life, lifetimes, place
-from tinygraft.schedule.proof import BufferUse, ByteRange, check_places
+from tinygraft.schedule.proof import BufferUse, ByteRange, check_offsets
 from tinygraft.uop.uop import UOp
 
 # assumed: never measured
@@ -55,7 +55,7 @@ def place_temporaries(calls: Sequence[Writes], results: Collection[UOp]) -> list
         free_temporaries([*temporary.values(), *lent])
         raise
     names = dict(zip(map(id, (*temporary.values(), *lent)), (*temporary, *unwritten), strict=True))
-    check_places([BufferUse(c.buffers, c.written) for c in calls], _named(where, names), unwritten)
+    check_offsets([BufferUse(c.buffers, c.written) for c in calls], _named(where, names), unwritten)
     return list(temporary.values())
 
 

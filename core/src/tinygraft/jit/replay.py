@@ -27,7 +27,7 @@ from tinygraft.engine.run import Launch, copy, stored_before
 from tinygraft.errors import GraphError
 from tinygraft.jit.step_order import Access, steps_before
 from tinygraft.schedule.memory import Life
-from tinygraft.schedule.proof import BufferUse, check_places
+from tinygraft.schedule.proof import BufferUse, check_offsets
 from tinygraft.uop import index as ix
 from tinygraft.uop.index import size_of
 from tinygraft.uop.sizes import sint
@@ -135,11 +135,11 @@ class At:
 class Replay:
     """Launches on buffers by id: fixed ones, ones that are given for each run (`changing`), and temporaries.
 
-    `forms` has the device, size and dtype of every buffer. A buffer that is neither fixed nor changing is a temporary:
-    each run writes it before it reads it. So it does with `retained`, fixed buffers whose values tensors outside of
-    the result have. Temporaries share memory where their lifetimes do not overlap, also that of `retained` before it is
-    written: a run that is interrupted may leave any value in these, which `torn` reports. One thread at a time may run
-    a Replay.
+    `forms` has the device, size and dtype of every buffer. A buffer that is neither fixed nor changing is a
+    temporary: each run writes it before it reads it. So it does with `retained`, fixed buffers whose values tensors
+    outside of the result have. Temporaries share memory where their lifetimes do not overlap, also that of `retained`
+    before it is written: a run that is interrupted may leave any value in these, which `torn` reports. One thread at
+    a time may run a Replay.
     """
 
     def __init__(self, launches: Sequence[Recorded], forms: Mapping[int, BufferType], fixed: Mapping[int, Buffer],
@@ -163,11 +163,11 @@ class Replay:
         self._one_each = list({b.device: b for b in self._buffers.values()}.values())
 
     def run(self, nodes: Sequence[UOp], values: Mapping[str, int], at: At) -> None:
-        """Run all launches from number `at.number` on. `nodes` are the BUFFERs that change, in the order of `changing`.
+        """Run all launches from number `at.number` on.
 
-        All memory is allocated before anything is launched. Where values are overwritten, the caller has to delay
-        Ctrl-C by a Guard. Raises DeviceLostError after a fork that the device does not survive. Captures of this thread
-        record every launch.
+        `nodes` are the BUFFERs that change, in the order of `changing`. All memory is allocated before anything is
+        launched. Where values are overwritten, the caller has to delay Ctrl-C by a Guard. Raises DeviceLostError
+        after a fork that the device does not survive. Captures of this thread record every launch.
         """
         buffers = [buffer_of(node) for node in nodes]
         for buffer in self._one_each:
@@ -401,7 +401,7 @@ def _temporaries(launches: Sequence[Recorded], forms: Mapping[int, BufferType], 
                          [retained[uid] for uid in lent], [lives[uid] for uid in lent])  # fmt: skip
     names = {id(buffer): uid for uid, buffer in (*made.items(), *retained.items())}
     uses = [BufferUse(launch.uids, _written(launch)) for launch in launches]
-    check_places(uses, {names[id(buffer)]: bytes_ for buffer, bytes_ in where}, lent)
+    check_offsets(uses, {names[id(buffer)]: bytes_ for buffer, bytes_ in where}, lent)
     return made
 
 

@@ -45,7 +45,7 @@ if not TYPE_CHECKING:
 
 
 def _elsewhere(name: str) -> str:
-    """What to use in place of a layer without weights, as a hint: a method of Tensor."""
+    """Return what to use in place of a layer without weights, as a hint: a method of Tensor."""
     from tinygraft.tensor.tensor import Tensor
 
     if name in _INSTEAD:

@@ -167,7 +167,7 @@ def _tar_members(file: Any, content: Callable[[tarfile.TarFile, tarfile.TarInfo]
 
 
 def _unpacked(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Tensor:
-    """The content of a member, piece by piece: memory is used only for bytes that exist."""
+    """Return the content of a member, read piece by piece: memory is used only for bytes that exist."""
     source = tar.extractfile(member)
     assert source is not None
     found = bytearray()
@@ -255,7 +255,7 @@ class ZipFiles:
         return info.compress_type == zipfile.ZIP_STORED and not is_encrypted
 
     def _start(self, info: zipfile.ZipInfo) -> int:
-        """Where the bytes of a stored file begin: after a header of its own, with its name and extra fields.
+        """Return the offset of the bytes of a stored file: after a header of its own, with its name and extra fields.
 
         Raises FileFormatError where that header is not there, or not whole: its lengths would lead anywhere.
         """
@@ -270,7 +270,7 @@ class ZipFiles:
         return int(info.header_offset + LOCAL_HEADER + name + extra)
 
     def _unpack(self, info: zipfile.ZipInfo, size: int) -> bytearray:
-        """The first bytes of a compressed file, piece by piece: memory is used only for bytes that exist."""
+        """Return the start of a compressed file, read piece by piece: memory is used only for bytes that exist."""
         found = bytearray()
         try:
             with self._archive.open(info) as source:
@@ -289,15 +289,15 @@ class ZipFiles:
 
 
 def _is_whole(extra: bytes, length: int) -> bool:
-    """Whether extra fields fill so many bytes: each has an id and a length, and there may be zeros after them."""
-    place = 0
-    while place + 4 <= len(extra):
-        place += 4 + int.from_bytes(extra[place + 2 : place + 4], "little")
-    return len(extra) == length and place <= length and not any(extra[place:])
+    """Return whether extra fields fill `length` bytes: each has an id and a length, and zeros may come after them."""
+    offset = 0
+    while offset + 4 <= len(extra):
+        offset += 4 + int.from_bytes(extra[offset + 2 : offset + 4], "little")
+    return len(extra) == length and offset <= length and not any(extra[offset:])
 
 
 def _part(data: Tensor, what: str, start: int, size: int) -> Tensor:
-    """A file that is in an archive as it is. Raises FileFormatError where it reaches past the end."""
+    """Return a file that is stored in an archive as it is. Raises FileFormatError where it reaches past the end."""
     if start + size > data.size:
         raise FileFormatError(f"{what} needs bytes {start} to {start + size}, the archive has {data.size}")
     return data[start : start + size]

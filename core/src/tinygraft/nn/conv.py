@@ -42,7 +42,7 @@ class Conv2d:
         self.bias = uniform(bound, (out_channels,)) if bias else None
 
     def _channel_axes(self, in_channels: int, out_channels: int) -> tuple[int, int]:
-        """The first two axes of the weight."""
+        """Return the first two sizes of the weight."""
         return out_channels, in_channels // self.groups
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -51,7 +51,7 @@ class Conv2d:
         return x.conv2d(self.weight, self.bias, self.groups, self.stride, self.dilation, self.padding)
 
     def _same(self) -> tuple[int, ...]:
-        """The padding that keeps every size: (before, after) of each axis, the last axis first."""
+        """Return the padding that keeps every size: (before, after) of each axis, the last axis first."""
         strides = (self.stride,) if isinstance(self.stride, int) else tuple(self.stride)
         if any(stride != 1 for stride in strides):
             raise ShapeError(

@@ -81,7 +81,7 @@ def cifar(device: str | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def _tensor(data: tuple[bytes, tuple[int, ...]], expected: tuple[int, ...], device: str | None) -> Tensor:
-    """The data as uint8, images with a channel axis. Raises FileFormatError for an unexpected shape."""
+    """Return the data as uint8, images with a channel axis. Raises FileFormatError for an unexpected shape."""
     values, shape = data
     if shape != expected:
         raise FileFormatError(f"the data set has shape {shape}, expected {expected}")

@@ -65,7 +65,7 @@ class BatchNorm:
         return mean.reshape(-1), var.reshape(-1)
 
     def _stats(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The mean and the variance with all axes of x, so that they broadcast with it."""
+        """Return the mean and the variance with all axes of `x`, so that they broadcast with it."""
         if self.track_running_stats and not Tensor.training:
             shape = (1, self.sz, *(1,) * (x.ndim - 2))
             return self.running_mean.reshape(shape), self.running_var.reshape(shape)
@@ -207,7 +207,7 @@ class RMSNorm:
 
 
 def _affine(shape: tuple[int, ...], wanted: bool) -> tuple[Tensor | None, Tensor | None]:
-    """(weight of ones, bias of zeros), both None when not wanted."""
+    """Return (weight of ones, bias of zeros), both None when not wanted."""
     return (filled(shape, 1), filled(shape, 0)) if wanted else (None, None)
 
 

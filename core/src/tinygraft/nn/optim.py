@@ -106,9 +106,9 @@ class Optimizer:
         for name, value in numbers.items():
             if not value >= 0:
                 raise ValueError(f"{type(self).__name__} needs {name} to be at least 0, got {value}")
-        for place, value in enumerate(shares, 1):
+        for number, value in enumerate(shares, 1):
             if not 0 <= value < 1:
-                raise ValueError(f"{type(self).__name__} needs b{place} to be from 0 to below 1, got {value}")
+                raise ValueError(f"{type(self).__name__} needs b{number} to be from 0 to below 1, got {value}")
 
     def _state(self, values: Sequence[float]) -> Tensor:
         """Numbers of the optimizer's state as a tensor on its device, float64 if a parameter is, else float32."""
@@ -128,7 +128,7 @@ class Optimizer:
         return self._numbers[key]
 
     def _zeros(self) -> list[Tensor]:
-        """A zero for each parameter, of its shape and dtype."""
+        """Return zeros for each parameter, of its shape and dtype."""
         zeros = [filled(t.shape, 0, dtype=t.dtype, device=t.device, requires_grad=False) for t in self.params]
         return [zero.shard_like(t) for zero, t in zip(zeros, self.params, strict=True)]
 
@@ -158,18 +158,18 @@ class Optimizer:
                 "an optimizer steps in training mode only, in which dropout and batch norm behave as in training; "
                 "hint: with Tensor.train(): ..."
             )
-        grads = [self._grad_of(place, tensor) for place, tensor in enumerate(self.params)]
+        grads = [self._grad_of(number, tensor) for number, tensor in enumerate(self.params)]
         self._numbers.clear()
         with guarded(whole=True):  # a signal finds all of them with a new value to come, or none
             self._step(grads)
         self._numbers.clear()
         return [*self.params, *self._made, *self.buffers, *grads]
 
-    def _grad_of(self, place: int, tensor: Tensor) -> Tensor:
-        """The gradient of parameter number `place`. Raises TrainingError where it has none."""
+    def _grad_of(self, number: int, tensor: Tensor) -> Tensor:
+        """Return the gradient of `tensor`, parameter `number`. Raises TrainingError where it has none."""
         if tensor.grad is None:
             raise TrainingError(
-                f"parameter {place} of {len(self.params)}, shape {tensor.shape}, has no gradient: the loss "
+                f"parameter {number} of {len(self.params)}, shape {tensor.shape}, has no gradient: the loss "
                 f"does not depend on it, or backward() was not called since zero_grad()\n  made at {tensor._where()}\n"
                 "  hint: set requires_grad=False on what is not to be trained, before the optimizer is made"
             )
@@ -182,13 +182,13 @@ class Optimizer:
 
 def _check_views(params: Sequence[Tensor]) -> None:
     """Raise TrainingError for parameters that have memory in common, and for a slice of a tensor with a gradient."""
-    names = [f"parameter {place} of {len(params)}, shape {tensor.shape}," for place, tensor in enumerate(params)]
+    names = [f"parameter {number} of {len(params)}, shape {tensor.shape}," for number, tensor in enumerate(params)]
     of: dict[int, list[int]] = {}
-    for place, tensor in enumerate(params):
+    for number, tensor in enumerate(params):
         if tensor._storage is not None:
-            of.setdefault(id(tensor._storage), []).append(place)
-    for places in of.values():
-        for one, two in combinations(places, 2):
+            of.setdefault(id(tensor._storage), []).append(number)
+    for numbers in of.values():
+        for one, two in combinations(numbers, 2):
             if have_common(params[one], params[two]):
                 raise TrainingError(
                     f"{names[two]} has memory in common with parameter {one}, shape {params[one].shape}: each step "
@@ -206,7 +206,10 @@ def _check_views(params: Sequence[Tensor]) -> None:
 
 
 def _as_rate(lr: Tensor) -> Tensor:
-    """A tensor given as lr. Raises ShapeError unless it is one number, DTypeError unless that is a float."""
+    """Return a tensor that was given as lr, with its node in memory.
+
+    Raises ShapeError unless it is one number, DTypeError unless that is a float.
+    """
     if lr.shape not in ((), (1,)):
         raise ShapeError(
             f"lr is a number or a tensor of one, of shape () or (1,); got shape {lr.shape}\n  made at {lr._where()}\n"
@@ -219,22 +222,22 @@ def _as_rate(lr: Tensor) -> Tensor:
 
 
 def _wide_dtype(t: Tensor) -> DType:
-    """The dtype that an update is computed in."""
+    """Return the dtype that an update is computed in."""
     return dtypes.float32 if t.dtype.itemsize < 4 else t.dtype
 
 
 def _at(p: Tensor, state: Tensor) -> Tensor:
-    """The values of state for the update of p, where that is: either may have been moved to another device."""
+    """Return the values of state on the device of `p`, for its update: either may have been moved to another one."""
     return _wide(state).to(p.device)
 
 
 def _kept(new: Tensor, state: Tensor) -> Tensor:
-    """A new value of state, on its device and of its dtype."""
+    """Return a new value of state on the device and in the dtype of the old one."""
     return new.cast(state.dtype).to(state.device)
 
 
 def _wide(t: Tensor) -> Tensor:
-    """The values of t, without a gradient, in the dtype that an update is computed in."""
+    """Return the values of `t`, without a gradient, in the dtype that an update is computed in."""
     plain = t if t.requires_grad is False else t.detach()
     return plain.cast(_wide_dtype(t)) if t.dtype.itemsize < 4 else plain
 
@@ -276,7 +279,7 @@ class LARS(Optimizer):
 
     def _step(self, grads: list[Tensor]) -> None:
         """Assign each parameter its new value, and its momentum. SGD is this without trust ratios."""
-        for place, (p, gradient) in enumerate(zip(self.params, grads, strict=True)):
+        for number, (p, gradient) in enumerate(zip(self.params, grads, strict=True)):
             rate, old, g = self._rate(p), _wide(p), _wide(gradient)
             trust = self._trust(old, g)
             if self.weight_decay:
@@ -286,14 +289,14 @@ class LARS(Optimizer):
             if self.classic:
                 g = g * rate
             if self.momentum:
-                b = self.b[place]
+                b = self.b[number]
                 new = _at(p, b) * self.momentum + g
                 b.assign(_kept(new, b))
                 g = g + new * self.momentum if self.nesterov else new
             p.assign((old - (g if self.classic else g * rate)).cast(p.dtype))
 
     def _trust(self, p: Tensor, g: Tensor) -> Tensor | None:
-        """How far this parameter's rate is from the common one; None for equal."""
+        """Return the factor of this parameter's learning rate; None for 1."""
         if not self.tcoef:
             return None
         size, pull = p.square().sum().sqrt(), g.square().sum().sqrt()
@@ -455,7 +458,7 @@ class Muon(Optimizer):
             p.assign((_wide(p) * (1 - rate * self.weight_decay) - step * rate).cast(p.dtype))
 
     def _orthogonal(self, x: Tensor) -> Tensor:
-        """The matrix x with its singular values brought near 1."""
+        """Return the matrix `x` with its singular values brought near 1."""
         a, b, c = self.ns_coefficients
         tall = x.shape[0] > x.shape[1]
         x = x.transpose() if tall else x

@@ -109,15 +109,15 @@ class _Reader:
     def _pop_mark(self) -> list[Any]:
         """Remove the last mark, and return the items above it."""
         stack = self._stack
-        for place in range(len(stack) - 1, -1, -1):
-            if stack[place] is _MARK:
-                found = stack[place + 1 :]
-                del stack[place:]
+        for index in range(len(stack) - 1, -1, -1):
+            if stack[index] is _MARK:
+                found = stack[index + 1 :]
+                del stack[index:]
                 return found
         raise FileFormatError("this is no pickle: it takes what it has not made")
 
     def _top(self, *kinds: type) -> Any:
-        """The last value, which is exactly of one of these kinds."""
+        """Return the last value of the stack, which has to be exactly of one of these types."""
         if not self._stack or type(self._stack[-1]) not in kinds:
             found = type(self._stack[-1]).__name__ if self._stack else "nothing"
             raise FileFormatError(f"the pickle adds to {found}, not to a {kinds[0].__name__}")
@@ -163,8 +163,8 @@ class _Reader:
         if len(items) % 2:
             raise FileFormatError("the pickle has a key without a value")
         target = self._top(dict, OrderedDict)
-        for place in range(0, len(items), 2):
-            target[key(items[place])] = items[place + 1]
+        for index in range(0, len(items), 2):
+            target[key(items[index])] = items[index + 1]
 
     def _new_dict(self) -> None:
         items = self._pop_mark()
@@ -210,15 +210,15 @@ class _Reader:
         arguments = tuple(self._pop_mark())
         self._push(self._meaning.call(self._meaning.find(module, name), arguments))
 
-    def _remember(self, place: int) -> None:
+    def _remember(self, index: int) -> None:
         value = self._pop()
-        self._memo[place] = value
+        self._memo[index] = value
         self._push(value)
 
-    def _recall(self, place: int) -> None:
-        if place not in self._memo:
+    def _recall(self, index: int) -> None:
+        if index not in self._memo:
             raise FileFormatError("this is no pickle: it takes what it has not made")
-        self._push(self._memo[place])
+        self._push(self._memo[index])
 
 
 def _tuple(count: int) -> Callable[[_Reader], None]:

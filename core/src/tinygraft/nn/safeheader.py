@@ -97,7 +97,7 @@ def brief(value: Any) -> str:
 
 
 def _parse(data: bytes, label: str) -> Json:
-    """The JSON object of a header. Raises FileFormatError for anything else, and for a key given twice.
+    """Return the JSON object of a header. Raises FileFormatError for anything else, and for a key given twice.
 
     The parser that looks for such keys is slow, so it runs only where a count of words in the text is not conclusive.
     """
@@ -122,7 +122,7 @@ def _no_constant(word: str) -> None:
 
 
 def _has_each_key_once(text: str, header: Json, label: str) -> bool:
-    """Whether no key was given twice, of which JSON keeps the last. False also where this cannot tell.
+    """Return whether no key was given twice, of which JSON keeps the last. False also where this cannot tell.
 
     Each field of each tensor is in the text once. A tensor or a text of that name, or an escape that may spell it, is
     more than this can see.
@@ -169,7 +169,7 @@ def _metadata(found: Any, label: str) -> dict[str, str]:
 
 
 def _laid_out(tensors: Json, size: int, label: str) -> Json:
-    """The tensors in the order of the file, whose data has size bytes."""
+    """Return the tensors in the order of the file, whose data has `size` bytes."""
     found = _as_they_should_be(tensors, size)
     if found is None:
         entries = [_entry(name, fields, label) for name, fields in tensors.items()]
@@ -180,7 +180,7 @@ def _laid_out(tensors: Json, size: int, label: str) -> Json:
 
 
 def _as_they_should_be(tensors: Json, size: int) -> Json | None:
-    """The tensors in the order of the file, None where one of them is not right; _entry and _check_layout say why."""
+    """Return the tensors in file order, None where one is not valid; `_entry` and `_check_layout` say why."""
     last, in_order = 0, True
     for fields in tensors.values():
         if type(fields) is not dict or len(fields) != 3:
@@ -203,11 +203,11 @@ def _as_they_should_be(tensors: Json, size: int) -> Json | None:
         last = end
     if in_order:
         return tensors if last == size else None
-    places = {name: fields["data_offsets"] for name, fields in tensors.items()}
-    order = sorted(places, key=places.__getitem__)
+    offsets = {name: fields["data_offsets"] for name, fields in tensors.items()}
+    order = sorted(offsets, key=offsets.__getitem__)
     last = 0
     for name in order:
-        start, end = places[name]
+        start, end = offsets[name]
         if start != last:
             return None
         last = end
@@ -215,7 +215,7 @@ def _as_they_should_be(tensors: Json, size: int) -> Json | None:
 
 
 def _entry(name: str, fields: Any, label: str) -> HeaderEntry:
-    """One line of the header, checked by itself."""
+    """Return one entry of the header, checked by itself."""
     if not isinstance(fields, dict) or fields.keys() != set(_FIELDS):
         keys = sorted(fields) if isinstance(fields, dict) else fields
         raise FileFormatError(f"{label}: tensor {name!r} must have dtype, shape and data_offsets, it has {brief(keys)}")
@@ -238,12 +238,12 @@ def _entry(name: str, fields: Any, label: str) -> HeaderEntry:
 
 
 def _are_sizes(value: Any) -> bool:
-    """Whether value is a list of integers from 0 to 2**64 - 1."""
+    """Return whether `value` is a list of integers from 0 to 2**64 - 1."""
     return isinstance(value, list) and all(type(item) is int and 0 <= item < _MOST for item in value)
 
 
 def _check_layout(entries: list[HeaderEntry], size: int, label: str) -> None:
-    """The tensors must fill the size bytes after the header: no overlap, no hole, nothing missing or left."""
+    """Raise unless the tensors fill the `size` bytes after the header: no overlap, no gap, nothing missing."""
     end, last = 0, "the header"
     for entry in entries:
         if entry.start != end:

@@ -31,7 +31,7 @@ from tinygraft.uop.uop import Place
 
 FilePath = str | os.PathLike[str]
 
-_ORDER = {dtype: place for place, dtype in enumerate(NAMES)}
+_ORDER = {dtype: rank for rank, dtype in enumerate(NAMES)}
 
 
 def safe_save(tensors: Mapping[str, Tensor], path: FilePath, metadata: Mapping[str, str] | None = None) -> None:
@@ -124,7 +124,7 @@ def _label(source: FilePath | bytes | bytearray | memoryview) -> str:
 
 
 def _in_file(file: OpenFile, entry: HeaderEntry, start: int, device: str) -> Tensor:
-    """A tensor whose bytes are read when they are needed."""
+    """Return a tensor whose bytes are read when they are needed."""
     is_complex = entry.dtype.kind == "complex"
     shape = (*entry.shape, 2) if is_complex else entry.shape
     found = Tensor(file_node(file, start + entry.start, shape, device, part_of(entry.dtype)))
@@ -139,7 +139,7 @@ def _from_bytes(data: bytes, entry: HeaderEntry, device: Place) -> Tensor:
 
 
 def _to_bytes(tensor: Tensor) -> bytes | bytearray:
-    """The bytes of a realised tensor, row-major and little endian."""
+    """Return the bytes of a realised tensor, row-major and little endian."""
     return _little_endian(bytes_of(tensor), tensor.dtype)
 
 
@@ -149,8 +149,8 @@ def _little_endian(data: bytes | bytearray, dtype: DType) -> bytes | bytearray:
     if sys.byteorder == "little" or width == 1:
         return data
     swapped = bytearray(data)
-    for place in range(width):
-        swapped[place::width] = data[width - 1 - place :: width]
+    for byte in range(width):
+        swapped[byte::width] = data[width - 1 - byte :: width]
     return swapped
 
 
@@ -193,7 +193,7 @@ def _check_text(text: str) -> None:
 
 
 def _sizes(name: str, tensor: Tensor) -> tuple[int, ...]:
-    """The tensor's shape as ints. Raises UnsupportedError for a symbolic one."""
+    """Return the tensor's shape as ints. Raises UnsupportedError for a symbolic one."""
     sizes = tuple(size for size in tensor.shape if isinstance(size, int))
     if len(sizes) != tensor.ndim:
         raise UnsupportedError(

@@ -61,7 +61,7 @@ def _collect(obj: Any, prefix: str, tensor_type: type[Any], found: dict[str, Any
 
 
 def _items(obj: Any) -> Mapping[Any, Any]:
-    """What obj consists of, by name; nothing for what holds no tensors."""
+    """Return what `obj` consists of, by name; nothing for what has no tensors in it."""
     if isinstance(obj, dict):
         return obj
     if hasattr(obj, "_asdict"):

@@ -113,7 +113,10 @@ def _from_zip(data: Tensor) -> Any:
 
 
 def _from_pickles(data: Tensor) -> Any:
-    """An older file: it is read twice, since the places of its storages come after the pickle that names them."""
+    """Return the content of an older file.
+
+    It is read twice, since the offsets of its storages come after the pickle that names them.
+    """
     file = BoundedFile(data)
     asked: dict[str, DType] = {}
 
@@ -135,17 +138,17 @@ def _from_pickles(data: Tensor) -> Any:
         raise FileFormatError(f"this file is not from torch.save, or is damaged: {error}") from None
     if type(system) is dict and system.get("little_endian") is False:
         raise UnsupportedError("this file is from a machine whose numbers begin with the high byte; save it on another")
-    places: dict[str, Tensor] = {}
+    storages: dict[str, Tensor] = {}
     for key in keys if type(keys) is list else ():
         (count,) = struct.unpack("<q", file.read(8))
         first = file.tell()
         end = first + count * asked[key].itemsize
         if count < 0 or end > data.size:
             raise FileFormatError(f"storage {key!r} of this file needs bytes {first} to {end}, it has {data.size}")
-        places[key] = data[first:end]
+        storages[key] = data[first:end]
         file.seek(end)
     file.seek(start)
-    return pickled.load(file, _TorchMeaning(lambda key, dtype, count: places[key], data.size))
+    return pickled.load(file, _TorchMeaning(lambda key, dtype, count: storages[key], data.size))
 
 
 class _TorchMeaning:
@@ -214,7 +217,7 @@ def _is_size(value: Any) -> bool:
 
 
 def _sizes(value: Any) -> tuple[int, ...]:
-    """A shape or strides. Raises FileFormatError for what is none."""
+    """Return a shape or strides, checked. Raises FileFormatError for what is none."""
     if type(value) not in (tuple, list) or len(value) > _MOST_AXES or not all(map(_is_size, value)):
         raise FileFormatError("this file has a tensor whose shape or strides are no numbers from 0")
     return tuple(value)
@@ -222,7 +225,7 @@ def _sizes(value: Any) -> tuple[int, ...]:
 
 def _tensor(storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any = False, hooks: Any = None,
             metadata: Any = None) -> Tensor | None:  # fmt: skip
-    """A view of a storage: its shape and strides count elements. metadata says that it is conjugate or negative."""
+    """Return a view of a storage; shape and strides count elements. `metadata` says if it is conjugate or negative."""
     if type(storage) is not Storage:
         raise FileFormatError(f"this file makes a tensor of {_kind(storage)}")
     return _marked(_view(storage, offset, _sizes(size), _sizes(stride)), metadata)
@@ -230,7 +233,7 @@ def _tensor(storage: Any, offset: Any, size: Any, stride: Any, requires_grad: An
 
 def _tensor_of_bytes(storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any,
                      metadata: Any = None) -> Tensor | None:  # fmt: skip
-    """The same of a storage of bytes, whose elements are a dtype."""
+    """Return a view as `_tensor` does, of a storage of bytes whose elements are of a dtype."""
     if type(storage) is not Storage or type(dtype) is not DType:
         raise FileFormatError(f"this file makes a tensor of {_kind(storage)} and {_kind(dtype)}")
     typed = Storage(dtype, storage.count * storage.dtype.itemsize // dtype.itemsize, storage.data)
@@ -238,7 +241,7 @@ def _tensor_of_bytes(storage: Any, offset: Any, size: Any, stride: Any, requires
 
 
 def _marked(tensor: Tensor | None, metadata: Any) -> Tensor | None:
-    """A tensor with what PyTorch has not computed yet."""
+    """Return a tensor after what PyTorch had left to compute: its conjugate, or its negative."""
     if metadata is None or metadata == {} or tensor is None:
         return tensor
     if type(metadata) is not dict or not metadata.keys() <= {"conj", "neg"}:
@@ -249,7 +252,7 @@ def _marked(tensor: Tensor | None, metadata: Any) -> Tensor | None:
 
 
 def _view(storage: Storage, offset: Any, size: tuple[int, ...], stride: tuple[int, ...]) -> Tensor | None:
-    """A view of a storage, from element `offset` on; None in the first pass over an older file.
+    """Return a view of a storage, from element `offset` on; None in the first pass over an older file.
 
     Strides are in elements. Dense ones, in any order of axes, are a reshape and a permute; others gather elements, each
     stride of 0 an expand. Raises FileFormatError where it would reach past the storage.
@@ -278,11 +281,11 @@ def _view(storage: Storage, offset: Any, size: tuple[int, ...], stride: tuple[in
     if is_dense:
         back = [order.index(axis) for axis in range(len(size))]
         return flat.reshape([size[axis] for axis in order]).permute(back)
-    place = Tensor([0])
+    index = Tensor([0])
     for axis, (length, step) in enumerate(zip(size, stride, strict=True)):
         steps = Tensor.arange(length if step else 1, dtype=dtypes.int64) * step
-        place = place + steps.reshape((1,) * axis + (-1,) + (1,) * (len(size) - axis - 1))
-    return flat[place].expand(size)
+        index = index + steps.reshape((1,) * axis + (-1,) + (1,) * (len(size) - axis - 1))
+    return flat[index].expand(size)
 
 
 def _parameter(data: Any, *_: Any) -> Any:
@@ -292,7 +295,7 @@ def _parameter(data: Any, *_: Any) -> Any:
 
 
 def _ordered(items: Any = ()) -> collections.OrderedDict[Any, Any]:
-    """A dict of pairs, which PyTorch on Python 2 wrote as lists."""
+    """Return a dict of pairs, which PyTorch on Python 2 wrote as lists."""
     if type(items) not in (list, tuple) or any(type(p) not in (list, tuple) or len(p) != 2 for p in items):
         raise FileFormatError(f"this file makes an OrderedDict of {_kind(items)}")
     return collections.OrderedDict((pickled.key(name), value) for name, value in items)

@@ -1,6 +1,7 @@
 """Requests: what a pass of the schedule returns when an earlier one has to do more first, and for which nodes.
 
-It is a result like any other. passes.py grants it and repeats the passes from the one that the asking pass names.
+A request is returned instead of a state, never raised. `granted` in passes.py adds its nodes to the state, and the
+passes are repeated from the one that `SchedulePass.again` of the requesting pass names.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from tinygraft.uop.uop import UOp
 
 @dataclass(frozen=True, slots=True)
 class StoreMore:
-    """Requests that nodes are stored, which would otherwise be computed again in a loop."""
+    """A request to store `nodes`, reductions that would otherwise be computed again in a loop."""
 
     nodes: frozenset[UOp]
 
 
 @dataclass(frozen=True, slots=True)
 class NeedsOwnMemory:
-    """Requests memory of their own for values that cannot overwrite the ones that they replace."""
+    """A request for memory of their own for `nodes`, values that cannot overwrite the ones that they replace."""
 
     nodes: frozenset[UOp]
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from tinygraft.schedule.again import NeedsOwnMemory
 from tinygraft.schedule.blocked_scans import BLOCK
 from tinygraft.schedule.draft import Draft
-from tinygraft.schedule.kernel_body import address, numel
+from tinygraft.schedule.kernel_body import index_in_axis, numel
 from tinygraft.schedule.views import Index, both, flatten, source_index
 from tinygraft.uop import index as ix
 from tinygraft.uop.held import memory_base
@@ -24,12 +24,15 @@ ROWS = 64  # rows of a scan from which they, and not the elements of one, are wh
 
 
 def is_alone(node: UOp) -> bool:
-    """Whether a stored node has a kernel of its own."""
+    """Return whether a stored node has a kernel of its own: a SCATTER, a SCAN, or an ASSIGN to a view."""
     return node.op in (Ops.SCATTER, Ops.SCAN) or (node.op is Ops.ASSIGN and len(node.src) == 3)
 
 
 def alone(node: UOp, memory: Mapping[UOp, UOp], needs: set[UOp]) -> Draft | NeedsOwnMemory:
-    """Return the kernel of a node; NeedsOwnMemory for a scatter that reads the memory that it writes."""
+    """Return the kernel of `node`, for which `is_alone` holds; NeedsOwnMemory for a scatter that reads what it writes.
+
+    `memory` maps each stored node to its BUFFER; `needs` are the values that `node` is computed from.
+    """
     draft = Draft(node.device or "", memory)
     if node.op is Ops.SCAN:
         _scan(draft, node, needs)
@@ -41,7 +44,7 @@ def alone(node: UOp, memory: Mapping[UOp, UOp], needs: set[UOp]) -> Draft | Need
 
 
 def _scan(draft: Draft, node: UOp, needs: set[UOp]) -> None:
-    """Write out[i] = out[i-1] op x[i], in the order of i."""
+    """Write out[i] = out[i-1] op x[i], in the order of i; many short rows are written out by `_short_scans`."""
     axis, buffer = node.arg.axis, draft.lowering.memory[node]
     if is_concrete(node.shape) and node.shape[axis] <= BLOCK and numel(node.shape) >= ROWS * node.shape[axis]:
         _short_scans(draft, node, needs)
@@ -59,7 +62,7 @@ def _scan(draft: Draft, node: UOp, needs: set[UOp]) -> None:
 
 
 def _short_scans(draft: Draft, node: UOp, needs: set[UOp]) -> None:
-    """Write a scan of many short rows, unrolled along its axis: then the loop over rows can be vectorised."""
+    """Write a scan of many short rows, unrolled along its axis, so that the loop over rows can be vectorised."""
     axis, shape = node.arg.axis, node.shape
     index = list(draft.index((*shape[:axis], 1, *shape[axis + 1 :])))
     value: UOp | None = None
@@ -80,8 +83,8 @@ def _scatter(draft: Draft, node: UOp, needs: set[UOp]) -> bool:
     axis, end = node.arg.axis, node.arg.axis + len(where.shape)
     loops = list(draft.index(value.shape))
     loops[axis:end] = [_ordered(draft, i) for i in loops[axis:end]]
-    place, inside = address(draft.lowering.value(where, tuple(loops[axis:end])), base.shape[axis])
-    position = flatten((*loops[:axis], place, *loops[end:]), base.shape)
+    target, inside = index_in_axis(draft.lowering.value(where, tuple(loops[axis:end])), base.shape[axis])
+    position = flatten((*loops[:axis], target, *loops[end:]), base.shape)
     new = draft.lowering.value(value, tuple(loops))
     buffer = draft.lowering.memory[node]
     memory = draft.lowering.param(buffer)
@@ -104,7 +107,7 @@ def _view(draft: Draft, node: UOp, needs: set[UOp]) -> None:
 
 
 def _ordered(draft: Draft, i: UOp) -> UOp:
-    """Return an index of a kernel with its loop made ORDERED; an axis of size 1 has no loop."""
+    """Return index `i` of a kernel with its loop made ORDERED, in the kernel too; an axis of size 1 has no loop."""
     if i.op is not Ops.RANGE:
         return i
     loops = draft.lowering.loops
@@ -114,7 +117,10 @@ def _ordered(draft: Draft, i: UOp) -> UOp:
 
 
 def _position(view: UOp, index: Index, base: UOp) -> tuple[UOp, UOp | None]:
-    """Return the flat index of an element of a view in the memory of its base, and the condition that it is inside."""
+    """Return the flat index in the memory of `base` of the element of `view` at `index`.
+
+    The second value is the condition that the element is inside of the base: None where it always is.
+    """
     inside: UOp | None = None
     while view is not base:
         if view.op in MOVEMENT:

@@ -1,13 +1,14 @@
-"""Long running sums in blocks, and long running products in float64, so that they are as accurate as sums.
+"""Rewrite long running sums in blocks and long running products in float64, so that they are as accurate as sums.
 
-A SCAN of floats in, nodes of the same values but for rounding out. One addition after another rounds as often as
-there are elements, always to the unit of a large sum: ones in float32 stop at 2**24. In blocks the sums stay small: a
-running sum of each block, one of what the blocks sum up to (in blocks in its turn), and what is before each block
-added to it. What is cut is decided by shapes alone, and each value is made by the same additions on every device.
+A SCAN of floats goes in; nodes that have the same values but for rounding come out. One addition after another
+rounds as often as there are elements, always to the ulp of a large sum: a running sum of ones in float32 stops at
+2**24. In blocks the sums stay small: a running sum within each block, a running sum of the blocks' totals (in blocks
+again where it is long), and the total of all earlier blocks added to each. Shapes alone decide what is cut, and each
+value is made by the same additions on every device.
 
-A product has no unit: each multiplication loses as much as any other. So a running product of float32 is taken in
-float64, one after another, where the device has that. (In blocks one of them might leave the range that the whole
-stays in.)
+Blocks would not help a product: the relative error of a multiplication does not depend on how large its result is,
+and the product of one block might overflow where that of all does not. So a running product of float32 is computed
+in float64, one element after another, where the device computes float64.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ LONG = 128  # elements above which blocks are worth the kernels that they cost
 
 
 def is_long(node: UOp) -> bool:
-    """Whether a node is a scan that is made of others here."""
+    """Return whether `node` is a scan for `rewritten`: a sum or product of floats, longer than LONG."""
     if node.op is not Ops.SCAN or node.dtype.kind != "float":
         return False
     length = node.shape[node.arg.axis]
@@ -33,7 +34,7 @@ def is_long(node: UOp) -> bool:
 
 
 def rewritten(node: UOp, target: Target) -> UOp:
-    """A long scan, made of others."""
+    """Return what computes the values of `node`, for which `is_long` holds; `node` itself where there is no float64."""
     if node.arg.op is Ops.ADD:
         return _in_blocks(node.src[0], node.arg.axis)
     if node.dtype is not dtypes.float32 or dtypes.float64 not in target.dtypes & target.compute_dtypes:
@@ -42,7 +43,10 @@ def rewritten(node: UOp, target: Target) -> UOp:
 
 
 def in_memory(node: UOp) -> UOp:
-    """What has the elements of a long scan in the same order, and is memory: a scan that is asked for is not copied."""
+    """Return the CONTIGUOUS whose elements a rewritten scan has in the same order, or `node` where it has none.
+
+    An output that is a rewritten scan then is that memory: its RESHAPE need not be copied to memory of its own.
+    """
     found = node
     while found.op is Ops.RESHAPE:
         found = found.src[0]
@@ -50,10 +54,11 @@ def in_memory(node: UOp) -> UOp:
 
 
 def _in_blocks(x: UOp, axis: int) -> UOp:
-    """The running sums of x along an axis."""
+    """Return the running sums of `x` along `axis`, in blocks where it is longer than LONG."""
     length = x.shape[axis]
     if length <= LONG:
         return _scan(x, axis)
+    # a block size that divides the length needs no PAD
     block = next((size for size in range(BLOCK, BLOCK // 2, -1) if length % size == 0), BLOCK)
     count = -(-length // block)
     outer, inner = x.shape[:axis], x.shape[axis + 1 :]
@@ -61,13 +66,14 @@ def _in_blocks(x: UOp, axis: int) -> UOp:
     blocks = _scan(_move(Ops.RESHAPE, whole, (*outer, count, block, *inner)), axis + 1)
     last = _move(Ops.SHRINK, blocks, _at(blocks, axis + 1, (block - 1, block)))
     sums = _in_blocks(_move(Ops.RESHAPE, last, (*outer, count, *inner)), axis)
-    before = _move(
+    earlier = _move(
         Ops.RESHAPE, _move(Ops.SHRINK, sums, _at(sums, axis, (0, count - 1))), (*outer, count - 1, 1, *inner)
     )
-    first = _move(Ops.SHRINK, blocks, _at(blocks, axis, (0, 1)))  # nothing is before it, not even 0: -0.0 stays
+    first = _move(Ops.SHRINK, blocks, _at(blocks, axis, (0, 1)))  # nothing is added to it, not even 0: -0.0 stays
     others = _move(Ops.SHRINK, blocks, _at(blocks, axis, (1, count)))
-    moved = others + _move(Ops.EXPAND, before, others.shape)
-    sums = UOp(Ops.CONTIGUOUS, x.dtype, (UOp(Ops.CAT, x.dtype, (first, moved), axis),))  # in loops over blocks
+    added = others + _move(Ops.EXPAND, earlier, others.shape)
+    # stored in the shape of blocks, so that the kernel that adds has loops over blocks
+    sums = UOp(Ops.CONTIGUOUS, x.dtype, (UOp(Ops.CAT, x.dtype, (first, added), axis),))
     joined = _move(Ops.RESHAPE, sums, whole.shape)
     return joined if joined.shape == x.shape else _move(Ops.SHRINK, joined, _at(joined, axis, (0, length)))
 
@@ -77,7 +83,7 @@ def _scan(x: UOp, axis: int) -> UOp:
 
 
 def _at(x: UOp, axis: int, here: tuple[int, int], elsewhere: tuple[int, int] | None = None) -> tuple[object, ...]:
-    """The arg of a PAD or SHRINK of one axis."""
+    """Return the arg of a PAD or SHRINK: `here` for `axis`, `elsewhere` (by default all of it) for other axes."""
     return tuple(here if i == axis else elsewhere or (0, size) for i, size in enumerate(x.shape))
 
 

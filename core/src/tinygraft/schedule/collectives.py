@@ -1,7 +1,8 @@
-"""Values on several devices: parts of them, moving them, bringing them to another layout, combining them.
+"""Values on several devices: cut them, copy them, bring them to another layout, combine them.
 
-The parts of a value, one node for each device, go in and come out; all that is made is graph of single devices. What is
-where it should be is not copied: a part of a whole value is a SHRINK, the whole of one on its own device is that node.
+The parts of a value, one node for each device, go in and come out; every node that is made here is on a single
+device. Nothing is copied to the device that it is on already: a shard of a whole value is a SHRINK of it, and the
+whole of one on its own device is that node.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ RING = 1 << 18  # elements from which more than two devices combine values in a 
 
 
 def moved(node: UOp, device: str) -> UOp:
-    """The value on a device; numbers are made there."""
+    """Return the value of `node` on `device`: `node` if it is there already, else a COPY.
+
+    Constants are made there.
+    """
     if node.device is None or node.device == device:
         return node
     if _is_number(node):
@@ -49,7 +53,7 @@ def part(node: UOp, axis: int, start: int, end: int) -> UOp:
 
 
 def _is_number(node: UOp) -> bool:
-    """Whether a node is one number in a shape without symbolic sizes."""
+    """Return whether `node` is one constant broadcast to a shape without symbolic sizes."""
     if not is_concrete(node.shape):
         return False
     while node.op in (Ops.RESHAPE, Ops.EXPAND):
@@ -58,7 +62,7 @@ def _is_number(node: UOp) -> bool:
 
 
 def _renumbered(node: UOp, shape: tuple[int, ...], device: str | None) -> UOp:
-    """The number that node is, in another shape or on another device."""
+    """Return the constant that `node` is broadcast from, broadcast to `shape` on `device`."""
     while node.op is not Ops.CONST:
         node = node.src[0]
     number = UOp.const(node.dtype, node.arg, device)
@@ -68,7 +72,7 @@ def _renumbered(node: UOp, shape: tuple[int, ...], device: str | None) -> UOp:
 
 
 def whole(parts: Parts, layout: ShardLayout, devices: Sequence[str], device: str) -> UOp:
-    """All of a value on one device."""
+    """Return all of a value on `device`, from its `parts` in `layout` on `devices`."""
     if layout is None:
         here = devices.index(device) if device in devices else 0
         return moved(parts[here], device)
@@ -76,8 +80,11 @@ def whole(parts: Parts, layout: ShardLayout, devices: Sequence[str], device: str
                    layout.axis)  # fmt: skip
 
 
-def laid(parts: Parts, layout: ShardLayout, wanted: ShardLayout, devices: Sequence[str]) -> Parts:
-    """The parts of a value in another layout on the same devices."""
+def relaid(parts: Parts, layout: ShardLayout, wanted: ShardLayout, devices: Sequence[str]) -> Parts:
+    """Return the parts of a value in the layout `wanted`, from those in `layout` on the same devices.
+
+    A layout is an axis with the size of each shard; None where each device has all of the value.
+    """
     if layout == wanted:
         return parts
     if wanted is None:
@@ -92,7 +99,7 @@ def laid(parts: Parts, layout: ShardLayout, wanted: ShardLayout, devices: Sequen
 def delivered(
     parts: Parts, layout: ShardLayout, before: Sequence[str], wanted: ShardLayout, devices: Sequence[str]
 ) -> Parts:
-    """The parts that other devices (before) have of a value, in a layout on these devices."""
+    """Return the parts of a value in layout `wanted` on `devices`, from those in `layout` on the devices `before`."""
     if wanted is None:
         return tuple(whole(parts, layout, before, device) for device in devices)
     done = []
@@ -106,29 +113,31 @@ def delivered(
 
 
 def _cut_out(parts: Parts, layout: ShardArg, axis: int, start: int, end: int, device: str) -> UOp:
-    """start to end along axis of a value that is cut along an axis, on one device."""
+    """Return elements `start` to `end` along `axis` of a value in `layout`, as one node on `device`."""
     if axis == layout.axis:
         pieces = [part(p, axis, *own) for p, own in zip(parts, cut(layout, start, end), strict=True)]
     else:
         pieces = [part(p, axis, start, end) for p in parts]
-    having = [moved(p, device) for p in pieces if p.shape[layout.axis] != 0]
-    return _joined(having or [moved(pieces[0], device)], layout.axis)
+    nonempty = [moved(p, device) for p in pieces if p.shape[layout.axis] != 0]
+    return _joined(nonempty or [moved(pieces[0], device)], layout.axis)
 
 
 def _joined(pieces: Sequence[UOp], axis: int) -> UOp:
+    """Return `pieces` as one node, one after another along `axis`."""
     return pieces[0] if len(pieces) == 1 else UOp(Ops.CAT, pieces[0].dtype, tuple(pieces), axis)
 
 
 def allreduce(parts: Parts, op: Ops, devices: Sequence[str]) -> Parts:
-    """The values of several devices combined, on each of devices: the same bits everywhere, whatever ran first.
+    """Return, for each of `devices`, all `parts` combined by `op`: the same bits on each, whatever ran first.
 
-    With few elements, or two devices, each device gets the values of all others and combines them in the order of
-    devices: n * (n - 1) copies for n devices. Else they go around in a ring, each device starting one of n equal
-    pieces: twice as many copies, each of a piece only.
+    With fewer than RING elements, or two devices, each device gets the values of all others and combines them in the
+    order of `devices`: n * (n - 1) copies for n devices. Else they go around in a ring, each device starting one of n
+    equal pieces: twice as many copies, each of a piece only.
     """
     shape = parts[0].shape
-    apart = len(parts) == len(set(devices)) == len(devices) > 2
-    if apart and is_concrete(shape) and prod(shape) >= RING:
+    # a ring needs a part on each device, and the devices to be different ones
+    can_ring = len(parts) == len(set(devices)) == len(devices) > 2
+    if can_ring and is_concrete(shape) and prod(shape) >= RING:
         return _ring(parts, op, devices)
     done = []
     for device in devices:
@@ -140,7 +149,11 @@ def allreduce(parts: Parts, op: Ops, devices: Sequence[str]) -> Parts:
 
 
 def _ring(parts: Parts, op: Ops, devices: Sequence[str]) -> Parts:
-    """allreduce by pieces that go around: first to be combined, then to be known everywhere."""
+    """Return what `allreduce` does, by pieces that go around the devices twice.
+
+    In the first round each device adds its own part of the piece that arrives and passes it on; in the second round
+    the finished pieces are copied on until every device has all of them.
+    """
     count, shape = len(parts), parts[0].shape
     size = prod(shape)
     flat = [UOp(Ops.RESHAPE, p.dtype, (p,), (size,)) for p in parts]

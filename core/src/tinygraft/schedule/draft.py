@@ -23,7 +23,10 @@ from tinygraft.uop.uop import UOp, postorder
 
 
 class Draft:
-    """The stored nodes that one kernel computes, their stores, and the memory that they are computed from."""
+    """A kernel under construction: the nodes that it stores, their stores, and the values that it needs.
+
+    `nodes[i]` is stored by `stores[i]`; `needs` are stored nodes and BUFFERs that the nodes are computed from.
+    """
 
     def __init__(self, device: str, memory: Mapping[UOp, UOp]) -> None:
         self.device = device
@@ -45,9 +48,10 @@ class Draft:
         return tuple(index)
 
     def add(self, node: UOp, needs: set[UOp]) -> bool:
-        """Compute and store `node` here. Returns False, and leaves the draft unchanged, where that is impossible.
+        """Compute and store `node` here, from the values `needs`. Returns False where that is impossible.
 
-        It is where `node` needs a node of this draft at another index than that at which the draft computes it.
+        It is impossible where `node` needs a node of this draft at another index than that at which the draft
+        computes it. The draft then stores what it stored before.
         """
         lowering = self.lowering
         loops, reduces = len(lowering.loops), dict(lowering.reduces)
@@ -65,12 +69,15 @@ class Draft:
         return True
 
     def store(self, node: UOp, position: UOp, value: UOp, needs: set[UOp], gate: UOp | None = None) -> None:
-        """Store the value of `node`, or a part of it, to its memory at a flat index."""
+        """Store `value`, the value of `node` or one element of it, to the memory of `node` at flat index `position`.
+
+        `needs` are the values that it is computed from; where `gate` is given it is the condition of the store.
+        """
         self.write(node, self.lowering.memory[node], position, value, gate)
         self.needs |= needs
 
     def write(self, node: UOp, buffer: UOp, position: UOp, value: UOp, gate: UOp | None = None) -> None:
-        """Store to a buffer, on behalf of `node`."""
+        """Store `value` to `buffer` at flat index `position`, and record the store as one of `node`."""
         src = (self.lowering.param(buffer), position, value, *(() if gate is None else (gate,)))
         self.stores.append(UOp(Ops.STORE, src=src))
         self.nodes.append(node)
@@ -96,9 +103,10 @@ class Draft:
         return {node for load in loads for store, node in writers[load.src[0]] if reads_overwritten(load, store)}
 
     def repeated(self) -> set[UOp]:
-        """Return the reductions that run more often than they have results.
+        """Return the nodes whose reductions run more than AGAIN_HEAVY times as often as they have results.
 
-        They are inside of loops that they do not depend on, or at an index that does not change with every iteration.
+        Also those inside of a loop that they do not depend on and cannot be hoisted out of. Nodes that this kernel
+        stores are not among them.
         """
         lowering = self.lowering
         loops = [r.arg.axis for r in lowering.loops]
@@ -115,7 +123,7 @@ class Draft:
         return again - set(self.nodes)
 
     def call(self) -> KernelCall:
-        """Return the call of the kernel on its buffers."""
+        """Return the call of the kernel on its buffers, with those left out that no load or store names any more."""
         buffers = list(self.lowering.slots)
         sink = canonical(self.stores, self.lowering.loops)
         params = _params(sink)
@@ -140,10 +148,10 @@ def _params(sink: UOp) -> list[UOp]:
 
 
 def canonical(stores: Sequence[UOp], loops: Sequence[UOp]) -> UOp:
-    """Return a SINK of the stores with ranges numbered in the order of nesting and variables unbound.
+    """Return a SINK of `stores` with ranges numbered in the order of nesting and variables unbound.
 
-    Reductions that do not depend on each other, with equal sizes and inside of the same loops, get the same ranges, so
-    that they become one loop. Equal work is then an equal node, which the caches of kernels compare.
+    Reductions that do not depend on each other, with equal sizes and inside of the same loops, get the same ranges,
+    so that they become one loop. Equal work is then an equal node, which the caches of kernels compare.
     """
     sink = UOp(Ops.SINK, src=tuple(stores))
     if unbound := _unbound(sink):
@@ -177,7 +185,11 @@ def _unbound(sink: UOp) -> dict[UOp, UOp]:
 
 
 def _pairs_of_ranges(sink: UOp) -> Iterator[tuple[UOp, UOp]]:
-    """Yield each range of a reduction, with that of the first reduction that it shares a loop with, perhaps itself."""
+    """Yield each range of a reduction with the range whose number it gets, that of the first reduction like it.
+
+    Reductions are alike where they have equal sizes, are inside of the same loops, and need equally many reductions
+    one after another, so that neither needs the result of the other. For the first of them the range is its own.
+    """
     depth: dict[UOp, int] = {}
     shared: dict[tuple[object, ...], tuple[UOp, ...]] = {}
     for node in postorder(sink):
@@ -188,7 +200,7 @@ def _pairs_of_ranges(sink: UOp) -> Iterator[tuple[UOp, UOp]]:
 
 
 def _renumber(swap: dict[UOp, UOp], old: UOp, number: int) -> int:
-    """Give a range the next number unless it has one. Returns the next free number."""
+    """Add to `swap` what `old` becomes: a range of axis `number`, unless it has one. Returns the next free number."""
     if old in swap:
         return number
     swap[old] = UOp.range(old.src[0], number, old.arg.kind)

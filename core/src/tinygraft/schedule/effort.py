@@ -1,10 +1,10 @@
 """How much the scheduler has decided: rules applied in lowering and costs weighed, by all threads of the process.
 
-    spend()      one more; called where a rule or a cost function does its work, never where an answer is looked up
-    effort()     how many so far
+    spend()      count one more; called where a rule or a cost function does its work, not where a cache has the
+    result effort()     the count so far
 
-What a repeated layer asks has been answered for the first one, so the count grows with the kinds of work in a graph
-and not with its size. Walks over nodes and the keys by which answers are found do not count.
+The decisions of a repeated layer are cached for the first one, so the count grows with the kinds of work in a graph
+and not with its size. Walks over nodes, and making the keys of caches, do not count. Tests bound it.
 """
 
 from __future__ import annotations
@@ -19,5 +19,5 @@ def spend() -> None:
 
 
 def effort() -> int:
-    """How many rules were applied and costs weighed since the process started; approximate while threads run."""
+    """Return how many rules and costs were counted since the process started; approximate while threads run."""
     return _spent

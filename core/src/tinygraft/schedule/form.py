@@ -1,10 +1,10 @@
-"""The form of a graph: what graphs have in common that differ in their buffers and the values of variables only.
+"""The form of a graph: equal for graphs that differ only in their buffers and the values of their variables.
 
     form_of(order, outputs) -> Form
 
-A form is the nodes in the order of a walk from the outputs, with their sources as numbers and BUFFERs as numbers too. A
-training step has the same form in every iteration, on other buffers, and then the same kernels in that order. `text`
-writes a form down in a way that does not depend on the process.
+A form lists the nodes in topological order, with their sources and BUFFERs as numbers in that list. A training step
+has the same form in every iteration, on other buffers, and so the same plan. `text` writes a form down in a way that
+does not depend on the process, as the key of a pack on disk.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ FormKey = tuple[Any, ...]
 
 @dataclass(slots=True)
 class Form:
-    """The key of a form, with what one graph of that form has: its BUFFERs, devices and values of variables."""
+    """The form of one graph: `key` is equal for graphs of one form, the other fields belong to this graph alone.
+
+    `buffers` and `devices` are in the order in which the graph names them; `values` are those of bound variables.
+    """
 
     key: FormKey
     buffers: list[UOp]
@@ -34,11 +37,16 @@ class Form:
 
 
 def form_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Form | None:
-    """The form of the graph of outputs, whose postorder is order. None for a graph that is too large to be kept."""
+    """Return the form of the graph of `outputs`, whose postorder is `order`; None for more nodes than LARGEST.
+
+    Raises GraphError where a variable is bound to two values.
+    """
     if len(order) > LARGEST:
         return None
     numbers: dict[UOp, int] = {}
-    same: set[UOp] = set()  # nodes that do not differ: interned, each is its own name, and kept for the next graph
+    # nodes with no BUFFER, BIND or Own upstream: equal ones are one object in every graph, so the key has them as
+    # they are
+    same: set[UOp] = set()
     key: list[Any] = []
     buffers: list[UOp] = []
     devices: list[str] = []
@@ -71,7 +79,10 @@ def form_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Form | None:
 
 
 def note_value(bind: UOp, values: dict[str, int]) -> None:
-    """Add the value that a variable is bound to. Raises GraphError where the graph binds it to another one, too."""
+    """Add the value that `bind` gives its variable to `values`, by name.
+
+    Raises GraphError where `values` has another value of that variable.
+    """
     name = bind.src[0].arg.name
     if values.setdefault(name, bind.arg) != bind.arg:
         raise GraphError(
@@ -81,7 +92,7 @@ def note_value(bind: UOp, values: dict[str, int]) -> None:
 
 
 def _with_numbers(arg: tuple[Any, ...], numbers: dict[UOp, int]) -> tuple[Any, ...]:
-    """An arg with the numbers of the symbolic sizes in it that are sources of its node."""
+    """Return `arg` with each symbolic size in it that `numbers` has replaced by its number, in nested tuples too."""
     found: list[Any] = []
     for item in arg:
         if isinstance(item, UOp):
@@ -92,7 +103,7 @@ def _with_numbers(arg: tuple[Any, ...], numbers: dict[UOp, int]) -> tuple[Any, .
 
 
 def text(key: FormKey) -> str:
-    """A key written down: equal for equal keys, in every process."""
+    """Return a key as text, one line for each entry: equal for equal keys, in every process."""
     numbers: dict[UOp, int] = {}
     lines = []
     for number, entry in enumerate(key):

@@ -1,8 +1,8 @@
 """Fusion: which stored nodes one kernel computes.
 
 A stored node joins the kernel of a node that it reads, or of one that reads the same buffer, when both have the same
-loops (or the shorter loops are the outer ones of the longer) and no third kernel has to run between them. Then what it
-reads at its own index needs no load, and common subexpressions are computed once.
+loops (or the shorter loops are the outer ones of the longer) and no third kernel has to run between them. Then what
+it reads at its own index needs no load, and common subexpressions are computed once.
 
 A model repeats its layers, so most kernels are equal to an earlier one. A Book caches the result of each step by the
 form of its nodes: a kernel equal to an earlier one is not lowered again.
@@ -28,21 +28,24 @@ from tinygraft.uop.stages import Kernel, KernelCall
 from tinygraft.uop.uop import UOp, postorder
 
 # assumed: the factor itself. What it keeps out was measured: an update of Adam at the end of a product of
-# 768x3072x512 takes 12.9 ms, apart 10.2 + 1.2 (benchmarks/NOTES.md, 2026-11-20)
+# 768x3072x512 takes 12.9 ms in one kernel, 10.2 + 1.2 in two (benchmarks/NOTES.md, 2026-11-20)
 FEWER = 8  # times fewer elements than it has results that a node joining a product may read from other buffers
 # assumed: never measured
 TINY = 16  # elements up to which kernels are joined only because there are fewer then
-LATEST = 8  # kernels that read the same among which a node may choose
+LATEST = 8  # of the kernels that read the same memory only the latest so many are candidates for a node
 NAMED = frozenset({Ops.CONST, Ops.DEVICE, Ops.IOTA, Ops.VARIABLE, Ops.BIND})  # equal ones are the same object
 
 
 @dataclass(frozen=True, slots=True)
 class FusionState:
-    """A kernel by the nodes in it: a number for its form, how many values and buffers it has, and its reductions."""
+    """A kernel without the names of its buffers.
+
+    `number` is equal for kernels that were put together by equal steps.
+    """
 
     number: int
-    ops: int = 0
-    buffers: int = 0
+    ops: int = 0  # instructions, those of composite ops counted
+    buffers: int = 0  # that it reads or writes
     reductions: int = 0
     product: bool = False  # one of the reductions reads its operands many times over
 
@@ -59,7 +62,10 @@ class Book:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def once(self, key: Hashable, work: Callable[[], Any]) -> Any:
-        """Return the result of `work`, which follows from `key`, cached; but for StoreMore, which names nodes."""
+        """Return the result of `work`, which has to depend on nothing but `key`, from the cache where it is known.
+
+        A StoreMore is not cached, since it names nodes of one graph.
+        """
         if key not in self._known:
             spend()
             found = work()
@@ -71,7 +77,11 @@ class Book:
 
 @dataclass(frozen=True, slots=True)
 class KernelPart:
-    """A stored node as a part of a kernel: its form, and the memory that it reads, in the order of the form."""
+    """A stored node as a part of a kernel.
+
+    `form` is equal for nodes that compute the same from other memory; `leaves` is that memory, in the order in which
+    the form numbers it.
+    """
 
     node: UOp
     form: int
@@ -79,7 +89,11 @@ class KernelPart:
 
 
 class Group:
-    """One kernel: the stored nodes that it computes and the memory that they need. Equal ones are lowered once."""
+    """A kernel to which nodes are added: the stored nodes that it computes, and the memory that they need.
+
+    Its state is looked up in `book` by the steps that made it, so of equal kernels only the first is lowered.
+    `number` is its index among the kernels of the schedule.
+    """
 
     def __init__(self, number: int, device: str, memory: Mapping[UOp, UOp], book: Book) -> None:
         self.number, self.device, self.memory, self.book = number, device, memory, book
@@ -91,7 +105,10 @@ class Group:
         self._draft: Draft | None = None
 
     def join(self, part: KernelPart, needs: set[UOp]) -> bool | StoreMore:
-        """Compute and store a node here. Returns False where it does not fit; after StoreMore the group is invalid."""
+        """Compute and store a node here, from the memory `needs`. Returns False, unchanged, where it does not fit.
+
+        Returns StoreMore where a loop would repeat a reduction; the group may not be used after that.
+        """
         entry, buffers = self._entry(part)
         state = self.book.once((self.state.number, entry), lambda: self._extended(part, needs, entry))
         if state is None:
@@ -108,7 +125,11 @@ class Group:
         return True
 
     def _entry(self, part: KernelPart) -> tuple[Hashable, dict[UOp, int]]:
-        """Return a key of how a part is connected to this kernel: its buffers, and which of them nodes here write."""
+        """Return a key of how `part` is connected to this kernel, and the numbers of all buffers if it joins.
+
+        The key has the form of the part and, for each buffer of it, its number here, its size and which node of this
+        kernel computes its value, -1 for none.
+        """
         buffers = dict(self.numbers)
         labels = []
         for leaf in (*part.leaves, part.node):
@@ -118,7 +139,10 @@ class Group:
         return (part.form, tuple(labels)), buffers
 
     def _extended(self, part: KernelPart, needs: set[UOp], entry: Hashable) -> FusionState | StoreMore | None:
-        """Return the state with one more node, or None where it does not fit."""
+        """Return the state with `part` added, by lowering it; None where it does not fit. `entry` is its key.
+
+        Returns StoreMore for reductions that the kernel would repeat.
+        """
         node = part.node
         if self.state.product and (
             not any(leaf in self.nodes for leaf in part.leaves)
@@ -145,7 +169,7 @@ class Group:
         return FusionState(number, ops, len(lowering.slots), len(reduces), product or self.state.product)
 
     def draft(self) -> Draft:
-        """Return the kernel lowered."""
+        """Return the lowered kernel; lowered now where its nodes joined by looked-up states."""
         if self._draft is None:
             self._draft = Draft(self.device, self.memory)
             for node in self.nodes:
@@ -153,7 +177,7 @@ class Group:
         return self._draft
 
     def takes(self, node: UOp, target: Target) -> bool:
-        """Whether there is room for one more output, and no node here writes the same buffer."""
+        """Return whether `node` may be tried here: there is room for it, and no node here writes the same buffer."""
         memory = self.memory
         if any(memory[n] is memory[node] for n in self.nodes):
             return False
@@ -161,11 +185,11 @@ class Group:
         return bool(self.book.once(key, lambda: self._has_room(node, target)))
 
     def _has_room(self, node: UOp, target: Target) -> bool:
-        """Whether `node` fits the loops of this kernel, and it is well below the Target's limits.
+        """Return whether `node` fits the loops of this kernel, and it is well below the Target's limits.
 
         What `node` adds is known only when it is lowered. It is at most half of the operations that a Target allows,
-        for stored.py cuts longer chains, so half has to be free. An assignment outside of the innermost loop is refused
-        unless it is tiny.
+        for stored.py cuts longer chains, so half has to be free. An assignment outside of the innermost loop is
+        refused unless it is tiny.
         """
         if self.is_beside(node) and numel(node.shape) > TINY:
             return False  # the assignment waits for all readers of the old value, and this kernel would wait with it
@@ -173,11 +197,15 @@ class Group:
         return room and self.fits(node.shape)
 
     def is_beside(self, node: UOp) -> bool:
-        """Whether node is assigned outside of the innermost loop of this kernel."""
+        """Return whether `node` is an assignment with other loops than the innermost outputs of this kernel have."""
         return node.op is Ops.ASSIGN and len(output_loops(node.shape)) != len(self.sizes)
 
     def fits(self, shape: Shape) -> bool:
-        """Whether an output of that shape can run over this kernel's loops."""
+        """Return whether an output of `shape` can share the loops of this kernel.
+
+        The loops of one have to be the outer loops of the other. Where one has fewer, the shared loops need MIN_ROWS
+        iterations to be parallelised, unless the whole is small.
+        """
         sizes = output_loops(shape)
         shorter, longer = sorted((self.sizes, sizes), key=len)
         if any(a is not b and not (isinstance(a, int) and a == b) for a, b in zip(shorter, longer, strict=False)):
@@ -192,12 +220,12 @@ class Group:
 
     @property
     def elements(self) -> int:
-        """How many elements the largest output has."""
+        """Return how many elements the largest output has."""
         return max(numel(n.shape) for n in self.nodes)
 
     @property
     def buffers(self) -> set[UOp]:
-        """The buffers that this kernel reads or writes."""
+        """Return the buffers that this kernel reads or writes."""
         return set(self.numbers)
 
     def overwritten(self) -> set[UOp]:
@@ -208,6 +236,7 @@ class Group:
         return {self.nodes[i] for i in found}
 
     def _overwritten(self) -> list[int]:
+        """Return the indices in `nodes` of `overwritten`: the book caches numbers, as nodes differ between graphs."""
         return [self.nodes.index(node) for node in self.draft().overwritten()]
 
     def call(self) -> KernelCall:
@@ -217,12 +246,16 @@ class Group:
         return KernelCall(kernel, self.device, tuple(buffers[number] for number in params), written)
 
     def _call(self) -> tuple[Kernel, tuple[int, ...], tuple[int, ...]]:
+        """Return the kernel, the number here of the buffer of each slot, and the slots that it writes."""
         call = self.draft().call()
         return call.kernel, tuple(self.numbers[buffer] for buffer in call.buffers), call.written
 
 
 def part_of(node: UOp, memory: Mapping[UOp, UOp], book: Book) -> KernelPart:
-    """Return a stored node as a part of kernels: its form, with memory by number, and that memory."""
+    """Return the stored node `node` as a part of a kernel: its graph down to memory, which the form has as numbers.
+
+    `memory` maps each stored node to its BUFFER; `book` numbers the form.
+    """
     root = node.src[1] if node.op is Ops.ASSIGN else node
     key: list[Hashable] = [(node.op is Ops.ASSIGN, node.dtype, node.shape)]
     numbers: dict[UOp, int] = {}
@@ -251,9 +284,11 @@ def part_of(node: UOp, memory: Mapping[UOp, UOp], book: Book) -> KernelPart:
 
 def group_nodes(stored: Sequence[UOp], alone: Set[UOp], memory: Mapping[UOp, UOp], needs: Mapping[UOp, set[UOp]],
                 target: Target, book: Book) -> list[Group] | StoreMore:  # fmt: skip
-    """Return the kernels that compute the stored nodes (sources first), without those of `alone`.
+    """Return the kernels that compute the stored nodes, without those of `alone`, which have kernels of their own.
 
-    Returns StoreMore where a reduction would be repeated in a loop that it does not depend on.
+    `stored` has sources before users; `memory` maps a node to its BUFFER, and `needs` to the memory that it is
+    computed from or waits for. A node joins the first of its candidates that it fits. Returns StoreMore where a
+    reduction would be repeated in a loop that it does not depend on.
     """
     groups: list[Group] = []
     home: dict[UOp, Group] = {}
@@ -262,9 +297,9 @@ def group_nodes(stored: Sequence[UOp], alone: Set[UOp], memory: Mapping[UOp, UOp
     for node in stored:
         for need in needs[node]:
             readers.setdefault(need, []).append(node)
-    for place, node in enumerate(stored):
+    for number, node in enumerate(stored):
         if node in alone:
-            waits.note(node, place)
+            waits.note(node, number)
             continue
         device = node.device or ""
         part = part_of(node, memory, book)
@@ -282,7 +317,7 @@ def group_nodes(stored: Sequence[UOp], alone: Set[UOp], memory: Mapping[UOp, UOp
         if isinstance(joined, StoreMore):
             return joined
         home[node] = group
-        waits.note(node, place)
+        waits.note(node, number)
         reading.note(group, node, needs[node])
     return groups
 
@@ -322,9 +357,9 @@ def _candidates(node: UOp, needs: set[UOp], home: Mapping[UOp, Group], reading: 
 class _KernelWaits:
     """Which kernels have to wait for which. `home` has the kernel of a node; a node without is a kernel of its own.
 
-    Nodes come in topological order. `latest` has, for each kernel, the number of the last node in it and in all kernels
-    that it waits for: a kernel whose nodes are all before the first node of another one does not wait for that. So a
-    search goes no further back than the kernel that it looks for.
+    Nodes are noted in topological order, and numbered in it. `latest` has, for each kernel, the number of the last
+    node in it and in all kernels that it waits for. Where that is less than the first number in another kernel, the
+    one does not wait for the other: so a search goes no further back than the kernel that it looks for.
     """
 
     def __init__(self, needs: Mapping[UOp, set[UOp]], home: Mapping[UOp, Group]) -> None:
@@ -334,15 +369,15 @@ class _KernelWaits:
         self._users: dict[Group | UOp, set[Group | UOp]] = {}
         self._waited: dict[Group | UOp, set[Group | UOp]] = {}  # kernel -> those that it waits for itself
 
-    def note(self, node: UOp, place: int) -> None:
-        """Record that a node was put into its kernel, and pass on how late that kernel is to those that wait for it."""
+    def note(self, node: UOp, number: int) -> None:
+        """Record that node `number` was put into its kernel, and update `latest` of all kernels that wait for that."""
         kernel = self.home.get(node, node)
-        self.first.setdefault(kernel, place)
+        self.first.setdefault(kernel, number)
         waited = self._kernels_of(node) - {kernel}
         self._waited.setdefault(kernel, set()).update(waited)
         for other in waited:
             self._users.setdefault(other, set()).add(kernel)
-        stack = [(kernel, max([place, *(self.latest.get(other, -1) for other in waited)]))]
+        stack = [(kernel, max([number, *(self.latest.get(other, -1) for other in waited)]))]
         while stack:
             other, last = stack.pop()
             if self.latest.get(other, -1) < last:
@@ -350,7 +385,10 @@ class _KernelWaits:
                 stack += [(user, last) for user in self._users.get(other, ())]
 
     def between(self, node: UOp, group: Group) -> bool:
-        """Whether something that node reads comes from a kernel that itself needs group."""
+        """Return whether a kernel that `node` needs, other than `group`, waits for `group`.
+
+        It would then have to run between `group` and `node`, which can not be one kernel.
+        """
         first, latest = self.first[group], self.latest
         seen: set[Group | UOp] = set()
         stack = list(self._kernels_of(node) - {group})
@@ -370,7 +408,10 @@ class _KernelWaits:
 
 
 def _can_be_last(node: UOp, group: Group, readers: Mapping[UOp, list[UOp]], waits: _KernelWaits) -> bool:
-    """Whether no other kernel that reads the value that `node` replaces has to wait for `group`."""
+    """Return whether the ASSIGN `node` can be in `group`, which then runs after all other readers of the old value.
+
+    It cannot where such a reader has to wait for `group`.
+    """
     old, home = memory_base(node.src[0]), waits.home
     return not any(
         any(home.get(n) is group for n in waits.needs[reader]) or waits.between(reader, group)
@@ -380,12 +421,13 @@ def _can_be_last(node: UOp, group: Group, readers: Mapping[UOp, list[UOp]], wait
 
 
 def _is_product(reduce: UOp) -> bool:
-    """Whether a reduction of a kernel reads each element of its operands many times, as a product of matrices does."""
+    """Return whether a REDUCE reads each element of its operands many times, as a product of matrices does."""
     inside = reduce.src[0]
     body = postorder(inside)
     sizes = {n.arg.axis: high(n.src[0].hi) for n in body if n.op is Ops.RANGE}
 
     def iterations(mask: int) -> int:
+        """Return how many iterations the loops of a mask of axes have together."""
         return math.prod(size for axis, size in sizes.items() if mask >> axis & 1)
 
     loads = [n for n in body if n.op is Ops.LOAD]

@@ -35,11 +35,11 @@ class Homes:
     kept: set[UOp] = field(default_factory=set)  # the BUFFERs that exist before, or whose values are requested
 
     def buffer(self, node: UOp) -> UOp:
-        """The BUFFER that a value is written to, or that it is."""
+        """Return the BUFFER that the value of `node` is written to; `node` itself where it is a BUFFER."""
         return node if node.op is Ops.BUFFER else self.memory[node]
 
     def holder(self, node: UOp) -> UOp:
-        """The BUFFER that has the value of a wanted node in the end."""
+        """Return the BUFFER that has the value of `node` after the last call, when it has been copied back."""
         return self.copies_back[node][0] if node in self.copies_back else self.buffer(node)
 
     def ends(self, wanted: Set[UOp]) -> dict[UOp, UOp]:
@@ -54,7 +54,7 @@ def give_homes(order: Sequence[UOp], stored: Set[UOp], private: Set[UOp], wanted
 
 
 class _HomeGiver:
-    """Builds the Homes of a graph."""
+    """Builds the Homes of a graph: `given` does the work, once."""
 
     def __init__(self, order: Sequence[UOp], stored: Set[UOp], private: Set[UOp], wanted: Set[UOp]) -> None:
         self.order, self.private, self.wanted = order, private, wanted
@@ -67,7 +67,7 @@ class _HomeGiver:
         self.homes = Homes(self.stored, scatters=self.scatters, finished={s: n for n, s in self.scatters.items()})
 
     def given(self) -> Homes:
-        """Return the homes of all stored nodes."""
+        """Fill in and return the homes of all stored nodes."""
         memory = self.homes.memory
         for node in self.stored:
             memory[node] = self._home(node)
@@ -78,7 +78,10 @@ class _HomeGiver:
         return self.homes
 
     def _scatters(self) -> dict[UOp, UOp]:
-        """Return the ASSIGNs of a scatter into the very value that they replace, with that scatter."""
+        """Return {ASSIGN: SCATTER} for each assignment of a scatter into the very value that it replaces.
+
+        Only where the scatter has no other use: then it may write in place what the ASSIGN would copy.
+        """
         found: dict[UOp, UOp] = {}
         for node in self.stored:
             if node.op is not Ops.ASSIGN or len(node.src) != 2 or node in self.private:
@@ -93,7 +96,11 @@ class _HomeGiver:
         return found
 
     def _home(self, node: UOp) -> UOp:
-        """Return the BUFFER of a stored node: that of the value that it replaces, or a new one."""
+        """Return the BUFFER of a stored node: that of the value that it replaces, or a new one. Records its version.
+
+        A scatter, or an assignment to a view, writes only some elements: in a new BUFFER the others are copied from
+        its base first, which is listed in `fills`.
+        """
         memory, versions = self.homes.memory, self.homes.versions
         if (scatter := self.scatters.get(node)) is not None:
             versions[memory[scatter]].append(node)
@@ -107,13 +114,17 @@ class _HomeGiver:
         new = UOp.buffer(node.device or "", numel(node.shape), node.dtype)
         versions[new] = [node]
         if node.op is Ops.SCATTER or (node.op is Ops.ASSIGN and len(node.src) == 3):
-            before = UOp(Ops.CONTIGUOUS, node.dtype, (base,), None, "before")
-            versions[new].insert(0, before)
-            self.homes.fills.append((node, base, before))
+            copied = UOp(Ops.CONTIGUOUS, node.dtype, (base,), None, "before")
+            versions[new].insert(0, copied)
+            self.homes.fills.append((node, base, copied))
         return new
 
     def _may_overwrite(self, node: UOp, base: UOp, buffer: UOp) -> bool:
-        """Whether the value of `node` may overwrite that of `base` in its buffer, the last one there."""
+        """Return whether `node` may overwrite the value of `base` in `buffer`.
+
+        Not where that value is requested, nor where `buffer` has a later value already. A scatter that is no
+        assignment overwrites only a computed value that nothing else reads.
+        """
         if base in self.wanted or self.homes.versions.get(buffer, [base])[-1] is not base:
             return False
         if node.op is Ops.ASSIGN or node in self.homes.finished:
@@ -121,7 +132,10 @@ class _HomeGiver:
         return base.op not in (Ops.BUFFER, Ops.ASSIGN) and self.users.get(base, 0) == 1
 
     def _last_assigned(self) -> dict[UOp, UOp]:
-        """Return, for each BUFFER, the last of the values that were assigned to it in sequence."""
+        """Return {BUFFER: ASSIGN}, the last of the values that were assigned to each BUFFER one after another.
+
+        Of two assignments to the same value only the first is in that sequence.
+        """
         last: dict[UOp, UOp] = {}
         for node in self.stored:
             base = memory_base(node.src[0]) if node.op is Ops.ASSIGN else node

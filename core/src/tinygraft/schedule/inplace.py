@@ -1,10 +1,10 @@
-"""Values that take the place of ones that nobody needs any more.
+"""Kernels in place: a result is written over a value that the kernel is the last to read.
 
-    in_place(calls, kept) -> calls          placed(calls, kept) -> calls, what took whose place
+    reuse_buffers(calls, kept) -> calls, {BUFFER: the one whose memory it uses}
 
-A kernel without a reduction that is the last to read a value, at just the place where it writes another one of equal
-size and type, may write it over the old one: less memory is in use at once, and less is brought near. kept are the
-BUFFERs that are there before or stay afterwards; they are left as they are.
+It is done for a kernel without a reduction that loads the old value at the very indices at which it stores the new
+one, where both have the same size and dtype: less memory is in use at once, and fewer cache lines are touched.
+`kept` are the BUFFERs that exist before the calls or are needed afterwards; neither is overwritten nor moved.
 """
 
 from __future__ import annotations
@@ -18,40 +18,46 @@ from tinygraft.uop.stages import Call, CopyCall, Kernel, KernelCall
 from tinygraft.uop.uop import UOp, postorder
 
 # assumed: never measured
-LEAST = 1 << 16  # bytes from which it is worth another kernel than the one that equal work has elsewhere
+LEAST = 1 << 16  # bytes from which it is worth compiling another kernel: with one slot less it is no longer equal
 SlotPair = tuple[int, int]  # the slot that is written, and the one that is read
 
 
-def in_place(calls: Sequence[Call], kept: Set[UOp]) -> list[Call]:
-    """calls with as few buffers as that takes."""
-    return placed(calls, kept)[0]
+def reuse_buffers(calls: Sequence[Call], kept: Set[UOp]) -> tuple[list[Call], dict[UOp, UOp]]:
+    """Return `calls` with kernels in place where they can be, and what that does to their BUFFERs.
 
-
-def placed(calls: Sequence[Call], kept: Set[UOp]) -> tuple[list[Call], dict[UOp, UOp]]:
-    """calls with as few buffers as that takes, and the BUFFERs that are gone with the ones whose memory they took."""
+    The dict maps each BUFFER that is no longer used to the one whose memory has its value. A value is overwritten
+    only by the last call that names it, and not one in `kept`; nor does one in `kept`, or one that an earlier call
+    names, move.
+    """
     last = {buffer: i for i, call in enumerate(calls) for buffer in call.buffers}
     seen: set[UOp] = set()
-    home: dict[UOp, UOp] = {}  # buffer -> the one whose memory it has taken
+    home: dict[UOp, UOp] = {}  # buffer -> the one whose memory it uses
     pairs: dict[Kernel, list[SlotPair]] = {}
     done: list[Call] = []
     for i, call in enumerate(calls):
-        taken: list[SlotPair] = []
+        overwrites: list[SlotPair] = []
         if isinstance(call, KernelCall):
             if call.kernel not in pairs:
                 pairs[call.kernel] = _pairs(call.kernel)
             for out, old in pairs[call.kernel]:
                 new, before = call.buffers[out], call.buffers[old]
                 free = last[before] == i and before not in kept and before in seen
-                if free and new not in kept and new not in seen and not any(old == o or out == n for n, o in taken):
-                    taken.append((out, old))
+                paired = any(old == o or out == n for n, o in overwrites)
+                if free and new not in kept and new not in seen and not paired:
+                    overwrites.append((out, old))
                     home[new] = home.get(before, before)
         seen.update(call.buffers)
-        done.append(_moved(call, home, taken))
+        done.append(_moved(call, home, overwrites))
     return done, home
 
 
 def _pairs(kernel: Kernel) -> list[SlotPair]:
-    """The outputs of a kernel that could take the place of something it reads."""
+    """Return (output slot, input slot) for each output of a kernel that could be written over one of its inputs.
+
+    The output has to be stored once, without a gate, never loaded, and have at least LEAST bytes; the input has to be
+    loaded only at the index of that store. A kernel with a reduction has none: its iterations load more than they
+    store.
+    """
     nodes = postorder(kernel.sink)
     if any(n.op is Ops.REDUCE for n in nodes):
         return []
@@ -71,16 +77,16 @@ def _pairs(kernel: Kernel) -> list[SlotPair]:
     ]  # fmt: skip
 
 
-def _moved(call: Call, home: dict[UOp, UOp], taken: Sequence[SlotPair]) -> Call:
-    """A call on the memory that its buffers have now, with one slot for both of what takes the place of another."""
+def _moved(call: Call, home: dict[UOp, UOp], overwrites: Sequence[SlotPair]) -> Call:
+    """Return `call` on the buffers that `home` maps its own to, with one slot for both of each pair of `overwrites`."""
     buffers = tuple(home.get(buffer, buffer) for buffer in call.buffers)
     if isinstance(call, CopyCall):
         return CopyCall(*buffers)
-    if not taken:
+    if not overwrites:
         return replace(call, buffers=buffers)
-    becomes = dict(taken)
+    becomes = dict(overwrites)
     left = [slot for slot in range(len(buffers)) if slot not in becomes]
-    number = {slot: place for place, slot in enumerate(left)}
+    number = {slot: new for new, slot in enumerate(left)}
     swap = {
         n: n.replace(arg=ParamArg(number[becomes.get(n.arg.slot, n.arg.slot)], n.arg.size))
         for n in postorder(call.kernel.sink) if n.op is Ops.PARAM

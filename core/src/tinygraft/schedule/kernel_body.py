@@ -1,12 +1,12 @@
 """Lowering of one kernel, from the tensor graph by demand: the value of a node at an index.
 
-`Lowering.value(node, index)` walks from a node to its sources, and lowers movement to index arithmetic, reductions to
-REDUCE over new ranges and memory to LOAD. The same node at the same index is the same UOp, so common subexpressions of
-two outputs are computed once. Which nodes are memory is decided before (schedule/stored.py).
+`Lowering.value(node, index)` walks from a node to its sources, and lowers movement to index arithmetic, reductions
+to REDUCE over new ranges and memory to LOAD. The same node at the same index is the same UOp, so common
+subexpressions of two outputs are computed once. Which nodes are memory is decided before (schedule/stored.py).
 
-Each op has one handler: a generator that yields the values it needs as requests (node, index, gate), is sent them, and
-yields its own value last. So the walk has a stack of its own, however deep the graph is. A gate is the condition under
-which an element exists; loads below it are gated.
+Each op has one handler: a generator that yields the values it needs as requests (node, index, gate), is sent them,
+and yields its own value last. So the walk has a stack of its own, however deep the graph is. A gate is the condition
+under which an element exists; loads below it are gated.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tinygraft.uop.uop import UOp
 
 ValueRequest = tuple[UOp, Index, UOp | None]
 Answer = Generator[list[ValueRequest] | UOp, list[UOp], None]
-PendingValue = tuple[ValueRequest, Answer, list[ValueRequest]]  # with what its handler waits for
+PendingValue = tuple[ValueRequest, Answer, list[ValueRequest]]  # the last: the values that its handler waits for
 # Instructions that an operation becomes where the Target lacks it, of those that become more than one.
 LENGTH = {op: facts.length for op, facts in FACTS.items() if facts.length > 1}
 IDEMPOTENT = frozenset({Ops.MAX, Ops.MIN, Ops.AND, Ops.OR})  # of a value and itself they give the value
@@ -35,8 +35,9 @@ IDEMPOTENT = frozenset({Ops.MAX, Ops.MIN, Ops.AND, Ops.OR})  # of a value and it
 class Lowering:
     """The state of a kernel while it is lowered.
 
-    `memory` maps each stored node of the tensor graph to its BUFFER; `members` are the nodes that this kernel computes,
-    each with the index of its loops. `slots` numbers the buffers that the kernel uses, in order of first use.
+    `memory` maps each stored node of the tensor graph to its BUFFER; `members` maps the nodes that this kernel
+    computes to the index, made of its loops, at which it computes them. `slots` numbers the buffers that the kernel
+    uses, in order of first use; `values` caches the value of each request.
     """
 
     def __init__(self, memory: Mapping[UOp, UOp]) -> None:
@@ -51,19 +52,22 @@ class Lowering:
         self._computes: dict[UOp, UOp] = {}  # the same, with REDUCEs that were merged into a longer one since
 
     def loop(self, depth: int, size: sint) -> UOp:
-        """Return the loop of the outputs at `depth`: all outputs of a kernel share it."""
+        """Return the loop of the outputs at `depth`, counted from the outermost; made with `size` at its first use.
+
+        All outputs of a kernel share it.
+        """
         while len(self.loops) <= depth:
             self.loops.append(self.range(size))
         return self.loops[depth]
 
     def range(self, size: sint, kind: AxisKind = AxisKind.LOOP) -> UOp:
-        """Return a new range."""
+        """Return a new range of `size` iterations, numbered by the next free axis."""
         axis = len(self.sizes)
         self.sizes[axis] = size
         return UOp.range(size, axis, kind)
 
     def param(self, buffer: UOp) -> UOp:
-        """Return a buffer as an argument of the kernel."""
+        """Return the PARAM of `buffer`; at its first use the buffer gets the next slot."""
         slot = self.slots.setdefault(buffer, len(self.slots))
         return UOp(Ops.PARAM, buffer.dtype, (), ParamArg(slot, buffer.arg.size))
 
@@ -74,7 +78,12 @@ class Lowering:
         return found
 
     def shared_value(self, node: UOp, index: Index, gate: UOp | None = None) -> UOp | None:
-        """Return the same, or None where it needs a member of this kernel at another index than its loops'."""
+        """Return the value of `node` at `index`, or None where that needs a member at another index than its loops'.
+
+        The member's value at that other index is computed in another iteration, and not in memory yet. `gate` is the
+        condition under which the value is used; None where it always is. What was lowered before None is returned
+        stays in `values`.
+        """
         wanted = (node, index, gate)
         if (known := self.values.get(wanted)) is not None:
             return known
@@ -98,7 +107,11 @@ class Lowering:
         return self.values[wanted]
 
     def _begin(self, request: ValueRequest, stack: list[PendingValue]) -> bool:
-        """Answer a request or push it on the stack. Returns False for a member at another index than its own."""
+        """Put the value of `request` into `values`, or the request on `stack` where it needs other values first.
+
+        Returns False for a member of this kernel at another index than that at which it is computed. Raises
+        GraphError for an op without a handler.
+        """
         node, index, gate = request
         computed_at = None
         if node in self.memory:
@@ -133,14 +146,14 @@ class Lowering:
         return UOp(Ops.LOAD, buffer.dtype, src)
 
     def _member(self, node: UOp, index: Index) -> Answer:
-        """The value of a member, which is computed and stored whether the gate of this use is open or not."""
+        """Yield the value of a member under no gate: it is computed and stored even where this use's gate is closed."""
         (value,) = yield [(node, index, None)]
         yield value
 
     # One handler per op
 
     def _leaf(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
-        """The value of a node without sources, or of a BIND; only a BUFFER is loaded, and needs the gate."""
+        """Yield the value of a node without sources, or of a BIND; only a BUFFER is loaded, and needs the gate."""
         if node.op is Ops.CONST:
             yield UOp.const(node.dtype, node.arg)
         elif node.op is Ops.IOTA:
@@ -165,10 +178,10 @@ class Lowering:
         yield guarded(value, inside)
 
     def _cat(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
-        """The value of a CAT: that of the source that `index` falls into, chosen by nested WHEREs.
+        """Yield the value of a CAT: that of the source that `index` falls into, chosen by nested WHEREs.
 
-        Every source is computed at its own distance from the start, under the gate that `index` is inside of it. The
-        last one needs no condition of its own in the WHEREs: an index in no other source is in the last.
+        Each source is computed at `index` less where it starts, under the gate that this is inside of it. The last
+        one needs no condition of its own in the WHEREs: an index in no other source is in the last.
         """
         axis, needs, ends = node.arg, [], []
         start: sint = 0
@@ -186,7 +199,7 @@ class Lowering:
         yield result
 
     def _reduce_axis(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
-        """The value of a REDUCE_AXIS: a REDUCE over one new range for each reduced axis, none for an axis of size 1.
+        """Yield the value of a REDUCE_AXIS: a REDUCE over a new range for each reduced axis, none for one of size 1.
 
         Over an axis of size 0 it is the identity of the op, and the source is not computed.
         """
@@ -206,7 +219,7 @@ class Lowering:
         yield self._reduced(node, op, value, tuple(ranges))
 
     def _fold(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
-        """The value of a FOLD: the sum of all elements of windows that cover `index`, 0 where none does.
+        """Yield the value of a FOLD: the sum of all elements of windows that cover `index`, 0 where none does.
 
         The adjoint of WINDOW (PyTorch: fold), written as a gather: for each folded axis a loop over offsets in a
         window, which determine the window that covers `index`. So no element is stored twice, and the loops over the
@@ -228,7 +241,11 @@ class Lowering:
         yield fold(Ops.CAST, node.dtype, (self._reduced(node, Ops.ADD, value, tuple(ranges)),))
 
     def _guarded_sum(self, value: UOp, inside: UOp | None) -> UOp:
-        """Return `value` where `inside` holds, else 0; guards each term of a sum, which can then merge with another."""
+        """Return `value` where `inside` holds, else 0.
+
+        Where `value` is a sum each of its terms is guarded instead, so that `_reduced` can still merge it into a sum
+        around it. Replaces the sum in `reduces`.
+        """
         if inside is None or value.op is not Ops.REDUCE or value.arg.op is not Ops.ADD:
             return guarded(value, inside)
         terms = UOp(Ops.REDUCE, value.dtype, (guarded(value.src[0], inside), *value.src[1:]), value.arg)
@@ -237,9 +254,14 @@ class Lowering:
         return terms
 
     def _fold_axis(self, i: UOp, arg: WindowArg, axis: int) -> tuple[UOp, UOp, UOp | None, list[UOp]]:
-        """Return the window and the offset in it that cover `i`, whether they exist, and the ranges to sum over."""
+        """Return (window, element in it, whether both exist, ranges to sum over) for index `i` of one folded axis.
+
+        Where windows overlap, the element is a new range, and the window follows from it and `i`.
+        """
         size, stride, dilation, count = arg.size[axis], arg.stride[axis], arg.dilation[axis], arg.count[axis]
-        if size == 1 or (stride == size and dilation == 1):  # windows do not overlap: one answer, nothing to sum
+        if size == 1 or (
+            stride == size and dilation == 1
+        ):  # windows do not overlap: at most one has `i`, nothing to sum
             out, k = ix.idiv(i, stride), ix.mod(i, stride)
             return out, k if size > 1 else ZERO, both(ix.lt(out, count), ix.eq(k, 0) if size == 1 else None), []
         over = self.range(size)
@@ -250,42 +272,46 @@ class Lowering:
         return out, over, fits, [over]
 
     def _reduced(self, node: UOp, op: Ops, value: UOp, ranges: tuple[UOp, ...]) -> UOp:
-        """Return `value` combined by `op` over `ranges`. Ranges that it does not depend on need no loop."""
-        moving = tuple(r for r in ranges if not _repeats(op, value, r))
-        times = math.prod(r.src[0].arg for r in ranges if r not in moving)
-        if moving:
-            terms, over = value, moving
+        """Return `value` combined by `op` over `ranges`, and record its REDUCE as one that computes `node`.
+
+        A range that `value` does not depend on needs no loop where `_repeats` holds: a sum is multiplied by its size.
+        """
+        looped = tuple(r for r in ranges if not _repeats(op, value, r))
+        times = math.prod(r.src[0].arg for r in ranges if r not in looped)
+        if looped:
+            terms, over = value, looped
             # a sum of sums is one sum over the loops of both, but where the inner one can be hoisted
-            if value.op is Ops.REDUCE and value.arg.op is op and not _invariant(value, moving):
+            if value.op is Ops.REDUCE and value.arg.op is op and not _invariant(value, looped):
                 self.reduces.pop(value, None)
-                terms, over = value.src[0], moving + value.src[1:]
+                terms, over = value.src[0], looped + value.src[1:]
             value = UOp(Ops.REDUCE, value.dtype, (terms, *over), ReduceArg(op))
             self._name(value, node)
-        return _times(value, times) if op is Ops.ADD and len(moving) < len(ranges) else value
+        return _times(value, times) if op is Ops.ADD and len(looped) < len(ranges) else value
 
     def _name(self, reduce: UOp, node: UOp) -> None:
+        """Record that `reduce` computes `node`."""
         self.reduces[reduce] = self._computes[reduce] = node
 
     def _gather(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
-        """The value of a GATHER: the table at the index that is read from `where`, 0 where that is outside of the axis.
+        """Yield the value of a GATHER: the table at the index that is read from `where`, 0 where that is outside.
 
         `index` is (axes of the table before `axis`, axes of `where`, axes of the table after it).
         """
         table, where = node.src
         axis, n = node.arg, len(where.shape)
         (picked,) = yield [(where, index[axis : axis + n], gate)]
-        i, inside = address(picked, table.shape[axis])
+        i, inside = index_in_axis(picked, table.shape[axis])
         (value,) = yield [(table, (*index[:axis], i, *index[axis + n :]), both(gate, inside))]
         yield guarded(value, inside)
 
 
 def _invariant(reduce: UOp, ranges: tuple[UOp, ...]) -> bool:
-    """Whether a reduction depends on none of `ranges`, so that it is hoisted out of their loops."""
+    """Return whether a reduction depends on none of `ranges`, so that it is hoisted out of their loops."""
     return not any(reduce.ranges >> r.arg.axis & 1 for r in ranges)
 
 
 def _repeats(op: Ops, value: UOp, r: UOp) -> bool:
-    """Whether `value` is the same in every iteration of `r`, and `op` combines so many of them without a loop.
+    """Return whether `value` is the same in every iteration of `r`, and `op` combines equal values without a loop.
 
     Besides its time, the loop would be inexact: a float32 sum of equal terms stops growing at 2**24 times the first.
     """
@@ -295,7 +321,7 @@ def _repeats(op: Ops, value: UOp, r: UOp) -> bool:
 
 
 def _times(value: UOp, times: int) -> UOp:
-    """Return the sum of so many equal values: a product. Sums begin with 0.0, so that a sum of -0.0 is 0.0."""
+    """Return the sum of `times` equal values: a product. Sums begin with 0.0, so that a sum of -0.0 is 0.0."""
     wide = dtypes.float32 if value.dtype in SMALL_FLOATS else value.dtype  # a half holds no number above 65504
     product = fold(Ops.MUL, wide, (fold(Ops.CAST, wide, (value,)), UOp.const(wide, times)))
     if wide.kind == "float":
@@ -322,8 +348,11 @@ def terms(condition: UOp) -> set[UOp]:
     return found
 
 
-def address(value: UOp, size: sint) -> tuple[UOp, UOp | None]:
-    """Return an integer of the tensor graph as an index into an axis, and the condition that it is inside."""
+def index_in_axis(value: UOp, size: sint) -> tuple[UOp, UOp | None]:
+    """Return an integer of the tensor graph as an index into an axis of `size`, and the condition that it is inside.
+
+    The condition is None where the bounds of `value` show that it always holds.
+    """
     i = value.src[0] if value.op is Ops.CAST and value.src[0].dtype is dtypes.index else value.cast(dtypes.index)
     below = None if i.hi is not None and isinstance(size, int) and i.hi < size else ix.lt(i, size)
     return i, both(None if i.lo is not None and i.lo >= 0 else ix.ge(i, 0), below)

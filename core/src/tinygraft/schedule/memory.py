@@ -3,9 +3,9 @@
     lifetimes(calls, kept) -> {BUFFER: Life}
     place(lives, spare, alignment) -> Offsets(homes, offsets, size)
 
-A temporary lives from the first call that names it to the last one. Two whose lifetimes overlap never share a byte; all
-others may. Results, and memory that existed before, are no temporaries; but until the call that first writes it, the
-memory of a result is spare.
+A temporary lives from the first call that names it to the last one. Two whose lifetimes overlap never share a byte;
+all others may. Results, and memory that existed before, are no temporaries; but until the call that first writes it,
+the memory of a result is spare.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 from tinygraft.uop.uop import UOp
 
-PlacedLife = tuple[int, int, int, int]  # (start, end) in bytes, (first, last) of its life
+PlacedLife = tuple[int, int, int, int]  # start and end in bytes, first and last call of its lifetime
 # given: other values of `Offsets.homes` are numbers of results, from 0 on
 ARENA = -1  # stands for the arena, memory that is allocated for the temporaries
 
@@ -52,7 +52,7 @@ class Offsets:
 
 
 def lifetimes(calls: Iterable[HasBuffers], kept: Collection[UOp] = ()) -> dict[UOp, Life]:
-    """Return the lifetimes of the BUFFERs of calls that are not in `kept`, without those of no elements."""
+    """Return the lifetime of each BUFFER of `calls` that is not in `kept` and has elements."""
     found: dict[UOp, Life] = {}
     for number, call in enumerate(calls):
         for node in call.buffers:
@@ -66,10 +66,10 @@ def lifetimes(calls: Iterable[HasBuffers], kept: Collection[UOp] = ()) -> dict[U
 def place(lives: tuple[Life, ...], spare: tuple[Life, ...] = (), alignment: int = 64) -> Offsets:
     """Return offsets for `lives`, each a multiple of `alignment`.
 
-    Each is put into the smallest gap that it fits among those placed before whose lifetimes overlap (Pisarchyk and Lee,
-    "Efficient memory management for deep neural net inference", 2020), once in the order of time, once the longest
-    lifetime first, once the largest; the smallest of the three arenas is used. `spare` is memory that is free before
-    its own first call. The same lifetimes give the same offsets in every process.
+    Each is put into the smallest gap that it fits among those placed before whose lifetimes overlap (Pisarchyk and
+    Lee, "Efficient memory management for deep neural net inference", 2020), once in the order of time, once the
+    longest lifetime first, once the largest; the smallest of the three arenas is used. `spare` is memory that is
+    free before its own first call. The same lifetimes give the same offsets in every process.
 
     >>> place((Life(64, 0, 1), Life(128, 1, 2), Life(64, 2, 3)))
     Offsets(homes=(-1, -1, -1), offsets=(0, 64, 0), size=192)
@@ -86,6 +86,9 @@ def place(lives: tuple[Life, ...], spare: tuple[Life, ...] = (), alignment: int 
             break
     assert best is not None
     return best
+
+
+# the three orders of `place`, as keys to sort by; of equals the largest comes first, or the earliest
 
 
 def _early(life: Life) -> tuple[int, int]:
@@ -119,7 +122,7 @@ def _aligned(nbytes: int, alignment: int) -> int:
 
 
 def _greedy(lives: Sequence[Life], spare: Sequence[Life], order: Iterable[int], alignment: int) -> Offsets:
-    """Place lifetimes in this order: in the smallest spare memory with room, else in the arena."""
+    """Return offsets for `lives`, placed in `order`: in the smallest spare memory with room, else in the arena."""
     homes, offsets = [ARENA] * len(lives), [0] * len(lives)
     placed: dict[int, list[PlacedLife]] = {ARENA: []}
     small_first = sorted(range(len(spare)), key=lambda k: (spare[k].nbytes, k))
@@ -145,7 +148,11 @@ def _greedy(lives: Sequence[Life], spare: Sequence[Life], order: Iterable[int], 
 
 
 def _gap(placed: Iterable[PlacedLife], nbytes: int, life: Life, limit: int | None) -> int | None:
-    """Return the start of the smallest gap between overlapping lifetimes, or their end; None beyond `limit`."""
+    """Return the offset of the smallest gap of at least `nbytes` between lifetimes of `placed` that overlap `life`.
+
+    Without such a gap it is the end of the last of these; None where `life` then ends past `limit`. `placed` is in
+    the order of offsets, which are in one block of memory.
+    """
     _, first, last = life
     end, best, room = 0, None, 0
     for start, stop, begins, ends in placed:

@@ -1,9 +1,9 @@
 """The order in which the kernels and copies of a schedule run.
 
 In: tasks, each with the values that it reads and writes, and for each buffer the values that it has in sequence. Out:
-the tasks in topological order, so that a value is written before it is read and read before it is overwritten. Of the
-tasks that are ready, one after which less memory is in use than before comes first: in a training step the gradient of
-a weight, which ends the lifetime of its operands.
+the tasks in topological order, so that a value is written before it is read and read before it is overwritten. Of
+the tasks that are ready, one after which less memory is in use than before comes first: in a training step the
+gradient of a weight, which ends the lifetime of its operands.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from tinygraft.uop.uop import UOp
 
 @dataclass(eq=False, slots=True)
 class Task:
-    """A call to be ordered. `reads` and `writes` are (buffer, the node whose value it then has)."""
+    """A call that is not ordered yet: `make` makes it.
+
+    `reads` and `writes` are of (buffer, the node whose value it has).
+    """
 
     make: Callable[[], Call]
     reads: set[tuple[UOp, UOp]] = field(default_factory=set)
@@ -55,38 +58,40 @@ def assignments_last(stored: list[UOp], needs: Mapping[UOp, set[UOp]]) -> list[U
 def in_order(
     tasks: list[Task], versions: dict[UOp, list[UOp]], kept: Set[UOp] = frozenset(), private: Set[UOp] = frozenset()
 ) -> list[Task] | NeedsOwnMemory:
-    """Return tasks in an order in which each reads the right values, or NeedsOwnMemory where there is none.
+    """Return `tasks` in an order in which each reads the right values, or NeedsOwnMemory where there is none.
 
-    `kept` are the buffers that exist before or after the schedule: their memory does not depend on the order. `private`
-    are the values that have memory of their own already.
+    `versions` has the values of each buffer in sequence: a value is read after it is written and before the next is.
+    `kept` are the buffers that exist before or after the schedule: their memory does not depend on the order.
+    `private` are the values that have memory of their own already. Raises GraphError where no more of that makes an
+    order.
     """
     writers = {write: task for task in tasks for write in task.writes}
     readers: dict[tuple[UOp, UOp], list[Task]] = {}
     for task in tasks:
         for read in task.reads:
             readers.setdefault(read, []).append(task)
-    after: dict[Task, set[Task]] = {task: set() for task in tasks}
+    predecessors: dict[Task, set[Task]] = {task: set() for task in tasks}
     for buffer, values in versions.items():
         for value, following in zip(values, [*values[1:], None], strict=True):
             here = readers.get((buffer, value), [])
             writer = writers.get((buffer, value))
             for task in here:  # read after write
                 if writer is not None and writer is not task:
-                    after[task].add(writer)
+                    predecessors[task].add(writer)
             # write after read, and write after write
             overwriter = writers.get((buffer, following)) if following is not None else None
             if overwriter is not None:
-                after[overwriter].update(
+                predecessors[overwriter].update(
                     task for task in [*here, writer] if task is not None and task is not overwriter
                 )
-    ordered, waiting, then = _topological(tasks, after, _MemoryUse(tasks, kept))
+    ordered, waiting, successors = _topological(tasks, predecessors, _MemoryUse(tasks, kept))
     if len(ordered) < len(tasks):
-        return NeedsOwnMemory(_cheapest(_in_circles(tasks, waiting, after, then), versions, private))
+        return NeedsOwnMemory(_cheapest(_on_cycles(tasks, waiting, predecessors, successors), versions, private))
     return ordered
 
 
 class _MemoryUse:
-    """How the memory in use changes with each task, given those that have run."""
+    """Tracks which temporaries are in use while tasks are put into order; `kept` buffers do not count."""
 
     def __init__(self, tasks: list[Task], kept: Set[UOp]) -> None:
         self.buffers = {task: {b for b, _ in (*task.reads, *task.writes)} - kept for task in tasks}
@@ -97,7 +102,7 @@ class _MemoryUse:
         self.used: set[UOp] = set()
 
     def grows(self, task: Task) -> bool:
-        """Whether more memory is in use after a task than before it."""
+        """Return whether more memory is in use after `task` than before it, if it runs next."""
         change = 0
         for buffer in self.buffers[task]:
             if len(self.users[buffer]) == 1:
@@ -118,19 +123,19 @@ class _MemoryUse:
 
 
 def _topological(
-    tasks: list[Task], after: dict[Task, set[Task]], memory: _MemoryUse
+    tasks: list[Task], predecessors: dict[Task, set[Task]], memory: _MemoryUse
 ) -> tuple[list[Task], dict[Task, int], dict[Task, list[Task]]]:
     """Return the tasks in topological order, how many predecessors each still waits for, and its successors.
 
-    `after` has the predecessors of each task. Of the tasks that are ready, one after which no more memory is in use
+    Of the tasks that are ready, one after which no more memory is in use
     than before comes first, then the first in `tasks`; `memory` is updated. Tasks on a cycle, and those that wait for
     one, are not in the order: their count stays above 0.
     """
-    waiting = {task: len(first) for task, first in after.items()}
-    then: dict[Task, list[Task]] = {}
-    for task, first in after.items():
-        for before in first:
-            then.setdefault(before, []).append(task)
+    waiting = {task: len(first) for task, first in predecessors.items()}
+    successors: dict[Task, list[Task]] = {}
+    for task, first in predecessors.items():
+        for predecessor in first:
+            successors.setdefault(predecessor, []).append(task)
     number = {task: i for i, task in enumerate(tasks)}
     ready = [(memory.grows(task), number[task], task) for task in tasks if not waiting[task]]
     done: dict[Task, None] = {}
@@ -141,33 +146,46 @@ def _topological(
             continue
         done[task] = None
         last = memory.run(task)
-        for later in then.get(task, ()):
+        for later in successors.get(task, ()):
             waiting[later] -= 1
             if not waiting[later]:
                 heapq.heappush(ready, (memory.grows(later), number[later], later))
         for later in last:
             if not waiting[later] and not memory.grows(later):
                 heapq.heappush(ready, (False, number[later], later))
-    return list(done), waiting, then
+    return list(done), waiting, successors
 
 
-def _in_circles(tasks: list[Task], waiting: dict[Task, int], after: dict[Task, set[Task]],
-                then: dict[Task, list[Task]]) -> list[Task]:  # fmt: skip
-    """Return the tasks on cycles: those left when tasks that only wait for these are removed."""
+def _on_cycles(tasks: list[Task], waiting: dict[Task, int], predecessors: dict[Task, set[Task]],
+               successors: dict[Task, list[Task]]) -> list[Task]:  # fmt: skip
+    """Return the tasks on cycles, and those between two of them.
+
+    They are what remains of the tasks that could not be ordered (a count above 0 in `waiting`) when those without
+    remaining successors are removed, again and again.
+    """
     left = {task for task in tasks if waiting[task]}
-    ends = [task for task in left if not any(later in left for later in then.get(task, ()))]
-    while ends:
-        task = ends.pop()
+
+    def ends(task: Task) -> bool:
+        """Return whether no task that is left waits for `task`."""
+        return not any(later in left for later in successors.get(task, ()))
+
+    removable = [task for task in left if ends(task)]
+    while removable:
+        task = removable.pop()
         left.discard(task)
-        ends += [b for b in after[task] if b in left and not any(later in left for later in then.get(b, ()))]
+        removable += [before for before in predecessors[task] if before in left and ends(before)]
     return [task for task in tasks if task in left]
 
 
 def _cheapest(tasks: list[Task], versions: dict[UOp, list[UOp]], private: Set[UOp]) -> frozenset[UOp]:
-    """Return, of the values that overwrite others and are not private, the smallest: they are copied fastest."""
+    """Return the smallest of the values that `tasks` write over others: memory of their own costs a copy of each.
+
+    Those of `private` have memory of their own already. Raises GraphError where no others overwrite.
+    """
     found = {node for task in tasks for buffer, node in task.writes
              if node.op in (Ops.ASSIGN, Ops.SCATTER) and versions[buffer][0] is not node} - private  # fmt: skip
     if not found:
         raise GraphError("the kernels of this graph need each other's results; this is a bug of the scheduler")
     least = min(numel(node.shape) for node in found)
+    # all tiny ones at once, which saves repetitions of the passes
     return frozenset(node for node in found if numel(node.shape) <= max(least, 16))

@@ -2,11 +2,11 @@
 
     run_passes(state, passes) -> ScheduleState
 
-A pass is a function from a state to the next one. It changes no argument, but for the entries of the Book. The result
-of each pass is checked (SPEC=1) and reported as an event. A pass that needs more of an earlier one returns that instead
-of a state (again.py): it is granted, and the passes from the one named by `again` on run once more. Each repetition
-stores one node more, or gives memory of its own to one more; so there are at most twice as many as the graph has nodes,
-and a pass that asks for nothing new raises GraphError.
+A pass is a function from a state to the next one. It changes no argument, but for the entries of the Book. The
+result of each pass is checked (SPEC=1) and reported as an event. A pass that needs more of an earlier one returns a
+request instead of a state (again.py): it is granted, and the passes from the one named by `again` on are repeated.
+Each repetition stores at least one more node, or gives memory of its own to one more; so there are at most twice as
+many as the graph has nodes. A request for nothing new raises GraphError.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class ScheduleState(NamedTuple):
 
     # the graph
     requested: tuple[UOp, ...]  # the nodes that the caller wants
-    target_of: Callable[[str], Target]
+    target_of: Callable[[str], Target]  # from the name of a device
     existing: Set[UOp]  # the BUFFERs in the graph of `requested`
-    outputs: tuple[UOp, ...]  # the nodes that replace those of `requested`
-    parts: Mapping[UOp, tuple[int, ...]]  # the outputs of each requested node, by number: one, or one for each device
+    outputs: tuple[UOp, ...]  # the nodes that compute those of `requested`, each on one device
+    parts: Mapping[UOp, tuple[int, ...]]  # requested node -> its outputs, by index: one, or one for each device
     order: Sequence[UOp]  # the graph of outputs, sources before users
-    book: Book  # the states of kernels in this schedule, for equal ones to be found
+    book: Book  # caches the kernels of this schedule by form; the one field that passes change
     waits: Mapping[UOp, UOp] = {}  # node -> a node that is computed before it although it is not read
     target: Target = Target()
     values: Mapping[str, int] = {}  # of bound variables
@@ -59,18 +59,20 @@ class ScheduleState(NamedTuple):
     work: Work = Work()
     tasks: Sequence[Task] = ()
     calls: Sequence[Call] = ()
-    moved: Mapping[UOp, UOp] = {}  # BUFFER -> the one whose memory it has taken
+    moved: Mapping[UOp, UOp] = {}  # BUFFER -> the one whose memory it uses (inplace.py)
 
     def with_outputs(self, outputs: Sequence[UOp]) -> ScheduleState:
-        """Return the state with other outputs, one for each in order, and their graph."""
+        """Return the state with `outputs` in place of its own, one for each and in their order, and their graph."""
         return self._replace(outputs=tuple(outputs), order=postorder(*outputs))
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulePass:
-    """A pass of the schedule: its name and function, the check of its result, and what a reader is shown of that.
+    """A pass of the schedule.
 
-    `again` names the pass from which all are repeated where this one asks for more; empty where it never does.
+    `run` is the pass itself. With SPEC `check(state, stage)` raises GraphError for an invalid result, and `show`
+    returns what explain and VIZ display of it. `again` names the pass from which all are repeated after a request of
+    this one; empty where it makes none.
     """
 
     name: str
@@ -81,7 +83,11 @@ class SchedulePass:
 
 
 def run_passes(state: ScheduleState, passes: Sequence[SchedulePass]) -> ScheduleState:
-    """Run passes, one after another. Raises GraphError for a pass that asks for what it has already."""
+    """Run `passes` in their order on `state`, grant their requests, and return the last state.
+
+    Raises GraphError for a request of nothing new, and with SPEC where a check fails. A pass that changes nothing
+    returns the state that it was given, which is not checked again.
+    """
     numbers = {step.name: number for number, step in enumerate(passes)}
     number = 0
     while number < len(passes):
@@ -100,24 +106,27 @@ def run_passes(state: ScheduleState, passes: Sequence[SchedulePass]) -> Schedule
     return state
 
 
-def granted(state: ScheduleState, asked: Again, step: SchedulePass) -> ScheduleState:
-    """Return the state with the request of a pass granted. Raises GraphError where all of that was granted before."""
-    known = state.stored if isinstance(asked, StoreMore) else state.private
-    if asked.nodes <= known:
+def granted(state: ScheduleState, request: Again, step: SchedulePass) -> ScheduleState:
+    """Return `state` with the `request` of pass `step` granted: its nodes added to `stored`, or to `private`.
+
+    Raises GraphError where all of them were added before, as the passes would then be repeated for ever.
+    """
+    known = state.stored if isinstance(request, StoreMore) else state.private
+    if request.nodes <= known:
         raise GraphError(
             "the kernels of this graph need each other's results; this is a bug of the scheduler\n"
-            f"  pass {step.name!r} asks over and over for {_text(asked)}"
+            f"  pass {step.name!r} asks over and over for {_text(request)}"
         )
     if events.active:
-        events.stage(f"schedule pass: {step.name} asks", f"for {_text(asked)}; again from {step.again!r}")
-    if isinstance(asked, NeedsOwnMemory):
-        return state._replace(private=state.private | asked.nodes)
-    return state._replace(stored=state.stored | asked.nodes)
+        events.stage(f"schedule pass: {step.name} asks", f"for {_text(request)}; again from {step.again!r}")
+    if isinstance(request, NeedsOwnMemory):
+        return state._replace(private=state.private | request.nodes)
+    return state._replace(stored=state.stored | request.nodes)
 
 
-def _text(asked: Again) -> str:
-    """Return what a pass asks for as text: the first SHOWN of its nodes, by age, and how many more."""
-    what = "the values to be stored of" if isinstance(asked, StoreMore) else "memory of its own for each of"
-    nodes = sorted(asked.nodes, key=lambda node: node.serial)
+def _text(request: Again) -> str:
+    """Return a request as text: the first SHOWN of its nodes, by age, and how many more there are."""
+    what = "the values to be stored of" if isinstance(request, StoreMore) else "memory of its own for each of"
+    nodes = sorted(request.nodes, key=lambda node: node.serial)
     more = f" and {len(nodes) - SHOWN} more" if len(nodes) > SHOWN else ""
     return f"{what} {', '.join(map(brief, nodes[:SHOWN]))}{more}"

@@ -1,7 +1,7 @@
 """Prove that each call of a finished schedule reads the values that it was scheduled to read.
 
-    check_values(steps, existing, wanted)     buffers have several values in sequence: is the right one read?
-    check_places(uses, places, kept)          buffers share bytes: is a value overwritten before it is read?
+    check_values(steps, existing, wanted, homes)   buffers have several values in sequence: is the right one read?
+    check_offsets(uses, ranges, kept)              buffers share bytes: is a value overwritten before it is read?
 
 Both follow the calls from the first to the last and record the value in each buffer, independently of the passes that
 chose the order and the offsets (order.py, inplace.py, memory.py): a check that shared their code would share their
@@ -70,26 +70,27 @@ def check_values(steps: Sequence[ProofStep], existing: Collection[UOp], wanted: 
 
 
 def _name(number: int, call: Call | None) -> str:
+    """Return how an error names a call, the `number`-th of its schedule; None is the end of the schedule."""
     kind = "the end" if call is None else "the copy" if isinstance(call, CopyCall) else "the kernel"
     return f"{kind} of the schedule" if call is None else f"{kind} that is call {number}"
 
 
-def _misread(number: int, call: Call | None, buffer: UOp, value: UOp, held: set[UOp]) -> GraphError:
+def _misread(number: int, call: Call | None, buffer: UOp, value: UOp, found: set[UOp]) -> GraphError:
     """Return the error for a `buffer` that does not have the `value` that `call` reads.
 
-    `held` are the values that it has instead. `call` is None at the end of the schedule.
+    `found` are the values that it has instead. `call` is None at the end of the schedule.
     """
     return GraphError(
         f"{_name(number, call)} reads b{buffer.arg.uid} for one value and finds another there\n"
-        f"  meant: {brief(value)}\n  found: {' and '.join(map(brief, held)) or 'nothing'}\n{HINT}"
+        f"  meant: {brief(value)}\n  found: {' and '.join(map(brief, found)) or 'nothing'}\n{HINT}"
     )
 
 
-# Places
+# Offsets
 
 
 class ByteRange(NamedTuple):
-    """The bytes of a buffer: offsets from `start` to `end` in the block of that name."""
+    """The bytes of a buffer: the offsets from `start` to before `end` in `block`, the name of a block of memory."""
 
     block: Hashable
     start: int
@@ -97,7 +98,7 @@ class ByteRange(NamedTuple):
 
 
 class BufferUse(NamedTuple):
-    """The buffers of a call, by any name, and which of them it writes."""
+    """The buffers of a call, by any name, and the slots of those that it writes."""
 
     buffers: Sequence[Hashable]
     written: Collection[int]
@@ -105,45 +106,55 @@ class BufferUse(NamedTuple):
 
 @dataclass(slots=True)
 class _LastWriters:
-    """The last writer of each byte: `ends` has the ends of intervals in ascending order, `owners` their writers."""
+    """The buffer that was last written at each byte of one block of memory.
+
+    The block is cut into intervals: number i reaches from `ends[i - 1]` (from 0, the first one) to `ends[i]`, and
+    `buffers[i]` was written there last, or None. Bytes after the last end were never written.
+    """
 
     ends: list[int] = field(default_factory=list)
-    owners: list[Hashable] = field(default_factory=list)
+    buffers: list[Hashable] = field(default_factory=list)
 
-    def owner(self, start: int, end: int, whose: Hashable) -> Hashable:
-        """Whose the bytes are: whose, or somebody else's who has written some of them; None where nobody did."""
+    def find_other(self, start: int, end: int, expected: Hashable) -> Hashable:
+        """Return `expected` if it was last written at all bytes from `start` to `end`.
+
+        Else return one of the buffers that were written there instead; None stands for bytes that were never written.
+        """
         first, last = bisect_right(self.ends, start), bisect_left(self.ends, end)
-        found = {*self.owners[first : last + 1]}
+        found = {*self.buffers[first : last + 1]}
         if last >= len(self.ends):
             found.add(None)
-        return next((other for other in found if other != whose), whose)
+        return next((other for other in found if other != expected), expected)
 
-    def take(self, start: int, end: int, whose: Hashable) -> None:
-        """Note that somebody has written bytes."""
+    def write(self, start: int, end: int, buffer: Hashable) -> None:
+        """Record that `buffer` is now the last that was written from `start` to `end`."""
         first, last = bisect_right(self.ends, start), bisect_right(self.ends, end)
-        before = self.owners[first] if first < len(self.owners) else None
-        ends, owners = ([start], [before]) if start and (first == 0 or self.ends[first - 1] != start) else ([], [])
+        before = self.buffers[first] if first < len(self.buffers) else None
+        # the interval that `start` is inside of ends there now; one that `end` is inside of begins there by itself
+        ends, buffers = ([start], [before]) if start and (first == 0 or self.ends[first - 1] != start) else ([], [])
         self.ends[first:last] = [*ends, end]
-        self.owners[first:last] = [*owners, whose]
+        self.buffers[first:last] = [*buffers, buffer]
 
 
-def check_places(
-    uses: Iterable[BufferUse], places: Mapping[Hashable, ByteRange], kept: Collection[Hashable] = ()
+def check_offsets(
+    uses: Iterable[BufferUse], ranges: Mapping[Hashable, ByteRange], kept: Collection[Hashable] = ()
 ) -> None:
-    """Raise GraphError where a call reads bytes of a buffer that another one has been written over.
+    """Raise GraphError where a call reads bytes of a buffer that another buffer was written over.
 
-    places has the buffers that share memory; kept are those of them that somebody has before or wants in the end.
+    `uses` are the calls in the order in which they run. `ranges` has the bytes of each buffer that shares memory;
+    others are not checked. Of these, `kept` are those with a value before the first call, or one that is read after
+    the last. A call may write no byte that it also reads as another buffer.
     """
     global _visits
     blocks: dict[Hashable, _LastWriters] = {}
     written: set[Hashable] = set()
 
-    def look(buffer: Hashable, number: int) -> None:
-        """Raise GraphError where bytes of `buffer` were last written by another, or by none, at call `number`."""
+    def require_own(buffer: Hashable, number: int) -> None:
+        """Raise GraphError where at call `number` bytes of `buffer` were last written as another one, or never."""
         if buffer in kept and buffer not in written:
             return  # memory that was never written to, as that of Tensor.empty: anything may be in it
-        where = places[buffer]
-        found = blocks.setdefault(where.block, _LastWriters()).owner(where.start, where.end, buffer)
+        where = ranges[buffer]
+        found = blocks.setdefault(where.block, _LastWriters()).find_other(where.start, where.end, buffer)
         if found != buffer:
             raise GraphError(
                 f"call {number} reads buffer {buffer} where "
@@ -153,21 +164,22 @@ def check_places(
 
     number = -1
     for number, use in enumerate(uses):
-        mine = [buffer in places for buffer in use.buffers]
-        _visits += sum(mine)
+        shares = [buffer in ranges for buffer in use.buffers]
+        _visits += sum(shares)
         for slot, buffer in enumerate(use.buffers):
-            if mine[slot] and (slot not in use.written or buffer in written):
-                look(buffer, number)
+            # a buffer that is written for the first time has no value yet that could be read
+            if shares[slot] and (slot not in use.written or buffer in written):
+                require_own(buffer, number)
         for slot in use.written:
-            if mine[slot]:
-                where = places[use.buffers[slot]]
-                blocks.setdefault(where.block, _LastWriters()).take(where.start, where.end, use.buffers[slot])
+            if shares[slot]:
+                where = ranges[use.buffers[slot]]
+                blocks.setdefault(where.block, _LastWriters()).write(where.start, where.end, use.buffers[slot])
                 written.add(use.buffers[slot])
-        if any(mine[slot] for slot in use.written):  # what it writes must not lie where it reads
-            _visits += sum(mine)
+        if any(shares[slot] for slot in use.written):  # the bytes that it writes may not be bytes that it reads
+            _visits += sum(shares)
             for slot, buffer in enumerate(use.buffers):
-                if mine[slot]:
-                    look(buffer, number)
+                if shares[slot]:
+                    require_own(buffer, number)
     for buffer in kept:
         if buffer in written:
-            look(buffer, number + 1)
+            require_own(buffer, number + 1)

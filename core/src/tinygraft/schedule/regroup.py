@@ -1,13 +1,13 @@
-"""Long reductions, CATs of many sources (scans: blocked_scans.py) in two steps: parts first, then the parts together.
+"""Compute long reductions and CATs of many sources in two steps: each part by itself, then all parts together.
 
-A tensor graph in, the same values out. Three kinds are cut, by shapes alone, so that results do not depend on the
-number of threads:
+A tensor graph goes in, one of the same values comes out. Three kinds of nodes are cut, by shapes alone, so that
+results do not depend on the number of threads (long scans are rewritten in blocked_scans.py):
 
 - a reduction to few results. One sum over a million numbers would keep one thread busy and add small numbers to a
   large one; cut into PARTS, the parts are computed by all threads and stay small.
-- a long product of matrices, such as the gradient of a convolution's weights. Codegen copies a panel of an operand, as
-  long as the reduction, to where it is near; parts of at most TERMS keep it there, and cost one result each.
-- a CAT of many sources. Each element of it asks for all of them where it lies, and a kernel has no room for so many.
+- a long product of matrices, such as the gradient of a convolution's weights. Codegen packs a panel of an operand, as
+  long as the reduction; panels of at most TERMS fit in a cache, and each part costs one more result to add.
+- a CAT of many sources. A kernel computes each of its elements from all sources, under gates, and has no room for many.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tinygraft.uop.uop import UOp, rebuild
 
 # assumed: never measured
 LONG = 1 << 15  # elements for one result from which a reduction is cut
-FEW = 16  # results up to which there are too few to share out
+FEW = 16  # results below which there are too few for one thread each
 PARTS = 256  # of a reduction to few results, at most
 # measured: of 51,200 terms (the gradient of 5x5 weights) a product takes 133 ms as one and 12 ms as 16 parts
 # (benchmarks/NOTES.md, 2026-11-20, two threads)
@@ -37,7 +37,10 @@ SLACK = 1.5  # times TERMS that a product may have without being cut
 
 
 def regroup(order: Sequence[UOp], target: Target) -> dict[UOp, UOp]:
-    """What each node of a graph (sources first) becomes; empty when nothing is cut."""
+    """Return what replaces each node of the graph `order` (sources before users); empty when nothing is cut.
+
+    `target` says whether running products can be computed in float64.
+    """
     if not any(_parts(node) or _is_wide(node) or blocked_scans.is_long(node) for node in order):
         return {}
 
@@ -53,16 +56,18 @@ def regroup(order: Sequence[UOp], target: Target) -> dict[UOp, UOp]:
             return blocked_scans.rewritten(new, target)
         return in_groups(new) if _is_wide(node) else new
 
-    # not graph_rewrite, which goes on until no rule matches: the first of two steps may look long and is not cut again
+    # not graph_rewrite, which goes on until no rule matches: the first of two steps may look long and is not cut
+    # again
     return rebuild(order, {}, cut)
 
 
 def _is_wide(node: UOp) -> bool:
+    """Return whether `node` is a CAT of more sources than one kernel should have."""
     return node.op is Ops.CAT and len(node.src) > SOURCES
 
 
 def in_groups(node: UOp) -> UOp:
-    """A CAT as one of CATs of few sources, in memory of their own."""
+    """Return the CAT `node` as a CAT of stored CATs of at most SOURCES sources, or NUMBERS if all are constants."""
     src = node.src
     most = NUMBERS if all(_is_number(s) for s in src) else SOURCES
     while len(src) > most:
@@ -74,13 +79,14 @@ def in_groups(node: UOp) -> UOp:
 
 
 def _is_number(x: UOp) -> bool:
+    """Return whether `x` is one constant, moved and cast or not."""
     while x.op in MOVEMENT or x.op is Ops.CAST:
         x = x.src[0]
     return x.op is Ops.CONST
 
 
 def _parts(node: UOp) -> tuple[int, int] | None:
-    """The axis along which a reduction is cut and into how many parts; None when it is left as it is."""
+    """Return (axis, number of parts) by which the reduction `node` is cut; None for all other nodes."""
     if node.op is not Ops.REDUCE_AXIS or not node.arg.axes or not is_concrete(node.src[0].shape):
         return None
     results, shape = numel(node.shape), node.src[0].shape
@@ -99,7 +105,11 @@ def _parts(node: UOp) -> tuple[int, int] | None:
 
 
 def _moving_axes(node: UOp) -> list[int]:
-    """The axes of a reduction along which its terms differ: over those of an EXPAND only a product needs a loop."""
+    """Return the axes that `node` reduces by a loop: without those along which its terms were broadcast.
+
+    A sum of equal terms is a multiplication (kernel_body.py), their maximum is one of them; only their product is a
+    loop, so for that all axes are returned.
+    """
     axes, value = list(node.arg.axes), node.src[0]
     while value.op in (Ops.EXPAND, Ops.CAST) and node.arg.op is not Ops.MUL:
         if value.op is Ops.EXPAND:
@@ -109,20 +119,22 @@ def _moving_axes(node: UOp) -> list[int]:
 
 
 def _divisor(length: int, wanted: range) -> int:
-    """The first of the wanted numbers of parts that divides length, or else the first."""
+    """Return the first number in `wanted` that divides `length`; the first one where none does."""
     return next((n for n in wanted if length % n == 0), wanted[0])
 
 
 def _is_product(node: UOp) -> bool:
-    """Whether a sum is one of products of two operands that are each read many times over."""
+    """Return whether the sum `node` is a product of matrices: of products of operands that are read many times over."""
     value = node.src[0]
     while value.op in MOVEMENT or value.op is Ops.CAST:
         value = value.src[0]
-    return value.op is Ops.MUL and is_product(numel(node.src[0].shape), [_held(operand) for operand in value.src])
+    return value.op is Ops.MUL and is_product(
+        numel(node.src[0].shape), [_elements_read(operand) for operand in value.src]
+    )
 
 
-def _held(operand: UOp) -> int:
-    """How many elements of memory an operand can come from: the fewest on the way through movement."""
+def _elements_read(operand: UOp) -> int:
+    """Return how many different elements `operand` can have: the fewest of the values that movements made it from."""
     least = numel(operand.shape)
     while operand.op in MOVEMENT or operand.op is Ops.CAST:
         operand = operand.src[0]
@@ -131,7 +143,10 @@ def _held(operand: UOp) -> int:
 
 
 def in_two_steps(node: UOp, axis: int, parts: int) -> UOp:
-    """A reduction as a reduction of parts of one axis. What does not divide is reduced by itself and added."""
+    """Return the reduction `node` as one over the stored results of `parts` equal parts of `axis`.
+
+    The elements that do not divide among the parts are reduced by themselves, and combined with that result.
+    """
     source, op = node.src[0], node.arg.op
     length = source.shape[axis]
     each = length // parts
@@ -144,12 +159,12 @@ def in_two_steps(node: UOp, axis: int, parts: int) -> UOp:
     result = UOp(Ops.RESHAPE, node.dtype, (second,), node.shape)
     if parts * each == length:
         return result
-    rest = UOp(Ops.REDUCE_AXIS, node.dtype, (_part(source, axis, parts * each, length),), node.arg)
-    return UOp(op, node.dtype, (result, rest))
+    remainder = UOp(Ops.REDUCE_AXIS, node.dtype, (_part(source, axis, parts * each, length),), node.arg)
+    return UOp(op, node.dtype, (result, remainder))
 
 
 def _part(source: UOp, axis: int, start: int, end: int) -> UOp:
-    """Elements `start` to `end` of `source` along `axis`; `source` itself where that is all of them."""
+    """Return elements `start` to `end` of `source` along `axis`; `source` itself where that is all of them."""
     if (start, end) == (0, source.shape[axis]):
         return source
     bounds = tuple((start, end) if a == axis else (0, size) for a, size in enumerate(source.shape))

@@ -1,4 +1,4 @@
-"""From the nodes that are wanted to the kernels and copies that make them, in order: the list of passes.
+"""From the requested nodes to the kernels and copies that compute them, in order: the list of passes.
 
     schedule(outputs, target_of) -> Schedule(calls, memory, values, existing)
 
@@ -7,8 +7,8 @@ computed together, the last ones order the calls and write their kernels. passes
 schedule_spec.py has what is checked after each (SPEC=1), texts.py what is shown of it (explain --passes, VIZ=1).
 
 A buffer that is assigned to has several values one after another; a call that reads one of them runs after the call
-that writes it and before the one that writes the next. Where no order allows that, because a kernel would have to read
-an old value after the new one is needed, the new value gets memory of its own and is copied back last.
+that writes it and before the one that writes the next. Where no order allows that, because a kernel would have to
+read an old value after the new one is needed, the new value gets memory of its own and is copied back last.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tinygraft.schedule.again import NeedsOwnMemory, StoreMore
 from tinygraft.schedule.form import note_value
 from tinygraft.schedule.fusion import Book
 from tinygraft.schedule.homes import give_homes
-from tinygraft.schedule.inplace import placed
+from tinygraft.schedule.inplace import reuse_buffers
 from tinygraft.schedule.order import in_order
 from tinygraft.schedule.passes import SchedulePass, ScheduleState, run_passes
 from tinygraft.schedule.proof import ProofStep, check_values
@@ -29,7 +29,7 @@ from tinygraft.schedule.regroup import regroup
 from tinygraft.schedule.shard import split_by_device
 from tinygraft.schedule.stored import decide
 from tinygraft.schedule.tasks import divided, make_tasks, needs_of
-from tinygraft.schedule.waits import in_turn, without_waits
+from tinygraft.schedule.waits import order_with_waits, without_waits
 from tinygraft.target import Target
 from tinygraft.uop.held import LEAVES, memory_base, together
 from tinygraft.uop.ops import Ops
@@ -54,7 +54,8 @@ class Schedule:
 def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Schedule:
     """Return the calls that compute `outputs`. `target_of` returns the Target of a device by name.
 
-    The memory of an output with no elements is an empty buffer that no call writes.
+    The memory of an output with no elements is an empty buffer that no call writes. Raises GraphError where a
+    variable is bound to two values, or a check of the result fails.
     """
     order = postorder(*outputs)
     existing = {n for n in order if n.op is Ops.BUFFER}
@@ -119,7 +120,7 @@ def order_nodes(state: ScheduleState) -> ScheduleState:
         return state
     computed = set(state.order)
     waits = {node: awaited for node, awaited in state.waits.items() if node in computed and awaited in computed}
-    return state._replace(waits=waits, order=in_turn(state.outputs, waits))
+    return state._replace(waits=waits, order=order_with_waits(state.outputs, waits))
 
 
 def bind_variables(state: ScheduleState) -> ScheduleState:
@@ -157,7 +158,7 @@ def assign_buffers(state: ScheduleState) -> ScheduleState:
 
 
 def fuse(state: ScheduleState) -> ScheduleState | StoreMore:
-    """Put stored nodes into kernels (fusion.py). Asks for more stored nodes where a loop would repeat a reduction."""
+    """Put stored nodes into kernels (fusion.py). Requests more stored nodes where a loop would repeat a reduction."""
     work = divided(state.homes, state.needs, state.target, state.book)
     return work if isinstance(work, StoreMore) else state._replace(work=work)
 
@@ -166,13 +167,16 @@ def fuse(state: ScheduleState) -> ScheduleState | StoreMore:
 
 
 def list_tasks(state: ScheduleState) -> ScheduleState | NeedsOwnMemory:
-    """Make a task for each kernel and copy. Asks for memory where a kernel would read what it overwrote (tasks.py)."""
+    """Make a task for each kernel and copy (tasks.py).
+
+    Requests memory where a kernel would read what it overwrote.
+    """
     tasks = make_tasks(state.work, state.homes, state.needs)
     return tasks if isinstance(tasks, NeedsOwnMemory) else state._replace(tasks=tasks)
 
 
 def order_tasks(state: ScheduleState) -> ScheduleState | NeedsOwnMemory:
-    """Order writers before readers, and these before the next writer (order.py). Asks for memory for a cycle."""
+    """Order writers before readers, and these before the next writer (order.py). Requests memory for a cycle."""
     tasks = in_order([*state.tasks], state.homes.versions, state.homes.kept, state.private)
     return tasks if isinstance(tasks, NeedsOwnMemory) else state._replace(tasks=tasks)
 
@@ -184,7 +188,7 @@ def write_kernels(state: ScheduleState) -> ScheduleState:
 
 def reuse_memory(state: ScheduleState) -> ScheduleState:
     """Let a kernel overwrite a buffer that it is the last to read, where that costs nothing (inplace.py)."""
-    calls, moved = placed(state.calls, state.homes.kept)
+    calls, moved = reuse_buffers(state.calls, state.homes.kept)
     return state._replace(calls=calls, moved=moved)
 
 
@@ -205,12 +209,12 @@ PASSES = (
     SchedulePass("order nodes", order_nodes, schedule_spec.sources_first, texts.graph),
     SchedulePass("bind variables", bind_variables, schedule_spec.nothing, texts.variables),
     SchedulePass("choose stored", choose_stored, schedule_spec.stored_nodes, texts.stored),
-    # from here on passes are repeated until none asks for more; what was granted stays stored, and private
+    # from here on passes are repeated until none requests more; what was granted stays stored, and private
     SchedulePass("assign buffers", assign_buffers, schedule_spec.homes_with_room, texts.homes),
     SchedulePass("fuse", fuse, schedule_spec.made_once, texts.kernels, again="assign buffers"),
     SchedulePass("list tasks", list_tasks, schedule_spec.written_once, texts.tasks, again="assign buffers"),
     SchedulePass("order tasks", order_tasks, schedule_spec.written_once, texts.tasks, again="assign buffers"),
-    # after all passes that ask: a repetition would discard the kernels. Codegen checks each kernel graph
+    # after all passes that make requests: a repetition would discard the kernels. Codegen checks each kernel graph
     SchedulePass("write kernels", write_kernels, schedule_spec.nothing, texts.calls),
     # after the order, from which the last reader of a value follows
     SchedulePass("reuse memory", reuse_memory, schedule_spec.nothing, texts.calls),

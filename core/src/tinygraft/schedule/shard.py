@@ -2,17 +2,18 @@
 
     split_by_device(order, outputs) -> {output: its parts}
 
-The first pass of the schedule. One node becomes several, so this is a walk with a rule for each op and no substitution.
-Each node on several devices becomes one node for each: its sources are brought to the layouts that its op requires by
-uop/sharding.py (collectives.py moves and cuts them), and the op is applied on each device as on a single one. No node
-of the result is on several devices. The parts of an output are separate memory, of which `together` makes one MULTI.
+The first pass of the schedule. One node becomes several, so this is a walk with a rule for each op and no
+substitution. Each node on several devices becomes one node for each: its sources are brought to the layouts that its
+op requires by uop/sharding.py (collectives.py moves and cuts them), and the op is applied on each device as on a
+single one. No node of the result is on several devices. The parts of an output are separate memory, of which
+`together` makes one MULTI.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tinygraft.schedule.collectives import Parts, allreduce, delivered, laid, whole
+from tinygraft.schedule.collectives import Parts, allreduce, delivered, relaid, whole
 from tinygraft.uop.held import LEAVES, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.sharding import ShardLayout, local_args, local_shapes, op_sharding
@@ -21,14 +22,17 @@ from tinygraft.uop.uop import UOp, substitute
 
 
 class PerDeviceGraph:
-    """The nodes of a graph, as nodes of single devices."""
+    """What the nodes of a graph become on single devices: `add` is called for each, sources before users."""
 
     def __init__(self) -> None:
-        self.alone: dict[UOp, UOp] = {}  # nodes on one device or none
-        self.parts: dict[UOp, Parts] = {}
+        self.alone: dict[UOp, UOp] = {}  # a node on one device, or on none -> what replaces it
+        self.parts: dict[UOp, Parts] = {}  # a node on several devices -> the nodes that replace it, one for each device
 
     def add(self, node: UOp) -> None:
-        """Split a node, whose sources were added before."""
+        """Split a node on several devices, or rebuild one on a single device over the split graph.
+
+        Its sources have to be added before.
+        """
         if isinstance(node.device, tuple):
             if node.op is not Ops.DEVICE:
                 self.parts[node] = RULES.get(node.op, _by_parts)(self, node)
@@ -42,7 +46,7 @@ class PerDeviceGraph:
             self.alone[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
 
     def written(self) -> set[UOp]:
-        """The BUFFERs that values are assigned to."""
+        """Return the BUFFERs that the added nodes assign values to."""
         found: set[UOp] = set()
         for part in (*self.alone.values(), *(part for parts in self.parts.values() for part in parts)):
             if part.op is Ops.ASSIGN:
@@ -52,14 +56,18 @@ class PerDeviceGraph:
         return found
 
     def of(self, source: UOp, wanted: ShardLayout, devices: Sequence[str]) -> Parts:
-        """Return a source in a layout."""
+        """Return the parts of `source` on `devices` in the layout `wanted`. Its own devices have to be these."""
         if source in self.parts:
-            return laid(self.parts[source], source.sharding, wanted, devices)
-        return laid((self.alone[source],) * len(devices), None, wanted, devices)  # a symbolic integer
+            return relaid(self.parts[source], source.sharding, wanted, devices)
+        return relaid((self.alone[source],) * len(devices), None, wanted, devices)  # a symbolic integer
 
 
 def split_by_device(order: Sequence[UOp], outputs: Sequence[UOp]) -> dict[UOp, Parts]:
-    """Return the parts of each of `outputs`, one for each of its devices, in separate memory. `order` has the graph."""
+    """Return the parts of each of `outputs`, one for each of its devices.
+
+    `order` is the graph of `outputs`, sources before users. Parts are separate memory: those of an output that
+    nothing writes are copied where they are memory already, or a part of another output.
+    """
     graph = PerDeviceGraph()
     for node in order:
         graph.add(node)
@@ -77,29 +85,30 @@ def split_by_device(order: Sequence[UOp], outputs: Sequence[UOp]) -> dict[UOp, P
 
 
 def _own(parts: Parts, used: set[UOp]) -> Parts:
-    """Return parts in separate memory: copies of those that are memory already, or that another output is.
+    """Return `parts`, with copies of those whose memory existed before, is assigned to, or is in `used`.
 
     Adds their memory to `used`.
     """
     done: list[UOp] = []
-    for number, node in enumerate(parts):
+    for i, node in enumerate(parts):
         base = memory_base(node)
         if base.op in LEAVES or base.op is Ops.ASSIGN or base in used:
-            base = _copied(node, number)
+            base = _copied(node, i)
         used.add(base)
         done.append(base)
     return tuple(done)
 
 
 def _copied(node: UOp, number: int = 0) -> UOp:
-    """Return the value of `node` in new memory. Copies of one node are equal, and so the same, but for `number`."""
+    """Return a copy of `node` in new memory. Two calls give different memory only where `number` differs."""
     return UOp(Ops.CONTIGUOUS, node.dtype, (node,), None, ("part", number))
 
 
 def _into_copy(src: Parts) -> Parts:
     """Return the sources of an ASSIGN to a value copied from several devices, with that value in new memory.
 
-    A copy from a device that has all of the value is that device's memory itself, which the assignment may not change.
+    A copy from a device that has all of the value is that device's memory itself, which the assignment may not
+    change.
     """
     old = src[0]
     if memory_base(old).op not in (Ops.BUFFER, Ops.ASSIGN):
@@ -112,7 +121,10 @@ def _into_copy(src: Parts) -> Parts:
 
 
 def _by_parts(graph: PerDeviceGraph, node: UOp) -> Parts:
-    """Apply the op to the parts of its sources."""
+    """Return the op applied on each device to the parts of its sources, in the layouts that OP_SHARDING requires.
+
+    A reduction over the sharded axis is combined by an allreduce; parts without elements along it are left out.
+    """
     devices, how = node.device, op_sharding(node.op, node.src, node.arg, node.shape)
     sources = [graph.of(s, wanted, devices) for s, wanted in zip(node.src, how.sources, strict=True)]
     shapes = local_shapes(node.shape, None if how.whole or how.combine else how.result, len(devices))
@@ -121,13 +133,13 @@ def _by_parts(graph: PerDeviceGraph, node: UOp) -> Parts:
                    for *src, arg in zip(*sources, args, strict=True)])  # fmt: skip
     if how.combine is not None:
         layout = next(wanted for wanted in how.sources if wanted is not None)
-        having = [part for part, size in zip(parts, layout.sizes, strict=True) if size]
-        return allreduce(tuple(having) or parts[:1], how.combine, devices)
-    return laid(parts, None, how.result, devices) if how.whole else parts
+        nonempty = [part for part, size in zip(parts, layout.sizes, strict=True) if size]
+        return allreduce(tuple(nonempty) or parts[:1], how.combine, devices)
+    return relaid(parts, None, how.result, devices) if how.whole else parts
 
 
 def _leaf(graph: PerDeviceGraph, node: UOp) -> Parts:
-    """Make a CONST or IOTA on each device: cheaper than to copy it."""
+    """Return a CONST or IOTA made on each device, which is cheaper than to copy it."""
     others = tuple([graph.alone[s] for s in node.src[1:]])
     return tuple([UOp(node.op, node.dtype, (UOp.on(device), *others), node.arg, node.tag) for device in node.device])
 
@@ -138,18 +150,22 @@ def _multi(graph: PerDeviceGraph, node: UOp) -> Parts:
 
 
 def _copy(graph: PerDeviceGraph, node: UOp) -> Parts:
-    """Copy, or shard, a value to several devices: all of the value, or a shard of it, on each."""
+    """Return a value copied to several devices: all of it on each, or a shard of it, as the layout of `node` says."""
     source, layout = node.src[0], node.sharding
     parts = graph.parts.get(source)
     if source.device == node.device and parts is not None:
-        return laid(parts, source.sharding, layout, node.device)
-    here = parts or (graph.alone[source],)
-    before = source.device if parts is not None else (source.device,)
-    return delivered(here, source.sharding, before, layout, node.device)
+        return relaid(parts, source.sharding, layout, node.device)
+    sources = parts or (graph.alone[source],)
+    devices = source.device if parts is not None else (source.device,)
+    return delivered(sources, source.sharding, devices, layout, node.device)
 
 
 def _assign(graph: PerDeviceGraph, node: UOp) -> Parts:
-    """Assign to each part; to a view that is local to the parts, on each device that has some of it."""
+    """Return the ASSIGN on each device, to the part that it has.
+
+    To a view it is assigned locally where the view's parts are views of the old value's parts (`_is_local`).
+    Otherwise each device assigns to a copy of the whole old value, and keeps its own part of the result.
+    """
     old, devices = node.src[0], node.device
     olds = graph.parts[old]
     if memory_base(old).op not in (Ops.MULTI, Ops.ASSIGN):  # parts may be memory of another value
@@ -169,12 +185,12 @@ def _assign(graph: PerDeviceGraph, node: UOp) -> Parts:
     for number, (all_of_it, new) in enumerate(zip(wholes, values, strict=True)):
         copy = UOp(Ops.CONTIGUOUS, node.dtype, (all_of_it,))  # it may be the very memory that is assigned to
         done = UOp(Ops.ASSIGN, node.dtype, (copy, new, substitute(view, {old: copy})))
-        news.append(laid((done,) * len(devices), None, old.sharding, devices)[number])
+        news.append(relaid((done,) * len(devices), None, old.sharding, devices)[number])
     return tuple([UOp(Ops.ASSIGN, node.dtype, pair) for pair in zip(olds, news, strict=True)])
 
 
 def _chain(view: UOp, old: UOp) -> list[UOp]:
-    """Return the movements from `old` to a view of it, last first."""
+    """Return the movements that make `view` from `old`, the last one first."""
     found = []
     while view is not old:
         found.append(view)
@@ -183,7 +199,10 @@ def _chain(view: UOp, old: UOp) -> list[UOp]:
 
 
 def _without_reshapes(graph: PerDeviceGraph, value: UOp, view: UOp, old: UOp) -> tuple[UOp, UOp]:
-    """Return a value and the view that it is assigned to, without the last RESHAPEs of the view."""
+    """Return `value` and the `view` of `old` that it is assigned to, without the last RESHAPEs of the view.
+
+    `value` gets their inverse instead, and is added to `graph`: a RESHAPE may not be local where all else is.
+    """
     while view is not old and view.op is Ops.RESHAPE and is_concrete(view.src[0].shape):
         view = view.src[0]
         value = UOp(Ops.RESHAPE, value.dtype, (value,), view.shape)
@@ -193,7 +212,7 @@ def _without_reshapes(graph: PerDeviceGraph, value: UOp, view: UOp, old: UOp) ->
 
 
 def _is_local(view: UOp, old: UOp) -> bool:
-    """Whether each part of a view is a view of the part of old on that device."""
+    """Return whether each part of `view` is a view of the part of `old` on the same device."""
     for node in _chain(view, old):
         how = op_sharding(node.op, node.src, node.arg, node.shape)
         if how.whole or how.sources[0] != node.src[0].sharding:

@@ -5,16 +5,16 @@ cheaper than computing it again. The cost of a node is counted in simple operati
 is how often its elements would be computed in all, were it not stored. Five rules decide, from the outputs backwards:
 
 - a reduction, or what an elementwise chain made of one, is stored when more than one stored node needs it, or when
-  it would be computed more often than it has elements: its chain ends where its users part;
-- a reduction that reads its operands many times over, such as a product of matrices, is alone in its kernel: it ends
-  with it, and another one that its result is combined with is stored;
+  it would be computed more often than it has elements: the last node that all of its users share is stored;
+- a reduction that reads its operands many times over, such as a product of matrices, shares its kernel with no other
+  reduction: another one that its result is combined with is stored;
 - a reduction whose elements are compared with their own maximum or minimum is stored: a kernel that computed it in two
-  loops might round it in two ways, and find that none of them is the greatest;
+  loops might round it in two ways, and find that none of its elements is the greatest;
 - a chain of cheap operations is stored when computing it again costs more than AGAIN for each element;
-- a chain is cut when it holds more operations or reads more buffers than a kernel may.
+- a chain is cut when it has more operations or reads more buffers than a kernel may.
 
-Once a reduction is memory, what was made of it is a cheap chain over memory. So the rules run again on what lies above
-a reduction that they have stored, until nothing changes: GELU after a product stores the product and its own result,
+Once a reduction is memory, what was made of it is a cheap chain over memory. So the rules run again on the users of a
+reduction that they have stored, until nothing changes: GELU after a product stores the product and its own result,
 and none of the steps in between. What the rules cannot see, a reduction inside a loop that it does not depend on,
 schedule/fusion.py finds on the lowered kernel and stores as well.
 """
@@ -29,12 +29,12 @@ from tinygraft.schedule.effort import spend
 from tinygraft.schedule.kernel_body import LENGTH, numel
 from tinygraft.schedule.weighing import (
     AGAIN,
+    COPIES,
     HEAVIEST,
     KERNEL,
     MANY,
     NUMBERS,
     SPREAD,
-    WAYS,
     WEIGHT,
     Evaluations,
     Facts,
@@ -54,16 +54,19 @@ from tinygraft.uop.uop import UOp
 WALKS = 6  # times that the rules run at most
 ALWAYS = frozenset({Ops.CONTIGUOUS, Ops.COPY, Ops.ASSIGN, Ops.SCATTER, Ops.SCAN})
 MADE = ELEMENTWISE | {Ops.CAT, Ops.FOLD}
-SAME_PLACE = ELEMENTWISE | PLAIN | {Ops.PERMUTE}
-ELSEWHERE = frozenset(
+SAME_LOOPS = ELEMENTWISE | PLAIN | {Ops.PERMUTE}  # ops that need each element of a source once, in their own loops
+OTHER_LOOPS = frozenset(
     {Ops.REDUCE_AXIS, Ops.EXPAND, Ops.PAD, Ops.CAT, Ops.WINDOW, Ops.GATHER, Ops.SCATTER, Ops.SCAN}
-)  # what needs its source in other loops than its own
+)  # ops that need their source in other loops than their own
 
 T = TypeVar("T")
 
 
 def decide(order: Sequence[UOp], outputs: set[UOp], target: Target) -> set[UOp]:
-    """The nodes to store. order is the graph, sources before users."""
+    """Return the nodes to store: `outputs`, those of ops in ALWAYS, and those that the rules choose.
+
+    `order` is the graph, sources before users; `target` limits how much a chain may compute and read.
+    """
     stored = {node for node in order if node in outputs or node.op in ALWAYS}
     stored |= {memory_base(node.src[0]) for node in order if node.op is Ops.COPY}
     rules = _Rules(order)
@@ -79,11 +82,11 @@ def decide(order: Sequence[UOp], outputs: set[UOp], target: Target) -> set[UOp]:
 
 
 class _Rules:
-    """The rules on one graph. Costs are kept by what they depend on, so that a repeated layer looks them up."""
+    """The rules on one graph. Costs are cached by what they depend on, so that a repeated layer looks them up."""
 
     def __init__(self, order: Sequence[UOp]) -> None:
         self.facts: dict[UOp, Facts] = {node: Facts(numel(node.shape)) for node in order}
-        # sizes are part of the address, not values
+        # symbolic sizes are computed as part of an index, and never stored
         self.order = [node for node in order if node.op not in LEAVES and node.dtype is not dtypes.index]
         for node in order:
             for source in dict.fromkeys(node.src):
@@ -92,30 +95,37 @@ class _Rules:
         self.known: dict[Hashable, object] = {}
         self.compared: set[UOp] = set()  # reductions that are compared with an extreme of themselves
         self.chosen: set[UOp] = set()  # what the rules store beyond what is stored already
-        self.sure: set[UOp] = set()  # of these, what its last operation alone makes worth it
+        self.sure: set[UOp] = set()  # of these, nodes whose last operation alone makes it worthwhile
         self.settled = False  # whether all that is made of stored reductions is known to be no reduction itself
 
     def apply(self, stored: set[UOp]) -> set[UOp]:
-        """Choose what to store beside stored; the reductions among it that others were chosen on top of."""
+        """Set `chosen`, what the rules store beyond `stored`, and return the `_anchors` among it.
+
+        The anchors are chosen for good. The rules have to run again with them stored, as other choices may change.
+        """
         for node in self.order:
             self._measure(node, stored)
         self.compared = {node for pair in self.comparisons for node in self._computed_twice(*pair, stored)}
         self.chosen, self.sure = set(), set()
         for node in reversed(self.order):
-            self._place(node, stored)
+            self._decide(node, stored)
         return self._anchors(stored)
 
     def _computed_twice(self, extreme: UOp, other: UOp, stored: set[UOp]) -> set[UOp]:
-        """Where the reductions end that a comparison of other with an extreme would compute for each of them."""
+        """Return the nodes to store so that comparing `other` with `extreme` computes each reduction in both once.
+
+        They are the last nodes in the same loops that both are computed from. Empty where no reduction in both
+        rounds, so that computing it twice gives equal values.
+        """
         if extreme in stored:
             return set()
         both = self._reductions(extreme.src[0], stored) & self._reductions(other, stored)
         if not any(_rounds(node) for node in both):
             return set()
-        return {node for node in both if both.isdisjoint(u for u in self.facts[node].users if u.op in SAME_PLACE)}
+        return {node for node in both if both.isdisjoint(u for u in self.facts[node].users if u.op in SAME_LOOPS)}
 
     def _reductions(self, node: UOp, stored: set[UOp]) -> set[UOp]:
-        """The nearest reductions that a node is computed from, with what follows each of them at the same place."""
+        """Return the nearest reductions that `node` is computed from, and the nodes made of them in the same loops."""
         found: set[UOp] = set()
         seen, stack = {node}, [node]
         while stack:
@@ -131,15 +141,15 @@ class _Rules:
         return found
 
     def mixed(self, stored: set[UOp]) -> bool:
-        """Whether a product of matrices is combined with another reduction, which has not been looked at yet."""
+        """Return whether a product of matrices is combined with another reduction, and `_disturbs` has not run yet."""
         return not self.settled and any(
-            self.facts[n].product is not None and n.op in SAME_PLACE
+            self.facts[n].product is not None and n.op in SAME_LOOPS
             and len({self.facts[s].product for s in n.src if self.facts[s].heavy and s not in stored}) > 1
             for n in self.order
         )  # fmt: skip
 
     def _once(self, key: Hashable, weigh: Callable[[], T]) -> T:
-        """A cost that follows from key alone."""
+        """Return the result of `weigh`, which has to depend on `key` alone, from the cache where it is known."""
         found = self.known.get(key)
         if found is None:
             spend()
@@ -147,13 +157,17 @@ class _Rules:
         return found  # type: ignore[return-value]
 
     def _anchors(self, stored: set[UOp]) -> set[UOp]:
-        """What was chosen for good, if others were chosen together with what lies below them, which is memory now."""
+        """Return the chosen nodes that are chosen for good, where others may be chosen otherwise now; else nothing.
+
+        Those others are made of a chosen node, and were weighed together with what it is computed from. That is
+        memory now, so that they are cheaper than they were taken to be.
+        """
         memory = stored | self.chosen
-        heavy: set[UOp] = set()  # what ends a reduction although the chosen nodes are memory
-        above: set[UOp] = set()  # what was weighed together with a chosen node
+        heavy: set[UOp] = set()  # nodes that end a reduction although the chosen nodes are memory
+        above: set[UOp] = set()  # nodes that were weighed together with a chosen node
         for node in self.order:
             computed = [s for s in node.src if s not in memory]
-            if self.facts[node].heavy and (node.op not in SAME_PLACE or not heavy.isdisjoint(computed)):
+            if self.facts[node].heavy and (node.op not in SAME_LOOPS or not heavy.isdisjoint(computed)):
                 heavy.add(node)
             elif not self.chosen.isdisjoint(node.src) or not above.isdisjoint(computed):
                 above.add(node)
@@ -163,10 +177,10 @@ class _Rules:
     # From sources to users: what a chain costs
 
     def _measure(self, node: UOp, stored: set[UOp]) -> None:
-        """Set what the facts of `node` know of its sources, which were measured before: weight, inputs, heavy, product.
+        """Set `weight`, `inputs`, `heavy` and `product` in the facts of `node`, whose sources were measured before.
 
-        Chains begin anew at memory: of a source that is stored only its name enters, as an input. Contexts are cleared,
-        for `_place` to fill in on the way back.
+        Chains begin anew at memory: a source that is stored counts as an input only. Contexts are cleared, for
+        `_decide` to fill in on the way from users to sources.
         """
         own, op = self.facts[node], node.op
         own.contexts = {}
@@ -180,8 +194,8 @@ class _Rules:
                 continue
             inputs = before.inputs if not inputs else (*inputs, *before.inputs)
             weight += before.weight / len(before.users)  # the users of a step in a chain share it
-            if before.heavy and (op in SAME_PLACE or op is Ops.FOLD):
-                heavy = heavy or op in SAME_PLACE
+            if before.heavy and (op in SAME_LOOPS or op is Ops.FOLD):
+                heavy = heavy or op in SAME_LOOPS
                 product = larger(product, before.product)
         own.inputs = inputs if len(node.src) < 2 else tuple(dict.fromkeys(inputs))[:MANY]
         if op in ELEMENTWISE:
@@ -199,12 +213,13 @@ class _Rules:
         own.weight, own.heavy, own.product = min(weight, HEAVIEST), heavy, product
 
     def _trailing(self, node: UOp) -> tuple[int, int]:
+        """Return `trailing` of an EXPAND, cached by its shapes."""
         return self._once((Ops.EXPAND, node.src[0].shape, node.shape), lambda: trailing(node))
 
     # From users to sources: how often a node is needed, and whether it is stored
 
-    def _place(self, node: UOp, stored: set[UOp]) -> None:
-        """Decide one node, all of whose users are decided."""
+    def _decide(self, node: UOp, stored: set[UOp]) -> None:
+        """Collect how often `node` is needed, and add it to `chosen` if a rule stores it. Its users are decided."""
         own = self.facts[node]
         for user in own.users:
             self._need(own, node, user, user in stored or user in self.chosen)
@@ -212,34 +227,39 @@ class _Rules:
             self.chosen.add(memory_base(node))
 
     def _disturbs(self, own: Facts, user: UOp) -> bool:
-        """Whether a user combines a reduction with a larger product of matrices."""
+        """Return whether `user` combines the reduction of `own` with a larger product of matrices."""
         product = self.facts[user].product
-        return user.op in SAME_PLACE and product is not None and own.product is not product
+        return user.op in SAME_LOOPS and product is not None and own.product is not product
 
     def _need(self, own: Facts, node: UOp, user: UOp, is_stored: bool) -> None:
-        """Add what one user asks of a node: for which stored node, in which contexts, how often."""
+        """Add to the contexts of `node` how often `user` needs it, for each stored node that `user` is computed for.
+
+        A user that is stored needs it once for each of its elements; another one as often as its own contexts say.
+        A user in other loops makes a new context for each of its sources that `node` is.
+        """
         if is_stored:
             needed = {(user, user, 0): Evaluations(float(self.facts[user].size), 1, False)}
         else:
             needed = self.facts[user].contexts
-        if user.op not in SAME_PLACE and user.op not in (Ops.CONTIGUOUS, Ops.ASSIGN):
-            places = [i for i, source in enumerate(user.src) if source is node]
+        if user.op not in SAME_LOOPS and user.op not in (Ops.CONTIGUOUS, Ops.ASSIGN):
+            numbers = [i for i, source in enumerate(user.src) if source is node]
             roots: dict[UOp, Evaluations] = {}
             for (root, _, _), need in needed.items():
                 before = roots.get(root)
                 roots[root] = need if before is None else Evaluations(
                     need.evals + before.evals, need.indices + before.indices, need.inside or before.inside
                 )  # fmt: skip
-            needed = {(r, user, i): self._flow(user, node, need) for r, need in roots.items() for i in places}
+            needed = {(r, user, i): self._flow(user, node, need) for r, need in roots.items() for i in numbers}
         for context, need in needed.items():
             own.contexts[context] = need.more(own.contexts.get(context))
 
     def _flow(self, user: UOp, source: UOp, need: Evaluations) -> Evaluations:
+        """Return `flow` of these, cached by what it depends on."""
         key = (user.op, user.arg, user.shape, source.shape, need)
         return self._once(key, lambda: flow(user, source, need))
 
     def _is_stored(self, node: UOp, own: Facts) -> bool:
-        """Whether a rule stores `node`, whose users are all decided; the rules are in the docstring of this file.
+        """Return whether a rule stores `node`, whose users are all decided; the docstring of this file has the rules.
 
         `heavy` nodes, which end a reduction, are weighed by `ends_a_reduction`; chains of elementwise ops, CATs and
         FOLDs by `costs_again`; others are never stored by a rule. A node that its last operation alone makes worth
@@ -252,8 +272,9 @@ class _Rules:
                 return True
             if self.settled and any(self._disturbs(own, user) for user in own.users):
                 return True
-            if own.product is not None and any(user.op in ELSEWHERE for _, user, _ in own.contexts):
+            if own.product is not None and any(user.op in OTHER_LOOPS for _, user, _ in own.contexts):
                 return True
+            # what `ends_a_reduction` reads of the users
             grown = tuple((u.op, u.shape) for u in own.users if u.op in (Ops.EXPAND, Ops.WINDOW))
             key: Hashable = (len(own.contexts), again, own.weight, node.shape, grown)
             return self._once(key, lambda: ends_a_reduction(node, own, again))
@@ -262,28 +283,31 @@ class _Rules:
         indices: dict[UOp, int] = {}
         for (root, _, _), need in own.contexts.items():
             indices[root] = indices.get(root, 0) + need.indices
-        ways = max(indices.values(), default=0)
+        copies = max(indices.values(), default=0)
         extra = own.weight * (again - 1.0) * own.size
-        if extra < KERNEL and ways <= WAYS and all(self.facts[s].size <= NUMBERS for s in own.inputs):
+        if extra < KERNEL and copies <= COPIES and all(self.facts[s].size <= NUMBERS for s in own.inputs):
             return False
         least = WEIGHT.get(node.op, 1) * (again - 1.0)
         if least > AGAIN * node.dtype.itemsize / 4 and own.inputs:
             self.sure.add(node)
             return True
-        if again <= 1.25 and ways <= WAYS:
+        if again <= 1.25 and copies <= COPIES:  # as `costs_again` does, without its sums over inputs
             return False
         inputs = sum([min(self.facts[s].size / own.size, 1.0) for s in own.inputs]) if own.size else 0.0
-        key = (own.weight, again, ways, len(indices), inputs, bool(own.inputs), node.dtype.itemsize)
-        return self._once(key, lambda: costs_again(node, own, again, ways, len(indices), inputs))
+        key = (own.weight, again, copies, len(indices), inputs, bool(own.inputs), node.dtype.itemsize)
+        return self._once(key, lambda: costs_again(node, own, again, copies, len(indices), inputs))
 
 
 def _rounds(node: UOp) -> bool:
-    """Whether a node is a reduction whose result depends on the order in which it is computed."""
+    """Return whether `node` is a reduction whose result depends on the order in which it is computed."""
     return node.op is Ops.REDUCE_AXIS and node.arg.op not in (Ops.MAX, Ops.MIN) and node.dtype.kind == "float"
 
 
 def _comparisons(order: Sequence[UOp], facts: dict[UOp, Facts]) -> list[tuple[UOp, UOp]]:
-    """(extreme, other) of each comparison of a value with a maximum or minimum over axes, moved and cast or not."""
+    """Return (extreme, other) for each comparison of `other` with a maximum or minimum over axes.
+
+    Also where the extreme is moved or cast before it is compared. `facts` has the users of nodes.
+    """
     found: list[tuple[UOp, UOp]] = []
     for extreme in [n for n in order if n.op is Ops.REDUCE_AXIS and n.arg.op in (Ops.MAX, Ops.MIN)]:
         seen, stack = {extreme}, [extreme]
@@ -298,28 +322,29 @@ def _comparisons(order: Sequence[UOp], facts: dict[UOp, Facts]) -> list[tuple[UO
     return found
 
 
-Bits = tuple[int, int]  # a set of numbers: the least of them may be, and a bit for each from there on
+# a set of numbers: (a lower bound of all of them, a mask with bit i set for each number that is that bound + i)
+Bits = tuple[int, int]
 # given: the empty set
 NONE: Bits = (0, 0)
 
 
 def _cut(order: Sequence[UOp], facts: dict[UOp, Facts], stored: set[UOp], target: Target) -> None:
-    """Store nodes where chains grow past what a kernel may hold.
+    """Add nodes to `stored` where chains compute or read more than a kernel of `target` may.
 
-    Of each node it is known exactly what its chain computes and reads, as sets of numbers: values that two branches
-    share count once in a kernel, but in each of the kernels that compute them, so no user may pay for another. What
-    several ask for may be half as long: on the way back through a long chain each step asks for one of the way forward,
-    and there is room then for as many steps as are computed again for them.
+    `order` is the graph, sources before users. For each node the operations and inputs of its chain are sets of
+    numbers, so that what two branches share counts once in a kernel, and counts in each of the kernels that compute
+    it. An elementwise node with several users may have a chain half as long as others: in the backward of a long
+    chain each step reads one of the forward, and the kernel then has room for the steps that are computed again.
     """
     computed: dict[UOp, Bits] = {}
     read: dict[UOp, Bits] = {}
-    left = {node: len(facts[node].users) for node in order}
-    place = inputs = 0
+    left = {node: len(facts[node].users) for node in order}  # users that have not been reached
+    numbered = inputs = 0  # operations, and inputs, that have a number
     for node in order:
         ops = ins = NONE
         if node.op not in LEAVES:
             length = 2 * len(node.src) if node.op is Ops.CAT else LENGTH.get(node.op, 1) * (node.op in ELEMENTWISE)
-            ops, place = (place, (1 << length) - 1), place + length
+            ops, numbered = (numbered, (1 << length) - 1), numbered + length
             for source in dict.fromkeys(node.src):
                 if source not in stored:
                     ops = _union(ops, computed[source])
@@ -336,7 +361,7 @@ def _cut(order: Sequence[UOp], facts: dict[UOp, Facts], stored: set[UOp], target
 
 
 def _union(a: Bits, b: Bits) -> Bits:
-    """All numbers in both sets."""
+    """Return the set of the numbers that are in `a`, in `b` or in both."""
     if not a[1] or not b[1]:
         return a if a[1] else b
     least = min(a[0], b[0])

@@ -4,8 +4,8 @@
     divided(homes, needs, target, book) -> Work   which nodes are computed together, alone, or copied
     make_tasks(work, homes, needs) -> [Task]      one for each kernel, copy and fill
 
-`divided` may ask for more stored nodes and `make_tasks` for memory of their own (again.py), for the first node found to
-need it only: whether later ones need it depends on that.
+`divided` may request that more nodes are stored, and `make_tasks` memory of its own for a value (again.py): only for
+the first that needs it, since granting that may change whether later ones do.
 """
 
 from __future__ import annotations
@@ -29,26 +29,29 @@ from tinygraft.uop.uop import UOp
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The memory that each stored node is computed from or waits for, stored nodes and BUFFERs."""
+    """The stored nodes and BUFFERs that each stored node needs: `all` of them, and those that are `awaited`.
+
+    An awaited node has to be in memory first, because of an AFTER, and is perhaps not read.
+    """
 
     all: dict[UOp, set[UOp]] = field(default_factory=dict)
-    awaited: dict[UOp, frozenset[UOp]] = field(default_factory=dict)  # of all, what is waited for and perhaps not read
+    awaited: dict[UOp, frozenset[UOp]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The stored nodes by how they are made."""
+    """The stored nodes by how they are computed."""
 
-    groups: list[Group] = field(default_factory=list)  # kernels of several, or of one that others could have joined
-    alone: list[UOp] = field(default_factory=list)  # kernels of their own
-    copies: list[UOp] = field(default_factory=list)  # from memory as it is
+    groups: list[Group] = field(default_factory=list)  # kernels of one or several nodes (fusion.py)
+    alone: list[UOp] = field(default_factory=list)  # nodes with a kernel of their own (alone.py)
+    copies: list[UOp] = field(default_factory=list)  # COPYs of memory to another device
 
 
 def needs_of(order: Sequence[UOp], stored: Set[UOp], waits: Mapping[UOp, UOp]) -> Needs:
     """Return the Needs of `stored`; `order` is the graph, sources and awaited nodes before users."""
     needs = Needs()
-    reach: dict[UOp, frozenset[UOp]] = {}  # node -> the nearest memory below it
-    late: dict[UOp, frozenset[UOp]] = {}  # of reach, nodes that are waited for
+    reach: dict[UOp, frozenset[UOp]] = {}  # node -> the memory that it reads, if it is computed where it is needed
+    awaits: dict[UOp, frozenset[UOp]] = {}  # of these, nodes that it waits for
     empty: frozenset[UOp] = frozenset()
     for node in order:
         # an assigned value replaces the old one whole, so it does not need it
@@ -59,19 +62,19 @@ def needs_of(order: Sequence[UOp], stored: Set[UOp], waits: Mapping[UOp, UOp]) -
             if below and not below <= found:
                 found = found | below if found else below
         if waits:
-            late[node] = empty.union(*(late[source] for source in sources if source not in stored))
+            awaits[node] = empty.union(*(awaits[source] for source in sources if source not in stored))
             if (awaited := waits.get(node)) is not None:
-                late[node] |= {awaited} if awaited in stored else reach[awaited]
-            found |= late[node]
+                awaits[node] |= {awaited} if awaited in stored else reach[awaited]
+            found |= awaits[node]
         reach[node] = found
         if node in stored:
             needs.all[node] = set(found)
-            needs.awaited[node] = late.get(node, empty)
+            needs.awaited[node] = awaits.get(node, empty)
     return needs
 
 
 def divided(homes: Homes, needs: Needs, target: Target, book: Book) -> Work | StoreMore:
-    """Return the stored nodes by how they are computed.
+    """Return the stored nodes of `homes` by how they are computed, or StoreMore where a loop would repeat a reduction.
 
     Not those without elements, nor an ASSIGN whose scatter is written in place: that scatter writes its value.
     """
@@ -91,7 +94,11 @@ def divided(homes: Homes, needs: Needs, target: Target, book: Book) -> Work | St
 
 
 def make_tasks(work: Work, homes: Homes, needs: Needs) -> list[Task] | NeedsOwnMemory:
-    """Return a task for each kernel, copy and fill, in no order; NeedsOwnMemory where a kernel cannot overwrite."""
+    """Return a task for each kernel, copy and fill, in no order.
+
+    Returns NeedsOwnMemory for the first kernel that would read elements of an old value after it has overwritten
+    them.
+    """
     tasks: list[Task] = []
     kernels: list[Group | UOp] = [*work.groups, *work.alone]
     for kernel in kernels:
@@ -102,7 +109,7 @@ def make_tasks(work: Work, homes: Homes, needs: Needs) -> list[Task] | NeedsOwnM
     for node in work.copies:
         base = memory_base(node.src[0])
         tasks.append(_copy(homes.memory[node], node, homes.buffer(base), base))
-    tasks += [_fill(node, base, before, homes) for node, base, before in homes.fills]
+    tasks += [_fill(node, base, copied, homes) for node, base, copied in homes.fills]
     for node, (buffer, after) in homes.copies_back.items():
         tasks.append(_copy(buffer, after, homes.memory[node], node))
     return tasks
@@ -125,23 +132,29 @@ def _kernel(kernel: Group | UOp, homes: Homes, needs: Needs) -> Task | NeedsOwnM
 
 
 def _in_the_way(made: Group | Draft, overwritten: set[UOp], memory: Mapping[UOp, UOp]) -> frozenset[UOp]:
-    """Return the values that a kernel writes, or has to read, in a buffer that it reads at another index."""
-    # what is read may also be a later value that took the place of one written here
+    """Return the values that have to get memory of their own before the kernel `made` can write `overwritten`.
+
+    These themselves, and assigned values in the same buffers that the kernel reads.
+    """
     shared = {memory[n] for n in overwritten}
     return frozenset(overwritten | {n for n in made.needs if n.op is Ops.ASSIGN and memory.get(n) in shared})
 
 
 def _copy(target: UOp, value: UOp, source: UOp, source_value: UOp) -> Task:
+    """Return the task that copies `source`, while it has `source_value`, to `target`, which then has `value`."""
     return Task(lambda: CopyCall(target, source), {(source, source_value)}, {(target, value)})
 
 
-def _fill(node: UOp, base: UOp, before: UOp, homes: Homes) -> Task:
-    """Return the task that copies the base of a scatter or of an assigned view to memory of its own."""
+def _fill(node: UOp, base: UOp, copied: UOp, homes: Homes) -> Task:
+    """Return the task that copies `base`, of the scatter or assigned view `node`, to the memory of `node`.
+
+    `copied` stands for the value that this memory then has.
+    """
     target = homes.memory[node]
-    if base.op in LEAVES - {Ops.BUFFER}:  # a number: nothing to copy from
+    if base.op in LEAVES - {Ops.BUFFER}:  # a constant is not in memory: a kernel writes it
         draft = Draft(node.device or "", homes.memory)
         index = draft.index(node.shape)
         value = draft.lowering.value(node.src[0], index)
-        draft.write(before, target, flatten(index, node.shape), value)
-        return Task(draft.call, set(), {(target, before)})
-    return _copy(target, before, homes.buffer(base), base)
+        draft.write(copied, target, flatten(index, node.shape), value)
+        return Task(draft.call, set(), {(target, copied)})
+    return _copy(target, copied, homes.buffer(base), base)

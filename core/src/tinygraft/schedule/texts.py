@@ -1,6 +1,7 @@
-"""What a person is shown of the schedule after a pass: a graph, lines of text, or calls (events.StageEvent).
+"""What explain and VIZ show of the schedule after a pass: a graph, lines of text, or calls (events.StageEvent).
 
-In: a state (passes.py). Out: the subject of an event. Asked for only while somebody looks.
+In: the state that a pass returned (passes.py). Out: the subject of an event. Called only while an observer of events
+is registered.
 """
 
 from __future__ import annotations
@@ -14,33 +15,33 @@ from tinygraft.uop.uop import UOp
 
 
 def graph(state: ScheduleState) -> object:
-    """The tensor graph."""
+    """Return the tensor graph."""
     return UOp(Ops.SINK, src=state.outputs)
 
 
 def limits(state: ScheduleState) -> object:
-    """What kernels may have at most."""
+    """Return the limits of the Target on a kernel, as text."""
     return f"{state.target.max_ops} operations and {state.target.max_params} buffers in a kernel"
 
 
 def variables(state: ScheduleState) -> object:
-    """The values of bound variables."""
+    """Return the values of bound variables, one line for each."""
     return "\n".join(f"{name} = {value}" for name, value in sorted(state.values.items()))
 
 
 def stored(state: ScheduleState) -> object:
-    """The nodes that become memory."""
+    """Return the nodes that become memory, one line for each."""
     return "\n".join(brief(node) for node in state.order if node in state.stored)
 
 
 def homes(state: ScheduleState) -> object:
-    """The stored nodes with their BUFFERs."""
+    """Return the stored nodes with the ids of their BUFFERs, one line for each."""
     memory = state.homes.memory
     return "\n".join(f"b{memory[node].arg.uid}: {brief(node)}" for node in state.homes.stored)
 
 
 def kernels(state: ScheduleState) -> object:
-    """Which nodes are computed together."""
+    """Return the nodes of each kernel, and those that are copied, as lines."""
     work = state.work
     lines = [f"kernel: {_nodes(group.nodes)}" for group in work.groups]
     lines += [f"kernel of its own: {brief(node)}" for node in work.alone]
@@ -48,12 +49,12 @@ def kernels(state: ScheduleState) -> object:
 
 
 def tasks(state: ScheduleState) -> object:
-    """What runs, in the order that is known so far, and what of it is written."""
+    """Return the values that each task writes, in the order that is known so far, as lines."""
     return "\n".join(f"writes {_nodes(value for _, value in task.writes)}" for task in state.tasks)
 
 
 def calls(state: ScheduleState) -> object:
-    """The calls."""
+    """Return the calls."""
     return list(state.calls)
 
 

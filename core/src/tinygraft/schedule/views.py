@@ -34,7 +34,7 @@ def flatten(index: Index, shape: Shape) -> UOp:
 
 
 def unflatten(position: UOp, shape: Shape) -> Index:
-    """Return the index of a flat index in row-major memory of `shape`."""
+    """Return the index into `shape`, one for each axis, of flat index `position` in row-major memory."""
     index: list[UOp] = []
     for axis in range(len(shape) - 1, -1, -1):
         if axis == 0:
@@ -95,7 +95,7 @@ def _expand(node: UOp, index: Index) -> ViewIndex:
 
 
 def _permute(node: UOp, index: Index) -> ViewIndex:
-    """Axis `node.arg[k]` of the source has the index of axis k of the result; nothing is outside."""
+    """Give axis `node.arg[k]` of the source the index of axis k of the result; nothing is outside."""
     moved = [ZERO] * len(index)
     for axis, i in zip(node.arg, index, strict=True):
         moved[axis] = i
@@ -103,7 +103,10 @@ def _permute(node: UOp, index: Index) -> ViewIndex:
 
 
 def _pad(node: UOp, index: Index) -> ViewIndex:
-    """The index less the padding in front, inside where it falls on the source; sides without padding need no test."""
+    """Return the index less the padding in front, and that it is on the source.
+
+    Sides without padding need no test.
+    """
     moved: list[UOp] = []
     inside: UOp | None = None
     for i, (before, after), size in zip(index, node.arg, node.src[0].shape, strict=True):
@@ -121,7 +124,7 @@ def _shrink(node: UOp, index: Index) -> ViewIndex:
 
 
 def _flip(node: UOp, index: Index) -> ViewIndex:
-    """Each axis in `node.arg` is counted from its end; nothing is outside."""
+    """Count each axis in `node.arg` from its end; nothing is outside."""
     return tuple(
         ix.sub(ix.sub(size, 1), i) if axis in node.arg else i
         for axis, (i, size) in enumerate(zip(index, node.shape, strict=True))
@@ -129,7 +132,7 @@ def _flip(node: UOp, index: Index) -> ViewIndex:
 
 
 def _window(node: UOp, index: Index) -> ViewIndex:
-    """The index window * stride + within * dilation, from the number of a window and an index within it."""
+    """Return o * stride + k * dilation, for window `o` and element `k` of it, on each windowed axis."""
     arg = node.arg
     n = len(arg.length)
     leading, out, inner = index[: -2 * n], index[-2 * n : -n], index[-n:]

@@ -1,8 +1,8 @@
-"""What is computed before what although it is not read: AFTER in the tensor graph.
+"""AFTER in the tensor graph: a node that is computed after another one although it does not read it.
 
-AFTER(x, y) is x, for kernels that run when y is there, or make it. So a checkpoint computes values again when their
-gradient has arrived, and not before, when they would only take memory. Here such a node becomes a plain reshape of x,
-and what it waits for is kept beside the graph, for where kernels are put together and into order.
+AFTER(x, y) has the value of x, and kernels that compute it run in that of y or later. So a checkpoint computes
+values again when their gradient has been computed, and not earlier, when they would only occupy memory. Here an
+AFTER becomes a RESHAPE of x, and a dict beside the graph says what it waits for; fusion and order.py read that.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Waits = dict[UOp, UOp]
 
 
 def without_waits(outputs: Sequence[UOp]) -> tuple[tuple[UOp, ...], Waits]:
-    """What outputs become without AFTER, and which reshapes wait for what.
+    """Return what replaces each of `outputs` in a graph without AFTER, and {node: the node that it waits for}.
 
-    AFTER(x, y) is a reshape of x, unlike any other; that it waits for y is noted.
+    AFTER(x, y) becomes a RESHAPE of x with a tag of its own, so that no equal RESHAPE waits with it.
     """
     waits: Waits = {}
     done: dict[UOp, UOp] = {}
@@ -32,19 +32,22 @@ def without_waits(outputs: Sequence[UOp]) -> tuple[tuple[UOp, ...], Waits]:
     return tuple([done[node] for node in outputs]), waits
 
 
-def in_turn(outputs: Sequence[UOp], waits: Mapping[UOp, UOp]) -> list[UOp]:
-    """The graph of outputs, sources and what is waited for before users; as postorder where nothing waits."""
+def order_with_waits(outputs: Sequence[UOp], waits: Mapping[UOp, UOp]) -> list[UOp]:
+    """Return the nodes of the graph of `outputs`, each after its sources and the node that it waits for.
+
+    Where nothing waits it is the postorder of the graph.
+    """
     seen: set[UOp] = set()
     found: list[UOp] = []
     for root in outputs:
-        stack = [(root, iter(_before(root, waits)))] if root not in seen else []
+        stack = [(root, iter(_needed(root, waits)))] if root not in seen else []
         seen.add(root)
         while stack:
-            node, rest = stack[-1]
-            for source in rest:
+            node, sources = stack[-1]
+            for source in sources:
                 if source not in seen:
                     seen.add(source)
-                    stack.append((source, iter(_before(source, waits))))
+                    stack.append((source, iter(_needed(source, waits))))
                     break
             else:
                 stack.pop()
@@ -52,5 +55,6 @@ def in_turn(outputs: Sequence[UOp], waits: Mapping[UOp, UOp]) -> list[UOp]:
     return found
 
 
-def _before(node: UOp, waits: Mapping[UOp, UOp]) -> tuple[UOp, ...]:
+def _needed(node: UOp, waits: Mapping[UOp, UOp]) -> tuple[UOp, ...]:
+    """Return the sources of `node`, and the node that it waits for."""
     return (*node.src, waits[node]) if node in waits else node.src

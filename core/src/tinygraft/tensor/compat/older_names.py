@@ -145,15 +145,15 @@ def decode_hevc_frame(self: Tensor, frame_pos: Any, shape: Any, state: Any, ref_
     )
 
 
-def _argument(place: UOp, arguments: tuple[TensorBase, ...]) -> UOp:
-    """The argument for a placeholder, flat as that is. Raises where there is none, or one that does not fit."""
-    number = place.tag.number
+def _argument(placeholder: UOp, arguments: tuple[TensorBase, ...]) -> UOp:
+    """Return the argument for a placeholder, flat as that is. Raises where there is none, or one that does not fit."""
+    number = placeholder.tag.number
     if not 0 <= number < len(arguments):
         raise GraphError(f"the body has a placeholder for argument {number}, and call got {len(arguments)} arguments")
     given = arguments[number]
-    if given.numel() != place.arg.size or given.dtype is not place.dtype:
+    if given.numel() != placeholder.arg.size or given.dtype is not placeholder.dtype:
         raise ShapeError(
-            f"argument {number} of call has shape {given.shape} and {given.dtype}, its placeholder {place.arg.size} "
-            f"elements of {place.dtype}\n  made at {given._where()}"
+            f"argument {number} of call has shape {given.shape} and {given.dtype}, its placeholder "
+            f"{placeholder.arg.size} elements of {placeholder.dtype}\n  made at {given._where()}"
         )
-    return UOp(Ops.RESHAPE, place.dtype, (given.uop,), (place.arg.size,))
+    return UOp(Ops.RESHAPE, placeholder.dtype, (given.uop,), (placeholder.arg.size,))

@@ -102,7 +102,7 @@ def unequal(a: ComplexPair, b: ComplexPair) -> Any:
 
 
 def choose(condition: Any, a: ComplexPair, b: ComplexPair) -> ComplexPair:
-    """a where the condition holds, else b."""
+    """Return `a` where the condition holds, else `b`."""
     a, b = full(a), full(b)
     return ComplexPair(condition.where(a.real, b.real), condition.where(a.imaginary, b.imaginary))
 

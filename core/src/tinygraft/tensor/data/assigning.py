@@ -20,7 +20,7 @@ from tinygraft.tensor.state.leaf_nodes import by_itself, leaf, marked, own_memor
 from tinygraft.tensor.state.leaf_rule import is_detached_value, is_leaf
 from tinygraft.tensor.state.live import borrows, has_twin, note_assigned
 from tinygraft.tensor.state.made_at import here
-from tinygraft.tensor.state.storage import check_apart, is_detached, whole_value, write
+from tinygraft.tensor.state.storage import check_no_overlap, is_detached, whole_value, write
 from tinygraft.tensor.state.view_steps import over_moves, steps_to
 from tinygraft.uop.held import HELD, is_whole_buffer, memory_base
 from tinygraft.uop.ops import Ops, Own
@@ -73,7 +73,7 @@ def requires_grad_(self: Tensor, requires_grad: bool | None = True) -> Tensor:
 
 
 def _leaf_node(self: Tensor) -> UOp:
-    """The node of this tensor as a leaf: a new one where another tensor may have the same node."""
+    """Return the node of this tensor as a leaf: a new one where another tensor may have the same node."""
     node, is_view = self.uop, self._storage is not None and bool(self._chain)
     if self.requires_grad or isinstance(node.tag, Own):
         return leaf(node)
@@ -94,8 +94,8 @@ def assign(self: Tensor, x: Any) -> Tensor:
     """Give this tensor a new value of the same dtype, broadcast to its shape, in the same memory where it has any.
 
     All views of that memory have the new value; tensors that were computed from this one keep the values they have. A
-    number or a list is converted. Raises ShapeError, DTypeError, DeviceError; ShapeError also for a view whose elements
-    overlap, as expand makes it.
+    number or a list is converted. Raises ShapeError, DTypeError, DeviceError; ShapeError also for a view whose
+    elements overlap, as expand makes it.
 
     >>> from tinygraft import Tensor
     >>> t = Tensor([1, 2])
@@ -118,7 +118,10 @@ def assign(self: Tensor, x: Any) -> Tensor:
 
 
 def _value_for(self: Tensor, x: Any) -> TensorBase:
-    """x as a tensor of this dtype on this device. Data from Python is converted; a tensor is not, unlike in PyTorch."""
+    """x as a tensor of this dtype on this device.
+
+    Data from Python is converted; a tensor is not, unlike in PyTorch.
+    """
     refuse_nothing(x, self._where())
     if not isinstance(x, TensorBase):
         return type(self)(x, device=self.device, dtype=self.dtype)
@@ -147,7 +150,7 @@ def rebind(self: Tensor, value: UOp, view: UOp | None = None) -> None:
     old, unrecorded = self.uop, False
     if value is (old if view is None else view) and not is_detached(self):
         # `t.assign(t)` of an expanded view raises as any write to it does, though no value changes
-        check_apart(self, () if view is None else steps_to(view, old), value.shape)
+        check_no_overlap(self, () if view is None else steps_to(view, old), value.shape)
         return
     if no_grad.here.blocks and no_grad.is_quiet():
         value, unrecorded = no_grad.cut(value), no_grad.may_have_gradient(*whole_value(self))

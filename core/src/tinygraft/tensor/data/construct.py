@@ -19,7 +19,7 @@ from tinygraft.uop.uop import Place, UOp
 
 
 def node_of(data: Any, device: Place, dtype: DType | None) -> UOp | None:
-    """Return the node that holds `data`, which is whatever Tensor takes; None where `data` or `dtype` are complex.
+    """Return the node of the values of `data`, whatever Tensor takes; None where `data` or `dtype` are complex.
 
     Raises DTypeError for what is no number, ShapeError for lists that are ragged.
     """
@@ -61,7 +61,7 @@ def _laid_out(node: UOp | None, names: tuple[str, ...]) -> UOp | None:
 
 
 def _file(path: Path, device: str, dtype: DType) -> UOp:
-    """The bytes of a file, still to be read."""
+    """Return a node of the bytes of a file, which have not been read."""
     file = OpenFile(path)
     if file.size % dtype.itemsize:
         raise DTypeError(
@@ -71,7 +71,7 @@ def _file(path: Path, device: str, dtype: DType) -> UOp:
 
 
 def _existing(node: UOp, device: Place, dtype: Any) -> UOp:
-    """A node of the graph, or a symbolic integer, or what is made of some, as a value."""
+    """Return a node of the graph, a symbolic integer, or what is made of some, as the node of a value."""
     if node.dtype is dtypes.index:
         to = dtype or size_math.dtype_of(node)
         size_checks.require(size_checks.Fits(node, to))

@@ -56,7 +56,7 @@ def _pickled(self: Tensor, data: Any) -> tuple[Any, ...]:
 
 
 def _view_of_bytes(self: Tensor) -> memoryview:
-    """The elements in row-major order without a copy, where the host can see the memory."""
+    """Return the elements in row-major order without a copy, where the host can see the memory."""
     buffer = self._stored()
     view = buffer.share()
     return (buffer.copy_out(memoryview(bytearray(buffer.nbytes))) if view is None else view).toreadonly()

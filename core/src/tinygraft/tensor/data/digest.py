@@ -1,7 +1,8 @@
 """Digests of bytes: the Keccak sponge (SHA-3 and SHAKE), and a short hash of content.
 
 A tensor of bytes in, its digests out, computed on its device: messages along the last axis, all others side by side.
-The state is 25 words of 64 bits for each message; a round reads all of them, so each one is stored between two kernels.
+The state is 25 words of 64 bits for each message; a round reads all of them, so each one is stored between two
+kernels.
 
 Source: FIPS 202, "SHA-3 Standard: Permutation-Based Hash and Extendable-Output Functions", NIST 2015.
 """
@@ -26,7 +27,7 @@ DIGEST = 16  # bytes of what it gives
 
 
 def _round_constants() -> list[int]:
-    """The 24 numbers that break the symmetry of the rounds, from a shift register of 8 bits (FIPS 202, 3.2.5)."""
+    """Return the 24 constants that break the symmetry of rounds, from a shift register of 8 bits (FIPS 202, 3.2.5)."""
     found, register = [], 1
     for _ in range(ROUNDS):
         constant = 0
@@ -92,7 +93,7 @@ def _bytes_of(self: Tensor, what: str) -> Tensor:
 
 
 def _filled_up(self: Tensor, rate: int, suffix: int) -> Tensor:
-    """(count, n) bytes with the suffix after them and the last bit of the last block set, in whole blocks."""
+    """Return (count, n) bytes padded to whole blocks: with the suffix after them and the last bit set."""
     length = size_math.as_int(self.shape[1], "keccak")
     missing = rate - length % rate
     tail = [suffix] + [0] * (missing - 1)
@@ -102,7 +103,7 @@ def _filled_up(self: Tensor, rate: int, suffix: int) -> Tensor:
 
 
 def _round(self: Tensor, constant: Any) -> Tensor:
-    """One round on (count, 25) words: theta, rho, pi, chi and iota."""
+    """Return (count, 25) words after one round: theta, rho, pi, chi and iota."""
     count = self.shape[0]
     source, turn = (_listed(self, numbers, dtypes.uint64) for numbers in _lanes())
     parity = self.reshape(count, 5, 5)._reduce(Ops.XOR, 1).contiguous()
@@ -118,9 +119,9 @@ def _listed(self: Tensor, numbers: list[int], dtype: DType) -> Tensor:
     return type(self)(numbers, dtype=dtype, device=self.device)
 
 
-def _take(self: Tensor, places: Tensor) -> Tensor:
+def _take(self: Tensor, indices: Tensor) -> Tensor:
     """Words of each row, by their indices."""
-    return self._join(Ops.GATHER, places.cast(dtypes.int32), arg=1)
+    return self._join(Ops.GATHER, indices.cast(dtypes.int32), arg=1)
 
 
 def _rotated(self: Tensor, turn: Tensor) -> Tensor:

@@ -91,7 +91,10 @@ class Foreign:
 
 
 def take(capsule: object) -> Foreign:
-    """The memory of a capsule, which is used up by this. Raises ValueError for one that was used before, or is none."""
+    """The memory of a capsule, which is used up by this.
+
+    Raises ValueError for one that was used before, or is none.
+    """
     name = _name(capsule) if type(capsule).__name__ == "PyCapsule" else None
     if name not in (NEW, OLD):
         was = "was used before" if name in (USED_NEW, USED_OLD) else f"is a {type(capsule).__name__} named {name!r}"
@@ -139,12 +142,12 @@ def make(view: memoryview, dtype: DType, layout: StridedLayout, versioned: bool)
 
 
 def _done(address: int, given: dict[int, tuple[Any, ...]] = _given) -> None:
-    """Free the memory behind a capsule: the consumer has called the deleter."""
+    """Free the memory of a capsule: the consumer has called the deleter."""
     given.pop(address, None)
 
 
 def _dropped(capsule: int, given: dict[int, tuple[Any, ...]] = _given) -> None:
-    """A capsule dies: free its memory if no consumer took it. The dying capsule may not be referred to."""
+    """Free the memory of a capsule that dies, if no consumer took it. The dying capsule may not be referred to."""
     for name in (NEW, OLD):
         if _dying_is(capsule, name):
             given.pop(_dying_pointer(capsule, name), None)

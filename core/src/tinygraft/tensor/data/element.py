@@ -2,8 +2,8 @@
 
 Each index would be another kernel, since indices are constants in kernels. `element(t)` follows the graph of t, which
 has one element, from its index to memory, and computes on the way what the host computes exactly as devices do. A
-tensor on the way that needs more, such as sin or a sum, is computed as a whole into a copy for reading, since its other
-elements tend to be read next; the tensor itself stays an expression.
+tensor on the way that needs more, such as sin or a sum, is computed as a whole into a copy for reading, since its
+other elements tend to be read next; the tensor itself stays an expression.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class _ReadCopy:
 
     def is_of(self, node: UOp) -> bool:
         """Whether these are still the values: the tensor has the node, the memory that it reads was not written, and no
-        memory was shared with code that could write it."""
+        memory was shared with code that could write it.
+        """
         holder = self.holder()
         if holder is None or memory_base(holder.uop) is not node or self.shared != Buffer.times_shared:
             return False
@@ -67,70 +68,70 @@ class _ElementWalk:
         self.steps, self.picked = STEPS, False
         self.path: list[UOp] = []
 
-    def value(self, node: UOp, place: ElementIndex) -> Any:
+    def value(self, node: UOp, index: ElementIndex) -> Any:
         """The element of a node. Raises _Stuck."""
         self.steps -= 1
         self.path.append(node)
         op = node.op
         if op is Ops.BUFFER:
-            found = _in_memory(node, place[0])
+            found = _in_memory(node, index[0])
         elif op is Ops.MULTI:
-            found = self.value(*_part(node, place))
+            found = self.value(*_part(node, index))
         elif op is Ops.CONST:
             found = node.arg
         elif op is Ops.IOTA and len(node.src) == 1:
-            found = coerce(place[0], node.dtype)
+            found = coerce(index[0], node.dtype)
         elif (entry := _computed.get(node)) is not None and entry.is_of(node):
-            found = entry.values[_flat(node.shape, place)]
+            found = entry.values[_flat(node.shape, index)]
         elif self.steps < 0:
             raise _Stuck(self.path)
         elif op in _SAME:
-            found = self.value(node.src[0], place)
+            found = self.value(node.src[0], index)
         elif op in _MOVES and len(node.src) == 1:
-            found = self.moved(node, place)
+            found = self.moved(node, index)
         elif op in ELEMENTWISE and op not in APPROXIMATE and FACTS[op].python is not None and node.dtype in _EXACT:
-            found = self.result(node, place)
+            found = self.result(node, index)
         else:
             raise _Stuck(self.path)
         self.path.pop()
         return found
 
-    def moved(self, node: UOp, place: ElementIndex) -> Any:
+    def moved(self, node: UOp, index: ElementIndex) -> Any:
         """The element of a movement: that of its source at another index, or 0 in its padding."""
         source, arg = node.src[0], node.arg
         shape = source.shape
         if not all(type(length) is int for length in shape):
             raise _Stuck([])
         if node.op is Ops.RESHAPE:
-            place = _unflat(shape, _flat(node.shape, place))
+            index = _unflat(shape, _flat(node.shape, index))
         elif node.op is Ops.EXPAND:
-            place = tuple([0 if length == 1 else i for length, i in zip(shape, place, strict=True)])
+            index = tuple([0 if length == 1 else i for length, i in zip(shape, index, strict=True)])
         elif node.op is Ops.PERMUTE:
-            of_axis = dict(zip(arg, place, strict=True))
-            place = tuple([of_axis[axis] for axis in range(len(shape))])
+            of_axis = dict(zip(arg, index, strict=True))
+            index = tuple([of_axis[axis] for axis in range(len(shape))])
         elif node.op is Ops.FLIP:
-            place = tuple([shape[a] - 1 - i if a in arg else i for a, i in enumerate(place)])
+            index = tuple([shape[a] - 1 - i if a in arg else i for a, i in enumerate(index)])
         elif node.op is Ops.WINDOW:
             kept = len(shape) - len(arg.size)
-            windows, within = place[kept : len(shape)], place[len(shape) :]
+            windows, within = index[kept : len(shape)], index[len(shape) :]
             steps = zip(windows, arg.stride, within, arg.dilation, strict=True)
-            place = (*place[:kept], *[o * stride + k * dilation for o, stride, k, dilation in steps])
+            index = (*index[:kept], *[o * stride + k * dilation for o, stride, k, dilation in steps])
         elif node.op is Ops.SHRINK:
             self.picked |= node.shape != shape
-            place = tuple([start + i for (start, _), i in zip(arg, place, strict=True)])
+            index = tuple([start + i for (start, _), i in zip(arg, index, strict=True)])
         else:
-            place = tuple([i - before for (before, _), i in zip(arg, place, strict=True)])
-            if not all(0 <= i < length for i, length in zip(place, shape, strict=True)):
+            index = tuple([i - before for (before, _), i in zip(arg, index, strict=True)])
+            if not all(0 <= i < length for i, length in zip(index, shape, strict=True)):
                 return coerce(0, node.dtype)
-        return self.value(source, place)
+        return self.value(source, index)
 
-    def result(self, node: UOp, place: ElementIndex) -> Any:
+    def result(self, node: UOp, index: ElementIndex) -> Any:
         """The element of an elementwise op, rounded as constant folding rounds it."""
         if node.op is Ops.WHERE:  # only the chosen branch, which spares steps
-            return self.value(node.src[1 if self.value(node.src[0], place) else 2], place)
+            return self.value(node.src[1 if self.value(node.src[0], index) else 2], index)
         meaning = FACTS[node.op].python
         assert meaning is not None
-        return coerce(meaning(*[self.value(source, place) for source in node.src]), node.dtype)
+        return coerce(meaning(*[self.value(source, index) for source in node.src]), node.dtype)
 
 
 _MOVES = frozenset({Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.FLIP, Ops.SHRINK, Ops.PAD, Ops.WINDOW})
@@ -170,8 +171,11 @@ def _counted(shape: Any) -> bool:
     return all(type(length) is int for length in shape) and 1 < prod(shape) <= WHOLE
 
 
-def _in_memory(node: UOp, place: int) -> Any:
-    """An element of a BUFFER. Raises _Stuck where it has not been computed, or much would be copied to the host."""
+def _in_memory(node: UOp, index: int) -> Any:
+    """Return an element of a BUFFER.
+
+    Raises _Stuck where it has not been computed, or much would be copied to the host.
+    """
     buffer = realized(node)
     if buffer is None or buffer.unread is not None:
         raise _Stuck([])
@@ -180,42 +184,42 @@ def _in_memory(node: UOp, place: int) -> Any:
         if buffer.nbytes > COPIED:
             raise _Stuck([])
         memory = buffer.copy_out(memoryview(bytearray(buffer.nbytes)))
-    return _number(memory, place, node.dtype)
+    return _number(memory, index, node.dtype)
 
 
-def _part(node: UOp, place: ElementIndex) -> tuple[UOp, ElementIndex]:
-    """The shard of a value on several devices that has an element, and its index there."""
+def _part(node: UOp, index: ElementIndex) -> tuple[UOp, ElementIndex]:
+    """Return the shard, of a value on several devices, that has an element, and the element's index in it."""
     axis = node.arg
     if axis is None:
-        return node.src[0], place
-    at = place[axis]
+        return node.src[0], index
+    at = index[axis]
     for part in node.src:
         if at < part.shape[axis]:
-            return part, (*place[:axis], at, *place[axis + 1 :])
+            return part, (*index[:axis], at, *index[axis + 1 :])
         at -= part.shape[axis]
     raise _Stuck([])
 
 
-def _number(memory: memoryview, place: int, dtype: DType) -> Any:
-    """Return the element at index `place` of memory in native byte order as a Python number."""
+def _number(memory: memoryview, index: int, dtype: DType) -> Any:
+    """Return the element at `index` of memory in native byte order as a Python number."""
     if dtype.fmt is None:  # bfloat16 and fp8, which struct does not have
-        bits = struct.unpack_from("=H" if dtype.itemsize == 2 else "=B", memory, place * dtype.itemsize)[0]
+        bits = struct.unpack_from("=H" if dtype.itemsize == 2 else "=B", memory, index * dtype.itemsize)[0]
         return values_of(dtype)[bits]
-    return struct.unpack_from(f"={dtype.fmt}", memory, place * dtype.itemsize)[0]
+    return struct.unpack_from(f"={dtype.fmt}", memory, index * dtype.itemsize)[0]
 
 
-def _flat(shape: Any, place: ElementIndex) -> int:
-    """Return the row-major index of the element at `place`, one index for each axis of `shape`."""
+def _flat(shape: Any, index: ElementIndex) -> int:
+    """Return the row-major index of the element at `index`, one number for each axis of `shape`."""
     found = 0
-    for length, i in zip(shape, place, strict=True):
+    for length, i in zip(shape, index, strict=True):
         found = found * length + i
     return found
 
 
 def _unflat(shape: Any, flat: int) -> ElementIndex:
     """Return the indices along the axes of `shape` of the row-major index `flat`: the inverse of `_flat`."""
-    place = []
+    index = []
     for length in reversed(shape):
         flat, i = divmod(flat, length)
-        place.append(i)
-    return tuple(reversed(place))
+        index.append(i)
+    return tuple(reversed(index))

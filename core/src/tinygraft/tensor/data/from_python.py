@@ -1,4 +1,4 @@
-"""From Python data to a node that holds it: numbers, nested lists, bytes and numpy arrays.
+"""From Python data to a node with its values: numbers, nested lists, bytes and numpy arrays.
 
 Data in, with a device and a dtype; out: a CONST for a single number, else a BUFFER of that device which already
 has the bytes. numpy is imported only where a numpy value is given.
@@ -107,10 +107,10 @@ def flatten(data: Sequence[Any]) -> tuple[tuple[int, ...], list[Any]]:
     shape, level = [len(data)], list(data)
     while any(isinstance(item, (list, tuple)) for item in level):
         lengths = [len(item) if isinstance(item, (list, tuple)) else None for item in level]
-        if (place := next((i for i, length in enumerate(lengths) if length != lengths[0]), None)) is not None:
+        if (index := next((i for i, length in enumerate(lengths) if length != lengths[0]), None)) is not None:
             raise ShapeError(
                 f"nested lists must have equal lengths: {_path(0, shape)} {_holds(lengths[0])}, "
-                f"{_path(place, shape)} {_holds(lengths[place])}"
+                f"{_path(index, shape)} {_holds(lengths[index])}"
             )
         shape.append(len(level[0]))
         level = [element for item in level for element in item]
@@ -154,12 +154,12 @@ def array_of(data: Any) -> Any:
         raise ShapeError(f"nested lists and arrays must have equal lengths and few axes, numpy says: {error}") from None
 
 
-def _path(place: int, shape: Sequence[int]) -> str:
-    """Return how element `place`, in row-major order, is written in Python, as in "data[1][0]"; for messages."""
+def _path(index: int, shape: Sequence[int]) -> str:
+    """Return how element `index`, in row-major order, is written in Python, as in "data[1][0]"; for messages."""
     indices = []
     for length in reversed(shape):
-        indices.append(place % length)
-        place //= length
+        indices.append(index % length)
+        index //= length
     return "data" + "".join(f"[{i}]" for i in reversed(indices))
 
 

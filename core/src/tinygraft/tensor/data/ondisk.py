@@ -42,7 +42,10 @@ def read(node: UOp) -> None:
 
 
 def part(node: UOp, bounds: Sequence[tuple[sint, sint]]) -> UOp | None:
-    """From start to end along each axis of a tensor that is still in its file; None where that is no run of bytes."""
+    """Return the part from start to end along each axis of a tensor that has not been read from its file.
+
+    None where that part is not contiguous in the file.
+    """
     source = unread(node)
     if source is None or not is_concrete((*node.shape, *(side for pair in bounds for side in pair))):
         return None

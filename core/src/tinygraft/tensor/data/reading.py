@@ -1,7 +1,7 @@
 """Reading: the values of a tensor as Python numbers, bytes or a numpy array.
 
-A read realises the tensor, so that a second one computes nothing; only an expression of constants is computed anew each
-time, and one element of a tensor (`element.py`).
+A read realises the tensor, so that a second one computes nothing; only an expression of constants is computed anew
+each time, and one element of a tensor (`element.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def _stored(self: Tensor) -> Buffer:
-    """The memory with the elements in row-major order, computed if need be."""
+    """Return the memory with the elements in row-major order; computes it first where it has not been."""
     if not is_concrete(self.shape):
         raise ShapeError(
             f"cannot read a tensor of symbolic shape {show_arg(self.shape)}\n  made at {self._where()}\n"
@@ -55,7 +55,7 @@ def bytes_of(self: Tensor) -> bytearray:
 
 
 def _numbers(self: Tensor) -> list[Any]:
-    """The elements as Python numbers, in row-major order."""
+    """Return the elements as Python numbers, in row-major order."""
     raw, dtype = bytes_of(self), self.dtype
     if dtype.fmt is None:
         values = values_of(dtype)
@@ -113,7 +113,7 @@ def numpy(self: Tensor) -> ndarray[Any, Any]:
 
 
 def _shaped(self: Tensor, flat: ndarray[Any, Any]) -> ndarray[Any, Any]:
-    """The flat array in this shape. Raises ShapeError for more axes than numpy has."""
+    """Return the flat array in this shape. Raises ShapeError for more axes than numpy has."""
     try:
         return flat.reshape(self.shape)
     except ValueError:

@@ -86,7 +86,7 @@ def lent_memory(self: Tensor) -> tuple[memoryview, StridedLayout]:
 
 
 def _memory(self: Tensor) -> Buffer | None:
-    """The memory of the storage that this tensor is over, up to date; None for a value, or over several devices."""
+    """Return the memory of this tensor's storage, pending writes done; None for a value, or on several devices."""
     if self._storage is None:
         return None
     if not is_concrete(self.shape):
@@ -137,7 +137,7 @@ def from_blob(
 
 
 def _over(cls: type[Tensor], address: int, shape: tuple[int, ...], dtype: DType, device: str, owner: object) -> Tensor:
-    """A tensor over memory that owner keeps alive."""
+    """Return a tensor over memory that `owner` keeps alive."""
     node = UOp.buffer(device, size_math.as_int(size_math.product(shape), "memory"), dtype)
     buffer = buffer_of(node)
     if buffer.nbytes:
@@ -191,8 +191,8 @@ def __dlpack__(
     """The memory as a DLPack capsule, writable by both sides. numpy.from_dlpack and torch.from_dlpack call this.
 
     A view of another tensor is its base's memory, with strides. copy=True always copies. Raises BufferError for a
-    view that no strides describe or that runs backwards (flip), and when copy=False forbids a copy that is needed: of a
-    tensor over several devices.
+    view that no strides describe or that runs backwards (flip), and when copy=False forbids a copy that is needed: of
+    a tensor over several devices.
     """
     from tinygraft.tensor.data import dlpack
 
@@ -251,7 +251,7 @@ def from_dlpack(cls: type[Tensor], x: Any, device: str | None = None, copy: bool
 
 
 def _copied(cls: type[Tensor], found: Any, device: str) -> Tensor:
-    """A tensor with the values of a foreign array in memory of its own."""
+    """Return a tensor with the values of a foreign array in memory of its own."""
     from ctypes import c_ubyte
 
     itemsize = found.dtype.itemsize
@@ -263,16 +263,16 @@ def _copied(cls: type[Tensor], found: Any, device: str) -> Tensor:
     flat._set(bytes_node(memoryview(memory).cast("B"), (count,), device, found.dtype), None)
     if not count or not _strided(found):
         return flat.reshape(found.shape)
-    place: Any = before
+    index: Any = before
     for axis, (size, stride) in enumerate(zip(found.shape, found.strides, strict=True)):
         steps = cls.arange(size, dtype=dtypes.int64, device=device) * stride
-        place = steps.reshape((1,) * axis + (size,) + (1,) * (len(found.shape) - axis - 1)) + place
-    copied: Tensor = flat[place].contiguous().realize()
+        index = steps.reshape((1,) * axis + (size,) + (1,) * (len(found.shape) - axis - 1)) + index
+    copied: Tensor = flat[index].contiguous().realize()
     return copied
 
 
 def _strided(found: Any) -> bool:
-    """Whether the elements are not row-major; the stride of an axis of one element does not matter."""
+    """Return whether the elements are not row-major; the stride of an axis of one element does not matter."""
     wanted = row_major(found.shape)
     return any(size > 1 and a != b for size, a, b in zip(found.shape, found.strides, wanted, strict=True))
 
@@ -298,7 +298,7 @@ def _unusable(address: int, shape: tuple[int, ...], dtype: DType, device: str) -
 
 
 def _capsule_of(x: Any) -> Any:
-    """The capsule that an array gives, of the newest version that it supports; x itself where it is a capsule."""
+    """Return the capsule of an array, of the newest version that it supports; `x` itself where it is a capsule."""
     if not hasattr(x, "__dlpack__"):
         if type(x).__name__ == "PyCapsule":
             return x

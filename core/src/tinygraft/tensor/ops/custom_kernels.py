@@ -55,14 +55,14 @@ def custom_kernel(
     with exclusive:
         stored = [tensor if is_stored(tensor.uop) else tensor.clone().realize() for tensor in tensors]
         nodes = [memory_base(tensor.uop) for tensor in stored]
-        places = [_fresh(node) if slot in written else node for slot, node in enumerate(nodes)]
-        call = KernelCall(Kernel(sink), self.device, tuple(places), tuple(written))
+        buffers = [_fresh(node) if slot in written else node for slot, node in enumerate(nodes)]
+        call = KernelCall(Kernel(sink), self.device, tuple(buffers), tuple(written))
         done: list[Ready] = []
         with guarded() as guard:
-            run_schedule(ready([call]), {}, set(places), done, guard)
+            run_schedule(ready([call]), {}, set(buffers), done, guard)
     results = list(tensors)
     for slot in written:
-        value = self._wrap(UOp(Ops.RESHAPE, places[slot].dtype, (places[slot],), tensors[slot].shape))
+        value = self._wrap(UOp(Ops.RESHAPE, buffers[slot].dtype, (buffers[slot],), tensors[slot].shape))
         results[slot] = value if grad_fxn is None else with_derivative(
             "custom_kernel", value, tensors, lambda node, gradient, wanted: grad_fxn(gradient, *tensors)
         )  # fmt: skip

@@ -76,12 +76,12 @@ def manual_seed(seed: int = 0) -> None:
                 del _states[device]
 
 
-def _draw(cls: type[Tensor], words: int, place: Place) -> tuple[Tensor, Tensor]:
+def _draw(cls: type[Tensor], words: int, devices: Place) -> tuple[Tensor, Tensor]:
     """The number of words drawn before, and the key, each of shape (1,); words more count as drawn.
 
     On several devices it is the first one's numbers that are drawn, so that they are those of one device.
     """
-    device = place[0] if isinstance(place, tuple) else place
+    device = devices[0] if isinstance(devices, tuple) else devices
     step = cls.full((1,), words, device=device, dtype=dtypes.uint64)._move(Ops.PAD, ((0, 1),))
     state = _states.get(device)
     if state is None:
@@ -92,7 +92,7 @@ def _draw(cls: type[Tensor], words: int, place: Place) -> tuple[Tensor, Tensor]:
         waiting = 0
     _waiting[device] = waiting
     rebind(state, state._op(Ops.ADD, step).uop)
-    now = cls._from(laid(state.uop, place, None), False)
+    now = cls._from(laid(state.uop, devices, None), False)
     return sliced(now, 0, 0, 1)._op(Ops.SUB, words), sliced(now, 0, 1, 2)
 
 

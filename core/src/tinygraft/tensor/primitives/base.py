@@ -1,8 +1,8 @@
-"""TensorBase: what a tensor holds, and the hooks by which every method builds the graph.
+"""TensorBase: the fields of a tensor, and the hooks by which every method builds the graph.
 
-A method in: tensors and Python numbers. Out: a new tensor over one more node. The hooks `_op`, `_move`,
-`_reduce`, `_cast`, `_const` and `_join` are the only places that make nodes; they broadcast, promote and check,
-so that a mistake raises on the user's line. All other methods are written with the hooks and with each other.
+A method takes tensors and Python numbers, and returns a new tensor over one more node. Only the hooks `_op`, `_move`,
+`_reduce`, `_cast`, `_const` and `_join` make nodes; they broadcast, promote and check, so that a mistake raises on the
+user's line. All other methods are written with the hooks and with each other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tinygraft.tensor.primitives.broadcasting import Scalar, broadcast_shape, ex
 from tinygraft.tensor.primitives.number_range import beyond, hint, wrapped
 from tinygraft.tensor.state import no_grad
 from tinygraft.tensor.state.live import LiveEntry, enter, entry_of, wake
-from tinygraft.tensor.state.made_at import Made, here, line_of, place
+from tinygraft.tensor.state.made_at import Made, file_and_line, here, line_of
 from tinygraft.tensor.state.storage import SharedStorage, alias, is_declared
 from tinygraft.tensor.state.view_steps import MOVES, Steps
 from tinygraft.uop.held import PLAIN
@@ -48,17 +48,19 @@ _VERBS = {
 
 
 def verb(op: Ops) -> str:
-    """What an op does, as a word in an error message."""
+    """Return what an op does, as a word in an error message."""
     return _VERBS.get(op, f"apply {op.name} to")
 
 
 def _give_node(tensor: TensorBase, uop: UOp) -> None:
+    """Set the node of a tensor, and list it as awake (live.py)."""
     wake(tensor)  # before: a signal may end this after the next line, and live.py would miss an expression at rest
     tensor._node = uop
     wake(tensor)  # and after: another thread may have put it to rest meanwhile
 
 
 def _give_flag(tensor: TensorBase, requires_grad: bool | None) -> None:
+    """Set the flag of a tensor, and list it as awake before and after, as `_give_node` does."""
     wake(tensor)
     tensor._requires_grad = requires_grad
     wake(tensor)
@@ -110,14 +112,20 @@ class TensorBase:
         )
 
     def _set(self, uop: UOp, requires_grad: bool | None, made: Made | None = None) -> None:
-        """Fill the fields of a new tensor, and list it among the live ones. made is the line that made it, if known."""
+        """Fill the fields of a new tensor, and list it among the live ones.
+
+        `made` is the line that made it, if known.
+        """
         self._node, self._requires_grad, self.grad = uop, requires_grad, None
         self._storage, self._lender, self._computed, self._wrote = None, None, False, None
         self._made = made or here()
         enter(self)
 
     def _wrap(self, uop: UOp, *others: TensorBase) -> Self:
-        """A new tensor over uop, computed from this one and others; requires a gradient if one of them does."""
+        """Return a new tensor over `uop`, which is computed from this one and `others`.
+
+        It requires a gradient if one of them does. In a no_grad block it is detached, and its flag is False.
+        """
         flag = self.requires_grad
         for other in others:
             if flag is not True and other.requires_grad is not False:
@@ -132,24 +140,24 @@ class TensorBase:
         return new
 
     def _again(self) -> Self:
-        """A new tensor of the same values."""
+        """Return a new tensor of the same values; a view if the user called for one."""
         node = self.uop
         return self._viewed(node, node)
 
     def _viewed(self, node: UOp, old: UOp) -> Self:
-        """A tensor over a node made by movements of old, the node of this one; a view if the user called for one."""
+        """Return a tensor over `node`, made by movements of `old`, the node of this one; a view where `is_declared`."""
         view = self._wrap(node)
         if is_declared(view):
             alias(self, view, node, old)
         return view
 
     def _parts(self) -> tuple[Any, ...]:
-        """The tensors over one node each that this one is made of: itself, or the two parts of complex numbers."""
+        """Return the tensors over one node each that this one is made of: itself, or the parts of complex numbers."""
         return (self,)
 
     @staticmethod
     def _in_parts() -> ModuleType:
-        """The module for complex numbers, loaded when the first ones are made."""
+        """Return the module for complex numbers, imported when the first ones are made."""
         return import_late("tinygraft.tensor.complex.complex_tensor")
 
     # What is known without computing
@@ -172,7 +180,7 @@ class TensorBase:
 
     @property
     def device(self) -> Place:
-        """The name of the device that holds or will hold the values; a tuple of names where several do."""
+        """The name of the device of the values, computed or not; a tuple of names where they are on several."""
         return self.uop.device or ""
 
     @property
@@ -181,7 +189,10 @@ class TensorBase:
         return len(self.uop.shape)
 
     def _axis(self, axis: int, extra: int = 0) -> int:
-        """axis counted from the front, where -1 is the last. extra axes are about to be added."""
+        """Return `axis` counted from the front, where -1 is the last; `extra` axes are about to be added.
+
+        Raises AxisError for one that does not exist, DTypeError for what is no integer.
+        """
         ndim = self.ndim + extra
         if not isinstance(axis, int):
             axis = self._integer(axis)
@@ -191,7 +202,10 @@ class TensorBase:
         return axis % ndim if ndim else 0
 
     def _integer(self, axis: Any) -> int:
-        """An axis that is some other kind of integer. Raises DTypeError for what is none."""
+        """Return an axis that is not an int as one, such as numpy's integers.
+
+        Raises DTypeError for what is no integer.
+        """
         try:
             return operator.index(axis)
         except TypeError:
@@ -200,7 +214,10 @@ class TensorBase:
             ) from None
 
     def _axes(self, axis: int | Sequence[int] | None) -> tuple[int, ...]:
-        """One axis, several, or None for all, as a sorted tuple counted from the front."""
+        """Return one axis, several, or all for None, as a sorted tuple counted from the front.
+
+        Raises AxisError and DTypeError as `_axis` does, ShapeError for an axis that is named twice.
+        """
         if axis is None:
             return tuple(range(self.ndim))
         axes = tuple(self._axis(a) for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
@@ -211,13 +228,13 @@ class TensorBase:
         return tuple(sorted(axes)) if self.ndim else ()
 
     def _where(self) -> str:
-        """The line that made this tensor, short enough for a message."""
-        return place(self._made)
+        """Return the line that made this tensor, short enough for a message."""
+        return file_and_line(self._made)
 
     # The hooks
 
     def _op(self, op: Ops, *others: Any) -> Self:
-        """An elementwise op of this tensor and others (tensors, numbers, anything that a Tensor is made of).
+        """Return an elementwise op of this tensor and others (tensors, numbers, anything that a Tensor is made of).
 
         Operands are broadcast together and promoted by the lattice of dtype.py, where a Python number is weak.
         Comparisons give bool; ints and bools become the default float for an op that only floats have.
@@ -286,7 +303,10 @@ class TensorBase:
         return self._wrap(node, *tensors[1:])
 
     def _operand(self, op: Ops, value: Any) -> Any:
-        """A tensor, a Python number or a symbolic integer as it is; anything else becomes a tensor here."""
+        """Return a tensor, a Python number or a symbolic integer as it is; lists and arrays as tensors on this device.
+
+        Raises DTypeError for anything else; `op` is for its message.
+        """
         if isinstance(value, (TensorBase, bool, int, float, complex)) or _is_symbolic(value):
             return value
         if isinstance(value, (list, tuple, UOp)) or hasattr(value, "__array__"):
@@ -296,7 +316,7 @@ class TensorBase:
         )
 
     def _argument(self, what: str, name: str, value: Any) -> Any:
-        """An argument as a tensor on this device: a number, a list or an array becomes one.
+        """Return an argument as a tensor: a number, a list or an array becomes one on this device.
 
         `what` is the name of the method, `name` that of the argument. Raises DTypeError for anything else.
         """
@@ -310,14 +330,14 @@ class TensorBase:
         )
 
     def _beyond(self, value: Any) -> int:
-        """1 for a number above the range of this integer dtype, -1 for one below it, else 0.
+        """Return 1 for a number above the range of this integer dtype, -1 for one below it, else 0.
 
         A comparison with such a number is a constant; as an operand of the dtype it raises.
         """
         return beyond(value, self.dtype)
 
     def _number(self, value: Any, dtype: DType, shape: Shape) -> UOp:
-        """A number as a node of a shape, on this device. Raises NumberOutOfRange for one out of the dtype's range."""
+        """Return a number as a node of `shape` and `dtype` on this device. Raises NumberOutOfRange."""
         if isinstance(value, UOp):
             size_checks.require(size_checks.Fits(value, dtype, self._where()))
         try:
@@ -326,6 +346,7 @@ class TensorBase:
             raise NumberOutOfRange(f"{error}\n  made at {self._where()}\n{hint(value)}") from None
 
     def _check_dtype(self, op: Ops, dtype: DType) -> None:
+        """Raise DTypeError where `op` needs integers or bools and `dtype` is one of floats."""
         if dtype.kind == "float" and (op in BITWISE or op in INTEGER_ONLY):
             needed = "integers" if op in INTEGER_ONLY else "integers or bools"
             raise DTypeError(f"cannot {verb(op)} values of {dtype}: it needs {needed}\n  made at {self._where()}")
@@ -341,7 +362,7 @@ class TensorBase:
                 )
 
     def _broadcasted(self, other: Any) -> tuple[Self, Self]:
-        """Both operands with their common shape and dtype. Raises as _op does.
+        """Return both operands with their common shape and dtype. Raises as `_op` does.
 
         >>> from tinygraft import Tensor
         >>> a, b = Tensor.ones(2, 1)._broadcasted(Tensor.ones(3))
@@ -360,9 +381,9 @@ class TensorBase:
         return left, self._wrap(expand(other.uop.cast(dtype), shape), other)
 
     def _move(self, op: Ops, arg: Any) -> Self:
-        """The same values at other indices, or another op with one source and an arg (SCAN, FOLD).
+        """Return a movement of this tensor, or another op with one source and an arg (SCAN, FOLD).
 
-        Raises ShapeError, with the line that made this tensor.
+        A movement is a view if the user called for one. Raises ShapeError, with the line that made this tensor.
         """
         old = self.uop
         if sizes := symbols(op, arg):
@@ -378,14 +399,20 @@ class TensorBase:
         return new
 
     def _join(self, op: Ops, *others: TensorBase, arg: Any = None) -> Self:
-        """An op of several tensors that is not elementwise (CAT, GATHER, SCATTER); gives this dtype."""
+        """Return an op of several tensors that is not elementwise (CAT, GATHER, SCATTER), in the dtype of this one.
+
+        Raises DeviceError, and ShapeError where the shapes do not fit.
+        """
         self._same_device(op, (self, *others))
         if op is Ops.SCATTER and any(is_size(size, 0) for size in others[0].shape):
             return self._again()  # no values: a loop of no iterations could not index them
         return self._wrap(UOp(op, self.uop.dtype, (self.uop, *(other.uop for other in others)), arg), *others)
 
     def _reduce(self, op: Ops, axes: int | Sequence[int] | None, keepdim: bool = False) -> Self:
-        """op (ADD, MUL, MAX, ...) over axes; None is all of them. The dtype stays: cast first to accumulate wider."""
+        """Return the reduction by `op` (ADD, MUL, MAX, ...) over `axes`; None is all of them.
+
+        The dtype stays: cast first to accumulate wider. With `keepdim` the axes stay with size 1. Raises as `_axes`.
+        """
         chosen = self._axes(axes)
         if not chosen:
             return self._again()
@@ -396,14 +423,17 @@ class TensorBase:
         return self._wrap(node)
 
     def _cast(self, dtype: DTypeLike) -> Self:
-        """The values as another dtype."""
+        """Return the values as another dtype."""
         to = to_dtype(dtype)
         if to.kind == "complex":
             return self._in_parts().of_real(self, to)  # type: ignore[no-any-return]
         return self._wrap(self.uop.cast(to))
 
     def _const(self, value: Scalar | UOp, dtype: DType | None = None) -> Self:
-        """value in this shape and on this device, with the dtype that an operation of both would give."""
+        """Return `value` in this shape and on this device, in `dtype` or that of an operation of both.
+
+        It has no gradient. Raises NumberOutOfRange.
+        """
         of = dtype or _common_dtype([self, value])
         if of.kind == "complex":
             return self._in_parts().constant(self, value, of)  # type: ignore[no-any-return]
@@ -414,11 +444,12 @@ class TensorBase:
 
 
 def _is_symbolic(value: object) -> bool:
+    """Return whether `value` is a symbolic integer."""
     return isinstance(value, UOp) and value.dtype is dtypes.index
 
 
 def _common_dtype(operands: Sequence[Any]) -> DType:
-    """The dtype of an operation between tensors and Python numbers, which are weak."""
+    """Return the dtype of an operation between tensors and Python numbers, which are weak."""
     strong = [operand.dtype for operand in operands if isinstance(operand, TensorBase)]
     weak = [0 if isinstance(operand, UOp) else operand for operand in operands if not isinstance(operand, TensorBase)]
     if not strong:
@@ -430,7 +461,7 @@ def _common_dtype(operands: Sequence[Any]) -> DType:
 
 
 def _common_shape(op: Ops, tensors: Sequence[TensorBase]) -> Shape:
-    """The shape of an elementwise op. Raises ShapeError naming the axis that disagrees and both lines."""
+    """Return the shape of an elementwise op. Raises ShapeError, which names the axis that differs and both lines."""
     shape = tensors[0].shape
     for count, other in enumerate(tensors[1:], 1):
         if other.shape != shape:
@@ -443,7 +474,7 @@ def _common_shape(op: Ops, tensors: Sequence[TensorBase]) -> Shape:
 
 
 def _disagreement(op: Ops, left: TensorBase, right: TensorBase) -> str:
-    """The message for shapes that do not broadcast: the last axis that differs, and where both were made.
+    """Return the message for shapes that do not broadcast: the last axis that differs, and where both were made.
 
     With a hint where the smaller shape equals the first axes of the larger one: one value for each row was meant.
     """

@@ -57,7 +57,7 @@ def bitcast(self: Tensor, dtype: DTypeLike) -> Tensor:
 
 
 def _bits_of_parts(self: Tensor, to: DType) -> Tensor:
-    """A bitcast to or from complex numbers, whose real and imaginary parts follow each other."""
+    """Return a bitcast to or from complex numbers, whose real and imaginary parts follow each other."""
     if to is self.dtype:
         return self._again()
     numbers: Any = self
@@ -100,7 +100,7 @@ def narrower(self: Tensor, dtype: DType) -> Tensor:
 
 
 def wider(self: Tensor, dtype: DType) -> Tensor:
-    """Several neighbours along the last axis as one element of a wider unsigned dtype, the first one the low bits."""
+    """Return several neighbours on the last axis as one element of a wider unsigned dtype, the first the low bits."""
     count, last = dtype.itemsize // self.dtype.itemsize, self.shape[-1]
     if isinstance(last, builtins.int) and last % count:
         raise ShapeError(
@@ -114,7 +114,7 @@ def wider(self: Tensor, dtype: DType) -> Tensor:
 
 
 def _steps(self: Tensor, count: Int) -> Tensor:
-    """0, 1, ..., count-1 with this dtype and device, one-dimensional."""
+    """Return 0, 1, ..., count-1 with this dtype and device, one-dimensional."""
     return self._wrap(UOp(Ops.IOTA, dtypes.int32, (UOp.on(self.device),), (count,)))._cast(self.dtype)
 
 

@@ -330,7 +330,7 @@ def laid_as(self: Tensor, new: Tensor) -> Tensor:
 
 
 def _settings(shape: Any, device: Place, dtype: DTypeLike | None) -> tuple[Shape, DType, Place]:
-    """A checked shape, a dtype and the name of a device, from the keywords of a constructor or their defaults."""
+    """Return a checked shape, a dtype and the name of a device, from a constructor's keywords or their defaults."""
     sizes = as_sizes(shape if isinstance(shape, tuple) else (shape,), "a shape")
     if any(isinstance(size, int) and size < 0 for size in sizes):
         raise ShapeError(f"a shape is made of sizes that are not negative, got {sizes}")
@@ -340,7 +340,7 @@ def _settings(shape: Any, device: Place, dtype: DTypeLike | None) -> tuple[Shape
 
 
 def _power(base: Any, power: Any) -> float:
-    """base**power as a float: NaN where it is complex, infinite where it overflows."""
+    """Return base**power as a float: NaN where it is complex, infinite where it overflows."""
     try:
         found = float(base) ** power
     except (OverflowError, ZeroDivisionError):

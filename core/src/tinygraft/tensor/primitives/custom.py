@@ -39,12 +39,12 @@ def with_derivative(name: str, value: T, inputs: Sequence[T], derive: Derive[T])
 
     zero = value._const(0)  # to make tensors of its class: the rule would keep `value` itself, and its memory, alive
 
-    def rule(node: UOp, gradient: UOp, places: tuple[int, ...]) -> list[UOp | None]:
-        """The rule of the FUNCTION `node`: gradients of the sources at `places`, source 0 being the value itself.
+    def rule(node: UOp, gradient: UOp, numbers: tuple[int, ...]) -> list[UOp | None]:
+        """Return the gradients of the FUNCTION `node` to its sources `numbers`; source 0 is the value itself.
 
         Raises ValueError where `derive` gives a wrong number of gradients.
         """
-        wanted = [place in places for place in range(1, len(node.src))]
+        wanted = [index in numbers for index in range(1, len(node.src))]
         start = zero._wrap(gradient)
         start.requires_grad = None
         found = derive(node, start, wanted)
@@ -52,7 +52,7 @@ def with_derivative(name: str, value: T, inputs: Sequence[T], derive: Derive[T])
             raise ValueError(
                 f"backward of {name} must give one gradient for each of its {len(wanted)} inputs, it gave {len(found)}"
             )
-        return [_checked(name, found[place - 1], node.src[place], place) for place in places]
+        return [_checked(name, found[index - 1], node.src[index], index) for index in numbers]
 
     node = UOp(Ops.FUNCTION, value.dtype, (value.uop, *[tensor.uop for tensor in inputs]), FunctionArg(name, rule))
     new = value._wrap(node)
@@ -61,15 +61,15 @@ def with_derivative(name: str, value: T, inputs: Sequence[T], derive: Derive[T])
     return new
 
 
-def _checked(name: str, gradient: TensorBase | None, source: UOp, place: int) -> UOp | None:
-    """The node of a gradient for one input, in that input's dtype. Raises where it cannot be its gradient."""
+def _checked(name: str, gradient: TensorBase | None, source: UOp, index: int) -> UOp | None:
+    """Return the node of a gradient for one input, in that input's dtype. Raises where it cannot be its gradient."""
     if gradient is None:
         return None
     if not isinstance(gradient, TensorBase):
-        raise DTypeError(f"backward of {name} must give tensors or None, input {place} got {type(gradient).__name__}")
+        raise DTypeError(f"backward of {name} must give tensors or None, input {index} got {type(gradient).__name__}")
     if gradient.shape != source.shape:
         raise ShapeError(
-            f"backward of {name} gave input {place}, which has shape {source.shape}, a gradient of shape "
+            f"backward of {name} gave input {index}, which has shape {source.shape}, a gradient of shape "
             f"{gradient.shape}\n  made at {gradient._where()}"
         )
     return gradient.uop.cast(source.dtype)

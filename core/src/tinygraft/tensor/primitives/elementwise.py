@@ -61,17 +61,17 @@ def _in_float(self: Tensor) -> Tensor:
 
 
 def _in_field(self: Tensor) -> Tensor:
-    """_in_float for formulas that hold for complex numbers too; ComplexTensor overrides it and returns itself."""
+    """Return `_in_float`, for formulas that hold for complex numbers too: ComplexTensor overrides this, with itself."""
     return self._in_float()
 
 
 def _real(self: Tensor) -> Tensor:
-    """The real part: the tensor itself where it is not complex."""
+    """Return the real part: the tensor itself where it is not complex."""
     return self
 
 
 def _conj(self: Tensor) -> Tensor:
-    """The complex conjugate: the tensor itself where it is not complex."""
+    """Return the complex conjugate: the tensor itself where it is not complex."""
     return self
 
 
@@ -170,7 +170,7 @@ def _signs_differ(self: Tensor, other: Tensor) -> Tensor:
 
 
 def _floor_remainder(self: Tensor, b: Tensor) -> Tensor:
-    """The remainder of floor division of floats, with the sign of b, also where it is 0."""
+    """Return the remainder of floor division of floats, with the sign of b, also where it is 0."""
     remainder = self._op(Ops.FMOD, b)
     wrong = remainder._op(Ops.CMPNE, 0)._op(Ops.AND, _signs_differ(remainder, b))
     remainder = wrong._op(Ops.WHERE, remainder._op(Ops.ADD, b), remainder)
@@ -180,23 +180,23 @@ def _floor_remainder(self: Tensor, b: Tensor) -> Tensor:
 
 
 def _remainder(self: Tensor, b: Tensor, quotient: Tensor) -> Tensor:
-    """self - quotient * b, rounded once; self itself where the quotient is 0, also for an infinite b."""
+    """Return self - quotient * b, rounded once; self itself where the quotient is 0, also for an infinite b."""
     remainder = quotient.neg()._op(Ops.FMA, b, self)
     return quotient._op(Ops.CMPEQ, 0)._op(Ops.WHERE, self, remainder)
 
 
 def _lowered(self: Tensor, quotient: Tensor, b: Tensor) -> Tensor:
-    """quotient, a whole number, or one less where it is too large for self / b."""
+    """Return `quotient`, a whole number, or one less where that is above self / b."""
     remainder = _remainder(self, b, quotient)
     wrong = remainder._op(Ops.CMPNE, 0)._op(Ops.AND, _signs_differ(remainder, b))
     return wrong._op(Ops.WHERE, quotient._op(Ops.SUB, 1), quotient)
 
 
 def _floored(self: Tensor, b: Tensor) -> Tensor:
-    """The floor of the true quotient of floats, rounded once.
+    """Return the floor of the true quotient of floats, rounded once.
 
-    The quotient is rounded before it is floored, which may give a neighbour of the floor. Where it is too large to have
-    a fraction, the difference is whole too, and is found from the remainder, which FMA computes exactly.
+    The quotient is rounded before it is floored, which may give a neighbour of the floor. Where it is too large to
+    have a fraction, the difference is whole too, and is found from the remainder, which FMA computes exactly.
     """
     x, y = self._in_float(), b._in_float()
     whole = x._op(Ops.FDIV, y).floor()
@@ -432,7 +432,7 @@ def clip(self: Tensor, min_: Any = None, max_: Any = None) -> Tensor:
 
 
 def _as_operand(x: Any) -> Any:
-    """An operand of maximum or minimum: a constant tensor that has no gradient is detached.
+    """Return an operand of maximum or minimum: a constant tensor that has no gradient is detached.
 
     A number and such a tensor are one node, and the rule of ties (`vjp_select._chosen`) gives all of a gradient to the
     operand beside a number. A constant tensor that may have a gradient differs from a number by its tag.

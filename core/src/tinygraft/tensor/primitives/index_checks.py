@@ -1,10 +1,10 @@
 """Indices outside of an axis: an error where their values are known, and with CHECK_INDEX=1 always.
 
 A tensor, an index tensor and an axis in; IndexOutOfRange where an index is outside. Without CHECK_INDEX=1 an index
-tensor that is not computed yet is not checked: a read outside gives 0 and a write is dropped. With it each index tensor
-is read when it is used, so that the error comes from the line that uses it. Inside vmap an index tensor has no value
-yet: it is recorded (`waiting`) and read afterwards. A TinyJit then runs its function in every call, since the function
-reads values.
+tensor that is not computed yet is not checked: a read outside gives 0 and a write is dropped. With it each index
+tensor is read when it is used, so that the error comes from the line that uses it. Inside vmap an index tensor has no
+value yet: it is recorded (`waiting`) and read afterwards. A TinyJit then runs its function in every call, since the
+function reads values.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from tinygraft.uop.uop import toposort
 
 @dataclass(frozen=True, slots=True)
 class IndexUse:
-    """The use of an index along one axis of a shape. origin is the last line of a message: where both were made."""
+    """The use of an index on one axis of a shape. `origin` is the last line of a message: where both were made."""
 
     shape: Shape
     axis: int
     origin: str
 
     def check(self, indices: Any) -> None:
-        """Raise IndexOutOfRange for the first of indices (an int, or a numpy array of integers) that is outside."""
+        """Raise IndexOutOfRange for the first of `indices` (an int, or a numpy array of integers) that is outside."""
         size = _length(self.shape, self.axis)
         if size is None:
             return
@@ -52,7 +52,7 @@ class IndexUse:
             raise IndexOutOfRange(self._message(f"{indices[at]}{where}", size))
 
     def _message(self, what: str, size: int) -> str:
-        """The message for an index `what` that is outside of the `size` elements of this axis."""
+        """Return the message for an index `what` that is outside of the `size` elements of this axis."""
         return (
             f"index {what} is out of range for axis {self.axis} of shape {self.shape}: it has {size} elements\n"
             f"  {self.origin}"
@@ -60,12 +60,12 @@ class IndexUse:
 
 
 def _length(shape: Shape, axis: int) -> int | None:
-    """How many elements an axis has, as far as it is known; a number counts as one."""
+    """Return how many elements an axis has, as far as it is known; a number counts as one."""
     return size_math.now(shape[axis] if shape else 1)
 
 
 def use(tensor: Any, axis: int, index: Any = None) -> IndexUse:
-    """The use of an index along an axis; `index` is a tensor, or None where the user wrote no tensor.
+    """Return the use of an index on `axis` of `tensor`; `index` is a tensor, or None where the user wrote no tensor.
 
     Made only for a message or a delayed check: looking up the lines takes time.
     """
@@ -78,7 +78,7 @@ _listening = Listening[tuple[Any, IndexUse]]()
 
 
 def waiting() -> AbstractContextManager[list[tuple[Any, IndexUse]]]:
-    """The index tensors without a value that the block uses, in this thread; each with its use."""
+    """Return a context whose list gets (index, use) for each index without a value that its block uses here."""
     return _listening.block()
 
 
@@ -102,10 +102,10 @@ def check(tensor: Any, index: Any, axis: int) -> None:
 
 
 def labels(predictions: Any, given: Any, axis: int, ignored: int | None = None, counted: Any = None) -> Any:
-    """Where a label is no class of an axis and is not ignored, as bools in the shape of the labels; None for nowhere.
+    """Return where a label is no class of an axis and is not ignored, as bools in the shape of the labels, or None.
 
-    counted masks the labels that are checked; all, unless given. Raises IndexOutOfRange for a label that is known to be
-    no class, and with CHECK_INDEX=1 for any.
+    None says that there is no such label. `counted` masks the labels that are checked; all, unless given. Raises
+    IndexOutOfRange for a label that is known to be no class, and with CHECK_INDEX=1 for any.
     """
     size = _length(predictions.shape, axis)
     if _is_within(given, size):
@@ -113,10 +113,10 @@ def labels(predictions: Any, given: Any, axis: int, ignored: int | None = None, 
     if ignored is not None:
         counted = given.ne(ignored)
 
-    def message(value: int, place: str) -> str:
-        """The message for a wrong label; `place` is "", or the label's index, as in ", at (1,),"."""
+    def message(value: int, where: str) -> str:
+        """Return the message for a wrong label; `where` is "", or the label's index, as in ", at (1,),"."""
         return (
-            f"label {value}{place and f'{place[:-1]} of labels of shape {given.shape},'} is no class: axis {axis} of "
+            f"label {value}{where and f'{where[:-1]} of labels of shape {given.shape},'} is no class: axis {axis} of "
             f"the predictions, shape {predictions.shape}, has {size}\n"
             f"  labels made at {given._where()}      predictions made at {predictions._where()}"
         )
@@ -131,13 +131,13 @@ def labels(predictions: Any, given: Any, axis: int, ignored: int | None = None, 
 def classes(given: Any, count: int, values: Any = None) -> None:
     """Raise IndexOutOfRange for a number that is no class below `count`, if that is known or with CHECK_INDEX=1.
 
-    values are those of `given` as a numpy array, where the caller has read them.
+    `values` are those of `given` as a numpy array, where the caller has read them.
     """
 
-    def message(value: int, place: str) -> str:
-        """The message for a number that is no class; `place` as in `labels`."""
+    def message(value: int, where: str) -> str:
+        """Return the message for a number that is no class; `where` as in `labels`."""
         return (
-            f"label {value}{place and f'{place[:-1]} of labels of shape {given.shape},'} is no class: one_hot has "
+            f"label {value}{where and f'{where[:-1]} of labels of shape {given.shape},'} is no class: one_hot has "
             f"{count}\n  labels made at {given._where()}"
         )
 
@@ -146,16 +146,16 @@ def classes(given: Any, count: int, values: Any = None) -> None:
 
 
 def spans(predictions: Any, given: Any, most: int, name: str, values: Any = None) -> Any:
-    """Where the length of a sequence is below 0 or above `most`, as bools; None for nowhere.
+    """Return where the length of a sequence is below 0 or above `most`, as bools; None where there is no such length.
 
-    values are the lengths as a numpy array, where they are known. Raises IndexOutOfRange for one that is known to be
+    `values` are the lengths as a numpy array, where they are known. Raises IndexOutOfRange for one that is known to be
     wrong, and with CHECK_INDEX=1 for any.
     """
 
-    def message(value: int, place: str) -> str:
-        """The message for a wrong length; `place` as in `labels`."""
+    def message(value: int, where: str) -> str:
+        """Return the message for a wrong length; `where` as in `labels`."""
         return (
-            f"ctc_loss needs {name} from 0 to {most}, got {value}{place.rstrip(',')}\n"
+            f"ctc_loss needs {name} from 0 to {most}, got {value}{where.rstrip(',')}\n"
             f"  lengths made at {given._where()}      predictions made at {predictions._where()}"
         )
 
@@ -166,18 +166,18 @@ def spans(predictions: Any, given: Any, most: int, name: str, values: Any = None
 
 
 def _is_within(given: Any, size: int | None) -> bool:
-    """Whether integers are known to be from 0 to below a size by their bounds, without reading them."""
+    """Return whether integers are known to be from 0 to below a size by their bounds, without reading them."""
     return size is not None and bool(given.uop.lo >= 0 and given.uop.hi < size)
 
 
 def _check_below(
     given: Any, size: int, message: Callable[[int, str], str], counted: Any = None, values: Any = None
 ) -> None:
-    """Raise IndexOutOfRange for the first of integers that `counted` does not mask and is not from 0 to below size.
+    """Raise IndexOutOfRange for the first integer of `given` that counts and is not from 0 to below `size`.
 
-    values are those of `given`, where the caller has them. Else `given` is read with CHECK_INDEX=1, and where it is one
-    number everywhere; not inside vmap, where it has no values yet. message gets the integer and its index, as in
-    ", at (1,)," or "".
+    All count unless `counted`, a mask, is given. `values` are those of `given`, where the caller has them. Else
+    `given` is read with CHECK_INDEX=1, and where it is one number everywhere; not inside vmap, where it has no values
+    yet. `message` gets the integer and its index, as in ", at (1,)," or "".
     """
     if values is None:
         node = given.uop
@@ -215,7 +215,11 @@ def weights(given: Any, least: int) -> None:
 
 
 def given(tensor: Any, index: Any, axis: int, what: str) -> Any:
-    """An index of any number of axes as a tensor of integers. The values of a list or an array are always checked."""
+    """Return an index of any number of axes as a tensor of integers, checked as `check` does.
+
+    The values of a list or an array are always checked. Raises IndexOutOfRange, and DTypeError where they are no
+    integers.
+    """
     if isinstance(index, TensorBase):
         if index.dtype.kind not in ("int", "uint"):
             raise DTypeError(f"{what} needs an index of integers, got {index.dtype}\n  made at {index._where()}")
@@ -235,7 +239,10 @@ def given(tensor: Any, index: Any, axis: int, what: str) -> Any:
 
 
 def read(index: Any, use: IndexUse) -> None:
-    """Check the values of an index tensor. One without values, inside vmap, is recorded for the innermost `waiting`."""
+    """Check the values of an index tensor.
+
+    One without values, inside vmap, is recorded for the innermost `waiting`.
+    """
     if not any(source.op is Ops.PLACEHOLDER for source in toposort(index.uop)):
         use.check(index.numpy())
     elif _listening.lists:

@@ -113,7 +113,7 @@ def _unmasked(tensor: Any, items: list[Any]) -> list[Any]:
 
 
 def _as_index(tensor: Any, item: Any) -> Any:
-    """An item with a list as an array, an array of bools as a mask, and a mask without axes as an index of a new axis.
+    """Return an item of an index: a list as an array, bools as a mask, a mask without axes as an index of a new axis.
 
     True and False are such masks: x[True] is x[None], copied, and x[False] has no elements.
     """
@@ -128,24 +128,24 @@ def _as_index(tensor: Any, item: Any) -> Any:
 
 
 def _new_axis(tensor: Any, count: int) -> AxisIndices:
-    """The index 0 of a new axis, or no index of it: `count` is 1 or 0."""
+    """Return the index 0 of a new axis, or no index of it: `count` is 1 or 0."""
     return AxisIndices(type(tensor).zeros(count, dtype=dtypes.int32, device=tensor.device), True, new=True)
 
 
 def _axes_of(item: Any) -> int:
-    """How many axes of the tensor an item of an index stands for."""
+    """Return how many axes of the tensor an item of an index stands for."""
     if item is None or item is Ellipsis or (isinstance(item, AxisIndices) and item.new):
         return 0
     return item.ndim if isinstance(item, TensorBase) and item.dtype is dtypes.bool else 1
 
 
 def _is_array(item: Any) -> bool:
-    """Whether an item is a numpy array, or something like one, and no tensor."""
+    """Return whether an item is a numpy array, or something like one, and no tensor."""
     return hasattr(item, "__array__") and not isinstance(item, TensorBase)
 
 
 def _array(tensor: Any, item: Any) -> Any:
-    """A list or array of integers as a numpy array, one of bools as a mask on the tensor's device."""
+    """Return a list or array of integers as a numpy array, one of bools as a mask on the tensor's device."""
     import numpy as np
 
     found = array_of(item)
@@ -162,7 +162,7 @@ def _array(tensor: Any, item: Any) -> Any:
 
 
 def _true_indices(tensor: Any, mask: Any, axis: int) -> list[Any]:
-    """Where a mask over axes from axis on is True: an index tensor for each of them. Reads the mask.
+    """Return where a mask over the axes from `axis` on is True: an index tensor for each of them. Reads the mask.
 
     An axis of the mask of size 0 fits an axis of any size, as in NumPy: such a mask selects nothing.
     """
@@ -220,13 +220,13 @@ def _pick(tensor: Any, item: Any, axis: int) -> Pick:
 
 
 def _one(tensor: Any, axis: int, written: sint, front: sint) -> AxisElement:
-    """A symbolic index, or one of an axis of symbolic size. Raises IndexOutOfRange."""
+    """Return a symbolic index, or one of an axis of symbolic size, checked. Raises IndexOutOfRange."""
     size_checks.require(size_checks.IndexBounds(tensor.shape, axis, front, written, tensor._where()))
     return AxisElement(front)
 
 
 def _no_index(tensor: Any, found: object) -> str:
-    """The message for an index of type `found`, which is none of the allowed ones."""
+    """Return the message for an index of type `found`, which is none of the allowed ones."""
     return (
         f"an index is made of integers, slices, None, ... and tensors, got {found} for a tensor of shape "
         f"{tensor.shape}\n  made at {tensor._where()}"
@@ -234,7 +234,7 @@ def _no_index(tensor: Any, found: object) -> str:
 
 
 def _listed(tensor: Any, indices: Any, axis: int) -> AxisIndices:
-    """An array of integers, all checked here: their values are known, so no kernel has to."""
+    """Return the picks of an array of integers, all checked here: their values are known, so no kernel has to."""
     import numpy as np
 
     size = size_math.as_int(tensor.shape[axis], "a list as an index")

@@ -152,7 +152,7 @@ def _set_masked(self: Tensor, indices: Any, value: Any) -> bool:
 
 
 def _fitted(self: Tensor, value: Any, shape: Shape) -> Tensor:
-    """A value to be written: on this device, of this dtype, broadcast to shape."""
+    """Return a value to be written: on this device, of this dtype, broadcast to shape."""
     if not isinstance(value, TensorBase):
         # made in this dtype at once: through the default float32 a float64 or int64 would be rounded
         of = self.dtype if isinstance(value, (bool, int, float, list, tuple)) else None
@@ -173,7 +173,7 @@ def _fitted(self: Tensor, value: Any, shape: Shape) -> Tensor:
 
 
 def _flat_indices(self: Tensor, dim: int, index: Any) -> Any:
-    """For each element of index, the flat index of the element with its own coordinates and that one along dim.
+    """Return, for each element of `index`, the flat index of the element with its coordinates but that one along `dim`.
 
     -1 for an index that is outside.
     """
@@ -286,17 +286,17 @@ def scatter_reduce(
 
 
 def _lined(tensor: Any) -> Any:
-    """A tensor of no axis as one of one axis."""
+    """Return a tensor of no axis as one of one axis."""
     return tensor if tensor.ndim else tensor.reshape(1)
 
 
 def _is_mask(data: Any) -> bool:
-    """Whether a list or array is of bools."""
+    """Return whether a list or array is of bools."""
     return bool(array_of(data).dtype.kind == "b")
 
 
 def _is_whole(picks: Sequence[Pick], shape: Shape) -> bool:
-    """Whether the picks without tensors leave every axis as it is."""
+    """Return whether the picks without tensors leave every axis as it is."""
     picks = [pick for pick in picks if not isinstance(pick, Gap)]
     if len(picks) != len(shape):
         return False
@@ -322,7 +322,7 @@ def from_front(index: Any, size: sint, known: bool = False) -> tuple[Any, Any]:
 
 
 def _plan(view: Any, picks: Sequence[Pick]) -> GatherPlan | None:
-    """How to read or write the view at the picks that are tensors; None when there are none."""
+    """Return how to read or write the view at the picks that are tensors; None when there are none."""
     kept = [pick for pick in picks if not isinstance(pick, (AxisElement, Gap))]
     chosen = [(axis, pick) for axis, pick in enumerate(kept) if isinstance(pick, AxisIndices)]
     if not chosen:

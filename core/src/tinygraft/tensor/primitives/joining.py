@@ -159,7 +159,7 @@ def repeat_interleave(self: Tensor, repeats: Any, dim: int | None = None, output
 
 
 def _each_repeated(self: Tensor, repeats: Any, axis: int) -> Tensor:
-    """The slices along axis repeated, each as often as a list or tensor of numbers says."""
+    """Return the slices along `axis` repeated, each as often as a list or tensor of numbers says."""
     import numpy as np
 
     times = np.asarray(repeats.numpy() if isinstance(repeats, TensorBase) else repeats)  # type: ignore[attr-defined]
@@ -229,7 +229,7 @@ def pad(self: Tensor, padding: Any, mode: str = "constant", value: Scalar = 0.0)
 
 
 def _pad_pairs(self: Tensor, padding: Any) -> list[BeforeAfter]:
-    """(before, after) for each axis, from either way of writing them."""
+    """Return (before, after) for each axis, from either way of writing them."""
     given = tuple(padding)
     if any(pair is None or isinstance(pair, (tuple, list)) for pair in given):
         if len(given) != self.ndim:
@@ -271,7 +271,7 @@ def pad_constant(self: Tensor, pairs: Sequence[BeforeAfter], value: Scalar) -> T
 
 
 def _pad_axis(self: Tensor, axis: int, before: int, after: int, mode: str) -> Tensor:
-    """One axis padded with its own elements."""
+    """Return one axis padded with its own elements."""
     whole = size_math.as_int(self.shape[axis], "pad")
     if mode == "replicate" and whole and min(before, after) <= -whole:  # all are cut but the edge is still repeated
         total, edge = whole + before + after, 0 if before > 0 else whole - 1
@@ -328,7 +328,7 @@ def _check_alike(what: str, first: TensorBase, other: TensorBase, free: int | No
 
 
 def several(what: str, first: Any, others: tuple[Any, ...]) -> list[Any]:
-    """Tensors given one by one, or as one list in place of the first."""
+    """Return tensors that are given one by one, or as a list that is the first argument."""
     given = [*first] if isinstance(first, (list, tuple)) else [first]
     for other in others:
         given += other if isinstance(other, (list, tuple)) else [other]
@@ -341,7 +341,7 @@ def several(what: str, first: Any, others: tuple[Any, ...]) -> list[Any]:
 
 
 def _negative(size: sint) -> bool:
-    """Whether so many elements are cut off. A symbolic number that may be above 0 counts as elements to add."""
+    """Return whether so many elements are cut off. A symbolic number that may be above 0 counts as elements to add."""
     return low(size) < 0 and high(size) <= 0
 
 

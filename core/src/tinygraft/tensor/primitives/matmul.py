@@ -62,7 +62,7 @@ def dot(self: Tensor, w: Any, dtype: DTypeLike | None = None) -> Tensor:
 
 
 def _product(self: Tensor, x: Tensor, dtype: DTypeLike | None) -> Tensor:
-    """`matmul`, computed in the accumulator dtype and rounded once, or in `dtype`. Raises ShapeError.
+    """Return `matmul`, computed in the accumulator dtype and rounded once, or in `dtype`. Raises ShapeError.
 
     As (..., m, 1, k) * (..., 1, n, k) summed over the last axis: a MUL and a REDUCE that codegen recognises.
     """
@@ -105,7 +105,7 @@ def linear(self: Tensor, weight: Tensor, bias: Tensor | None = None, dtype: DTyp
 
 
 def _check_batches(self: Tensor, x: Tensor) -> None:
-    """The axes in front of the matrices must broadcast together."""
+    """Raise ShapeError unless the axes in front of the matrices broadcast together."""
     a, b = self.shape, x.shape
     for axis in range(-3, -min(len(a), len(b)) - 1, -1):
         if broadcast_shape((a[axis],), (b[axis],)) is None:
@@ -202,7 +202,7 @@ def scaled_dot_product_attention(
 
 
 def _parse(formula: str, tensors: Sequence[TensorBase]) -> tuple[list[list[str]], list[str]]:
-    """The letters of each operand and of the result, with one name for each axis that "..." stands for."""
+    """Return the letters of each operand and of the result, with one name for each axis that "..." stands for."""
     left, arrow, right = formula.replace(" ", "").partition("->")
     parts = left.split(",")
     if len(parts) != len(tensors):
@@ -236,7 +236,7 @@ def _parse(formula: str, tensors: Sequence[TensorBase]) -> tuple[list[list[str]]
 
 
 def _sizes(formula: str, inputs: Sequence[Sequence[str]], tensors: Sequence[Tensor]) -> dict[str, Any]:
-    """The size of each letter."""
+    """Return the size of each letter."""
     sizes: dict[str, Any] = {}
     origins: dict[str, tuple[Tensor, int]] = {}  # the tensor and axis that a size comes from
     for letters, tensor in zip(inputs, tensors, strict=True):

@@ -49,7 +49,7 @@ def reshape(self: Tensor, shape: Any = (), *args: Any) -> Tensor:
 
 
 def _fill(self: Tensor, shape: Shape, total: sint, what: str) -> Shape:
-    """shape with its -1, if it has one, replaced by total over the other sizes. what is for messages."""
+    """Return `shape` with its -1, if it has one, replaced by `total` over the other sizes. `what` is for messages."""
     if any(isinstance(size, int) and size < -1 for size in shape):
         raise ShapeError(
             f"cannot reshape {what} to {shape}: a size is 0 or more, and -1 stands for the remaining size\n"
@@ -267,7 +267,7 @@ def shrink(self: Tensor, arg: Sequence[BeforeAfter | None]) -> Tensor:
 
 
 def _is_data(self: Tensor) -> bool:
-    """Whether this tensor can have no gradient: then a slice of a file can be a tensor of its own, read alone.
+    """Return whether this tensor can have no gradient: then a slice of a file can be a tensor of its own, read alone.
 
     With a gradient it has to stay a movement of the whole file, so that the gradient reaches the whole.
     """

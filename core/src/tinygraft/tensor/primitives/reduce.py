@@ -35,7 +35,7 @@ Axis = int | Sequence[int] | None
 
 
 def _accumulate(self: Tensor, op: Ops, axis: Axis, keepdim: bool, dtype: DTypeLike | None) -> Tensor:
-    """A sum or product in a dtype wide enough; half types come back as they were."""
+    """Return a sum or product, computed in a wide enough dtype; for half types it is cast back."""
     if dtype is not None:
         return self._cast(dtype)._reduce(op, axis, keepdim)
     inside = accumulator(self.dtype)
@@ -45,7 +45,7 @@ def _accumulate(self: Tensor, op: Ops, axis: Axis, keepdim: bool, dtype: DTypeLi
 
 
 def _holding(self: Tensor, dtype: DType, count: int) -> DType:
-    """An integer dtype, or the one of 64 bits where the sum of so many elements of this dtype could exceed it."""
+    """Return an integer dtype, or that of 64 bits where a sum of so many elements of this dtype could exceed it."""
     if count * self.dtype.min >= dtype.min and count * self.dtype.max <= dtype.max:
         return dtype
     return dtypes.uint64 if dtype.kind == "uint" else dtypes.int64
@@ -118,7 +118,7 @@ def allclose(self: Tensor, other: object, rtol: float = 1e-5, atol: float = 1e-8
 
 
 def _count(self: Tensor, axis: Axis) -> sint:
-    """How many elements one result of a reduction over axis combines."""
+    """Return how many elements one result of a reduction over `axis` combines."""
     return size_math.product(self.shape[a] for a in self._axes(axis))
 
 
@@ -149,7 +149,7 @@ def for_mean(self: Tensor, dtype: DTypeLike) -> Tensor:
 
 
 def _var(self: Tensor, axis: Axis, keepdim: bool, correction: float) -> Tensor:
-    """The sum of squared distances from the mean over count - `correction`, or over 0 if that is less."""
+    """Return the sum of squared distances from the mean over count - `correction`, or over 0 if that is less."""
     # two passes: E[x**2] - mean**2 in one would cancel where the mean is large
     distance = self._op(Ops.SUB, mean_floats(self, axis, True))
     squares = distance._op(Ops.MUL, distance)._reduce(Ops.ADD, axis, keepdim)
@@ -200,7 +200,7 @@ def std_mean(
 
 
 def _shifted(self: Tensor, axis: Axis) -> Tensor:
-    """The values less their maximum along axis, so that exp does not overflow. Softmax does not change by it.
+    """Return the values less their maximum along `axis`, so that exp does not overflow. Softmax does not change by it.
 
     So the maximum has no gradient, and is detached.
     """
@@ -208,7 +208,7 @@ def _shifted(self: Tensor, axis: Axis) -> Tensor:
 
 
 def _to_softmax(self: Tensor, dtype: DTypeLike | None) -> tuple[Tensor, DTypeLike]:
-    """The operand in a float wide enough, and the dtype of the result."""
+    """Return the operand in a wide enough float, and the dtype of the result."""
     x = self if dtype is None else self._cast(dtype)
     return x._in_float(), x.dtype if x._is_float() else dtypes.default_float
 
@@ -333,7 +333,7 @@ def is_among(self: Tensor, extreme: Tensor) -> Tensor:
 
 
 def _first_index(self: Tensor, op: Ops, what: str, axis: int | None, keepdim: bool) -> Tensor:
-    """The index of the first extreme along `axis`, or of the first NaN; None: in the flattened tensor."""
+    """Return the index of the first extreme along `axis`, or of the first NaN; None: in the flattened tensor."""
     if axis is None:
         result = _first_index(reshaped(self, (size_math.product(self.shape),)), op, what, 0, False)
         return reshaped(result, (1,) * self.ndim) if keepdim else result
@@ -367,7 +367,7 @@ def argmin(self: Tensor, axis: int | None = None, keepdim: bool = False) -> Tens
 
 
 def _correction(correction: float | None, unbiased: bool | None) -> float:
-    """The correction that is subtracted from the count, given by either parameter; 1 where neither is given."""
+    """Return the correction that is subtracted from the count, given by either parameter; 1 where neither is given."""
     if unbiased is not None:
         return int(unbiased)
     return 1 if correction is None else correction

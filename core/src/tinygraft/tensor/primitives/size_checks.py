@@ -27,7 +27,7 @@ class Claim(Protocol):
     """A condition on symbolic sizes that has to hold."""
 
     def certain(self) -> bool:
-        """Whether it holds for all values of its variables, so that no replay has to check it."""
+        """Return whether it holds for all values of its variables, so that no replay has to check it."""
 
     def check(self, values: Mapping[str, int]) -> None:
         """Raise ShapeError or NumberOutOfRange where it does not, for these values or else those bound.

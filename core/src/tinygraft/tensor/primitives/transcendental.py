@@ -31,7 +31,7 @@ _AND_MORE = math.exp(_HALVED - LN_2)
 
 
 def _of_acosh(node: UOp, gradient: Any, wanted: list[bool]) -> list[Any]:
-    """The derivative of acosh: infinite at 1, where that of its root times what is added to it would be NaN."""
+    """Return the derivative of acosh: infinite at 1, where that of its root times what is added to it would be NaN."""
     x = gradient._wrap(node.src[1])
     roots = [x._op(Ops.ADD, number)._op(Ops.SQRT) for number in (-1.0, 1.0)]
     return [gradient._op(Ops.FDIV, roots[0])._op(Ops.FDIV, roots[1])]
@@ -58,7 +58,7 @@ def exp_floats(self: Tensor) -> Tensor:
 
 
 def _half_exp(self: Tensor) -> Tensor:
-    """e**x / 2, which is finite where e**x is infinite already, for x of at least 0."""
+    """Return e**x / 2, which is finite where e**x is infinite already, for x of at least 0."""
     return self._op(Ops.SUB, _HALVED)._op(Ops.EXP)._op(Ops.MUL, _AND_MORE)
 
 
@@ -235,12 +235,12 @@ def tanh(self: Tensor) -> Tensor:
 
 
 def _is_large(self: Tensor, size: Tensor) -> Tensor:
-    """Where asinh and acosh are log(2 * size) to the last place, which needs no square that might overflow."""
+    """Return where asinh and acosh are log(2 * size) to the last place, which needs no square that might overflow."""
     return swapped(size, Ops.CMPLT, 1e9 if self.dtype is dtypes.float64 else 1e4)
 
 
 def _log1p_or_twice(self: Tensor, large: Tensor, grown: Tensor) -> Tensor:
-    """log(1 + grown), or log(2 * self) where that is large."""
+    """Return log(1 + grown), or log(2 * self) where that is large."""
     result = log1p_floats(large._op(Ops.WHERE, self._op(Ops.SUB, 1.0), grown))
     return result._op(Ops.ADD, large._op(Ops.WHERE, LN_2, result._const(0.0)))
 

@@ -1,7 +1,7 @@
 """Device transfer: a tensor's values on another device, or on several at once.
 
-On several devices a tensor is replicated, so that each device has all of it, or sharded along an axis, so that each has
-one shard. It is used like any other tensor; docs/multi-device.md says what is computed where and what is copied.
+On several devices a tensor is replicated, so that each device has all of it, or sharded along an axis, so that each
+has one shard. It is used like any other tensor; docs/multi-device.md says what is computed where and what is copied.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def to_(self: Tensor, device: str | Sequence[str] | None) -> Tensor:
 def shard(self: Tensor, devices: Sequence[str], axis: int | None = None, splits: Sequence[int] | None = None) -> Tensor:
     """The values on several devices: sharded along axis, or replicated on each when axis is None.
 
-    splits says how many elements along axis each device gets; without it the shards have equal sizes, and the last ones
-    are smaller or empty where the size of the axis does not divide. A device may be named twice. Raises ShapeError for
-    an axis that does not exist or splits that do not add up, DeviceError for names of no device.
+    splits says how many elements along axis each device gets; without it the shards have equal sizes, and the last
+    ones are smaller or empty where the size of the axis does not divide. A device may be named twice. Raises
+    ShapeError for an axis that does not exist or splits that do not add up, DeviceError for names of no device.
 
     >>> from tinygraft import Tensor
     >>> t = Tensor([[1, 2], [3, 4], [5, 6]]).shard(("PYTHON", "PYTHON:1"), axis=0)
@@ -101,7 +101,7 @@ def sharding(self: Tensor) -> tuple[int, tuple[int, ...]] | None:
 
 
 def _laid(self: Tensor, device: Place, layout: ShardArg | None) -> Tensor:
-    """This tensor on a device or several, or itself where it is there already; its .grad is moved with it."""
+    """Return this tensor on a device or several, or itself where it is there already; its .grad is copied with it."""
     node = laid(self.uop, device, layout)
     if node is self.uop:
         return self
@@ -122,7 +122,10 @@ def _become(self: Tensor, moved: TensorBase) -> Tensor:
 
 
 def _layout(self: Tensor, axis: int, splits: Sequence[int] | None, names: tuple[str, ...]) -> ShardArg:
-    """How this tensor is sharded. Raises ShapeError."""
+    """Return the layout in which the devices `names` have this tensor sharded along `axis`, with `splits` if given.
+
+    Raises ShapeError for an axis that cannot be cut, and for splits that are not one for each device and add up.
+    """
     counted = self._axis(axis)
     if not self.ndim or not is_concrete((self.shape[counted],)):
         why = "it has no axes" if not self.ndim else f"its length {show_arg(self.shape[counted])} is symbolic"

@@ -88,12 +88,16 @@ def gradient(self: Tensor, *targets: TensorBase, gradient: TensorBase | None = N
 
 
 def _of_parts(self: Tensor, parts: list[Tensor]) -> Tensor:
-    """A tensor of its one part, or the complex one of two."""
+    """Return the tensor of one part, or the complex tensor of two."""
     return parts[0] if len(parts) == 1 else self._in_parts().joined(*parts)
 
 
 def _seed(self: Tensor, what: str, gradient: Any) -> UOp:
-    """The gradient to start from: 1, or what was given."""
+    """Return the gradient of the result itself, as a node: 1, or `gradient` if given. `what` is the method's name.
+
+    Raises DTypeError for a result of no floats, ShapeError for one of several elements without `gradient`, or with one
+    of another shape.
+    """
     if self.dtype.kind != "float":
         raise DTypeError(f"{what} needs a tensor of floats, this one is {self.dtype}\n  made at {self._where()}")
     if gradient is None:
@@ -114,5 +118,5 @@ def _seed(self: Tensor, what: str, gradient: Any) -> UOp:
 
 
 def _has_views(grad: TensorBase) -> bool:
-    """Whether another tensor reads the memory of a gradient as a view: backward writes into that memory then."""
+    """Return whether another tensor reads the memory of a gradient as a view: backward writes into that memory then."""
     return grad._storage is not None and len(grad._storage.members()) > 1

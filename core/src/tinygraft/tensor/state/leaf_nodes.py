@@ -15,7 +15,7 @@ _owners = itertools.count(1)
 
 
 def leaf(node: UOp, requires_grad: bool | None = True) -> UOp:
-    """The node of a new tensor with that flag: one of its own where it may have a gradient.
+    """Return the node of a new tensor with the value of `node` and that flag: one of its own if it may have a gradient.
 
     Equal graphs are one node, so two tensors of ones would be one leaf, and each would get the gradients of both. A
     value that is computed from no memory is therefore put into memory of its own if it requires a gradient; while
@@ -29,7 +29,7 @@ def leaf(node: UOp, requires_grad: bool | None = True) -> UOp:
 
 
 def _reads_memory(node: UOp) -> bool:
-    """Whether a BUFFER is among what a node is computed from."""
+    """Return whether a node is, or is computed from, a BUFFER."""
     if node.base.op is Ops.BUFFER:
         return True
     seen, stack = {node}, [node]
@@ -44,12 +44,12 @@ def _reads_memory(node: UOp) -> bool:
 
 
 def in_memory(node: UOp) -> UOp:
-    """The node of a tensor that is written later and read by captured steps, in new memory if it reads none."""
+    """Return `node` in new memory, or `node` itself where it reads memory: for tensors that captured steps read."""
     return node if _reads_memory(node) or not is_concrete(node.shape) else own_memory(node)
 
 
 def by_itself(value: UOp) -> UOp:
-    """The node that a tensor without memory gets for `value`: a copy of it where it is the memory of another tensor.
+    """Return the node that a tensor without memory gets for `value`: a copy where that is another tensor's memory.
 
     Without the copy the next write would go into that memory, and the other tensor would be moved to a copy: a buffer
     that TinyJit has captured for it would be this tensor's. The value of a FUNCTION may be memory too, or become it.
@@ -60,21 +60,21 @@ def by_itself(value: UOp) -> UOp:
 
 
 def own_memory(node: UOp) -> UOp:
-    """The value of node in new memory, as a node that equals no other: a leaf, whatever the value was computed from."""
+    """Return the value of `node` in new memory, as a node that equals no other: a leaf whatever it is computed from."""
     # detached, so that a gradient ends here: a leaf has no sources (PyTorch's is_leaf)
     value = UOp(Ops.DETACH, node.dtype, (node,)) if node.dtype.kind == "float" else node
     return UOp(Ops.ASSIGN, node.dtype, (new_memory(node), value))
 
 
 def marked(node: UOp) -> UOp:
-    """The value of node, detached, as a node that equals no other over the same memory: a leaf that is a view."""
+    """Return `node`, detached, as a node that equals no other over the same memory: a leaf that is a view."""
     # a RESHAPE to the same shape: a movement, so that the tensor stays a view, and a node that can carry the tag
     source = UOp(Ops.DETACH, node.dtype, (node,))
     return UOp(Ops.RESHAPE, node.dtype, (source, *symbolic_sizes(node.shape)), node.shape, Own(next(_owners)))
 
 
 def new_memory(node: UOp) -> UOp:
-    """Memory for a value of node's shape, on its devices."""
+    """Return new memory for a value of the shape, dtype and layout of `node`, on its devices."""
     if not isinstance(node.device, tuple):
         memory = UOp.buffer(node.device or "", math.prod(node.shape), node.dtype)
         return UOp(Ops.RESHAPE, node.dtype, (memory,), node.shape)

@@ -13,14 +13,14 @@ from tinygraft.uop.uop import UOp
 
 
 def is_detached_value(node: UOp) -> bool:
-    """Whether a node is a DETACH, or movements of one."""
+    """Return whether a node is a DETACH, or movements of one."""
     while node.op in MOVES:
         node = node.src[0]
     return node.op is Ops.DETACH
 
 
 def is_leaf(tensor: TensorBase | SharedStorage) -> bool:
-    """Whether a tensor with requires_grad=True is computed from no other live tensor with that flag.
+    """Return whether a tensor with requires_grad=True is computed from no other live tensor with that flag.
 
     A tensor that was a computed value when it was first written to is never a leaf again, whatever is written into it.
     Nor is a tensor that has the node of another one, as contiguous() returns it where no copy is needed, or a copy of

@@ -1,9 +1,9 @@
-"""Which tensors are alive, which of them a computation may concern, and which wait for a new value in their memory.
+"""Which tensors are live, which of them a computation may concern, and which have a pending assignment.
 
-A tensor that only reads memory rests: it is listed under its BUFFERs, and looked at when one of these is written. All
-other tensors are awake: expressions, tensors that require a gradient, and tensors whose node or flag was set since they
-were last looked at. So the cost of a computation does not grow with the number of live tensors, but with the number
-of those that it concerns.
+A tensor that only reads memory is resting: it is listed under its BUFFERs, and looked at when one of these is
+written. All other tensors are awake: expressions, tensors that require a gradient, and tensors whose node or flag was
+set since they were last looked at. So the cost of a computation does not grow with the number of live tensors, but
+with the number of those that it concerns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SharedValue(HasNode, Protocol):
     _lender: LiveEntry | None
 
     def is_shared(self, tensor: TensorBase) -> bool:
-        """Whether a tensor over this value still needs it."""
+        """Return whether `tensor`, which is over this value, still needs it."""
 
 
 class LiveEntry(weakref.ref["TensorBase"]):
@@ -52,8 +52,8 @@ class _Assigned(weakref.ref["TensorBase"]):
     key: int
 
 
-class _Waiting(threading.local):
-    """The tensors that a thread has given new values."""
+class _AssignedHere(threading.local):
+    """The tensors that this thread has given new values, by id."""
 
     def __init__(self) -> None:
         self.tensors: dict[int, _Assigned] = {}
@@ -83,13 +83,13 @@ _awake: Entries = {}
 _resting: dict[int, Entries] = {}  # by the id of a BUFFER
 _all_grown = _Growth()
 _resting_grown = _Growth()
-_assigned = _Waiting()
+_assigned = _AssignedHere()
 _serials = itertools.count(1)
 _by_serial = itemgetter(0)
 
 
 def enter(tensor: TensorBase) -> None:
-    """List a tensor that is being made, awake."""
+    """List a tensor that is being made, as awake."""
     entry = LiveEntry(tensor)
     entry.serial = next(_serials)
     _all[id(tensor)] = _awake[id(tensor)] = entry
@@ -98,12 +98,12 @@ def enter(tensor: TensorBase) -> None:
 
 
 def entry_of(tensor: TensorBase) -> LiveEntry:
-    """The entry of a live tensor."""
+    """Return the entry of a live tensor."""
     return _all[id(tensor)]
 
 
 def borrows(holder: TensorBase | SharedValue) -> bool:
-    """Whether a tensor or a storage has the memory of another tensor, its lender, whose node it was given.
+    """Return whether a tensor or a storage has the memory of another tensor, its lender, whose node it was given.
 
     Pending writes of the lender do not change that: their ASSIGNs are over the same memory.
     """
@@ -117,7 +117,7 @@ def borrows(holder: TensorBase | SharedValue) -> bool:
 
 
 def has_twin(tensor: TensorBase) -> bool:
-    """Whether another live tensor has the same node and does not borrow it: a view of all of it, or an equal result."""
+    """Return whether another live tensor has the same node and does not borrow it: a view of all of it, or an equal."""
     node = tensor.uop
     with exclusive:
         entries = list(_awake.values())
@@ -135,7 +135,7 @@ def wake(tensor: TensorBase) -> None:
 
 
 def live_tensors() -> list[TensorBase]:
-    """Every tensor that is still referred to, in the order in which they were made."""
+    """Return all live tensors in the order in which they were made. Removes the entries of dead ones."""
     found = []
     for key, entry in sorted(_all.copy().items(), key=lambda item: item[1].serial):
         tensor = entry()
@@ -147,7 +147,7 @@ def live_tensors() -> list[TensorBase]:
 
 
 def live_holders() -> list[TensorBase | SharedValue]:
-    """Every live tensor, and after them each storage that some share: all whose node a result may replace."""
+    """Return all live tensors, and after them each storage that some share: all whose node a result may replace."""
     return _with_storages(live_tensors())
 
 
@@ -185,7 +185,7 @@ LIVE = Live()
 
 
 def _rests(tensor: TensorBase, entry: LiveEntry) -> bool:
-    """Whether a tensor rests. Moves its entry from the list of those awake to the lists of its BUFFERs."""
+    """Return whether a tensor is resting. Moves its entry from the list of those awake to the lists of its BUFFERs."""
     if not _may_rest(tensor):
         return False
     key = id(tensor)
@@ -201,7 +201,7 @@ def _rests(tensor: TensorBase, entry: LiveEntry) -> bool:
 
 
 def _may_rest(tensor: TensorBase) -> bool:
-    """Whether a tensor and its storage only read memory and neither requires a gradient."""
+    """Return whether a tensor and its storage only read memory and neither requires a gradient."""
     storage = tensor._storage
     if tensor.requires_grad or tensor.uop.base.op not in HELD:
         return False
@@ -209,7 +209,7 @@ def _may_rest(tensor: TensorBase) -> bool:
 
 
 def _memory_of(tensor: TensorBase) -> set[UOp]:
-    """The BUFFERs of a tensor that may rest, and those of its storage."""
+    """Return the BUFFERs of a tensor for which `_may_rest` holds, and those of its storage."""
     storage = tensor._storage
     own = buffers_of(tensor.uop.base)
     return {*own} if storage is None else {*own, *buffers_of(storage.uop.base)}
@@ -229,7 +229,7 @@ def _prune() -> None:
 
 
 def _with_storages(tensors: list[TensorBase]) -> list[TensorBase | SharedValue]:
-    """Tensors, and after them each storage that some of them share.
+    """Return `tensors`, and after them each storage that some of them share.
 
     A realised tensor that is the last of its storage leaves it here: no tensor reads the other elements any more.
     """
@@ -242,9 +242,9 @@ def _with_storages(tensors: list[TensorBase]) -> list[TensorBase | SharedValue]:
 
 
 def assigned_tensors() -> list[TensorBase]:
-    """The tensors that this thread gave a new value, and that have not computed it yet.
+    """Return the tensors that this thread gave a new value which has not been computed, the latest first.
 
-    They stay listed until it is computed, since a caller that asked for them may be interrupted before.
+    They stay listed until it is computed, since the caller may be interrupted before.
     """
     if not _assigned.tensors:
         return []
@@ -259,12 +259,13 @@ def assigned_tensors() -> list[TensorBase]:
 
 
 def note_assigned(tensor: TensorBase) -> None:
-    """List a tensor whose new value is not in its memory yet."""
+    """List a tensor with a pending assignment for `assigned_tensors` of this thread."""
     entry = _Assigned(tensor, _forget_assigned)
     entry.key, entry.registry = id(tensor), _assigned.tensors
     entry.registry[entry.key] = entry
 
 
 def _forget_assigned(entry: _Assigned) -> None:
+    """Remove the entry of a dead tensor from its registry."""
     if entry.registry.get(entry.key) is entry:
         del entry.registry[entry.key]

@@ -1,6 +1,6 @@
-"""Where a tensor was made: the nearest line of the user's code, for messages and for telling view methods.
+"""Where a tensor was made: the nearest line of the user's code, for messages and to recognise methods that give views.
 
-A position is kept as code and instruction, which are cheap to get; its line is looked up when a message needs it.
+It is stored as code and instruction, which are cheap to get; the line is looked up when a message needs it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _PACKAGE = __name__.partition(".")[0] + "."
 
 
 def here(above: int = 2) -> Made:
-    """Where the nearest caller outside this package is: its code and instruction, which are cheap to get.
+    """Return where the nearest caller outside this package is: its code and its instruction there.
 
-    With them the code of the function that it called, and of the one that this called: from these storage.py finds
-    which public method the user called, which the hooks cannot see. `above` is how many frames are skipped: they are
-    frames of this package, and so are the two above them.
+    Then the code of the function that it called, and of the one that this called: from these storage.py finds which
+    public method the user called, which the hooks cannot see. `above` is how many frames are skipped: they have to be
+    frames of this package, and so do the next two.
     """
     outer = inner = frame = sys._getframe(above)
     while frame.f_globals.get("__name__", "").startswith(_PACKAGE) and frame.f_back is not None:
@@ -27,15 +27,15 @@ def here(above: int = 2) -> Made:
 
 
 def line_of(code: CodeType, instruction: int) -> int:
-    """The line of the bytecode at offset `instruction` of `code`; the first one of the function where it has none."""
+    """Return the line of the bytecode at offset `instruction` of `code`; the function's first line if it has none."""
     for start, end, line in code.co_lines():
         if start <= instruction < end:
             return line or code.co_firstlineno
     return code.co_firstlineno
 
 
-def place(made: Made) -> str:
-    """FILE:LINE of a position in the user's code, short enough for a message."""
+def file_and_line(made: Made) -> str:
+    """Return FILE:LINE of what `here` returned; the file is relative to the working directory where it is below it."""
     code, instruction, _, _ = made
     file, line = code.co_filename, line_of(code, instruction)
     relative = os.path.relpath(file) if os.path.isabs(file) else file

@@ -19,6 +19,8 @@ from tinygraft.uop.uop import UOp
 
 
 class _Here(threading.local):
+    """The blocks of one thread."""
+
     def __init__(self) -> None:
         self.blocks: list[ReferenceType[NoGrad]] = []
 
@@ -29,13 +31,13 @@ here = _Here()  # here.blocks: the blocks that this thread is in
 class NoGrad(ContextDecorator):
     """A block or a function whose results are constants to every gradient.
 
-    The thread refers to it weakly, so that a block whose object is gone is over: a signal may end `__exit__` before its
-    first line, and then nothing else would end the block. The traceback of the signal's error keeps the object until
-    the error has been handled.
+    The thread refers to it weakly, so that a block whose object is gone is over: a signal may end `__exit__` before
+    its first line, and then nothing else would end the block. The traceback of the signal's error keeps the object
+    until the error has been handled.
     """
 
     def _recreate_cm(self) -> NoGrad:
-        """One for each call of a decorated function."""
+        """Return a new block for each call of a decorated function, as ContextDecorator requires."""
         return NoGrad()
 
     def __enter__(self) -> None:
@@ -46,19 +48,19 @@ class NoGrad(ContextDecorator):
 
 
 def is_quiet() -> bool:
-    """Whether this thread is in such a block. Removes blocks whose objects are gone."""
+    """Return whether this thread is in such a block. Removes blocks whose objects are gone."""
     if here.blocks and not any(block() for block in here.blocks):
         here.blocks.clear()
     return bool(here.blocks)
 
 
 def cut(node: UOp) -> UOp:
-    """The node of a result, detached: no gradient flows through it. What is no float needs no DETACH."""
+    """Return the node of a result, detached: no gradient flows through it. What is no float needs no DETACH."""
     return UOp(Ops.DETACH, node.dtype, (node,)) if node.dtype.kind == "float" and node.op is not Ops.DETACH else node
 
 
 def may_have_gradient(node: UOp, requires_grad: bool | None) -> bool:
-    """Whether a gradient of `node` reaches a tensor with requires_grad=True, which may be the node's own tensor.
+    """Return whether a gradient of `node` reaches a tensor with requires_grad=True, perhaps the node's own tensor.
 
     `requires_grad` is the flag of the node's tensor. Without it, memory has a gradient only where a value that has one
     was written into it, which the tape shows; running averages and caches have none.
@@ -73,7 +75,7 @@ def may_have_gradient(node: UOp, requires_grad: bool | None) -> bool:
 
 
 def unrecorded(value: UOp, old: UOp) -> UOp:
-    """The node that is written in such a block over `old`, which may have a gradient.
+    """Return the node that writes `value` in such a block over `old`, which may have a gradient.
 
     The write is not taped, as in PyTorch: the gradient of the new value goes to the sources of `old`, as if `old` had
     not been overwritten.
@@ -81,9 +83,9 @@ def unrecorded(value: UOp, old: UOp) -> UOp:
     return UOp(Ops.FUNCTION, value.dtype, (by_itself(value), old), _UNRECORDED)
 
 
-def _to_old(node: UOp, gradient: UOp, places: tuple[int, ...]) -> Sequence[UOp | None]:
-    """The gradient as it is."""
-    return [gradient for _ in places]
+def _to_old(node: UOp, gradient: UOp, numbers: tuple[int, ...]) -> Sequence[UOp | None]:
+    """Return the gradient as it is for each source: the rule of the FUNCTION of `unrecorded`."""
+    return [gradient for _ in numbers]
 
 
 _UNRECORDED = FunctionArg("a write in no_grad", _to_old)

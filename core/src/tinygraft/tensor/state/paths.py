@@ -1,4 +1,4 @@
-"""The path from a result to the tensors that its gradient is taken by: which nodes of its graph stand for each tensor.
+"""The path from a result to the tensors that it is differentiated by: which nodes of its graph stand for each tensor.
 
 A tensor need not have the node that the graph of the result has for it. It may have been realised, assigned to, or
 moved to another buffer since the result was computed: `GradientPath.nodes_of` finds all nodes of the unfolded graph
@@ -17,7 +17,7 @@ from tinygraft.engine.unfold import unfold
 from tinygraft.errors import GraphError
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.live import LIVE, has_twin, live_tensors
-from tinygraft.tensor.state.made_at import place
+from tinygraft.tensor.state.made_at import file_and_line
 from tinygraft.uop.held import HELD, buffers_of, memories, memory_base
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp, rebuild, toposort
@@ -49,10 +49,10 @@ class GradientPath:
                     self._same.setdefault(now, []).append(node)
 
     def nodes_of(self, node: UOp) -> list[UOp]:
-        """The nodes of the graph that stand for the tensor whose node is `node` now, the newest first.
+        """Return the nodes of the graph that stand for the tensor whose node is `node` now, the newest first.
 
-        A tensor that was assigned to had another node before. Both stand for a leaf, for what is written into a leaf is
-        detached; any other tensor is the newest of its nodes in the graph.
+        A tensor that was assigned to had another node before. Both stand for a leaf, for what is written into a leaf
+        is detached; any other tensor is the newest of its nodes in the graph.
         """
         if isinstance(node.tag, Own) and node.op is Ops.RESHAPE:
             return _newest(sorted(self._marked.get(node.tag, ()), key=lambda n: -n.serial))
@@ -77,9 +77,9 @@ class GradientPath:
             node = written_over(node)
 
     def gradients(self, targets: Sequence[Sequence[UOp]], seed: UOp) -> list[UOp | None]:
-        """The gradient with respect to each target, the sum over its nodes; None where no path leads to them.
+        """Return the gradient with respect to each target, the sum over its nodes; None where no path leads to them.
 
-        Raises GraphError where one needs a value that was lost.
+        `seed` is the gradient of the result. Raises GraphError where one needs a value that was lost.
         """
         flat = list(dict.fromkeys(node for nodes in targets for node in nodes))
         each = dict(zip(flat, gradient_nodes(self.root, flat, seed), strict=True))
@@ -112,14 +112,14 @@ class GradientPath:
 
 
 def _is_whole(node: UOp) -> bool:
-    """Whether a node has the elements of memory in their order, or was assigned to."""
+    """Return whether `node` has the elements of memory in their order, or was assigned to."""
     while node.op is Ops.RESHAPE:
         node = node.src[0]
     return node.op in HELD or node.op is Ops.ASSIGN
 
 
 def _newest(found: list[UOp]) -> list[UOp]:
-    """Nodes without those upstream of another one: a gradient reaches these through it, and would count twice."""
+    """Return `found` without nodes upstream of another one: a gradient reaches these through that, and counts once."""
     if len(found) < 2:
         return found
     upstream: set[UOp] = set().union(*map(gradient_reach.upstream, found))
@@ -129,9 +129,9 @@ def _newest(found: list[UOp]) -> list[UOp]:
 class Leaves(GradientPath):
     """The tensors that backward of a result fills, each with its nodes, in `found`.
 
-    These are the tensors with requires_grad=True, or where there are none, all whose flag is None. Of these only leaves
-    count: a tensor that was computed from another one of them is an intermediate result. Where no tensor is left,
-    `of_each` raises GraphError.
+    These are the tensors with requires_grad=True, or where there are none, all whose flag is None. Of these only
+    leaves count: a tensor that was computed from another one of them is an intermediate result. Where no tensor is
+    left, `of_each` raises GraphError.
     """
 
     def __init__(self, result: TensorBase) -> None:
@@ -156,7 +156,10 @@ class Leaves(GradientPath):
         self.note_used(result, passed)
 
     def of_each(self, seed: UOp) -> list[tuple[TensorBase, UOp]]:
-        """Each tensor that gets a gradient, with the gradient's node. Raises GraphError when there are none."""
+        """Return (tensor, node of its gradient) for each tensor that gets one.
+
+        Raises GraphError when there are none.
+        """
         nodes = self.gradients([nodes for _, nodes in self.found], seed)
         given = [(tensor, node) for (tensor, _), node in zip(self.found, nodes, strict=True) if node is not None]
         if not given:
@@ -169,13 +172,14 @@ class Leaves(GradientPath):
         return given
 
     def _known(self, tensors: Iterable[TensorBase]) -> list[tuple[TensorBase, list[UOp]]]:
+        """Return the tensors that nodes of the graph stand for, with these nodes."""
         return [(tensor, nodes) for tensor in tensors if (nodes := self.nodes_of(tensor.uop))]
 
 
 def _lines(buffer: UOp) -> str:
-    """Where a tensor over a BUFFER was made and last written to, as a line of a message; "" where none is live."""
+    """Return where a tensor over `buffer` was made and last written to, as a line of a message; "" if none is live."""
     for holder in LIVE.near([buffer]):
         if isinstance(holder, TensorBase) and buffer in buffers_of(holder.uop.base):
             wrote = holder._wrote if holder._storage is None else holder._storage._wrote
-            return f"\n  made at {holder._where()}" + (f"      overwritten at {place(wrote)}" if wrote else "")
+            return f"\n  made at {holder._where()}" + (f"      overwritten at {file_and_line(wrote)}" if wrote else "")
     return ""

@@ -46,7 +46,7 @@ _around: set[int] = set()  # ids of the code of wrappers around methods
 
 
 def declare(name: str, member: Any) -> None:
-    """Let a member of Tensor give views, if its name is in VIEWS."""
+    """Register a member of Tensor as one whose results are views, if its name is in VIEWS; else do nothing."""
     if name not in VIEWS:
         return
     function: Any = member.fget if isinstance(member, property) else member
@@ -57,7 +57,7 @@ def declare(name: str, member: Any) -> None:
 
 
 def is_declared(tensor: TensorBase) -> bool:
-    """Whether a tensor was just made by a method of VIEWS that was called from outside this library."""
+    """Return whether a tensor was just made by a method of VIEWS that was called from outside this library."""
     outer = id(tensor._made[2])
     return outer in _declared or (outer in _around and id(tensor._made[3]) in _declared)
 
@@ -71,9 +71,10 @@ class _Member(weakref.ref["TensorBase"]):
 
 
 def _forget(member: _Member) -> None:
-    """Remove a dead tensor from its storage. The last one left is awake, so that realising may free the other elements.
+    """Remove a dead tensor from its storage.
 
-    Called by Python when the tensor dies, in any thread and between any two instructions.
+    The last one left is awake, so that realising may free the other elements. Called by Python when the tensor dies,
+    in any thread and between any two instructions.
     """
     try:
         storage = member.storage()
@@ -88,9 +89,9 @@ def _forget(member: _Member) -> None:
 class SharedStorage:
     """The whole value that some tensors are views of.
 
-    uop is its node, requires_grad the flag of the tensor that the first view was made of. version counts the writes,
-    and written says that there was a write since the value was last in memory. Realising treats a storage as a tensor,
-    so that its node becomes the realised one.
+    `uop` is its node, `requires_grad` the flag of the tensor that the first view was made of. `version` counts the
+    writes, and `written` says that there was a write since the value was last in memory. Realising treats a storage
+    as a tensor, so that its node becomes the realised one.
     """
 
     __slots__ = ("__weakref__", "_computed", "_lender", "_members", "_node", "_wrote", "requires_grad", "version",
@@ -105,7 +106,7 @@ class SharedStorage:
 
     @property
     def uop(self) -> UOp:
-        """The node of the whole value."""
+        """Return the node of the whole value. Setting it makes all tensors over it awake."""
         return self._node
 
     @uop.setter
@@ -116,18 +117,18 @@ class SharedStorage:
 
     @property
     def made_at(self) -> tuple[str, int]:
-        """Where the first of its live tensors was made."""
+        """Return the (file, line) where the first of its live tensors was made; ("", 0) without any."""
         found = self.members()
         return found[0].made_at if found else ("", 0)
 
     def add(self, tensor: TensorBase) -> None:
-        """List one more tensor."""
+        """Register `tensor` as one that is over this value."""
         member = _Member(tensor, _forget)
         member.key, member.storage = id(tensor), weakref.ref(self)
         self._members[member.key] = member
 
     def leave(self, tensor: TensorBase) -> None:
-        """Remove a tensor, which is about to get another value or is the last one."""
+        """Unregister `tensor`, which is about to get another value or is the last one."""
         tensor._storage = None
         self._members.pop(id(tensor), None)
         self.wake_last()
@@ -139,11 +140,11 @@ class SharedStorage:
                 wake(tensor)
 
     def members(self) -> list[TensorBase]:
-        """The live tensors over this value, in the order in which they came to it."""
+        """Return the live tensors over this value, in the order in which they were registered."""
         return [t for m in list(self._members.values()) if (t := m()) is not None and t._storage is self]
 
     def has_several(self) -> bool:
-        """Whether at least two live tensors are over this value."""
+        """Return whether at least two live tensors are over this value."""
         found = 0  # not len(members()): this runs for every realisation, and stops at the second one
         for member in list(self._members.values()):
             tensor = member()
@@ -153,9 +154,10 @@ class SharedStorage:
         return False
 
     def is_shared(self, tensor: TensorBase) -> bool:
-        """Whether a tensor over this value still needs it. A realised tensor that is the last one leaves the storage.
+        """Return whether `tensor`, which is over this value, still needs it; one that does not is unregistered.
 
-        A view made by expand or unfold never leaves: its elements overlap, and `check_apart` has to refuse writes.
+        That is a realised tensor that is the last one. A view made by expand or unfold never leaves: its elements
+        overlap, and `check_no_overlap` has to refuse writes.
         """
         if self.has_several() or memory_base(tensor.uop).op not in HELD:
             return True
@@ -166,7 +168,7 @@ class SharedStorage:
         return False
 
     def is_pending(self) -> bool:
-        """Whether there was a write that has not reached the memory yet."""
+        """Return whether there is a pending assignment. Updates `written`."""
         if not self.written:
             return False
         node = memory_base(self.uop)
@@ -176,7 +178,7 @@ class SharedStorage:
         return self.written and node.op in HELD
 
     def may_change(self) -> bool:
-        """Whether code outside this library can write the memory: then no view may cache elements of it."""
+        """Return whether code outside this library can write the memory: then no view may cache elements of it."""
         node = memory_base(self.uop)
         while node.op is Ops.ASSIGN:
             node = memory_base(node.src[0])
@@ -220,13 +222,13 @@ class SharedStorage:
 
 
 def whole_value(tensor: TensorBase) -> tuple[UOp, bool | None]:
-    """The node and the flag of the whole value that a tensor is, or is a view of."""
+    """Return the node and the flag of the whole value that `tensor` is, or is a view of."""
     holder = tensor if tensor._storage is None else tensor._storage
     return holder.uop, holder.requires_grad
 
 
 def alias(base: TensorBase, view: TensorBase, made: UOp, old: UOp) -> None:
-    """Make a new tensor a view of base. made is its node, which was made by movements of old, base's node.
+    """Make the new tensor `view` a view of `base`. `made` is its node, made by movements of `old`, the node of `base`.
 
     Another thread may have written to base or realised it since: then the view is of the node that base has now.
     """
@@ -266,12 +268,15 @@ def join(base: TensorBase, new: TensorBase) -> None:
 
 
 def is_detached(tensor: TensorBase) -> bool:
-    """Whether a value that is written to a view gets no gradient, because the view was made by detach."""
+    """Return whether a value that is written to `tensor` gets no gradient, because that is a view made by detach."""
     return tensor._storage is not None and detaches(tensor._chain)
 
 
 def share(tensors: Sequence[tuple[TensorBase, int]], requires_grad: bool | None) -> None:
-    """Make new tensors views of one memory, each the given number of steps from it. The flag is that of the whole."""
+    """Make new tensors views of one memory.
+
+    Each has the number of its steps from there; the flag is that of the whole.
+    """
     first, count = tensors[0]
     node = first.uop
     for _ in range(count):
@@ -284,17 +289,17 @@ def share(tensors: Sequence[tuple[TensorBase, int]], requires_grad: bool | None)
 
 
 def agree(tensors: Iterable[TensorBase]) -> None:
-    """After a failed realisation: give every tensor of a storage the value that the requested tensor has now."""
+    """Give every tensor that shares a storage with one of `tensors` its value. Called after a failed realisation."""
     for tensor in tensors:
         if (storage := tensor._storage) is not None:
             storage.become(storage.uop if tensor._chain else tensor.uop)
 
 
 def not_following(holders: Iterable[Any], overwritten: Set[UOp], known: Callable[[Any], bool]) -> list[Any]:
-    """The tensors and storages that keep their values when a replay overwrites BUFFERs: all but those it assigns to.
+    """Return which of `holders` keep their values when a replay overwrites BUFFERs: all but those that it assigns to.
 
-    known returns whether a tensor over such memory is one that the replayed function assigns to. Such tensors, and
-    those that share a storage with one, have the new values: views read their memory again.
+    `known` returns whether a tensor or storage over such memory is one that the replayed function assigns to. These,
+    and those that share a storage with one, get the new values: their views are made to read the memory again.
     """
     stay: list[Any] = []
     written: dict[int, SharedStorage] = {}
@@ -314,7 +319,7 @@ def not_following(holders: Iterable[Any], overwritten: Set[UOp], known: Callable
 
 
 def to_realize(tensor: TensorBase) -> TensorBase | SharedStorage:
-    """What to compute when a tensor is realised: its whole storage where a pending write is seen by other tensors too.
+    """Return what to compute when `tensor` is realised: its storage where other tensors see a pending write too.
 
     The elements of a view are then cached when they are first read; never where code outside can write the memory.
     """
@@ -327,18 +332,19 @@ def to_realize(tensor: TensorBase) -> TensorBase | SharedStorage:
 
 def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf: Callable[[SharedStorage], bool],
           where: Made) -> None:  # fmt: skip
-    """Write a value to a tensor that has a storage, or to a part of it: a new node for the storage.
+    """Write `value` to `tensor`, which has a storage, or to the part of it at the end of the steps `part`.
 
-    unrecorded: gradients go on to the old value, unless that is a leaf (no_grad.py). where is the line of the user's
-    code. is_leaf returns whether a storage is a leaf to gradients: a value that is written into one is detached, and so
-    is one that is written through a tensor that detach() returned. Raises ShapeError where two elements of the view
+    It makes a new node for the storage. With `unrecorded` gradients go on to the old value, unless that is a leaf
+    (no_grad.py). `where` is the line of the user's code. `is_leaf` returns whether a storage is a leaf to gradients: a
+    value that is written into one is detached, and so is one that is written through a tensor that detach() returned.
+    Raises ShapeError where two elements of the view
     are one element of the storage.
     """
     storage = tensor._storage
     assert storage is not None
     with exclusive:
         _adopt(storage)
-        check_apart(tensor, part, value.shape)
+        check_no_overlap(tensor, part, value.shape)
         steps, old = tensor._chain + part, storage.uop
         if 0 in value.shape:
             return
@@ -348,10 +354,10 @@ def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf
         whole = all(op is Ops.RESHAPE for op, *_ in moves)
         if whole and value.shape != old.shape:  # before the DETACH, by which the tape recognises a write into a leaf
             value = UOp(Ops.RESHAPE, value.dtype, (value, *symbolic_sizes(old.shape)), old.shape)
-        asked = old.dtype.kind == "float" and storage.requires_grad is True
-        stays = asked and is_leaf(storage)
-        storage._computed |= asked and not stays
-        if asked and not stays:
+        requires = old.dtype.kind == "float" and storage.requires_grad is True
+        stays = requires and is_leaf(storage)  # it is a leaf, and is one after the write
+        storage._computed |= requires and not stays
+        if requires and not stays:
             # what was computed from the old value is no leaf, though its node is gone after the write
             note_requiring_grad(member for member in storage.members() if member.requires_grad)
         if stays or (old.dtype.kind == "float" and detaches(steps)):
@@ -377,8 +383,11 @@ def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf
                 note_assigned(member)
 
 
-def check_apart(tensor: TensorBase, part: Steps, shape: Shape) -> None:
-    """Raise ShapeError where two elements of a part of a tensor, of that shape, are one element of its storage."""
+def check_no_overlap(tensor: TensorBase, part: Steps, shape: Shape) -> None:
+    """Raise ShapeError where two elements of the part of `tensor` at the end of `part` are one element of its storage.
+
+    `shape` is that of the part, for the message.
+    """
     storage = tensor._storage
     if storage is not None and overlaps(storage.uop, tensor._chain + part):
         raise ShapeError(
@@ -389,7 +398,7 @@ def check_apart(tensor: TensorBase, part: Steps, shape: Shape) -> None:
 
 
 def _adopt(storage: SharedStorage) -> None:
-    """Take the node of a member that has the whole value in memory, where the storage has an expression only."""
+    """Give `storage`, if it has an expression only, the node of a member that has the whole value in memory."""
     if memory_base(storage.uop).op not in HELD:
         for tensor in storage.members():
             if not tensor._chain and tensor.uop is not storage.uop and tensor.uop.shape == storage.uop.shape:

@@ -1,8 +1,8 @@
 """Strides: where the elements of a view are in its base's memory, for other libraries, and whether two views overlap.
 
-Steps of a view in (storage.py), the offset and the strides out, counted in elements; None for a view whose elements
-are at no fixed distances, such as a reshape of a transposed matrix. Kernels need no strides, since a movement is an
-index expression there; NumPy, PyTorch and DLPack describe memory by strides alone.
+In: the steps of a view (storage.py). Out: its offset and its strides, counted in elements; None for a view whose
+elements are at no fixed strides, such as a reshape of a transposed matrix. Kernels need no strides, since a movement
+is an index expression there; NumPy, PyTorch and DLPack describe memory by strides alone.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from tinygraft.uop.uop import UOp
 
 
 class StridedLayout(NamedTuple):
-    """Elements of memory: the index of the first one, and for each axis the distance from one to the next."""
+    """Elements of memory: the flat index of the first one, and for each axis the stride from one to the next."""
 
     offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
     def span(self) -> range:
-        """The part of memory that has the elements, from the first one in it to the last."""
+        """Return the flat indices from the first element in memory to the last one; empty for no elements."""
         reach = [(size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True)]
         start, end = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
         return range(0) if 0 in self.shape else range(self.offset + start, self.offset + end + 1)
 
     def is_row_major(self) -> bool:
-        """Whether the elements are one after another; the stride of an axis of one element does not matter."""
+        """Return whether the elements are contiguous in row-major order; axes of one element may have any stride."""
         return 0 in self.shape or all(
             size == 1 or stride == wanted
             for size, stride, wanted in zip(self.shape, self.strides, row_major(self.shape), strict=True)
@@ -40,7 +40,7 @@ class StridedLayout(NamedTuple):
 
 
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of elements that are one after another.
+    """Return the strides of elements that are contiguous and in row-major order.
 
     >>> row_major((2, 3, 4))
     (12, 4, 1)
@@ -49,7 +49,7 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def layout_of(shape: tuple[int, ...], steps: Steps) -> StridedLayout | None:
-    """The layout of a view that is `steps` from row-major memory of `shape`; None where strides cannot describe it.
+    """Return the layout of a view that is `steps` from row-major memory of `shape`; None where no strides describe it.
 
     A Variable counts as the value that it is bound to.
     """
@@ -62,7 +62,7 @@ def layout_of(shape: tuple[int, ...], steps: Steps) -> StridedLayout | None:
 
 
 def _moved(old: StridedLayout, op: Ops, arg: Any) -> StridedLayout:
-    """A layout after any step but a reshape."""
+    """Return the layout after one step, of any op but RESHAPE."""
     offset, shape, strides = old
     if op is Ops.EXPAND:  # stride 0 repeats an element, as in NumPy's broadcast_to
         repeats = [size == 1 and wanted != 1 for size, wanted in zip(shape, arg, strict=True)]
@@ -77,14 +77,14 @@ def _moved(old: StridedLayout, op: Ops, arg: Any) -> StridedLayout:
         offset += sum(start * stride for (start, _), stride in zip(bounds, strides, strict=True))
         return StridedLayout(offset, tuple([end - start for start, end in bounds]), strides)
     assert op is Ops.WINDOW, op
-    kept = len(shape) - len(arg.size)
-    between = [stride * step for stride, step in zip(strides[kept:], arg.stride, strict=True)]
-    within = [stride * dilation for stride, dilation in zip(strides[kept:], arg.dilation, strict=True)]
-    return StridedLayout(offset, (*shape[:kept], *arg.count, *arg.size), (*strides[:kept], *between, *within))
+    outer = len(shape) - len(arg.size)
+    between = [stride * step for stride, step in zip(strides[outer:], arg.stride, strict=True)]
+    within = [stride * dilation for stride, dilation in zip(strides[outer:], arg.dilation, strict=True)]
+    return StridedLayout(offset, (*shape[:outer], *arg.count, *arg.size), (*strides[:outer], *between, *within))
 
 
 def _reshaped(old: StridedLayout, shape: tuple[int, ...]) -> StridedLayout | None:
-    """A layout in another shape; None where axes are merged that do not follow one another in memory."""
+    """Return the layout in another shape; None where axes are merged that do not follow one another in memory."""
     if 0 in shape:
         return StridedLayout(old.offset, shape, row_major(shape))
     # as in PyTorch's computeStride: groups of old axes against groups of new ones with equally many elements;
@@ -110,28 +110,29 @@ def _reshaped(old: StridedLayout, shape: tuple[int, ...]) -> StridedLayout | Non
     return StridedLayout(old.offset, shape, (*found, *[1] * (len(shape) - len(found))))
 
 
-def _is_placed(view: TensorBase) -> bool:
-    """Whether each step of a view is of numbers; a slice that begins at a Variable is not."""
+def _is_concrete_view(view: TensorBase) -> bool:
+    """Return whether each step of a view is of numbers; a slice that begins at a Variable is not."""
     return is_concrete(view.shape) and not any(_has_nodes(arg) for _, _, _, arg, _ in view._chain)
 
 
 def _has_nodes(arg: Any) -> bool:
+    """Return whether the arg of a step has symbolic sizes or bounds."""
     return any(map(_has_nodes, arg)) if isinstance(arg, tuple) else isinstance(arg, UOp)
 
 
 def _known(size: sint) -> int:
-    """A bound of a view whose value can be read, so that its Variables are bound."""
+    """Return the value of a bound of a view. Its Variables have to be bound."""
     value = now(size)
     assert value is not None
     return value
 
 
 def have_common(a: TensorBase, b: TensorBase) -> bool:
-    """Whether two tensors have an element of memory in common. True where symbolic sizes leave it open."""
+    """Return whether two tensors have an element of memory in common. True where symbolic sizes leave it open."""
     storage = a._storage
     if a is b or storage is None or storage is not b._storage:
         return a is b
-    if not (is_concrete(storage.uop.shape) and _is_placed(a) and _is_placed(b)):
+    if not (is_concrete(storage.uop.shape) and _is_concrete_view(a) and _is_concrete_view(b)):
         return True
     shape: Any = storage.uop.shape
     found, other = layout_of(shape, a._chain), layout_of(shape, b._chain)

@@ -15,14 +15,14 @@ Steps = tuple[ViewStep, ...]
 
 
 def over(steps: Steps, node: UOp) -> UOp:
-    """The node at the end of a chain of steps over `node`."""
+    """Return the node at the end of a chain of `steps` over `node`."""
     for op, dtype, sizes, arg, tag in steps:
         node = UOp(op, dtype, (node, *sizes), arg, tag)
     return node
 
 
 def steps_to(view: UOp, base: UOp) -> Steps:
-    """The steps from `base` to `view`, which was made of it by movements, DETACH and BITCAST; the innermost first."""
+    """Return the steps from `base` to `view`, which was made of it by movements, DETACH and BITCAST, in their order."""
     found: list[ViewStep] = []
     while view is not base:
         found.append((view.op, view.dtype, view.src[1:], view.arg, view.tag))
@@ -31,17 +31,20 @@ def steps_to(view: UOp, base: UOp) -> Steps:
 
 
 def over_moves(view: UOp, old: UOp) -> UOp:
-    """A view of a node, made in a block of no_grad, without its DETACH: the view is a destination, not a value."""
+    """Return `view`, made from `old`, without its DETACH and BITCAST: as a destination, and not as a value."""
     return over(tuple([step for step in steps_to(view, old) if step[0] in MOVES]), old)
 
 
 def detaches(steps: Steps) -> bool:
-    """Whether there is a DETACH among the steps: of detach, or of a view that is a leaf (`marked` in leaf_nodes.py)."""
+    """Return whether there is a DETACH among `steps`: of detach, or of a leaf that is a view (leaf_nodes.marked)."""
     return any(op is Ops.DETACH for op, *_ in steps)
 
 
 def overlaps(whole: UOp, steps: Steps) -> bool:
-    """Whether two elements of a view are one element of the whole, with the values that variables are bound to."""
+    """Return whether two elements of a view, `steps` from `whole`, are one element of it.
+
+    Variables count as the values that they are bound to; True where a size is not known.
+    """
     # only EXPAND and WINDOW repeat elements: without them no table of indices is needed
     for op, _, _, arg, _ in steps:
         if op is Ops.EXPAND:
@@ -64,7 +67,7 @@ def overlaps(whole: UOp, steps: Steps) -> bool:
 
 
 def indices(shape: Any, steps: Steps) -> Any:
-    """For each element of a view, `steps` from a whole of `shape`, its flat index in the whole: an array of numpy."""
+    """Return a numpy array of the flat index in a whole of `shape` of each element of a view, `steps` from it."""
     import numpy as np
 
     index = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)
@@ -74,7 +77,7 @@ def indices(shape: Any, steps: Steps) -> Any:
 
 
 def _moved(index: Any, op: Ops, arg: Any) -> Any:
-    """An array of numpy after one step."""
+    """Return the numpy array `index` after one step."""
     import numpy as np
 
     if op is Ops.RESHAPE:
@@ -88,8 +91,8 @@ def _moved(index: Any, op: Ops, arg: Any) -> Any:
     if op is Ops.SHRINK:
         return index[tuple(slice(now(start), now(end)) for start, end in arg)]
     if op is Ops.WINDOW:
-        kept = index.ndim - len(arg.size)
-        for axis, (size, stride, dilation) in enumerate(zip(arg.size, arg.stride, arg.dilation, strict=True), kept):
+        outer = index.ndim - len(arg.size)
+        for axis, (size, stride, dilation) in enumerate(zip(arg.size, arg.stride, arg.dilation, strict=True), outer):
             reach = (size - 1) * dilation + 1
             windows = np.lib.stride_tricks.sliding_window_view(index, reach, axis)[..., ::dilation]
             index = windows[(slice(None),) * axis + (slice(None, None, stride),)]

@@ -150,11 +150,11 @@ def _numbered(self: Tensor) -> Tensor:
     return reshaped(iota(type(self), int(size_math.product(shape)), self.device), shape)
 
 
-def _stored_at(self: Tensor, places: Any, values: Any, op: Ops | None = None) -> Tensor:
+def _stored_at(self: Tensor, indices: Any, values: Any, op: Ops | None = None) -> Tensor:
     """values stored at flat indices, or combined with the stored elements."""
     flat = self.flatten()
-    value = values._again()._cast(self.dtype).expand(places.shape).flatten()
-    return reshaped(flat._join(Ops.SCATTER, places.flatten(), value, arg=ScatterArg(0, op)), self.shape)
+    value = values._again()._cast(self.dtype).expand(indices.shape).flatten()
+    return reshaped(flat._join(Ops.SCATTER, indices.flatten(), value, arg=ScatterArg(0, op)), self.shape)
 
 
 def take(self: Tensor, index: Any) -> Tensor:
@@ -186,8 +186,8 @@ def put(self: Tensor, index: Any, source: Any, accumulate: bool = False) -> Tens
             f"put needs as many indices as elements, got shapes {index.shape} and {source.shape}\n"
             f"  index made at {index._where()}      source made at {source._where()}"
         )
-    places = from_front(index, flat.shape[0])[0]
-    return _stored_at(self, places, source.reshape(index.shape), Ops.ADD if accumulate else None)
+    indices = from_front(index, flat.shape[0])[0]
+    return _stored_at(self, indices, source.reshape(index.shape), Ops.ADD if accumulate else None)
 
 
 def index_put(self: Tensor, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Tensor:
@@ -200,15 +200,15 @@ def index_put(self: Tensor, indices: Sequence[Any], values: Any, accumulate: boo
     [13, 2]
     """
     chosen = tuple(slice(None) if index is None else index for index in indices)
-    places = _numbered(self)._op(Ops.ADD, 1)[chosen]._op(Ops.SUB, 1)  # a read outside gives 0: which is no index
+    targets = _numbered(self)._op(Ops.ADD, 1)[chosen]._op(Ops.SUB, 1)  # a read outside gives 0: which is no index
     if not isinstance(values, TensorBase):
         values = self._value_for(values)
-    if broadcast_shape(values.shape, places.shape) != places.shape:
+    if broadcast_shape(values.shape, targets.shape) != targets.shape:
         raise ShapeError(
-            f"cannot write values of shape {values.shape} to elements of shape {places.shape}\n"
+            f"cannot write values of shape {values.shape} to elements of shape {targets.shape}\n"
             f"  values made at {values._where()}      tensor made at {self._where()}"
         )
-    return _stored_at(self, places, values, Ops.ADD if accumulate else None)
+    return _stored_at(self, targets, values, Ops.ADD if accumulate else None)
 
 
 @either_spelling
@@ -247,13 +247,13 @@ def take_along_dim(self: Tensor, index: Any, dim: int | None = None) -> Tensor:
 
 def _with_view(self: Tensor, what: str, view: Callable[[Tensor], Tensor], src: Any) -> Tensor:
     """self with src in place of a view of it."""
-    places = view(_numbered(self))
-    if src.shape != places.shape:
+    indices = view(_numbered(self))
+    if src.shape != indices.shape:
         raise ShapeError(
-            f"{what} needs a source of shape {places.shape}, got {src.shape}\n"
+            f"{what} needs a source of shape {indices.shape}, got {src.shape}\n"
             f"  tensor made at {self._where()}      source made at {src._where()}"
         )
-    return _stored_at(self, places, src)
+    return _stored_at(self, indices, src)
 
 
 @either_spelling
@@ -303,11 +303,11 @@ def _strided(self: Tensor, size: Sequence[int], stride: Sequence[int], storage_o
     total = size_math.as_int(size_math.product(self.shape), "as_strided")
     if 0 not in sizes and last >= total:
         raise IndexOutOfRange(f"as_strided would read index {last} of shape {self.shape}, which has {total} elements")
-    places = reshaped(iota(type(self), 1, self.device), (1,) * len(sizes)) + start
+    indices = reshaped(iota(type(self), 1, self.device), (1,) * len(sizes)) + start
     for axis, (n, step) in enumerate(zip(sizes, steps, strict=True)):
         line = iota(type(self), n, self.device) * step
-        places = places + reshaped(line, (n,) + (1,) * (len(sizes) - axis - 1))
-    return places.expand(sizes)
+        indices = indices + reshaped(line, (n,) + (1,) * (len(sizes) - axis - 1))
+    return indices.expand(sizes)
 
 
 def as_strided(self: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = 0) -> Tensor:
@@ -354,8 +354,8 @@ def masked_scatter(self: Tensor, mask: Any, source: Any) -> Tensor:
     wide, where = self.expand(shape), mask.expand(shape)
     if not source.size:
         return self._wrap(wide.uop)
-    place = reshaped(where.flatten()._cast(dtypes.int32).cumsum(0), shape) - 1
-    return where.where(source.flatten()._join(Ops.GATHER, place, arg=0), wide)  # type: ignore[no-any-return]
+    index = reshaped(where.flatten()._cast(dtypes.int32).cumsum(0), shape) - 1
+    return where.where(source.flatten()._join(Ops.GATHER, index, arg=0), wide)  # type: ignore[no-any-return]
 
 
 def argwhere(self: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """Eigenvalues and eigenvectors of symmetric and Hermitian matrices, and singular values and vectors of any.
 
-Matrices of shape (..., m, n) in, any number at once, computed in float32 or wider. Both turn pairs of columns until all
-are orthogonal (one-sided Jacobi; Demmel and Veselic, "Jacobi's method is more accurate than QR", 1992), in rounds of a
-tournament in which each column is paired with one other; a round is two kernels, the same ones for all rounds. A
+Matrices of shape (..., m, n) in, any number at once, computed in float32 or wider. Both turn pairs of columns until
+all are orthogonal (one-sided Jacobi; Demmel and Veselic, "Jacobi's method is more accurate than QR", 1992), in rounds
+of a tournament in which each column is paired with one other; a round is two kernels, the same ones for all rounds. A
 column of complex numbers is first given the phase that makes its product with the other one real. Derivatives are
 written in terms of the results.
 """
@@ -53,9 +53,9 @@ def eigh(self: Tensor, UPLO: str = "L") -> Eigen:
     def of_vectors(gradient: Tensor, v: Tensor, a: Tensor) -> Tensor:
         """The gradient of the matrix from that of its eigenvectors V: V (V' gradient / (w_j - w_i)) V', symmetric.
 
-        The eigenvalues w are computed again, as V' A V, to be part of what a second derivative follows. Equal ones have
-        no gradient of their vectors: it is infinite or NaN. Source: Giles, "An extended collection of matrix derivative
-        results for forward and reverse mode algorithmic differentiation", 2008.
+        The eigenvalues w are computed again, as V' A V, to be part of what a second derivative follows. Equal ones
+        have no gradient of their vectors: it is infinite or NaN. Source: Giles, "An extended collection of matrix
+        derivative results for forward and reverse mode algorithmic differentiation", 2008.
         """
         turned = conjugate_transpose(v)
         w = (v._conj() * (a._mirrored_from(upper) @ v))._real().sum(-2)
@@ -110,7 +110,10 @@ def svd(self: Tensor, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tenso
         return (u @ (part * s.unsqueeze(-2)) + outside) @ turned
 
     def of_right(gradient: Tensor, v: Tensor, a: Tensor) -> Tensor:
-        """The gradient of the matrix from that of V, with s and U computed again from A V. V is square here: m >= n."""
+        """The gradient of the matrix from that of V, with s and U computed again from A V.
+
+        V is square here: m >= n.
+        """
         across = a @ v
         s = _squares(across).sum(-2).sqrt()
         part = (conjugate_transpose(v) @ gradient)._apart(s, False)
@@ -186,8 +189,8 @@ def _singular(self: Tensor, n: int) -> list[Tensor]:
     columns, turns = sliced(both, both.ndim - 2, 0, n), sliced(both, both.ndim - 2, n, 2 * n)
     sizes = stored_now(_squares(columns).sum(-2).sqrt())
     order = stored_now(sizes.argsort(-1, descending=True))
-    places = order.unsqueeze(-2).expand(columns.shape)
-    columns, turns = columns.gather(-1, places), turns.gather(-1, places)
+    indices = order.unsqueeze(-2).expand(columns.shape)
+    columns, turns = columns.gather(-1, indices), turns.gather(-1, indices)
     right, upper = columns.qr()  # orthogonal where a singular value is 0, too; up to signs
     signs = (upper._real().diagonal(0, -2, -1) < 0.0).where(-1.0, 1.0)
     left = (sliced(q, q.ndim - 1, 0, n) @ turns).cat(sliced(q, q.ndim - 1, n, q.shape[-1]), dim=-1)

@@ -124,9 +124,9 @@ def conv_transpose2d(
     channels = weight.shape[0] // groups
     x = reshaped(self._cast(inside), (batch, groups, channels, 1, *count, *(1,) * n))
     w = reshaped(weight._cast(inside), (1, groups, channels, each, *(1,) * n, *kernel))
-    places = x._op(Ops.MUL, w)._reduce(Ops.ADD, 2)
+    products = x._op(Ops.MUL, w)._reduce(Ops.ADD, 2)
     length = tuple((c - 1) * s + d * (k - 1) + 1 for c, s, d, k in zip(count, steps, gaps, kernel, strict=True))
-    folded = places._move(Ops.FOLD, WindowArg(length, kernel, steps, gaps))
+    folded = products._move(Ops.FOLD, WindowArg(length, kernel, steps, gaps))
     folded = reshaped(folded, (batch, groups * each, *length))
     sides = each_side(f"conv_transpose{n}d", padding, n)
     cut = [(-before, more - after) for (before, after), more in zip(sides, extra, strict=True)]

@@ -113,8 +113,8 @@ def _labels(self: Tensor, targets: Tensor, given: Any, sizes: Tensor) -> Tensor:
             f"{sum(known)} is what they give"
         )
     starts = type(self)([sum(known[:i]) for i in range(len(known))], device=self.device)
-    places = starts.unsqueeze(1) + iota(type(self), max(known, default=0), self.device)
-    return targets._join(Ops.GATHER, places, arg=0)
+    indices = starts.unsqueeze(1) + iota(type(self), max(known, default=0), self.device)
+    return targets._join(Ops.GATHER, indices, arg=0)
 
 
 def _forward(self: Tensor, labels: Tensor, ends: Tensor, blank: int) -> Tensor:
@@ -126,10 +126,10 @@ def _forward(self: Tensor, labels: Tensor, ends: Tensor, blank: int) -> Tensor:
     emitted = self.gather(2, named.unsqueeze(0).expand(steps, count, size)).contiguous()
     before = named.pad(((0, 0), (2, 0)), value=blank)[:, :size]
     skips = named.ne(blank) & named.ne(before)
-    places = positions_along(named, 1)
-    alpha = places.eq(0).where(named._const(0.0, self.dtype), -math.inf)  # of a sample without steps
+    indices = positions_along(named, 1)
+    alpha = indices.eq(0).where(named._const(0.0, self.dtype), -math.inf)  # of a sample without steps
     if steps:
-        alpha = (ends > 0).unsqueeze(1).where((places < 2).where(emitted[0], -math.inf), alpha)
+        alpha = (ends > 0).unsqueeze(1).where((indices < 2).where(emitted[0], -math.inf), alpha)
     for t in range(1, steps):
         moved = alpha.pad(((0, 0), (2, 0)), value=-math.inf)
         jumped = skips.where(moved[:, :size], -math.inf)

@@ -133,8 +133,8 @@ def _bags(self: Tensor, offsets: Tensor, include_last_offset: bool) -> Tensor:
         bags, end = bags - 1, offsets[1:]
     else:
         end = offsets[1:].cat(reshaped(offsets._const(total), offsets.shape)[:1])
-    places = iota(type(self), total, self.device)
-    return (offsets[:bags].unsqueeze(1) <= places) & (places < end.unsqueeze(1))
+    indices = iota(type(self), total, self.device)
+    return (offsets[:bags].unsqueeze(1) <= indices) & (indices < end.unsqueeze(1))
 
 
 def _of_bags(self: Tensor, real: Tensor, mode: str) -> Tensor:

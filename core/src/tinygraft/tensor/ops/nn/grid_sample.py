@@ -41,9 +41,9 @@ def grid_sample(
     _check_grid(self, grid, n, mode, padding_mode)
     sizes, batch = size_math.as_ints(self.shape[2:], "grid_sample"), size_math.as_int(self.shape[0], "grid_sample")
     count, channels = size_math.as_ints(grid.shape[1:-1], "grid_sample"), size_math.as_int(self.shape[1], "grid_sample")
-    x, places = self._in_float(), reshaped(grid._in_float(), (batch, math.prod(count), n))
+    x, indices = self._in_float(), reshaped(grid._in_float(), (batch, math.prod(count), n))
     corners = bool(align_corners)
-    at = [_at_pixel(reshaped(sliced(places, 2, n - 1 - a, n - a), places.shape[:2]), sizes[a], corners)
+    at = [_at_pixel(reshaped(sliced(indices, 2, n - 1 - a, n - a), indices.shape[:2]), sizes[a], corners)
           for a in range(n)]  # fmt: skip
     if mode != "bicubic":
         at = [_inside(t, size, padding_mode, corners) for t, size in zip(at, sizes, strict=True)]
@@ -93,11 +93,11 @@ def _at(self: Tensor, spots: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
     """Rows (batch * pixels, channels) at integer coordinates along each axis, (batch, pixels): 0 outside."""
     inside, flat = None, None
     for spot, size in zip(spots, sizes, strict=True):
-        place = spot._cast(dtypes.int32)
-        real = (place >= 0) & (place < size)
+        pixel = spot._cast(dtypes.int32)
+        real = (pixel >= 0) & (pixel < size)
         inside = real if inside is None else inside & real
-        place = place.clamp(0, size - 1)
-        flat = place if flat is None else flat * size + place
+        pixel = pixel.clamp(0, size - 1)
+        flat = pixel if flat is None else flat * size + pixel
     assert inside is not None and flat is not None
     batch = reshaped(iota(type(self), flat.shape[0], self.device), (flat.shape[0], 1))
     index = flat + batch * math.prod(sizes)
@@ -133,9 +133,9 @@ def affine_grid(self: Tensor, size: Sequence[int], align_corners: bool | None = 
     return reshaped(flat.matmul(x.transpose(-1, -2)), (size[0], *spatial, n))._narrowed(self.dtype)
 
 
-def _at_pixel(place: Any, size: int, corners: bool) -> Any:
+def _at_pixel(index: Any, size: int, corners: bool) -> Any:
     """A coordinate from -1 to 1 in pixels."""
-    return (place + 1) * (0.5 * (size - 1)) if corners else ((place + 1) * size - 1) * 0.5
+    return (index + 1) * (0.5 * (size - 1)) if corners else ((index + 1) * size - 1) * 0.5
 
 
 def _inside(at: Any, size: int, padding_mode: str, corners: bool) -> Any:

@@ -65,7 +65,7 @@ def interpolate(
     for axis, (new, scale) in enumerate(zip(wanted, scales, strict=True), first):
         old = size_math.as_int(self.shape[axis], "interpolate")
         if whole:
-            result = _taken(result, axis, _nearest(result, old, new, mode == "nearest-exact", scale))
+            result = _gathered(result, axis, _nearest(result, old, new, mode == "nearest-exact", scale))
         elif mode == "bicubic":
             result = _cubic(result, axis, *_between(result, old, new, bool(align_corners), scale, False))
         else:
@@ -108,8 +108,8 @@ def upsample_bilinear(self: Tensor, size: Any = None, scale_factor: Any = None) 
     return self.interpolate(size, "bilinear", True, scale_factor)
 
 
-def _taken(self: Tensor, axis: int, places: Tensor) -> Tensor:
-    return self._join(Ops.GATHER, places, arg=axis)
+def _gathered(self: Tensor, axis: int, indices: Tensor) -> Tensor:
+    return self._join(Ops.GATHER, indices, arg=axis)
 
 
 def _nearest(self: Tensor, old: int, new: int, exact: bool, scale: float | None) -> Tensor:
@@ -146,13 +146,13 @@ def _between(
 
 
 def _neighbour(self: Tensor, axis: int, low: Tensor, step: int, old: int) -> Tensor:
-    return _taken(self, axis, low._op(Ops.ADD, step)._op(Ops.MAX, 0)._op(Ops.MIN, old - 1))
+    return _gathered(self, axis, low._op(Ops.ADD, step)._op(Ops.MAX, 0)._op(Ops.MIN, old - 1))
 
 
 def _linear(self: Tensor, axis: int, low: Tensor, share: Tensor, old: int) -> Tensor:
     """One axis resized linearly."""
     share = reshaped(share, tuple(share.shape[0] if a == axis else 1 for a in range(self.ndim)))
-    a, b = _taken(self, axis, low), _neighbour(self, axis, low, 1, old)
+    a, b = _gathered(self, axis, low), _neighbour(self, axis, low, 1, old)
     return a._op(Ops.ADD, b._op(Ops.SUB, a)._op(Ops.MUL, share))
 
 

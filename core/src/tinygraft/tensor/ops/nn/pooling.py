@@ -182,8 +182,8 @@ def _shares(self: Tensor, old: int, new: int) -> tuple[Tensor, Tensor]:
     line = reshaped(iota(type(self), new, self.device), (new, 1))
     first = line._op(Ops.MUL, old)._op(Ops.IDIV, new)
     end = line._op(Ops.ADD, 1)._op(Ops.MUL, old)._op(Ops.ADD, new - 1)._op(Ops.IDIV, new)
-    places = first._op(Ops.ADD, iota(type(self), count, self.device))
-    return places, places._op(Ops.CMPLT, end)
+    indices = first._op(Ops.ADD, iota(type(self), count, self.device))
+    return indices, indices._op(Ops.CMPLT, end)
 
 
 def adaptive_avg(self: Tensor, what: str, n: int, output_size: Any) -> Tensor:
@@ -195,9 +195,9 @@ def adaptive_avg(self: Tensor, what: str, n: int, output_size: Any) -> Tensor:
         if not new:
             x = sliced(x, axis, 0, 0)
             continue
-        places, real = _shares(self, old, new)
+        indices, real = _shares(self, old, new)
         after = (1,) * (self.ndim - 1 - axis)
-        parts = x._join(Ops.GATHER, places, arg=axis)
+        parts = x._join(Ops.GATHER, indices, arg=axis)
         kept = reshaped(real, (*real.shape, *after)).where(parts, 0.0)
         x = kept.sum(axis + 1) / reshaped(real._cast(x.dtype).sum(1), (new, *after))
     return x._narrowed(self.dtype)
@@ -239,18 +239,18 @@ def _adaptive_max(self: Tensor, what: str, n: int, output_size: Any, return_indi
     if 0 in targets:
         none = type(self).zeros(*self.shape[:lead], *targets, device=self.device, dtype=self.dtype)
         return (none, as_positions(none._cast(dtypes.int32))) if return_indices else none
-    x, places = self, _flat_numbers(self, old)
+    x, indices = self, _flat_numbers(self, old)
     for axis in reversed(range(n)):  # from the last, so that the axes before keep their numbers
         shares, real = _shares(self, old[axis], targets[axis])
-        places = places._join(Ops.GATHER, shares, arg=axis)
-        gate = reshaped(real, (*real.shape, *(1,) * (places.ndim - axis - 2)))
+        indices = indices._join(Ops.GATHER, shares, arg=axis)
+        gate = reshaped(real, (*real.shape, *(1,) * (indices.ndim - axis - 2)))
         x = gate.where(x._join(Ops.GATHER, shares, arg=lead + axis), dtypes.min(self.dtype))
     order = [*range(0, 2 * n, 2), *range(1, 2 * n, 2)]
     windows = x.permute(*range(lead), *(lead + a for a in order))
     last = tuple(range(-n, 0))
     if not return_indices:
         return windows.max(last)
-    return greatest_in_windows(windows, places.permute(*order), last, math.prod(old))
+    return greatest_in_windows(windows, indices.permute(*order), last, math.prod(old))
 
 
 def adaptive_max_pool1d(self: Tensor, output_size: Any, return_indices: bool = False) -> Any:

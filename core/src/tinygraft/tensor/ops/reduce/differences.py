@@ -34,16 +34,16 @@ def diff(self: Tensor, n: int = 1, axis: int = -1, prepend: Any = None, append: 
         raise AxisError(f"diff needs an axis, got shape ()\n  made at {self._where()}")
     if n < 0:
         raise ValueError(f"diff needs n of 0 or more, got {n}")
-    place = self._axis(axis)
+    dim = self._axis(axis)
     if n == 0:
         return self._again()
     parts = [part for part in (prepend, self, append) if part is not None]
-    x: Any = parts[0].cat(*parts[1:], dim=place)
-    size = size_math.as_int(x.shape[place], "diff")
+    x: Any = parts[0].cat(*parts[1:], dim=dim)
+    size = size_math.as_int(x.shape[dim], "diff")
     for left in range(size - 1, max(size - 1 - n, -1), -1):
-        after, before = sliced(x, place, 1, left + 1), sliced(x, place, 0, left)
+        after, before = sliced(x, dim, 1, left + 1), sliced(x, dim, 0, left)
         x = after ^ before if x.dtype is dtypes.bool else after - before
-    return x if n <= size else sliced(x, place, 0, 0)
+    return x if n <= size else sliced(x, dim, 0, 0)
 
 
 def _distances(self: Tensor, what: str, x: Any, dx: Any, axis: int) -> Any:

@@ -149,17 +149,17 @@ def _ordered(self: Tensor, what: str, axis: int | None) -> tuple[Tensor, Tensor,
     if axis is None or not self.ndim:
         flat = self.flatten()
         return _ordered(flat, what, -1)
-    (place,) = not_empty(self, what, axis)
-    values, places = self.movedim(place, -1).sort(-1)
-    return values, places, size_math.as_int(self.shape[place], what)
+    (dim,) = not_empty(self, what, axis)
+    values, indices = self.movedim(dim, -1).sort(-1)
+    return values, indices, size_math.as_int(self.shape[dim], what)
 
 
 def _at_order(
-    self: Tensor, values: Tensor, places: Tensor, at: Any, axis: int | None, keepdim: bool
+    self: Tensor, values: Tensor, indices: Tensor, at: Any, axis: int | None, keepdim: bool
 ) -> tuple[Tensor, Tensor]:
     """The values with some rank in the order, and their indices."""
-    at = at if isinstance(at, TensorBase) else sliced(places, places.ndim - 1, 0, 1) * 0 + at
-    both = [reshaped(t.gather(-1, at), t.shape[:-1]) for t in (values, places)]
+    at = at if isinstance(at, TensorBase) else sliced(indices, indices.ndim - 1, 0, 1) * 0 + at
+    both = [reshaped(t.gather(-1, at), t.shape[:-1]) for t in (values, indices)]
     if keepdim and self.ndim:
         both = [t.unsqueeze(axis) if axis is not None else reshaped(t, (1,) * self.ndim) for t in both]
     both[1].requires_grad = False
@@ -174,10 +174,10 @@ def kthvalue(self: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tupl
     >>> [t.item() for t in Tensor([30, 10, 20]).kthvalue(2)]
     [20, 2]
     """
-    values, places, size = _ordered(self, "kthvalue", dim)
+    values, indices, size = _ordered(self, "kthvalue", dim)
     if not 1 <= k <= size:
         raise ShapeError(f"kthvalue needs k from 1 to {size}, the length of axis {dim} of {self.shape}, got {k}")
-    return _at_order(self, values, places, k - 1, dim, keepdim)
+    return _at_order(self, values, indices, k - 1, dim, keepdim)
 
 
 @either_spelling
@@ -190,12 +190,12 @@ def median(self: Tensor, axis: int | None = None, keepdim: bool = False) -> Any:
     """
     if axis is None and not self.size:
         return _nothing(self)
-    values, places, size = _ordered(self, "median", axis)
+    values, indices, size = _ordered(self, "median", axis)
     at: Any = (size - 1) // 2
     if values._is_float():
         count = _numbers_along(values, -1, True)
         at = (count < size).where(count, at)  # the first NaN
-    both = _at_order(self, values, places, at, axis, keepdim)
+    both = _at_order(self, values, indices, at, axis, keepdim)
     return both[0] if axis is None else both
 
 
@@ -204,9 +204,9 @@ def nanmedian(self: Tensor, axis: int | None = None, keepdim: bool = False) -> A
     """median of what is not NaN; NaN where there is nothing else."""
     if axis is None and not self.size:
         return _nothing(self)
-    values, places, _ = _ordered(self, "nanmedian", axis)
+    values, indices, _ = _ordered(self, "nanmedian", axis)
     count = _numbers_along(values, -1, True)
-    both = _at_order(self, values, places, (count - 1).maximum(0) // 2, axis, keepdim)
+    both = _at_order(self, values, indices, (count - 1).maximum(0) // 2, axis, keepdim)
     return both[0] if axis is None else both
 
 
@@ -225,12 +225,12 @@ def mode(self: Tensor, axis: int = -1, keepdim: bool = False) -> tuple[Tensor, T
     >>> [t.item() for t in Tensor([2, 1, 2, 1, 3]).mode()]
     [1, 3]
     """
-    values, places, _ = _ordered(self, "mode", axis)
+    values, indices, _ = _ordered(self, "mode", axis)
     line = positions_along(values, values.ndim - 1)
     fresh = line.eq(0) | (values != values.roll(1, -1))
     since = scanned(fresh.where(line, 0), Ops.MAX, -1)
     at = (line - since).argmax(-1, keepdim=True)
-    return _at_order(self, values, places, at, axis, keepdim)
+    return _at_order(self, values, indices, at, axis, keepdim)
 
 
 @either_spelling
@@ -261,8 +261,8 @@ def nanquantile(
 def _quantile(self: Tensor, what: str, q: Any, axis: Any, keepdim: bool, interpolation: str, skip: bool) -> Tensor:
     """`quantile`, or with `skip` `nanquantile`, which counts no NaN; `what` names it in errors.
 
-    Share 0 is the first of the sorted values, share 1 the last; without `skip` a NaN makes its results NaN. The axis of
-    `q` comes first in the result, where it has one.
+    Share 0 is the first of the sorted values, share 1 the last; without `skip` a NaN makes its results NaN. The axis
+    of `q` comes first in the result, where it has one.
     """
     if interpolation not in _INTERPOLATIONS:
         raise ValueError(f"interpolation is one of {', '.join(_INTERPOLATIONS)}, got {interpolation!r}")
@@ -345,10 +345,10 @@ def histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tens
     x = self.flatten()
     x = x if x._is_float() else x._cast(dtypes.default_float)
     low, high = _span(self, (min, max) if (min, max) != (0, 0) else _ends(self, x), 1.0)
-    place = ((x - low) * bins / (high - low))._cast(dtypes.int32).minimum(bins - 1)
+    index = ((x - low) * bins / (high - low))._cast(dtypes.int32).minimum(bins - 1)
     inside = (x >= low) & (x <= high)
     start = type(self).full((bins,), 0.0, device=self.device, dtype=x.dtype)
-    found = start._join(Ops.SCATTER, inside.where(place, -1), x._const(1.0), arg=ScatterArg(0, Ops.ADD))
+    found = start._join(Ops.SCATTER, inside.where(index, -1), x._const(1.0), arg=ScatterArg(0, Ops.ADD))
     return found._cast(self.dtype)
 
 
@@ -391,12 +391,12 @@ def _histogram(self: Tensor, bins: Any, range: tuple[float, float] | None, weigh
     elif not isinstance(bins, TensorBase):
         edges = type(self)(bins, device=self.device, dtype=x.dtype)
     count = size_math.as_int(edges.shape[0], "histogram") - 1
-    place = edges.searchsorted(x, right=True) - 1
-    place = (x == edges[count]).where(count - 1, place)
+    index = edges.searchsorted(x, right=True) - 1
+    index = (x == edges[count]).where(count - 1, index)
     inside = (x >= edges[0]) & (x <= edges[count])
     ones = x._const(1.0) if weight is None else weight.flatten()._cast(x.dtype)
     start = type(self).full((count,), 0.0, device=self.device, dtype=x.dtype)
-    return start._join(Ops.SCATTER, inside.where(place, -1), ones, arg=ScatterArg(0, Ops.ADD)), edges
+    return start._join(Ops.SCATTER, inside.where(index, -1), ones, arg=ScatterArg(0, Ops.ADD)), edges
 
 
 def _ends(self: Tensor, x: Tensor) -> tuple[float, float]:

@@ -170,8 +170,8 @@ def fftfreq(
     >>> Tensor.fftfreq(4).tolist()
     [0.0, 0.25, -0.5, -0.25]
     """
-    places = [*range((n + 1) // 2), *range(-(n // 2), 0)]
-    return cls([k / (n * d) for k in places], device=device, dtype=dtype)
+    numbers = [*range((n + 1) // 2), *range(-(n // 2), 0)]
+    return cls([k / (n * d) for k in numbers], device=device, dtype=dtype)
 
 
 def rfftfreq(

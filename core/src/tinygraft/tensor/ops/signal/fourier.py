@@ -114,8 +114,8 @@ def _mirrored(self: Tensor, size: int, sign: float) -> Tensor:
     """A whole spectrum from its first half, of which the first and the middle number count as real."""
     last, half = self.ndim - 1, size // 2 + 1
     if sign < 0:
-        places = positions_along(self, last)
-        alone = places.eq(0) | places.eq(size // 2) if size % 2 == 0 else places.eq(0)
+        indices = positions_along(self, last)
+        alone = indices.eq(0) | indices.eq(size // 2) if size % 2 == 0 else indices.eq(0)
         middle = alone.where(0.0, self)
     else:
         middle = self
@@ -228,10 +228,10 @@ def _bluestein(real: Any, imaginary: Any, size: int, inverse: bool) -> tuple[Any
     import numpy as np
 
     whole = 1 << (2 * size - 1).bit_length()
-    places = np.arange(size)
-    chirp = _circle(real, places * places % (2 * size), 2 * size, inverse)
+    indices = np.arange(size)
+    chirp = _circle(real, indices * indices % (2 * size), 2 * size, inverse)
     around = np.zeros(whole, np.int64)
-    around[:size] = places * places % (2 * size)
+    around[:size] = indices * indices % (2 * size)
     around[whole - size + 1 :] = around[1:size][::-1]
     filled = np.zeros(whole)
     filled[:size] = filled[whole - size + 1 :] = 1.0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
 
 
-def _places_of(cls: type[Tensor], M: int, sym: bool, dtype: DTypeLike | None, device: Place) -> tuple[Tensor, int]:
+def _indices_of(cls: type[Tensor], M: int, sym: bool, dtype: DTypeLike | None, device: Place) -> tuple[Tensor, int]:
     """(0, 1, ..., M - 1 as floats, the index of the last sample of the symmetric window)."""
     if not isinstance(M, int) or M < 0:
         raise ShapeError(f"a window has a length that is not negative, got {M!r}")
@@ -48,7 +48,7 @@ def window_general_cosine(
         raise TypeError("window_general_cosine needs a list of coefficients, got None")
     if not isinstance(a, (list, tuple)) or not a:
         raise ValueError(f"window_general_cosine needs a list of one coefficient or more, got {a!r}")
-    line, last = _places_of(cls, M, sym, dtype, device)
+    line, last = _indices_of(cls, M, sym, dtype, device)
     if M == 1:
         return line + 1
     total = line._const(float(a[0]))
@@ -113,7 +113,7 @@ def window_bartlett(
     >>> Tensor.window_bartlett(5).tolist()
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """
-    line, last = _places_of(cls, M, sym, dtype, device)
+    line, last = _indices_of(cls, M, sym, dtype, device)
     return line + 1 if M == 1 else 1 - ((line * 2 - last) * (1 / last)).abs()
 
 
@@ -121,7 +121,7 @@ def window_cosine(
     cls: type[Tensor], M: int, *, sym: bool = True, dtype: DTypeLike | None = None, device: Place = None
 ) -> Tensor:
     """sin(pi (k + 1/2) / M): half a wave."""
-    line, last = _places_of(cls, M, sym, dtype, device)
+    line, last = _indices_of(cls, M, sym, dtype, device)
     return line + 1 if M == 1 else ((line + 0.5) * (math.pi / (last + 1))).sin()
 
 
@@ -134,7 +134,7 @@ def window_exponential(
         raise ValueError(f"window_exponential needs a tau of more than 0, got {tau}")
     if sym and center is not None:
         raise ValueError(f"window_exponential takes a center with sym=False only, got {center}")
-    line, last = _places_of(cls, M, sym, dtype, device)
+    line, last = _indices_of(cls, M, sym, dtype, device)
     middle = last / 2 if center is None else center
     return line + 1 if M == 1 else ((line - middle).abs() * (-1 / tau)).exp()
 
@@ -151,7 +151,7 @@ def window_gaussian(
     """exp(-(k - middle)**2 / (2 * std**2))."""
     if std <= 0:
         raise ValueError(f"window_gaussian needs a std of more than 0, got {std}")
-    line, last = _places_of(cls, M, sym, dtype, device)
+    line, last = _indices_of(cls, M, sym, dtype, device)
     return line + 1 if M == 1 else ((line - last / 2).square() * (-0.5 / std**2)).exp()
 
 
@@ -167,7 +167,7 @@ def window_kaiser(
     """i0(beta * sqrt(1 - ((k - middle) / middle)**2)) / i0(beta)."""
     if beta < 0:
         raise ValueError(f"window_kaiser needs a beta of at least 0, got {beta}")
-    line, last = _places_of(cls, M, sym, dtype, device)
+    line, last = _indices_of(cls, M, sym, dtype, device)
     if M == 1:
         return line + 1
     wave = (1 - ((line * 2 - last) * (1 / last)).square()).clamp(0.0).sqrt() * beta

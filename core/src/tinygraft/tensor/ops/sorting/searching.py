@@ -107,6 +107,6 @@ def isin(self: Tensor, test_elements: Any, assume_unique: bool = False, invert: 
     if not tests.size:
         return self._const(invert, dtypes.bool)
     line = tests._cast(promote(self.dtype, tests.dtype)).sort()[0]
-    place = line.searchsorted(a).minimum(line.shape[0] - 1)
-    found: Tensor = line._join(Ops.GATHER, place, arg=0) == a
+    index = line.searchsorted(a).minimum(line.shape[0] - 1)
+    found: Tensor = line._join(Ops.GATHER, index, arg=0) == a
     return found.logical_not() if invert else found

@@ -41,8 +41,8 @@ def sort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool = T
     """
     if not self.ndim:
         return self._again(), as_positions(self._const(0, dtypes.int32))
-    places = self.argsort(dim, descending)
-    return self.gather(self._axis(dim), places), places
+    indices = self.argsort(dim, descending)
+    return self.gather(self._axis(dim), indices), indices
 
 
 @either_spelling
@@ -90,9 +90,9 @@ def topk(self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted_: boo
         raise ShapeError(
             f"topk cannot take {k} of {size} elements, axis {axis} of {self.shape}\n  made at {self._where()}"
         )
-    places = self.argsort(dim, descending=largest)
-    places = sliced(places, axis, 0, k) if self.ndim else places
-    return (self.gather(axis, places) if self.ndim else self._again()), places
+    indices = self.argsort(dim, descending=largest)
+    indices = sliced(indices, axis, 0, k) if self.ndim else indices
+    return (self.gather(axis, indices) if self.ndim else self._again()), indices
 
 
 def _sort_keys(self: Tensor, descending: bool) -> Tensor:
@@ -121,12 +121,12 @@ def _ranked(self: Tensor) -> Tensor:
     return ordered._op(Ops.AND, 0xFFFFFFFF)._cast(dtypes.int32)
 
 
-def _placed(self: Tensor, rows: int, n: int, target: Any) -> Tensor:
+def _scattered_to(self: Tensor, rows: int, n: int, target: Any) -> Tensor:
     """The elements scattered to their targets, which are indices in their rows."""
     start = reshaped(iota(type(self), rows, self.device)._op(Ops.MUL, n), (rows, 1))
-    places = target._op(Ops.ADD, start) if rows > 1 else target
+    indices = target._op(Ops.ADD, start) if rows > 1 else target
     flat = self.flatten()
-    return reshaped(flat._join(Ops.SCATTER, places.flatten(), flat, arg=ScatterArg(0, None)), (rows, n))
+    return reshaped(flat._join(Ops.SCATTER, indices.flatten(), flat, arg=ScatterArg(0, None)), (rows, n))
 
 
 def _counted(self: Tensor, rows: int, n: int) -> Tensor:
@@ -134,20 +134,20 @@ def _counted(self: Tensor, rows: int, n: int) -> Tensor:
     # in memory: each key is read n times, and would be computed as often
     kept = self._wrap(UOp(Ops.CONTIGUOUS, self.dtype, (self.uop,)))
     less = reshaped(kept, (rows, 1, n))._op(Ops.CMPLT, reshaped(kept, (rows, n, 1)))
-    return _placed(kept, rows, n, less._cast(dtypes.int32)._reduce(Ops.ADD, 2))
+    return _scattered_to(kept, rows, n, less._cast(dtypes.int32)._reduce(Ops.ADD, 2))
 
 
 def _merged(self: Tensor, rows: int, n: int) -> Tensor:
     """Rows in order, by rounds in which runs of 1, 2, 4, ... elements are merged in pairs."""
     values = self
-    place = iota(type(self), n, self.device)
+    index = iota(type(self), n, self.device)
     start = reshaped(iota(type(self), rows, self.device)._op(Ops.MUL, n), (rows, 1))
     run = 1
     while run < n:
         values = values._wrap(UOp(Ops.CONTIGUOUS, values.dtype, (values.uop,)))
-        other = place._op(Ops.IDIV, run)._op(Ops.XOR, 1)._op(Ops.MUL, run)
+        other = index._op(Ops.IDIV, run)._op(Ops.XOR, 1)._op(Ops.MUL, run)
         length = other._const(n)._op(Ops.SUB, other)._op(Ops.MIN, run)
-        before: Any = reshaped(place._const(0), (1, n)).expand((rows, n))
+        before: Any = reshaped(index._const(0), (1, n)).expand((rows, n))
         # how many elements of the other run come before: a bisection, in all lanes at once
         flat, step = values.flatten(), run
         while step:
@@ -157,9 +157,9 @@ def _merged(self: Tensor, rows: int, n: int) -> Tensor:
             fits = tried._op(Ops.CMPLT, length._op(Ops.ADD, 1))
             before = less._op(Ops.AND, fits)._op(Ops.WHERE, tried, before)
             step //= 2
-        pair = place._op(Ops.IDIV, 2 * run)._op(Ops.MUL, 2 * run)
-        target = before._op(Ops.ADD, pair)._op(Ops.ADD, place._op(Ops.MOD, run))
-        values = _placed(values, rows, n, target)
+        pair = index._op(Ops.IDIV, 2 * run)._op(Ops.MUL, 2 * run)
+        target = before._op(Ops.ADD, pair)._op(Ops.ADD, index._op(Ops.MOD, run))
+        values = _scattered_to(values, rows, n, target)
         run *= 2
     return values
 

@@ -99,7 +99,7 @@ def _answer(self: Tensor, firsts: Any, dim: int | None, more: list[Any]) -> Any:
     """The slices of dim, or the elements, at some indices, and the other results that were requested."""
     whole = self.flatten() if dim is None or not self.ndim else self
     values = whole._join(Ops.GATHER, firsts, arg=0 if dim is None else self._axis(dim))
-    return (values, *(as_positions(places) for places in more)) if more else values
+    return (values, *(as_positions(indices) for indices in more)) if more else values
 
 
 def _runs(keys: Any) -> tuple[Any, Any, Any]:
