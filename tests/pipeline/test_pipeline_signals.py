@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import traceback
 
 import numpy as np
 import pytest
@@ -372,7 +373,8 @@ def test_a_signal_at_any_line_leaves_the_pool_to_others():
         thread = threading.Thread(target=other, daemon=True)
         thread.start()
         thread.join(20)
-        assert done, reached
+        stack = sys._current_frames().get(thread.ident)
+        assert done, f"{reached}\n{''.join(traceback.format_stack(stack))}"
 
 
 def in_process(code: str, limit: int = 100) -> str:
