@@ -308,7 +308,7 @@ def _finish(job: _Compilation, key: _CompileKey) -> None:
         program = program or _load_fresh(job)
         linear = job.linear
         data, timeline = job.binary.data, job.backend.timeline
-        loaded = Compiled(linear.name, program, linear.signature, linear.cost, job.digest, data, timeline)
+        loaded = Compiled(linear.name, program, job.source.signature, linear.cost, job.digest, data, timeline)
         if job.digest:
             _loaded[job.backend, job.digest] = loaded
     _cache[key] = loaded, len(job.linear.uops)
