@@ -170,7 +170,7 @@ def test_no_name_is_a_type_of_another_language(name: str) -> None:
 
 
 def test_what_a_kernel_may_not_declare_is_asked_for_at_its_launch() -> None:
-    """Up to `declared` bytes shared arrays are declared; with more they are parts of the pool, and the Source says so."""
+    """Shared arrays beyond `declared` bytes are parts of the pool, and the Source says how large that is."""
     pool = "extern near char shared_bytes[];"
     declared = CStyleRenderer(replace(SPACES, declared=32, pool=pool)).render(group_sum())
     pooled = CStyleRenderer(replace(SPACES, declared=31, pool=pool)).render(group_sum())
