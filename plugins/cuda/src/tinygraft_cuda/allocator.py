@@ -34,7 +34,7 @@ class CudaAllocator(Allocator):
         self.name, self.context, self.queue = name, context, queue
 
     def alloc(self, nbytes: int) -> CudaMemory:
-        """Return nbytes of memory. Raises DeviceMemoryError when there is no room, also after the driver's pool gave all."""
+        """Return nbytes of memory. Raises DeviceMemoryError where there is no room, even in the driver's pool."""
         try:
             return CudaMemory(self.context.alloc(nbytes), nbytes)
         except DeviceMemoryError:
@@ -44,9 +44,9 @@ class CudaAllocator(Allocator):
         except DeviceMemoryError as error:
             free, total = self.context.room()
             raise DeviceMemoryError(
-                f"{self.name} could not allocate {nbytes} bytes: {free} of the {total} bytes of {self.context.device} are "
-                "free; drop tensors that are no longer needed, use a smaller batch, or end other programs on the card, "
-                "which nvidia-smi shows"
+                f"{self.name} could not allocate {nbytes} bytes: {free} of the {total} bytes of {self.context.device} "
+                "are free; drop tensors that are no longer needed, use a smaller batch, or end other programs on the "
+                "card, which nvidia-smi shows"
             ) from error
 
     def free(self, handle: CudaMemory, nbytes: int) -> None:
@@ -91,3 +91,7 @@ class CudaAllocator(Allocator):
                 f"{self.name} uses memory of its own card only, and what lies at {address:#x} is {where}"
             )
         return CudaMemory(address, nbytes)
+
+    def address(self, handle: CudaMemory) -> int:
+        """Return where a buffer is, as all libraries of a process see it."""
+        return handle.value

@@ -9,14 +9,14 @@ from importlib.util import find_spec
 
 from tinygraft.plugin import DeviceUnavailable, SettingError
 from tinygraft_cuda.context import CudaContext
-from tinygraft_cuda.driver import Device, Driver
+from tinygraft_cuda.driver import CudaDevice, Driver
 from tinygraft_cuda.spec import CUDA_BINDING
 
 BUILD_PYCUDA = "python -m tinygraft_cuda.build_pycuda"
 
 
-def opened(driver: Driver, device: Device) -> CudaContext:
-    """Return the context of a card by the binding that is asked for, or the first that works. Raises DeviceUnavailable."""
+def opened(driver: Driver, device: CudaDevice) -> CudaContext:
+    """Return the context of a card by the binding that is asked for, or that works. Raises DeviceUnavailable."""
     wanted = CUDA_BINDING.value
     if wanted not in ("", "pycuda", "cffi"):
         raise SettingError(f"CUDA_BINDING must be pycuda, cffi or empty, got {wanted!r}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from tinygraft.plugin import DeviceUnavailable
-from tinygraft_cuda.driver import Device, Driver, start
+from tinygraft_cuda.driver import CudaDevice, Driver, start
 from tinygraft_cuda.spec import CUDA_DEVICE
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -30,7 +30,7 @@ def started() -> Driver:
     return driver
 
 
-def choose(ordinal: int) -> Device:
+def choose(ordinal: int) -> CudaDevice:
     """Return the card of an ordinal. Raises DeviceUnavailable, which says which there are."""
     devices = started().devices()
     allowed = chosen(devices, CUDA_DEVICE.value)
@@ -46,7 +46,7 @@ def choose(ordinal: int) -> Device:
     return allowed[ordinal]
 
 
-def chosen(devices: list[Device], wanted: str) -> list[Device]:
+def chosen(devices: list[CudaDevice], wanted: str) -> list[CudaDevice]:
     """Return the devices that a list of UUIDs or names allows, in its order; all of them for an empty one."""
     words = [word.strip().lower() for word in wanted.split(",") if word.strip()]
     if not words:
@@ -55,7 +55,7 @@ def chosen(devices: list[Device], wanted: str) -> list[Device]:
     return list(dict.fromkeys(found))
 
 
-def named(devices: list[Device]) -> str:
+def named(devices: list[CudaDevice]) -> str:
     """Return devices for a message, with their numbers."""
     return "; ".join(f"{number}: {device}" for number, device in enumerate(devices)) or "none"
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from tinygraft.plugin import DeviceError, DeviceUnavailable
 from tinygraft_cuda import functions as f
-from tinygraft_cuda.driver import Device, Driver
+from tinygraft_cuda.driver import CudaDevice, Driver
+from tinygraft_cuda.probe import dotted
 
 KEPT_EVENTS = 256  # that wait to be used again
 MOST_LEFT = 64  # modules and graphs that nobody needs any more
@@ -24,7 +25,7 @@ BITS = (1 << 64) - 1
 KEEP_ALL = BITS  # bytes of freed memory that the driver's pool keeps: core decides what goes back
 
 
-class Event:
+class DriverEvent:
     """An event of the driver, which goes back to its context when nobody refers to it."""
 
     __slots__ = ("context", "handle")
@@ -41,7 +42,7 @@ class CudaContext:
 
     binding = "cffi"
 
-    def __init__(self, driver: Driver, device: Device) -> None:
+    def __init__(self, driver: Driver, device: CudaDevice) -> None:
         self.driver, self.device, self.ffi = driver, device, driver.ffi
         self.process, self.is_open = os.getpid(), False
         self._events: deque[Any] = deque()
@@ -185,7 +186,7 @@ class CudaContext:
         return holder[0]
 
     def stream_at(self, number: int) -> Any:
-        """Return a stream of another library by its number: 1 and 2 are the default streams of a process and a thread."""
+        """Return a stream of another library by its number: 1 and 2 are the default ones."""
         return self.ffi.cast("CUstream", number)
 
     def number_of(self, stream: Any) -> int:
@@ -197,10 +198,10 @@ class CudaContext:
         with self.current():
             self.driver.call("cuStreamSynchronize", stream)
 
-    def record(self, stream: Any) -> Event:
+    def record(self, stream: Any) -> DriverEvent:
         """Return an event behind all that a stream was given."""
         with self.current():
-            event = Event(self, self._event())
+            event = DriverEvent(self, self._event())
             self.driver.call("cuEventRecord", event.handle, stream)
         return event
 
@@ -219,21 +220,21 @@ class CudaContext:
         else:
             self.give_back("cuEventDestroy_v2", handle)
 
-    def wait_for(self, stream: Any, event: Event) -> None:
+    def wait_for(self, stream: Any, event: DriverEvent) -> None:
         """Let what a stream is given later run after an event."""
         with self.current():
             self.driver.call("cuStreamWaitEvent", stream, event.handle, 0)
 
-    def has_passed(self, event: Event) -> bool:
+    def has_passed(self, event: DriverEvent) -> bool:
         """Return whether an event has passed, or its work has failed."""
         return self.driver.function("cuEventQuery")(event.handle) != f.NOT_READY
 
-    def wait(self, event: Event) -> None:
+    def wait(self, event: DriverEvent) -> None:
         """Let the host wait for an event."""
         with self.current():
             self.driver.call("cuEventSynchronize", event.handle)
 
-    def seconds(self, start: Event, end: Event) -> float:
+    def seconds(self, start: DriverEvent, end: DriverEvent) -> float:
         """Return the time between two events that have passed, by the card's clock."""
         holder = self.ffi.new("float *")
         with self.current():
@@ -317,7 +318,8 @@ class Module:
             self.function = function[0]
             if shared:
                 driver.call("cuFuncSetAttribute", self.function, f.DYNAMIC_SHARED, shared)
-        self._words = self._pointers = None
+        self._words: Any = None
+        self._pointers: Any = None
 
     def filled(self, words: Sequence[int]) -> Any:
         """Return the arguments of a launch, as pointers to their values."""
@@ -334,12 +336,12 @@ class Module:
             self.context.leave("cuModuleUnload", self.handle)
 
 
-def refused(driver: Driver, result: int, name: str, device: Device) -> DeviceError:
+def refused(driver: Driver, result: int, name: str, device: CudaDevice) -> DeviceError:
     """Return the error for an image that the driver does not take."""
     if result not in f.REFUSED_IMAGES:
         return driver.error(result, f"loading kernel {name}")
     return DeviceError(
-        f"the driver, for CUDA {driver.version // 1000}.{driver.version % 1000 // 10}, does not take the machine code of "
-        f"kernel {name} for {device}: {driver.words(result)}; code is for one architecture, and of a toolkit that is no "
-        "newer than the driver: update the driver, or let DEBUG=7 show what was made"
+        f"the driver, for CUDA {dotted(driver.version)}, does not take the machine code of kernel {name} for {device}: "
+        f"{driver.words(result)}; code is for one architecture, and of a toolkit that is no newer than the driver: "
+        "update the driver, or let DEBUG=7 show what was made"
     )

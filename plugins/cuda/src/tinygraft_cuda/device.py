@@ -14,6 +14,8 @@ from tinygraft_cuda.graph import CudaGraph
 from tinygraft_cuda.program import CudaProgram
 from tinygraft_cuda.queues import CudaQueue
 
+DLPACK = 2  # what dlpack.h calls the memory of such a card
+
 
 class CudaBackend(Backend):
     """A card. context says by which binding the driver is called."""
@@ -21,6 +23,7 @@ class CudaBackend(Backend):
     allocator: CudaAllocator
     queue: CudaQueue
     context: CudaContext
+    array_interface = "__cuda_array_interface__"
 
     def __init__(self, name: str, ordinal: int) -> None:
         super().__init__(name, ordinal)
@@ -32,6 +35,7 @@ class CudaBackend(Backend):
         self.context = opened(driver, self.device)
         self.queue = CudaQueue(self)
         self.allocator = CudaAllocator(name, self.context, self.queue)
+        self.dlpack_device = (DLPACK, self.device.number)
 
     def load(self, binary: Binary) -> Program:
         """Return the kernel of a binary. Raises DeviceError where the driver does not take it."""
@@ -44,6 +48,25 @@ class CudaBackend(Backend):
     def graph(self, steps: Sequence[Step]) -> GraphExecutor:
         """Return a captured list of launches as one graph of the driver, which is launched as a whole."""
         return CudaGraph(self, steps)
+
+    def stream_number(self) -> int:
+        """Return the first queue's stream as a number, as PyTorch and CuPy have theirs."""
+        return self.context.number_of(self.queue.stream)
+
+    def lend(self, stream: int) -> None:
+        """Let another library's stream wait for all that was launched on the first queue; the host for other queues."""
+        self.synchronize_others()
+        self.context.wait_for(self.context.stream_at(stream), self.queue.record().event)
+
+    def follow(self, stream: int) -> None:
+        """Let the first queue wait for what another library has put on its stream."""
+        self.context.wait_for(self.queue.stream, self.context.record(self.context.stream_at(stream)))
+
+    def synchronize_others(self) -> None:
+        """Wait for the queues beside the first."""
+        for queue in self.timeline.queues if self.timeline is not None else ():
+            if queue is not self.queue:
+                queue.finish()
 
     def close(self) -> None:
         """Wait for what still runs, and let go of the card."""

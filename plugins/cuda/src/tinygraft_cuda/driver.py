@@ -25,7 +25,7 @@ FIND_KERNEL = (
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class CudaDevice:
     """A card as the driver numbers it. uuid is GPU-... or, of a slice of a card, MIG-...; number is the driver's."""
 
     number: int
@@ -82,11 +82,11 @@ class Driver:
         self.call(name, holder, *arguments)
         return int(holder[0])
 
-    def devices(self) -> list[Device]:
+    def devices(self) -> list[CudaDevice]:
         """Return all cards that the driver shows this process."""
         return [self._device(number) for number in range(self.number("cuDeviceGetCount"))]
 
-    def _device(self, number: int) -> Device:
+    def _device(self, number: int) -> CudaDevice:
         handle = self.number("cuDeviceGet", number)
         name, uuid = self.ffi.new("char[]", 256), self.ffi.new("unsigned char[]", 16)
         self.call("cuDeviceGetName", name, 256, handle)
@@ -95,7 +95,7 @@ class Driver:
         kind = "MIG" if " MIG " in f" {text} " else "GPU"
         digits = bytes(self.ffi.buffer(uuid, 16)).hex()
         parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
-        return Device(handle, text, f"{kind}-{'-'.join(parts)}", self._card(handle))
+        return CudaDevice(handle, text, f"{kind}-{'-'.join(parts)}", self._card(handle))
 
     def _card(self, handle: int) -> Card:
         def attribute(number: int) -> int:
@@ -104,8 +104,8 @@ class Driver:
         return Card(
             (attribute(f.MAJOR), attribute(f.MINOR)),
             threads=attribute(f.MAX_THREADS),
-            shared=attribute(f.SHARED_OPTIN) or Card.shared,
-            l2=attribute(f.L2_CACHE) or Card.l2,
+            shared=attribute(f.SHARED_OPTIN) or Card().shared,
+            l2=attribute(f.L2_CACHE) or Card().l2,
             grid=(attribute(f.GRID_X), attribute(f.GRID_Y), attribute(f.GRID_Z)),
         )
 
@@ -159,8 +159,8 @@ def start() -> Driver:
         raise DeviceUnavailable(f"the driver, for CUDA {dotted(driver.version)}, has no card for this process; {why}")
     if result:
         raise DeviceUnavailable(
-            f"the driver, for CUDA {dotted(driver.version)}, cannot be started: {driver.words(result)}; nvidia-smi says "
-            "whether it works at all"
+            f"the driver, for CUDA {dotted(driver.version)}, cannot be started: {driver.words(result)}; nvidia-smi "
+            "says whether it works at all"
         )
     driver.process = os.getpid()
     return driver

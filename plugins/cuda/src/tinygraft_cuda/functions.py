@@ -6,7 +6,8 @@ Versioned names (_v2) are those that cuda.h gives programs built today; all are 
 DECLARATIONS = """
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
-typedef void *CUcontext, *CUstream, *CUevent, *CUmodule, *CUfunction, *CUmemoryPool, *CUgraph, *CUgraphNode, *CUgraphExec;
+typedef void *CUcontext, *CUstream, *CUevent, *CUmodule, *CUfunction, *CUmemoryPool;
+typedef void *CUgraph, *CUgraphNode, *CUgraphExec;
 
 int cuInit(unsigned int flags);
 int cuDriverGetVersion(int *version);
@@ -61,8 +62,8 @@ int cuModuleUnload(CUmodule module);
 int cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
 int cuFuncSetAttribute(CUfunction function, int attribute, int value);
 int cuLaunchKernel(CUfunction function, unsigned int x, unsigned int y, unsigned int z, unsigned int threads_x,
-                   unsigned int threads_y, unsigned int threads_z, unsigned int shared, CUstream stream, void **arguments,
-                   void **extra);
+                   unsigned int threads_y, unsigned int threads_z, unsigned int shared, CUstream stream,
+                   void **arguments, void **extra);
 
 typedef struct {
     CUfunction function;

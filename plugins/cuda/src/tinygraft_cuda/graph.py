@@ -33,7 +33,8 @@ class CudaGraph(GraphExecutor):
         self.nodes: list[KernelStep | CopyStep] = []
         self.uses: dict[int | str, list[int]] = {}  # the steps that a place, or a variable, is in
         for number, step in enumerate(steps):
-            for key in dict.fromkeys((*step.buffers, *step.variables)):
+            keys: list[int | str] = [*step.buffers, *step.variables]
+            for key in dict.fromkeys(keys):
                 self.uses.setdefault(key, []).append(number)
         self.symbolic = [i for i, s in enumerate(steps) if any(not isinstance(size, int) for size in s.grid)]
         self.changed: set[int] = set()  # steps whose nodes are not as they should be
@@ -55,7 +56,7 @@ class CudaGraph(GraphExecutor):
         super().set_values(dict(values))
 
     def run(self, first: int) -> int:
-        """Launch all steps at once; one where others have run already. Returns the number of the step that comes next."""
+        """Launch all steps at once, or one where others have run. Returns the number of the step that comes next."""
         if first or not self.is_one:
             return super().run(first)
         driver = self.context.driver
@@ -165,4 +166,3 @@ class CopyStep:
     def _fill(self) -> None:
         target, source = (self.graph.handles[place] for place in self.step.buffers)
         self.params.target_device, self.params.source_device = target.value, source.value
-

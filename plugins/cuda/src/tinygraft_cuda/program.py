@@ -8,7 +8,7 @@ from typing import Any
 from tinygraft.plugin import Binary, DeviceError, Program
 from tinygraft_cuda.allocator import CudaMemory
 from tinygraft_cuda.context import CudaContext
-from tinygraft_cuda.queues import CudaQueue, Grid
+from tinygraft_cuda.queues import CudaQueue, GridSize
 
 
 class CudaProgram(Program):
@@ -20,11 +20,13 @@ class CudaProgram(Program):
         self.threads, self.shared = signature.block_threads, signature.shared
         self.module = context.load(binary.name, binary.data, signature.shared)
 
-    def launch(self, buffers: Sequence[CudaMemory | None], variables: Sequence[int], grid: Grid) -> None:
+    def launch(self, buffers: Sequence[CudaMemory | None], variables: Sequence[int], grid: GridSize) -> None:
         """Run the kernel on the first queue; returns before it has finished."""
         self.enqueue(self.queue.stream, buffers, variables, grid)
 
-    def enqueue(self, stream: Any, buffers: Sequence[CudaMemory | None], variables: Sequence[int], grid: Grid) -> None:
+    def enqueue(
+        self, stream: Any, buffers: Sequence[CudaMemory | None], variables: Sequence[int], grid: GridSize
+    ) -> None:
         """Put a launch behind the others of a stream."""
         if 0 in grid:
             return

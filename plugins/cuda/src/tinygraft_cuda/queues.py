@@ -16,13 +16,13 @@ from tinygraft_cuda import context
 if TYPE_CHECKING:
     from tinygraft_cuda.device import CudaBackend
 
-Grid = tuple[int, int, int]
+GridSize = tuple[int, int, int]
 
 
 class CudaEvent(Event):
     """A point in the work of a stream."""
 
-    def __init__(self, queue: CudaQueue, event: context.Event) -> None:
+    def __init__(self, queue: CudaQueue, event: context.DriverEvent) -> None:
         self.queue, self.event = queue, event
 
     def done(self) -> bool:
@@ -51,7 +51,7 @@ class CudaQueue(Queue):
         self.context = backend.context
         self.stream: Any = self.context.new_stream()
 
-    def launch(self, program: Program, buffers: Sequence[Handle], variables: Sequence[int], grid: Grid) -> None:
+    def launch(self, program: Program, buffers: Sequence[Handle], variables: Sequence[int], grid: GridSize) -> None:
         """Put a kernel behind what is in the queue."""
         program.enqueue(self.stream, buffers, variables, grid)  # type: ignore[attr-defined]
 
@@ -74,7 +74,7 @@ class CudaQueue(Queue):
             return self.record()
 
     def sees(self, peer: Any) -> bool:
-        """Return whether that is a card too: the driver copies between them, over the bus where they reach each other."""
+        """Return whether that is a card too: the driver copies between them, directly where they reach each other."""
         return type(peer) is type(self.backend)
 
     def copy_from(self, target: Handle, peer: Any, source: Handle, nbytes: int) -> CudaEvent:
