@@ -19,7 +19,6 @@ from tinygraft_cuda import functions as f
 from tinygraft_cuda.driver import CudaDevice, Driver
 from tinygraft_cuda.probe import dotted
 
-KEPT_EVENTS = 256  # that wait to be used again
 MOST_LEFT = 64  # modules and graphs that nobody needs any more
 BITS = (1 << 64) - 1
 KEEP_ALL = BITS  # bytes of freed memory that the driver's pool keeps: core decides what goes back
@@ -174,16 +173,33 @@ class CudaContext:
             return
         self.synchronize()
         while self._leaving:
-            self.give_back(*self._leaving.popleft())
+            name, handle = self._leaving.popleft()
+            if name:  # else it frees itself
+                self.give_back(name, handle)
 
     # Streams and events
 
-    def new_stream(self) -> Any:
-        """Return a stream that does not wait for what others do on the default one."""
+    def new_stream(self, is_beside: bool = True) -> Any:
+        """Return a stream beside the default stream of the process, or one in a common order with that."""
         holder = self.ffi.new("CUstream *")
         with self.current():
-            self.driver.call("cuStreamCreate", holder, f.NON_BLOCKING)
+            self.driver.call("cuStreamCreate", holder, f.NON_BLOCKING if is_beside else 0)
         return holder[0]
+
+    def raw(self, stream: Any) -> Any:
+        """Return the driver's handle of a stream."""
+        return stream
+
+    def order(self, first: Any, then: Any) -> None:
+        """Let what one stream is given later run after what another was given, where one is another library's."""
+        holder = self.ffi.new("CUevent *")
+        with self.current():
+            self.driver.call("cuEventCreate", holder, f.NO_TIMING)
+            try:
+                self.driver.call("cuEventRecord", holder[0], self.raw(first))
+                self.driver.call("cuStreamWaitEvent", self.raw(then), holder[0], 0)
+            finally:
+                self.driver.function("cuEventDestroy_v2")(holder[0])
 
     def stream_at(self, number: int) -> Any:
         """Return a stream of another library by its number: 1 and 2 are the default ones."""
@@ -191,7 +207,7 @@ class CudaContext:
 
     def number_of(self, stream: Any) -> int:
         """Return the number of a stream, as other libraries take it."""
-        return int(self.ffi.cast("uintptr_t", stream))
+        return int(self.ffi.cast("uintptr_t", self.raw(stream)))
 
     def finish(self, stream: Any) -> None:
         """Wait for a stream."""
@@ -215,7 +231,7 @@ class CudaContext:
 
     def give_event(self, handle: Any) -> None:
         """Keep an event for the next record. The garbage collector calls this, at any time."""
-        if len(self._events) < KEPT_EVENTS:
+        if len(self._events) < f.KEPT_EVENTS:
             self._events.append(handle)
         else:
             self.give_back("cuEventDestroy_v2", handle)
@@ -264,7 +280,8 @@ class CudaContext:
         """Copy from another card: directly where the cards can, else the driver takes it through the host."""
         self.reaches(peer)
         with self.current():
-            self.driver.call("cuMemcpyPeerAsync", target, self.handle, source, peer.handle, nbytes, stream)
+            to, come = (target, self.handle), (source, peer.handle)
+            self.driver.call("cuMemcpyPeerAsync", *to, *come, nbytes, self.raw(stream))
 
     def reaches(self, peer: CudaContext) -> bool:
         """Return whether this card reads a peer's memory over the bus that joins them, and let it."""

@@ -33,7 +33,8 @@ class CudaBackend(Backend):
         self.target = target_of(self.device.card)
         self.renderer = cuda_renderer()
         self.context = opened(driver, self.device)
-        self.queue = CudaQueue(self)
+        # in one order with the default stream, on which other libraries work that say nothing of streams
+        self.queue = CudaQueue(self, is_beside=False)
         self.allocator = CudaAllocator(name, self.context, self.queue)
         self.dlpack_device = (DLPACK, self.device.number)
 
@@ -56,11 +57,11 @@ class CudaBackend(Backend):
     def lend(self, stream: int) -> None:
         """Let another library's stream wait for all that was launched on the first queue; the host for other queues."""
         self.synchronize_others()
-        self.context.wait_for(self.context.stream_at(stream), self.queue.record().event)
+        self.context.order(self.queue.stream, self.context.stream_at(stream))
 
     def follow(self, stream: int) -> None:
         """Let the first queue wait for what another library has put on its stream."""
-        self.context.wait_for(self.queue.stream, self.context.record(self.context.stream_at(stream)))
+        self.context.order(self.context.stream_at(stream), self.queue.stream)
 
     def synchronize_others(self) -> None:
         """Wait for the queues beside the first."""

@@ -101,6 +101,8 @@ int cuGraphLaunch(CUgraphExec made, CUstream stream);
 
 # given: numbers of cuda.h
 MAX_THREADS, GRID_X, GRID_Y, GRID_Z, L2_CACHE, MAJOR, MINOR, SHARED_OPTIN, POOLS = 1, 5, 6, 7, 38, 75, 76, 97, 115
+KEPT_EVENTS = 256  # events of a context that wait to be used again
+NO_TIMING = 2  # of an event
 NON_BLOCKING = 1  # of a stream: it does not wait for what others do on the default stream
 PORTABLE = 1  # of pinned memory: for all contexts
 RELEASE_THRESHOLD = 4  # of a memory pool: bytes that it keeps

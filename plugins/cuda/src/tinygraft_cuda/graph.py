@@ -67,7 +67,7 @@ class CudaGraph(GraphExecutor):
                 for number in sorted(self.changed):
                     self.nodes[number].change(self.made)
                 self.changed.clear()
-                driver.call("cuGraphLaunch", self.made, self.queue.stream)  # type: ignore[attr-defined]
+                driver.call("cuGraphLaunch", self.made, self.context.raw(self.queue.stream))  # type: ignore[attr-defined]
         except DeviceError as error:
             raise type(error)(f"a graph of {len(self.steps)} launches could not be launched: {error}") from error
         return len(self.steps)

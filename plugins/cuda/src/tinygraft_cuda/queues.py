@@ -46,10 +46,10 @@ class CudaQueue(Queue):
 
     backend: CudaBackend
 
-    def __init__(self, backend: CudaBackend) -> None:
+    def __init__(self, backend: CudaBackend, is_beside: bool = True) -> None:
         super().__init__(backend)
         self.context = backend.context
-        self.stream: Any = self.context.new_stream()
+        self.stream: Any = self.context.new_stream(is_beside)
 
     def launch(self, program: Program, buffers: Sequence[Handle], variables: Sequence[int], grid: GridSize) -> None:
         """Put a kernel behind what is in the queue."""
