@@ -7,14 +7,16 @@ binding makes them, and nobody else looks inside.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
+import weakref
 from collections import deque
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from tinygraft.plugin import DeviceError, DeviceUnavailable
+from tinygraft.plugin import DeviceError, DeviceLostError, DeviceUnavailable
 from tinygraft_cuda import functions as f
 from tinygraft_cuda.driver import CudaDevice, Driver
 from tinygraft_cuda.probe import dotted
@@ -44,6 +46,7 @@ class CudaContext:
     def __init__(self, driver: Driver, device: CudaDevice) -> None:
         self.driver, self.device, self.ffi = driver, device, driver.ffi
         self.process, self.is_open = os.getpid(), False
+        self.is_lost = False  # whether somebody was told that work there failed
         self._events: deque[Any] = deque()
         self._leaving: deque[tuple[str, Any]] = deque()
         self._peers: dict[Any, bool] = {}
@@ -83,9 +86,24 @@ class CudaContext:
         self.driver.call("cuMemPoolSetAttribute", holder[0], f.RELEASE_THRESHOLD, kept)
         return holder[0]
 
-    def current(self) -> AbstractContextManager[None]:
-        """Have this context current in this thread for a block."""
-        return self.driver.current(self.handle)
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Have this context current in this thread for a block; that of another library is so again afterwards."""
+        driver, before = self.driver, self.ffi.new("CUcontext *")
+        driver.call("cuCtxGetCurrent", before)
+        is_pushed = before[0] not in (self.handle, self.ffi.NULL)
+        if is_pushed:
+            driver.call("cuCtxPushCurrent_v2", self.handle)
+        elif before[0] == self.ffi.NULL:  # it stays, as the runtime library of CUDA has it
+            driver.call("cuCtxSetCurrent", self.handle)
+        try:
+            yield
+        except DeviceLostError:
+            self.is_lost = True
+            raise
+        finally:
+            if is_pushed:
+                driver.function("cuCtxPopCurrent_v2")(before)
 
     @property
     def is_usable(self) -> bool:
@@ -143,11 +161,11 @@ class CudaContext:
         holder = self.ffi.new("void **")
         with self.current():
             self.driver.call("cuMemHostAlloc", holder, nbytes, f.PORTABLE)
-        owner = self.ffi.gc(holder[0], self._free_host, size=nbytes)
-        return memoryview(self.ffi.buffer(owner, nbytes)).cast("B")
-
-    def _free_host(self, address: Any) -> None:
-        self.give_back("cuMemFreeHost", address)
+        address = int(self.ffi.cast("uintptr_t", holder[0]))
+        # not ffi.gc: where the garbage collector ends a cycle, that frees memory under the views of it
+        owner = (ctypes.c_ubyte * nbytes).from_address(address)
+        weakref.finalize(owner, self.give_back, "cuMemFreeHost", holder[0]).atexit = False
+        return memoryview(owner).cast("B")
 
     def give_back(self, name: str, handle: Any) -> None:
         """Let the driver free something. The garbage collector calls this, at any time, also when all is lost."""
@@ -261,14 +279,12 @@ class CudaContext:
 
     def copy_in(self, target: int, source: memoryview, stream: Any) -> None:
         """Copy from host memory, which stays as it is until the stream has done so."""
-        with self.current():
-            data = self.ffi.from_buffer(source)
+        with self.current(), self.ffi.from_buffer(source) as data:  # core keeps the source; an error's frame must not
             self.driver.call("cuMemcpyHtoDAsync_v2", target, data, source.nbytes, stream)
 
     def copy_out(self, target: memoryview, source: int, stream: Any) -> None:
         """Copy to host memory."""
-        with self.current():
-            data = self.ffi.from_buffer(target, require_writable=True)
+        with self.current(), self.ffi.from_buffer(target, require_writable=True) as data:
             self.driver.call("cuMemcpyDtoHAsync_v2", data, source, target.nbytes, stream)
 
     def copy(self, target: int, source: int, nbytes: int, stream: Any) -> None:
@@ -356,7 +372,7 @@ class Module:
 def refused(driver: Driver, result: int, name: str, device: CudaDevice) -> DeviceError:
     """Return the error for an image that the driver does not take."""
     if result not in f.REFUSED_IMAGES:
-        return driver.error(result, f"loading kernel {name}")
+        return driver.error(result, "cuModuleLoadData")
     return DeviceError(
         f"the driver, for CUDA {dotted(driver.version)}, does not take the machine code of kernel {name} for {device}: "
         f"{driver.words(result)}; code is for one architecture, and of a toolkit that is no newer than the driver: "

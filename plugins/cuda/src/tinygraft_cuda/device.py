@@ -40,7 +40,8 @@ class CudaBackend(Backend):
 
     def load(self, binary: Binary) -> Program:
         """Return the kernel of a binary. Raises DeviceError where the driver does not take it."""
-        return CudaProgram(self.context, self.queue, binary)
+        with self.queue.errors(f"kernel {binary.name} could not be loaded"):
+            return CudaProgram(self.context, self.queue, binary)
 
     def make_queue(self) -> CudaQueue:
         """Return one more stream of the same context."""
@@ -70,8 +71,9 @@ class CudaBackend(Backend):
                 queue.finish()
 
     def close(self) -> None:
-        """Wait for what still runs, and let go of the card."""
+        """Wait for what still runs, unless it is known to have failed, and let go of the card."""
         try:
-            self.synchronize()
+            if not self.context.is_lost:
+                self.synchronize()
         finally:
             self.context.close()

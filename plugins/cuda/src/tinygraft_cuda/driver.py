@@ -7,8 +7,7 @@ install this, and nothing of NVIDIA's to import it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -65,7 +64,8 @@ class Driver:
         if result == f.OUT_OF_MEMORY:
             return DeviceMemoryError(f"the card has no room: {said}")
         if result in f.FAULTS:
-            return DeviceLostError(f"{said}; {FIND_KERNEL}")
+            found = f"{self.words(result)}, which {what} found"
+            return DeviceLostError(f"work that was launched before failed: {found}; {FIND_KERNEL}")
         return DeviceError(said)
 
     def words(self, result: int) -> str:
@@ -108,22 +108,6 @@ class Driver:
             l2=attribute(f.L2_CACHE) or Card().l2,
             grid=(attribute(f.GRID_X), attribute(f.GRID_Y), attribute(f.GRID_Z)),
         )
-
-    @contextmanager
-    def current(self, context: Any) -> Iterator[None]:
-        """Have a context current in this thread for a block; that of another library is current again afterwards."""
-        before = self.ffi.new("CUcontext *")
-        self.call("cuCtxGetCurrent", before)
-        if before[0] == self.ffi.NULL:  # as the runtime library of CUDA has it: it stays
-            self.call("cuCtxSetCurrent", context)
-        if before[0] in (context, self.ffi.NULL):
-            yield
-            return
-        self.call("cuCtxPushCurrent_v2", context)
-        try:
-            yield
-        finally:
-            self.function("cuCtxPopCurrent_v2")(before)
 
 
 @cache

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tinygraft.plugin import DeviceError, DeviceMemoryError
+from tinygraft.plugin import DeviceError, DeviceLostError, DeviceMemoryError
 from tinygraft_cuda import functions as f
 from tinygraft_cuda.context import BITS, CudaContext, DriverEvent, Module, refused
 from tinygraft_cuda.driver import CudaDevice, Driver
@@ -52,7 +52,9 @@ class PycudaContext(CudaContext):
             finally:
                 self.drv.Context.pop()
         except self.drv.Error as error:
-            raise self.translated(error) from error
+            ours = self.translated(error)
+            self.is_lost |= isinstance(ours, DeviceLostError)
+            raise ours from error
 
     def translated(self, error: Exception) -> DeviceError:
         """Return our error for one of pycuda's, which has the function and the driver's sentence in its text."""

@@ -209,6 +209,7 @@ int cuCtxGetDevice(int *device) {
     if (context) *device = context->device;
     return result;
 }
+int cuCtxDetach(Context *context) { return context->retained > 0 ? OK : BAD_CONTEXT; } /* pycuda's, when it ends */
 int cuCtxGetApiVersion(Context *context, unsigned *version) {
     (void)context;
     *version = 3020;
