@@ -114,11 +114,25 @@ static int run(char *const *command, const char *log) {
     posix_spawn_file_actions_destroy(&actions);
     return status;
 }
+/* Keep the text in the folder EMULATED_SAVE, for tests that give it to the real NVRTC. */
+static void save(const char *text) {
+    const char *folder = getenv("EMULATED_SAVE");
+    unsigned long long hash = 14695981039346656037ull;
+    char path[512];
+    if (!folder || !*folder) return;
+    for (const char *p = text; *p; p++) hash = (hash ^ (unsigned char)*p) * 1099511628211ull;
+    snprintf(path, sizeof path, "%s/%016llx.cu", folder, hash);
+    FILE *file = fopen(path, "w");
+    if (!file) return;
+    fputs(text, file);
+    fclose(file);
+}
 int nvrtcCompileProgram(Program *program, int count, const char *const *options) {
     char folder[] = "/tmp/emulated-XXXXXX", source[64], code[64], log[64], said[600];
     int result;
     for (int i = 0; i < count; i++)
         if ((result = check_option(program, options[i]))) return result;
+    save(program->text);
     if (!facts(program->text, said, sizeof said)) return fail(program, FAILED, "error: there is no kernel in this source");
     if (!mkdtemp(folder)) return fail(program, FAILED, "error: no folder for files");
     char *plain = replaced(program->text, "extern \"C\" ", "");
