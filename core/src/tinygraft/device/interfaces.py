@@ -380,6 +380,10 @@ class Backend(ABC):
         """Let what is launched here come after what another library has put on its stream. Default: not supported."""
         raise UnsupportedError(f"{self.name} cannot wait for stream {stream} of another library")
 
+    def about(self) -> str:
+        """What `doctor` says of an open backend beside its Target, in a line. Default: nothing."""
+        return ""
+
     def close(self) -> None:
         """Wait for what runs, and free everything.
 
