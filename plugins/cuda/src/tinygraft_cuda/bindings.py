@@ -41,10 +41,13 @@ def missing_pycuda() -> str:
     return ""
 
 
-def choice() -> tuple[str, str]:
-    """Return which binding a card would be opened by, and why."""
-    wanted = CUDA_BINDING.value
-    if wanted:
-        return wanted, f"CUDA_BINDING={wanted} asks for it"
-    why = missing_pycuda()
-    return ("cffi", why) if why else ("pycuda", "it is installed and fits this driver")
+def why(binding: str) -> str:
+    """Return why a binding was chosen, and how to have the other."""
+    if CUDA_BINDING.value:
+        return f"CUDA_BINDING={CUDA_BINDING.value} asks for it; without it {BINDINGS[binding]}"
+    if binding == "pycuda":
+        return "it is installed and fits this driver; CUDA_BINDING=cffi takes the other, which needs nothing"
+    return missing_pycuda()
+
+
+BINDINGS = {"pycuda": "pycuda is used wherever it is installed", "cffi": f"pycuda is used, which {BUILD_PYCUDA} builds"}

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from tinygraft.plugin import Backend, Binary, GraphExecutor, Program, Step
 from tinygraft_cuda import cards, compiler
 from tinygraft_cuda.allocator import CudaAllocator
-from tinygraft_cuda.bindings import opened
+from tinygraft_cuda.bindings import opened, why
 from tinygraft_cuda.context import CudaContext
 from tinygraft_cuda.dialect import cuda_renderer, target_of
 from tinygraft_cuda.graph import CudaGraph
+from tinygraft_cuda.probe import dotted
 from tinygraft_cuda.program import CudaProgram
 from tinygraft_cuda.queues import CudaQueue
 
@@ -22,6 +23,7 @@ class CudaBackend(Backend):
 
     allocator: CudaAllocator
     queue: CudaQueue
+    compiler: compiler.NvrtcCompiler
     context: CudaContext
     array_interface = "__cuda_array_interface__"
 
@@ -69,6 +71,14 @@ class CudaBackend(Backend):
         for queue in self.timeline.queues if self.timeline is not None else ():
             if queue is not self.queue:
                 queue.finish()
+
+    def about(self) -> str:
+        """Return the card, the versions, and which binding calls the driver and why, with the way to the other."""
+        library, driver = self.compiler.library, self.context.driver
+        return (
+            f"{self.device}, a driver for CUDA {dotted(driver.version)}, NVRTC {dotted(library.version)} in "
+            f"{library.path}; called by {self.context.binding}: {why(self.context.binding)}"
+        )
 
     def close(self) -> None:
         """Wait for what still runs, unless it is known to have failed, and let go of the card."""
