@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ import pytest
 from tinygraft import Context, Device, Tensor, TinyJit
 from tinygraft.conformance.kernels import programs
 from tinygraft.conformance.levels.optional_launches import BackendMemory, spinning
+from tinygraft_cuda.allocator import CudaMemory
 from tinygraft_cuda.device import CudaBackend
+from tinygraft_cuda.queues import CudaQueue
 
 needs_pycuda = pytest.mark.skipif(find_spec("pycuda") is None, reason="pycuda is not installed")
 SHAPE = (3, 4)
@@ -26,6 +29,16 @@ class Array:
         self.__cuda_array_interface__ = {
             "shape": shape, "typestr": typestr, "data": (address, False), "version": 3, "strides": None, **facts,
         }  # fmt: skip
+
+
+def slowly(memory: BackendMemory, queue: CudaQueue, out: CudaMemory) -> None:
+    """Give a queue some kernels, of which each reads what the one before it wrote, and the last one writes `out`."""
+    backend = queue.backend
+    (slow,) = programs(backend, [spinning(5_000_000)])
+    places = [memory.make([1]), *(memory.make([0]) for _ in range(4)), out]
+    backend.synchronize()
+    for source, target in pairwise(places):
+        queue.launch(slow, [target, source], [], (1, 1, 1))
 
 
 def test_dlpack_shares_without_a_copy(backend: CudaBackend) -> None:
@@ -61,10 +74,9 @@ def test_the_array_interface_has_the_stream_and_strides(backend: CudaBackend) ->
 def test_what_others_compute_is_waited_for(backend: CudaBackend) -> None:
     """A kernel of another library on its own stream has run before what reads its array here."""
     other, memory = backend.make_queue(), BackendMemory(backend)
-    (slow,) = programs(backend, [spinning(3_000_000)])
-    x, out = memory.make([1]), memory.make([0])
-    backend.synchronize()
-    other.launch(slow, [out, x], [], (1, 1, 1))
+    out, plain = memory.make([0]), Array(memory.make([5]).value, (1,), "<i4")
+    assert (Tensor.from_dlpack(plain, device="CUDA") + 0).tolist() == [5]  # from now on nothing has to be compiled
+    slowly(memory, other, out)
     theirs = Array(out.value, (1,), "<i4", stream=backend.context.number_of(other.stream))
     found = (Tensor.from_dlpack(theirs, device="CUDA") + 0).tolist()
     other.finish()
@@ -74,11 +86,9 @@ def test_what_others_compute_is_waited_for(backend: CudaBackend) -> None:
 def test_others_wait_for_what_is_computed_here(backend: CudaBackend) -> None:
     """Work on a consumer's stream comes after what was launched before the capsule was made."""
     other, memory = backend.make_queue(), BackendMemory(backend)
-    (slow,) = programs(backend, [spinning(3_000_000)])
-    x, out, taken = memory.make([1]), memory.make([0]), memory.make([0])
+    out, taken = memory.make([0]), memory.make([0])
     shared = Tensor.from_dlpack(Array(out.value, (1,), "<i4"), device="CUDA")
-    backend.synchronize()
-    backend.queue.launch(slow, [out, x], [], (1, 1, 1))
+    slowly(memory, backend.queue, out)
     capsule = shared.__dlpack__(stream=backend.context.number_of(other.stream))
     other.copy(taken, out, 4).wait()
     assert memory.read(taken, 1) == memory.read(out, 1) != [0]
@@ -88,9 +98,8 @@ def test_others_wait_for_what_is_computed_here(backend: CudaBackend) -> None:
 def test_the_default_stream_is_in_one_order_with_ours(backend: CudaBackend) -> None:
     """A library that says nothing of streams, and works on the default one, sees what was launched here before."""
     memory = BackendMemory(backend)
-    (slow,) = programs(backend, [spinning(3_000_000)])
-    x, out = memory.make([1]), memory.make([0])
-    backend.queue.launch(slow, [out, x], [], (1, 1, 1))
+    out = memory.make([0])
+    slowly(memory, backend.queue, out)
     found = (ctypes.c_int * 1)()
     driver = ctypes.CDLL("libcuda.so.1")
     with backend.context.current():

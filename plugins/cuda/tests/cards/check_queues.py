@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from tinygraft import Context, Device, Tensor
+from tinygraft import Context, Tensor
 from tinygraft.conformance.kernels import programs
 from tinygraft.conformance.levels.optional_launches import BackendMemory, spinning
 from tinygraft_cuda.device import CudaBackend
@@ -97,8 +97,10 @@ def test_queues_never_change_a_value(backend: CudaBackend) -> None:
 
 
 def test_launch_blocking_waits_for_each_launch(backend: CudaBackend) -> None:
-    """With LAUNCH_BLOCKING=1 nothing runs when a realisation returns."""
+    """With LAUNCH_BLOCKING=1 what was launched has run when a realisation returns: another queue sees it at once."""
+    found, other = bytearray(4), backend.make_queue()
+    (Tensor.arange(100_000, device="CUDA") * 3).contiguous().realize()
     with Context(LAUNCH_BLOCKING=1):
-        x = (Tensor.arange(100_000, device="CUDA") * 2).contiguous().realize()
-        assert Device["CUDA"].queue.record().done() or True
-    assert x[99_999].item() == 199_998
+        x = (Tensor.arange(100_000, device="CUDA") * 3).contiguous().realize()
+        other.copy_out(memoryview(found), backend.allocator.view(x.uop.base.realized.handle, 4 * 99_999, 4)).wait()
+    assert int.from_bytes(found, "little") == 299_997

@@ -48,6 +48,7 @@ typedef struct Stream {
     long given, done;
     struct Task *first, *last;
     pthread_t thread;
+    double slept; /* seconds before work that it could have begun */
 } Stream;
 
 /* Work of a stream, once what it needs has passed. */
@@ -61,7 +62,7 @@ typedef struct Task {
         Launch *launches;
         struct { void *target; const void *source; size_t nbytes; } copy;
         struct { void *target; size_t count; unsigned value; int size; } fill;
-        struct { Event *event; long number; } record;
+        struct { Event *event; long number; Stream *stream; } record;
         Address address;
     };
     struct Node *nodes;

@@ -1,7 +1,7 @@
 /* Work of the emulated driver: streams that really run late, each in a thread of its own; events; copies; kernels.
 
-   A stream begins what it is given up to EMULATED_LATE microseconds (60) after it was given, and takes host memory as it
-   is then. The default stream and the blocking ones wait for each other, as the driver's legacy default stream does. */
+   An idle stream begins what it is given up to EMULATED_LATE microseconds (60) after it was given, a blocking one five
+   times as late, so that others overtake it; it takes host memory as it is then. The default stream and the blocking ones wait for each other, as the driver's legacy default stream does. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -39,7 +39,9 @@ static void *work(void *argument) {
         if (!stream->first) {
             while (!stream->first) await();
             pthread_mutex_unlock(&emulated_lock);
-            if (late) usleep(rand_r(&seed) % late);
+            double before = emulated_now();
+            if (late) usleep(stream->is_blocking ? 5 * late : rand_r(&seed) % late);
+            stream->slept += emulated_now() - before;
             pthread_mutex_lock(&emulated_lock);
         }
         Task *task = stream->first;
@@ -149,7 +151,7 @@ int cuCtxSynchronize(void) {
 static int run_record(Task *task) {
     pthread_mutex_lock(&emulated_lock);
     if (task->record.event->passed < task->record.number) task->record.event->passed = task->record.number;
-    task->record.event->time = emulated_now();
+    task->record.event->time = emulated_now() - task->record.stream->slept; /* the card's clock, which that is not on */
     pthread_mutex_unlock(&emulated_lock);
     return OK;
 }
@@ -168,11 +170,12 @@ int cuEventRecord(Event *event, void *handle) {
     int result = emulated_usable(&context);
     if (result) return result;
     Task *task = emulated_task(run_record);
-    pthread_mutex_lock(&emulated_lock);
     task->record.event = event;
+    task->record.stream = emulated_stream(handle, context);
+    pthread_mutex_lock(&emulated_lock);
     task->record.number = ++event->recorded;
     pthread_mutex_unlock(&emulated_lock);
-    emulated_give(emulated_stream(handle, context), task);
+    emulated_give(task->record.stream, task);
     return OK;
 }
 /* A stream that has failed runs nothing more, so its events would never pass. */
