@@ -16,7 +16,7 @@ KNOWN = {
     "OPENCL": ("tinygraft-opencl", "plugins/opencl"),
     "CUDA": ("tinygraft-cuda", "plugins/cuda"),
 }
-WITHOUT_PLUGIN = frozenset({"METAL", "AMD"})  # names that scripts use, for which nobody has written a plugin yet
+WITHOUT_PLUGIN = frozenset({"METAL", "AMD"})  # names that scripts use, for which there is no plugin yet
 NAMES = frozenset({*KNOWN, *WITHOUT_PLUGIN})
 FIRST_CHOICE = next(iter(KNOWN))
 INTERPRETER = "PYTHON"
