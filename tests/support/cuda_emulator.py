@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -52,6 +53,20 @@ def build(extra: str = "") -> Path:
     except OSError:  # another process was quicker
         shutil.rmtree(made)
     return folder
+
+
+def stubs_for(extension: Path) -> str:
+    """Return C of all functions of the driver that an extension module needs and the emulator does not have.
+
+    They say that they are not supported.
+    """
+
+    def symbols(file: Path, kind: str) -> set[str]:
+        done = subprocess.run(["nm", "-D", str(file)], capture_output=True, text=True, check=True)
+        return set(re.findall(rf" {kind} (cu[A-Z]\w+)", done.stdout))
+
+    missing = symbols(extension, "U") - symbols(build() / "libcuda.so.1", "T")
+    return "\n".join(f"int {name}(void) {{ return 801; }}" for name in sorted(missing))
 
 
 def environment(extra: str = "", **settings: str) -> dict[str, str]:
