@@ -19,7 +19,7 @@ from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, dtypes
 from tinygraft.engine.capture import note_read
 from tinygraft.errors import DTypeError, UnsupportedError
-from tinygraft.tensor.primitives import lengths
+from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.state.strides import StridedLayout, layout_of, row_major
 from tinygraft.uop.sizes import is_concrete
 
@@ -54,9 +54,9 @@ def lent(self: Tensor, stream: int | None) -> tuple[Lent, StridedLayout]:
     shared = self._memory()
     layout = None
     if shared is not None and self._storage is not None:
-        layout = layout_of(lengths.as_ints(self._storage.uop.shape, "data"), self._chain)
+        layout = layout_of(size_math.as_ints(self._storage.uop.shape, "data"), self._chain)
     if shared is None or layout is None:
-        shape = lengths.as_ints(self.shape, "data")
+        shape = size_math.as_ints(self.shape, "data")
         shared, layout = self._stored(), StridedLayout(0, shape, row_major(shape))
     found = shared.lend()
     if stream is None:
@@ -81,9 +81,9 @@ def array_interface(self: Tensor, name: str) -> dict[str, Any] | None:
     buffer = self._memory()
     layout = None
     if buffer is not None and self._storage is not None:
-        layout = layout_of(lengths.as_ints(self._storage.uop.shape, "data"), self._chain)
+        layout = layout_of(size_math.as_ints(self._storage.uop.shape, "data"), self._chain)
     if layout is None:
-        shape = lengths.as_ints(self.shape, "data")
+        shape = size_math.as_ints(self.shape, "data")
         buffer, layout = self._stored(), StridedLayout(0, shape, row_major(shape))
     assert buffer is not None
     size = self.dtype.itemsize
