@@ -202,7 +202,7 @@ def test_a_faulting_kernel_loses_its_card_alone() -> None:
     assert first.startswith("DeviceLostError CUDA")
     assert "CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)" in first
     assert "LAUNCH_BLOCKING=1 names it, and compute-sanitizer" in first
-    assert rest[0].startswith("CUDA stopped answering, and what lives there is lost: ")
+    assert rest[0].startswith("CUDA stopped answering, and the values in its memory are lost: ")
     assert rest[0].endswith("[1.0, 2.0]\n[3.0, 5.0]\n[2.0, 3.0]\n")
 
 

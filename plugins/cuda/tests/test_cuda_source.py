@@ -100,7 +100,7 @@ def test_nvrtc_compiles_every_kind_of_kernel(arch: str) -> None:
     chosen = compiler(arch)
     linears = [linear_of(name) for name in KINDS] + [whole_shared_memory(), group_sum()]
     linears += [k for n in KERNELS if "vector" not in " ".join(map(str, (k := KERNELS[n]()).uops)).lower()]
-    linears += [shared.positions((3, 5, 2), 4), shared.relay(23, 64)]
+    linears += [shared.grid_indices((3, 5, 2), 4), shared.relay(23, 64)]
     for linear in linears:
         made = chosen.compile(cuda_renderer().render(replace(linear, target=TARGET)))
         assert made.data[:4] == b"\x7fELF"
