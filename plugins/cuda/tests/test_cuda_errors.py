@@ -236,6 +236,8 @@ from tinygraft import Device, Tensor
 x = Tensor([1.0, 2.0], device="CUDA").realize()
 sys.stdout.flush()
 child = os.fork()
+if child:
+    os.waitpid(child, 0)  # so that their lines do not mix
 for what in (lambda: x.tolist(), lambda: Tensor([1.0], device="CUDA").realize()):
     try:
         print("parent" if child else "child", what())
@@ -244,7 +246,6 @@ for what in (lambda: x.tolist(), lambda: Tensor([1.0], device="CUDA").realize())
 sys.stdout.flush()
 if not child:
     os._exit(0)
-os.waitpid(child, 0)
 """)
     assert found.count("child DeviceUnavailable CUDA is installed") == 2
     assert "the CUDA driver was started before this process was forked, and does not work in the child" in found
