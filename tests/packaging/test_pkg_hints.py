@@ -28,6 +28,7 @@ ON_THE_INDEX = {
     "intel-opencl-rt": "Intel's OpenCL for processors",
     "intel-cmplr-lib-rt": "libraries that it loads and does not require",
     "nvidia-cuda-nvrtc-cu12": "NVRTC for drivers of CUDA 12",
+    "nvtx": "names for NVIDIA's profilers",
     "nvidia-cuda-nvdisasm": "machine code as text",
 }
 # What benchmarks, documents and the template of a plugin's README name beside those.

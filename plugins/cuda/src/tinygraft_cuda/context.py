@@ -20,6 +20,7 @@ from tinygraft.plugin import DeviceError, DeviceLostError, DeviceUnavailable
 from tinygraft_cuda import functions as f
 from tinygraft_cuda.driver import CudaDevice, Driver
 from tinygraft_cuda.probe import dotted
+from tinygraft_cuda.ranges import marks
 
 MOST_LEFT = 64  # modules and graphs that nobody needs any more
 BITS = (1 << 64) - 1
@@ -46,6 +47,7 @@ class CudaContext:
     def __init__(self, driver: Driver, device: CudaDevice) -> None:
         self.driver, self.device, self.ffi = driver, device, driver.ffi
         self.process, self.is_open = os.getpid(), False
+        self.mark = marks()
         self.is_lost = False  # whether somebody was told that work there failed
         self._events: deque[Any] = deque()
         self._leaving: deque[tuple[str, Any]] = deque()

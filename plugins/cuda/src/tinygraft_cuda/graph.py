@@ -7,6 +7,7 @@ that follow from them, is set in the nodes that it concerns. The nodes run one a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.plugin import DeviceError, GraphExecutor, Handle, Step, size_of
@@ -38,6 +39,7 @@ class CudaGraph(GraphExecutor):
                 self.uses.setdefault(key, []).append(number)
         self.symbolic = [i for i, s in enumerate(steps) if any(not isinstance(size, int) for size in s.grid)]
         self.changed: set[int] = set()  # steps whose nodes are not as they should be
+        self.name = f"replay of {len(steps)} launches"
         self.is_one = len(steps) >= FEWEST and all(step.nbytes <= MOST_COPIED for step in steps)
 
     def set_buffer(self, place: int, handle: Handle) -> None:
@@ -59,9 +61,9 @@ class CudaGraph(GraphExecutor):
         """Launch all steps at once, or one where others have run. Returns the number of the step that comes next."""
         if first or not self.is_one:
             return super().run(first)
-        driver = self.context.driver
+        driver, mark = self.context.driver, self.context.mark
         try:
-            with self.context.current():
+            with self.context.current(), nullcontext() if mark is None else mark(self.name):
                 if self.made is None:
                     self._make()
                 for number in sorted(self.changed):

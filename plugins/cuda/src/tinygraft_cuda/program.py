@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from tinygraft.plugin import Binary, DeviceError, Program
@@ -30,9 +31,10 @@ class CudaProgram(Program):
         """Put a launch behind the others of a stream."""
         if 0 in grid:
             return
-        words = words_of(buffers, variables)
+        words, mark = words_of(buffers, variables), self.context.mark
         try:
-            self.context.launch(self.module, grid, self.threads, self.shared, stream, words)
+            with nullcontext() if mark is None else mark(self.name):
+                self.context.launch(self.module, grid, self.threads, self.shared, stream, words)
         except DeviceError as error:
             raise type(error)(f"kernel {self.name} could not be launched: {error}") from error
 

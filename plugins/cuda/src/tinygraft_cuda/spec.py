@@ -7,6 +7,7 @@ CUDA_DEVICE = Setting("CUDA_DEVICE", "", "which cards: the beginning of a UUID (
 CUDA_BINDING = Setting("CUDA_BINDING", "", "how the driver is called: pycuda or cffi; empty takes pycuda where it can "
                        "be imported")  # fmt: skip
 CUDA_NVRTC = Setting("CUDA_NVRTC", "", "the file of the NVRTC library; empty looks for it")
+CUDA_NVTX = Setting("CUDA_NVTX", 0, "1 names launches and replays for NVIDIA's profilers, by the package nvtx", 0, 1)
 
 SPEC = DeviceSpec(
     name="CUDA",
@@ -18,5 +19,5 @@ SPEC = DeviceSpec(
     backend="tinygraft_cuda.device:CudaBackend",
     install_hint="pip install tinygraft-cuda; it needs NVIDIA's driver",
     offline="tinygraft_cuda.dialect:offline",
-    settings={setting.name: setting.doc for setting in (CUDA_DEVICE, CUDA_BINDING, CUDA_NVRTC)},
+    settings={setting.name: setting.doc for setting in (CUDA_DEVICE, CUDA_BINDING, CUDA_NVRTC, CUDA_NVTX)},
 )

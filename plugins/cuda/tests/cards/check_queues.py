@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +14,7 @@ import pytest
 from tinygraft import Context, Tensor
 from tinygraft.conformance.kernels import programs
 from tinygraft.conformance.levels.optional_launches import BackendMemory, spinning
+from tinygraft.errors import SettingError
 from tinygraft_cuda.device import CudaBackend
 
 
@@ -94,6 +99,33 @@ def test_queues_never_change_a_value(backend: CudaBackend) -> None:
             x = (x % 10007).realize()
         want = want % 10007
     np.testing.assert_array_equal(x.numpy(), want)
+
+
+def test_launches_have_names_for_profilers(backend: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With CUDA_NVTX=1 a launch is a range of its kernel's name, in a domain of its own."""
+    names: list[tuple[str, str]] = []
+
+    @contextmanager
+    def annotate(name: str, domain: str) -> Iterator[None]:
+        names.append((domain, name))
+        yield
+
+    monkeypatch.setitem(sys.modules, "nvtx", SimpleNamespace(annotate=annotate))
+    with Context(CUDA_NVTX=1):
+        marked = CudaBackend("CUDA", 0)
+    memory = BackendMemory(marked)
+    (slow,) = programs(marked, [spinning(10)])
+    marked.queue.launch(slow, [memory.make([0]), memory.make([1])], [], (1, 1, 1))
+    marked.synchronize()
+    assert names == [("tinygraft", "spinning")]
+    assert backend.context.mark is None
+    marked.close()
+    monkeypatch.setitem(sys.modules, "nvtx", None)
+    with (
+        Context(CUDA_NVTX=1),
+        pytest.raises(SettingError, match="CUDA_NVTX=1 needs the package nvtx .* pip install nvtx"),
+    ):
+        CudaBackend("CUDA", 0)
 
 
 def test_launch_blocking_waits_for_each_launch(backend: CudaBackend) -> None:
