@@ -308,11 +308,18 @@ class CudaContext:
                 numbers = self.device.number, peer.device.number
                 can = numbers[0] != numbers[1] and bool(self.driver.number("cuDeviceCanAccessPeer", *numbers))
                 if can:
-                    with self.current():
-                        result = self.driver.function("cuCtxEnablePeerAccess")(peer.handle, 0)
-                    can = result in (0, f.PEER_ENABLED)
+                    can = self._join(peer)
                 self._peers[peer.handle] = can
             return self._peers[peer.handle]
+
+    def _join(self, peer: CudaContext) -> bool:
+        """Let this card use a peer's memory, whose pool has a permission of its own. Returns whether it may."""
+        with self.current():
+            result = self.driver.function("cuCtxEnablePeerAccess")(peer.handle, 0)
+        if peer.pool is not None:
+            access = self.ffi.new("PoolAccess *", (f.OF_DEVICE, self.device.number, f.READ_AND_WRITE))
+            result = self.driver.function("cuMemPoolSetAccess")(peer.pool, access, 1) or result
+        return result in (0, f.PEER_ENABLED)
 
     # Kernels
 

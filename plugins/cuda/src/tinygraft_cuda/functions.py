@@ -36,6 +36,10 @@ int cuMemAllocAsync(CUdeviceptr *address, size_t nbytes, CUstream stream);
 int cuMemFreeAsync(CUdeviceptr address, CUstream stream);
 int cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device);
 int cuMemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value);
+typedef struct {
+    int kind, number, allowed;
+} PoolAccess;
+int cuMemPoolSetAccess(CUmemoryPool pool, const PoolAccess *access, size_t count);
 int cuMemPoolTrimTo(CUmemoryPool pool, size_t kept);
 int cuMemHostAlloc(void **address, size_t nbytes, unsigned int flags);
 int cuMemFreeHost(void *address);
@@ -105,6 +109,7 @@ KEPT_EVENTS = 256  # events of a context that wait to be used again
 NO_TIMING = 2  # of an event
 NON_BLOCKING = 1  # of a stream: it does not wait for what others do on the default stream
 PORTABLE = 1  # of pinned memory: for all contexts
+OF_DEVICE, READ_AND_WRITE = 1, 3  # who may use the memory of a pool, and for what
 RELEASE_THRESHOLD = 4  # of a memory pool: bytes that it keeps
 DYNAMIC_SHARED = 8  # of a function: the most shared memory that a launch may ask for
 IS_DEVICE = 2  # of a copy: memory of a device

@@ -152,6 +152,8 @@ class CopyStep:
         self.params = self.ffi.new("CopyNode *")
         self.params.source_type = self.params.target_type = f.IS_DEVICE
         self.params.width, self.params.height, self.params.depth = step.nbytes, 1, 1
+        self.params.source_pitch = self.params.target_pitch = step.nbytes
+        self.params.source_height = self.params.target_height = 1
 
     def add(self, graph: Any, before: Any) -> None:
         """Put the node into a graph, behind another one."""

@@ -10,10 +10,10 @@ from tinygraft.plugin import SettingError
 from tinygraft_cuda.spec import CUDA_NVTX
 
 DOMAIN = "tinygraft"
-Mark = Callable[[str], AbstractContextManager[Any]]
+NameRange = Callable[[str], AbstractContextManager[Any]]
 
 
-def marks() -> Mark | None:
+def marks() -> NameRange | None:
     """Return what marks a block by a name; None where CUDA_NVTX does not ask for it. Raises SettingError."""
     if not CUDA_NVTX.value:
         return None

@@ -302,6 +302,11 @@ int cuMemPoolSetAttribute(void *pool, int attribute, void *value) {
     (void)pool, (void)attribute, (void)value;
     return OK;
 }
+int cuMemPoolSetAccess(void *pool, const int *access, size_t count) {
+    (void)pool;
+    emulated_count("pool access");
+    return count == 1 && access[0] == 1 && access[1] < shown_count && access[2] == 3 ? OK : INVALID_VALUE;
+}
 int cuMemPoolTrimTo(void *pool, size_t kept) {
     (void)pool, (void)kept;
     emulated_count("trim");
