@@ -48,7 +48,7 @@ typedef struct Stream {
     long given, done;
     struct Task *first, *last;
     pthread_t thread;
-    double slept; /* seconds before work that it could have begun */
+    double busy; /* seconds of its work */
 } Stream;
 
 /* Work of a stream, once what it needs has passed. */

@@ -1,4 +1,5 @@
-/* Graphs of the emulated driver: nodes in the order in which they were added, launched as one piece of work. */
+/* Graphs of the emulated driver: launched as one piece of work, in which the nodes run in a shuffled order that their
+   dependencies allow: one that is missing shows. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@ enum { IS_KERNEL = 1, IS_COPY = 2 };
 
 typedef struct Node {
     int kind, is_enabled, number;
-    struct Node *after;
+    int *after, after_count; /* the numbers of the nodes that come before it */
     Launch launch;
     void *target;
     const void *source;
@@ -64,11 +65,15 @@ static int set_copy(Node *node, const CopyParams *p) {
     return OK;
 }
 static int add(Node **made, Graph *graph, Node *const *after, size_t count, Node node) {
-    /* the plugin's graphs are chains: one that is not is a fault of the plugin */
-    if (count > 1 || (graph->count && (!count || *after != graph->nodes[graph->count - 1]))) return INVALID_VALUE;
     *made = malloc(sizeof node);
     node.is_enabled = 1;
     node.number = graph->count;
+    node.after = calloc(count + 1, sizeof(int));
+    node.after_count = (int)count;
+    for (size_t i = 0; i < count; i++) {
+        node.after[i] = after[i]->number;
+        if (after[i]->number >= graph->count || graph->nodes[after[i]->number] != after[i]) return INVALID_VALUE;
+    }
     **made = node;
     graph->nodes = realloc(graph->nodes, (graph->count + 1) * sizeof(Node *));
     graph->nodes[graph->count++] = *made;
@@ -118,14 +123,28 @@ int cuGraphNodeSetEnabled(Made *made, Node *node, unsigned is_enabled) {
     made->nodes[node->number].is_enabled = (int)is_enabled;
     return OK;
 }
+static int run_node(const Node *node) {
+    if (!node->is_enabled) return OK;
+    if (node->kind == IS_KERNEL) return emulated_run(&node->launch);
+    memmove(node->target, node->source, node->nbytes);
+    return OK;
+}
+static int is_ready(const Node *node, const char *has_run) {
+    for (int i = 0; i < node->after_count; i++)
+        if (!has_run[node->after[i]]) return 0;
+    return !has_run[node->number];
+}
 static int run_graph(Task *task) {
-    int result = OK;
-    for (int i = 0; i < task->node_count && !result; i++) {
-        Node *node = &task->nodes[i];
-        if (!node->is_enabled) continue;
-        if (node->kind == IS_KERNEL) result = emulated_run(&node->launch);
-        else memmove(node->target, node->source, node->nbytes);
+    static unsigned seed = 1;
+    int result = OK, count = task->node_count;
+    char *has_run = calloc(count + 1, 1);
+    for (int left = count; left && !result; left--) {
+        int number = rand_r(&seed) % count;
+        while (!is_ready(&task->nodes[number], has_run)) number = (number + 1) % count;
+        result = run_node(&task->nodes[number]);
+        has_run[number] = 1;
     }
+    free(has_run);
     free(task->nodes);
     return result;
 }

@@ -39,9 +39,7 @@ static void *work(void *argument) {
         if (!stream->first) {
             while (!stream->first) await();
             pthread_mutex_unlock(&emulated_lock);
-            double before = emulated_now();
             if (late) usleep(stream->is_blocking ? 5 * late : rand_r(&seed) % late);
-            stream->slept += emulated_now() - before;
             pthread_mutex_lock(&emulated_lock);
         }
         Task *task = stream->first;
@@ -49,7 +47,9 @@ static void *work(void *argument) {
             while (!has_passed(&task->needs[i])) await();
         int fault = stream->context->fault;
         pthread_mutex_unlock(&emulated_lock);
+        double begun = emulated_now();
         if (!fault || task->run == NULL) fault = task->run ? task->run(task) : OK;
+        stream->busy += emulated_now() - begun;
         pthread_mutex_lock(&emulated_lock);
         if (fault && !stream->context->fault) stream->context->fault = fault;
         stream->first = task->next;
@@ -151,7 +151,7 @@ int cuCtxSynchronize(void) {
 static int run_record(Task *task) {
     pthread_mutex_lock(&emulated_lock);
     if (task->record.event->passed < task->record.number) task->record.event->passed = task->record.number;
-    task->record.event->time = emulated_now() - task->record.stream->slept; /* the card's clock, which that is not on */
+    task->record.event->time = task->record.stream->busy; /* the card's clock stands while the card is idle */
     pthread_mutex_unlock(&emulated_lock);
     return OK;
 }
