@@ -38,6 +38,11 @@ MUTANTS: dict[str, tuple[str, list[str], str]] = {
         "from tinygraft_cuda.graph import CudaGraph as G, GraphExecutor as E; G.set_buffer = E.set_buffer",
         [str(CARDS / "check_graphs.py")], "test_new_buffers_change_the_nodes_that_use_them",
     ),
+    "a graph whose nodes are in no order": (
+        "from tinygraft_cuda import graph as g; old = g.KernelStep.add\n"
+        "g.KernelStep.add = lambda s, graph, after: old(s, graph, after[0:0])",
+        [str(CARDS / "check_graphs.py")], "test_a_replay_is_one_launch",
+    ),
     "a graph that keeps old values": (
         "from tinygraft_cuda.graph import CudaGraph as G, GraphExecutor as E; G.set_values = E.set_values",
         [str(CARDS / "check_graphs.py")], "test_a_symbolic_size_changes_the_grid",

@@ -1,7 +1,8 @@
 """A captured list of launches as one graph of the driver: one launch for all of them, each time.
 
 The graph is made at the first run. What changes between two runs, buffers, values of variables and the sizes of grids
-that follow from them, is set in the nodes that it concerns. The nodes run one after another, as the steps do.
+that follow from them, is set in the nodes that it concerns. A node comes after those of the steps that its step has to
+follow, so that the card may run the others beside it.
 """
 
 from __future__ import annotations
@@ -75,16 +76,14 @@ class CudaGraph(GraphExecutor):
         return len(self.steps)
 
     def _make(self) -> None:
-        """Make the graph, each node behind the one before it."""
+        """Make the graph, each node behind those that its step has to follow."""
         driver, ffi = self.context.driver, self.context.ffi
         graph, made = ffi.new("CUgraph *"), ffi.new("CUgraphExec *")
         driver.call("cuGraphCreate", graph, 0)
         try:
-            before = ffi.NULL
             for step in self.steps:
                 node: KernelStep | CopyStep = (CopyStep if step.program is None else KernelStep)(self, step)
-                node.add(graph[0], before)
-                before = node.handle
+                node.add(graph[0], ffi.new("CUgraphNode[]", [self.nodes[number].handle[0] for number in step.after]))
                 self.nodes.append(node)
             driver.call("cuGraphInstantiateWithFlags", made, graph[0], 0)
         except BaseException:
@@ -117,11 +116,10 @@ class KernelStep:
         self.params.shared, self.params.arguments = self.program.shared, self.pointers
         self.is_enabled = True
 
-    def add(self, graph: Any, before: Any) -> None:
-        """Put the node into a graph, behind another one."""
+    def add(self, graph: Any, after: Any) -> None:
+        """Put the node into a graph, behind other nodes."""
         self._fill()
-        count = 0 if before == self.ffi.NULL else 1
-        self.driver.call("cuGraphAddKernelNode_v2", self.handle, graph, before, count, self.params)
+        self.driver.call("cuGraphAddKernelNode_v2", self.handle, graph, after, len(after), self.params)
 
     def change(self, made: Any) -> None:
         """Give the node of a graph that was made the buffers and values of the next run."""
@@ -155,11 +153,11 @@ class CopyStep:
         self.params.source_pitch = self.params.target_pitch = step.nbytes
         self.params.source_height = self.params.target_height = 1
 
-    def add(self, graph: Any, before: Any) -> None:
-        """Put the node into a graph, behind another one."""
+    def add(self, graph: Any, after: Any) -> None:
+        """Put the node into a graph, behind other nodes."""
         self._fill()
-        count, context = 0 if before == self.ffi.NULL else 1, self.graph.context.handle
-        self.driver.call("cuGraphAddMemcpyNode", self.handle, graph, before, count, self.params, context)
+        context = self.graph.context.handle
+        self.driver.call("cuGraphAddMemcpyNode", self.handle, graph, after, len(after), self.params, context)
 
     def change(self, made: Any) -> None:
         """Give the node of a graph that was made the buffers of the next run."""
