@@ -192,13 +192,13 @@ static void on_fault(int signal_number, siginfo_t *info, void *context) {
     signal(signal_number, SIG_DFL); /* somebody else's: it happens again, and ends the process */
 }
 
-/* Memory that ends where what the launch asked for ends, and nothing lies behind. */
+/* Memory that ends where what the launch asked for ends; as much again behind it cannot be touched. */
 static unsigned char *dynamic_memory(unsigned nbytes) {
     static unsigned char *room;
     size_t size = (OPTIN + 2 * PAGE) / PAGE * PAGE;
     if (!room) {
-        room = mmap(NULL, size + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        mprotect(room + size, PAGE, PROT_NONE);
+        room = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mprotect(room + size, size, PROT_NONE);
     }
     return room + size - (nbytes + 15) / 16 * 16;
 }

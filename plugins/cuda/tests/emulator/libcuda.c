@@ -1,7 +1,7 @@
 /* A driver for cards that are not there: devices, contexts and memory. Kernels are code for this processor (libnvrtc.c).
 
    EMULATED_DEVICES (2), EMULATED_DRIVER (13000), EMULATED_CAPABILITY (80), EMULATED_MEMORY (MiB, 4096), EMULATED_TAKEN
-   (1: another process has the cards) and EMULATED_POOLS (1) say what is there. Memory ends at a page that cannot be
+   (1: another process has the cards) and EMULATED_POOLS (1) say what is there. Memory ends where 64 KiB cannot be
    touched, starts as NaN, and is gone when it is freed. */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include "emulated.h"
 
-enum { MOST_DEVICES = 8, PAGE = 4096, ALIGNED = 256, MOST_COUNTS = 64 };
+enum { MOST_DEVICES = 8, PAGE = 4096, GUARD = 64 << 10, ALIGNED = 256, MOST_COUNTS = 64 };
 enum { THREADS = 1, SHARED = 8, GRID_X = 5, GRID_Y = 6, GRID_Z = 7, WARP = 10, UNITS = 16, L2 = 38, UNIFIED = 41, MAJOR = 75,
        MINOR = 76, SHARED_OPTIN = 97, POOLS = 115 };
 
@@ -233,13 +233,13 @@ static int take(Address *address, size_t nbytes, int device, int is_host) {
     pthread_mutex_lock(&emulated_lock);
     char *start = MAP_FAILED;
     if (nbytes <= limit && (is_host || used[device] + nbytes <= limit))
-        start = mmap(NULL, mapped + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        start = mmap(NULL, mapped + GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     Block *block = start == MAP_FAILED ? NULL : malloc(sizeof *block);
     if (block) {
-        mprotect(start + mapped, PAGE, PROT_NONE);
+        mprotect(start + mapped, GUARD, PROT_NONE);
         char *first = start + (mapped - nbytes) / ALIGNED * ALIGNED; /* so that little lies between its end and the page */
         if (nbytes <= (16 << 20)) memset(start, 0xff, mapped);
-        *block = (Block){blocks, (Address)(uintptr_t)first, nbytes, mapped + PAGE, start, device, is_host};
+        *block = (Block){blocks, (Address)(uintptr_t)first, nbytes, mapped + GUARD, start, device, is_host};
         blocks = block;
         *address = block->address;
         if (!is_host) used[device] += nbytes;
