@@ -259,7 +259,7 @@ def from_dlpack(cls: type[Tensor], x: Any, device: str | None = None, copy: bool
 
 
 def _found_on(x: Any, name: str) -> tuple[Any, str]:
-    """An array of another library, and the device whose memory it is in; "" for host memory. Raises BufferError."""
+    """Return an array of another library and the device that it is on, "" for host memory. Raises BufferError."""
     from tinygraft.tensor.data import dlpack, on_device
 
     if not hasattr(x, "__dlpack__") and (given := on_device.interface_of(x, name)) is not None:
@@ -284,7 +284,7 @@ def _found_on(x: Any, name: str) -> tuple[Any, str]:
 
 
 def _copied(cls: type[Tensor], found: Any, device: str, home: str) -> Tensor:
-    """A tensor with the values of a foreign array, in the memory of home or the host, in memory of its own."""
+    """Return a tensor with the values of a foreign array, which is on `home` or the host, in memory of its own."""
     from ctypes import c_ubyte
 
     itemsize = found.dtype.itemsize
@@ -335,9 +335,9 @@ def _unusable(address: int, shape: tuple[int, ...], dtype: DType, device: str) -
 
 
 def _capsule_of(x: Any, stream: int | None = None) -> Any:
-    """The capsule that an array gives, of the newest version that it supports; x itself where it is a capsule.
+    """Return the capsule of an array, of the newest version that it supports; `x` itself where it is a capsule.
 
-    stream is where its memory will be used.
+    `stream` is where its memory will be used.
     """
     if not hasattr(x, "__dlpack__"):
         if type(x).__name__ == "PyCapsule":
