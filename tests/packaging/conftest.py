@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from packages import EXTRAS, PLUGINS, device_of, environment, run, wheel
+from packages import EXTRAS, PLUGINS, device_of, driver_of, environment, run, wheel
 
 QUICK = "spec,render,memory"  # levels of the kit that take seconds
 
@@ -41,7 +41,8 @@ def conform(
     @cache
     def check(plugin: str, core: Path) -> None:
         command = ["conformance", "--device", device_of(plugin), "--require-device", *levels]
-        run(with_plugin(plugin, core), "-m", "tinygraft", *command, cwd=tmp_path_factory.mktemp("kit"))
+        folder = tmp_path_factory.mktemp("kit")
+        run(with_plugin(plugin, core), "-m", "tinygraft", *command, cwd=folder, **driver_of(plugin))
 
     return check
 

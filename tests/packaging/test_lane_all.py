@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from packages import PLUGINS, ROOT, device_of, run
+from packages import PLUGINS, ROOT, device_of, driver_of, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("index", "cc")]
 STRICT = {"TINYGRAFT_STRICT_PLUGINS": "1"}
@@ -15,13 +15,14 @@ STRICT = {"TINYGRAFT_STRICT_PLUGINS": "1"}
 
 def test_they_get_on_with_each_other(together: Path, tmp_path: Path) -> None:
     """Under strict plugins each device is there, doctor finds nothing wrong, and all give the same sums."""
-    found = json.loads(run(together, "-m", "tinygraft", "devices", "--json", cwd=tmp_path, **STRICT))
+    settings = STRICT | {name: value for plugin in PLUGINS for name, value in driver_of(plugin).items()}
+    found = json.loads(run(together, "-m", "tinygraft", "devices", "--json", cwd=tmp_path, **settings))
     ours = {"PYTHON", *map(device_of, PLUGINS)}
     assert {record["name"] for record in found if record["status"] in ("available", "open")} == {"NULL", *ours}
-    assert "Usable default: " in run(together, "-m", "tinygraft", "doctor", cwd=tmp_path, **STRICT)
+    assert "Usable default: " in run(together, "-m", "tinygraft", "doctor", cwd=tmp_path, **settings)
     code = "from tinygraft import Tensor; print((Tensor.arange(6).reshape(2, 3) + 1).sum(axis=1).tolist())"
     for device in ours:
-        assert run(together, "-c", code, cwd=tmp_path, DEV=device, **STRICT) == "[6, 15]\n"
+        assert run(together, "-c", code, cwd=tmp_path, DEV=device, **settings) == "[6, 15]\n"
 
 
 def test_all_of_it_comes_from_the_wheels(together: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from packages import PLUGINS, device_of, run, wheel
+from packages import PLUGINS, device_of, driver_of, run, wheel
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("index", "cc"), pytest.mark.parametrize("plugin", PLUGINS)]
 With = Callable[[str, Path], Path]
@@ -18,11 +18,12 @@ SUM = "from tinygraft import Tensor; t = Tensor([1, 2, 3]); print(t.device, (t *
 def test_it_computes_alone(with_plugin: With, tmp_path: Path, plugin: str) -> None:
     """What the plugin asks for is all that it needs: its device is there, is the default, and computes."""
     python, device = with_plugin(plugin, wheel("tinygraft")), device_of(plugin)
-    found = json.loads(run(python, "-m", "tinygraft", "devices", "--json", cwd=tmp_path))
+    driver = driver_of(plugin)
+    found = json.loads(run(python, "-m", "tinygraft", "devices", "--json", cwd=tmp_path, **driver))
     assert {record["name"] for record in found} == {device, "NULL", "PYTHON"}
     assert [record["name"] for record in found if record["default"]] == [device]
-    assert run(python, "-c", SUM, cwd=tmp_path) == f"{device} [2, 4, 6]\n"
-    assert "[FAIL]" not in run(python, "-m", "tinygraft", "doctor", device, cwd=tmp_path)
+    assert run(python, "-c", SUM, cwd=tmp_path, **driver) == f"{device} [2, 4, 6]\n"
+    assert "[FAIL]" not in run(python, "-m", "tinygraft", "doctor", device, cwd=tmp_path, **driver)
 
 
 def test_it_passes_the_kit(conform: Callable[[str, Path], None], plugin: str) -> None:

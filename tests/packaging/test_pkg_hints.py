@@ -27,12 +27,15 @@ ON_THE_INDEX = {
     "pocl-binary-distribution": "OpenCL on the processor; 3.0 is the last one there",
     "intel-opencl-rt": "Intel's OpenCL for processors",
     "intel-cmplr-lib-rt": "libraries that it loads and does not require",
+    "nvidia-cuda-nvrtc-cu12": "NVRTC for drivers of CUDA 12",
+    "nvtx": "names for NVIDIA's profilers",
+    "nvidia-cuda-nvdisasm": "machine code as text",
 }
 # What benchmarks, documents and the template of a plugin's README name beside those.
 ELSEWHERE_NAMED = {"numpy", "torch", "jax", "tinygrad", "onnxruntime", "onnx", "matplotlib", "scikit-learn", "tqdm",
                    "build", "twine"}  # fmt: skip
 EXAMPLES = {"tinygraft-acme"}  # what a reader of docs/writing-a-plugin.md has made
-IN_DEBIAN = {"binutils", "clang-19", "libjemalloc2"}  # seen in the lists of Debian 12, 2026-11-22
+IN_DEBIAN = {"binutils", "clang-19", "g++", "libjemalloc2"}  # seen in the lists of Debian 12, 2026-11-22
 COMMANDS = "pip install|apt-get install|python -m tinygraft"
 COMMAND = re.compile(rf"({COMMANDS})\s+((?:(?!{COMMANDS})[^\n;#`])*)")  # and the words after it, up to another one
 VALUED = {"--extra-index-url", "--group", "-r"}  # options with a value

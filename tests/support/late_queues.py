@@ -7,6 +7,7 @@ too early, is a wrong value here, each time.
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 from collections import deque
@@ -228,3 +229,43 @@ def spec(name: str, backend: str) -> DeviceSpec:
 
 
 LATE, SEEING = spec("LATE", "LateBackend"), spec("SEEING", "SeeingBackend")
+
+
+class LentMemory(LateMemory):
+    """Memory that other libraries on the device may use, by its addresses, which are of the host here."""
+
+    def address(self, handle: Handle) -> int:
+        """Of the bytes."""
+        return ctypes.addressof(ctypes.c_ubyte.from_buffer(handle))
+
+    def at_address(self, address: int, nbytes: int) -> Handle:
+        """Any bytes of this process."""
+        return HostAllocator.at_address(self, address, nbytes)
+
+
+class LendingBackend(LateBackend):
+    """A device of which other libraries know: its memory is DLPack's type 12, its streams have numbers."""
+
+    array_interface = "__late_array_interface__"
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal)
+        self.allocator = LentMemory(self)
+        self.dlpack_device = (12, ordinal)
+        self.waits: list[tuple[str, int]] = []  # for which streams somebody waited
+
+    def stream_number(self) -> int:
+        """Of the first queue."""
+        return 100 + self.ordinal
+
+    def lend(self, stream: int) -> None:
+        """Their stream waits: what was launched has run, as nothing here runs but when somebody waits."""
+        self.waits.append(("lend", stream))
+        self.synchronize()
+
+    def follow(self, stream: int) -> None:
+        """This device waits."""
+        self.waits.append(("follow", stream))
+
+
+LENDING = spec("LENDING", "LendingBackend")

@@ -19,6 +19,8 @@ import venv
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import cuda_emulator
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = [ROOT / "core", *sorted(file.parent for file in (ROOT / "plugins").glob("*/pyproject.toml"))]
 WHEELHOUSE = ROOT / "out" / "wheelhouse"
@@ -43,6 +45,14 @@ def metadata(folder: Path) -> dict[str, Any]:
 PACKAGES = {str(metadata(folder)["name"]): folder for folder in FOLDERS}
 PLUGINS = list(PACKAGES)[1:]
 EXTRAS = {"tinygraft-opencl": "[pocl]"}  # what a plugin needs to find a device on a machine that has none
+
+
+def driver_of(plugin: str) -> dict[str, str]:
+    """Return the variables with which a plugin finds a driver on a machine without its hardware: an emulated one."""
+    if plugin != "tinygraft-cuda":
+        return {}
+    folder = cuda_emulator.build()
+    return {"LD_LIBRARY_PATH": str(folder), "CUDA_NVRTC": str(folder / "libnvrtc.so.13")}
 
 
 def device_of(plugin: str) -> str:

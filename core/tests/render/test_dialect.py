@@ -167,3 +167,13 @@ def test_no_name_is_a_type_of_another_language(name: str) -> None:
     """Names that kernels and helpers give to their variables are no words of the languages of the family."""
     words = set(re.findall(r"[a-z_]\w*", CStyleRenderer(SPACES).render(KERNELS[name]()).text))
     assert not words & {"half", "half4", "event_t", "constant", "device", "thread", "threadgroup", "global", "local"}
+
+
+def test_what_a_kernel_may_not_declare_is_asked_for_at_its_launch() -> None:
+    """Shared arrays beyond `declared` bytes are parts of the pool, and the Source says how large that is."""
+    pool = "extern near char shared_bytes[];"
+    declared = CStyleRenderer(replace(SPACES, declared=32, pool=pool)).render(group_sum())
+    pooled = CStyleRenderer(replace(SPACES, declared=31, pool=pool)).render(group_sum())
+    assert pool not in declared.text
+    assert f"    {pool}\n    float *local0 = (float *)(shared_bytes + 0);\n" in pooled.text
+    assert (declared.signature.shared, pooled.signature.shared) == (0, 32)

@@ -101,6 +101,8 @@ def _open(name: str, record: PluginRecord, tell: Tell) -> None:
         step(tell, False, f"opening {name}: {detail}", hint, record.traceback or error)
         return
     step(tell, True, f"opened {name} in {record.milliseconds['open']:.0f} ms: {_about(backend.target)}")
+    if about := backend.about():
+        step(tell, True, about)
     if record.spec is not None and not record.spec.computes:
         step(tell, None, "it computes nothing, as its spec says")
     else:

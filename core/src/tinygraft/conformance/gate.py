@@ -45,6 +45,7 @@ ABILITIES: dict[str, Callable[[Opened], bool]] = {
     "views": _writes(_allocator, Allocator, "view"),
     "host_view": _writes(_allocator, Allocator, "as_host"),
     "at_address": _writes(_allocator, Allocator, "at_address"),
+    "addresses": _writes(_allocator, Allocator, "address"),
     "graph": _writes(_backend, Backend, "graph"),
     "timing": _writes(_backend, Backend, "timed_launch"),
     "queues": lambda opened: opened.backend is not None and opened.backend.has_queues,

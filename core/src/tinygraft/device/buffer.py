@@ -50,6 +50,15 @@ class Borrowed:
             timeline.release_later(self.owner, self.uses)
 
 
+class Lent:
+    """Memory that another library on the device uses: where it is, and what has to stay as long as this is held."""
+
+    __slots__ = ("__weakref__", "address", "block")
+
+    def __init__(self, address: int, block: Allocation | Borrowed | None) -> None:
+        self.address, self.block = address, block
+
+
 class Buffer:
     """`size` elements of `dtype` in the memory of a device. A buffer of no elements never allocates.
 
@@ -57,8 +66,8 @@ class Buffer:
     """
 
     __module__ = "tinygraft.device"  # where people import it from, and what its type prints
-    times_shared = 0  # how often memory was lent (`share`): what was cached of values before may be out of date
-    __slots__ = ("__weakref__", "_block", "_handle", "_lease", "_lock", "_source", "device", "dtype", "filled",
+    times_shared = 0  # how often memory was lent (`share`, `lend`): what was cached of values before may be out of date
+    __slots__ = ("__weakref__", "_block", "_handle", "_lease", "_lent", "_lock", "_source", "device", "dtype", "filled",
                  "nbytes", "offset", "size")  # fmt: skip
 
     def __init__(self, device: str, size: int, dtype: DType) -> None:
@@ -69,6 +78,7 @@ class Buffer:
         self._handle: Handle = None
         self._block: Allocation | Borrowed | None = None
         self._lease: weakref.ref[Any] | None = None
+        self._lent: Lent | None = None
         self._source: FilePart | None = None
         self._lock = threading.Lock()
 
@@ -124,7 +134,7 @@ class Buffer:
     def deallocate(self) -> None:
         """Drop the memory, which is freed when nothing else refers to it; the buffer can be allocated again."""
         with self._lock:
-            self._block = self._handle = self._lease = None
+            self._block = self._handle = self._lease = self._lent = None
             self.offset = 0
 
     def suballocate(self, base: Buffer, offset: int) -> None:
@@ -204,8 +214,25 @@ class Buffer:
                 block.lease = self._lease
         return memoryview(lease).cast("B")
 
+    def lend(self, for_good: bool = False) -> Lent:
+        """Say where the memory is to another library on its device; it is not used again while what this gives is held.
+
+        With `for_good` it is held as long as the buffer is. Raises UnsupportedError where memory has no addresses.
+        """
+        address = self.backend.allocator.address(self.handle)
+        Buffer.times_shared += 1
+        lent = self._lease() if self._lease is not None else None
+        if lent is None:
+            lent = Lent(address, block := self._block)
+            self._lease = weakref.ref(lent)
+            if isinstance(block, Allocation):
+                block.lease = self._lease
+        if for_good:
+            self._lent = lent
+        return lent
+
     def is_shared(self) -> bool:
-        """Return whether the memory is lent: whether a result of `share` is still referred to."""
+        """Return whether the memory is lent: whether a result of `share` or `lend` is still referred to."""
         return self._lease is not None and self._lease() is not None
 
     def may_change(self) -> bool:

@@ -144,9 +144,17 @@ class Allocator(ABC):
 
         `address` is a multiple of the element's size, and of the Target's `alignment` only where that streams stores
         and the buffer is larger than its `stream_bytes`. Raises UnsupportedError where the device cannot use it: then
-        a copy is made, and `from_blob` raises. Default: not supported.
+        a copy is made, and `from_blob` raises. Where the host sees the device's memory it is memory of the host, else
+        of the device. Default: not supported.
         """
         raise UnsupportedError(f"{type(self).__name__} cannot use memory that others made")
+
+    def address(self, handle: Handle) -> int:
+        """Where a buffer is, for other libraries on a device whose memory the host does not see: `at_address` undone.
+
+        Default: not supported.
+        """
+        raise UnsupportedError(f"{type(self).__name__} has no addresses for others")
 
 
 class Program(ABC):
@@ -265,6 +273,8 @@ class Backend(ABC):
     """
 
     survives_fork: bool = False
+    dlpack_device: tuple[int, int] | None = None  # what DLPack calls its memory, where the host does not see it
+    array_interface: str = ""  # the attribute by which arrays in such memory are known, like __array_interface__
     name: str
     target: Target
     renderer: Renderer
@@ -355,6 +365,24 @@ class Backend(ABC):
             view = memoryview(bytearray(nbytes))
             peer.allocator.copy_out(view, source)
         self.allocator.copy_in(target, view)
+
+    # With other libraries that work on the device's memory, on streams of their own, which have numbers there.
+
+    def stream_number(self) -> int | None:
+        """The number of the first queue among the streams of the device; None where it has none. Default: none."""
+        return None
+
+    def lend(self, stream: int) -> None:
+        """Let what another library puts on its stream come after what was launched here. Default: the host waits."""
+        self.synchronize()
+
+    def follow(self, stream: int) -> None:
+        """Let what is launched here come after what another library has put on its stream. Default: not supported."""
+        raise UnsupportedError(f"{self.name} cannot wait for stream {stream} of another library")
+
+    def about(self) -> str:
+        """What `doctor` says of an open backend beside its Target, in a line. Default: nothing."""
+        return ""
 
     def close(self) -> None:
         """Wait for what runs, and free everything.

@@ -14,8 +14,9 @@ CHECKOUT = Path(__file__).parents[4]  # the root of a checkout; some other folde
 KNOWN = {
     "CPU": ("tinygraft-cpu", "plugins/cpu"),
     "OPENCL": ("tinygraft-opencl", "plugins/opencl"),
+    "CUDA": ("tinygraft-cuda", "plugins/cuda"),
 }
-WITHOUT_PLUGIN = frozenset({"CUDA", "METAL", "AMD"})  # names that scripts use, for which there is no plugin yet
+WITHOUT_PLUGIN = frozenset({"METAL", "AMD"})  # names that scripts use, for which there is no plugin yet
 NAMES = frozenset({*KNOWN, *WITHOUT_PLUGIN})
 FIRST_CHOICE = next(iter(KNOWN))
 INTERPRETER = "PYTHON"

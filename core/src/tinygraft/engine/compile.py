@@ -24,6 +24,7 @@ from tinygraft.codegen.options import Options
 from tinygraft.config import DEBUG
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import Backend, Program
+from tinygraft.device.pool import note_lost
 from tinygraft.device.registry import Device, raise_noted
 from tinygraft.device.timeline import Timeline
 from tinygraft.engine import diskcache
@@ -263,6 +264,7 @@ def _load(backend: Backend, binary: Binary) -> Program:
     try:
         return _proper(backend.load(binary), Program, f"load of the backend of {backend.name}")
     except (Exception, SystemExit) as error:
+        note_lost(error, backend)
         raise_noted(error, f"loading {binary.name}", backend.name)
 
 
@@ -308,7 +310,7 @@ def _finish(job: _Compilation, key: _CompileKey) -> None:
         program = program or _load_fresh(job)
         linear = job.linear
         data, timeline = job.binary.data, job.backend.timeline
-        loaded = Compiled(linear.name, program, linear.signature, linear.cost, job.digest, data, timeline)
+        loaded = Compiled(linear.name, program, job.source.signature, linear.cost, job.digest, data, timeline)
         if job.digest:
             _loaded[job.backend, job.digest] = loaded
     _cache[key] = loaded, len(job.linear.uops)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import GraphError
@@ -22,6 +23,7 @@ from tinygraft.uop.ops import AxisKind, Ops, StoreHint
 from tinygraft.uop.stages import Linear, Source
 from tinygraft.uop.uop import UOp
 
+ALIGNED = 16  # bytes; where a shared array begins in the pool of those that are not declared
 LONGEST = 60  # characters up to which an expression is inlined
 ATOM = re.compile(r"[\w.]+|-?[\d.]+\w*")
 
@@ -34,7 +36,9 @@ class CStyleRenderer(Renderer):
 
     def render(self, linear: Linear) -> Source:
         """Return the kernel with its types and helpers. Raises GraphError for an op that the dialect cannot write."""
-        return Source(linear.name, CStyleKernel(linear, self.dialect).text(), self.language, linear.signature)
+        kernel = CStyleKernel(linear, self.dialect)
+        signature = replace(linear.signature, shared=kernel.pooled) if kernel.pooled else linear.signature
+        return Source(linear.name, kernel.text(), self.language, signature)
 
 
 class CStyleKernel(Writer):
@@ -50,6 +54,10 @@ class CStyleKernel(Writer):
         self.inline = _used_once(self.walk)
         self.last_accum = {u.src[0]: i for i, u in enumerate(linear.uops) if u.op is Ops.ACCUM}
         self.number_of = {u: i for i, u in enumerate(linear.uops)}
+        self.places, total = _places(linear)  # of shared arrays, in the pool
+        self.pooled = total if dialect.declared and total > dialect.declared else 0  # bytes of the pool
+        if self.pooled:
+            self.head.append(f"    {dialect.pool}")
 
     def text(self) -> str:
         """Return the source: header comment, types and helpers, kernel."""
@@ -247,6 +255,10 @@ class CStyleKernel(Writer):
             pointer, name = f"{self._stored(u.dtype)} *", f"local{u.arg.number}"
             self.say(f"{pointer}{self.dialect.restrict} {name} = ({pointer})(scratch + {self.scratch[u]});")
             return
+        if u.arg.shared and self.pooled:
+            pointer = f"{self._stored(u.dtype)} *"
+            self.head.append(f"    {pointer}local{u.arg.number} = ({pointer})(shared_bytes + {self.places[u]});")
+            return
         word = self.dialect.shared if u.arg.shared else self.dialect.own
         align = " __attribute__((aligned(64)))" if self.dialect.vectors else ""
         line = f"{word}{self._stored(u.dtype)} local{u.arg.number}[{max(u.arg.size, 1)}]{align};"
@@ -390,6 +402,16 @@ class CStyleKernel(Writer):
             name, f"typedef {type_} {name} __attribute__((aligned({dtype.itemsize}), may_alias));"
         )
         return name
+
+
+def _places(linear: Linear) -> tuple[dict[UOp, int], int]:
+    """Return where each shared array of a kernel begins, in bytes, and how many there are of them together."""
+    places, total = {}, 0
+    for u in linear.uops:
+        if u.op is Ops.LOCAL and u.arg.shared:
+            places[u] = total
+            total += -(-max(u.arg.size, 1) * u.dtype.itemsize // ALIGNED) * ALIGNED
+    return places, total
 
 
 def _used_once(walk: LinearWalk) -> set[UOp]:

@@ -73,6 +73,9 @@ class Dialect:
     - `group`: the expression of a thread block's index; {dim} is the dimension, {axis} its letter. Needed with a grid.
     - `thread`: the expression of a thread's index in its block, with the same fields. Needed with a grid.
     - `shared`: the address space of scratch memory of a thread block, which is then declared at the kernel's start.
+    - `declared`: the most bytes of shared memory that a kernel may declare; 0 where all may be.
+    - `pool`: the declaration of an array of bytes `shared_bytes` that is as large as the launch says
+      (`Signature.shared`). Where a kernel needs more than `declared`, its shared arrays are parts of it.
     - `own`: the address space of scratch memory of a thread, which is then declared at the kernel's start.
     - `spaces`: whether a pointer to scratch memory has that address space before its type too, as one to a buffer
       has `pointer`.
@@ -104,6 +107,8 @@ class Dialect:
     group: str = ""
     thread: str = ""
     shared: str = ""
+    declared: int = 0
+    pool: str = ""
     own: str = ""
     spaces: bool = False
     barrier: str = ""

@@ -48,6 +48,11 @@ class Tensor(TensorBase, metaclass=TensorType):
         """Say what to use for a name that a tensor does not have."""
         if any(name in vars(base) for base in type(self).__mro__):  # a property raised AttributeError: show that
             return object.__getattribute__(self, name)
+        if name.endswith("_array_interface__"):
+            from tinygraft.tensor.data.on_device import array_interface
+
+            if (found := array_interface(self, name)) is not None:
+                return found
         from tinygraft.tensor.compat import missing
 
         what = f"{type(self).__name__!r} object has no attribute {name!r}"

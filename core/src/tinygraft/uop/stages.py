@@ -77,7 +77,8 @@ class Signature:
     each of three dimensions (a size may be symbolic), `block_threads` how many threads one thread block has. `chunked`
     says that the kernel has two more int64 arguments, which chunk of every PARALLEL range it runs and how many there
     are. `scratch` is how many bytes of scratch memory each chunk needs while it runs; where the language has no such
-    memory, the caller provides it.
+    memory, the caller provides it. `shared` is how many bytes of shared memory for each thread
+    block the launch has to ask for; a renderer sets it where its kernel does not declare them.
     """
 
     params: tuple[Param, ...]
@@ -86,6 +87,7 @@ class Signature:
     block_threads: int = 1
     chunked: bool = False
     scratch: int = 0
+    shared: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,7 +226,7 @@ def test_what_cannot_be_taken_is_named() -> None:
     """A dtype that there is not, memory of an accelerator, a capsule that was used, something else."""
     with pytest.raises(DTypeError, match="no dtype here is DLPack's type 3 of 64 bits in 1 lanes"):
         dlpack._dtype(dlpack.DLTensor(code=3, bits=64, lanes=1))
-    with pytest.raises(BufferError, match=r"DLPack device type 13, and only host memory \(1\) is supported: move"):
+    with pytest.raises(BufferError, match="device type 13, number 0, and of no device that is open here; name it"):
         Tensor.from_dlpack(_Elsewhere())
     capsule = np.ones(3, np.float32).__dlpack__()
     assert Tensor.from_dlpack(capsule).tolist() == [1, 1, 1]

@@ -200,7 +200,21 @@ class MemoryLevel:
         del seen
         backend.allocator.free(handle, 8 * step)
 
-    @needs("at_address")
+    @needs("addresses")
+    def test_memory_of_the_device_is_used_at_its_address(self, backend: Backend) -> None:
+        """A buffer is made once more from its address, a part of it too: kernels read and write the same memory."""
+        nbytes, step = ELEMENTS * 4, max(backend.target.alignment, 64)
+        source, target = (backend.allocator.alloc(nbytes + step) for _ in range(2))
+        values = np.arange(ELEMENTS, dtype=np.float32)
+        write(backend, source, bytes(step) + values.tobytes())
+        write(backend, target, b"\xff" * (nbytes + step))
+        there = [backend.allocator.at_address(backend.allocator.address(h) + step, nbytes) for h in (target, source)]
+        doubled(backend, *there)
+        assert read(backend, target, nbytes + step) == b"\xff" * step + (values * 2).tobytes()
+        for handle in (source, target):
+            backend.allocator.free(handle, nbytes + step)
+
+    @needs("at_address", "host_view")
     def test_memory_of_others_is_used_in_place(self, backend: Backend) -> None:
         """A kernel reads borrowed memory, and writes its result to borrowed memory, without a copy."""
         source, target = np.arange(ELEMENTS, dtype=np.float32), np.full(ELEMENTS, -1, np.float32)
@@ -288,6 +302,8 @@ class MemoryLevel:
             "host_view": lambda: backend.allocator.as_host(handle),
             "at_address": lambda: backend.allocator.at_address(ctypes.addressof(others), 64),
         }
+        if ability == "at_address" and Requirement("addresses").is_met(opened):  # of the device's own memory
+            uses["at_address"] = lambda: backend.allocator.at_address(backend.allocator.address(handle), 64)
         use = uses[ability]
         if Requirement(ability).is_met(opened):
             assert use() is not None

@@ -91,8 +91,8 @@ class Graph:
         linears = [to_linear(Kernel(sink), backend.target) for sink in (mapped(lambda x: x + 1), counting())]
         add, count = programs(backend, linears)
         grids: list[tuple[sint, sint, sint]] = [linear.signature.grid for linear in linears]
-        steps = [Step(add, (1, 0), grid=grids[0]), Step(None, (2, 1), nbytes=4 * SIZE),
-                 Step(count, (3, 2), linears[1].signature.variables, grids[1])]  # fmt: skip
+        steps = [Step(add, (1, 0), grid=grids[0]), Step(None, (2, 1), nbytes=4 * SIZE, after=(0,)),
+                 Step(count, (3, 2), linears[1].signature.variables, grids[1], after=(1,))]  # fmt: skip
         self.backend, self.memory, self.steps = backend, memory, len(steps)
         self.executor = backend.graph(steps)
 
@@ -161,7 +161,8 @@ class Launches:
     def test_graph_of_many_steps(self, backend: Backend, memory: BackendMemory) -> None:
         """Two hundred launches, each of which reads the result of the one before, run three times."""
         (add,) = programs(backend, [linear := to_linear(Kernel(mapped(lambda x: x + 1)), backend.target)])
-        executor = backend.graph([Step(add, ((i + 1) % 2, i % 2), grid=linear.signature.grid) for i in range(200)])
+        grid, after = linear.signature.grid, [(i - 1,) if i else () for i in range(200)]
+        executor = backend.graph([Step(add, ((i + 1) % 2, i % 2), grid=grid, after=after[i]) for i in range(200)])
         a, b = memory.make(range(SIZE)), memory.make([0] * SIZE)
         executor.set_buffer(0, a)
         executor.set_buffer(1, b)
@@ -215,7 +216,7 @@ class Launches:
         x, want = memory.make(range(SIZE)), [2 * i + 1 for i in range(SIZE)]
         program.launch([x], [], (1, 1, 1))
         same(memory.read(x), want)
-        executor = backend.graph([Step(program, (0,))] * 2)
+        executor = backend.graph([Step(program, (0,)), Step(program, (0,), after=(0,))])
         executor.set_buffer(0, x)
         executor.set_values({})
         done = 0

@@ -122,7 +122,8 @@ class Queues:
         x, out = work.memory.make([4]), work.memory.make([0])
         work.spin(work.first, out, x)
         after(work.second, work.first)
-        work.second.copy_in(x, number(5)).wait()
+        five = number(5)
+        work.second.copy_in(x, five).wait()
         assert work.now(x) == 5
         work.first.finish()
         assert work.now(out) == spun(4), "a queue wrote memory after wait(event) before the event had passed"

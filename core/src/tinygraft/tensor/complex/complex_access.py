@@ -178,7 +178,7 @@ class ComplexAccess(Tensor):
         dl_device: tuple[int, int] | None = None, copy: bool | None = None,
     ) -> Any:  # fmt: skip
         """A copy as a DLPack capsule, since the parts are in separate memory. Raises BufferError for copy=False."""
-        from tinygraft.tensor.data import dlpack
+        from tinygraft.tensor.data import dlpack, on_device
 
         if copy is False:
             raise BufferError(
@@ -189,9 +189,11 @@ class ComplexAccess(Tensor):
         here = self.__dlpack_device__()
         if dl_device is not None and tuple(dl_device) != here:
             raise BufferError(f"{self.device} shares its memory as DLPack device {here}, got {dl_device}")
-        view, _ = lent_memory(self.view_as_real())
-        shape = tuple(self.shape)
-        return dlpack.make(view, self.dtype, StridedLayout(0, shape, row_major(shape)), (max_version or (0, 0))[0] >= 1)
+        real, shape, versioned = self.view_as_real(), tuple(self.shape), (max_version or (0, 0))[0] >= 1
+        layout = StridedLayout(0, shape, row_major(shape))
+        if here[0] == dlpack.HOST:
+            return dlpack.make(lent_memory(real)[0], self.dtype, layout, versioned)
+        return dlpack.make_on(here, on_device.lent(real, stream)[0], self.dtype, layout, versioned)
 
     # When and where values are computed
 

@@ -1,7 +1,8 @@
-"""DLPack: memory that other libraries share with us, and ours for them, as PyCapsules. Host memory only.
+"""DLPack: memory that other libraries share with us, and ours for them, as PyCapsules.
 
     take(capsule) -> Foreign             theirs: dtype, shape, strides, address; freed by the owner when it is deleted
     make(view, dtype, layout, versioned) ours, live until the consumer calls the deleter
+    make_on(device, lent, ...)           ours, in the memory of a device that the host does not see
 
 The layout is that of dlpack.h, version 1; unversioned capsules are those of older libraries.
 """
@@ -12,6 +13,7 @@ import ctypes
 from ctypes import POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p, pythonapi
 from typing import Any
 
+from tinygraft.device.buffer import Lent
 from tinygraft.dtype import DType, dtypes, part_of
 from tinygraft.errors import DTypeError
 from tinygraft.tensor.state.strides import StridedLayout, row_major
@@ -74,7 +76,7 @@ class Foreign:
     def __init__(self, managed: Managed | ManagedVersioned) -> None:
         self._managed = managed
         found = managed.tensor
-        self.device_type, self.dtype = found.device_type, _dtype(found)
+        self.device_type, self.device_id, self.dtype = found.device_type, found.device_id, _dtype(found)
         axes = range(found.ndim)
         self.shape = tuple([found.shape[i] for i in axes])
         self.strides = tuple([found.strides[i] for i in axes]) if found.strides else row_major(self.shape)
@@ -126,19 +128,31 @@ _given: dict[int, tuple[Any, ...]] = {}
 
 def make(view: memoryview, dtype: DType, layout: StridedLayout, versioned: bool) -> object:
     """A capsule of elements in the bytes of view, which stay live until the consumer calls the deleter."""
+    address = ctypes.addressof(ctypes.c_char.from_buffer(view)) if view.nbytes else 0
+    return _made((HOST, 0), address, view, dtype, layout, versioned)
+
+
+def make_on(device: tuple[int, int], lent: Lent, dtype: DType, layout: StridedLayout, versioned: bool) -> object:
+    """A capsule of elements in the memory of a device, which stays the consumer's until it calls the deleter."""
+    return _made(device, lent.address, lent, dtype, layout, versioned)
+
+
+def _made(
+    device: tuple[int, int], address: int, owner: object, dtype: DType, layout: StridedLayout, versioned: bool
+) -> object:
     managed = ManagedVersioned(major=1) if versioned else Managed()
     ndim = len(layout.shape)
     sizes, strides = (c_int64 * ndim)(*layout.shape), (c_int64 * ndim)(*layout.strides)
     tensor = managed.tensor
-    if view.nbytes and 0 not in layout.shape:
-        tensor.data = ctypes.addressof(ctypes.c_char.from_buffer(view)) + layout.offset * dtype.itemsize
-    tensor.device_type, tensor.ndim, tensor.lanes = HOST, ndim, 1
+    if address and 0 not in layout.shape:
+        tensor.data = address + layout.offset * dtype.itemsize
+    (tensor.device_type, tensor.device_id), tensor.ndim, tensor.lanes = device, ndim, 1
     tensor.code, tensor.bits = CODES[_kind(dtype)], dtype.itemsize * 8
     tensor.shape, tensor.strides = sizes, strides
     managed.deleter = ctypes.cast(_forget, c_void_p).value
-    address = ctypes.addressof(managed)
-    _given[address] = (managed, sizes, strides, view)
-    return _new(address, NEW if versioned else OLD, ctypes.cast(_drop, c_void_p).value)
+    where = ctypes.addressof(managed)
+    _given[where] = (managed, sizes, strides, owner)
+    return _new(where, NEW if versioned else OLD, ctypes.cast(_drop, c_void_p).value)
 
 
 def _done(address: int, given: dict[int, tuple[Any, ...]] = _given) -> None:

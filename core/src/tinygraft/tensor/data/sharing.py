@@ -175,11 +175,14 @@ def to_device(self: Tensor, device: str, /, *, stream: Any = None) -> Tensor:
 
 
 def __dlpack_device__(self: Tensor) -> tuple[int, int]:
-    """The kind of memory and its number: host memory. Raises BufferError where this tensor's is not."""
-    if (self._memory() or self._stored()).share() is not None:
+    """The kind of memory and its number: (1, 0) is host memory. Raises BufferError where DLPack has no name for it."""
+    buffer = self._memory() or self._stored()
+    if buffer.share() is not None:
         return 1, 0
+    if (found := buffer.backend.dlpack_device) is not None:
+        return found
     raise BufferError(
-        f"the memory of {self.device} is not the host's, and only that is shared through DLPack: move the tensor\n"
+        f"the memory of {self.device} is not the host's, and DLPack has no name for it: move the tensor\n"
         f"  made at {self._where()}"
     )
 
@@ -190,11 +193,11 @@ def __dlpack__(
 ) -> Any:  # fmt: skip
     """The memory as a DLPack capsule, writable by both sides. numpy.from_dlpack and torch.from_dlpack call this.
 
-    A view of another tensor is its base's memory, with strides. copy=True always copies. Raises BufferError for a
-    view that no strides describe or that runs backwards (flip), and when copy=False forbids a copy that is needed: of
-    a tensor over several devices.
+    stream is that of a consumer on a device, which then waits for what was launched here. A view of another tensor is
+    its base's memory, with strides. copy=True always copies. Raises BufferError for a view that no strides describe or
+    that runs backwards (flip), and when copy=False forbids a copy that is needed: of a tensor over several devices.
     """
-    from tinygraft.tensor.data import dlpack
+    from tinygraft.tensor.data import dlpack, on_device
 
     here = self.__dlpack_device__()
     if dl_device is not None and tuple(dl_device) != here:
@@ -204,21 +207,27 @@ def __dlpack__(
             f"this tensor is in the memory of several devices, {self.device}: it has to be copied, which "
             f"copy=False forbids\n  made at {self._where()}"
         )
-    view, layout = lent_memory(self.clone() if copy else self)
+    given = self.clone() if copy else self
+    view, layout = on_device.lent(given, stream) if here[0] != dlpack.HOST else lent_memory(given)
     if min(layout.strides, default=0) < 0:  # PyTorch 2.13 aborts the process for negative strides
         raise BufferError(
             f"this view runs backwards through the memory that it shares, with strides {layout.strides} for shape "
             f"{self.shape}, which not all libraries with DLPack support\n  made at {self._where()}\n"
             "  hint: share a copy of it, as in t = t.clone(), or read t.data()"
         )
-    return dlpack.make(view, self.dtype, layout, (max_version or (0, 0))[0] >= 1)
+    versioned = (max_version or (0, 0))[0] >= 1
+    if isinstance(view, memoryview):
+        return dlpack.make(view, self.dtype, layout, versioned)
+    return dlpack.make_on(here, view, self.dtype, layout, versioned)
 
 
 def from_dlpack(cls: type[Tensor], x: Any, device: str | None = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of another library's array (or of a capsule), without a copy where that can be.
 
-    It is copied where it is read-only, not row-major, badly aligned, or not usable by device;
-    copy=True always copies, copy=False raises BufferError instead. Raises BufferError for memory of an accelerator.
+    Memory of an accelerator becomes a tensor there, which is moved if device names another one. An array without
+    DLPack may have an interface of its device's own. It is copied where it is read-only, not row-major, badly aligned,
+    or not usable by device; copy=True always copies, copy=False raises BufferError instead. Raises BufferError for
+    memory that no device here has.
 
     >>> from tinygraft import Tensor
     >>> import numpy as np
@@ -228,15 +237,12 @@ def from_dlpack(cls: type[Tensor], x: Any, device: str | None = None, copy: bool
     >>> t.tolist()
     [5.0, 1.0, 2.0]
     """
-    from tinygraft.tensor.data import dlpack
-
-    name = Device.canonicalize(device)
-    found = dlpack.take(_capsule_of(x))
-    if found.device_type != dlpack.HOST:
-        raise BufferError(
-            f"this memory is of DLPack device type {found.device_type}, and only host memory (1) is supported: "
-            "move the array there first"
-        )
+    wanted = Device.canonicalize(device)
+    found, home = _found_on(x, wanted)
+    name = home or wanted
+    is_moved = device is not None and name != wanted
+    if copy is False and is_moved:
+        raise BufferError(f"this array is in the memory of {name}, and copy=False forbids to move it to {wanted}")
     reason = "it may not be written" if found.read_only else ""
     if found.is_complex:
         reason = "its real and imaginary parts have to be separated"
@@ -246,21 +252,52 @@ def from_dlpack(cls: type[Tensor], x: Any, device: str | None = None, copy: bool
     if copy is False and reason:
         raise BufferError(f"this array cannot be shared without a copy, which copy=False forbids: {reason}")
     shared = not (copy or reason)
-    made = _over(cls, found.address, found.shape, found.dtype, name, found) if shared else _copied(cls, found, name)
-    return made.view_as_complex() if found.is_complex else made
+    where = found.address, found.shape, found.dtype, name, found
+    made = _over(cls, *where) if shared else _copied(cls, found, name, home)
+    made = made.view_as_complex() if found.is_complex else made
+    return made.to(wanted) if is_moved else made
 
 
-def _copied(cls: type[Tensor], found: Any, device: str) -> Tensor:
-    """Return a tensor with the values of a foreign array in memory of its own."""
+def _found_on(x: Any, name: str) -> tuple[Any, str]:
+    """Return an array of another library and the device that it is on, "" for host memory. Raises BufferError."""
+    from tinygraft.tensor.data import dlpack, on_device
+
+    if not hasattr(x, "__dlpack__") and (given := on_device.interface_of(x, name)) is not None:
+        backend, facts = given
+        array = on_device.described(x, facts, backend)
+        home = on_device.owner_among(array.address, prod(array.shape) * array.dtype.itemsize, backend)
+        if home is None:
+            raise BufferError(f"no open device has memory at {array.address:#x}: open the one of this array first")
+        return array, home
+    kind = tuple(x.__dlpack_device__()) if hasattr(x, "__dlpack_device__") else (dlpack.HOST, 0)
+    home = None if kind[0] == dlpack.HOST else on_device.home_of(kind, name)
+    found = dlpack.take(_capsule_of(x, None if home is None else Device[home].stream_number()))
+    if found.device_type == dlpack.HOST:
+        return found, ""
+    home = home or on_device.home_of((found.device_type, found.device_id), name)
+    if home is None:
+        raise BufferError(
+            f"this memory is of DLPack device type {found.device_type}, number {found.device_id}, and of no device "
+            "that is open here; name it, as in Tensor.from_dlpack(x, device=...), or move the array to the host first"
+        )
+    return found, home
+
+
+def _copied(cls: type[Tensor], found: Any, device: str, home: str) -> Tensor:
+    """Return a tensor with the values of a foreign array, which is on `home` or the host, in memory of its own."""
     from ctypes import c_ubyte
 
     itemsize = found.dtype.itemsize
     spans = [(size - 1) * stride for size, stride in zip(found.shape, found.strides, strict=True)]
     before = -sum(span for span in spans if span < 0)
     count = 0 if 0 in found.shape else before + sum(span for span in spans if span > 0) + 1
-    memory = (c_ubyte * (count * itemsize)).from_address(found.address - before * itemsize) if count else b""
-    flat = object.__new__(cls)
-    flat._set(bytes_node(memoryview(memory).cast("B"), (count,), device, found.dtype), None)
+    start = found.address - before * itemsize
+    if home and count:
+        flat = _over(cls, start, (count,), found.dtype, device, found).clone().realize()
+    else:
+        memory = (c_ubyte * (count * itemsize)).from_address(start) if count else b""
+        flat = object.__new__(cls)
+        flat._set(bytes_node(memoryview(memory).cast("B"), (count,), device, found.dtype), None)
     if not count or not _strided(found):
         return flat.reshape(found.shape)
     index: Any = before
@@ -297,8 +334,11 @@ def _unusable(address: int, shape: tuple[int, ...], dtype: DType, device: str) -
     return ""
 
 
-def _capsule_of(x: Any) -> Any:
-    """Return the capsule of an array, of the newest version that it supports; `x` itself where it is a capsule."""
+def _capsule_of(x: Any, stream: int | None = None) -> Any:
+    """Return the capsule of an array, of the newest version that it supports; `x` itself where it is a capsule.
+
+    `stream` is where its memory will be used.
+    """
     if not hasattr(x, "__dlpack__"):
         if type(x).__name__ == "PyCapsule":
             return x
@@ -306,7 +346,8 @@ def _capsule_of(x: Any) -> Any:
             "from_dlpack takes an array of another library, which has a method __dlpack__, or its capsule, got "
             f"{type(x).__name__}\n  hint: Tensor(data) takes numbers and lists"
         )
+    on: dict[str, Any] = {} if stream is None else {"stream": stream}
     try:
-        return x.__dlpack__(max_version=(1, 0))
+        return x.__dlpack__(max_version=(1, 0), **on)
     except TypeError:  # an older library
-        return x.__dlpack__()
+        return x.__dlpack__(**on)

@@ -1,0 +1,155 @@
+"""Sharing memory that the host does not see, with other libraries that work on the same device.
+
+    lent(tensor, stream)             our memory for them, by DLPack
+    array_interface(tensor, name)    the same by the attribute that arrays on a device are known by there
+    array_of(x, name)                their memory for us, by either
+
+Their streams are numbers. What they put on one comes after what was launched here, and what is launched here after
+what they put there before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.device.buffer import Lent
+from tinygraft.device.interfaces import Backend
+from tinygraft.device.registry import Device
+from tinygraft.dtype import DType, dtypes
+from tinygraft.engine.capture import note_read
+from tinygraft.errors import DTypeError, UnsupportedError
+from tinygraft.tensor.primitives import size_math
+from tinygraft.tensor.state.strides import StridedLayout, layout_of, row_major
+from tinygraft.uop.sizes import is_concrete
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+UNORDERED = -1  # the stream of a consumer that waits for nothing
+KINDS = {"float": "f", "int": "i", "uint": "u", "bool": "b"}  # of an array interface, which bfloat16 is missing in
+
+
+@dataclass(slots=True)
+class DeviceArray:
+    """An array of another library in the memory of a device; owner keeps it alive. strides count elements."""
+
+    owner: object
+    dtype: DType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    address: int
+    read_only: bool
+    is_complex: bool = False
+
+
+# Ours
+
+
+def lent(self: Tensor, stream: int | None) -> tuple[Lent, StridedLayout]:
+    """The memory, which its consumer uses on a stream, and where in it the elements are.
+
+    Of a view it is the base's memory; a copy where no strides describe it.
+    """
+    shared = self._memory()
+    layout = None
+    if shared is not None and self._storage is not None:
+        layout = layout_of(size_math.as_ints(self._storage.uop.shape, "data"), self._chain)
+    if shared is None or layout is None:
+        shape = size_math.as_ints(self.shape, "data")
+        shared, layout = self._stored(), StridedLayout(0, shape, row_major(shape))
+    found = shared.lend()
+    if stream is None:
+        shared.backend.synchronize()
+    elif stream != UNORDERED:
+        shared.backend.lend(stream)
+    return found, layout
+
+
+def array_interface(self: Tensor, name: str) -> dict[str, Any] | None:
+    """What the attribute `name` of a tensor holds for consumers on its device; None where it has no such attribute.
+
+    The memory is not used again as long as the tensor has it.
+    """
+    device: Any = self.device
+    if not isinstance(device, str) or Device[device].array_interface != name or not is_concrete(self.shape):
+        return None
+    kind, backend = KINDS.get(self.dtype.kind), Device[device]
+    if kind is None or self.dtype is dtypes.bfloat16 or self.dtype in dtypes.fp8s:
+        return None
+    note_read()
+    buffer = self._memory()
+    layout = None
+    if buffer is not None and self._storage is not None:
+        layout = layout_of(size_math.as_ints(self._storage.uop.shape, "data"), self._chain)
+    if layout is None:
+        shape = size_math.as_ints(self.shape, "data")
+        buffer, layout = self._stored(), StridedLayout(0, shape, row_major(shape))
+    assert buffer is not None
+    size = self.dtype.itemsize
+    address = buffer.lend(for_good=True).address + layout.offset * size if buffer.nbytes else 0
+    stream = backend.stream_number()
+    if stream is None:
+        backend.synchronize()
+    strides = None if layout.is_row_major() else tuple(stride * size for stride in layout.strides)
+    typestr = f"|{kind}1" if size == 1 else f"<{kind}{size}"
+    return {"shape": tuple(layout.shape), "typestr": typestr, "data": (address, False), "version": 3,
+            "strides": strides, "stream": stream}  # fmt: skip
+
+
+# Theirs
+
+
+def home_of(kind: tuple[int, int], name: str) -> str | None:
+    """The device whose memory has a type and number in DLPack: `name`, another of its ordinals, or an open one."""
+    base = name.partition(":")[0]
+    for device in (name, *Device.opened()):
+        if Device[device].dlpack_device == kind:
+            return device
+    backend = Device[name].dlpack_device
+    if backend is not None and backend[0] == kind[0]:
+        other = Device.canonicalize(f"{base}:{kind[1]}")
+        if Device[other].dlpack_device == kind:
+            return str(other)
+    return None
+
+
+def interface_of(x: Any, name: str) -> tuple[Backend, dict[str, Any]] | None:
+    """The array interface of an array in the memory of `name` or of an open device; None where it has none."""
+    for device in (name, *Device.opened()):
+        backend = Device[device]
+        if backend.array_interface and (found := getattr(x, backend.array_interface, None)) is not None:
+            return backend, found
+    return None
+
+
+def described(x: object, found: dict[str, Any], backend: Backend) -> DeviceArray:
+    """An array by its interface, on whose stream what is launched on a backend waits. Raises DTypeError."""
+    dtype = _dtype(found["typestr"])
+    shape, (address, read_only) = tuple(found["shape"]), found["data"]
+    given = found.get("strides")
+    strides = row_major(shape) if given is None else tuple(stride // dtype.itemsize for stride in given)
+    if (stream := found.get("stream")) is not None:
+        backend.follow(stream)
+    return DeviceArray(x, dtype, shape, strides, address or 0, read_only)
+
+
+def owner_among(address: int, nbytes: int, backend: Backend) -> str | None:
+    """The ordinal in whose memory an address is: that of a backend, or another open one."""
+    if not nbytes:
+        return backend.name
+    for device in dict.fromkeys((backend.name, *Device.opened())):
+        try:
+            Device[device].allocator.at_address(address, nbytes)
+        except UnsupportedError:
+            continue
+        return device
+    return None
+
+
+def _dtype(typestr: str) -> DType:
+    for dtype in dtypes.all:
+        kind = KINDS.get(dtype.kind)
+        if dtype is not dtypes.bfloat16 and typestr in (f"<{kind}{dtype.itemsize}", f"|{kind}{dtype.itemsize}"):
+            return dtype
+    raise DTypeError(f"no dtype here is the type {typestr!r} of this array")

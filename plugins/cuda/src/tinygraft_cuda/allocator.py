@@ -1,0 +1,97 @@
+"""Memory of a card: handles that are addresses, parts of them, and memory that other libraries made there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tinygraft.plugin import Allocator, DeviceMemoryError, UnsupportedError
+from tinygraft_cuda.context import CudaContext
+from tinygraft_cuda.queues import CudaQueue
+
+
+class CudaMemory:
+    """nbytes of a card's memory at an address, `value`. whole is what it is a part of; owner may keep it alive."""
+
+    __slots__ = ("__weakref__", "nbytes", "value", "whole")
+
+    def __init__(self, value: int, nbytes: int, whole: CudaMemory | None = None) -> None:
+        self.value, self.nbytes, self.whole = value, nbytes, whole
+
+    def __int__(self) -> int:
+        return self.value
+
+    def __index__(self) -> int:
+        return self.value
+
+    def __repr__(self) -> str:
+        return f"c_ulong({self.value})"  # as ctypes shows an address
+
+
+class CudaAllocator(Allocator):
+    """Memory of one context."""
+
+    def __init__(self, name: str, context: CudaContext, queue: CudaQueue) -> None:
+        self.name, self.context, self.queue = name, context, queue
+
+    def alloc(self, nbytes: int) -> CudaMemory:
+        """Return nbytes of memory. Raises DeviceMemoryError where there is no room, even in the driver's pool."""
+        try:
+            return CudaMemory(self.context.alloc(nbytes), nbytes)
+        except DeviceMemoryError:
+            self.context.trim()
+        try:
+            return CudaMemory(self.context.alloc(nbytes), nbytes)
+        except DeviceMemoryError as error:
+            free, total = self.context.room()
+            raise DeviceMemoryError(
+                f"{self.name} could not allocate {nbytes} bytes: {free} of the {total} bytes of {self.context.device} "
+                "are free; drop tensors that are no longer needed, use a smaller batch, or end other programs on the "
+                "card, which nvidia-smi shows"
+            ) from error
+
+    def free(self, handle: CudaMemory, nbytes: int) -> None:
+        """Give memory back; core has waited for what used it."""
+        if self.context.is_usable:
+            self.context.free(handle.value)
+
+    def alloc_host(self, nbytes: int) -> memoryview:
+        """Return pinned memory, which the card copies from and to by itself."""
+        try:
+            return self.context.alloc_host(nbytes)
+        except DeviceMemoryError as error:
+            raise DeviceMemoryError(
+                f"{self.name} could not pin {nbytes} bytes of host memory: {error}; use smaller batches, or raise the "
+                "limit of locked memory"
+            ) from error
+
+    def copy_in(self, target: CudaMemory, source: memoryview) -> None:
+        """Copy host bytes into a buffer, behind what was launched before."""
+        if source.nbytes:
+            self.queue.copy_in(target, source).wait()
+
+    def copy_out(self, target: memoryview, source: CudaMemory) -> None:
+        """Copy a buffer to host bytes, once what was launched before has finished."""
+        if target.nbytes:
+            self.queue.copy_out(target, source).wait()
+
+    def copy(self, target: CudaMemory, source: CudaMemory, nbytes: int) -> None:
+        """Copy from one buffer to another, behind what was launched before."""
+        self.queue.copy(target, source, nbytes)
+
+    def view(self, handle: CudaMemory, offset: int, nbytes: int) -> CudaMemory:
+        """Return a part of a buffer, which keeps the whole alive."""
+        return CudaMemory(handle.value + offset, nbytes, handle)
+
+    def at_address(self, address: int, nbytes: int) -> CudaMemory:
+        """Return memory of this card that another library made. Raises UnsupportedError for any other memory."""
+        owner: Any = self.context.owner_of(address)
+        if owner != self.context.device.number:
+            where = "no memory of a card" if owner is None else f"memory of card {owner}"
+            raise UnsupportedError(
+                f"{self.name} uses memory of its own card only, and what lies at {address:#x} is {where}"
+            )
+        return CudaMemory(address, nbytes)
+
+    def address(self, handle: CudaMemory) -> int:
+        """Return where a buffer is, as all libraries of a process see it."""
+        return handle.value

@@ -1,0 +1,36 @@
+"""Machine code as text, for DEBUG=7 and for tests: by nvdisasm, where that program is installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tinygraft_cuda.nvrtc import folders_of, toolkits
+
+GET = "pip install nvidia-cuda-nvdisasm"
+
+
+def program() -> list[str]:
+    """Return the command of nvdisasm: of the toolkit, or of the wheel. Empty where there is none."""
+    places = [folder / "bin" for folder in (*folders_of("nvidia.cu13"), *toolkits())]
+    found = shutil.which("nvdisasm", path=os.pathsep.join([os.environ.get("PATH", ""), *map(str, places)]))
+    if found:
+        return [found]
+    loader = Path("/lib64/ld-linux-x86-64.so.2")  # the wheel's file may not be marked as a program
+    unmarked = [str(place / "nvdisasm") for place in places if (place / "nvdisasm").is_file()]
+    return [str(loader), unmarked[0]] if unmarked and loader.exists() else []
+
+
+def sass(data: bytes) -> str:
+    """Return the instructions of a cubin; a sentence where they cannot be shown."""
+    command = program()
+    if not command:
+        return f"// the machine code cannot be shown: there is no nvdisasm; {GET}"
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "kernel.cubin")
+        file.write_bytes(data)
+        done = subprocess.run([*command, "-c", str(file)], capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout if done.returncode == 0 else f"// nvdisasm failed: {done.stderr.strip()}"

@@ -1,0 +1,170 @@
+"""A captured list of launches as one graph of the driver: one launch for all of them, each time.
+
+The graph is made at the first run. What changes between two runs, buffers, values of variables and the sizes of grids
+that follow from them, is set in the nodes that it concerns. A node comes after those of the steps that its step has to
+follow, so that the card may run the others beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.plugin import DeviceError, GraphExecutor, Handle, Step, size_of
+from tinygraft_cuda import functions as f
+from tinygraft_cuda.context import BITS
+from tinygraft_cuda.program import CudaProgram, words_of
+
+if TYPE_CHECKING:
+    from tinygraft_cuda.device import CudaBackend
+
+MOST_COPIED = 1 << 30  # bytes of a copy that a node takes: its width is one of a picture
+FEWEST = 2  # steps: one by itself is launched as it is
+
+
+class CudaGraph(GraphExecutor):
+    """Launches and copies within a card, launched as one. Where only some are to be run, they are launched singly."""
+
+    backend: CudaBackend
+
+    def __init__(self, backend: CudaBackend, steps: Sequence[Step]) -> None:
+        super().__init__(backend, steps)
+        self.context = backend.context
+        self.made: Any = None  # the driver's executable graph
+        self.nodes: list[KernelStep | CopyStep] = []
+        self.uses: dict[int | str, list[int]] = {}  # the steps that a place, or a variable, is in
+        for number, step in enumerate(steps):
+            keys: list[int | str] = [*step.buffers, *step.variables]
+            for key in dict.fromkeys(keys):
+                self.uses.setdefault(key, []).append(number)
+        self.symbolic = [i for i, s in enumerate(steps) if any(not isinstance(size, int) for size in s.grid)]
+        self.changed: set[int] = set()  # steps whose nodes are not as they should be
+        self.name = f"replay of {len(steps)} launches"
+        self.is_one = len(steps) >= FEWEST and all(step.nbytes <= MOST_COPIED for step in steps)
+
+    def set_buffer(self, place: int, handle: Handle) -> None:
+        """Let handle be the buffer of a place."""
+        old = self.handles.get(place)
+        if old is None or handle is None or old.value != handle.value:
+            self.changed.update(self.uses.get(place, ()))
+        super().set_buffer(place, handle)
+
+    def set_values(self, values: Mapping[str, int]) -> None:
+        """Give variables their values, by name."""
+        for name, value in values.items():
+            if self.values.get(name) != value:
+                self.changed.update(self.uses.get(name, ()))
+                self.changed.update(self.symbolic)  # whose grids may follow from it
+        super().set_values(dict(values))
+
+    def run(self, first: int) -> int:
+        """Launch all steps at once, or one where others have run. Returns the number of the step that comes next."""
+        if first or not self.is_one:
+            return super().run(first)
+        driver, mark = self.context.driver, self.context.mark
+        try:
+            with self.context.current(), nullcontext() if mark is None else mark(self.name):
+                if self.made is None:
+                    self._make()
+                for number in sorted(self.changed):
+                    self.nodes[number].change(self.made)
+                self.changed.clear()
+                driver.call("cuGraphLaunch", self.made, self.context.raw(self.queue.stream))  # type: ignore[attr-defined]
+        except DeviceError as error:
+            raise type(error)(f"a graph of {len(self.steps)} launches could not be launched: {error}") from error
+        return len(self.steps)
+
+    def _make(self) -> None:
+        """Make the graph, each node behind those that its step has to follow."""
+        driver, ffi = self.context.driver, self.context.ffi
+        graph, made = ffi.new("CUgraph *"), ffi.new("CUgraphExec *")
+        driver.call("cuGraphCreate", graph, 0)
+        try:
+            for step in self.steps:
+                node: KernelStep | CopyStep = (CopyStep if step.program is None else KernelStep)(self, step)
+                node.add(graph[0], ffi.new("CUgraphNode[]", [self.nodes[number].handle[0] for number in step.after]))
+                self.nodes.append(node)
+            driver.call("cuGraphInstantiateWithFlags", made, graph[0], 0)
+        except BaseException:
+            self.nodes.clear()
+            raise
+        finally:
+            driver.function("cuGraphDestroy")(graph[0])
+        self.made = made[0]
+        self.changed.update(range(len(self.steps)))
+
+    def __del__(self) -> None:
+        if getattr(self, "made", None) is not None:
+            self.context.leave("cuGraphExecDestroy", self.made)
+
+
+class KernelStep:
+    """A node that launches a kernel. The driver takes copies of its parameters."""
+
+    def __init__(self, graph: CudaGraph, step: Step) -> None:
+        assert isinstance(step.program, CudaProgram)
+        self.graph, self.step, self.program = graph, step, step.program
+        self.ffi, self.driver = graph.context.ffi, graph.context.driver
+        self.handle = self.ffi.new("CUgraphNode *")
+        count = len(step.buffers) + len(step.variables)
+        self.words = self.ffi.new("unsigned long long[]", max(count, 1))
+        self.pointers = self.ffi.new("void *[]", [self.words + i for i in range(max(count, 1))])
+        self.params = self.ffi.new("KernelNode *")
+        self.params.function = graph.context.function_of(self.program.module)
+        self.params.threads_x, self.params.threads_y, self.params.threads_z = self.program.threads, 1, 1
+        self.params.shared, self.params.arguments = self.program.shared, self.pointers
+        self.is_enabled = True
+
+    def add(self, graph: Any, after: Any) -> None:
+        """Put the node into a graph, behind other nodes."""
+        self._fill()
+        self.driver.call("cuGraphAddKernelNode_v2", self.handle, graph, after, len(after), self.params)
+
+    def change(self, made: Any) -> None:
+        """Give the node of a graph that was made the buffers and values of the next run."""
+        is_enabled = self._fill()
+        self.driver.call("cuGraphExecKernelNodeSetParams_v2", made, self.handle[0], self.params)
+        if is_enabled != self.is_enabled:
+            self.driver.call("cuGraphNodeSetEnabled", made, self.handle[0], int(is_enabled))
+            self.is_enabled = is_enabled
+
+    def _fill(self) -> bool:
+        """Set the parameters. Returns whether there is anything to run; a node has one thread block at least."""
+        graph, step = self.graph, self.step
+        values = [graph.values[name] for name in step.variables]
+        for i, word in enumerate(words_of([graph.handles[place] for place in step.buffers], values)):
+            self.words[i] = word & BITS
+        grid = [size_of(size, graph.values) for size in step.grid]
+        self.params.x, self.params.y, self.params.z = (max(size, 1) for size in grid)
+        return 0 not in grid
+
+
+class CopyStep:
+    """A node that copies within the card."""
+
+    def __init__(self, graph: CudaGraph, step: Step) -> None:
+        self.graph, self.step = graph, step
+        self.ffi, self.driver = graph.context.ffi, graph.context.driver
+        self.handle = self.ffi.new("CUgraphNode *")
+        self.params = self.ffi.new("CopyNode *")
+        self.params.source_type = self.params.target_type = f.IS_DEVICE
+        self.params.width, self.params.height, self.params.depth = step.nbytes, 1, 1
+        self.params.source_pitch = self.params.target_pitch = step.nbytes
+        self.params.source_height = self.params.target_height = 1
+
+    def add(self, graph: Any, after: Any) -> None:
+        """Put the node into a graph, behind other nodes."""
+        self._fill()
+        context = self.graph.context.handle
+        self.driver.call("cuGraphAddMemcpyNode", self.handle, graph, after, len(after), self.params, context)
+
+    def change(self, made: Any) -> None:
+        """Give the node of a graph that was made the buffers of the next run."""
+        self._fill()
+        context = self.graph.context.handle
+        self.driver.call("cuGraphExecMemcpyNodeSetParams", made, self.handle[0], self.params, context)
+
+    def _fill(self) -> None:
+        target, source = (self.graph.handles[place] for place in self.step.buffers)
+        self.params.target_device, self.params.source_device = target.value, source.value

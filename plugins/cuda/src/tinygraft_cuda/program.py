@@ -1,0 +1,44 @@
+"""Loaded kernels, launched one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from tinygraft.plugin import Binary, DeviceError, Program
+from tinygraft_cuda.allocator import CudaMemory
+from tinygraft_cuda.context import CudaContext
+from tinygraft_cuda.queues import CudaQueue, GridSize
+
+
+class CudaProgram(Program):
+    """A kernel of a card."""
+
+    def __init__(self, context: CudaContext, queue: CudaQueue, binary: Binary) -> None:
+        signature = binary.signature
+        self.name, self.context, self.queue = binary.name, context, queue
+        self.threads, self.shared = signature.block_threads, signature.shared
+        self.module = context.load(binary.name, binary.data, signature.shared)
+
+    def launch(self, buffers: Sequence[CudaMemory | None], variables: Sequence[int], grid: GridSize) -> None:
+        """Run the kernel on the first queue; returns before it has finished."""
+        self.enqueue(self.queue.stream, buffers, variables, grid)
+
+    def enqueue(
+        self, stream: Any, buffers: Sequence[CudaMemory | None], variables: Sequence[int], grid: GridSize
+    ) -> None:
+        """Put a launch behind the others of a stream."""
+        if 0 in grid:
+            return
+        words, mark = words_of(buffers, variables), self.context.mark
+        try:
+            with nullcontext() if mark is None else mark(self.name):
+                self.context.launch(self.module, grid, self.threads, self.shared, stream, words)
+        except DeviceError as error:
+            raise type(error)(f"kernel {self.name} could not be launched: {error}") from error
+
+
+def words_of(buffers: Sequence[CudaMemory | None], variables: Sequence[int]) -> list[int]:
+    """Return the arguments of a kernel: addresses, 0 where there are no elements, then numbers."""
+    return [0 if buffer is None else buffer.value for buffer in buffers] + list(variables)

@@ -1,0 +1,193 @@
+"""Memory shared with other libraries on the card: DLPack, the array interface, pycuda, a context of others."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinygraft import Context, Device, Tensor, TinyJit
+from tinygraft.conformance.kernels import programs
+from tinygraft.conformance.levels.optional_launches import BackendMemory, spinning
+from tinygraft_cuda.allocator import CudaMemory
+from tinygraft_cuda.device import CudaBackend
+from tinygraft_cuda.queues import CudaQueue
+
+needs_pycuda = pytest.mark.skipif(find_spec("pycuda") is None, reason="pycuda is not installed")
+SHAPE = (3, 4)
+
+
+class Array:
+    """An array of another library: a card's memory with the interface that all of them have."""
+
+    def __init__(self, address: int, shape: tuple[int, ...], typestr: str = "<f4", **facts: Any) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": shape, "typestr": typestr, "data": (address, False), "version": 3, "strides": None, **facts,
+        }  # fmt: skip
+
+
+def slowly(memory: BackendMemory, queue: CudaQueue, out: CudaMemory) -> None:
+    """Give a queue some kernels, of which each reads what the one before it wrote, and the last one writes `out`."""
+    backend = queue.backend
+    (slow,) = programs(backend, [spinning(5_000_000)])
+    places = [memory.make([1]), *(memory.make([0]) for _ in range(4)), out]
+    backend.synchronize()
+    for source, target in pairwise(places):
+        queue.launch(slow, [target, source], [], (1, 1, 1))
+
+
+def test_dlpack_shares_without_a_copy(backend: CudaBackend) -> None:
+    """A tensor through a capsule is the same memory, on the device that DLPack calls 2, and writes are seen."""
+    x = (Tensor.arange(12, device="CUDA").reshape(SHAPE).float() * 2).realize()
+    assert x.__dlpack_device__() == (2, backend.device.number)
+    y = Tensor.from_dlpack(x)
+    assert y.device == "CUDA"
+    y.assign(y + 1).realize()
+    np.testing.assert_array_equal(x.numpy(), np.arange(12, dtype=np.float32).reshape(SHAPE) * 2 + 1)
+    assert y.uop.base.realized._buf.value == x.uop.base.realized._buf.value
+
+
+def test_a_capsule_of_another_card_stays_there(pair: list[CudaBackend]) -> None:
+    """The number in the capsule is the card's."""
+    x = Tensor([1.0, 2.0], device="CUDA:1").realize()
+    assert x.__dlpack_device__() == (2, pair[1].device.number)
+    assert Tensor.from_dlpack(x).device == "CUDA:1"
+    assert Tensor.from_dlpack(x, device="CPU").tolist() == [1, 2]
+
+
+def test_the_array_interface_has_the_stream_and_strides(backend: CudaBackend) -> None:
+    """A consumer waits on the stream that the interface names; of a view the strides are those of its base."""
+    x = (Tensor.arange(12, device="CUDA").reshape(SHAPE) * 3).realize()
+    facts = x.T.__cuda_array_interface__
+    assert (facts["shape"], facts["typestr"], facts["strides"], facts["version"]) == ((4, 3), "<i4", (4, 16), 3)
+    assert facts["stream"] == backend.stream_number() > 2
+    assert not hasattr(Tensor([1.0], device="CPU"), "__cuda_array_interface__")
+    copy = Tensor.from_dlpack(Array(facts["data"][0], (12,), "<i4", stream=facts["stream"]), device="CUDA")
+    assert copy.tolist() == [3 * i for i in range(12)]
+
+
+def test_what_others_compute_is_waited_for(backend: CudaBackend) -> None:
+    """A kernel of another library on its own stream has run before what reads its array here."""
+    other, memory = backend.make_queue(), BackendMemory(backend)
+    out, plain = memory.make([0]), Array(memory.make([5]).value, (1,), "<i4")
+    assert (Tensor.from_dlpack(plain, device="CUDA") + 0).tolist() == [5]  # from now on nothing has to be compiled
+    slowly(memory, other, out)
+    theirs = Array(out.value, (1,), "<i4", stream=backend.context.number_of(other.stream))
+    found = (Tensor.from_dlpack(theirs, device="CUDA") + 0).tolist()
+    other.finish()
+    assert found == memory.read(out, 1) != [0]
+
+
+def test_others_wait_for_what_is_computed_here(backend: CudaBackend) -> None:
+    """Work on a consumer's stream comes after what was launched before the capsule was made."""
+    other, memory = backend.make_queue(), BackendMemory(backend)
+    out, taken = memory.make([0]), memory.make([0])
+    shared = Tensor.from_dlpack(Array(out.value, (1,), "<i4"), device="CUDA")
+    slowly(memory, backend.queue, out)
+    capsule = shared.__dlpack__(stream=backend.context.number_of(other.stream))
+    other.copy(taken, out, 4).wait()
+    assert memory.read(taken, 1) == memory.read(out, 1) != [0]
+    del capsule
+
+
+def test_the_default_stream_is_in_one_order_with_ours(backend: CudaBackend) -> None:
+    """A library that says nothing of streams, and works on the default one, sees what was launched here before."""
+    memory = BackendMemory(backend)
+    out = memory.make([0])
+    slowly(memory, backend.queue, out)
+    found = (ctypes.c_int * 1)()
+    driver = ctypes.CDLL("libcuda.so.1")
+    with backend.context.current():
+        assert driver.cuMemcpyDtoH_v2(found, ctypes.c_uint64(out.value), ctypes.c_size_t(4)) == 0
+    assert list(found) == memory.read(out, 1) != [0]
+
+
+def test_lent_memory_is_kept(backend: CudaBackend) -> None:
+    """While somebody has the capsule, the memory of a tensor that is gone is not given to others."""
+    x = (Tensor.arange(1000, device="CUDA") + 1).realize()
+    kept = Tensor.from_dlpack(x)
+    del x
+    gc.collect()
+    others = [(Tensor.arange(1000, device="CUDA") * i).realize() for i in range(6)]
+    assert kept.sum().item() == 500500
+    assert others[5][2].item() == 10
+
+
+def test_memory_of_the_host_is_copied_or_refused() -> None:
+    """An array of NumPy becomes a copy on the card; without a copy, and by its address, it is refused."""
+    array = np.arange(4, dtype=np.float32)
+    x = Tensor.from_dlpack(array, device="CUDA")
+    array[0] = 9
+    assert x.tolist() == [0, 1, 2, 3]
+    with pytest.raises(BufferError, match="CUDA uses memory of its own card only, and what lies at 0x[0-9a-f]+ is no"):
+        Tensor.from_dlpack(array, device="CUDA", copy=False)
+    with pytest.raises(
+        ValueError, match="from_blob cannot use the memory at .*: CUDA uses memory of its own card only"
+    ):
+        Tensor.from_blob(array.ctypes.data, (4,), device="CUDA")
+
+
+def test_a_replay_on_lent_memory_sees_their_writes(backend: CudaBackend) -> None:
+    """TinyJit reads the memory of others as it is at each call."""
+    memory = BackendMemory(backend)
+    out = memory.make([1, 2, 3])
+    shared = Tensor.from_dlpack(Array(out.value, (3,), "<i4"), device="CUDA")
+    f = TinyJit(lambda x: ((x * 2).contiguous().realize() + 1).realize())
+    for i in range(5):
+        backend.allocator.copy_in(out, memoryview(bytearray(np.array([i, i, i], np.int32).tobytes())))
+        assert f(shared).tolist() == [2 * i + 1] * 3
+
+
+def test_a_context_that_another_library_made_is_used(backend: CudaBackend) -> None:
+    """It is the primary context of the card, and stays current for the thread that had another one."""
+    holder = backend.context.ffi.new("CUcontext *")
+    driver = backend.context.driver
+    driver.call("cuDevicePrimaryCtxRetain", holder, backend.device.number)
+    assert holder[0] == backend.context.handle
+    driver.call("cuDevicePrimaryCtxRelease_v2", backend.device.number)
+    try:
+        other = Device["CUDA:1"]
+    except RuntimeError:
+        pytest.skip("one card")
+    assert isinstance(other, CudaBackend)
+    driver.call("cuCtxSetCurrent", other.context.handle)
+    assert (Tensor([1.0], device="CUDA") + 1).tolist() == [2.0]
+    driver.call("cuCtxGetCurrent", holder)
+    assert holder[0] == other.context.handle
+    driver.call("cuCtxSetCurrent", backend.context.handle)
+
+
+@needs_pycuda
+def test_pycuda_copies_from_a_buffer(backend: CudaBackend) -> None:
+    """The cells of the introduction: memcpy_dtoh from the address of a realised tensor."""
+    import pycuda.autoprimaryctx  # noqa: F401
+    import pycuda.driver as cuda
+
+    with Context(DEV="CUDA"):
+        b = (Tensor.ones((10, 10)) + 2).contiguous().realize()
+    assert repr(b.lazydata.base.realized) == "<buf real:True device:CUDA size:100 dtype:dtypes.float offset:0>"
+    assert repr(b.lazydata.base.realized._buf).startswith("c_ulong(")
+    array = np.empty((10, 10), dtype=np.float32)
+    cuda.memcpy_dtoh(array, b.lazydata.base.realized._buf.value)
+    assert (array == 3).all()
+
+
+@needs_pycuda
+def test_a_gpuarray_and_a_tensor_are_one_memory(backend: CudaBackend) -> None:
+    """Both ways, without a copy: pycuda's array as a tensor, a tensor's memory as pycuda's array."""
+    import pycuda.autoprimaryctx  # noqa: F401
+    from pycuda import gpuarray
+
+    theirs = gpuarray.to_gpu(np.arange(12, dtype=np.float32).reshape(SHAPE))
+    x = Tensor.from_dlpack(theirs, device="CUDA")
+    x.assign(x * 2).realize()
+    np.testing.assert_array_equal(theirs.get(), np.arange(12, dtype=np.float32).reshape(SHAPE) * 2)
+    y = (Tensor.arange(12, device="CUDA").reshape(SHAPE).float() + 1).realize()
+    facts = y.__cuda_array_interface__
+    mine = gpuarray.GPUArray(facts["shape"], np.float32, gpudata=facts["data"][0], base=y)
+    np.testing.assert_array_equal(mine.get(), y.numpy())

@@ -1,0 +1,86 @@
+"""Memory of a card: pinned memory, parts, pressure, peers, and what is given back."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinygraft import Device, Tensor
+from tinygraft.errors import DeviceMemoryError
+from tinygraft_cuda.device import CudaBackend
+
+
+def test_memory_is_freed_with_the_pool(backend: CudaBackend) -> None:
+    """What tensors that are gone had goes back to the driver when that is asked for."""
+    before = Device.memory("CUDA")
+    x = Tensor.zeros(1 << 20, device="CUDA").contiguous().realize()
+    assert Device.memory("CUDA").allocated >= before.allocated + (4 << 20)
+    free, total = backend.context.room()
+    assert 0 < free < total
+    del x
+    gc.collect()
+    assert Device.empty_cache("CUDA") >= 4 << 20
+    assert Device.memory("CUDA").kept == 0
+
+
+def test_pinned_memory_is_a_view_that_owns_itself(backend: CudaBackend) -> None:
+    """It lives as long as a part of it is held, and its address is pinned."""
+    part = backend.allocator.alloc_host(10_000)[100:200]
+    gc.collect()
+    part[:] = bytes(range(100))
+    handle = backend.allocator.alloc(100)
+    backend.queue.copy_in(handle, part).wait()
+    out = bytearray(100)
+    backend.allocator.copy_out(memoryview(out), handle)
+    assert bytes(out) == bytes(range(100))
+    backend.allocator.free(handle, 100)
+
+
+def test_too_much_is_refused_and_the_drivers_pool_is_trimmed_first(
+    backend: CudaBackend, done: Callable[..., Any]
+) -> None:
+    """More than there is: the driver's pool gives what it keeps, it is asked once more, and the message has numbers."""
+    with done() as counts, pytest.raises(DeviceMemoryError, match=r"CUDA could not allocate \d+ bytes: \d+ of the \d+"):
+        backend.allocator.alloc(1 << 46)
+    assert counts("trim") in ((1, None) if backend.context.binding == "cffi" else (0, None))
+
+
+def test_a_part_of_a_part(backend: CudaBackend) -> None:
+    """Parts are addresses; they keep the whole."""
+    whole = backend.allocator.alloc(4096)
+    part = backend.allocator.view(backend.allocator.view(whole, 1024, 2048), 512, 256)
+    assert part.value == whole.value + 1536
+    assert int(part) == part.value
+    assert part.whole is not None
+    backend.allocator.free(whole, 4096)
+
+
+def test_copies_between_cards(pair: list[CudaBackend], done: Callable[..., Any]) -> None:
+    """A tensor goes to the other card without the host, and back."""
+    data = np.random.RandomState(1).rand(1000).astype(np.float32)
+    x = Tensor(data, device="CUDA").realize()
+    with done() as counts:
+        y = (x.to("CUDA:1") * 2).realize()
+    assert counts("peer copy") in (1, None)
+    np.testing.assert_array_equal((y.to("CUDA") + 1).numpy(), data * 2 + 1)
+
+
+def test_large_copies_both_ways(backend: CudaBackend) -> None:
+    """Larger than pinned memory serves, and of a size that nothing divides."""
+    data = np.random.RandomState(2).randint(0, 255, (17 << 20) + 13).astype(np.uint8)
+    x = Tensor(data, device="CUDA").realize()
+    np.testing.assert_array_equal(x.numpy(), data)
+    np.testing.assert_array_equal((x ^ 255).numpy(), data ^ 255)
+
+
+def test_subnormals_and_nan_are_kept() -> None:
+    """Nothing is flushed to zero: a subnormal number times one, and half of the least normal one."""
+    tiny = np.array([1e-45, -1e-45, 1.1754944e-38, np.nan, -0.0], np.float32)
+    x = Tensor(tiny, device="CUDA")
+    np.testing.assert_array_equal((x * 1).numpy(), tiny)
+    np.testing.assert_array_equal((x / 2).numpy(), tiny / 2)
+    np.testing.assert_array_equal((x + x).numpy().view(np.int32)[:3], (tiny + tiny).view(np.int32)[:3])

@@ -1,0 +1,163 @@
+/* Graphs of the emulated driver: launched as one piece of work, in which the nodes run in a shuffled order that their
+   dependencies allow: one that is missing shows. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include "emulated.h"
+
+enum { IS_KERNEL = 1, IS_COPY = 2 };
+
+typedef struct Node {
+    int kind, is_enabled, number;
+    int *after, after_count; /* the numbers of the nodes that come before it */
+    Launch launch;
+    void *target;
+    const void *source;
+    size_t nbytes;
+} Node;
+typedef struct { Node **nodes; int count; } Graph;
+typedef struct { Node *nodes; int count; Context *context; } Made;
+
+typedef struct {
+    Function *function;
+    unsigned grid[3], threads[3], shared;
+    void **arguments, **extra;
+    void *kernel;
+    Context *context;
+} KernelParams;
+typedef struct {
+    size_t source_x, source_y, source_z, source_level;
+    int source_type;
+    const void *source_host;
+    Address source_device;
+    void *source_array, *reserved0;
+    size_t source_pitch, source_height, target_x, target_y, target_z, target_level;
+    int target_type;
+    void *target_host;
+    Address target_device;
+    void *target_array, *reserved1;
+    size_t target_pitch, target_height, width, height, depth;
+} CopyParams;
+
+int cuGraphCreate(Graph **graph, unsigned flags) {
+    (void)flags;
+    *graph = calloc(1, sizeof **graph);
+    return OK;
+}
+int cuGraphDestroy(Graph *graph) {
+    (void)graph; /* handles of its nodes go on meaning those of what was made of it */
+    return OK;
+}
+static int set_kernel(Node *node, const KernelParams *p) {
+    Launch launch = {.shared = p->shared};
+    memcpy(launch.grid, p->grid, sizeof launch.grid);
+    memcpy(launch.threads, p->threads, sizeof launch.threads);
+    int result = emulated_launch_of(&launch, p->function, p->arguments, p->extra);
+    if (!result) result = emulated_check(&launch);
+    if (!result) node->launch = launch;
+    return result;
+}
+static int set_copy(Node *node, const CopyParams *p) {
+    if (p->source_type != 2 || p->target_type != 2 || p->height != 1 || p->depth != 1 || !p->width) return INVALID_VALUE;
+    node->target = (void *)(uintptr_t)p->target_device;
+    node->source = (const void *)(uintptr_t)p->source_device;
+    node->nbytes = p->width;
+    return OK;
+}
+static int add(Node **made, Graph *graph, Node *const *after, size_t count, Node node) {
+    *made = malloc(sizeof node);
+    node.is_enabled = 1;
+    node.number = graph->count;
+    node.after = calloc(count + 1, sizeof(int));
+    node.after_count = (int)count;
+    for (size_t i = 0; i < count; i++) {
+        node.after[i] = after[i]->number;
+        if (after[i]->number >= graph->count || graph->nodes[after[i]->number] != after[i]) return INVALID_VALUE;
+    }
+    **made = node;
+    graph->nodes = realloc(graph->nodes, (graph->count + 1) * sizeof(Node *));
+    graph->nodes[graph->count++] = *made;
+    return OK;
+}
+int cuGraphAddKernelNode_v2(Node **made, Graph *graph, Node *const *after, size_t count, const KernelParams *params) {
+    Node node = {.kind = IS_KERNEL};
+    int result = set_kernel(&node, params);
+    return result ? result : add(made, graph, after, count, node);
+}
+int cuGraphAddMemcpyNode(Node **made, Graph *graph, Node *const *after, size_t count, const CopyParams *params,
+                         Context *context) {
+    Node node = {.kind = IS_COPY};
+    int result = set_copy(&node, params);
+    (void)context;
+    return result ? result : add(made, graph, after, count, node);
+}
+int cuGraphInstantiateWithFlags(Made **made, Graph *graph, unsigned long long flags) {
+    Context *context;
+    int result = emulated_usable(&context);
+    (void)flags;
+    if (result) return result;
+    *made = calloc(1, sizeof **made);
+    **made = (Made){calloc(graph->count + 1, sizeof(Node)), graph->count, context};
+    for (int i = 0; i < graph->count; i++) (*made)->nodes[i] = *graph->nodes[i];
+    emulated_count("graph");
+    return OK;
+}
+int cuGraphExecDestroy(Made *made) {
+    free(made->nodes);
+    free(made);
+    emulated_count("graph destroyed");
+    return OK;
+}
+int cuGraphExecKernelNodeSetParams_v2(Made *made, Node *node, const KernelParams *params) {
+    Node *mine = &made->nodes[node->number];
+    if (mine->kind != IS_KERNEL || mine->launch.function != params->function) return INVALID_VALUE;
+    emulated_count("node update");
+    return set_kernel(mine, params);
+}
+int cuGraphExecMemcpyNodeSetParams(Made *made, Node *node, const CopyParams *params, Context *context) {
+    (void)context;
+    emulated_count("node update");
+    return made->nodes[node->number].kind == IS_COPY ? set_copy(&made->nodes[node->number], params) : INVALID_VALUE;
+}
+int cuGraphNodeSetEnabled(Made *made, Node *node, unsigned is_enabled) {
+    made->nodes[node->number].is_enabled = (int)is_enabled;
+    return OK;
+}
+static int run_node(const Node *node) {
+    if (!node->is_enabled) return OK;
+    if (node->kind == IS_KERNEL) return emulated_run(&node->launch);
+    memmove(node->target, node->source, node->nbytes);
+    return OK;
+}
+static int is_ready(const Node *node, const char *has_run) {
+    for (int i = 0; i < node->after_count; i++)
+        if (!has_run[node->after[i]]) return 0;
+    return !has_run[node->number];
+}
+static int run_graph(Task *task) {
+    static unsigned seed = 1;
+    int result = OK, count = task->node_count;
+    char *has_run = calloc(count + 1, 1);
+    for (int left = count; left && !result; left--) {
+        int number = rand_r(&seed) % count;
+        while (!is_ready(&task->nodes[number], has_run)) number = (number + 1) % count;
+        result = run_node(&task->nodes[number]);
+        has_run[number] = 1;
+    }
+    free(has_run);
+    free(task->nodes);
+    return result;
+}
+int cuGraphLaunch(Made *made, void *handle) {
+    Context *context;
+    int result = emulated_usable(&context);
+    if (result) return result;
+    if (made->context != context) return BAD_CONTEXT;
+    Task *task = emulated_task(run_graph);
+    task->node_count = made->count;
+    task->nodes = malloc((made->count + 1) * sizeof(Node));
+    memcpy(task->nodes, made->nodes, made->count * sizeof(Node));
+    emulated_count("graph launch");
+    emulated_give(emulated_stream(handle, context), task);
+    return OK;
+}

@@ -1,0 +1,10 @@
+/* quotients: local(0, 101) */
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+
+extern "C" __global__ void __launch_bounds__(101) quotients(float *__restrict__ data0, const float *__restrict__ data1, const float *__restrict__ data2) {
+    const long long r0 = threadIdx.x;
+    const float x0 = data1[r0];
+    const float x1 = data2[r0];
+    data0[r0] = sqrtf(x0) / x1;
+}

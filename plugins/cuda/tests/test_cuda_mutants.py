@@ -1,0 +1,77 @@
+"""The tests on the emulated driver find what is broken on purpose in the plugin, each by the test that is about it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cuda_emulator
+
+CARDS = Path(__file__).parent / "cards"
+KIT = ["-p", "tinygraft.conformance.plugin", "--pyargs", "tinygraft.conformance", "--tinygraft-device", "CUDA"]
+pytestmark = [pytest.mark.needs("cc"), pytest.mark.slow]
+
+# name: what is done to the plugin before its tests run, the tests, and the one of them that has to fail
+MUTANTS: dict[str, tuple[str, list[str], str]] = {
+    "no barrier": (
+        "from dataclasses import replace; from tinygraft_cuda import dialect as d; "
+        "d.DIALECT = replace(d.DIALECT, barrier=';')",
+        [*KIT, "-k", "test_barrier"], "test_barrier_in_a_loop",
+    ),
+    "shared memory that is not asked for": (
+        "from tinygraft_cuda.program import CudaProgram as P; old = P.__init__\n"
+        "def new(self, *a): old(self, *a); self.shared = 0\nP.__init__ = new",
+        [*KIT, "-k", "test_all_shared_memory"], "test_all_shared_memory",
+    ),
+    "a queue that does not wait": (
+        "from tinygraft_cuda.context import CudaContext as C; C.wait_for = lambda *a: None",
+        [*KIT, "-k", "waits_for_event"], "test_queue_waits_for_event",
+    ),
+    "an event that says it is done": (
+        "from tinygraft_cuda.context import CudaContext as C; C.wait = lambda *a: None",
+        [*KIT, "-k", "test_event_waits"], "test_event_waits",
+    ),
+    "a graph that keeps old buffers": (
+        "from tinygraft_cuda.graph import CudaGraph as G, GraphExecutor as E; G.set_buffer = E.set_buffer",
+        [str(CARDS / "check_graphs.py")], "test_new_buffers_change_the_nodes_that_use_them",
+    ),
+    "a graph whose nodes are in no order": (
+        "from tinygraft_cuda import graph as g; old = g.KernelStep.add\n"
+        "g.KernelStep.add = lambda s, graph, after: old(s, graph, after[0:0])",
+        [str(CARDS / "check_graphs.py")], "test_a_replay_is_one_launch",
+    ),
+    "a graph that keeps old values": (
+        "from tinygraft_cuda.graph import CudaGraph as G, GraphExecutor as E; G.set_values = E.set_values",
+        [str(CARDS / "check_graphs.py")], "test_a_symbolic_size_changes_the_grid",
+    ),
+    "streams of others that nobody waits for": (
+        "from tinygraft_cuda.context import CudaContext as C; C.order = lambda *a: None",
+        [str(CARDS / "check_interop.py")], "test_what_others_compute_is_waited_for",
+    ),
+    "a first stream beside the default one": (
+        "from tinygraft_cuda.context import CudaContext as C; old = C.new_stream\n"
+        "C.new_stream = lambda s, b=True: old(s)",
+        [str(CARDS / "check_interop.py")], "test_the_default_stream_is_in_one_order_with_ours",
+    ),
+    "an index that is one too far": (
+        "from dataclasses import replace; from tinygraft_cuda import dialect as d; "
+        "d.DIALECT = replace(d.DIALECT, group='(blockIdx.{axis} + 1)')",
+        [*KIT, "-k", "test_positions"], "test_positions",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_is_found(name: str) -> None:
+    """The test of that name fails."""
+    patch, tests, failing = MUTANTS[name]
+    code = f"import sys, pytest\n{patch}\nsys.exit(pytest.main({['-q', '-p', 'no:cacheprovider', *tests]!r}))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=cuda_emulator.environment(CUDA_BINDING="cffi", EMULATED_LATE="400"),
+        capture_output=True, text=True, timeout=cuda_emulator.PATIENCE, check=False, cwd=cuda_emulator.ROOT,
+    )  # fmt: skip
+    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    assert any(failing in line for line in failed), done.stdout[-3000:] + done.stderr[-1000:]

@@ -1,0 +1,212 @@
+"""Generated CUDA C: golden source, machine code for five architectures by the real NVRTC, and what is in it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import cuda_emulator
+from tinygraft import dtypes
+from tinygraft.codegen.lower import to_linear
+from tinygraft.conformance import shared
+from tinygraft.conformance.kernels import load, param, store
+from tinygraft.conformance.linears import KERNELS, group_sum
+from tinygraft.errors import CompileError
+from tinygraft.uop.ops import Ops, ReduceArg
+from tinygraft.uop.stages import Kernel, Linear, Signature, Source
+from tinygraft.uop.uop import UOp
+from tinygraft_cuda import disassembly, nvrtc
+from tinygraft_cuda.compiler import NvrtcCompiler
+from tinygraft_cuda.dialect import Card, architecture, cuda_renderer, offline, target_of
+
+ARCHS = ("sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a")
+TARGET, RENDERER = offline()
+f32 = dtypes.float32
+
+
+@cache
+def compiler(arch: str) -> NvrtcCompiler:
+    """Return the real NVRTC for an architecture; skips where there is none."""
+    for path in nvrtc.candidates():
+        try:
+            return NvrtcCompiler(nvrtc.load(path), arch)
+        except OSError:
+            continue
+    pytest.skip("NVRTC (nvidia-cuda-nvrtc) is not installed")
+
+
+def mapped(value: Callable[..., UOp], *inputs: object, size: int = 101) -> Kernel:
+    """A kernel that stores a value of what it loads."""
+    r = UOp.range(size, 0)
+    loads = [load(param(slot, dtype, size), r) for slot, dtype in enumerate(inputs, 1)]  # type: ignore[arg-type]
+    result = value(*loads)
+    return Kernel(UOp(Ops.SINK, dtypes.void, (store(param(0, result.dtype, size), r, result),)))
+
+
+def matmul(n: int = 67, m: int = 71, terms: int = 101) -> Kernel:
+    """A product of matrices of prime sizes."""
+    i, j, k = UOp.range(n, 0), UOp.range(m, 1), UOp.range(terms, 2)
+    a = load(param(1, f32, n * terms), i * terms + k)
+    b = load(param(2, f32, terms * m), k * m + j)
+    total = UOp(Ops.REDUCE, f32, (a * b, k), ReduceArg(Ops.ADD))
+    return Kernel(UOp(Ops.SINK, dtypes.void, (store(param(0, f32, n * m), i * m + j, total),)))
+
+
+KINDS: dict[str, Callable[[], Kernel]] = {
+    "matmul": matmul,
+    "halves": lambda: mapped(lambda x, y: (x * y + x).cast(dtypes.bfloat16), dtypes.float16, dtypes.float16),
+    "quotients": lambda: mapped(lambda x, y: x.alu(Ops.SQRT).alu(Ops.FDIV, y), f32, f32),
+    "multiply_add": lambda: mapped(lambda x, y, z: x * y + z, f32, f32, f32),
+    "doubles": lambda: mapped(lambda x, y: x * y + x, dtypes.float64, dtypes.float64),
+    "conversions": lambda: mapped(lambda x: x.cast(dtypes.int8) + x.cast(dtypes.int64).cast(dtypes.int8), f32),
+}
+
+
+def linear_of(name: str) -> Linear:
+    """A kernel of KINDS, or one that is written by hand."""
+    return to_linear(KINDS[name](), TARGET, name=name) if name in KINDS else KERNELS[name]()
+
+
+def whole_shared_memory() -> Linear:
+    """A kernel whose thread blocks need more shared memory than it may declare."""
+    return replace(shared.exchange(2, 256, 20_000, dtypes.int32), target=TARGET)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_source_is_as_the_golden_file_says(name: str, golden: Callable[[str, str], None]) -> None:
+    """Products, halves, quotients, contraction, doubles and conversions."""
+    golden(f"{name}.cu", RENDERER.render(linear_of(name)).text)
+
+
+def test_shared_memory_beyond_what_may_be_declared(golden: Callable[[str, str], None]) -> None:
+    """It is asked for at the launch: the kernel has one array of bytes, and the Signature says how many."""
+    source = RENDERER.render(whole_shared_memory())
+    assert source.signature.shared == 80_000
+    golden("pooled.cu", source.text)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_nvrtc_compiles_every_kind_of_kernel(arch: str) -> None:
+    """Machine code for each architecture, of the golden sources and of the kernels of the kit that need no vectors."""
+    chosen = compiler(arch)
+    linears = [linear_of(name) for name in KINDS] + [whole_shared_memory(), group_sum()]
+    linears += [k for n in KERNELS if "vector" not in " ".join(map(str, (k := KERNELS[n]()).uops)).lower()]
+    linears += [shared.grid_indices((3, 5, 2), 4), shared.relay(23, 64)]
+    for linear in linears:
+        made = chosen.compile(cuda_renderer().render(replace(linear, target=TARGET)))
+        assert made.data[:4] == b"\x7fELF"
+        assert made.data[18] == 190, "an ELF file for CUDA"
+
+
+def sass(name: str, arch: str) -> str:
+    """The instructions of a kernel; skips where there is no nvdisasm."""
+    if not disassembly.program():
+        pytest.skip(f"there is no nvdisasm ({disassembly.GET})")
+    return disassembly.sass(compiler(arch).compile(RENDERER.render(linear_of(name))).data)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_multiply_add_is_fused_only_where_the_kernel_says(arch: str) -> None:
+    """FFMA and DFMA stand where the Linear has FMA, and nowhere else; nothing flushes subnormals."""
+    product = sass("matmul", arch)
+    assert "FFMA" in product
+    assert not re.search(r"\bF(ADD|MUL)\b", product)
+    for name in ("multiply_add", "doubles"):
+        text = sass(name, arch)
+        assert not re.search(r"\b[FDH]FMA\b|\.FTZ", text), text
+        assert re.search(r"\b[FD]MUL\b", text)
+        assert re.search(r"\b[FD]ADD\b", text)
+
+
+def test_division_and_root_are_rounded() -> None:
+    """Neither is the approximation of one instruction alone: the code has the steps that round it."""
+    text = sass("quotients", "sm_80")
+    assert "MUFU.RCP" in text
+    assert "FCHK" in text
+    assert len(re.findall(r"\bFFMA\b", text)) > 6
+
+
+def test_a_target_says_which_code_it_takes() -> None:
+    """From Hopper on the code is for one architecture with all that it has."""
+    found = [architecture(capability) for capability in ((7, 5), (8, 6), (9, 0), (10, 0), (12, 0))]
+    assert found == ["sm_75", "sm_86", "sm_90a", "sm_100a", "sm_120a"]
+    target = target_of(Card((9, 0), shared=227 << 10, l2=50 << 20))
+    assert (target.arch, target.shared_memory, target.l3_bytes) == ("sm_90a", 227 << 10, 50 << 20)
+
+
+def test_what_is_no_cuda_is_refused_in_the_compilers_words() -> None:
+    """The error has the log and the source."""
+    source = Source("broken", 'extern "C" __global__ void broken() { int x = ; }', "cuda", Signature(()))
+    with pytest.raises(
+        CompileError, match=r"NVRTC 13.0 refused kernel broken for sm_80: [^*]*expected an expression"
+    ) as e:
+        compiler("sm_80").compile(source)
+    assert "broken.cu(1)" in e.value.log
+
+
+def test_missing_headers_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel of one's own that includes a header of CUDA's where none are."""
+    text = '#include <cuda_fp16.h>\nextern "C" __global__ void k(half *x) { x[0] = __float2half(1.0f); }'
+    monkeypatch.setattr(nvrtc, "header_folders", list)
+    with pytest.raises(CompileError) as error:
+        compiler("sm_80").compile(Source("k", text, "cuda", Signature(())))
+    assert (
+        "CUDA's header cuda_fp16.h is not here; pip install 'tinygraft-cuda[headers]', or set CUDA_PATH to a toolkit"
+        in str(error.value)
+    )
+    monkeypatch.undo()
+    if nvrtc.header_folders():
+        assert compiler("sm_80").compile(Source("k", text, "cuda", Signature(()))).data
+
+
+def test_the_key_of_a_binary_tells_architectures_and_options_apart() -> None:
+    """A binary on disk is for one architecture, one NVRTC and one set of options."""
+    keys = {compiler(arch).key for arch in ARCHS}
+    assert len(keys) == len(ARCHS)
+    assert all(key and key.startswith("cuda-sm_") for key in keys)
+    assert {"-fmad=false", "-prec-div=true", "-prec-sqrt=true", "-ftz=false"} <= set(compiler("sm_80").options)
+
+
+def test_importing_and_listing_loads_no_library() -> None:
+    """The spec and the probe import no cffi, and start nothing."""
+    code = (
+        "import sys, time; from tinygraft_cuda import spec, probe; t = time.perf_counter(); probe.probe(); "
+        "assert time.perf_counter() - t < 0.2; print([m for m in ('cffi', 'numpy', 'pycuda') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.needs("cc")
+def test_nvrtc_compiles_all_kernels_of_the_kit(tmp_path: Path) -> None:
+    """What the kit's operations and programs are rendered as, each for one of the architectures in turn."""
+    compilers = [compiler(arch) for arch in ARCHS]
+    settings = {"EMULATED_SAVE": str(tmp_path), "CUDA_BINDING": "cffi", "CACHELEVEL": "0"}
+    command = [sys.executable, "-m", "tinygraft", "conformance", "--device", "CUDA", "--level", "ops,optional,program"]
+    done = subprocess.run(
+        command, env=cuda_emulator.environment(**settings), capture_output=True, text=True, timeout=900, check=False
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    files = sorted(tmp_path.glob("*.cu"))
+    assert len(files) > 500
+
+    def refusal(number: int) -> str:
+        text = files[number].read_text()
+        try:
+            compilers[number % len(ARCHS)].compile(Source(files[number].stem, text, "cuda", Signature(())))
+        except CompileError as error:
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        assert [said for said in threads.map(refusal, range(len(files))) if said] == []
