@@ -19,6 +19,7 @@ from tinygraft import Context, Tensor, TinyJit, interrupt, nn
 from tinygraft.config import DEBUG, NOOPT
 from tinygraft.device.interfaces import GraphExecutor
 from tinygraft.engine import run
+from tinygraft.engine.exclusive import exclusive
 from tinygraft.errors import DeviceError
 from tinygraft.reference.python import PythonProgram
 
@@ -31,9 +32,14 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def cpu():
-    """All of this runs on the CPU, where SIGALRM raises KeyboardInterrupt."""
+    """All of this runs on the CPU, where SIGALRM raises KeyboardInterrupt; afterwards the lock of the graphs is free."""
     with Context(DEV="CPU"), alarms():
         yield
+    free = []
+    thread = threading.Thread(target=lambda: free.append(exclusive.acquire(timeout=20) and exclusive.release() is None))
+    thread.start()
+    thread.join()
+    assert free == [True], "a test has left the lock of the graphs locked"
 
 
 class TooLate(BaseException):

@@ -39,9 +39,10 @@ def alarms(handler: Any = signal.default_int_handler) -> Iterator[None]:
 def runs_no_handlers(line: str) -> bool:
     """Whether Python traces a line, but runs handlers there never: it does at calls and at jumps back.
 
-    A with is traced once more as its block ends. Other lines say so themselves.
+    A with is traced once more as its block ends, and a try before it begins: an exception there would pass by an
+    enclosing with. Other lines say so themselves.
     """
-    return line.lstrip().startswith("with ") or "# no handler runs" in line
+    return line.lstrip().startswith("with ") or line.strip() == "try:" or "# no handler runs" in line
 
 
 class Lines:
@@ -62,8 +63,7 @@ class Lines:
         elif self.count == self.target:
             self.reached = f"{file}:{frame.f_lineno} {frame.f_code.co_name}"
             name = frame.f_code.co_name
-            begins = linecache.getline(file, frame.f_lineno).strip() == "try:"
-            starts = frame.f_lineno <= frame.f_code.co_firstlineno + 1 or begins  # there nothing can come
+            starts = frame.f_lineno <= frame.f_code.co_firstlineno + 1  # there nothing can come
             self.is_dropped = (starts and name in ENDING) or name == "<genexpr>"  # one that is being closed
             signal.raise_signal(self.number)
         return self
