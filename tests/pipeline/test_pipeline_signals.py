@@ -32,7 +32,7 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def cpu():
-    """All of this runs on the CPU, where SIGALRM raises KeyboardInterrupt; afterwards the lock of the graphs is free."""
+    """All of this runs on the CPU, where SIGALRM raises KeyboardInterrupt; no test keeps the lock of the graphs."""
     with Context(DEV="CPU"), alarms():
         yield
     free = []
