@@ -16,11 +16,14 @@ from installed import installed
 from late_queues import LateBackend, LateProgram
 from tinygraft import Context, Device, Tensor, TinyJit, events
 from tinygraft.device.buffer import Borrowed, Buffer
+from tinygraft.device.interfaces import Program
 from tinygraft.device.pool import Pool
 from tinygraft.device.timeline import Timeline, Uses
 from tinygraft.dtype import dtypes
+from tinygraft.engine import compile, plan
 from tinygraft.errors import DeviceLostError, DeviceMemoryError
 from tinygraft.events import LaunchEvent
+from tinygraft.uop.stages import Binary
 
 
 @pytest.fixture(params=["LATE", "SEEING"])
@@ -283,6 +286,30 @@ def test_an_owner_is_kept_until_the_last_use(device: str) -> None:
     (Tensor([1.0], device=device) + 1).realize()
     gc.collect()
     assert gone() is None
+
+
+def test_a_program_is_kept_until_its_launch_has_passed(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that core forgets while a launch of it waits is freed after that, and not before."""
+    programs: list[weakref.ref[Program]] = []
+    load = LateBackend.load
+
+    def noted(self: LateBackend, binary: Binary) -> Program:
+        program = load(self, binary)
+        programs.append(weakref.ref(program))
+        return program
+
+    monkeypatch.setattr(LateBackend, "load", noted)
+    x = Tensor(floats(13), device=device).realize()
+    y = (x * 7 - 3).realize()
+    compile.clear()
+    plan.clear()
+    gc.collect()
+    (program,) = programs
+    assert program() is not None
+    assert y.tolist() == (floats(13) * 7 - 3).tolist()
+    (x + 1).realize()  # what has passed is let go of at the end of a realisation
+    gc.collect()
+    assert program() is None
 
 
 def test_replays_on_queues(device: str) -> None:

@@ -59,6 +59,11 @@ class Compiled:
     data: bytes
     timeline: Timeline | None
 
+    def __del__(self) -> None:
+        """Retain the program until the launches of it have passed: a plugin may unload it when it is freed."""
+        if (timeline := getattr(self, "timeline", None)) is not None:
+            timeline.release_later(self.program, None)
+
 
 @dataclass(slots=True)
 class Ready:
