@@ -364,16 +364,16 @@ def test_the_kit_runs_contributed_suites(fakes):
     assert not list((fakes.folder / "cache").glob("conformance-*")), "a part of the kit is not the kit"
 
 
-def test_a_whole_run_of_the_kit_is_remembered(tmp_path, setting):
+def test_a_whole_run_of_the_kit_is_stored(tmp_path, setting):
     """What all levels counted is kept for doctor, and what only some did is not."""
-    from tinygraft.conformance.extra import remember
+    from tinygraft.conformance.extra import store_run
     from tinygraft.conformance.levels import LEVELS
 
     setting(config.CACHEDIR, str(tmp_path))
     counts = {level: Counter(passed=2) for level in LEVELS} | {"own": Counter(failed=1)}
-    remember("TOY:1", {"provided_by": "tinygraft-toy 1.0"}, counts)
+    store_run("TOY:1", {"provided_by": "tinygraft-toy 1.0"}, counts)
     note = json.loads((tmp_path / "conformance-TOY.json").read_text())
     assert (note["distribution"], note["version"], note["api"]) == ("tinygraft-toy", "1.0", "0.1")
     assert note["counts"] == {"passed": 12, "failed": 1}
-    remember("DOLL", {"provided_by": "tinygraft-doll 1.0"}, {"spec": Counter(passed=1)})
+    store_run("DOLL", {"provided_by": "tinygraft-doll 1.0"}, {"spec": Counter(passed=1)})
     assert [file.name for file in tmp_path.iterdir()] == ["conformance-TOY.json"]

@@ -32,7 +32,7 @@ def suites(device: str) -> dict[str, type]:
     return {f"Test{one.__name__}": type(f"Test{one.__name__}", (one, Suite), {"__doc__": one.__doc__}) for one in found}
 
 
-def remember(device: str, about: dict[str, Any], counts: dict[str, Counter[str]]) -> None:
+def store_run(device: str, about: dict[str, Any], counts: dict[str, Counter[str]]) -> None:
     """Store the counts of a run of all levels in the cache folder; do nothing for fewer levels, or without a folder.
 
     `about` is `Opened.about()`, `counts` are those of the report by level.

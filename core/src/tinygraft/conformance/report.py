@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tinygraft.conformance.extra import remember
+from tinygraft.conformance.extra import store_run
 from tinygraft.conformance.levels import LEVELS, OWN
 from tinygraft.device.device_spec import PLUGIN_API
 from tinygraft.installed.entries import CORE
@@ -105,7 +105,7 @@ class Report:
         if not session.config.getoption("keyword") and not session.shouldfail and not session.shouldstop:
             for name, found in self.found.items():
                 if found.about:
-                    remember(name, found.about, found.counts)
+                    store_run(name, found.about, found.counts)
         if self.file:
             Path(self.file).write_text(json.dumps(self.as_json(), indent=2) + "\n", encoding="utf-8")
 

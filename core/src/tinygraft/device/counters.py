@@ -1,7 +1,7 @@
 """GlobalCounters: what the process has done so far, counted where it happens.
 
 Kernels, operations, bytes and seconds are counted by the engine, memory by the buffers. Changes of memory are queued,
-as each small operation makes two, and added up when somebody reads the count.
+as each small operation makes two, and added up when the count is read.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import ClassVar, Final
 
-# assumed: never measured. It only bounds the memory of the queue where nobody reads the counts
+# assumed: never measured. It only bounds the memory of the queue where the counts are not read
 MOST_QUEUED: Final = 1024
 
 _changes: deque[tuple[str, int]] = deque()  # of memory, by device, not yet counted

@@ -2,7 +2,7 @@
 
 It is the card's primary context, which PyTorch, CuPy and the runtime library use too, so that memory is shared with
 them as it is. `pycuda_context` is the same by pycuda. Addresses are numbers; streams, events and functions are what the
-binding makes them, and nobody else looks inside.
+binding makes them, and no other code looks inside.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tinygraft_cuda.driver import CudaDevice, Driver
 from tinygraft_cuda.probe import dotted
 from tinygraft_cuda.ranges import marks
 
-MOST_LEFT = 64  # modules and graphs that nobody needs any more
+MOST_LEFT = 64  # modules and graphs that are not needed any more
 BITS = (1 << 64) - 1
 KEEP_ALL = BITS  # bytes of freed memory that the driver's pool keeps: core decides what goes back
 
 
 class DriverEvent:
-    """An event of the driver, which goes back to its context when nobody refers to it."""
+    """An event of the driver, which goes back to its context when it is freed here."""
 
     __slots__ = ("context", "handle")
 
@@ -48,7 +48,7 @@ class CudaContext:
         self.driver, self.device, self.ffi = driver, device, driver.ffi
         self.process, self.is_open = os.getpid(), False
         self.mark = marks()
-        self.is_lost = False  # whether somebody was told that work there failed
+        self.is_lost = False  # whether an error has reported that work there failed
         self._events: deque[Any] = deque()
         self._leaving: deque[tuple[str, Any]] = deque()
         self._peers: dict[Any, bool] = {}
@@ -57,7 +57,7 @@ class CudaContext:
         self.is_open = True
         try:
             self.pool = self._pool()
-            self.memory = self.new_stream()  # where memory is taken and given back, in that order
+            self.memory = self.new_stream()  # where memory is allocated and freed, in that order
         except BaseException:
             self.close()
             raise
@@ -166,10 +166,10 @@ class CudaContext:
         address = int(self.ffi.cast("uintptr_t", holder[0]))
         # not ffi.gc: where the garbage collector ends a cycle, that frees memory under the views of it
         owner = (ctypes.c_ubyte * nbytes).from_address(address)
-        weakref.finalize(owner, self.give_back, "cuMemFreeHost", holder[0]).atexit = False
+        weakref.finalize(owner, self.destroy, "cuMemFreeHost", holder[0]).atexit = False
         return memoryview(owner).cast("B")
 
-    def give_back(self, name: str, handle: Any) -> None:
+    def destroy(self, name: str, handle: Any) -> None:
         """Let the driver free something. The garbage collector calls this, at any time, also when all is lost."""
         if self.is_usable:
             with suppress(DeviceError), self.current():
@@ -195,7 +195,7 @@ class CudaContext:
         while self._leaving:
             name, handle = self._leaving.popleft()
             if name:  # else it frees itself
-                self.give_back(name, handle)
+                self.destroy(name, handle)
 
     # Streams and events
 
@@ -254,7 +254,7 @@ class CudaContext:
         if len(self._events) < f.KEPT_EVENTS:
             self._events.append(handle)
         else:
-            self.give_back("cuEventDestroy_v2", handle)
+            self.destroy("cuEventDestroy_v2", handle)
 
     def wait_for(self, stream: Any, event: DriverEvent) -> None:
         """Let what a stream is given later run after an event."""

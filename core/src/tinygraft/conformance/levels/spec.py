@@ -32,7 +32,7 @@ from tinygraft.render.renderer import Renderer
 from tinygraft.target import Target
 
 ENVIRONMENT = dict(os.environ)  # as it is before a probe runs here, which may change it
-FUTURE = (999, 0)  # a plugin API that nobody can have been made for
+FUTURE = (999, 0)  # a plugin API that no plugin can have been made for
 QUICK = 0.2  # seconds that importing and calling a probe may take
 TRIES = 3  # the shortest of so many times counts, since a machine may be busy
 PATIENCE = 120.0  # seconds after which a child process is taken to hang

@@ -4,7 +4,7 @@ A complex tensor in. What measures is real, as in PyTorch: norms, distances and 
 """
 
 # mypy: disable-error-code="override"
-# The stub of Tensor has its parameters in both spellings; here the decorator takes the other ones.
+# The stub of Tensor has its parameters under both names; here the decorator takes the other ones.
 
 from __future__ import annotations
 

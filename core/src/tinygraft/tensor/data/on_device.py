@@ -100,7 +100,7 @@ def array_interface(self: Tensor, name: str) -> dict[str, Any] | None:
 # Theirs
 
 
-def home_of(kind: tuple[int, int], name: str) -> str | None:
+def device_of(kind: tuple[int, int], name: str) -> str | None:
     """The device whose memory has a type and number in DLPack: `name`, another of its ordinals, or an open one."""
     base = name.partition(":")[0]
     for device in (name, *Device.opened()):

@@ -270,11 +270,11 @@ def _found_on(x: Any, name: str) -> tuple[Any, str]:
             raise BufferError(f"no open device has memory at {array.address:#x}: open the one of this array first")
         return array, home
     kind = tuple(x.__dlpack_device__()) if hasattr(x, "__dlpack_device__") else (dlpack.HOST, 0)
-    home = None if kind[0] == dlpack.HOST else on_device.home_of(kind, name)
+    home = None if kind[0] == dlpack.HOST else on_device.device_of(kind, name)
     found = dlpack.take(_capsule_of(x, None if home is None else Device[home].stream_number()))
     if found.device_type == dlpack.HOST:
         return found, ""
-    home = home or on_device.home_of((found.device_type, found.device_id), name)
+    home = home or on_device.device_of((found.device_type, found.device_id), name)
     if home is None:
         raise BufferError(
             f"this memory is of DLPack device type {found.device_type}, number {found.device_id}, and of no device "
