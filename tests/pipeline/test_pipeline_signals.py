@@ -395,7 +395,8 @@ def in_process(code: str, limit: int = 100) -> str:
 def test_ctrl_c_and_alarms_at_random_times_keep_the_weights():
     """Stop a training loop, then read the weights: by every kind of signal, with and without TinyJit.
 
-    What a handler raises before the first line of a __del__ Python drops, and says so: nothing of ours can catch it.
+    What a handler raises before the first line of a __del__, or in the callbacks of Python's own weak tables, Python
+    drops, and says so: nothing of ours can catch it.
     """
     code = """
         import _thread, os, random, signal, sys, threading
@@ -424,7 +425,9 @@ def test_ctrl_c_and_alarms_at_random_times_keep_the_weights():
             last = error.exc_traceback
             while last.tb_next:
                 last = last.tb_next
-            dropped.append(last.tb_lineno == last.tb_frame.f_code.co_firstlineno)
+            code = last.tb_frame.f_code
+            is_ours = os.path.basename(code.co_filename) not in ("weakref.py", "_weakrefset.py")
+            dropped.append("" if last.tb_lineno == code.co_firstlineno or not is_ours else f"{code}:{last.tb_lineno}")
         sys.unraisablehook = unraisable
         for optimizer in (nn.optim.SGD, nn.optim.Adam):
             for replayed in (True, False):
@@ -446,7 +449,7 @@ def test_ctrl_c_and_alarms_at_random_times_keep_the_weights():
                     for tensor in tensors:
                         assert np.isfinite(tensor.numpy()).all()
                     call()
-        assert all(dropped), dropped
+        assert not any(dropped), dropped
         print(heard + len(dropped))
     """
     assert int(in_process(code)) == 48

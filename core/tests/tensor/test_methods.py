@@ -59,7 +59,7 @@ def test_a_rare_theme_is_imported_when_it_is_asked_for() -> None:
         "import sys\nfrom tinygraft import Tensor\nhas = lambda name: f'tinygraft.tensor.ops.{name}' in sys.modules\n"
         "print(has('linalg.solve'), 'inv' in dir(Tensor))\nTensor.eye(2).inv\nprint(has('linalg.solve'))\n"
         "print(has('signal.windows'), Tensor.window_hann.__name__, has('signal.windows'))\n"
-        "t = Tensor([1j])\nt2 = Tensor([1.0]); t2.real = 3.0\nprint(has('math.pointwise'), t2.tolist())"
+        "t = Tensor([1j])\nt2 = Tensor([1.0]); t2.real = 3.0\nprint(has('math.complex_parts'), t2.tolist())"
     )
     assert run(code).splitlines() == ["False True", "True", "False window_hann True", "True [3.0]"]
 
