@@ -142,7 +142,7 @@ def test_make_refuses_an_old_python(tmp_path):
 
 
 def test_ci_runs_what_the_readme_shows():
-    """.ci/run is executable bash that runs make check, all tests but the long ones and make validate, and misses nothing."""
+    """.ci/run is executable bash that runs all checks and tests but the long ones, and lets nothing be missing."""
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     subprocess.run(["bash", "-n", script], check=True)
