@@ -179,8 +179,9 @@ class CudaContext:
         """Return the driver's number of the device whose memory an address is; None where it is no device's."""
         kind, number = self.ffi.new("unsigned int *"), self.ffi.new("int *")
         ask = self.driver.function("cuPointerGetAttribute")
-        if ask(kind, f.POINTER_TYPE, address) or kind[0] != f.IS_DEVICE or ask(number, f.POINTER_DEVICE, address):
-            return None
+        with self.current():
+            if ask(kind, f.POINTER_TYPE, address) or kind[0] != f.IS_DEVICE or ask(number, f.POINTER_DEVICE, address):
+                return None
         return int(number[0])
 
     def leave(self, name: str, handle: Any) -> None:
@@ -191,8 +192,9 @@ class CudaContext:
         """Free what was left, where that is much: whatever ran of it has ended then."""
         if len(self._leaving) < MOST_LEFT:
             return
+        count = len(self._leaving)  # what is left from here on may still run
         self.synchronize()
-        while self._leaving:
+        for _ in range(count):
             name, handle = self._leaving.popleft()
             if name:  # else it frees itself
                 self.destroy(name, handle)
@@ -262,8 +264,14 @@ class CudaContext:
             self.driver.call("cuStreamWaitEvent", stream, event.handle, 0)
 
     def has_passed(self, event: DriverEvent) -> bool:
-        """Return whether an event has passed, or its work has failed."""
-        return self.driver.function("cuEventQuery")(event.handle) != f.NOT_READY
+        """Return whether an event has passed, or its work has failed.
+
+        Other results say nothing of the work, such as that of a query while another library captures a graph.
+        """
+        if not self.is_usable:
+            return True
+        with self.current():
+            return self.driver.function("cuEventQuery")(event.handle) in f.PASSED
 
     def wait(self, event: DriverEvent) -> None:
         """Let the host wait for an event."""

@@ -117,6 +117,7 @@ POINTER_CONTEXT, POINTER_TYPE, POINTER_DEVICE = 1, 2, 9
 
 OUT_OF_MEMORY, NO_DEVICE, IN_USE, NOT_READY, PEER_ENABLED = 2, 100, 46, 600, 704
 # Results after which a context answers nothing but this result: what was computed is lost.
-FAULTS = frozenset({214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721})
+FAULTS = frozenset({214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999})
 REFUSED_IMAGES = frozenset({200, 209, 222})
 AT_EXIT = frozenset({4, 709})  # the driver is being unloaded, and everything with it
+PASSED = FAULTS | AT_EXIT | {0}  # of a query: the work is over, or never will be

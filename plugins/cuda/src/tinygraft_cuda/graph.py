@@ -31,7 +31,8 @@ class CudaGraph(GraphExecutor):
     def __init__(self, backend: CudaBackend, steps: Sequence[Step]) -> None:
         super().__init__(backend, steps)
         self.context = backend.context
-        self.made: Any = None  # the driver's executable graph
+        self.source: Any = None  # the driver's graph, whose nodes name those of the executable one: it lives as long
+        self.made: Any = None  # the executable graph
         self.nodes: list[KernelStep | CopyStep] = []
         self.uses: dict[int | str, list[int]] = {}  # the steps that a place, or a variable, is in
         for number, step in enumerate(steps):
@@ -88,15 +89,15 @@ class CudaGraph(GraphExecutor):
             driver.call("cuGraphInstantiateWithFlags", made, graph[0], 0)
         except BaseException:
             self.nodes.clear()
-            raise
-        finally:
             driver.function("cuGraphDestroy")(graph[0])
-        self.made = made[0]
+            raise
+        self.source, self.made = graph[0], made[0]
         self.changed.update(range(len(self.steps)))
 
     def __del__(self) -> None:
         if getattr(self, "made", None) is not None:
             self.context.leave("cuGraphExecDestroy", self.made)
+            self.context.leave("cuGraphDestroy", self.source)
 
 
 class KernelStep:

@@ -143,11 +143,14 @@ class PycudaContext(CudaContext):
             stream.wait_for_event(event.handle)
 
     def has_passed(self, event: DriverEvent) -> bool:
-        """Return whether an event has passed, or its work has failed."""
-        try:
-            return bool(event.handle.query())
-        except self.drv.Error:
+        """Return whether an event has passed, or its work has failed. Other errors say nothing of the work."""
+        if not self.is_usable:
             return True
+        try:
+            with self.current():
+                return bool(event.handle.query())
+        except DeviceError as error:
+            return isinstance(error, DeviceLostError)
 
     def wait(self, event: DriverEvent) -> None:
         """Let the host wait for an event."""

@@ -114,8 +114,10 @@ class CudaQueue(Queue):
 
     @contextmanager
     def late_errors(self) -> Iterator[None]:
-        """Raise what failed while the card computed as a DeviceLostError."""
+        """Say which device it was. Errors that are not of the work, as while a graph is captured, stay what they are."""
         try:
             yield
-        except DeviceError as error:
+        except DeviceLostError as error:
             raise DeviceLostError(f"{self.backend.name} failed while it computed: {error}") from error
+        except DeviceError as error:
+            raise type(error)(f"{self.backend.name} could not be waited for: {error}") from error

@@ -45,8 +45,12 @@ int cuGraphCreate(Graph **graph, unsigned flags) {
     return OK;
 }
 int cuGraphDestroy(Graph *graph) {
-    (void)graph; /* handles of its nodes go on meaning those of what was made of it */
+    for (int i = 0; i < graph->count; i++) graph->nodes[i]->kind = 0; /* cuda.h: updates need the nodes of the graph */
+    emulated_count("source graph destroyed");
     return OK;
+}
+static int is_node(const Made *made, const Node *node, int kind) {
+    return node->kind == kind && made->nodes[node->number].kind == kind;
 }
 static int set_kernel(Node *node, const KernelParams *p) {
     Launch launch = {.shared = p->shared};
@@ -110,16 +114,17 @@ int cuGraphExecDestroy(Made *made) {
 }
 int cuGraphExecKernelNodeSetParams_v2(Made *made, Node *node, const KernelParams *params) {
     Node *mine = &made->nodes[node->number];
-    if (mine->kind != IS_KERNEL || mine->launch.function != params->function) return INVALID_VALUE;
+    if (!is_node(made, node, IS_KERNEL) || mine->launch.function != params->function) return INVALID_VALUE;
     emulated_count("node update");
     return set_kernel(mine, params);
 }
 int cuGraphExecMemcpyNodeSetParams(Made *made, Node *node, const CopyParams *params, Context *context) {
     (void)context;
     emulated_count("node update");
-    return made->nodes[node->number].kind == IS_COPY ? set_copy(&made->nodes[node->number], params) : INVALID_VALUE;
+    return is_node(made, node, IS_COPY) ? set_copy(&made->nodes[node->number], params) : INVALID_VALUE;
 }
 int cuGraphNodeSetEnabled(Made *made, Node *node, unsigned is_enabled) {
+    if (!node->kind) return INVALID_VALUE;
     made->nodes[node->number].is_enabled = (int)is_enabled;
     return OK;
 }
