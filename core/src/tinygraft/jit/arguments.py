@@ -17,6 +17,7 @@ from typing import Any
 from tinygraft.config import code_settings
 from tinygraft.tensor.nested import MANY, check_ends
 from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.state import no_grad
 from tinygraft.tensor.state.storage import SharedStorage
 from tinygraft.uop import index as ix
 from tinygraft.uop.held import HELD, buffers_of
@@ -98,6 +99,8 @@ def unpack(args: tuple[Any, ...], kwargs: dict[str, Any], written: Set[int] = fr
     found, numbers = Arguments(), dict[UOp, int]()
     slots: list[int] = []  # indices in `key` of the tensors, whose forms depend on all of them where some are written
     key, many = code_settings(), MANY
+    if no_grad.here.blocks and no_grad.is_quiet():
+        key.append("no_grad")  # the tape has no entry for what is computed in such a block
     stack: list[Any] = [args]
     if kwargs:
         stack.insert(0, dict(sorted(kwargs.items())))
@@ -232,4 +235,6 @@ def _plain(item: Any) -> Any:
         hash(item)
     except TypeError:
         return Same(item)
-    return type(item), repr(item) if isinstance(item, float) else item  # 0.0 and -0.0 differ, and a NaN equals itself
+    return type(item), repr(item) if isinstance(
+        item, (float, complex)
+    ) else item  # 0.0 and -0.0 differ, and a NaN equals itself

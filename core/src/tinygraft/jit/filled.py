@@ -29,6 +29,11 @@ class GradsBefore:
         now = [(tensor, had) for ref, had in self._had if (tensor := ref()) is not None]
         return [t for t, had in now if t.grad is not None and (had is None or had() is not t.grad)]
 
+    def without(self, filled: Sequence[TensorBase]) -> list[TensorBase]:
+        """Return those of the `filled` tensors that had no grad before the call."""
+        had = {id(tensor) for ref, grad in self._had if grad is not None and (tensor := ref()) is not None}
+        return [tensor for tensor in filled if id(tensor) not in had]
+
 
 @dataclass(slots=True)
 class LostGrad:

@@ -76,7 +76,8 @@ class ReplayedTrace:
             number for number, base in bases.items() if base is None
         }  # of the result: a replay must not change them
         for tensor in live_tensors() if overwritten else ():
-            if id(tensor) not in values and not overwritten.isdisjoint(_plain_memory(tensor.uop)):
+            whole = tensor.uop if tensor._storage is None else tensor._storage.uop  # its base may be gone
+            if id(tensor) not in values and not overwritten.isdisjoint(_plain_memory(whole)):
                 self.followers.add(tensor)
         self.taped_arguments = _taped(arguments.tensors, written)
         live = live_tensors() if overwritten else []
@@ -84,12 +85,17 @@ class ReplayedTrace:
         memory = {outside[i].uop.base: tracked for i, tracked in _taped(outside, written)}
         self.taped_outside = [(weakref.ref(node), tracked) for node, tracked in memory.items()]
         self.clean: Nodes = weakref.WeakSet()  # nodes of lazy tensors that read nothing that a replay writes
+        self.began_without_grad: list[weakref.ref[TensorBase]] = []  # tensors that the captured call gave their first
         self.grads = Gradients([t for t in filled if t.grad is not None and is_over(t.grad, retained)])
 
     @property
     def is_lost(self) -> bool:
         """Return whether the value of some memory from outside was lost in a failure: its tensor is elsewhere now."""
         return bool(lost_memory) and not lost_memory.isdisjoint(self.outside)
+
+    def adds_to_grads(self) -> bool:
+        """Return whether a tensor has a grad that had none when the call was captured: the call would add to it."""
+        return any((t := ref()) is not None and t.grad is not None for ref in self.began_without_grad)
 
     def reaches(self, arguments: Arguments) -> bool:
         """Return whether an argument is memory that the function also reaches by itself.
@@ -272,6 +278,7 @@ class ReplayedTrace:
         unchanging, self.grads, self.filled = state.pop("unchanging"), Gradients(), frozenset()
         self.calls = RecordedCalls([], [], {}, frozenset())  # there is no function to call and compare
         self.clean, self.reads, self.followers, self.taped_outside = weakref.WeakSet(), [], WeakIds(), []
+        self.began_without_grad = []
         for name, value in state.items():
             setattr(self, name, value)
         self.unchanging = [UOp.buffer(*form) for _, form, _, _ in unchanging]

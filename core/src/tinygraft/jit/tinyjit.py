@@ -29,6 +29,7 @@ import functools
 import os
 import threading
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -42,7 +43,9 @@ from tinygraft.jit.results import values_of
 from tinygraft.jit.trace import RecordedCalls, Trace, difference, leaves_work
 from tinygraft.tensor.nested import items_in, same_items, tensors_in
 from tinygraft.tensor.primitives import size_checks
+from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.live import assigned_tensors, live_holders, live_tensors
+from tinygraft.uop.held import buffers_of
 from tinygraft.uop.uop import UOp
 
 P = ParamSpec("P")
@@ -50,6 +53,11 @@ R = TypeVar("R")
 
 MOST_SEEN = 64  # kinds of calls that are recorded and not captured; the one recorded longest ago is dropped first
 MOST = 1024  # kinds of calls that are captured, of some 75 kB each and more; the oldest capture is dropped first
+
+
+def _state_of(tensor: TensorBase) -> tuple[Any, ...]:
+    """Return what a replay leaves as it is of an argument: its memory, whether it requires a gradient, and its grad."""
+    return [node.arg.uid for node in buffers_of(tensor.uop.base)], tensor.requires_grad, id(tensor.grad)
 
 
 class TinyJit(Generic[P, R]):
@@ -129,6 +137,8 @@ class TinyJit(Generic[P, R]):
         if ready is not None and self.fxn is not None and not ready.calls.covers(arguments):
             self._seen[arguments.key] = self._ready.pop(arguments.key).calls
             ready = None
+        if ready is not None and ready.began_without_grad and ready.adds_to_grads():
+            return self.fxn(*args, **kwargs)
         again = ready is not None and not ready.reaches(arguments)
         replays = again and not self.check
         if ready is not None and replays and not (VALIDATE.value and self._validated(ready, arguments)):
@@ -155,7 +165,7 @@ class TinyJit(Generic[P, R]):
         start = UOp.next_buffer()
         items = items_in((args, kwargs))
         live = live_holders()
-        before = GradsBefore(live_tensors())
+        before, states = GradsBefore(live_tensors()), [_state_of(tensor) for tensor in arguments.tensors]
         versions = [t._storage and t._storage.version for t in arguments.tensors]
         with capturing(live) as capture, size_checks.noting() as claims:
             del live
@@ -185,8 +195,10 @@ class TinyJit(Generic[P, R]):
             and trace.is_replayable(result)
             and same_items(items, items_in((args, kwargs)))
             and not leaves_work(capture)
+            and (arguments.copied or states == [_state_of(tensor) for tensor in arguments.tensors])
         ):
             record = ReplayedTrace(trace, both, arguments, result, claims, filled, capture.existed)
+            record.began_without_grad = [weakref.ref(tensor) for tensor in before.without(filled)]
             self._ready[arguments.key] = record
             # from the next call on, a view among these arguments counts as its memory, which is written
             self._writes |= set(arguments.tensors_over(record.assigned))

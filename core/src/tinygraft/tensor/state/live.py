@@ -241,6 +241,12 @@ def _with_storages(tensors: list[TensorBase]) -> list[TensorBase | SharedValue]:
     return [*tensors, *storages.values()]
 
 
+def _is_pending(tensor: TensorBase) -> bool:
+    """Return whether a tensor, or the whole value that it is a view of, was written to and is not computed yet."""
+    storage = tensor._storage
+    return tensor.uop.base.op is Ops.ASSIGN or (storage is not None and storage.uop.base.op is Ops.ASSIGN)
+
+
 def assigned_tensors() -> list[TensorBase]:
     """Return the tensors that this thread gave a new value which has not been computed, the latest first.
 
@@ -251,7 +257,7 @@ def assigned_tensors() -> list[TensorBase]:
     found = []
     for key, entry in reversed(list(_assigned.tensors.items())):
         tensor = entry()
-        if tensor is not None and tensor.uop.base.op is Ops.ASSIGN:
+        if tensor is not None and _is_pending(tensor):
             found.append(tensor)
         elif _assigned.tensors.get(key) is entry:
             del _assigned.tensors[key]

@@ -190,13 +190,15 @@ class SharedStorage:
             from tinygraft.engine.realize import realize_tensors  # the compiler is loaded when something is computed
 
             _adopt(self)
-            if (base := memory_base(self.uop)).op not in HELD | LEAVES:
-                realize_tensors([self], LIVE)
-                base = memory_base(self.uop)
-            if base.op not in HELD:  # realising leaves a constant as it is, and CONTIGUOUS puts it into memory
-                self.uop = UOp(Ops.CONTIGUOUS, self.uop.dtype, (self.uop,))
-                realize_tensors([self], LIVE)
-            self.become(self.uop)
+            try:
+                if (base := memory_base(self.uop)).op not in HELD | LEAVES:
+                    realize_tensors([self], LIVE)
+                    base = memory_base(self.uop)
+                if base.op not in HELD:  # realising leaves a constant as it is, and CONTIGUOUS puts it into memory
+                    self.uop = UOp(Ops.CONTIGUOUS, self.uop.dtype, (self.uop,))
+                    realize_tensors([self], LIVE)
+            finally:
+                self.become(self.uop)  # after a failure, too: base and views may not differ
 
     def become(self, node: UOp) -> None:
         """Make `node` the whole value, and every tensor its chain of steps over it."""
