@@ -191,7 +191,7 @@ def zero_of_a_complex(jit: Jit) -> Any:
         pytest.param(lazy_outside, marks=KNOWN),
         pytest.param(twin_outside, marks=KNOWN),
         view_without_base,
-        pytest.param(lambda jit: borrowed(jit, True), marks=KNOWN, id="borrowed, the first is written"),
+        pytest.param(lambda jit: borrowed(jit, True), id="borrowed, the first is written"),
         pytest.param(lambda jit: borrowed(jit, False), id="borrowed, the second is written"),
         borrowed_from_outside,
         replaced,
@@ -199,7 +199,7 @@ def zero_of_a_complex(jit: Jit) -> Any:
         accumulated,
         no_grad,
         pytest.param(other_thread, marks=KNOWN),
-        detached_without_base,
+        pytest.param(detached_without_base, marks=KNOWN),
         zero_of_a_complex,
     ],
 )

@@ -137,7 +137,7 @@ class TinyJit(Generic[P, R]):
         if ready is not None and self.fxn is not None and not ready.calls.covers(arguments):
             self._seen[arguments.key] = self._ready.pop(arguments.key).calls
             ready = None
-        if ready is not None and ready.began_without_grad and ready.adds_to_grads():
+        if ready is not None and self.fxn is not None and ready.began_without_grad and ready.adds_to_grads():
             return self.fxn(*args, **kwargs)
         again = ready is not None and not ready.reaches(arguments)
         replays = again and not self.check

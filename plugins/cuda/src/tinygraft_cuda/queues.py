@@ -114,7 +114,7 @@ class CudaQueue(Queue):
 
     @contextmanager
     def late_errors(self) -> Iterator[None]:
-        """Say which device it was. Errors that are not of the work, as while a graph is captured, stay what they are."""
+        """Say which device it was. Errors that are not of its work, as while a graph is captured, keep their class."""
         try:
             yield
         except DeviceLostError as error:
