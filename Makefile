@@ -31,8 +31,8 @@ test: $(VENV)/.test  ## run the tests but the slow ones, in JOBS=2 processes (10
 test-slow: $(VENV)/.test  ## run the slow tests, in JOBS=2 processes (25 minutes)
 	SPEC=2 $(BIN)/python -m pytest -m "slow and not long" $(XDIST)
 
-long: $(VENV)/.test  ## run what takes longer: fuzz, and the tests marked long (45 minutes)
-	$(MAKE) fuzz
+long: $(VENV)/.test  ## run what takes longer: validate and fuzz side by side, then the tests marked long (45 minutes)
+	$(MAKE) -j2 --output-sync=target validate fuzz
 	SPEC=2 $(BIN)/python -m pytest -m long $(XDIST)
 
 validate: $(VENV)/.test  ## run whole programs and training with every schedule compared with NumPy (8 minutes)
