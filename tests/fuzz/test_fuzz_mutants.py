@@ -47,7 +47,7 @@ MUTANTS: dict[str, Mutant] = {  # module or class, what it loses, what it has in
         lambda self, node: _of_wholes(self, node),
         "views",
     ),
-    "elements in common are written": (storage, "_overlaps", lambda whole, steps: False, "views"),
+    "elements in common are written": (storage, "overlaps", lambda whole, steps: False, "views"),
     "results of a replay are values": (replayed, "aliases_in", lambda tensors, homes: [], "jit"),
     "a read cuts the tape": (tape, "record", lambda *a, **k: None, "training"),
 }
