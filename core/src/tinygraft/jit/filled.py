@@ -29,6 +29,12 @@ class GradsBefore:
         now = [(tensor, had) for ref, had in self._had if (tensor := ref()) is not None]
         return [t for t, had in now if t.grad is not None and (had is None or had() is not t.grad)]
 
+    def keeps_grads(self, tensors: Sequence[TensorBase]) -> bool:
+        """Return whether each of `tensors` has the grad that it had, or none as before."""
+        mine = {id(tensor) for tensor in tensors}
+        had = [(t, grad) for ref, grad in self._had if (t := ref()) is not None and id(t) in mine]
+        return all(t.grad is None if grad is None else t.grad is not None and t.grad is grad() for t, grad in had)
+
     def without(self, filled: Sequence[TensorBase]) -> list[TensorBase]:
         """Return those of the `filled` tensors that had no grad before the call."""
         had = {id(tensor) for ref, grad in self._had if grad is not None and (tensor := ref()) is not None}

@@ -56,8 +56,8 @@ MOST = 1024  # kinds of calls that are captured, of some 75 kB each and more; th
 
 
 def _state_of(tensor: TensorBase) -> tuple[Any, ...]:
-    """Return what a replay leaves as it is of an argument: its memory, whether it requires a gradient, and its grad."""
-    return [node.arg.uid for node in buffers_of(tensor.uop.base)], tensor.requires_grad, id(tensor.grad)
+    """Return what a replay leaves as it is of an argument, beside its grad: its memory, and whether it requires one."""
+    return [node.arg.uid for node in buffers_of(tensor.uop.base)], tensor.requires_grad
 
 
 class TinyJit(Generic[P, R]):
@@ -195,7 +195,8 @@ class TinyJit(Generic[P, R]):
             and trace.is_replayable(result)
             and same_items(items, items_in((args, kwargs)))
             and not leaves_work(capture)
-            and (arguments.copied or states == [_state_of(tensor) for tensor in arguments.tensors])
+            and states == [_state_of(tensor) for tensor in arguments.tensors]
+            and before.keeps_grads(arguments.tensors)
         ):
             record = ReplayedTrace(trace, both, arguments, result, claims, filled, capture.existed)
             record.began_without_grad = [weakref.ref(tensor) for tensor in before.without(filled)]
