@@ -205,6 +205,88 @@ def test_a_launch_that_fails_for_good_leaves_old_and_new_values(name):
         every("launch", PROGRAMS[name], lasts=1000, torn=name in ("sharded", "replay twice", "written twice"))
 
 
+@pytest.mark.parametrize("lasts", [1, 1000])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_launch_that_has_stored_before_it_fails_is_not_done_twice(name, lasts):
+    """What it has written over may be lost; where a value is there, it is the old or the new one."""
+    with Context(VALIDATE=0) if name == "replay twice" else nullcontext():
+        assert every("stored", PROGRAMS[name], lasts=lasts, torn=True) >= 1
+
+
+@pytest.mark.usefixtures("not_validated")
+@pytest.mark.parametrize("lasts", [1, 1000])
+@pytest.mark.parametrize("kind", ["launch", "stored"])
+@pytest.mark.parametrize("number", range(4))
+def test_a_value_left_outside_that_two_launches_write(number: int, kind: str, lasts: int) -> None:
+    """The second one writes it in place. After a replay that failed it is old, new or lost, and then right again."""
+    left = []
+
+    def double(y: Tensor) -> Tensor:
+        hidden = (y * 2).realize()
+        left.append(hidden)
+        hidden.assign(hidden + y).realize()
+        return (hidden - 1).realize()
+
+    step = TinyJit(double)
+    for seed in (7, 8, 9):
+        step(data(4, seed=seed))
+    assert step.captured == 1
+    old, y = left[-1].numpy(), data(4, seed=3)
+    with failing(kind, number, "PYTHON", lasts) as failure:
+        try:
+            step(y)
+        except RuntimeError:
+            assert failure.has_happened
+    found, new = value_of(left[-1]), (y * 3).numpy()
+    assert found is None or found.tolist() in (old.tolist(), new.tolist())
+    assert failure.has_happened or found is not None
+    np.testing.assert_array_equal(step(y).numpy(), new - 1)
+    np.testing.assert_array_equal(left[-1].numpy(), new)
+
+
+LOST = [5.0, 6.0, 7.0, 8.0]
+MENDED = {
+    "assign": lambda t, view: t.assign(Tensor(LOST)),
+    "slice": lambda t, view: t.__setitem__(slice(None), Tensor(LOST)),
+    "in no_grad": lambda t, view: Tensor.no_grad()(t.assign)(Tensor(LOST)),
+    "twice": lambda t, view: t.assign(Tensor(LOST) * 2).assign(Tensor(LOST)),
+    "a view": lambda t, view: Tensor.no_grad()(view.assign)(Tensor(LOST).reshape(2, 2)),
+}
+
+
+@pytest.mark.usefixtures("not_validated")
+@pytest.mark.parametrize("requires_grad", [None, False, True])
+@pytest.mark.parametrize("captured", [False, True])
+@pytest.mark.parametrize("mended", MENDED)
+def test_a_lost_value_may_be_assigned_anew(mended: str, captured: bool, requires_grad: bool | None) -> None:
+    """As a whole: a part of it is refused on the line that writes it. A leaf is a leaf afterwards."""
+    t = Tensor([1.0, 2.0, 3.0, 4.0], requires_grad=requires_grad).realize()
+    view = t.reshape(2, 2) if mended == "a view" else None
+
+    def add() -> None:
+        with Tensor.no_grad():
+            t.assign(t + 1)
+        t.realize()
+
+    step = TinyJit(add) if captured else add
+    for _ in range(3):
+        step()
+    with failing("stored", 0, "PYTHON", 1000), pytest.raises(RuntimeError, match="^the launch failed"):
+        step()
+    for use in (t.tolist, lambda: t.__setitem__(0, 1.0), lambda: t[1:3].assign(Tensor([1.0, 2.0]))):
+        with pytest.raises(DeviceError, match="is lost: "):
+            use()
+    MENDED[mended](t, view)
+    assert t.tolist() == LOST
+    assert t.requires_grad is requires_grad
+    if requires_grad:
+        (t * t).sum().backward()
+        assert t.grad.tolist() == [2 * x for x in LOST]
+    step()
+    assert t.tolist() == [x + 1 for x in LOST]
+    assert view is None or view.flatten().tolist() == t.tolist()
+
+
 @pytest.mark.parametrize("kind", ["memory", "launch", "press"])
 @pytest.mark.parametrize("name", ["sgd", "coupled", "written"])
 def test_every_value_is_old_or_new_on_the_cpu(name, kind):

@@ -68,6 +68,17 @@ def _wrapped(failure: Failure, original: Callable[..., Any], error: Callable[[],
     return call
 
 
+def _storing(failure: Failure, original: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        original(*args, **kwargs)
+        if failure.comes():
+            error = RuntimeError("the launch failed")
+            error.stored = True
+            raise error
+
+    return call
+
+
 def _pressing(failure: Failure, original: Callable[..., Any], number: int) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         if failure.comes():
@@ -91,7 +102,8 @@ def failing(kind: str, number: int, device: str = "PYTHON", lasts: int = 1) -> I
     """Let the events of a kind from `number` on fail, `lasts` of them, on all ordinals of a device.
 
     memory: the allocator has no room (it is called twice for each block: the pool frees what it caches in between);
-    launch, copy, compile: what they are named after raises; cache: a file of the disk cache cannot be read or written;
+    launch, copy, compile: what they are named after raises; stored: the launch raises after it has stored all, and says
+    so; cache: a file of the disk cache cannot be read or written;
     press: Ctrl-C is pressed as a launch begins; alarm: SIGALRM comes there.
     """
     backend = Device[device]
@@ -105,10 +117,12 @@ def failing(kind: str, number: int, device: str = "PYTHON", lasts: int = 1) -> I
             Device.empty_cache()
             stack.enter_context(Context(KEEP_MB=0))
             put(type(backend.allocator), "alloc", lambda: MemoryError("no room"))
-        elif kind in ("launch", "press", "alarm"):
+        elif kind in ("launch", "stored", "press", "alarm"):
             program = _program_of(device)
             if kind == "launch":
                 put(program, "launch", lambda: RuntimeError("the launch failed"))
+            elif kind == "stored":
+                stack.enter_context(patch.object(program, "launch", _storing(failure, program.launch)))
             else:
                 signal_number = signal.SIGINT if kind == "press" else signal.SIGALRM
                 stack.enter_context(patch.object(program, "launch", _pressing(failure, program.launch, signal_number)))

@@ -1,6 +1,6 @@
 """A function under TinyJit does what it does without: to arguments, to what is outside, and to gradients.
 
-Each program runs both ways. Those that are marked differ still: what they print is known to be wrong.
+Each program runs both ways.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from failures import failing
 from tinygraft import Context, Tensor, TinyJit
 
 Jit = Callable[[Callable[..., Any]], Callable[..., Any]]
-KNOWN = pytest.mark.xfail(strict=True, reason="known to be wrong: a replay does not see it")
 
 
 @pytest.fixture(autouse=True)
@@ -161,8 +160,8 @@ def other_thread(jit: Jit) -> Any:
     for _ in range(3):
         f(floats(0, 0))
     w.assign(w + 100)
-    out: list[Any] = []
-    thread = threading.Thread(target=lambda: out.append(f(floats(0, 0)).tolist()))
+    zeros, out = floats(0, 0), []
+    thread = threading.Thread(target=lambda: out.append(f(zeros).tolist()))
     thread.start()
     thread.join()
     return out
@@ -188,8 +187,8 @@ def zero_of_a_complex(jit: Jit) -> Any:
 @pytest.mark.parametrize(
     "program",
     [
-        pytest.param(lazy_outside, marks=KNOWN),
-        pytest.param(twin_outside, marks=KNOWN),
+        lazy_outside,
+        twin_outside,
         view_without_base,
         pytest.param(lambda jit: borrowed(jit, True), id="borrowed, the first is written"),
         pytest.param(lambda jit: borrowed(jit, False), id="borrowed, the second is written"),
@@ -198,8 +197,8 @@ def zero_of_a_complex(jit: Jit) -> Any:
         grad_of_an_argument,
         accumulated,
         no_grad,
-        pytest.param(other_thread, marks=KNOWN),
-        pytest.param(detached_without_base, marks=KNOWN),
+        other_thread,
+        detached_without_base,
         zero_of_a_complex,
     ],
 )

@@ -123,6 +123,7 @@ class Torn:
     new: frozenset[int]
     old: frozenset[int]
     between: frozenset[int]
+    repeatable: bool
 
 
 def forget_torn(torn: Torn, live: Sequence[HasNode], because: str) -> None:

@@ -66,8 +66,9 @@ class Capture:
 
     `values` are those of variables by name. `memory` and `nodes` have, by id, each buffer and a weak reference to its
     BUFFER node, which is dead when the value is. `existing` has the tensors that existed when the capture was opened,
-    with their nodes, by the `id` of the tensor. `read` says that Python has read a value, which may decide what it
-    does next; `varied` that a variable had two values, in launches or in one expression.
+    with their nodes, by the `id` of the tensor; `pinned` has those of them that stay lazy, and whose values were
+    computed on the way. `read` says that Python has read a value, which may decide what it does next; `varied` that a
+    variable had two values, in launches or in one expression.
     """
 
     launches: list[Recorded] = field(default_factory=list)
@@ -75,6 +76,7 @@ class Capture:
     memory: dict[int, CapturedMemory] = field(default_factory=dict)
     nodes: dict[int, weakref.ref[UOp]] = field(default_factory=dict)
     existing: dict[int, tuple[weakref.ref[Any], weakref.ref[UOp]]] = field(default_factory=dict)
+    pinned: dict[int, weakref.ref[Any]] = field(default_factory=dict)
     read: bool = False
     varied: bool = False
 
@@ -113,6 +115,12 @@ def note_varied() -> None:
     """Record in the captures of this thread that a variable has two values in one schedule."""
     for capture in _open.captures:
         capture.varied = True
+
+
+def note_pinned(tensors: Iterable[Any]) -> None:
+    """Record in the captures of this thread that the values of lazy tensors from outside were computed on the way."""
+    for capture in _open.captures:
+        capture.pinned.update((id(tensor), weakref.ref(tensor)) for tensor in tensors)
 
 
 def predates_capture(tensor: object, node: UOp) -> bool:

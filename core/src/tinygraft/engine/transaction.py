@@ -18,7 +18,7 @@ from tinygraft.device.buffer import buffer_of
 from tinygraft.engine.after_failure import Aftermath, finish, touched, why
 from tinygraft.engine.arena import free_temporaries
 from tinygraft.engine.assigns import HasNode, replaced_by
-from tinygraft.engine.capture import open_captures
+from tinygraft.engine.capture import note_pinned, open_captures
 from tinygraft.engine.collect import RealizeRequest
 from tinygraft.engine.plan import BoundPlan, work_for
 from tinygraft.engine.protect import Saved
@@ -56,6 +56,9 @@ def run_request(request: RealizeRequest, guard: Guard) -> None:
             guard.sealed = True  # a signal must not end the drop half-way
             drop(request)
             raise
+        if request.pinned:
+            here = set(request.order)
+            note_pinned([tensor for tensor in request.pinned if tensor.uop in here])
     _run_work(request, work, guard)
 
 

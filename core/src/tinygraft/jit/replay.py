@@ -202,7 +202,9 @@ class Replay:
         """Return the state of the BUFFERs that are written, temporaries too, after `run` raised `error`.
 
         `nodes` and `at` are those that `run` got: the BUFFERs that change, and how far it has come. Of `retained`,
-        what is not wholly written is lost once a launch may have run, since temporaries share that memory.
+        what is not wholly written is lost once a launch may have run, since temporaries share that memory. It may be
+        run again from there where what a launch may have written already is `retained` that no earlier one has written:
+        a launch that adds to a value would do so twice.
         """
         segment = next((s for s in self._segments if s.first <= at.number < s.first + s.count), None)
         doubtful = range(0) if segment is None else segment.doubtful(at.number, error)
@@ -210,10 +212,12 @@ class Replay:
         lost, new, old = sets
         for number, (launch, _) in enumerate(self._now(nodes, [buffer_of(node) for node in nodes])):
             (lost if number in doubtful else new if number < at.number else old).update(launch.written())
+        repeatable = lost <= self.retained and lost.isdisjoint(new)
         if at.number or doubtful:  # temporaries may have overwritten the memory of those not written yet
             lost |= {uid for uid in self.retained if uid not in new or uid in old}
         between = (new & old) - lost
-        return Torn(*map(frozenset, (lost, new - lost - between, old - lost - between, between)))
+        new, old = new - lost - between, old - lost - between
+        return Torn(frozenset(lost), frozenset(new), frozenset(old), frozenset(between), repeatable)
 
     def _now(self, nodes: Sequence[UOp], buffers: Sequence[Buffer]) -> Iterator[tuple[Recorded, list[Buffer]]]:
         """Yield each launch with the ids and buffers that it has in a run on `nodes`."""

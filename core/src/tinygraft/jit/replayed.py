@@ -12,13 +12,14 @@ from tinygraft.device.queues import begun
 from tinygraft.engine import tape
 from tinygraft.engine.after_failure import ended_by, forget_torn, lost_memory
 from tinygraft.engine.assigns import Nodes
-from tinygraft.engine.capture import CapturedMemory, uncaptured
+from tinygraft.engine.capture import Capture, CapturedMemory, uncaptured
 from tinygraft.engine.exclusive import exclusive
 from tinygraft.engine.launching import conclude
 from tinygraft.engine.protect import before_replay, copied
 from tinygraft.interrupt import Guard, guarded
 from tinygraft.jit.arguments import Arguments
 from tinygraft.jit.filled import Gradients, LostGrad, is_over
+from tinygraft.jit.outside import OutsideTensors
 from tinygraft.jit.rehearse import rehearse
 from tinygraft.jit.replay import At, BufferType, Replay
 from tinygraft.jit.results import CapturedTensor, aliases_in, base_of, lender_of
@@ -38,15 +39,17 @@ class ReplayedTrace:
 
     def __init__(self, trace: Trace, calls: RecordedCalls, arguments: Arguments, result: Any,
                  claims: Sequence[size_checks.Claim], filled: Sequence[TensorBase],
-                 existed: Callable[[object], bool]) -> None:  # fmt: skip
+                 capture: Capture) -> None:  # fmt: skip
         """Prepare the replay of the call of `trace`, with its `arguments` and `result`.
 
         `calls` is what the compared calls launched, `claims` are conditions on symbolic sizes that each replay checks,
-        `filled` are tensors whose grad the call has set. `existed` says which tensors existed before the call.
+        `filled` are tensors whose grad the call has set. `capture` says which tensors existed before the call.
         """
+        existed = capture.existed
         self.calls, self.names, self.values, self.claims = calls, trace.names(), trace.values, list(claims)
         roles, written = trace.roles, {uid for launch in trace.launches for uid in launch.written()}
         self.outside = frozenset(uid for uid, (role, _) in roles.items() if role == "keep")
+        self.outside_tensors = OutsideTensors.of(capture, self.outside)
         self.assigned = [roles[uid][1] for uid in written if roles[uid][0] == "in"]
         results = dict.fromkeys(node for t in tensors_in(result) for node in buffers_of(t.uop.base))
         made = [node for node in results if roles.get(node.arg.uid, ("", 0))[0] == "made"]
@@ -90,8 +93,10 @@ class ReplayedTrace:
 
     @property
     def is_lost(self) -> bool:
-        """Return whether the value of some memory from outside was lost in a failure: its tensor is elsewhere now."""
-        return bool(lost_memory) and not lost_memory.isdisjoint(self.outside)
+        """Return whether a value from outside, or one left there, was lost in a failure: its tensor is elsewhere."""
+        return bool(lost_memory) and not (
+            lost_memory.isdisjoint(self.outside) and lost_memory.isdisjoint(self.launches.retained)
+        )
 
     def adds_to_grads(self) -> bool:
         """Return whether a tensor has a grad that had none when the call was captured: the call would add to it."""
@@ -239,7 +244,7 @@ class ReplayedTrace:
         except BaseException as error:
             torn, again = self.launches.torn(nodes, at, error), error
             begun = torn.lost or any(node.arg.uid in torn.new | torn.between for node in overwritten)
-            if begun and isinstance(error, Exception) and torn.lost <= self.launches.retained:
+            if begun and isinstance(error, Exception) and torn.repeatable:
                 try:
                     self.launches.run(nodes, values, at)
                 except BaseException as other:
@@ -278,6 +283,7 @@ class ReplayedTrace:
         unchanging, self.grads, self.filled = state.pop("unchanging"), Gradients(), frozenset()
         self.calls = RecordedCalls([], [], {}, frozenset())  # there is no function to call and compare
         self.clean, self.reads, self.followers, self.taped_outside = weakref.WeakSet(), [], WeakIds(), []
+        self.outside_tensors = OutsideTensors()
         self.began_without_grad = []
         for name, value in state.items():
             setattr(self, name, value)

@@ -8,7 +8,8 @@ is run and compared once more.
 
 Calls are of one kind when these are equal: the structure of the arguments, the shape, dtype and device of each tensor,
 which of them are one tensor, all other arguments, and the settings that change code, training mode included. What
-the function reads from outside is frozen at capture; memory that it reads is read anew. `TinyJit(check=True)` runs the
+the function reads from outside is frozen at capture, but for tensors: memory is read anew, and where a tensor that was
+read has its value elsewhere since, or another expression, the function is captured anew. `TinyJit(check=True)` runs the
 function in every call and raises when it launched something else than what was captured; so does VALIDATE=1, which
 first replays the call, compares that with the same launches one by one, and undoes it. A tensor that the function
 makes from Python's data is frozen too; a function that writes into such a one, or returns it, is run in every
@@ -134,6 +135,9 @@ class TinyJit(Generic[P, R]):
                 )
             del self._ready[arguments.key]
             ready = None
+        if ready is not None and ready.outside_tensors.have_moved():
+            del self._ready[arguments.key]
+            ready = None
         if ready is not None and self.fxn is not None and not ready.calls.covers(arguments):
             self._seen[arguments.key] = self._ready.pop(arguments.key).calls
             ready = None
@@ -198,7 +202,7 @@ class TinyJit(Generic[P, R]):
             and states == [_state_of(tensor) for tensor in arguments.tensors]
             and before.keeps_grads(arguments.tensors)
         ):
-            record = ReplayedTrace(trace, both, arguments, result, claims, filled, capture.existed)
+            record = ReplayedTrace(trace, both, arguments, result, claims, filled, capture)
             record.began_without_grad = [weakref.ref(tensor) for tensor in before.without(filled)]
             self._ready[arguments.key] = record
             # from the next call on, a view among these arguments counts as its memory, which is written

@@ -60,6 +60,12 @@ def in_shape(buffer: UOp, shape: Shape) -> UOp:
     return UOp(Ops.RESHAPE, buffer.dtype, (front, *symbolic_sizes(shape)), shape)
 
 
+def lost_in(node: UOp) -> str:
+    """Return the sentence of the error for a use of `node` where its value was lost in a failure; else ""."""
+    base = memory_base(node)
+    return base.arg.lost if base.op is Ops.PLACEHOLDER else ""
+
+
 def is_stored(node: UOp) -> bool:
     """Whether the values of a node are the whole of a buffer, in order, or of the buffers of several devices."""
     return memory_base(node).op in HELD

@@ -22,7 +22,7 @@ from tinygraft.tensor.state.live import borrows, has_twin, note_assigned
 from tinygraft.tensor.state.made_at import here
 from tinygraft.tensor.state.storage import check_no_overlap, is_detached, whole_value, write
 from tinygraft.tensor.state.view_steps import over_moves, steps_to
-from tinygraft.uop.held import HELD, is_whole_buffer, memory_base
+from tinygraft.uop.held import HELD, is_whole_buffer, lost_in, memory_base
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp, rebuild
@@ -155,6 +155,10 @@ def rebind(self: Tensor, value: UOp, view: UOp | None = None) -> None:
     if no_grad.here.blocks and no_grad.is_quiet():
         value, unrecorded = no_grad.cut(value), no_grad.may_have_gradient(*whole_value(self))
         view = None if view is None else over_moves(view, old)
+    if lost := lost_in(old):
+        if view is not None:
+            raise DeviceError(lost)
+        unrecorded = False
     if self._storage is not None:
         write(self, value, () if view is None else steps_to(view, old), unrecorded, is_leaf, here())
         return
@@ -173,6 +177,8 @@ def rebind(self: Tensor, value: UOp, view: UOp | None = None) -> None:
         value = no_grad.unrecorded(value, old if view is None else view)
     if view is not None:
         new = UOp(Ops.ASSIGN, old.dtype, (old, value, view))
+    elif stays and lost:
+        new = own_memory(value)
     elif not shared and (stays or is_whole_buffer(old) or old.op is Ops.ASSIGN):
         new = UOp(Ops.ASSIGN, old.dtype, (old, value))
     else:

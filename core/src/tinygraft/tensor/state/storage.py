@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.device.buffer import realized
 from tinygraft.engine.exclusive import exclusive
 from tinygraft.engine.tape import note_requiring_grad
-from tinygraft.errors import ShapeError
+from tinygraft.errors import DeviceError, ShapeError
 from tinygraft.interrupt import come_again, guarded
 from tinygraft.tensor.state import no_grad
-from tinygraft.tensor.state.leaf_nodes import by_itself, leaf
+from tinygraft.tensor.state.leaf_nodes import by_itself, leaf, own_memory
 from tinygraft.tensor.state.live import LIVE, borrows, note_assigned, wake
 from tinygraft.tensor.state.made_at import Made
 from tinygraft.tensor.state.view_steps import MOVES, Steps, detaches, over, overlaps, steps_to
-from tinygraft.uop.held import HELD, LEAVES, buffers_of, memory_base
+from tinygraft.uop.held import HELD, LEAVES, buffers_of, lost_in, memory_base
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.sizes import Shape, symbolic_sizes
 from tinygraft.uop.uop import UOp
@@ -339,8 +339,8 @@ def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf
     It makes a new node for the storage. With `unrecorded` gradients go on to the old value, unless that is a leaf
     (no_grad.py). `where` is the line of the user's code. `is_leaf` returns whether a storage is a leaf to gradients: a
     value that is written into one is detached, and so is one that is written through a tensor that detach() returned.
-    Raises ShapeError where two elements of the view
-    are one element of the storage.
+    Raises ShapeError where two elements of the view are one element of the storage, and DeviceError where other
+    elements than those of the part were lost in a failure.
     """
     storage = tensor._storage
     assert storage is not None
@@ -354,6 +354,10 @@ def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf
         if value.dtype is not old.dtype:
             value = UOp(Ops.BITCAST, old.dtype, (value,))
         whole = all(op is Ops.RESHAPE for op, *_ in moves)
+        if lost := lost_in(old):
+            if not whole:
+                raise DeviceError(lost)
+            unrecorded = False
         if whole and value.shape != old.shape:  # before the DETACH, by which the tape recognises a write into a leaf
             value = UOp(Ops.RESHAPE, value.dtype, (value, *symbolic_sizes(old.shape)), old.shape)
         requires = old.dtype.kind == "float" and storage.requires_grad is True
@@ -376,7 +380,10 @@ def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf
         else:
             # into the same memory where the storage has some of its own; an expression is simply replaced
             in_place = stays or old.op is Ops.ASSIGN or (memory_base(old).op in HELD and not shared)
-            new = UOp(Ops.ASSIGN, old.dtype, (old, value)) if in_place else by_itself(value)
+            if stays and lost:
+                new = own_memory(value)
+            else:
+                new = UOp(Ops.ASSIGN, old.dtype, (old, value)) if in_place else by_itself(value)
         with guarded(whole=True):  # all views, or none
             storage._lender, storage.written, storage._wrote = None, True, where
             storage.version += 1
