@@ -604,3 +604,30 @@ def test_a_leaf_written_before_and_after_a_use(start: str, before: str, after: s
         used.backward(used.ones_like())
         assert leaf.grad is not None, order
         np.testing.assert_allclose(leaf.grad.numpy(), 3 * same.numpy() ** 2, rtol=1e-5)
+
+
+MOVED = {
+    "flipped twice": lambda t: t.flip(0).flip(0),
+    "flipped": lambda t: t.flip(0),
+    "transposed": lambda t: t.reshape(2, 2).T,
+    "permuted": lambda t: t.reshape(2, 1, 2).permute(2, 0, 1),
+    "reshaped": lambda t: t.reshape(2, 2),
+}
+
+
+@pytest.mark.parametrize("reads", [False, True])
+@pytest.mark.parametrize("name", MOVED)
+def test_a_view_of_all_elements_replaces_the_value(name: str, reads: bool) -> None:
+    """So backward does not need the old one, which an optimizer's step has overwritten (seed 3128105107457234)."""
+    made = [Tensor([1.5, -2.0, 0.5, 3.0], requires_grad=True).realize() for _ in range(2)]
+    w, other = made
+    t = w * other
+    new = w * 2
+    if reads:
+        t.numpy()
+    MOVED[name](t).assign(new.reshape(MOVED[name](t).shape))
+    w.assign(w.detach() + 1).realize()
+    (MOVED[name](t) * Tensor([1.0, 2.0, 3.0, 4.0]).reshape(MOVED[name](t).shape)).sum().backward()
+    assert w.grad.tolist() == [2.0, 4.0, 6.0, 8.0]
+    assert other.grad is None or other.grad.tolist() == [0.0] * 4
+    np.testing.assert_array_equal(MOVED[name](t).numpy().flatten(), [3.0, -4.0, 1.0, 6.0])

@@ -24,7 +24,7 @@ from tinygraft.tensor.state import no_grad
 from tinygraft.tensor.state.leaf_nodes import by_itself, leaf, own_memory
 from tinygraft.tensor.state.live import LIVE, borrows, note_assigned, wake
 from tinygraft.tensor.state.made_at import Made
-from tinygraft.tensor.state.view_steps import MOVES, Steps, detaches, over, overlaps, steps_to
+from tinygraft.tensor.state.view_steps import MOVES, Steps, detaches, moved_back, over, overlaps, steps_to
 from tinygraft.uop.held import HELD, LEAVES, buffers_of, lost_in, memory_base
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.sizes import Shape, symbolic_sizes
@@ -353,13 +353,13 @@ def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf
         moves = tuple([(op, old.dtype, sizes, arg, None) for op, _, sizes, arg, _ in steps if op in MOVES])
         if value.dtype is not old.dtype:
             value = UOp(Ops.BITCAST, old.dtype, (value,))
-        whole = all(op is Ops.RESHAPE for op, *_ in moves)
+        # before the DETACH, by which the tape recognises a write into a leaf
+        back = _moved_back(value, moves, old)
+        value, whole = (value, False) if back is None else (back, True)
         if lost := lost_in(old):
             if not whole:
                 raise DeviceError(lost)
             unrecorded = False
-        if whole and value.shape != old.shape:  # before the DETACH, by which the tape recognises a write into a leaf
-            value = UOp(Ops.RESHAPE, value.dtype, (value, *symbolic_sizes(old.shape)), old.shape)
         requires = old.dtype.kind == "float" and storage.requires_grad is True
         stays = requires and is_leaf(storage)  # it is a leaf, and is one after the write
         storage._computed |= requires and not stays
@@ -390,6 +390,14 @@ def write(tensor: TensorBase, value: UOp, part: Steps, unrecorded: bool, is_leaf
             storage.become(new)
             for member in storage.members():
                 note_assigned(member)
+
+
+def _moved_back(value: UOp, moves: Steps, old: UOp) -> UOp | None:
+    """Return the value of the whole `old` that has `value` at the end of `moves`; None where that is a part only."""
+    if all(op is Ops.RESHAPE for op, *_ in moves):
+        same = value.shape == old.shape
+        return value if same else UOp(Ops.RESHAPE, value.dtype, (value, *symbolic_sizes(old.shape)), old.shape)
+    return moved_back(value, moves, old)
 
 
 def check_no_overlap(tensor: TensorBase, part: Steps, shape: Shape) -> None:

@@ -6,9 +6,12 @@ from typing import Any
 
 from tinygraft.tensor.primitives.size_math import now
 from tinygraft.uop.ops import Ops
+from tinygraft.uop.sizes import symbolic_sizes
 from tinygraft.uop.uop import UOp
 
 MOVES = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.SHRINK, Ops.FLIP, Ops.EXPAND, Ops.WINDOW})
+
+_KEEP_ALL = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.FLIP})  # these may change the order of elements
 
 ViewStep = tuple[Ops, Any, tuple[UOp, ...], Any, Any]  # op, dtype, symbolic sizes, arg, tag
 Steps = tuple[ViewStep, ...]
@@ -33,6 +36,26 @@ def steps_to(view: UOp, base: UOp) -> Steps:
 def over_moves(view: UOp, old: UOp) -> UOp:
     """Return `view`, made from `old`, without its DETACH and BITCAST: as a destination, and not as a value."""
     return over(tuple([step for step in steps_to(view, old) if step[0] in MOVES]), old)
+
+
+def moved_back(value: UOp, steps: Steps, whole: UOp) -> UOp | None:
+    """Return the value of `whole` that has `value` at the end of `steps`; None where these leave out elements of it.
+
+    None too on several devices, where the shards of the two may be along other axes.
+    """
+    if isinstance(whole.device, tuple) or any(op not in _KEEP_ALL for op, *_ in steps):
+        return None
+    shapes = [whole.shape]
+    for step in steps:
+        whole = over((step,), whole)
+        shapes.append(whole.shape)
+    for (op, _, _, arg, _), shape in zip(reversed(steps), reversed(shapes[:-1]), strict=True):
+        if op is Ops.RESHAPE:
+            value = UOp(op, value.dtype, (value, *symbolic_sizes(shape)), shape)
+        else:
+            order = tuple(sorted(range(len(arg)), key=arg.__getitem__)) if op is Ops.PERMUTE else arg
+            value = UOp(op, value.dtype, (value,), order)
+    return value
 
 
 def detaches(steps: Steps) -> bool:
