@@ -67,11 +67,6 @@ def _front(x: UOp, axis: int) -> UOp:
     return permute(x, (axis, *(i for i in range(len(x.shape)) if i != axis)))
 
 
-def _from_front(x: UOp, axis: int) -> UOp:
-    """Return `x` with its first axis moved to number `axis`."""
-    return permute(x, (*range(1, axis + 1), 0, *range(axis + 1, len(x.shape))))
-
-
 # Rules: n is the node of one example, s its sources for all of them.
 
 

@@ -19,7 +19,7 @@ from tinygraft.schedule.again import StoreMore
 from tinygraft.schedule.draft import Draft
 from tinygraft.schedule.effort import spend
 from tinygraft.schedule.kernel_body import numel, output_loops
-from tinygraft.schedule.weighing import MIN_ROWS, MUCH, is_product
+from tinygraft.schedule.weighing import LONGEST, MIN_ROWS, MUCH, OWN_PARAMS, is_product
 from tinygraft.target import Target
 from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops
@@ -158,7 +158,7 @@ class Group:
             return None
         reduces = draft.lowering.reduces
         new = [r for r in reduces if r not in before]
-        product = any(_is_product(r) for r in new)
+        product = any(_is_matrix_product(r) for r in new)
         if before and new and (product or self.state.product):
             self._draft = None  # a product of matrices shares its loops with no other reduction
             return None
@@ -193,7 +193,7 @@ class Group:
         """
         if self.is_beside(node) and numel(node.shape) > TINY:
             return False  # the assignment waits for all readers of the old value, and this kernel would wait with it
-        room = self.state.ops < target.max_ops / 2 and self.state.buffers < target.max_params - 8
+        room = self.state.ops < target.max_ops / LONGEST and self.state.buffers < target.max_params - OWN_PARAMS
         return room and self.fits(node.shape)
 
     def is_beside(self, node: UOp) -> bool:
@@ -420,7 +420,7 @@ def _can_be_last(node: UOp, group: Group, readers: Mapping[UOp, list[UOp]], wait
     )
 
 
-def _is_product(reduce: UOp) -> bool:
+def _is_matrix_product(reduce: UOp) -> bool:
     """Return whether a REDUCE reads each element of its operands many times, as a product of matrices does."""
     inside = reduce.src[0]
     body = postorder(inside)

@@ -19,6 +19,9 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import Call
 from tinygraft.uop.uop import UOp
 
+# assumed: never measured
+TINY = 16  # elements up to which a copy of a value costs next to nothing
+
 
 @dataclass(eq=False, slots=True)
 class Task:
@@ -188,4 +191,4 @@ def _cheapest(tasks: list[Task], versions: dict[UOp, list[UOp]], private: Set[UO
         raise GraphError("the kernels of this graph need each other's results; this is a bug of the scheduler")
     least = min(numel(node.shape) for node in found)
     # all tiny ones at once, which saves repetitions of the passes
-    return frozenset(node for node in found if numel(node.shape) <= max(least, 16))
+    return frozenset(node for node in found if numel(node.shape) <= max(least, TINY))

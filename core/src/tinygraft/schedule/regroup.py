@@ -69,7 +69,7 @@ def _is_wide(node: UOp) -> bool:
 def in_groups(node: UOp) -> UOp:
     """Return the CAT `node` as a CAT of stored CATs of at most SOURCES sources, or NUMBERS if all are constants."""
     src = node.src
-    most = NUMBERS if all(_is_number(s) for s in src) else SOURCES
+    most = NUMBERS if all(_comes_from_constant(s) for s in src) else SOURCES
     while len(src) > most:
         groups = [src[i : i + most] for i in range(0, len(src), most)]
         cats = [UOp(Ops.CAT, node.dtype, group, node.arg) if len(group) > 1 else group[0] for group in groups]
@@ -78,7 +78,7 @@ def in_groups(node: UOp) -> UOp:
     return UOp(Ops.CAT, node.dtype, src, node.arg)
 
 
-def _is_number(x: UOp) -> bool:
+def _comes_from_constant(x: UOp) -> bool:
     """Return whether `x` is one constant, moved and cast or not."""
     while x.op in MOVEMENT or x.op is Ops.CAST:
         x = x.src[0]
@@ -98,7 +98,7 @@ def _parts(node: UOp) -> tuple[int, int] | None:
     if results < FEW and terms >= LONG:
         most = min(PARTS, shape[axis])
         return axis, _divisor(shape[axis], range(most, most // 4, -1))
-    if node.arg.op is Ops.ADD and node.dtype.kind == "float" and _is_product(node):
+    if node.arg.op is Ops.ADD and node.dtype.kind == "float" and _is_matrix_product(node):
         least = -(-terms // TERMS)
         return axis, _divisor(shape[axis], range(min(least, shape[axis]), min(2 * least, shape[axis]) + 1))
     return None
@@ -123,7 +123,7 @@ def _divisor(length: int, wanted: range) -> int:
     return next((n for n in wanted if length % n == 0), wanted[0])
 
 
-def _is_product(node: UOp) -> bool:
+def _is_matrix_product(node: UOp) -> bool:
     """Return whether the sum `node` is a product of matrices: of products of operands that are read many times over."""
     value = node.src[0]
     while value.op in MOVEMENT or value.op is Ops.CAST:

@@ -29,11 +29,15 @@ from tinygraft.schedule.effort import spend
 from tinygraft.schedule.kernel_body import LENGTH, numel
 from tinygraft.schedule.weighing import (
     AGAIN,
+    AGAIN_FREE,
     COPIES,
     HEAVIEST,
     KERNEL,
+    LONGEST,
+    LONGEST_SHARED,
     MANY,
     NUMBERS,
+    OWN_PARAMS,
     SPREAD,
     WEIGHT,
     Evaluations,
@@ -291,7 +295,7 @@ class _Rules:
         if least > AGAIN * node.dtype.itemsize / 4 and own.inputs:
             self.sure.add(node)
             return True
-        if again <= 1.25 and copies <= COPIES:  # as `costs_again` does, without its sums over inputs
+        if again <= AGAIN_FREE and copies <= COPIES:  # as `costs_again` does, without its sums over inputs
             return False
         inputs = sum([min(self.facts[s].size / own.size, 1.0) for s in own.inputs]) if own.size else 0.0
         key = (own.weight, again, copies, len(indices), inputs, bool(own.inputs), node.dtype.itemsize)
@@ -352,8 +356,9 @@ def _cut(order: Sequence[UOp], facts: dict[UOp, Facts], stored: set[UOp], target
                 left[source] -= 1
                 if not left[source]:
                     del computed[source], read[source]
-        most = target.max_ops / (4 if len(facts[node].users) > 1 and node.op in ELEMENTWISE else 2)
-        if ops[1].bit_count() > most or ins[1].bit_count() > target.max_params - 8:
+        is_shared = len(facts[node].users) > 1 and node.op in ELEMENTWISE
+        most = target.max_ops / (LONGEST_SHARED if is_shared else LONGEST)
+        if ops[1].bit_count() > most or ins[1].bit_count() > target.max_params - OWN_PARAMS:
             stored.add(node)
         if node in stored or node.op is Ops.BUFFER:
             ins, inputs = (inputs, 1), inputs + 1

@@ -29,6 +29,10 @@ MIN_ROWS = 16  # with fewer rows than this a broadcast reduction over much data 
 MUCH = 1 << 14  # elements above which data is much
 REUSED = 8  # times that a product of matrices reads each element of its operands, at least
 LARGE = 1 << 18  # multiplications from which such a product has a kernel of its own
+AGAIN_FREE = 1.25  # times up to which computing a value again is never too much, whatever its operations cost
+OWN_PARAMS = 8  # parameters of a kernel that stay free for its results and for what a value that joins it reads
+# assumed: a kernel has room for a chain and for another one that joins it, and of a shared chain for four users
+LONGEST, LONGEST_SHARED = 2, 4  # the parts of Target.max_ops that a chain may have
 # assumed: never measured
 MANY = 16  # inputs of a chain above which they are no longer counted
 HEAVIEST = 1e6  # weights stop growing here: a reduction over reductions is not computed twice whatever it weighs
@@ -144,7 +148,7 @@ def costs_again(node: UOp, own: Facts, again: float, copies: int, roots: int, in
         return True
     once = own.weight - (0 if own.inputs else NEAR)
     extra = once * (again - 1.0) + FETCH * max(inputs - 1.0, 0.0) * (roots - 1)
-    return again > 1.25 and extra > AGAIN * node.dtype.itemsize / 4
+    return again > AGAIN_FREE and extra > AGAIN * node.dtype.itemsize / 4
 
 
 def _starves(own: Facts) -> bool:
