@@ -631,3 +631,28 @@ def test_a_view_of_all_elements_replaces_the_value(name: str, reads: bool) -> No
     assert w.grad.tolist() == [2.0, 4.0, 6.0, 8.0]
     assert other.grad is None or other.grad.tolist() == [0.0] * 4
     np.testing.assert_array_equal(MOVED[name](t).numpy().flatten(), [3.0, -4.0, 1.0, 6.0])
+
+
+@pytest.mark.parametrize("reads", [False, True])
+@pytest.mark.parametrize("again", ["t += 0.5", "t[0:1] += 0.5", "t.assign(t * 1 + 0.5)", "t = t + 0.5", ""])
+@pytest.mark.parametrize("second", ["w.assign(x)", "w[0:2] = x", "w += x", ""])
+def test_a_value_of_a_leaf_that_was_written_before_and_after_is_computed_from_it(
+    second: str, again: str, reads: bool
+) -> None:
+    """The write before is in its graph; when another tensor's write moves the graph to copies, that is still the leaf.
+
+    So a write to the value is a write to a computed value, and no new leaf (seed 1253930328657727).
+    """
+    x, w = (Tensor([value, 2.0], requires_grad=True).realize() for value in (1.0, 3.0))
+    w.assign(x)
+    t = w.sum(0, keepdim=True)
+    names = {"x": x, "w": w, "t": t}
+    exec(second, names)
+    x += 0.5
+    if reads:
+        x.numpy()
+    exec(again, names)
+    assert names["t"].sum().backward().tolist() == 3.0 + 0.5 * bool(again)
+    assert w.grad is not None
+    assert w.grad.tolist() == [1.0, 1.0]
+    assert x.grad is None

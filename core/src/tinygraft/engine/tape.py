@@ -393,17 +393,19 @@ def _needing_gradient(order: Iterable[UOp], requiring: Collection[UOp]) -> dict[
     reach: set[UOp] = set()  # nodes at which a gradient is needed
     marks = {n.tag for n in requiring if n.op is Ops.RESHAPE and isinstance(n.tag, Own)}  # of leaves that are views
     leaves = {buffer for node in requiring for buffer in memories(node)} if _origins else set()
+    old: set[UOp] = set()  # memory with an old value of a leaf
     for node in order:
         found = False
         if node.op in HELD:
             entry = entry_of(node)
             found = entry is not None and entry.tracked
             if leaves and any(origin_of(buffer) in leaves for buffer in buffers_of(node)):
-                reach.add(node)  # an old value of a leaf
+                old.add(node)
+                reach.add(node)
         elif goes_on(node):
             found = not reach.isdisjoint(gradient_sources(node))
-        if is_detached_write(node) and assigned_to(node) in requiring:
-            reach.add(node)  # written into a leaf that was lazy then: the result is this leaf, too
+        if is_detached_write(node) and ((root := assigned_to(node)) in requiring or root in old):
+            reach.add(node)  # the result of a write into a leaf is this leaf, too: a lazy one, or one written since
         needing[node] = found
         if found or node in requiring or (marks and node.op is Ops.RESHAPE and node.tag in marks):
             reach.add(node)
