@@ -29,7 +29,10 @@ class Options:
 
     @staticmethod
     def here(targets: Iterable[Target] = ()) -> Options:
-        """Return the options by the settings of this thread and the passes that are installed for `targets`."""
+        """Return the options that NOOPT and BEAM of this thread give, with the keys of the passes for `targets`.
+
+        `beam` is 0 under NOOPT; `actions` is None. No `targets` give no passes.
+        """
         noopt = bool(config.NOOPT.value)
         beam = 0 if noopt else max(config.BEAM.value, 0)
         if hooks.has_passes:

@@ -60,7 +60,11 @@ def probe(record: PluginRecord) -> bool:
 
 
 def note_probe(record: PluginRecord, found: object) -> None:
-    """Set the status of a record by what its probe returned: available, unavailable, or invalid for no Probe."""
+    """Set the status of `record`, with a reason, by what its probe returned; store a sound Probe in `record.probe`.
+
+    It is available or unavailable by `found.ok`. It is invalid, and not stored, where `found` is no Probe or has a bad
+    field: a text that is no str, a count that is no int, or a count of 0 though one is available.
+    """
     if not isinstance(found, Probe) or (fault := _fault_of_probe(found)):
         what = f"gave a {type(found).__name__}, not a Probe" if not isinstance(found, Probe) else fault
         path = record.spec.probe if record.spec is not None else ""

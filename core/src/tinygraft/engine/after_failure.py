@@ -286,7 +286,11 @@ def _old(node: UOp) -> UOp:
 
 
 def _as_value(node: UOp, src: Sequence[UOp]) -> UOp:
-    """Return what an ASSIGN with the sources `src` would have written, in memory of its own."""
+    """Return the value of the ASSIGN `node` as a graph that writes only memory of its own.
+
+    `src` are its sources, rebuilt. A write to all elements gives the new value; one to a view (three sources) copies
+    all of the old value, `src[0]`, and assigns into that view of the copy.
+    """
     if len(src) == 2:
         return UOp(Ops.CONTIGUOUS, node.dtype, (src[1],))
     own = UOp(Ops.CONTIGUOUS, node.dtype, (src[0],))

@@ -190,7 +190,10 @@ def _shifted(left: bool, a: Array, b: Array) -> Any:
 
 
 def _divided(op: Ops, a: Array, b: Array) -> Any:
-    """Compute floor division (IDIV) or its remainder; division by zero gives 0 for both."""
+    """Compute floor division (IDIV) or its remainder; by zero both give 0.
+
+    The least integer by -1 wraps to itself, with remainder 0.
+    """
     safe = np.where(b == 0, 1, b).astype(a.dtype)
     # the least integer by -1 overflows, which NumPy warns of: it is negated instead, and wraps
     least = (safe == -1) if a.dtype.kind == "i" else np.zeros(b.shape, bool)

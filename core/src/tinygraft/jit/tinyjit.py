@@ -164,7 +164,12 @@ class TinyJit(Generic[P, R]):
         return self.fxn is not None
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments) -> Any:
-        """Run the function and compare what it launched with the calls before; capture it, or record it as seen."""
+        """Run the function, realise what it leaves lazy, and return its result.
+
+        Its launches are captured where the last call of this kind launched the same and they can be replayed, else
+        recorded as seen. A first write into an argument drops all captures and records nothing. A kind that is captured
+        already (`check`, VALIDATE) is only compared: raises GraphError for other launches.
+        """
         assert self.fxn is not None
         start = UOp.next_buffer()
         items = items_in((args, kwargs))

@@ -4,7 +4,8 @@ A SCAN of floats goes in; nodes that have the same values but for rounding come 
 rounds as often as there are elements, always to the ulp of a large sum: a running sum of ones in float32 stops at
 2**24. In blocks the sums stay small: a running sum within each block, a running sum of the blocks' totals (in blocks
 again where it is long), and the total of all earlier blocks added to each. Shapes alone decide what is cut, and each
-value is made by the same additions on every device.
+value is made by the same additions on every device. The sum of a block may overflow where that of all before does not:
+3e38 + 3e38 after -3e38.
 
 Blocks would not help a product: the relative error of a multiplication does not depend on how large its result is,
 and the product of one block might overflow where that of all does not. So a running product of float32 is computed
@@ -34,7 +35,11 @@ def is_long(node: UOp) -> bool:
 
 
 def rewritten(node: UOp, target: Target) -> UOp:
-    """Return what computes the values of `node`, for which `is_long` holds; `node` itself where there is no float64."""
+    """Return what computes the running sum or product `node`, for which `is_long` holds, with smaller errors.
+
+    A sum is cut into blocks on every device. A product of float32 is computed in float64 where `target` computes that;
+    any other product is returned as it is.
+    """
     if node.arg.op is Ops.ADD:
         return _in_blocks(node.src[0], node.arg.axis)
     if node.dtype is not dtypes.float32 or dtypes.float64 not in target.dtypes & target.compute_dtypes:

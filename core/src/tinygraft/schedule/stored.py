@@ -181,10 +181,12 @@ class _Rules:
     # From sources to users: what a chain costs
 
     def _measure(self, node: UOp, stored: set[UOp]) -> None:
-        """Set `weight`, `inputs`, `heavy` and `product` in the facts of `node`, whose sources were measured before.
+        """Set in the facts of `node` what its chain costs, from the facts of its sources, and clear its contexts.
 
-        Chains begin anew at memory: a source that is stored counts as an input only. Contexts are cleared, for
-        `_decide` to fill in on the way from users to sources.
+        `weight` and `inputs` are the operations and reads since memory, where chains begin anew: `stored` nodes and
+        BUFFERs; users of a step share its weight. `heavy` says that the node is a reduction, or is made of one that is
+        not stored in the same loops. `product` is the largest reduction of its chain that is like a product of
+        matrices, or None. `_decide` fills in the contexts on the way from users to sources.
         """
         own, op = self.facts[node], node.op
         own.contexts = {}

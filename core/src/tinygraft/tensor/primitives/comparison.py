@@ -25,9 +25,10 @@ def ne(self: Tensor, x: Any) -> Tensor:
 
 
 def isclose(self: Tensor, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
-    """Whether |self - other| <= atol + rtol * |other|. Infinities are close to themselves, NaN only if equal_nan.
+    """Return whether |self - other| <= `atol` + `rtol` * |other|.
 
-    Raises ValueError for a tolerance below zero.
+    Infinities are close to themselves, NaN only with `equal_nan`. Integers are compared as floats of the default dtype,
+    so large ones are rounded first. Raises ValueError for a tolerance below zero.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1e-7, 1e-8]).isclose(Tensor([0.0, 0.0])).tolist()
