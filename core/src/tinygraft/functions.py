@@ -130,19 +130,21 @@ class Function:
             try:
                 for tensor, uop in now:
                     if tensor is not None:
-                        tensor.uop, tensor.requires_grad = uop, None
+                        tensor.uop = uop
+                        tensor._set_flag(None)
                 self.needs_input_grad = wanted
                 found = self.backward(*[gradient if i == number else zero for i, zero in enumerate(zeros)])
             finally:
                 for tensor, uop, flag in saved:
-                    tensor.uop, tensor.requires_grad = uop, flag
+                    tensor.uop = uop
+                    tensor._set_flag(flag)
         return found if isinstance(found, (tuple, list)) else (found,)
 
 
 def _detached(tensor: Tensor) -> Tensor:
     """Return a tensor of the same value, without a gradient, for forward."""
     new = tensor._wrap(tensor.uop)
-    new.requires_grad = False
+    new._set_flag(False)
     return new
 
 

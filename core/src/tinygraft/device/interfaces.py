@@ -70,8 +70,9 @@ Handle = Any  # a buffer as its allocator knows it; opaque to core
 class Allocator(ABC):
     """Memory of one backend. An allocator only allocates and frees: core caches freed buffers (device/pool.py).
 
-    A handle is any object that the allocator chooses: an address, memory itself, or a buffer with an offset. Core refers
-    to it as long as the memory is used, passes it on to programs and queues, and never looks inside. A buffer of no elements has no memory: it is None among the buffers of a launch, and is not copied.
+    A handle is any object that the allocator chooses: an address, memory itself, or a buffer with an offset. Core
+    refers to it as long as the memory is used, passes it on to programs and queues, and never looks inside. A buffer
+    of no elements has no memory: it is None among the buffers of a launch, and is not copied.
     """
 
     @abstractmethod

@@ -13,7 +13,7 @@ value is ever computed from a half-written state.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tinygraft.device.buffer import buffer_of
@@ -126,12 +126,14 @@ class Torn:
     repeatable: bool
 
 
-def forget_torn(torn: Torn, live: Sequence[HasNode], because: str) -> None:
+def forget_torn(torn: Torn, live: Sequence[HasNode], known: Iterable[int], because: str) -> None:
     """After a failed replay, give the tensors that read memory that is neither old nor new a node that says so.
 
-    Those over shards of which some are new and some are old are lost too.
+    Those over shards of which some are new and some are old are lost too. `known` are the ids of memory that later
+    calls may read though no tensor has it, as that of a TinyJit from a pickle.
     """
     gone = torn.lost | torn.between
+    lost_memory.update(gone.intersection(known))
     for tensor in live:
         mine = {buffer.arg.uid for node in toposort(tensor.uop) if node.op in HELD for buffer in buffers_of(node)}
         sharded = [{b.arg.uid for b in buffers_of(node)} for node in toposort(tensor.uop) if node.op is Ops.MULTI]

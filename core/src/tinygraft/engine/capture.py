@@ -23,6 +23,7 @@ from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:
     from tinygraft.engine.compile import Compiled
+    from tinygraft.engine.tape_entry import TapeEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +69,10 @@ class Capture:
     BUFFER node, which is dead when the value is. `existing` has the tensors that existed when the capture was opened,
     with their nodes, by the `id` of the tensor; `pinned` has those of them that stay lazy, and whose values were
     computed on the way. `read` says that Python has read a value, which may decide what it does next; `varied` that a
-    variable had two values, in launches or in one expression.
+    variable had two values, in launches or in one expression. BUFFERs and times above `start` are of the block.
     """
 
+    start: int = field(default_factory=UOp.next_buffer)
     launches: list[Recorded] = field(default_factory=list)
     values: dict[str, int] = field(default_factory=dict)
     memory: dict[int, CapturedMemory] = field(default_factory=dict)
@@ -109,6 +111,16 @@ def note_read() -> None:
     """Record in the captures of this thread that Python reads a value."""
     for capture in _open.captures:
         capture.read = True
+
+
+def note_backward(entries: Iterable[TapeEntry]) -> None:
+    """Record in the captures of this thread that a backward went through entries of the tape.
+
+    What is on the tape of a value from before a capture may be another graph in the next call, though the memory is
+    the same: it decides what is computed, as a value that Python reads does.
+    """
+    for capture in _open.captures:
+        capture.read |= any(entry.at <= capture.start for entry in entries)
 
 
 def note_varied() -> None:

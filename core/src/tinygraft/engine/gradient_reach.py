@@ -30,6 +30,8 @@ def has_leaf(node: UOp) -> bool:
         if source not in seen and source.dtype.kind == "float":
             if source.op in HELD or isinstance(source.tag, Own):
                 return True
+            if source.op is Ops.ASSIGN and len(source.src) == 2 and source.src[1].op is Ops.DETACH:
+                return True  # a leaf with a pending write
             seen.add(source)
             if goes_on(source):
                 stack += gradient_sources(source)

@@ -259,7 +259,7 @@ def _recorded(uid: int) -> TapeEntry | None:
         if memory is None:
             return None
         if entry is not None:
-            _keep(memory, entry, UOp.next_buffer())
+            _keep(memory, entry, memory.arg.uid)  # when it got the value: it was made for it
         elif isinstance(node.tag, Own):
             _note_lazy(memory, node)
         return entry

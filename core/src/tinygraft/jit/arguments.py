@@ -10,11 +10,17 @@ memory of the tensors and the values of bound variables, also of those in symbol
 from __future__ import annotations
 
 import weakref
+from array import array
 from collections import deque
 from collections.abc import Callable, Sequence, Set
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from tinygraft.config import code_settings
+from tinygraft.dtype import DType
 from tinygraft.tensor.nested import MANY, check_ends
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state import no_grad
@@ -33,10 +39,10 @@ class Arguments:
     `tensors` are those among the arguments, complex ones as their real and imaginary parts, and `memory` has for each
     the indices of its BUFFERs in `buffers`. `varied` says that a variable has two values among them. `copied` are the
     storages of views that have a copy of their elements during the call, because the memory can be written from
-    outside: `restore_views` makes them views again.
+    outside: `restore_views` makes them views again. `wholes` are the ids of the memory that cached views are of.
     """
 
-    __slots__ = ("buffers", "copied", "key", "memory", "tensors", "values", "varied")
+    __slots__ = ("buffers", "copied", "key", "memory", "owners", "tensors", "values", "varied", "wholes")
 
     def __init__(self) -> None:  # not by dataclass, whose __init__ takes three times as long, in every replay
         self.key: tuple[Any, ...] = ()
@@ -46,6 +52,8 @@ class Arguments:
         self.memory: list[tuple[int, ...]] = []
         self.varied = False
         self.copied: list[SharedStorage] = []
+        self.owners: dict[UOp, object] = {}  # the first tensor, or storage of it, that is over a BUFFER
+        self.wholes: list[int] = []
 
     def restore_views(self) -> None:
         """After the call, make the views in `copied` views of their memory again."""
@@ -103,7 +111,7 @@ def unpack(args: tuple[Any, ...], kwargs: dict[str, Any], written: Set[int] = fr
         key.append("no_grad")  # the tape has no entry for what is computed in such a block
     stack: list[Any] = [args]
     if kwargs:
-        stack.insert(0, dict(sorted(kwargs.items())))
+        stack.insert(0, kwargs)
     while stack:
         item = stack.pop()
         if isinstance(item, TensorBase):
@@ -122,10 +130,11 @@ def unpack(args: tuple[Any, ...], kwargs: dict[str, Any], written: Set[int] = fr
             check_ends((args, kwargs))
             many *= 2
         if isinstance(item, (list, tuple, deque)):
-            key.append((type(item), len(item)))
+            key.append((type(item), len(item), getattr(item, "maxlen", None), _attributes(item)))
             stack.extend(reversed(item))
         elif isinstance(item, dict):
-            key.append((dict, tuple(item)))
+            names = tuple([name if type(name) is str else _plain(name) for name in item])
+            key.append((type(item), names, getattr(item, "default_factory", None), _attributes(item)))
             stack.extend(reversed(item.values()))
         elif isinstance(item, UOp):
             key.append(_unbound(item, found))
@@ -152,12 +161,17 @@ def _form_of(tensor: TensorBase, whole: Set[int], found: Arguments, numbers: dic
         base = _of_storage(tensor)
     else:
         base = _in_memory(tensor)
-        if tensor._chain and storage.may_change():
-            found.copied.append(storage)
-    mine = tuple([numbers.setdefault(node, len(numbers)) for node in buffers_of(base)])
+        if tensor._chain:
+            found.wholes += [node.arg.uid for node in buffers_of(storage.uop.base)]
+            if storage.may_change():
+                found.copied.append(storage)
+    memory, owner = buffers_of(base), storage or tensor
+    mine = tuple([numbers.setdefault(node, len(numbers)) for node in memory])
     found.memory.append(mine)
+    # a tensor that has another one's memory until one of them is written is no view of it
+    borrows = any([found.owners.setdefault(node, owner) is not owner for node in memory])  # noqa: C419  faster
     form = () if tensor.uop is base else _form(tensor.uop, base, found)
-    return mine, base.dtype, base.device, base.shape, base.sharding, tensor.requires_grad, form
+    return mine, borrows, base.dtype, base.device, base.shape, base.sharding, tensor.requires_grad, form
 
 
 def _in_memory(tensor: TensorBase) -> UOp:
@@ -215,26 +229,44 @@ def _unbound(size: UOp, found: Arguments) -> UOp:
     return ix.rebuild_simplified((size,), {node: node.src[0] for node in bound})[size]
 
 
+def _attributes(container: Any) -> Same | None:
+    """Return what identifies a list, tuple or dict with attributes of its own, which only the object itself has."""
+    return Same(container) if getattr(container, "__dict__", None) else None
+
+
 def _plain(item: Any) -> Any:
-    """Return what identifies an argument that is no tensor in a key: its value, or else the object itself."""
+    """Return what identifies an argument that is no tensor in a key: its value, or else the object itself.
+
+    The value counts for types of Python and NumPy that never change, and for what is made of them: tuples, frozen sets
+    and frozen dataclasses. Objects that say that they are equal may differ in what they do not compare.
+    """
+    kind = type(item)
     if item is None:
         return item
-    if isinstance(item, (set, frozenset)):
-        return type(item), frozenset(map(_plain, item))
-    if hasattr(type(item), "tobytes"):
-        form = getattr(item, "dtype", None) or getattr(item, "typecode", None) or getattr(item, "format", None)
-        return type(item), item.tobytes(), getattr(item, "shape", None), str(form)
-    if isinstance(item, bytearray):
-        return bytearray, bytes(item)
-    if hasattr(type(item), "__dlpack__"):
+    if kind in _BY_VALUE:
+        return kind, item
+    if kind in _BY_TEXT:
+        return kind, repr(item)
+    if kind in (tuple, list):
+        return kind, tuple(map(_plain, item))
+    if kind in (set, frozenset):
+        return kind, frozenset(map(_plain, item))
+    if kind is dict:
+        return kind, tuple([(_plain(name), _plain(value)) for name, value in item.items()])
+    if kind is slice:
+        return kind, _plain(item.start), _plain(item.stop), _plain(item.step)
+    if kind in (bytearray, memoryview, array):
+        form = getattr(item, "typecode", None) or getattr(item, "format", None)
+        return kind, bytes(item), form, getattr(item, "shape", None)
+    if hasattr(kind, "__array_interface__") and kind.__module__ == "numpy":
+        return object() if item.dtype.hasobject else (kind, item.tobytes(), item.shape, str(item.dtype))
+    if hasattr(kind, "__dlpack__"):
         return object()  # the array of another library, which may change at any time: this key equals no other
-    hashed: Any = type(item).__hash__
-    if hashed is object.__hash__:
-        return Same(item)
-    try:
-        hash(item)
-    except TypeError:
-        return Same(item)
-    return type(item), repr(item) if isinstance(
-        item, (float, complex)
-    ) else item  # 0.0 and -0.0 differ, and a NaN equals itself
+    if is_dataclass(item) and kind.__dataclass_params__.frozen:
+        return kind, tuple([_plain(getattr(item, each.name)) for each in fields(item)])
+    return Same(item)
+
+
+_BY_VALUE = frozenset({bool, int, str, bytes, DType})
+# of these, values that are equal may differ: 0.0 and -0.0, NaN and itself, Decimal("1.0") and Decimal("1.00")
+_BY_TEXT = frozenset({float, complex, range, Decimal, Fraction, date, datetime, timedelta, type(...)})

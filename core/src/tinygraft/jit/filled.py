@@ -6,15 +6,19 @@ memory; other tensors that have the old one read a copy from then on.
 
 from __future__ import annotations
 
+import sys
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tinygraft.device.buffer import Buffer, bind
 from tinygraft.jit.results import CapturedTensor
 from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.state.live import note_touched
 from tinygraft.uop.held import buffers_of
 from tinygraft.uop.uop import UOp
+
+OWN_REFERENCES = 3  # given: to a grad by its tensor, by a local variable, and by the call that counts them
 
 
 class GradsBefore:
@@ -29,16 +33,81 @@ class GradsBefore:
         now = [(tensor, had) for ref, had in self._had if (tensor := ref()) is not None]
         return [t for t, had in now if t.grad is not None and (had is None or had() is not t.grad)]
 
+    def now(self) -> Iterator[TensorBase]:
+        """Yield the grads that the tensors have now."""
+        for ref, _ in self._had:
+            if (tensor := ref()) is not None and tensor.grad is not None:
+                yield tensor.grad
+
+    def are_kept(self) -> bool:
+        """Return whether one of the grads that the tensors got in the call is also referred to from elsewhere."""
+        for tensor in self.filled():
+            grad = tensor.grad
+            if sys.getrefcount(grad) > OWN_REFERENCES:
+                return True
+        return False
+
     def keeps_grads(self, tensors: Sequence[TensorBase]) -> bool:
         """Return whether each of `tensors` has the grad that it had, or none as before."""
         mine = {id(tensor) for tensor in tensors}
         had = [(t, grad) for ref, grad in self._had if (t := ref()) is not None and id(t) in mine]
         return all(t.grad is None if grad is None else t.grad is not None and t.grad is grad() for t, grad in had)
 
-    def without(self, filled: Sequence[TensorBase]) -> list[TensorBase]:
-        """Return those of the `filled` tensors that had no grad before the call."""
-        had = {id(tensor) for ref, grad in self._had if grad is not None and (tensor := ref()) is not None}
-        return [tensor for tensor in filled if id(tensor) not in had]
+    def states(self, touched: Collection[int], outside: Collection[int]) -> GradStates:
+        """Return the states of the grads that the call has set, and of those that are in memory from outside.
+
+        `touched` are the Python ids of tensors whose grad was set in the call, `outside` the ids of the memory.
+        """
+        empty: list[weakref.ref[TensorBase]] = []
+        dropped: list[weakref.ref[TensorBase]] = []
+        same: list[tuple[weakref.ref[TensorBase], weakref.ref[TensorBase]]] = []
+        for ref, had in self._had:
+            if (tensor := ref()) is None:
+                continue
+            now, is_touched = tensor.grad, id(tensor) in touched
+            if had is None:
+                if is_touched or now is not None:
+                    empty.append(ref)
+            elif now is None:
+                dropped.append(ref)
+            elif now is had() and (is_touched or is_over(now, outside)):
+                same.append((ref, weakref.ref(now)))
+        return GradStates(empty, dropped, same)
+
+
+@dataclass(frozen=True, slots=True)
+class GradStates:
+    """What a captured call found as grads of tensors, and what it left, where a replay does not see it by itself.
+
+    The tensors in `empty` had none when the call began, so that one is added to where a tensor has one. Those in
+    `dropped` had one and have none afterwards. Those in `same` had the one in memory from outside that they have still.
+    """
+
+    empty: Sequence[weakref.ref[TensorBase]] = ()
+    dropped: Sequence[weakref.ref[TensorBase]] = ()
+    same: Sequence[tuple[weakref.ref[TensorBase], weakref.ref[TensorBase]]] = ()
+
+    def hold(self) -> bool:
+        """Return whether grads are as the captured call found them, or as it would not notice."""
+        for ref in self.empty:
+            if (tensor := ref()) is not None and tensor.grad is not None:
+                return False
+        for ref, grad in self.same:
+            if (tensor := ref()) is not None and (tensor.grad is None or tensor.grad is not grad()):
+                return False
+        return True
+
+    def drop(self) -> None:
+        """Drop the grads that the captured call has dropped."""
+        for ref in self.dropped:
+            if (tensor := ref()) is not None and tensor.grad is not None:
+                tensor.grad = None
+
+    def note(self) -> None:
+        """Record for an outer TinyJit that the call depends on these grads."""
+        for ref in (*self.empty, *self.dropped, *[ref for ref, _ in self.same]):
+            if (tensor := ref()) is not None:
+                note_touched("grads", tensor)
 
 
 @dataclass(slots=True)
@@ -51,9 +120,15 @@ class LostGrad:
     uids: tuple[int, ...]
 
     def is_lost(self) -> bool:
-        """Return whether the tensor has no grad any more, or another one."""
+        """Return whether the tensor has no grad any more, or another one, or somebody else refers to it.
+
+        The function makes a new one, so that one that was kept stays as it is.
+        """
         tensor = self.tensor()
-        return tensor is not None and (tensor.grad is None or tensor.grad.uop is not self.node())
+        if tensor is None:
+            return False
+        grad = tensor.grad
+        return grad is None or grad.uop is not self.node() or sys.getrefcount(grad) > OWN_REFERENCES
 
 
 class Gradients:
@@ -74,18 +149,19 @@ class Gradients:
         return {buffer for grad in lost if (node := grad.node()) is not None for buffer in buffers_of(node.base)}
 
     @staticmethod
-    def restore(lost: Sequence[LostGrad], buffers: Mapping[int, Buffer], values: Mapping[str, int]) -> list[UOp]:
-        """Set the lost grads of tensors again, each over the buffers of its ids. Returns their new BUFFERs.
+    def restore(lost: Sequence[LostGrad], buffers: Mapping[int, Buffer], values: Mapping[str, int]) -> dict[UOp, int]:
+        """Set the lost grads of tensors again, each over the buffers of its ids.
 
-        `values` are those of the variables in their shapes.
+        Returns their new BUFFERs, each with the id that its memory has in the capture. `values` are those of the
+        variables in their shapes.
         """
-        nodes = []
+        nodes: dict[UOp, int] = {}
         for grad in lost:
             if (tensor := grad.tensor()) is not None:
-                mine = [_over(buffers[uid]) for uid in grad.uids]
-                tensor.grad = grad.captured.tensor(mine, values)
+                mine = {_over(buffers[uid]): uid for uid in grad.uids}
+                tensor.grad = grad.captured.tensor(list(mine), values)
                 grad.node = weakref.ref(tensor.grad.uop)
-                nodes += mine
+                nodes |= mine
         return nodes
 
 

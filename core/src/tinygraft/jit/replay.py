@@ -146,6 +146,7 @@ class Replay:
                  retained: Collection[int], changing: Sequence[int]) -> None:  # fmt: skip
         self.launches, self.forms, self.fixed, self.changing = launches, forms, fixed, tuple(changing)
         self.retained = frozenset(retained)
+        self.aliases: dict[int, int] = {}  # ids of further BUFFERs over fixed memory, each with the id of that
         self._indices = {uid: index for index, uid in enumerate(self.changing)}
         lent = {uid: fixed[uid] for uid in retained if not fixed[uid].is_shared()}
         self._buffers = dict(fixed) | _temporaries(launches, forms, {*fixed, *changing}, lent)
@@ -198,6 +199,10 @@ class Replay:
         GlobalCounters.global_ops += size_of(self._flops, values)
         GlobalCounters.global_mem += size_of(self._bytes, values)
 
+    def note_aliases(self, aliases: Mapping[int, int]) -> None:
+        """Note BUFFERs that were made over memory of this Replay: their ids, each with the id of the memory."""
+        self.aliases |= aliases
+
     def torn(self, nodes: Sequence[UOp], at: At, error: BaseException) -> Torn:
         """Return the state of the BUFFERs that are written, temporaries too, after `run` raised `error`.
 
@@ -217,6 +222,8 @@ class Replay:
             lost |= {uid for uid in self.retained if uid not in new or uid in old}
         between = (new & old) - lost
         new, old = new - lost - between, old - lost - between
+        for some in (lost, new, old, between):
+            some.update([alias for alias, uid in self.aliases.items() if uid in some])
         return Torn(frozenset(lost), frozenset(new), frozenset(old), frozenset(between), repeatable)
 
     def _now(self, nodes: Sequence[UOp], buffers: Sequence[Buffer]) -> Iterator[tuple[Recorded, list[Buffer]]]:

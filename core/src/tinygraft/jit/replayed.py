@@ -12,22 +12,23 @@ from tinygraft.device.queues import begun
 from tinygraft.engine import tape
 from tinygraft.engine.after_failure import ended_by, forget_torn, lost_memory
 from tinygraft.engine.assigns import Nodes
-from tinygraft.engine.capture import Capture, CapturedMemory, uncaptured
+from tinygraft.engine.capture import Capture, CapturedMemory, open_captures, uncaptured
 from tinygraft.engine.exclusive import exclusive
 from tinygraft.engine.launching import conclude
 from tinygraft.engine.protect import before_replay, copied
 from tinygraft.interrupt import Guard, guarded
 from tinygraft.jit.arguments import Arguments
-from tinygraft.jit.filled import Gradients, LostGrad, is_over
+from tinygraft.jit.effects import finds
+from tinygraft.jit.filled import Gradients, GradsBefore, GradStates, LostGrad, is_over
 from tinygraft.jit.outside import OutsideTensors
 from tinygraft.jit.rehearse import rehearse
 from tinygraft.jit.replay import At, BufferType, Replay
-from tinygraft.jit.results import CapturedTensor, aliases_in, base_of, lender_of
+from tinygraft.jit.results import CapturedTensor, aliases_in, base_of, itself, lender_of
 from tinygraft.jit.trace import RecordedCalls, Trace
 from tinygraft.tensor.nested import mapped, tensors_in
 from tinygraft.tensor.primitives import size_checks
 from tinygraft.tensor.primitives.base import TensorBase
-from tinygraft.tensor.state.live import LIVE, live_holders, live_tensors
+from tinygraft.tensor.state.live import LIVE, Touched, live_holders, live_tensors
 from tinygraft.tensor.state.made_at import here
 from tinygraft.tensor.state.storage import not_following
 from tinygraft.uop.held import HELD, buffers_of, memory_base
@@ -38,18 +39,18 @@ class ReplayedTrace:
     """A trace that is replayed: launches on the buffers of a call, and the result with its tensors as rows."""
 
     def __init__(self, trace: Trace, calls: RecordedCalls, arguments: Arguments, result: Any,
-                 claims: Sequence[size_checks.Claim], filled: Sequence[TensorBase],
+                 claims: Sequence[size_checks.Claim], before: GradsBefore, touched: Touched,
                  capture: Capture) -> None:  # fmt: skip
         """Prepare the replay of the call of `trace`, with its `arguments` and `result`.
 
         `calls` is what the compared calls launched, `claims` are conditions on symbolic sizes that each replay checks,
-        `filled` are tensors whose grad the call has set. `capture` says which tensors existed before the call.
+        `before` has the grads before the call, and `touched` the tensors to which it gave grads or flags. `capture`
+        says which tensors existed before.
         """
         existed = capture.existed
         self.calls, self.names, self.values, self.claims = calls, trace.names(), trace.values, list(claims)
         roles, written = trace.roles, {uid for launch in trace.launches for uid in launch.written()}
         self.outside = frozenset(uid for uid, (role, _) in roles.items() if role == "keep")
-        self.outside_tensors = OutsideTensors.of(capture, self.outside)
         self.assigned = [roles[uid][1] for uid in written if roles[uid][0] == "in"]
         results = dict.fromkeys(node for t in tensors_in(result) for node in buffers_of(t.uop.base))
         made = [node for node in results if roles.get(node.arg.uid, ("", 0))[0] == "made"]
@@ -58,17 +59,24 @@ class ReplayedTrace:
         self.taped_results = _taped(tensors_in(result), written)
         self.reads = [trace.nodes[uid] for uid in sorted(self.outside) if uid in trace.nodes]
         self.unchanging = [node for node in results if node not in changing]  # memory from outside in the result
+        outside = self.outside | {node.arg.uid for node in self.unchanging}
+        nodes = [tensor.uop for tensor in tensors_in(result)]
+        self.outside_tensors = OutsideTensors.of(capture, outside, nodes, touched.flags)
+        self.grad_states = before.states(touched.grads, outside)
         indices = {node: index for index, node in enumerate([*changing, *self.unchanging])}
         bases = {id(t): base_of(t, arguments.tensors, existed) for t in tensors_in(result)}
         lenders = {id(t): lender_of(t, arguments.tensors, existed) for t in tensors_in(result)}
-        captured = {id(t): CapturedTensor(t, indices, bases[id(t)], lenders[id(t)]) for t in tensors_in(result)}
+        same = {id(t): itself(t, arguments.tensors, existed) for t in tensors_in(result)}
+        captured = {key: CapturedTensor(t, indices, bases[key], lenders[key], same[key])
+                    for t in tensors_in(result) for key in (id(t),)}  # fmt: skip
         self.result = mapped(result, TensorBase, lambda tensor: captured[id(tensor)])
         self.views = aliases_in(tensors_in(result), bases)
         uids = [node.arg.uid for node in changing]
         fixed = {uid: buffer for uid, (role, _) in roles.items() if uid not in uids
                  and (buffer := _fixed(trace, uid, role)) is not None}  # fmt: skip
         retained = {uid for uid in fixed if roles[uid][0] == "made" and trace.memory[uid].data is None}
-        over = sorted({*(written & self.outside), *retained})
+        self.written_outside = frozenset(written & self.outside)
+        over = sorted({*self.written_outside, *retained})
         self.written = [trace.nodes[uid] for uid in over if uid in trace.nodes]
         forms = {uid: _form(memory) for uid, memory in trace.memory.items()}
         self.launches = Replay(trace.launches, forms, fixed, retained, uids)
@@ -84,23 +92,25 @@ class ReplayedTrace:
                 self.followers.add(tensor)
         self.taped_arguments = _taped(arguments.tensors, written)
         live = live_tensors() if overwritten else []
-        outside = [t for t in live if not overwritten.isdisjoint(buffers_of(t.uop.base))]
-        memory = {outside[i].uop.base: tracked for i, tracked in _taped(outside, written)}
+        over_it = [t for t in live if not overwritten.isdisjoint(buffers_of(t.uop.base))]
+        memory = {over_it[i].uop.base: tracked for i, tracked in _taped(over_it, written)}
         self.taped_outside = [(weakref.ref(node), tracked) for node, tracked in memory.items()]
         self.clean: Nodes = weakref.WeakSet()  # nodes of lazy tensors that read nothing that a replay writes
-        self.began_without_grad: list[weakref.ref[TensorBase]] = []  # tensors that the captured call gave their first
-        self.grads = Gradients([t for t in filled if t.grad is not None and is_over(t.grad, retained)])
+        filled = [t for t in before.filled() if t.grad is not None and is_over(t.grad, retained)]
+        self.grads = Gradients(filled)
+        numbers = {id(t): number for number, t in enumerate(tensors_in(result))}
+        self.returned_grads = [(weakref.ref(t), numbers[id(t.grad)]) for t in before.filled() if id(t.grad) in numbers]
 
     @property
     def is_lost(self) -> bool:
         """Return whether a value from outside, or one left there, was lost in a failure: its tensor is elsewhere."""
-        return bool(lost_memory) and not (
-            lost_memory.isdisjoint(self.outside) and lost_memory.isdisjoint(self.launches.retained)
+        return bool(lost_memory) and not all(
+            lost_memory.isdisjoint(mine) for mine in (self.outside, self.launches.retained, self.launches.aliases)
         )
 
-    def adds_to_grads(self) -> bool:
-        """Return whether a tensor has a grad that had none when the call was captured: the call would add to it."""
-        return any((t := ref()) is not None and t.grad is not None for ref in self.began_without_grad)
+    def is_ambiguous(self, function: Any) -> bool:
+        """Return whether `function` can reach by itself what was the same in all calls: memory, values of variables."""
+        return finds(function, {self.calls.memory[index] for index in self.calls.stays}, self.calls.same)
 
     def reaches(self, arguments: Arguments) -> bool:
         """Return whether an argument is memory that the function also reaches by itself.
@@ -111,6 +121,8 @@ class ReplayedTrace:
         """
         if self.outside and not self.outside.isdisjoint([node.arg.uid for node in arguments.buffers]):
             return True
+        if arguments.wholes and not self.written_outside.isdisjoint(arguments.wholes):
+            return True  # a view of what is written, by a copy of its elements
         if not self.assigned:
             return False
         assigned = [arguments.buffers[number] for number in self.assigned]
@@ -171,13 +183,21 @@ class ReplayedTrace:
         if lost:
             again = self.grads.restore(lost, self.launches.fixed, values)
             self.written = [ref for ref in self.written if ref() is not None] + [weakref.ref(node) for node in again]
+            self.launches.note_aliases({node.arg.uid: uid for node, uid in again.items()})
             for grad in lost:
                 if (tensor := grad.tensor()) is not None and tensor.grad is not None:
                     self.followers.add(tensor.grad)
             self.clean.clear()
+        self.grad_states.drop()
+        if open_captures():
+            self.outside_tensors.note()
+            self.grad_states.note()
         result, tensors = self._remade(arguments, [*buffers, *self.unchanging], values)
         for aliases in self.views:
             aliases.link(tensors)
+        for ref, number in self.returned_grads:
+            if (tensor := ref()) is not None:
+                tensor.grad = tensors[number]
         if self.taped_results or self.taped_arguments or self.taped_outside:
             self._note_taped(arguments, tensors)
         return result
@@ -252,7 +272,8 @@ class ReplayedTrace:
                 else:
                     raise
             guard.sealed = True
-            forget_torn(torn, live_holders(), f"a replay was {ended_by(again)}")
+            known = self.launches.aliases.keys()
+            forget_torn(torn, live_holders(), known, f"a replay was {ended_by(again)}")
             raise error from None
         finally:
             guard.sealed = True  # a signal must not come between the launches and the tensors that get their results
@@ -281,10 +302,10 @@ class ReplayedTrace:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         unchanging, self.grads, self.filled = state.pop("unchanging"), Gradients(), frozenset()
-        self.calls = RecordedCalls([], [], {}, frozenset())  # there is no function to call and compare
         self.clean, self.reads, self.followers, self.taped_outside = weakref.WeakSet(), [], WeakIds(), []
         self.outside_tensors = OutsideTensors()
-        self.began_without_grad = []
+        self.calls = RecordedCalls([], [], {}, frozenset())  # there is no function to call and compare
+        self.grad_states, self.written_outside, self.returned_grads = GradStates(), frozenset(), []
         for name, value in state.items():
             setattr(self, name, value)
         self.unchanging = [UOp.buffer(*form) for _, form, _, _ in unchanging]
@@ -294,6 +315,7 @@ class ReplayedTrace:
             if uid in self.launches.fixed:
                 bind(node, self.launches.fixed[uid])
                 outside.add(node.arg.uid)
+                self.launches.note_aliases({node.arg.uid: uid})
             else:
                 buffer_of(node).copy_in(memoryview(data))
             if written:

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 from tinygraft.dtype import DType
 from tinygraft.tensor.primitives.base import TensorBase
@@ -40,6 +40,12 @@ def base_of(tensor: TensorBase, arguments: Sequence[TensorBase], existed: Callab
             return number
     members = [tensor] if storage is None else storage.members()
     return next((weakref.ref(member) for member in members if existed(member)), None)
+
+
+def itself(tensor: TensorBase, arguments: Sequence[TensorBase], existed: Callable[[object], bool]) -> ViewBase:
+    """Return which tensor a tensor of a result is: an argument, or one that existed before; None for a new one."""
+    number = next((number for number, given in enumerate(arguments) if given is tensor), None)
+    return weakref.ref(tensor) if number is None and existed(tensor) else number
 
 
 def lender_of(tensor: TensorBase, arguments: Sequence[TensorBase], existed: Callable[[object], bool]) -> ViewBase:
@@ -128,16 +134,15 @@ class CapturedTensor:
     """A tensor of a result as rows, from which it is built for each call.
 
     `base` is the tensor that it is a view of (`base_of`), None for a value; `lender` that whose memory a value has
-    until one of them is written (`lender_of`).
+    until one of them is written (`lender_of`); `same` the tensor that it is (`itself`).
     """
 
-    __slots__ = ("base", "lender", "reads", "requires_grad", "rows")
+    __slots__ = ("base", "lender", "reads", "requires_grad", "rows", "same")
 
-    def __init__(
-        self, tensor: TensorBase, indices: Mapping[UOp, int], base: ViewBase = None, lender: ViewBase = None
-    ) -> None:
+    def __init__(self, tensor: TensorBase, indices: Mapping[UOp, int], base: ViewBase = None, lender: ViewBase = None,
+                 same: ViewBase = None) -> None:  # fmt: skip
         """Store the graph of `tensor`; `indices` has the BUFFERs that it may read, with their index in a call."""
-        self.requires_grad, self.base, self.lender = tensor.requires_grad, base, lender
+        self.requires_grad, self.base, self.lender, self.same = tensor.requires_grad, base, lender, same
         order = postorder(tensor.uop)
         changes: set[UOp] = set()
         for node in order:
@@ -153,16 +158,19 @@ class CapturedTensor:
         self.reads = any(row.op is Ops.BUFFER for row in self.rows)  # memory, which makes each result a new node
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        base, lender = (of if isinstance(of, int) else None for of in (self.base, self.lender))
+        base, lender, same = (of if isinstance(of, int) else None for of in (self.base, self.lender, self.same))
         others = {name: getattr(self, name) for name in ("requires_grad", "rows", "reads")}
-        return None, {"base": base, "lender": lender, **others}
+        return None, {"base": base, "lender": lender, "same": same, **others}
 
     def alias(self, arguments: Sequence[TensorBase], buffers: Sequence[UOp], values: Mapping[str, int],
               made: Made) -> Tensor:  # fmt: skip
         """Return the tensor of another call, which joins the storage of its base, or borrows memory of its lender.
 
-        The parameters are those of `tensor`; `arguments` are the tensors of that call.
+        One that the function returns as it was given, or found it, is that tensor. The parameters are those of
+        `tensor`; `arguments` are the tensors of that call.
         """
+        if self.same is not None and (same := _found(self.same, arguments)) is not None:
+            return cast("Tensor", same)
         new = self.tensor(buffers, values, made)
         if self.base is not None and (base := _found(self.base, arguments)) is not None:
             join(base, new)

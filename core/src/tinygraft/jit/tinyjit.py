@@ -30,7 +30,6 @@ import functools
 import os
 import threading
 import types
-import weakref
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -38,14 +37,15 @@ from tinygraft.config import VALIDATE
 from tinygraft.engine.capture import capturing
 from tinygraft.errors import DeviceError, GraphError
 from tinygraft.jit.arguments import Arguments, is_expired, unpack
+from tinygraft.jit.effects import References, are_values, is_elsewhere, leaves_values, leaves_work
 from tinygraft.jit.filled import GradsBefore
 from tinygraft.jit.replayed import ReplayedTrace
 from tinygraft.jit.results import values_of
-from tinygraft.jit.trace import RecordedCalls, Trace, difference, leaves_work
+from tinygraft.jit.trace import RecordedCalls, Trace, difference
 from tinygraft.tensor.nested import items_in, same_items, tensors_in
 from tinygraft.tensor.primitives import size_checks
 from tinygraft.tensor.primitives.base import TensorBase
-from tinygraft.tensor.state.live import assigned_tensors, live_holders, live_tensors
+from tinygraft.tensor.state.live import alive, assigned_tensors, live_holders, live_tensors, noting_touched
 from tinygraft.uop.held import buffers_of
 from tinygraft.uop.uop import UOp
 
@@ -141,7 +141,7 @@ class TinyJit(Generic[P, R]):
         if ready is not None and self.fxn is not None and not ready.calls.covers(arguments):
             self._seen[arguments.key] = self._ready.pop(arguments.key).calls
             ready = None
-        if ready is not None and self.fxn is not None and ready.began_without_grad and ready.adds_to_grads():
+        if ready is not None and self.fxn is not None and not ready.grad_states.hold():
             return self.fxn(*args, **kwargs)
         again = ready is not None and not ready.reaches(arguments)
         replays = again and not self.check
@@ -172,18 +172,19 @@ class TinyJit(Generic[P, R]):
         """
         assert self.fxn is not None
         start = UOp.next_buffer()
-        items = items_in((args, kwargs))
+        items, references = items_in((args, kwargs)), References((args, kwargs))
         live = live_holders()
         before, states = GradsBefore(live_tensors()), [_state_of(tensor) for tensor in arguments.tensors]
         versions = [t._storage and t._storage.version for t in arguments.tensors]
-        with capturing(live) as capture, size_checks.noting() as claims:
+        with capturing(live) as capture, size_checks.noting() as claims, noting_touched() as touched:
             del live
             result = self.fxn(*args, **kwargs)
-            filled = before.filled()
             lazy = values_of(tensors_in(result), arguments.tensors, capture.existed)
-            lazy += [*assigned_tensors(), *(t.grad for t in filled if t.grad is not None)]
+            lazy += [*assigned_tensors(), *(t.grad for t in before.filled() if t.grad is not None)]
+            lazy += [tensor for tensor in alive(touched.written) if capture.existed(tensor)]
             if lazy:
                 lazy[0].realize(*lazy[1:])  # type: ignore[attr-defined]
+            del lazy  # or `is_elsewhere` would count it
         now = [t._storage and t._storage.version for t in arguments.tensors]
         wrote = {i for i, version in enumerate(versions) if version is not None and now[i] != version} - self._writes
         if wrote:
@@ -202,13 +203,16 @@ class TinyJit(Generic[P, R]):
             last is not None
             and (both := last.again(now_recorded)) is not None
             and trace.is_replayable(result)
+            and are_values(result)
             and same_items(items, items_in((args, kwargs)))
-            and not leaves_work(capture)
             and states == [_state_of(tensor) for tensor in arguments.tensors]
             and before.keeps_grads(arguments.tensors)
+            and not leaves_work(capture)
+            and not leaves_values(trace, capture, tensors_in(result), arguments.tensors, alive(touched.written))
+            and not references.have_grown(result)
+            and not is_elsewhere(result, capture.existed, before.now())
         ):
-            record = ReplayedTrace(trace, both, arguments, result, claims, filled, capture)
-            record.began_without_grad = [weakref.ref(tensor) for tensor in before.without(filled)]
+            record = ReplayedTrace(trace, both, arguments, result, claims, before, touched, capture)
             self._ready[arguments.key] = record
             # from the next call on, a view among these arguments counts as its memory, which is written
             self._writes |= set(arguments.tensors_over(record.assigned))
@@ -242,6 +246,12 @@ class TinyJit(Generic[P, R]):
                 raise GraphError(
                     f"{self._name()} under TinyJit has no capture to pickle, and is not pickled itself\n"
                     "  hint: call it twice with arguments of each kind first"
+                )
+            if any(record.is_ambiguous(self.fxn) for record in self._ready.values()):
+                raise GraphError(
+                    f"{self._name()} under TinyJit has been called with one tensor only, or one value of a variable, "
+                    "which it also reaches by itself: a pickle would not know which of the two it reads\n"
+                    "  hint: call it once with another one first"
                 )
             named = {name: getattr(self, name) for name in functools.WRAPPER_ASSIGNMENTS if hasattr(self, name)}
             return {"named": named, "ready": dict(self._ready), "writes": self._writes}

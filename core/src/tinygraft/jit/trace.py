@@ -10,9 +10,8 @@ from tinygraft.engine.capture import Capture, CapturedMemory, Recorded
 from tinygraft.engine.compile import Compiled
 from tinygraft.jit.arguments import Arguments
 from tinygraft.tensor.nested import hides_tensors, tensors_in
-from tinygraft.tensor.state.live import live_tensors
-from tinygraft.uop.held import HELD, buffers_of
-from tinygraft.uop.uop import postorder, toposort
+from tinygraft.uop.held import buffers_of
+from tinygraft.uop.uop import toposort
 
 Role = tuple[str, int]  # "in": index of the argument, "made": count in this call, or "keep" (outside): id of the BUFFER
 Launched = list[tuple[Compiled | None, tuple[Role, ...]]]
@@ -136,16 +135,6 @@ class Trace:
             known.update(written)
         mine = (node for t in tensors_in(result) for node in buffers_of(t.uop.base) if node.arg.size)
         return all(node.arg.uid < self.start or node.arg.uid in known for node in mine)
-
-
-def leaves_work(capture: Capture) -> bool:
-    """Return whether a call has left a new lazy tensor outside its result: a replay would launch nothing for it."""
-    return any(
-        tensor.uop.base.op not in HELD
-        and not capture.existed(tensor)
-        and any(node.op in HELD for node in postorder(tensor.uop))
-        for tensor in live_tensors()
-    )
 
 
 def _is_read(launch: Recorded, capture: Capture) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinygraft.engine.exclusive import import_late
-from tinygraft.tensor.state.storage import declare
+from tinygraft.tensor.state.storage import declare, declare_caller
 
 
 @dataclass(frozen=True)
@@ -333,6 +333,9 @@ class LateMember:
 
     def __repr__(self) -> str:
         return f"<{self.name} of tinygraft.tensor.{self.theme.module}, to be imported>"
+
+
+declare_caller(LateMember.__get__)
 
 
 class LateProperty(LateMember):

@@ -57,7 +57,7 @@ class TransformCall:
         for given, tensor in zip(self.given, self.tensors, strict=True):
             if tensor.dtype.kind == "float":  # so that realising a value inside the function does not cut the graph
                 tensor._computed = given.requires_grad is not True or not is_leaf(given)  # else writes are constants
-                tensor.requires_grad = True
+                tensor._set_flag(True)
         for tensor, before in zip(self.tensors, self.before, strict=True):
             before.requires_grad, before._computed = tensor.requires_grad, tensor._computed
         self.result = function(*inputs, **(inner(kwargs) if places is None else kwargs))
@@ -84,7 +84,7 @@ class TransformCall:
     def tensor(self, node: UOp) -> Tensor:
         """A tensor over a node that was computed from the arguments."""
         new = (self.given or self.results)[0]._wrap(self.known([node])[0])
-        new.requires_grad = self.flag if new.dtype.kind == "float" else None
+        new._set_flag(self.flag if new.dtype.kind == "float" else None)
         return new
 
     def put_back(self, nodes: Sequence[UOp]) -> Any:

@@ -97,7 +97,7 @@ def as_param(self: Tensor, slot: int) -> Tensor:
     sizes = size_math.as_ints(self.shape, "a placeholder")
     memory = UOp.buffer(self.device, size_math.as_int(self.numel(), "a placeholder"), self.dtype)
     new = self._wrap(UOp(Ops.RESHAPE, self.dtype, (memory.replace(tag=Slot(slot)),), sizes))
-    new.requires_grad = False
+    new._set_flag(False)
     return new
 
 

@@ -92,6 +92,11 @@ class ComplexAccess(Tensor):
         for half in self._halved:
             half.requires_grad = flag
 
+    def _set_flag(self, requires_grad: bool | None) -> None:
+        """Set the flag of both parts."""
+        for half in self._halved:
+            half._set_flag(requires_grad)
+
     @property
     def grad(self) -> Any:
         """The gradients of both parts as one complex tensor; None before backward."""

@@ -18,7 +18,7 @@ from tinygraft.tensor.primitives.broadcasting import broadcast_shape, expand
 from tinygraft.tensor.state import no_grad
 from tinygraft.tensor.state.leaf_nodes import by_itself, leaf, marked, own_memory
 from tinygraft.tensor.state.leaf_rule import is_detached_value, is_leaf
-from tinygraft.tensor.state.live import borrows, has_twin, note_assigned
+from tinygraft.tensor.state.live import borrows, has_twin, note_assigned, note_touched
 from tinygraft.tensor.state.made_at import here
 from tinygraft.tensor.state.storage import check_no_overlap, is_detached, whole_value, write
 from tinygraft.tensor.state.view_steps import over_moves, steps_to
@@ -42,7 +42,7 @@ def detach(self: Tensor) -> Tensor:
     """
     node = self.uop
     new = self._viewed(UOp(Ops.DETACH, node.dtype, (node,)), node)
-    new.requires_grad = False
+    new._set_flag(False)
     return new
 
 
@@ -68,7 +68,8 @@ def requires_grad_(self: Tensor, requires_grad: bool | None = True) -> Tensor:
         self.uop = node
     else:
         self._storage.set_flag(self, node, requires_grad)
-    self.requires_grad, self._lender, self._computed = requires_grad, None, False
+    self._set_flag(requires_grad)
+    self._lender, self._computed = None, False
     return self
 
 
@@ -199,4 +200,5 @@ def replace(self: Tensor, x: TensorBase) -> Tensor:
     if self._storage is not None:
         self._storage.leave(self)
     self.uop = x.uop
+    note_touched("written", self)
     return self

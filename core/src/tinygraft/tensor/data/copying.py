@@ -8,7 +8,7 @@ from tinygraft.autograd.build import laid
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType
 from tinygraft.tensor.data.from_python import bytes_node
-from tinygraft.tensor.state.leaf_nodes import own_memory
+from tinygraft.tensor.state.leaf_nodes import marked, own_memory
 from tinygraft.uop.ops import Ops, ShardArg
 from tinygraft.uop.sizes import Shape, is_concrete
 from tinygraft.uop.uop import Place, UOp
@@ -26,7 +26,11 @@ def clone(self: Tensor, device: Place = None) -> Tensor:
 
 def __copy__(self: Tensor) -> Tensor:
     new = self._again()
-    new.requires_grad, new.grad = self.requires_grad, self.grad
+    for part, copied in zip(self._parts(), new._parts(), strict=True):
+        if part.requires_grad and part.dtype.kind == "float":
+            copied.uop = marked(part.uop)  # a leaf of its own, over the same memory until one of the two is written
+    new._set_flag(self.requires_grad)
+    new.grad = self.grad
     return new
 
 

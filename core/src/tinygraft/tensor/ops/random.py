@@ -16,7 +16,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.autograd.build import laid
-from tinygraft.device.buffer import buffer_of
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, DTypeLike, bits_of, coerce, dtypes, part_of, to_dtype
 from tinygraft.engine.exclusive import exclusive
@@ -68,12 +67,11 @@ def manual_seed(seed: int = 0) -> None:
     global _seed
     with exclusive:
         _seed = seed
-        for device, state in list(_states.items()):
-            # Written in place, so that captured graphs see it too; a draw not yet computed keeps the old one.
-            if memory_base(state.uop).op is Ops.BUFFER:
-                buffer_of(memory_base(state.uop)).copy_in(memoryview(_state_bytes(device)))
-            else:
-                del _states[device]
+        for device, state in _states.items():
+            # a write as any other: captured draws see it, and what was drawn before, computed or not, stays as it is
+            rebind(state, bytes_node(_state_bytes(device), (2,), device, dtypes.uint64))
+            state.realize()
+            _waiting[device] = 0
 
 
 def _draw(cls: type[Tensor], words: int, devices: Place) -> tuple[Tensor, Tensor]:

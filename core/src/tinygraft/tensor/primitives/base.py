@@ -20,7 +20,7 @@ from tinygraft.tensor.primitives import size_checks
 from tinygraft.tensor.primitives.broadcasting import Scalar, broadcast_shape, expand, number_node, on_device, symbols
 from tinygraft.tensor.primitives.number_range import beyond, hint, wrapped
 from tinygraft.tensor.state import no_grad
-from tinygraft.tensor.state.live import LiveEntry, enter, entry_of, wake
+from tinygraft.tensor.state.live import LiveEntry, enter, entry_of, note_touched, wake
 from tinygraft.tensor.state.made_at import Made, file_and_line, here, line_of
 from tinygraft.tensor.state.storage import SharedStorage, alias, is_declared
 from tinygraft.tensor.state.view_steps import MOVES, Steps
@@ -59,11 +59,15 @@ def _give_node(tensor: TensorBase, uop: UOp) -> None:
     wake(tensor)  # and after: another thread may have put it to rest meanwhile
 
 
-def _give_flag(tensor: TensorBase, requires_grad: bool | None) -> None:
-    """Set the flag of a tensor, and list it as awake before and after, as `_give_node` does."""
-    wake(tensor)
-    tensor._requires_grad = requires_grad
-    wake(tensor)
+def _require_grad(tensor: Any, requires_grad: bool | None) -> None:
+    """Do what `requires_grad_` does."""
+    tensor.requires_grad_(requires_grad)
+
+
+def _give_grad(tensor: TensorBase, grad: TensorBase | None) -> None:
+    """Set the gradient of a tensor; TinyJit is told."""
+    tensor._grad = grad
+    note_touched("grads", tensor)
 
 
 class TensorBase:
@@ -77,15 +81,15 @@ class TensorBase:
         "__weakref__",
         "_chain",
         "_computed",
+        "_grad",
         "_lender",
         "_made",
         "_node",
         "_requires_grad",
         "_storage",
         "_wrote",
-        "grad",
     )
-    grad: Self | None
+    _grad: TensorBase | None
     _node: UOp
     _requires_grad: bool | None
     _lender: LiveEntry | None  # the tensor whose node this one was given, and whose memory it may have
@@ -105,18 +109,33 @@ class TensorBase:
         def requires_grad(self) -> bool | None: ...  # noqa: D102
         @requires_grad.setter
         def requires_grad(self, requires_grad: bool | None) -> None: ...
+        @property
+        def grad(self) -> Self | None: ...  # noqa: D102
+        @grad.setter
+        def grad(self, grad: TensorBase | None) -> None: ...
     else:  # attrgetter reads in C: every method reads uop, and most read requires_grad
         uop = property(attrgetter("_node"), _give_node, doc="The node whose value this is.")
         requires_grad = property(
-            attrgetter("_requires_grad"), _give_flag, doc="True, False, or None: backward decides."
+            attrgetter("_requires_grad"), _require_grad, doc="True, False, or None: backward decides."
         )
+        grad = property(attrgetter("_grad"), _give_grad, doc="The gradient that backward has added up; None before.")
+
+    def _set_flag(self, requires_grad: bool | None) -> None:
+        """Set the flag alone, and list the tensor as awake before and after, as `_give_node` does.
+
+        For a new tensor whose node is made for it: `requires_grad_` gives it a node for the flag.
+        """
+        wake(self)
+        self._requires_grad = requires_grad
+        wake(self)
+        note_touched("flags", self)
 
     def _set(self, uop: UOp, requires_grad: bool | None, made: Made | None = None) -> None:
         """Fill the fields of a new tensor, and list it among the live ones.
 
         `made` is the line that made it, if known.
         """
-        self._node, self._requires_grad, self.grad = uop, requires_grad, None
+        self._node, self._requires_grad, self._grad = uop, requires_grad, None
         self._storage, self._lender, self._computed, self._wrote = None, None, False, None
         self._made = made or here()
         enter(self)
@@ -439,7 +458,7 @@ class TensorBase:
             return self._in_parts().constant(self, value, of)  # type: ignore[no-any-return]
         node = self._number(value, of, self.uop.shape)
         new = self._wrap(on_device(node, self.uop.device) if isinstance(value, UOp) else node)
-        new.requires_grad = False
+        new._set_flag(False)
         return new
 
 

@@ -34,7 +34,7 @@ def with_derivative(name: str, value: T, inputs: Sequence[T], derive: Derive[T])
     tracked = [tensor for tensor in inputs if may_require_grad(tensor)]
     if not tracked or value.dtype.kind != "float":
         new = value._wrap(value.uop)
-        new.requires_grad = False
+        new._set_flag(False)
         return new
 
     zero = value._const(0)  # to make tensors of its class: the rule would keep `value` itself, and its memory, alive
@@ -46,7 +46,7 @@ def with_derivative(name: str, value: T, inputs: Sequence[T], derive: Derive[T])
         """
         wanted = [index in numbers for index in range(1, len(node.src))]
         start = zero._wrap(gradient)
-        start.requires_grad = None
+        start._set_flag(None)
         found = derive(node, start, wanted)
         if len(found) != len(wanted):
             raise ValueError(
@@ -57,7 +57,7 @@ def with_derivative(name: str, value: T, inputs: Sequence[T], derive: Derive[T])
     node = UOp(Ops.FUNCTION, value.dtype, (value.uop, *[tensor.uop for tensor in inputs]), FunctionArg(name, rule))
     new = value._wrap(node)
     # None where all flags are None: backward decides, as for any other op
-    new.requires_grad = True if any(tensor.requires_grad for tensor in tracked) else None
+    new._set_flag(True if any(tensor.requires_grad for tensor in tracked) else None)
     return new
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tinygraft.dtype import dtypes
 from tinygraft.engine.exclusive import exclusive
@@ -24,6 +24,7 @@ from tinygraft.tensor.primitives.index_picks import AxisElement, AxisIndices, Ax
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import reshaped, sliced
+from tinygraft.tensor.state.storage import undetached
 from tinygraft.uop.ops import FACTS, Ops, ScatterArg
 from tinygraft.uop.sizes import Shape, sint
 
@@ -99,6 +100,12 @@ def _write_at(self: Tensor, picks: list[Pick], value: Any) -> None:
     ondisk.read(self.uop)  # a slice of a file would become a BUFFER of its own, which no write may go to
     view: Tensor = basic(self, picks)
     plan = _plan(view, picks)
+    if plan is not None and (whole := undetached(self)) is not self:  # what is not written keeps its gradient
+        value = (
+            value._move(Ops.DETACH, None) if isinstance(value, TensorBase) and value.dtype.kind == "float" else value
+        )
+        _write_at(cast("Tensor", whole), picks, value)
+        return
     if 0 in view.shape or (plan is not None and 0 in plan.index.shape):
         return
     if plan is None:
@@ -147,7 +154,10 @@ def _set_masked(self: Tensor, indices: Any, value: Any) -> bool:
         return False
     wide = mask._again()._move(Ops.RESHAPE, (*mask.shape, *(1,) * len(inner)))
     filled = _fitted(self, value, self.shape)
-    rebind(self, wide._op(Ops.WHERE, filled, self).uop)
+    whole = undetached(self)
+    if whole is not self:  # what is not written keeps its gradient
+        filled = filled._move(Ops.DETACH, None)
+    rebind(cast("Tensor", whole), wide._op(Ops.WHERE, filled, whole).uop)
     return True
 
 

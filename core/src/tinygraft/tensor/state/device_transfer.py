@@ -117,7 +117,7 @@ def _become(self: Tensor, moved: TensorBase) -> Tensor:
     if moved is not self:
         if self._storage is not None:
             self._storage.leave(self)
-        self.uop, self.grad = moved.uop, moved.grad  # type: ignore[assignment]
+        self.uop, self.grad = moved.uop, moved.grad
     return self
 
 

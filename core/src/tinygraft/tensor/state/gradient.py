@@ -48,7 +48,7 @@ def backward(self: Tensor, gradient: TensorBase | None = None, retain_graph: boo
             rebind(cast("Tensor", old), total)
             continue
         tensor.grad = tensor._wrap(total)
-        tensor.grad.requires_grad = False
+        tensor.grad._set_flag(False)
     return self
 
 

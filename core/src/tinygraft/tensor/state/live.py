@@ -11,7 +11,8 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol
 
@@ -60,6 +61,46 @@ class _AssignedHere(threading.local):
 
 
 Entries = dict[int, LiveEntry]  # by the id of the tensor
+
+
+class Touched:
+    """The tensors that were written to, or got a grad or a flag, in this thread while it was open: by id."""
+
+    __slots__ = ("flags", "grads", "written")
+
+    def __init__(self) -> None:
+        self.written: Entries = {}
+        self.grads: Entries = {}
+        self.flags: Entries = {}
+
+
+class _Open(threading.local):
+    touched: tuple[Touched, ...] = ()
+
+
+_open = _Open()
+
+
+@contextmanager
+def noting_touched() -> Iterator[Touched]:
+    """Note the tensors that the block writes to, and those that it gives a grad or a flag."""
+    touched, outer = Touched(), _open.touched
+    _open.touched = (*outer, touched)
+    try:
+        yield touched
+    finally:
+        _open.touched = outer
+
+
+def alive(entries: Entries) -> list[TensorBase]:
+    """Return the tensors of `entries` that still exist."""
+    return [tensor for entry in entries.values() if (tensor := entry()) is not None]
+
+
+def note_touched(what: str, tensor: TensorBase) -> None:
+    """Note a tensor as one of `what`, a field of Touched, where that is open in this thread."""
+    for touched in _open.touched:
+        getattr(touched, what)[id(tensor)] = _all[id(tensor)]
 
 
 class _Growth:
@@ -266,6 +307,8 @@ def assigned_tensors() -> list[TensorBase]:
 
 def note_assigned(tensor: TensorBase) -> None:
     """List a tensor with a pending assignment for `assigned_tensors` of this thread."""
+    if _open.touched:
+        note_touched("written", tensor)
     entry = _Assigned(tensor, _forget_assigned)
     entry.key, entry.registry = id(tensor), _assigned.tensors
     entry.registry[entry.key] = entry

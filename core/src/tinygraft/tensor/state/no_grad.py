@@ -68,7 +68,7 @@ def may_have_gradient(node: UOp, requires_grad: bool | None) -> bool:
     if node.dtype.kind != "float" or requires_grad:
         return node.dtype.kind == "float"
     memory = memory_base(node)
-    if memory.op in HELD and not any(tape.origin_of(buffer) for buffer in buffers_of(memory)):
+    if memory.op in HELD and not any(tape.origin_of(buffer) is not None for buffer in buffers_of(memory)):
         entry = tape.entry_of(memory)
         return entry is not None and entry.tracked
     return tape.needs_gradient(node, tape.nodes_requiring_grad(LIVE.near(())))

@@ -13,10 +13,11 @@ from tinygraft.autograd.walk import gradient as gradient_nodes
 from tinygraft.autograd.walk import nodes_on_path
 from tinygraft.engine import gradient_reach, tape
 from tinygraft.engine.assigns import assigned_to, is_detached_write, written_over
+from tinygraft.engine.capture import note_backward
 from tinygraft.engine.unfold import unfold
 from tinygraft.errors import GraphError
 from tinygraft.tensor.primitives.base import TensorBase
-from tinygraft.tensor.state.live import LIVE, has_twin, live_tensors
+from tinygraft.tensor.state.live import LIVE, borrows, has_twin, live_tensors
 from tinygraft.tensor.state.made_at import file_and_line
 from tinygraft.uop.held import HELD, buffers_of, memories, memory_base
 from tinygraft.uop.ops import Ops, Own
@@ -103,6 +104,7 @@ class GradientPath:
         Not for the node of the result where another tensor has the same node: backward may be called on that one too.
         """
         entries = self.unfolded.entries()
+        note_backward(entries)
         if has_twin(result):
             base = memory_base(result.uop)
             own = tape.entry_of(base) if base.op in HELD else None
@@ -142,7 +144,7 @@ class Leaves(GradientPath):
         super().__init__(result.uop, untracked=False)
         self.unfolded.check_lost((), always=True)
         live = [t for t in live_tensors() if t.dtype.kind == "float" and t.requires_grad is not False]
-        found = self._known(tensor for tensor in live if tensor.requires_grad)
+        found = self._known(t for t in live if t.requires_grad and (isinstance(t.uop.tag, Own) or not borrows(t)))
         if not found:  # unfold once more, beyond values of untracked tensors, for tensors whose flag is None
             super().__init__(result.uop, untracked=True)
             if self.unfolded.lost:

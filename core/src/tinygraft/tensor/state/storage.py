@@ -56,6 +56,11 @@ def declare(name: str, member: Any) -> None:
     _declared.add(id(function.__code__))
 
 
+def declare_caller(function: Any) -> None:
+    """Register a function that calls members of VIEWS for the user."""
+    _around.add(id(function.__code__))
+
+
 def is_declared(tensor: TensorBase) -> bool:
     """Return whether a tensor was just made by a method of VIEWS that was called from outside this library."""
     outer = id(tensor._made[2])
@@ -272,6 +277,19 @@ def join(base: TensorBase, new: TensorBase) -> None:
 def is_detached(tensor: TensorBase) -> bool:
     """Return whether a value that is written to `tensor` gets no gradient, because that is a view made by detach."""
     return tensor._storage is not None and detaches(tensor._chain)
+
+
+def undetached(tensor: TensorBase) -> TensorBase:
+    """Return a view of the same elements through which gradients pass; `tensor` itself unless `is_detached` holds."""
+    storage = tensor._storage
+    if storage is None or not is_detached(tensor):
+        return tensor
+    new: TensorBase = tensor._wrap(tensor.uop)
+    with exclusive:
+        new._storage, new._chain = storage, tuple([step for step in tensor._chain if step[0] is not Ops.DETACH])
+        new.uop = over(new._chain, storage.uop)
+        storage.add(new)
+    return new
 
 
 def share(tensors: Sequence[tuple[TensorBase, int]], requires_grad: bool | None) -> None:

@@ -299,7 +299,7 @@ def matrix_power(self: Tensor, n: int) -> Tensor:
         base = base @ base if bits else base  # not once more than needed: integers would wrap, floats overflow
     if result is None:
         result = identity_of(base, size, size)
-        result.requires_grad = self.requires_grad
+        result._set_flag(self.requires_grad)
     return result
 
 

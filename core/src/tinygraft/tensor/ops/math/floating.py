@@ -80,7 +80,7 @@ def frexp(self: Tensor) -> tuple[Tensor, Tensor]:
         raise DTypeError(f"frexp needs floats, got {self.dtype}\n  made at {self._where()}")
     x = self._in_float()
     exponent = _exponent(x.detach())
-    exponent.requires_grad = False
+    exponent._set_flag(False)
     return x.ldexp(-exponent)._narrowed(self.dtype), exponent
 
 

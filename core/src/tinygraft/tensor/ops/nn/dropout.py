@@ -63,7 +63,7 @@ def keep_mask(self: Tensor, p: float, shape: Shape) -> Tensor:
     keep = drawn._op(Ops.CMPLT, p)._op(Ops.NOT)
     node = laid_like(keep.uop, self._parts()[0].uop) if shape == self.shape else keep.uop
     found = keep._wrap(UOp(Ops.CONTIGUOUS, dtypes.bool, (node,)))
-    found.requires_grad = False  # so that what is chosen by it has the flag of self
+    found._set_flag(False)  # so that what is chosen by it has the flag of self
     return found
 
 

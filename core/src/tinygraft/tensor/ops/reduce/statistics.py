@@ -162,7 +162,7 @@ def _at_order(
     both = [reshaped(t.gather(-1, at), t.shape[:-1]) for t in (values, indices)]
     if keepdim and self.ndim:
         both = [t.unsqueeze(axis) if axis is not None else reshaped(t, (1,) * self.ndim) for t in both]
-    both[1].requires_grad = False
+    both[1]._set_flag(False)
     return both[0], both[1]
 
 

@@ -62,7 +62,7 @@ def searchsorted(
         less = (found <= wanted) if behind else (found < wanted)
         before = (less & (tried <= n)).where(tried, before)
         step //= 2
-    before.requires_grad = False
+    before._set_flag(False)
     return before if out_int32 else as_positions(before)
 
 

@@ -72,7 +72,7 @@ def argsort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool 
         step = _ranked(moved)
         order = step if order is None else order.gather(1, step)
     found: Tensor = as_positions(reshaped(order, shape).movedim(-1, axis))
-    found.requires_grad = False
+    found._set_flag(False)
     return found
 
 
