@@ -14,6 +14,7 @@ import pytest
 from installed import installed
 from late_queues import LendingBackend
 from tinygraft import Device, Tensor
+from tinygraft.errors import UnsupportedError
 
 NAME = "LENDING"
 
@@ -105,6 +106,37 @@ def test_their_arrays_are_tensors(backend: LendingBackend) -> None:
     y.assign(y * 0).realize()
     assert list(fixed.memory)[:2] == [1, 2]
     assert len(backend.waits) == 2
+
+
+def test_every_queue_comes_after_what_their_stream_has(
+    backend: LendingBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first queue waits for it, and another one, which has followed that before, for the first one."""
+    queue, x = backend.new_queue(), (Tensor([1.0], device=NAME) + 1).realize()
+    with queue:
+        assert (x + 0).tolist() == [2]
+    assert backend.timeline is not None
+    backend.timeline.queues.reverse()  # so that a wait for all begins with the other one
+    theirs = Theirs()
+    monkeypatch.setattr(backend, "follow", lambda _: backend.queue.later(theirs.memory.__setitem__, 0, 77.0))
+    y = Tensor.from_dlpack(theirs, device=NAME)
+    with queue:
+        assert (y + 0).tolist()[:2] == [77, 1]
+
+
+def test_memory_that_is_refused_is_not_taken_for_the_hosts(
+    backend: LendingBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device of the host takes every address; the array is on another one, whose reason the error has."""
+    assert Tensor([1.0], device="PYTHON").tolist() == [1.0]
+
+    def refuse(address: int, nbytes: int) -> None:
+        raise UnsupportedError("of another context")
+
+    monkeypatch.setattr(backend.allocator, "at_address", refuse)
+    with pytest.raises(BufferError, match="no open device can use the memory at 0x[0-9a-f]+: of another context"):
+        Tensor.from_dlpack(Theirs(), device=NAME)
+    assert backend.waits == []
 
 
 def test_memory_of_no_open_device_says_so(backend: LendingBackend) -> None:

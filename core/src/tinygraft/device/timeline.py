@@ -152,6 +152,15 @@ class Timeline:
             else:
                 uses.readers[queue] = queue.calls + 1
 
+    def wrote(self, queue: Queue, block: Block, name: str) -> None:
+        """Count as work of `queue` that it waits for other code which writes a block, and has the block from there on.
+
+        Later uses of the block, on whichever queue, come after that.
+        """
+        with turn():
+            block.uses = Uses(queue, queue.calls + 1)
+            self.ran(queue, name)
+
     def follow(self, queue: Queue, other: Queue, number: int) -> None:
         """Let the next work on `queue` wait for the first `number` pieces of work on `other`, of any backend."""
         if queue is other or self._followed.get((queue, other), 0) >= number:

@@ -184,6 +184,13 @@ class CudaContext:
                 return None
         return int(number[0])
 
+    def is_elsewhere(self, address: int) -> bool:
+        """Return whether memory was made in another context. That of a pool is of none: all of the card use it."""
+        holder = self.ffi.new("CUcontext *")
+        with self.current():
+            result = self.driver.function("cuPointerGetAttribute")(holder, f.POINTER_CONTEXT, address)
+        return not result and holder[0] not in (self.handle, self.ffi.NULL)
+
     def leave(self, name: str, handle: Any) -> None:
         """Free a module or a graph later, as something may still run of it. The garbage collector calls this."""
         self._leaving.append((name, handle))
