@@ -14,6 +14,7 @@ import pytest
 from installed import installed
 from late_queues import LendingBackend
 from tinygraft import Device, Tensor
+from tinygraft.device.pool import Pool
 from tinygraft.errors import UnsupportedError
 
 NAME = "LENDING"
@@ -91,6 +92,61 @@ def test_lent_memory_is_not_used_again(backend: LendingBackend) -> None:
     others = [(Tensor([float(i)] * 3, device=NAME) * 2).realize() for i in range(8)]
     assert y.tolist() == [2, 3, 4]
     assert others[7].tolist() == [14, 14, 14]
+
+
+@pytest.mark.parametrize("count", [3, 50_000])
+def test_memory_that_was_lent_is_reused_when_the_whole_device_is_idle(
+    backend: LendingBackend, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """A consumer gives it back before its own kernel has read it; one wait serves all such blocks."""
+    work: list[tuple[list[float], Any]] = []  # of the consumer
+    waits = 0
+
+    def run() -> None:
+        nonlocal waits
+        waits += 1
+        backend.synchronize()
+        while work:
+            read, values = work.pop(0)
+            read.extend(values[:3])
+
+    monkeypatch.setattr(backend, "synchronize_all", run)
+    gone, found = [], []
+    tensors = [(Tensor(np.full(count, i, np.float32), device=NAME) + 1).realize() for i in range(2)]
+    backend.synchronize()
+    while tensors:
+        x = tensors.pop()
+        capsule = x.__dlpack__(stream=5)
+        gone.append(backend.allocator.address(x.uop.base.realized.handle))
+        found.append([])
+        work.append((found[-1], (ctypes.c_float * count).from_address(gone[-1])))
+        del x, capsule
+    gc.collect()
+    assert waits == 0
+    others = [Tensor(np.full(count, 9, np.float32), device=NAME).realize() for i in range(8)]
+    assert [x.tolist()[0] for x in others] == [9] * 8
+    assert found == [[2, 2, 2], [1, 1, 1]]
+    assert waits == 1
+    assert {backend.allocator.address(x.uop.base.realized.handle) for x in others} >= set(gone)
+    x = others.pop()
+    capsule = x.__dlpack__(stream=5)
+    del x, capsule
+    before = Device.memory(NAME)
+    assert before.kept >= 4 * count
+    assert Device.empty_cache(NAME) == before.kept
+    assert waits == 2
+
+
+def test_memory_that_was_lent_waits_for_nothing_where_launches_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a synchronous device the next buffer of that size has it."""
+    backend = Device["PYTHON"]
+    pool = Pool(backend)
+    monkeypatch.setattr(type(backend), "synchronize_all", lambda _: pytest.fail("it was waited for"))
+    for count in (3, 100_000):
+        block = pool.take(count)
+        block.was_lent, handle = True, block.handle
+        del block
+        assert pool.take(count).handle is handle
 
 
 def test_their_arrays_are_tensors(backend: LendingBackend) -> None:

@@ -491,7 +491,7 @@ FAULTS: dict[str, tuple[type, str, Any, Callable[..., None]]] = {
     ),
     "a freed block is anybody's": (
         Pool, "_return",
-        lambda self, handle, nbytes, size, uses: RETURN(self, handle, nbytes, size, None),
+        lambda self, handle, nbytes, size, uses, was_lent: RETURN(self, handle, nbytes, size, None),
         test_freed_memory_is_free_on_its_queue_only,
     ),
     "memory goes back too early": (

@@ -152,7 +152,7 @@ class Allocator(ABC):
     def address(self, handle: Handle) -> int:
         """Where a buffer is, for other libraries on a device whose memory the host does not see: `at_address` undone.
 
-        Default: not supported.
+        Memory whose address was asked for is reused only after `Backend.synchronize_all`. Default: not supported.
         """
         raise UnsupportedError(f"{type(self).__name__} has no addresses for others")
 
@@ -350,6 +350,24 @@ class Backend(ABC):
         """
         if self.timeline is not None:
             self.timeline.finish()
+
+    def synchronize_all(self) -> None:
+        """Wait until all work on the device's memory has finished, also what other libraries launched on their streams.
+
+        Core calls it before it reuses memory that was lent (`Allocator.address`), since a consumer says that it does
+        not need the memory any more before its work has run. Raises DeviceLostError. Default: `synchronize`.
+        """
+        self.synchronize()
+
+    def make_room(self) -> None:
+        """Free what core caches on the device, for a plugin whose driver has no room for what is no buffer.
+
+        The plugin then asks its driver once more. Nothing is freed where a thread is about to take memory, since that
+        may be this one, nor of a backend that is not open yet.
+        """
+        from tinygraft.device.pool import make_room
+
+        make_room(self)
 
     def copy_from(self, target: Handle, peer: Backend, source: Handle, nbytes: int) -> None:
         """Copy from a buffer of another backend (`peer`) to one of this, waiting for the kernels that write the source.

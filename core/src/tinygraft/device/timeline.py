@@ -226,6 +226,11 @@ class Timeline:
             self.backend.synchronize()
         self.poll()
 
+    def synchronize_all(self) -> None:
+        """Wait until everything on the device has run, other libraries' work too. Raises DeviceLostError."""
+        with self.naming_launches():
+            self.backend.synchronize_all()
+
     def finish(self) -> None:
         """Wait for each queue, as `Backend.synchronize` does by default. Raises DeviceLostError."""
         with self.naming_launches():
@@ -276,8 +281,12 @@ class Timeline:
             self._retained.append(([event], what, then))
 
     def events_after(self, uses: Uses | None) -> list[Event]:
-        """Return events after which nothing that was called for so far uses a block any more: here, and on peers."""
-        found = [self.mark(queue, queue.calls).event for queue in self.queues if queue.calls]
+        """Return events after which nothing that was called for so far uses a block any more: here, and on peers.
+
+        None for what the host has waited for.
+        """
+        running = [queue for queue in self.queues if queue.calls > self._waited.get(queue, 0)]
+        found = [self.mark(queue, queue.calls).event for queue in running]
         if uses is not None:
             peers = [(q, n) for q, n in uses.all() if q.backend is not self.backend]
             found += [_timeline_of(queue).mark(queue, number).event for queue, number in peers]
@@ -333,6 +342,12 @@ class Timeline:
         """Retain pinned memory that `staging` returned until an event has passed; then cache it for the next copy."""
         self._staged += block.nbytes
         self.retain(event, block, lambda: self._unstage(block))
+
+    def drop_staging(self) -> None:
+        """Free the pinned memory that is cached for the next copies."""
+        with turn():
+            self._host.clear()
+            self._cached = 0
 
     def _unstage(self, block: memoryview) -> None:
         with turn():

@@ -72,6 +72,11 @@ class CudaBackend(Backend):
             if queue is not self.queue:
                 queue.finish()
 
+    def synchronize_all(self) -> None:
+        """Wait for the whole context: for streams of other libraries too."""
+        with self.queue.late_errors():
+            self.context.synchronize()
+
     def about(self) -> str:
         """Return the card, the versions, and which binding calls the driver and why, with the way to the other."""
         library, driver = self.compiler.library, self.context.driver

@@ -32,10 +32,10 @@ class Array:
         }  # fmt: skip
 
 
-def slowly(memory: BackendMemory, queue: CudaQueue, out: CudaMemory) -> None:
+def slowly(memory: BackendMemory, queue: CudaQueue, out: CudaMemory, turns: int = 5_000_000) -> None:
     """Give a queue some kernels, of which each reads what the one before it wrote, and the last one writes `out`."""
     backend = queue.backend
-    (slow,) = programs(backend, [spinning(5_000_000)])
+    (slow,) = programs(backend, [spinning(turns)])
     places = [memory.make([1]), *(memory.make([0]) for _ in range(4)), out]
     backend.synchronize()
     for source, target in pairwise(places):
@@ -155,6 +155,26 @@ def test_lent_memory_is_kept(backend: CudaBackend) -> None:
     assert others[5][2].item() == 10
 
 
+@pytest.mark.parametrize("count", [1, 100_000])
+def test_memory_that_was_lent_is_kept_until_their_kernels_have_run(backend: CudaBackend, count: int) -> None:
+    """A consumer calls the deleter when it has launched what reads the memory, on a stream that nobody here knows."""
+    other, memory = backend.make_queue(), BackendMemory(backend)
+    taken, out = backend.allocator.alloc(4 * count), memory.make([0])
+    x = (Tensor.arange(count, device="CUDA") + 7).realize()
+    _ = (Tensor.arange(count, device="CUDA") * 0 - 1).tolist()  # from now on nothing has to be compiled
+    address = x.uop.base.realized.handle
+    slowly(memory, other, out, 50_000_000)
+    capsule = x.__dlpack__(stream=backend.context.number_of(other.stream))
+    other.copy(taken, address, 4 * count)
+    del x, capsule
+    others = [(Tensor.arange(count, device="CUDA") * 0 - 1).realize() for _ in range(16)]
+    assert address.value in [x.uop.base.realized.handle.value for x in others]
+    assert {x[0].item() for x in others} == {-1}
+    other.finish()
+    assert memory.read(taken, 1) == [7]
+    backend.allocator.free(taken, 4 * count)
+
+
 def test_memory_of_the_host_is_copied_or_refused() -> None:
     """An array of NumPy becomes a copy on the card; without a copy, and by its address, it is refused."""
     array = np.arange(4, dtype=np.float32)
@@ -170,7 +190,7 @@ def test_memory_of_the_host_is_copied_or_refused() -> None:
 
 
 def test_memory_of_another_context_of_the_card_is_refused(backend: CudaBackend) -> None:
-    """Made in a context that is not the card's primary one, as pycuda.autoinit makes one: each way in says what to do."""
+    """Made in a context that is not the primary one, as pycuda.autoinit makes one: each way in says what to do."""
     driver, other, address = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_ulonglong()
     assert driver.cuCtxCreate_v2(ctypes.byref(other), 0, backend.device.number) == 0
     try:
