@@ -270,7 +270,7 @@ class Pool:
         same.append((handle, uses))
 
     def _reclaim_lent(self) -> None:
-        """Cache the blocks that were lent like others, once nothing on the device runs any more. Raises what is late."""
+        """Cache the blocks that were lent like others, once the whole device is idle. Raises DeviceLostError."""
         timeline = self.timeline
         if timeline is not None and not self.lost:
             timeline.synchronize_all()
@@ -293,7 +293,7 @@ class Pool:
                 return
             try:
                 if (timeline := self.timeline) is not None:
-                    timeline.synchronize()  # with no event, for which there may be no room either
+                    timeline.finish()  # not by events, for which there may be no room either
                 self._empty()
             finally:
                 self._lock.release()
@@ -314,6 +314,8 @@ class Pool:
         """Free cached blocks and mark the pool as closed; what is still in use is freed with the backend."""
         self.empty()
         self.closed = True
+        if (timeline := self.timeline) is not None:
+            timeline.is_closed = True
 
     def lose(self, why: str) -> None:
         """Mark everything here as lost, since a late error, `why`, leaves unknown what of it was computed."""

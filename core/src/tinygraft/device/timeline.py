@@ -88,6 +88,7 @@ class Timeline:
         self.has_events = backend.has_queues
         self.queues = [backend.queue]
         self.is_ordered = False  # whether blocks record their uses
+        self.is_closed = False  # whether the backend is closed, or about to be, which waits for all of this
         self.is_foreign = False  # whether borrowed or lent memory was used since the last `settle`
         self.on_lost: Callable[[str], object] | None = None
         self._start = 0  # the number that stands for the first queue's work before blocks recorded their uses
@@ -153,9 +154,9 @@ class Timeline:
                 uses.readers[queue] = queue.calls + 1
 
     def wrote(self, queue: Queue, block: Block, name: str) -> None:
-        """Count as work of `queue` that it waits for other code which writes a block, and has the block from there on.
+        """Record that other code writes a block, and that `queue` waits for it: as work there that wrote the block.
 
-        Later uses of the block, on whichever queue, come after that.
+        Later uses of the block, on any queue, come after that.
         """
         with turn():
             block.uses = Uses(queue, queue.calls + 1)
@@ -165,7 +166,10 @@ class Timeline:
         """Let the next work on `queue` wait for the first `number` pieces of work on `other`, of any backend."""
         if queue is other or self._followed.get((queue, other), 0) >= number:
             return
-        mark = _timeline_of(other).mark(other, number)
+        theirs = _timeline_of(other)
+        if theirs.is_closed:
+            return
+        mark = theirs.mark(other, number)
         other.submit()
         queue.wait(mark.event)
         self._followed[queue, other] = mark.number
@@ -288,8 +292,8 @@ class Timeline:
         running = [queue for queue in self.queues if queue.calls > self._waited.get(queue, 0)]
         found = [self.mark(queue, queue.calls).event for queue in running]
         if uses is not None:
-            peers = [(q, n) for q, n in uses.all() if q.backend is not self.backend]
-            found += [_timeline_of(queue).mark(queue, number).event for queue, number in peers]
+            peers = [(_timeline_of(q), q, n) for q, n in uses.all() if q.backend is not self.backend]
+            found += [theirs.mark(queue, number).event for theirs, queue, number in peers if not theirs.is_closed]
         return found
 
     def poll(self) -> None:

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "emulated.h"
 
-enum { MOST_REFUSALS = 8 };
+enum { MOST_REFUSALS = 32 };
 
 static Context contexts[MOST_DEVICES];
 static __thread Context *current[16];
@@ -51,7 +51,7 @@ static int refusal(const char *function) {
         if (refusals[i].before-- > 0) return OK;
         refusals[i].before = 0;
         refusals[i].count--;
-        emulated_count("refusal");
+        emulated_count(refusals[i].function);
         return refusals[i].result;
     }
     return OK;

@@ -13,7 +13,7 @@
 #include "emulated.h"
 
 enum { OF_HOST = 1, OF_CARD, OF_POOL, RELEASE_THRESHOLD = 4 };
-enum { PAGE = 4096, GUARD = 64 << 10, ALIGNED = 256, MOST_COUNTS = 64 };
+enum { PAGE = 4096, GUARD = 64 << 10, ALIGNED = 256, MOST_COUNTS = 128 };
 enum { THREADS = 1, SHARED = 8, GRID_X = 5, GRID_Y = 6, GRID_Z = 7, WARP = 10, UNITS = 16, L2 = 38, UNIFIED = 41, MAJOR = 75,
        MINOR = 76, SHARED_OPTIN = 97, POOLS = 115 };
 
