@@ -48,7 +48,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -274,6 +274,7 @@ class Backend(ABC):
 
     survives_fork: bool = False
     dlpack_device: tuple[int, int] | None = None  # what DLPack calls its memory, where the host does not see it
+    on_full: Callable[[], object] | None = None  # `Pool.make_room`, once there is a pool
     array_interface: str = ""  # the attribute by which arrays in such memory are known, like __array_interface__
     name: str
     target: Target
@@ -362,12 +363,11 @@ class Backend(ABC):
     def make_room(self) -> None:
         """Free what core caches on the device, for a plugin whose driver has no room for what is no buffer.
 
-        The plugin then asks its driver once more. Nothing is freed where a thread is about to take memory, since that
-        may be this one, nor of a backend that is not open yet.
+        The plugin then asks its driver once more. Nothing is freed while a thread takes memory, since that may be this
+        one, nor before the backend is open.
         """
-        from tinygraft.device.pool import make_room
-
-        make_room(self)
+        if self.on_full is not None:
+            self.on_full()
 
     def copy_from(self, target: Handle, peer: Backend, source: Handle, nbytes: int) -> None:
         """Copy from a buffer of another backend (`peer`) to one of this, waiting for the kernels that write the source.

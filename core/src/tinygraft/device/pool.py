@@ -460,13 +460,8 @@ def pool_of(backend: Backend) -> Pool:
             pool = _pools.get(backend)
             if pool is None:
                 pool = _pools[backend] = Pool(backend)
+                backend.on_full = pool.make_room
     return pool
-
-
-def make_room(backend: Backend) -> None:
-    """Free what is cached on a backend, if it has a pool yet (`Backend.make_room`)."""
-    if (pool := _pools.get(backend)) is not None:
-        pool.make_room()
 
 
 def note_lost(error: BaseException, backend: Backend) -> None:

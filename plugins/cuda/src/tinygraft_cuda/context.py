@@ -120,7 +120,7 @@ class CudaContext:
         return self.is_open and self.process == os.getpid()
 
     def close(self) -> None:
-        """Let go of the context, in which nothing is left but memory in use: other libraries may keep it alive."""
+        """Let go of the context, in which nothing remains but memory in use: other libraries may keep it alive."""
         if self.is_usable:
             try:
                 if not self.is_lost:  # else the driver answers nothing
@@ -130,7 +130,7 @@ class CudaContext:
                 self._release()
 
     def _clear(self) -> None:
-        """Destroy what was made here and is left, and give back what the driver's pool keeps. Errors are left out."""
+        """Destroy what was made here and still is, and free what the driver's pool keeps. Errors are suppressed."""
         with suppress(DeviceError):
             self.trim()
             if self.pool is not None:

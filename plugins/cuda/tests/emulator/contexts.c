@@ -56,8 +56,8 @@ static int refusal(const char *function) {
     }
     return OK;
 }
-/* What the driver calls unsafe while any stream is captured: all of it here, as in the mode that captures have when they
-   name none. Memory of a pool is work of a stream, and is not among it. */
+/* What the driver calls unsafe while any stream is captured, in whichever thread: that is the mode of a capture that
+   names none. Memory of a pool is work of a stream, and is not among it. */
 static int is_unsafe(const char *function) {
     static const char *const names[] = {"cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuEventQuery",
                                         "cuStreamQuery", "cuCtxSynchronize", "cuModuleLoadData"};

@@ -1,6 +1,6 @@
 /* The emulator inside: devices, contexts, streams, events, kernels, and the lock that all of them share.
-   The functions of the driver are in libcuda.c (devices, memory), contexts.c (contexts, handles, refusals), streams.c (work) and
-   graphs.c. */
+   The functions of the driver are in libcuda.c (devices, memory), contexts.c (contexts, handles, refusals), streams.c
+   (work) and graphs.c. */
 #pragma once
 #include <pthread.h>
 #include <stddef.h>
@@ -20,8 +20,8 @@ typedef struct {
     struct Stream *plain;        /* its default stream */
 } Context;
 
-/* What the driver knows a handle by, first in all that has one. It is never freed: a handle that was destroyed, or whose
-   context has ended, is refused as long as the process lives. */
+/* What the driver knows a handle by, first in all that has one. It is never freed: a handle that was destroyed, or that
+   lived in a context that has ended, is refused as long as the process lives. */
 typedef enum { DESTROYED, STREAM, PLAIN_STREAM, EVENT, MODULE, GRAPH, EXECUTABLE } Kind;
 typedef struct Life {
     Kind kind;
@@ -100,7 +100,7 @@ void emulated_count(const char *what);
 int emulated_run(const Launch *launch); /* a result; writes why to standard error */
 void emulated_release(Address address);
 int emulated_setting(const char *name, int otherwise);
-Stream *emulated_stream(void *handle, Context *context); /* NULL: there is none any more */
+Stream *emulated_stream(void *handle, Context *context); /* NULL: it is no more */
 int emulated_kind_of(Address address); /* 0: no memory, 1: of the host, 2: of a card, 3: of a pool of a card */
 void emulated_free_all(Context *context);
 Task *emulated_task(int (*run)(Task *));
