@@ -14,6 +14,8 @@ import pytest
 from installed import installed
 from late_queues import LendingBackend
 from tinygraft import Device, Tensor
+from tinygraft.device.pool import Pool
+from tinygraft.errors import UnsupportedError
 
 NAME = "LENDING"
 
@@ -92,6 +94,61 @@ def test_lent_memory_is_not_used_again(backend: LendingBackend) -> None:
     assert others[7].tolist() == [14, 14, 14]
 
 
+@pytest.mark.parametrize("count", [3, 50_000])
+def test_memory_that_was_lent_is_reused_when_the_whole_device_is_idle(
+    backend: LendingBackend, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """A consumer gives it back before its own kernel has read it; one wait serves all such blocks."""
+    work: list[tuple[list[float], Any]] = []  # of the consumer
+    waits = 0
+
+    def run() -> None:
+        nonlocal waits
+        waits += 1
+        backend.synchronize()
+        while work:
+            read, values = work.pop(0)
+            read.extend(values[:3])
+
+    monkeypatch.setattr(backend, "synchronize_all", run)
+    gone, found = [], []
+    tensors = [(Tensor(np.full(count, i, np.float32), device=NAME) + 1).realize() for i in range(2)]
+    backend.synchronize()
+    while tensors:
+        x = tensors.pop()
+        capsule = x.__dlpack__(stream=5)
+        gone.append(backend.allocator.address(x.uop.base.realized.handle))
+        found.append([])
+        work.append((found[-1], (ctypes.c_float * count).from_address(gone[-1])))
+        del x, capsule
+    gc.collect()
+    assert waits == 0
+    others = [Tensor(np.full(count, 9, np.float32), device=NAME).realize() for i in range(8)]
+    assert [x.tolist()[0] for x in others] == [9] * 8
+    assert found == [[2, 2, 2], [1, 1, 1]]
+    assert waits == 1
+    assert {backend.allocator.address(x.uop.base.realized.handle) for x in others} >= set(gone)
+    x = others.pop()
+    capsule = x.__dlpack__(stream=5)
+    del x, capsule
+    before = Device.memory(NAME)
+    assert before.kept >= 4 * count
+    assert Device.empty_cache(NAME) == before.kept
+    assert waits == 2
+
+
+def test_memory_that_was_lent_waits_for_nothing_where_launches_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a synchronous device the next buffer of that size has it."""
+    backend = Device["PYTHON"]
+    pool = Pool(backend)
+    monkeypatch.setattr(type(backend), "synchronize_all", lambda _: pytest.fail("it was waited for"))
+    for count in (3, 100_000):
+        block = pool.take(count)
+        block.was_lent, handle = True, block.handle
+        del block
+        assert pool.take(count).handle is handle
+
+
 def test_their_arrays_are_tensors(backend: LendingBackend) -> None:
     """Without DLPack by the interface: shared, behind what their stream has; with strides or read-only copied."""
     theirs = Theirs(5)
@@ -105,6 +162,37 @@ def test_their_arrays_are_tensors(backend: LendingBackend) -> None:
     y.assign(y * 0).realize()
     assert list(fixed.memory)[:2] == [1, 2]
     assert len(backend.waits) == 2
+
+
+def test_every_queue_comes_after_what_their_stream_has(
+    backend: LendingBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first queue waits for it, and another one, which has followed that before, for the first one."""
+    queue, x = backend.new_queue(), (Tensor([1.0], device=NAME) + 1).realize()
+    with queue:
+        assert (x + 0).tolist() == [2]
+    assert backend.timeline is not None
+    backend.timeline.queues.reverse()  # so that a wait for all begins with the other one
+    theirs = Theirs()
+    monkeypatch.setattr(backend, "follow", lambda _: backend.queue.later(theirs.memory.__setitem__, 0, 77.0))
+    y = Tensor.from_dlpack(theirs, device=NAME)
+    with queue:
+        assert (y + 0).tolist()[:2] == [77, 1]
+
+
+def test_memory_that_is_refused_is_not_taken_for_the_hosts(
+    backend: LendingBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device of the host takes every address; the array is on another one, whose reason the error has."""
+    assert Tensor([1.0], device="PYTHON").tolist() == [1.0]
+
+    def refuse(address: int, nbytes: int) -> None:
+        raise UnsupportedError("of another context")
+
+    monkeypatch.setattr(backend.allocator, "at_address", refuse)
+    with pytest.raises(BufferError, match="no open device can use the memory at 0x[0-9a-f]+: of another context"):
+        Tensor.from_dlpack(Theirs(), device=NAME)
+    assert backend.waits == []
 
 
 def test_memory_of_no_open_device_says_so(backend: LendingBackend) -> None:

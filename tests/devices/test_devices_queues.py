@@ -17,7 +17,7 @@ from late_queues import LateBackend, LateProgram
 from tinygraft import Context, Device, Tensor, TinyJit, events
 from tinygraft.device.buffer import Borrowed, Buffer
 from tinygraft.device.interfaces import Program
-from tinygraft.device.pool import Pool
+from tinygraft.device.pool import Pool, pool_of
 from tinygraft.device.timeline import Timeline, Uses
 from tinygraft.dtype import dtypes
 from tinygraft.engine import compile, plan
@@ -474,6 +474,22 @@ def test_users_measure_with_events(device: str) -> None:
     assert y.tolist() == (floats(9) * 2).tolist()
 
 
+def test_a_closed_peer_is_waited_for_no_more(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it used of this device's memory has ended when it is closed; its queues and events are gone then."""
+    peer, size = Device[f"{device}:1"], 100_000
+    a, b = (Buffer(device, size, dtypes.uint8).copy_in(memoryview(bytes([i]) * size)) for i in range(2))
+    read = [Buffer(peer.name, size, dtypes.uint8).copy_from(buffer) for buffer in (a, b)]
+    Device[device].synchronize()
+    pool_of(peer).close()
+    peer.close()
+    monkeypatch.setattr(peer.timeline, "mark", lambda *_: pytest.fail("a queue that is closed was asked"))
+    a.copy_in(memoryview(bytes([5]) * size))
+    del b
+    Device.empty_cache(device)
+    assert bytes(a.copy_out(memoryview(bytearray(size)))) == bytes([5]) * size
+    del read
+
+
 def freed_at_once(self: Any, handle: Any, size: int, uses: object) -> None:
     """Give a block to the device whatever still uses it."""
     self.allocator.free(handle, size)
@@ -491,7 +507,7 @@ FAULTS: dict[str, tuple[type, str, Any, Callable[..., None]]] = {
     ),
     "a freed block is anybody's": (
         Pool, "_return",
-        lambda self, handle, nbytes, size, uses: RETURN(self, handle, nbytes, size, None),
+        lambda self, handle, nbytes, size, uses, was_lent: RETURN(self, handle, nbytes, size, None),
         test_freed_memory_is_free_on_its_queue_only,
     ),
     "memory goes back too early": (

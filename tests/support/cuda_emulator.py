@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "plugins" / "cuda" / "tests" / "emulator"
-DRIVER = ("libcuda.c", "streams.c", "graphs.c", "fibers.c")
+DRIVER = ("libcuda.c", "contexts.c", "streams.c", "graphs.c", "fibers.c")
 FLAGS = ["-O2", "-g", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", "-Wno-unused-result"]
 PATIENCE = 600  # seconds for a child
 

@@ -51,6 +51,27 @@ MUTANTS: dict[str, tuple[str, list[str], str]] = {
         "from tinygraft_cuda.context import CudaContext as C; C.order = lambda *a: None",
         [str(CARDS / "check_interop.py")], "test_what_others_compute_is_waited_for",
     ),
+    "imports that only the first queue waits for": (
+        "from tinygraft.device.timeline import Timeline as T; T.wrote = lambda *a: None",
+        [str(CARDS / "check_interop.py")], "test_every_queue_waits_for_what_others_compute",
+    ),
+    "lent memory that is reused at once": (
+        "from tinygraft_cuda.device import CudaBackend as B; del B.synchronize_all",
+        [str(CARDS / "check_interop.py")], "test_memory_that_was_lent_is_kept_until_their_kernels_have_run",
+    ),
+    "memory of any context": (
+        "from tinygraft_cuda.context import CudaContext as C; C.is_elsewhere = lambda *a: False",
+        [str(CARDS / "check_interop.py")], "test_memory_of_another_context_of_the_card_is_refused",
+    ),
+    "a card that is full": (
+        "from tinygraft_cuda.context import CudaContext as C; C.make_room = lambda s: s.trim()",
+        [str(CARDS / "check_refusals.py")], "test_where_there_is_no_room_what_is_cached_is_freed",
+    ),
+    "a graph that is changed in part": (
+        "from tinygraft_cuda.graph import CudaGraph as G; old = G._is_changed\n"
+        "G._is_changed = lambda s: old(s) or s.made is not None",
+        [str(CARDS / "check_refusals.py")], "test_a_graph_whose_change_is_refused_is_made_anew",
+    ),
     "a first stream beside the default one": (
         "from tinygraft_cuda.context import CudaContext as C; old = C.new_stream\n"
         "C.new_stream = lambda s, b=True: old(s)",

@@ -226,7 +226,7 @@ class Buffer:
             lent = Lent(address, block := self._block)
             self._lease = weakref.ref(lent)
             if isinstance(block, Allocation):
-                block.lease = self._lease
+                block.lease, block.was_lent = self._lease, True
         if for_good:
             self._lent = lent
         return lent

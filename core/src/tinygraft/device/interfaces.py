@@ -48,7 +48,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -153,7 +153,7 @@ class Allocator(ABC):
     def address(self, handle: Handle) -> int:
         """Where a buffer is, for other libraries on a device whose memory the host does not see: `at_address` undone.
 
-        Default: not supported.
+        Memory whose address was asked for is reused only after `Backend.synchronize_all`. Default: not supported.
         """
         raise UnsupportedError(f"{type(self).__name__} has no addresses for others")
 
@@ -275,6 +275,7 @@ class Backend(ABC):
 
     survives_fork: bool = False
     dlpack_device: tuple[int, int] | None = None  # what DLPack calls its memory, where the host does not see it
+    on_full: Callable[[], object] | None = None  # `Pool.make_room`, once there is a pool
     array_interface: str = ""  # the attribute by which arrays in such memory are known, like __array_interface__
     name: str
     target: Target
@@ -351,6 +352,23 @@ class Backend(ABC):
         """
         if self.timeline is not None:
             self.timeline.finish()
+
+    def synchronize_all(self) -> None:
+        """Wait until all work on the device's memory has finished, also what other libraries launched on their streams.
+
+        Core calls it before it reuses memory that was lent (`Allocator.address`), since a consumer says that it does
+        not need the memory any more before its work has run. Raises DeviceLostError. Default: `synchronize`.
+        """
+        self.synchronize()
+
+    def make_room(self) -> None:
+        """Free what core caches on the device, for a plugin whose driver has no room for what is no buffer.
+
+        The plugin then asks its driver once more. Nothing is freed while a thread takes memory, since that may be this
+        one, nor before the backend is open.
+        """
+        if self.on_full is not None:
+            self.on_full()
 
     def copy_from(self, target: Handle, peer: Backend, source: Handle, nbytes: int) -> None:
         """Copy from a buffer of another backend (`peer`) to one of this, waiting for the kernels that write the source.

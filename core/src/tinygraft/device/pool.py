@@ -39,15 +39,18 @@ class Allocation:
 
     `handle` is the memory; `size` is the size of its block, which may be larger. `uses` says which queues used it last,
     those of its earlier owners included; None on a device with one queue. `lease` is a weak reference to what
-    `Buffer.share` returned: while it is alive, the memory is lent.
+    `Buffer.share` returned: while it is alive, the memory is lent. `was_lent` says that other code on the device had
+    the memory, and may have launched work on it that runs longer than that code refers to it.
     """
 
-    __slots__ = ("__weakref__", "_is_returned", "_whole", "handle", "lease", "nbytes", "pool", "size", "uses")
+    __slots__ = ("__weakref__", "_is_returned", "_whole", "handle", "lease", "nbytes", "pool", "size", "uses",
+                 "was_lent")  # fmt: skip
 
     def __init__(self, pool: Pool, handle: Handle, whole: Handle, nbytes: int, size: int, uses: Uses | None) -> None:
         self.handle, self._whole, self.nbytes, self.size = handle, whole, nbytes, size
         self.uses = uses
         self.lease: weakref.ref[Any] | None = None
+        self.was_lent = False
         self._is_returned, self.pool = False, pool  # last: __del__ does nothing where `pool` is not set
 
     @property
@@ -73,12 +76,12 @@ class Allocation:
         if self.size <= SMALL:  # a guard against signals costs more than a small block is worth
             returned, self._is_returned = self._is_returned, True
             if not returned:
-                self.pool._return(self._whole, self.nbytes, self.size, self.uses)
+                self.pool._return(self._whole, self.nbytes, self.size, self.uses, self.was_lent)
             return
         with guarded(sealed=True):
             returned, self._is_returned = self._is_returned, True
             if not returned:
-                self.pool._return(self._whole, self.nbytes, self.size, self.uses)
+                self.pool._return(self._whole, self.nbytes, self.size, self.uses, self.was_lent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,9 @@ class Pool:
     A freed block may still be used by what was launched before. On its own queue the next owner comes after that; on
     another one it waits for an event, so blocks that were used on the same queue are taken first. On a device with
     queues a block is freed when its last use has passed.
+
+    A block that was lent to other code on the device is cached apart: its work on streams of its own is unknown here.
+    Before the pool grows it waits until the whole device is idle, once for all such blocks, and then reuses them.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -125,7 +131,9 @@ class Pool:
         self._sizes: list[int] = []  # the sizes that are cached, in order
         self._freed: dict[int, int] = {}  # how many takes there were when a block of a size was last freed
         self._takes = 0
-        self._returned: deque[tuple[Handle, int, Uses | None]] = deque()  # returned, and neither cached nor freed yet
+        # returned, and neither cached nor freed yet; the last says whether the block was lent
+        self._returned: deque[tuple[Handle, int, Uses | None, bool]] = deque()
+        self._lent: list[tuple[Handle, int, Uses | None]] = []  # cached, to be reused when the whole device was idle
         self._passing: deque[tuple[list[Event], Handle, int, Uses | None]] = deque()  # to free when events have passed
         self._due = False  # whether it is time to cache what was returned
         # reported when this thread holds no lock and is not collecting garbage: observers may use memory themselves
@@ -186,6 +194,9 @@ class Pool:
             if self._passing:
                 self._free_passed()
             found = self._fitting(nbytes, briefly)
+            if found is None and self._lent:
+                self._reclaim_lent()
+                found = self._fitting(nbytes, briefly)
             handle, uses = (self._alloc(nbytes), None) if found is None else self._pop(found, True)
             size = found or nbytes
             self._used += size
@@ -196,7 +207,7 @@ class Pool:
         part = handle if size == nbytes else self.allocator.view(handle, 0, nbytes)
         return Allocation(self, part, handle, nbytes, size, uses)
 
-    def _return(self, handle: Handle, nbytes: int, size: int, uses: Uses | None) -> None:
+    def _return(self, handle: Handle, nbytes: int, size: int, uses: Uses | None, was_lent: bool = False) -> None:
         """Queue a block of `size` bytes, of which `nbytes` were requested, to be cached or freed (`_process_returned`).
 
         The garbage collector may call this at any time, even while this thread holds the lock. Small blocks wait
@@ -204,7 +215,7 @@ class Pool:
         """
         try:
             if not (self.lost or self.closed):
-                self._returned.append((handle, size, uses))
+                self._returned.append((handle, size, uses, was_lent))
         finally:  # also where a signal comes
             GlobalCounters.add_memory(self.name, -nbytes)
         if self._returned and (size > SMALL or len(self._returned) > MOST_RETURNED):
@@ -217,10 +228,10 @@ class Pool:
         It serves a series of small operations, each of which frees the block that the next one needs.
         """
         if nbytes <= SMALL and self._returned:
-            handle, size, uses = self._returned.pop()
-            if size == nbytes and (uses is None or self._is_ready(uses)):
+            handle, size, uses, was_lent = self._returned.pop()
+            if size == nbytes and not was_lent and (uses is None or self._is_ready(uses)):
                 return handle, size, uses
-            self._returned.append((handle, size, uses))
+            self._returned.append((handle, size, uses, was_lent))
         return None, 0, None
 
     def _process_returned(self) -> None:
@@ -237,32 +248,74 @@ class Pool:
         """Cache each block that was returned, or free it above the limit KEEP_MB. The caller has the lock."""
         self._due = False
         while self._returned:
-            handle, size, uses = self._returned.popleft()
+            handle, size, uses, was_lent = self._returned.popleft()
             self._used -= size
-            if self._cached + size > KEEP_MB.value << 20:
-                self._release_to_device(handle, size, uses)
-                continue
-            self._cached += size
-            same = self._free.pop(size, None)
-            if same is None:
-                insort(self._sizes, size)
-            self._free[size] = same = same or []
-            self._freed[size] = self._takes
-            same.append((handle, uses))
+            if was_lent and self._timeline is not None:  # else nothing runs longer than the call that launched it
+                self._cached += size
+                self._lent.append((handle, size, uses))
+            else:
+                self._cache(handle, size, uses)
+
+    def _cache(self, handle: Handle, size: int, uses: Uses | None) -> None:
+        """Cache a block, or free it above the limit KEEP_MB."""
+        if self._cached + size > KEEP_MB.value << 20:
+            self._release_to_device(handle, size, uses)
+            return
+        self._cached += size
+        same = self._free.pop(size, None)
+        if same is None:
+            insort(self._sizes, size)
+        self._free[size] = same = same or []
+        self._freed[size] = self._takes
+        same.append((handle, uses))
+
+    def _reclaim_lent(self) -> None:
+        """Cache the blocks that were lent like others, once the whole device is idle. Raises DeviceLostError."""
+        timeline = self.timeline
+        if timeline is not None and not self.lost:
+            timeline.synchronize_all()
+        while self._lent:
+            handle, size, uses = self._lent.pop(0)
+            self._cached -= size
+            self._cache(handle, size, uses)
 
     def empty(self) -> int:
         """Free all cached blocks on the device, waiting until it has finished with them. Returns their bytes."""
         with self._lock:
-            self._cache_returned()
-            freed = self._release_all()
-            self._free_passed(wait=True)
+            freed = self._empty()
         self._report()
+        return freed
+
+    def make_room(self) -> None:
+        """Do the same for a plugin that is in the middle of a call; nothing while a thread, perhaps this one, takes."""
+        with guarded(sealed=True):  # a signal after acquire, before try, would leave it locked for ever
+            if self.lost or self.closed or not self._lock.acquire(blocking=False):
+                return
+            try:
+                if (timeline := self.timeline) is not None:
+                    timeline.finish()  # not by events, for which there may be no room either
+                self._empty()
+            finally:
+                self._lock.release()
+
+    def _empty(self) -> int:
+        """Free all that is cached, pinned memory too. The caller has the lock. Returns the bytes of the blocks."""
+        self._cache_returned()
+        freed = self._cached
+        if self._lent:
+            self._reclaim_lent()
+        self._release_all()
+        self._free_passed(wait=True)
+        if (timeline := self.timeline) is not None:
+            timeline.drop_staging()
         return freed
 
     def close(self) -> None:
         """Free cached blocks and mark the pool as closed; what is still in use is freed with the backend."""
         self.empty()
         self.closed = True
+        if (timeline := self.timeline) is not None:
+            timeline.is_closed = True
 
     def lose(self, why: str) -> None:
         """Mark everything here as lost, since a late error, `why`, leaves unknown what of it was computed."""
@@ -337,16 +390,17 @@ class Pool:
     def _free_passed(self, wait: bool = False) -> None:
         """Free the blocks in `_passing` whose last use has passed; with `wait` wait for each, and free all."""
         timeline = self.timeline
-        passing, self._passing = self._passing, deque()
-        while passing:
-            last_uses, handle, size, uses = passing.popleft()
+        for _ in range(len(self._passing)):
+            last_uses, handle, size, uses = self._passing[0]  # it stays there where a call of the plugin raises
             if timeline is not None and not self.lost:
                 last_uses = last_uses or timeline.events_after(uses)
                 if not wait and not all(event.done() for event in last_uses):
+                    self._passing.popleft()
                     self._passing.append((last_uses, handle, size, uses))
                     continue
                 for event in last_uses:
                     timeline.wait(event)
+            self._passing.popleft()
             self.allocator.free(handle, size)
 
     def _note(self, action: str, size: int) -> None:
@@ -367,12 +421,10 @@ class Pool:
                 break
             self._release()
 
-    def _release_all(self) -> int:
-        """Free all cached blocks on the device. Returns how many bytes that were."""
-        freed = self._cached
+    def _release_all(self) -> None:
+        """Free all cached blocks on the device but those in `_lent`."""
         while self._free:
             self._release()
-        return freed
 
     def _alloc(self, nbytes: int) -> Handle:
         """Allocate a new block; first free cached ones while the pool would grow past the most that was ever in use.
@@ -408,6 +460,7 @@ def pool_of(backend: Backend) -> Pool:
             pool = _pools.get(backend)
             if pool is None:
                 pool = _pools[backend] = Pool(backend)
+                backend.on_full = pool.make_room
     return pool
 
 

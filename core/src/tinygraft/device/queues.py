@@ -53,6 +53,9 @@ class QueueOwner(Protocol):
     def synchronize(self) -> None:
         """Wait for all queues."""
 
+    def synchronize_all(self) -> None:
+        """Wait for all work on the device, also for that of other libraries."""
+
 
 class Event:
     """A point in the work of a queue: it has passed when all that was called for there before it has run.

@@ -88,6 +88,7 @@ class Timeline:
         self.has_events = backend.has_queues
         self.queues = [backend.queue]
         self.is_ordered = False  # whether blocks record their uses
+        self.is_closed = False  # whether the backend is closed, or about to be, which waits for all of this
         self.is_foreign = False  # whether borrowed or lent memory was used since the last `settle`
         self.on_lost: Callable[[str], object] | None = None
         self._start = 0  # the number that stands for the first queue's work before blocks recorded their uses
@@ -152,11 +153,23 @@ class Timeline:
             else:
                 uses.readers[queue] = queue.calls + 1
 
+    def wrote(self, queue: Queue, block: Block, name: str) -> None:
+        """Record that other code writes a block, and that `queue` waits for it: as work there that wrote the block.
+
+        Later uses of the block, on any queue, come after that.
+        """
+        with turn():
+            block.uses = Uses(queue, queue.calls + 1)
+            self.ran(queue, name)
+
     def follow(self, queue: Queue, other: Queue, number: int) -> None:
         """Let the next work on `queue` wait for the first `number` pieces of work on `other`, of any backend."""
         if queue is other or self._followed.get((queue, other), 0) >= number:
             return
-        mark = _timeline_of(other).mark(other, number)
+        theirs = _timeline_of(other)
+        if theirs.is_closed:
+            return
+        mark = theirs.mark(other, number)
         other.submit()
         queue.wait(mark.event)
         self._followed[queue, other] = mark.number
@@ -217,6 +230,11 @@ class Timeline:
             self.backend.synchronize()
         self.poll()
 
+    def synchronize_all(self) -> None:
+        """Wait until everything on the device has run, other libraries' work too. Raises DeviceLostError."""
+        with self.naming_launches():
+            self.backend.synchronize_all()
+
     def finish(self) -> None:
         """Wait for each queue, as `Backend.synchronize` does by default. Raises DeviceLostError."""
         with self.naming_launches():
@@ -267,11 +285,15 @@ class Timeline:
             self._retained.append(([event], what, then))
 
     def events_after(self, uses: Uses | None) -> list[Event]:
-        """Return events after which nothing that was called for so far uses a block any more: here, and on peers."""
-        found = [self.mark(queue, queue.calls).event for queue in self.queues if queue.calls]
+        """Return events after which nothing that was called for so far uses a block any more: here, and on peers.
+
+        None for what the host has waited for.
+        """
+        running = [queue for queue in self.queues if queue.calls > self._waited.get(queue, 0)]
+        found = [self.mark(queue, queue.calls).event for queue in running]
         if uses is not None:
-            peers = [(q, n) for q, n in uses.all() if q.backend is not self.backend]
-            found += [_timeline_of(queue).mark(queue, number).event for queue, number in peers]
+            peers = [(_timeline_of(q), q, n) for q, n in uses.all() if q.backend is not self.backend]
+            found += [theirs.mark(queue, number).event for theirs, queue, number in peers if not theirs.is_closed]
         return found
 
     def poll(self) -> None:
@@ -324,6 +346,12 @@ class Timeline:
         """Retain pinned memory that `staging` returned until an event has passed; then cache it for the next copy."""
         self._staged += block.nbytes
         self.retain(event, block, lambda: self._unstage(block))
+
+    def drop_staging(self) -> None:
+        """Free the pinned memory that is cached for the next copies."""
+        with turn():
+            self._host.clear()
+            self._cached = 0
 
     def _unstage(self, block: memoryview) -> None:
         with turn():

@@ -90,6 +90,12 @@ class CudaAllocator(Allocator):
             raise UnsupportedError(
                 f"{self.name} uses memory of its own card only, and what lies at {address:#x} is {where}"
             )
+        if self.context.is_elsewhere(address):
+            raise UnsupportedError(
+                f"{self.name} uses the card's primary context, and what lies at {address:#x} was made in another "
+                "context of this card: make it in the primary one; with pycuda, import pycuda.autoprimaryctx instead "
+                "of pycuda.autoinit"
+            )
         return CudaMemory(address, nbytes)
 
     def address(self, handle: CudaMemory) -> int:

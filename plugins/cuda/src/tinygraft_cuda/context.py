@@ -12,11 +12,11 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
-from tinygraft.plugin import DeviceError, DeviceLostError, DeviceUnavailable
+from tinygraft.plugin import Backend, DeviceError, DeviceLostError, DeviceMemoryError, DeviceUnavailable
 from tinygraft_cuda import functions as f
 from tinygraft_cuda.driver import CudaDevice, Driver
 from tinygraft_cuda.probe import dotted
@@ -24,6 +24,7 @@ from tinygraft_cuda.ranges import marks
 
 MOST_LEFT = 64  # modules and graphs that are not needed any more
 BITS = (1 << 64) - 1
+T = TypeVar("T")
 KEEP_ALL = BITS  # bytes of freed memory that the driver's pool keeps: core decides what goes back
 
 
@@ -51,8 +52,12 @@ class CudaContext:
         self.is_lost = False  # whether an error has reported that work there failed
         self._events: deque[Any] = deque()
         self._leaving: deque[tuple[str, Any]] = deque()
+        self._owned: dict[tuple[str, int], Any] = {}  # what was made here: what destroys it, where it is
         self._peers: dict[Any, bool] = {}
         self._lock = threading.Lock()
+        self.backend: weakref.ref[Backend] | None = None  # whose caches give room
+        self.pool: Any = None
+        self._threshold: Any = None  # what the driver's pool kept before
         self.handle = self._retain()
         self.is_open = True
         try:
@@ -85,6 +90,8 @@ class CudaContext:
             return None
         holder, kept = self.ffi.new("CUmemoryPool *"), self.ffi.new("unsigned long long *", KEEP_ALL)
         self.driver.call("cuDeviceGetDefaultMemPool", holder, self.device.number)
+        self._threshold = self.ffi.new("unsigned long long *")
+        self.driver.call("cuMemPoolGetAttribute", holder[0], f.RELEASE_THRESHOLD, self._threshold)
         self.driver.call("cuMemPoolSetAttribute", holder[0], f.RELEASE_THRESHOLD, kept)
         return holder[0]
 
@@ -113,15 +120,65 @@ class CudaContext:
         return self.is_open and self.process == os.getpid()
 
     def close(self) -> None:
-        """Let go of the context. The driver frees what is in it when no other library uses it."""
+        """Let go of the context, in which nothing remains but memory in use: other libraries may keep it alive."""
         if self.is_usable:
-            self.is_open = False
-            self.driver.function("cuDevicePrimaryCtxRelease_v2")(self.device.number)
+            try:
+                if not self.is_lost:  # else the driver answers nothing
+                    self._clear()
+            finally:
+                self.is_open = False
+                self._release()
+
+    def _clear(self) -> None:
+        """Destroy what was made here and still is, and free what the driver's pool keeps. Errors are suppressed."""
+        with suppress(DeviceError):
+            self.trim()
+            if self.pool is not None:
+                self.driver.call("cuMemPoolSetAttribute", self.pool, f.RELEASE_THRESHOLD, self._threshold)
+        while self._owned:
+            (name, _), handle = self._owned.popitem()  # the last one first: graphs before the kernels in them
+            self._quietly(name, handle)
+        self._leaving.clear()
+        self._events.clear()
+
+    def _release(self) -> None:
+        self.driver.function("cuDevicePrimaryCtxRelease_v2")(self.device.number)
 
     def synchronize(self) -> None:
         """Wait for all that runs in the context."""
         with self.current():
             self.driver.call("cuCtxSynchronize")
+
+    def with_room(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Call for something of the driver; where the card has no room, once more when all that is cached is freed."""
+        try:
+            return call(*arguments)
+        except DeviceMemoryError:
+            self.make_room()
+        return call(*arguments)
+
+    def make_room(self) -> None:
+        """Free the memory that core and the driver's pool cache. Raises DeviceLostError."""
+        backend = self.backend() if self.backend is not None else None
+        if backend is not None:
+            with suppress(DeviceMemoryError):  # for an event: something may have been freed all the same
+                backend.make_room()
+        self.trim()
+
+    def own(self, name: str, handle: Any) -> Any:
+        """Note what the driver made, and the function that destroys it. Returns the handle."""
+        self._owned[name, int(self.ffi.cast("uintptr_t", handle))] = handle
+        return handle
+
+    def destroy(self, name: str, handle: Any) -> None:
+        """Destroy what `own` noted. The garbage collector calls this, at any time, also when all is lost."""
+        key = name, int(self.ffi.cast("uintptr_t", handle))
+        if self.is_usable and self._owned.pop(key, None) is not None:
+            self._quietly(name, handle)
+
+    def _quietly(self, name: str, handle: Any) -> None:
+        with suppress(DeviceError), self.current():
+            self.driver.function(name)(handle)
 
     # Memory
 
@@ -160,20 +217,22 @@ class CudaContext:
 
     def alloc_host(self, nbytes: int) -> memoryview:
         """Return pinned host memory, which is freed when nothing refers to it. Raises DeviceMemoryError."""
+        return self.with_room(self._alloc_host, nbytes)
+
+    def _alloc_host(self, nbytes: int) -> memoryview:
         holder = self.ffi.new("void **")
         with self.current():
             self.driver.call("cuMemHostAlloc", holder, nbytes, f.PORTABLE)
         address = int(self.ffi.cast("uintptr_t", holder[0]))
         # not ffi.gc: where the garbage collector ends a cycle, that frees memory under the views of it
         owner = (ctypes.c_ubyte * nbytes).from_address(address)
-        weakref.finalize(owner, self.destroy, "cuMemFreeHost", holder[0]).atexit = False
+        weakref.finalize(owner, self._free_host, holder[0]).atexit = False
         return memoryview(owner).cast("B")
 
-    def destroy(self, name: str, handle: Any) -> None:
-        """Let the driver free something. The garbage collector calls this, at any time, also when all is lost."""
+    def _free_host(self, handle: Any) -> None:
+        """Free pinned memory. The garbage collector calls this, at any time."""
         if self.is_usable:
-            with suppress(DeviceError), self.current():
-                self.driver.function(name)(handle)
+            self._quietly("cuMemFreeHost", handle)
 
     def owner_of(self, address: int) -> int | None:
         """Return the driver's number of the device whose memory an address is; None where it is no device's."""
@@ -184,9 +243,17 @@ class CudaContext:
                 return None
         return int(number[0])
 
+    def is_elsewhere(self, address: int) -> bool:
+        """Return whether memory was made in another context. That of a pool is of none: all of the card use it."""
+        holder = self.ffi.new("CUcontext *")
+        with self.current():
+            result = self.driver.function("cuPointerGetAttribute")(holder, f.POINTER_CONTEXT, address)
+        return not result and holder[0] not in (self.handle, self.ffi.NULL)
+
     def leave(self, name: str, handle: Any) -> None:
         """Free a module or a graph later, as something may still run of it. The garbage collector calls this."""
-        self._leaving.append((name, handle))
+        if self.is_usable:
+            self._leaving.append((name, handle))
 
     def collect(self) -> None:
         """Free what was left, where that is much: whatever ran of it has ended then."""
@@ -203,10 +270,13 @@ class CudaContext:
 
     def new_stream(self, is_beside: bool = True) -> Any:
         """Return a stream beside the default stream of the process, or one in a common order with that."""
+        return self.with_room(self._new_stream, f.NON_BLOCKING if is_beside else 0)
+
+    def _new_stream(self, flags: int) -> Any:
         holder = self.ffi.new("CUstream *")
         with self.current():
-            self.driver.call("cuStreamCreate", holder, f.NON_BLOCKING if is_beside else 0)
-        return holder[0]
+            self.driver.call("cuStreamCreate", holder, flags)
+        return self.own("cuStreamDestroy_v2", holder[0])
 
     def raw(self, stream: Any) -> Any:
         """Return the driver's handle of a stream."""
@@ -216,7 +286,7 @@ class CudaContext:
         """Let what one stream is given later run after what another was given, where one is another library's."""
         holder = self.ffi.new("CUevent *")
         with self.current():
-            self.driver.call("cuEventCreate", holder, f.NO_TIMING)
+            self.with_room(self.driver.call, "cuEventCreate", holder, f.NO_TIMING)
             try:
                 self.driver.call("cuEventRecord", holder[0], self.raw(first))
                 self.driver.call("cuStreamWaitEvent", self.raw(then), holder[0], 0)
@@ -238,8 +308,8 @@ class CudaContext:
 
     def record(self, stream: Any) -> DriverEvent:
         """Return an event behind all that a stream was given."""
+        event = DriverEvent(self, self._event())
         with self.current():
-            event = DriverEvent(self, self._event())
             self.driver.call("cuEventRecord", event.handle, stream)
         return event
 
@@ -247,9 +317,13 @@ class CudaContext:
         try:
             return self._events.pop()
         except IndexError:
-            holder = self.ffi.new("CUevent *")
+            return self.with_room(self._new_event)
+
+    def _new_event(self) -> Any:
+        holder = self.ffi.new("CUevent *")
+        with self.current():
             self.driver.call("cuEventCreate", holder, 0)
-            return holder[0]
+        return self.own("cuEventDestroy_v2", holder[0])
 
     def give_event(self, handle: Any) -> None:
         """Keep an event for the next record. The garbage collector calls this, at any time."""
@@ -334,7 +408,7 @@ class CudaContext:
     def load(self, name: str, image: bytes, shared: int) -> Module:
         """Return a kernel of an image, which may ask for that many bytes of shared memory. Raises DeviceError."""
         self.collect()
-        return Module(self, name, image, shared)
+        return self.with_room(Module, self, name, image, shared)
 
     def function_of(self, module: Module) -> Any:
         """Return the driver's function of a kernel, for a graph."""
@@ -346,9 +420,8 @@ class CudaContext:
         """Run a kernel whose arguments are words of 64 bits: addresses, then numbers."""
         arguments = module.filled(words)
         with self.current():
-            self.driver.call(
-                "cuLaunchKernel", module.function, *grid, threads, 1, 1, shared, stream, arguments, self.ffi.NULL
-            )
+            what = module.function, *grid, threads, 1, 1, shared, stream, arguments, self.ffi.NULL
+            self.with_room(self.driver.call, "cuLaunchKernel", *what)
 
 
 class Module:
@@ -363,7 +436,7 @@ class Module:
             result = driver.function("cuModuleLoadData")(module, image)
             if result:
                 raise refused(driver, result, name, context.device)
-            self.handle = module[0]
+            self.handle = context.own("cuModuleUnload", module[0])
             driver.call("cuModuleGetFunction", function, module[0], name.encode())
             self.function = function[0]
             if shared:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 
 from tinygraft.plugin import Backend, Binary, GraphExecutor, Program, Step
@@ -39,6 +40,7 @@ class CudaBackend(Backend):
         self.queue = CudaQueue(self, is_beside=False)
         self.allocator = CudaAllocator(name, self.context, self.queue)
         self.dlpack_device = (DLPACK, self.device.number)
+        self.context.backend = weakref.ref(self)
 
     def load(self, binary: Binary) -> Program:
         """Return the kernel of a binary. Raises DeviceError where the driver does not take it."""
@@ -72,6 +74,11 @@ class CudaBackend(Backend):
             if queue is not self.queue:
                 queue.finish()
 
+    def synchronize_all(self) -> None:
+        """Wait for the whole context: for streams of other libraries too."""
+        with self.queue.late_errors():
+            self.context.synchronize()
+
     def about(self) -> str:
         """Return the card, the versions, and which binding calls the driver and why, with the way to the other."""
         library, driver = self.compiler.library, self.context.driver
@@ -81,7 +88,7 @@ class CudaBackend(Backend):
         )
 
     def close(self) -> None:
-        """Wait for what still runs, unless it is known to have failed, and let go of the card."""
+        """Wait for what still runs, unless it is known to have failed, and destroy what was made on the card."""
         try:
             if not self.context.is_lost:
                 self.synchronize()

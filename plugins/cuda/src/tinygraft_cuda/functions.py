@@ -36,6 +36,7 @@ int cuMemAllocAsync(CUdeviceptr *address, size_t nbytes, CUstream stream);
 int cuMemFreeAsync(CUdeviceptr address, CUstream stream);
 int cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device);
 int cuMemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value);
+int cuMemPoolGetAttribute(CUmemoryPool pool, int attribute, void *value);
 typedef struct {
     int kind, number, allowed;
 } PoolAccess;

@@ -3,6 +3,9 @@
 The graph is made at the first run. What changes between two runs, buffers, values of variables and the sizes of grids
 that follow from them, is set in the nodes that it concerns. A node comes after those of the steps that its step has to
 follow, so that the card may run the others beside it.
+
+The driver may refuse to change a node, as where a copy is given memory of another kind: then the graph is made anew.
+Where that is refused too, the steps are launched one by one from then on.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from tinygraft.plugin import DeviceError, GraphExecutor, Handle, Step, size_of
+from tinygraft.plugin import DeviceError, DeviceLostError, GraphExecutor, Handle, Step, size_of
 from tinygraft_cuda import functions as f
 from tinygraft_cuda.context import BITS
 from tinygraft_cuda.program import CudaProgram, words_of
@@ -63,18 +66,57 @@ class CudaGraph(GraphExecutor):
         """Launch all steps at once, or one where others have run. Returns the number of the step that comes next."""
         if first or not self.is_one:
             return super().run(first)
-        driver, mark = self.context.driver, self.context.mark
+        context, mark = self.context, self.context.mark
         try:
-            with self.context.current(), nullcontext() if mark is None else mark(self.name):
-                if self.made is None:
-                    self._make()
-                for number in sorted(self.changed):
-                    self.nodes[number].change(self.made)
-                self.changed.clear()
-                driver.call("cuGraphLaunch", self.made, self.context.raw(self.queue.stream))  # type: ignore[attr-defined]
+            with context.current(), nullcontext() if mark is None else mark(self.name):
+                self.is_one = self._is_changed() or self._is_made()
+                if self.is_one:
+                    stream = context.raw(self.queue.stream)  # type: ignore[attr-defined]
+                    context.with_room(context.driver.call, "cuGraphLaunch", self.made, stream)
         except DeviceError as error:
             raise type(error)(f"a graph of {len(self.steps)} launches could not be launched: {error}") from error
-        return len(self.steps)
+        return len(self.steps) if self.is_one else super().run(first)
+
+    def _is_changed(self) -> bool:
+        """Set what has changed in the nodes. Returns whether the driver took it, or False where there is no graph yet.
+
+        Raises DeviceLostError.
+        """
+        if self.made is None:
+            return False
+        try:
+            for number in sorted(self.changed):
+                self.nodes[number].change(self.made)
+        except DeviceLostError:
+            raise
+        except DeviceError:
+            return False
+        self.changed.clear()
+        return True
+
+    def _is_made(self) -> bool:
+        """Make the graph anew, with the buffers and values of the next run. Returns whether the driver took it.
+
+        Raises DeviceLostError.
+        """
+        self._drop()
+        self.context.collect()
+        try:
+            self.context.with_room(self._make)
+        except DeviceLostError:
+            raise
+        except DeviceError:
+            return False
+        self.changed.clear()
+        return True
+
+    def _drop(self) -> None:
+        """Let the graph be destroyed later: it may still run."""
+        if self.made is not None:
+            self.context.leave("cuGraphExecDestroy", self.made)
+            self.context.leave("cuGraphDestroy", self.source)
+        self.made = self.source = None
+        self.nodes.clear()
 
     def _make(self) -> None:
         """Make the graph, each node behind those that its step has to follow."""
@@ -87,17 +129,21 @@ class CudaGraph(GraphExecutor):
                 node.add(graph[0], ffi.new("CUgraphNode[]", [self.nodes[number].handle[0] for number in step.after]))
                 self.nodes.append(node)
             driver.call("cuGraphInstantiateWithFlags", made, graph[0], 0)
+            self.made = self.context.own("cuGraphExecDestroy", made[0])
+            for node in self.nodes:
+                node.enable(self.made)
         except BaseException:
+            if self.made is not None:
+                self.context.destroy("cuGraphExecDestroy", self.made)
+            self.made = None
             self.nodes.clear()
             driver.function("cuGraphDestroy")(graph[0])
             raise
-        self.source, self.made = graph[0], made[0]
-        self.changed.update(range(len(self.steps)))
+        self.source = self.context.own("cuGraphDestroy", graph[0])
 
     def __del__(self) -> None:
-        if getattr(self, "made", None) is not None:
-            self.context.leave("cuGraphExecDestroy", self.made)
-            self.context.leave("cuGraphDestroy", self.source)
+        if hasattr(self, "made"):
+            self._drop()
 
 
 class KernelStep:
@@ -115,7 +161,7 @@ class KernelStep:
         self.params.function = graph.context.function_of(self.program.module)
         self.params.threads_x, self.params.threads_y, self.params.threads_z = self.program.threads, 1, 1
         self.params.shared, self.params.arguments = self.program.shared, self.pointers
-        self.is_enabled = True
+        self.is_enabled = self.is_wanted = True
 
     def add(self, graph: Any, after: Any) -> None:
         """Put the node into a graph, behind other nodes."""
@@ -124,21 +170,25 @@ class KernelStep:
 
     def change(self, made: Any) -> None:
         """Give the node of a graph that was made the buffers and values of the next run."""
-        is_enabled = self._fill()
+        self._fill()
         self.driver.call("cuGraphExecKernelNodeSetParams_v2", made, self.handle[0], self.params)
-        if is_enabled != self.is_enabled:
-            self.driver.call("cuGraphNodeSetEnabled", made, self.handle[0], int(is_enabled))
-            self.is_enabled = is_enabled
+        self.enable(made)
 
-    def _fill(self) -> bool:
-        """Set the parameters. Returns whether there is anything to run; a node has one thread block at least."""
+    def enable(self, made: Any) -> None:
+        """Leave the node of a graph that was made out where its grid has no thread block."""
+        if self.is_wanted != self.is_enabled:
+            self.driver.call("cuGraphNodeSetEnabled", made, self.handle[0], int(self.is_wanted))
+            self.is_enabled = self.is_wanted
+
+    def _fill(self) -> None:
+        """Set the parameters, and whether there is anything to run; a node has one thread block at least."""
         graph, step = self.graph, self.step
         values = [graph.values[name] for name in step.variables]
         for i, word in enumerate(words_of([graph.handles[place] for place in step.buffers], values)):
             self.words[i] = word & BITS
         grid = [size_of(size, graph.values) for size in step.grid]
         self.params.x, self.params.y, self.params.z = (max(size, 1) for size in grid)
-        return 0 not in grid
+        self.is_wanted = 0 not in grid
 
 
 class CopyStep:
@@ -165,6 +215,9 @@ class CopyStep:
         self._fill()
         context = self.graph.context.handle
         self.driver.call("cuGraphExecMemcpyNodeSetParams", made, self.handle[0], self.params, context)
+
+    def enable(self, made: Any) -> None:
+        """Do nothing: a copy is never left out."""
 
     def _fill(self) -> None:
         target, source = (self.graph.handles[place] for place in self.step.buffers)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from tinygraft.plugin import DeviceError, DeviceLostError, DeviceMemoryError
@@ -51,6 +51,9 @@ class PycudaContext(CudaContext):
                 yield
             finally:
                 self.drv.Context.pop()
+        except DeviceLostError:  # of a call by cffi
+            self.is_lost = True
+            raise
         except self.drv.Error as error:
             ours = self.translated(error)
             self.is_lost |= isinstance(ours, DeviceLostError)
@@ -66,15 +69,18 @@ class PycudaContext(CudaContext):
                 return self.driver.error(result, str(error).partition(" failed")[0])
         return DeviceError(str(error))
 
-    def close(self) -> None:
-        """Let go of the memory and of the context."""
-        if self.is_usable:
-            with self.current():
-                self._taken.clear()
-            self.is_open = False
-            self._events.clear()
-            self._leaving.clear()
-            self.primary.detach()
+    def _clear(self) -> None:
+        """Destroy what cffi made, and let go of memory; what else pycuda made goes when nothing refers to it."""
+        super()._clear()
+        with suppress(DeviceError), self.current():
+            self._taken.clear()
+
+    def _release(self) -> None:
+        self._taken.clear()
+        self._events.clear()
+        self._leaving.clear()
+        self.memory = None
+        self.primary.detach()
 
     # Memory
 
@@ -92,8 +98,7 @@ class PycudaContext(CudaContext):
             with self.current():
                 taken.free()
 
-    def alloc_host(self, nbytes: int) -> memoryview:
-        """Return pinned host memory, which is freed when nothing refers to it."""
+    def _alloc_host(self, nbytes: int) -> memoryview:
         import numpy as np
 
         with self.current():
@@ -102,10 +107,9 @@ class PycudaContext(CudaContext):
 
     # Streams and events
 
-    def new_stream(self, is_beside: bool = True) -> Any:
-        """Return a stream."""
+    def _new_stream(self, flags: int) -> Any:
         with self.current():
-            return self.drv.Stream(f.NON_BLOCKING if is_beside else 0)
+            return self.drv.Stream(flags)
 
     def raw(self, stream: Any) -> Any:
         """Return the driver's handle of a stream."""
@@ -118,15 +122,13 @@ class PycudaContext(CudaContext):
 
     def record(self, stream: Any) -> DriverEvent:
         """Return an event behind all that a stream was given."""
+        event = DriverEvent(self, self._event())
         with self.current():
-            event = DriverEvent(self, self._event())
             event.handle.record(stream)
         return event
 
-    def _event(self) -> Any:
-        try:
-            return self._events.pop()
-        except IndexError:
+    def _new_event(self) -> Any:
+        with self.current():
             return self.drv.Event()
 
     def give_event(self, handle: Any) -> None:
@@ -184,12 +186,12 @@ class PycudaContext(CudaContext):
     def load(self, name: str, image: bytes, shared: int) -> Any:
         """Return a kernel of an image. Raises DeviceError."""
         self.collect()
-        return PycudaModule(self, name, image, shared)
+        return self.with_room(PycudaModule, self, name, image, shared)
 
     def function_of(self, module: Any) -> Any:
         """Return the driver's function of a kernel, for a graph: pycuda does not tell its own."""
         if module.twin is None:
-            module.twin = Module(self, module.name, module.image, module.shared)
+            module.twin = self.with_room(Module, self, module.name, module.image, module.shared)
         return module.twin.function
 
     def launch(
@@ -197,6 +199,11 @@ class PycudaContext(CudaContext):
     ) -> None:
         """Run a kernel whose arguments are words of 64 bits."""
         data = struct.pack(f"={len(words)}Q", *(word & BITS for word in words))
+        self.with_room(self._launch, module, grid, threads, shared, stream, data)
+
+    def _launch(
+        self, module: Any, grid: tuple[int, int, int], threads: int, shared: int, stream: Any, data: bytes
+    ) -> None:
         with self.current():
             module.function._launch_kernel(grid, (threads, 1, 1), data, shared, stream)
 
@@ -214,7 +221,8 @@ class PycudaModule:
                 self.loaded = drv.module_from_buffer(image)
             except drv.Error as error:
                 for result in f.REFUSED_IMAGES:
-                    if context.driver.words(result).partition(" (")[2][:-1] in str(error):
+                    words = context.driver.words(result).partition(" (")[2][:-1]  # none where the driver has none
+                    if words and words in str(error):
                         raise refused(context.driver, result, name, context.device) from error
                 raise
             self.function = self.loaded.get_function(name)

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinygraft import Context, Device, Tensor, TinyJit
+from tinygraft import Context, Device, Tensor, TinyJit, dtypes
 from tinygraft.conformance.kernels import programs
 from tinygraft.conformance.levels.optional_launches import BackendMemory, spinning
+from tinygraft.errors import UnsupportedError
 from tinygraft_cuda.allocator import CudaMemory
 from tinygraft_cuda.device import CudaBackend
 from tinygraft_cuda.queues import CudaQueue
@@ -31,10 +32,10 @@ class Array:
         }  # fmt: skip
 
 
-def slowly(memory: BackendMemory, queue: CudaQueue, out: CudaMemory) -> None:
+def slowly(memory: BackendMemory, queue: CudaQueue, out: CudaMemory, turns: int = 5_000_000) -> None:
     """Give a queue some kernels, of which each reads what the one before it wrote, and the last one writes `out`."""
     backend = queue.backend
-    (slow,) = programs(backend, [spinning(5_000_000)])
+    (slow,) = programs(backend, [spinning(turns)])
     places = [memory.make([1]), *(memory.make([0]) for _ in range(4)), out]
     backend.synchronize()
     for source, target in pairwise(places):
@@ -83,6 +84,42 @@ def test_what_others_compute_is_waited_for(backend: CudaBackend) -> None:
     assert found == memory.read(out, 1) != [0]
 
 
+class Capsules:
+    """An array of another library that gives capsules, and lets their consumer's stream wait for its own."""
+
+    def __init__(self, made: Tensor, queue: CudaQueue) -> None:
+        self.made, self.queue = made, queue
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.made.__dlpack_device__()
+
+    def __dlpack__(self, stream: int, max_version: tuple[int, int] = (0, 0)) -> object:
+        context, capsule = self.queue.context, self.made.__dlpack__(stream=-1, max_version=max_version)
+        context.order(self.queue.stream, context.stream_at(stream))
+        return capsule
+
+
+@pytest.mark.parametrize("way", ["array interface", "capsule"])
+def test_every_queue_waits_for_what_others_compute(backend: CudaBackend, way: str) -> None:
+    """An array that comes behind another library's stream is used on a queue beside the first one."""
+    mine, other, memory = backend.new_queue(), backend.make_queue(), BackendMemory(backend)
+    out = memory.make([0])
+    plain = Tensor.from_dlpack(Array(out.value, (1,), "<i4"), device="CUDA")
+    for _ in range(3):  # from now on nothing has to be compiled, and the queue has followed the first one
+        plain = (plain + 0).realize()
+        with mine:
+            assert (plain + 0).tolist() == [0]
+    theirs: Any = Array(out.value, (1,), "<i4", stream=backend.context.number_of(other.stream))
+    if way == "capsule":
+        theirs = Capsules(Tensor.from_dlpack(Array(out.value, (1,), "<i4"), device="CUDA"), other)
+    slowly(memory, other, out)
+    x = Tensor.from_dlpack(theirs, device="CUDA")
+    with mine:
+        found = (x + 0).tolist()
+    other.finish()
+    assert found == memory.read(out, 1) != [0]
+
+
 def test_others_wait_for_what_is_computed_here(backend: CudaBackend) -> None:
     """Work on a consumer's stream comes after what was launched before the capsule was made."""
     other, memory = backend.make_queue(), BackendMemory(backend)
@@ -118,6 +155,26 @@ def test_lent_memory_is_kept(backend: CudaBackend) -> None:
     assert others[5][2].item() == 10
 
 
+@pytest.mark.parametrize("count", [1, 100_000])
+def test_memory_that_was_lent_is_kept_until_their_kernels_have_run(backend: CudaBackend, count: int) -> None:
+    """A consumer calls the deleter when it has launched what reads the memory, on a stream that nobody here knows."""
+    other, memory = backend.make_queue(), BackendMemory(backend)
+    taken, out = backend.allocator.alloc(4 * count), memory.make([0])
+    x = (Tensor.arange(count, device="CUDA") + 7).realize()
+    _ = (Tensor.arange(count, device="CUDA") * 0 - 1).tolist()  # from now on nothing has to be compiled
+    address = x.uop.base.realized.handle
+    slowly(memory, other, out, 50_000_000)
+    capsule = x.__dlpack__(stream=backend.context.number_of(other.stream))
+    other.copy(taken, address, 4 * count)
+    del x, capsule
+    others = [(Tensor.arange(count, device="CUDA") * 0 - 1).realize() for _ in range(16)]
+    assert address.value in [x.uop.base.realized.handle.value for x in others]
+    assert {x[0].item() for x in others} == {-1}
+    other.finish()
+    assert memory.read(taken, 1) == [7]
+    backend.allocator.free(taken, 4 * count)
+
+
 def test_memory_of_the_host_is_copied_or_refused() -> None:
     """An array of NumPy becomes a copy on the card; without a copy, and by its address, it is refused."""
     array = np.arange(4, dtype=np.float32)
@@ -130,6 +187,38 @@ def test_memory_of_the_host_is_copied_or_refused() -> None:
         ValueError, match="from_blob cannot use the memory at .*: CUDA uses memory of its own card only"
     ):
         Tensor.from_blob(array.ctypes.data, (4,), device="CUDA")
+
+
+def test_memory_of_another_context_of_the_card_is_refused(backend: CudaBackend) -> None:
+    """Made in a context that is not the primary one, as pycuda.autoinit makes one: each way in says what to do."""
+    driver, other, address = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_ulonglong()
+    assert driver.cuCtxCreate_v2(ctypes.byref(other), 0, backend.device.number) == 0
+    try:
+        assert driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(64)) == 0
+        refused = (
+            "was made in another context of this card.*: .*import pycuda.autoprimaryctx instead of pycuda.autoinit"
+        )
+        with pytest.raises(UnsupportedError, match=refused):
+            backend.allocator.at_address(address.value, 64)
+        with pytest.raises(BufferError, match=refused):
+            Tensor.from_dlpack(Array(address.value, (4,), stream=None), device="CUDA")
+        with pytest.raises(ValueError, match=refused):
+            Tensor.from_blob(address.value, (4,), device="CUDA")
+        assert driver.cuMemFree_v2(address) == 0
+    finally:
+        assert driver.cuCtxDestroy_v2(other) == 0
+
+
+def test_memory_of_the_primary_context_is_shared(backend: CudaBackend) -> None:
+    """What others allocated there, in the driver's pool, which names no context, or beside it."""
+    driver, address = ctypes.CDLL("libcuda.so.1"), ctypes.c_ulonglong()
+    with backend.context.current():
+        for allocate, free in (("cuMemAlloc_v2", "cuMemFree_v2"), ("cuMemAllocAsync", "cuMemFreeAsync")):
+            stream = () if allocate == "cuMemAlloc_v2" else (ctypes.c_void_p(1),)
+            assert getattr(driver, allocate)(ctypes.byref(address), ctypes.c_size_t(64), *stream) == 0
+            assert driver.cuMemcpyHtoD_v2(address, b"\1\0\0\0" * 16, ctypes.c_size_t(64)) == 0
+            assert Tensor.from_blob(address.value, (16,), dtypes.int32, device="CUDA").tolist() == [1] * 16
+            assert getattr(driver, free)(address, *stream) == 0
 
 
 def test_a_replay_on_lent_memory_sees_their_writes(backend: CudaBackend) -> None:

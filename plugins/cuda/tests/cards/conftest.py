@@ -47,6 +47,43 @@ def done() -> Counts:
     return counted
 
 
+class Emulated:
+    """The emulated driver's own functions: what it is to refuse, and what lives."""
+
+    def __init__(self, driver: ctypes.CDLL) -> None:
+        self.driver = driver
+        driver.emulated_living.restype = ctypes.c_long
+
+    @contextmanager
+    def refused(self, function: str, result: int, count: int = 1, before: int = 0) -> Iterator[None]:
+        """Have the next calls of a function give a result, after so many that do what they are asked for.
+
+        All of them have come by the end of the block.
+        """
+        name, counted = function.encode(), self.driver.emulated_counted
+        done = counted(name)
+        self.driver.emulated_refuse(name, before, count, result)
+        try:
+            yield
+        finally:
+            self.driver.emulated_refuse(name, 0, 0, 0)
+        assert counted(name) == done + count, f"{function} was not called so often"
+
+    def living(self) -> dict[str, int]:
+        """Return how many handles there are of each kind."""
+        kinds = ("stream", "event", "module", "graph", "executable")
+        return {kind: self.driver.emulated_living(kind.encode()) for kind in kinds}
+
+
+@pytest.fixture
+def emulated() -> Emulated:
+    """The emulated driver; skipped on a real card."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    if not hasattr(driver, "emulated_refuse"):
+        pytest.skip("a real driver refuses nothing when it is asked to")
+    return Emulated(driver)
+
+
 @pytest.fixture
 def pair(backend: CudaBackend) -> list[CudaBackend]:
     """Two cards; skipped where there is one."""

@@ -1,5 +1,6 @@
 /* The emulator inside: devices, contexts, streams, events, kernels, and the lock that all of them share.
-   The functions of the driver are in libcuda.c (devices, memory), streams.c (work) and graphs.c. */
+   The functions of the driver are in libcuda.c (devices, memory), contexts.c (contexts, handles, refusals), streams.c
+   (work) and graphs.c. */
 #pragma once
 #include <pthread.h>
 #include <stddef.h>
@@ -7,18 +8,30 @@
 
 enum { OK = 0, INVALID_VALUE = 1, NO_ROOM = 2, NOT_STARTED = 3, DEVICE_IN_USE = 46, NO_DEVICE = 100, BAD_DEVICE = 101,
        BAD_IMAGE = 200, BAD_CONTEXT = 201, OTHER_IMAGE = 209, BAD_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600,
-       BAD_ADDRESS = 700, OUT_OF_RESOURCES = 701, PEER_ENABLED = 704, LAUNCH_FAILED = 719, NOT_SUPPORTED = 801 };
-enum { MOST_WORDS = 160, MOST_THREADS = 1024, DECLARED = 48 << 10, OPTIN = 99 << 10 };
+       BAD_ADDRESS = 700, OUT_OF_RESOURCES = 701, PEER_ENABLED = 704, LAUNCH_FAILED = 719, NOT_SUPPORTED = 801,
+       CAPTURING = 900, CAPTURE_ENDED = 901 };
+enum { MOST_DEVICES = 8, MOST_WORDS = 160, MOST_THREADS = 1024, DECLARED = 48 << 10, OPTIN = 99 << 10 };
 
 typedef unsigned long long Address;
 
 typedef struct {
     int device, retained, fault; /* fault: the result that everything gives from now on */
+    int age;                     /* how often it has ended: what was made in it before that is no more */
+    struct Stream *plain;        /* its default stream */
 } Context;
 
-typedef struct {
-    int of_device;
+/* What the driver knows a handle by, first in all that has one. It is never freed: a handle that was destroyed, or that
+   lived in a context that has ended, is refused as long as the process lives. */
+typedef enum { DESTROYED, STREAM, PLAIN_STREAM, EVENT, MODULE, GRAPH, EXECUTABLE } Kind;
+typedef struct Life {
+    Kind kind;
+    int age;
     Context *context;
+    struct Life *before;
+} Life;
+
+typedef struct {
+    Life life;
     void *library;
 } Module;
 
@@ -38,13 +51,15 @@ typedef struct {
 } Launch;
 
 typedef struct {
+    Life life;
     long recorded, passed;
     double time;
 } Event;
 
 typedef struct Stream {
-    Context *context;
-    int is_blocking; /* it and the default stream wait for each other */
+    Life life;
+    int is_blocking;    /* it and the default stream wait for each other */
+    int is_captured, is_spoilt; /* another library captures it; something was called that ends the capture */
     long given, done;
     struct Task *first, *last;
     pthread_t thread;
@@ -72,14 +87,22 @@ typedef struct Task {
 extern pthread_mutex_t emulated_lock;
 extern pthread_cond_t emulated_changed; /* something has passed, or was given */
 extern int emulated_is_started;
+int emulated_card_count(void);
 
 Context *emulated_current(void);
-int emulated_usable(Context **context); /* the current context, or the result that says why there is none */
+/* The current context, or the result that says why the calling function is refused. */
+#define emulated_usable(context) emulated_usable_for(context, __func__)
+int emulated_usable_for(Context **context, const char *function);
+void emulated_born(Life *life, Kind kind, Context *context);
+int emulated_lives(const void *handle, Kind kind); /* whether it is one, and was neither destroyed nor lost its context */
+int emulated_capture(void); /* whether a stream is captured; then the capture is spoilt */
 void emulated_count(const char *what);
 int emulated_run(const Launch *launch); /* a result; writes why to standard error */
 void emulated_release(Address address);
 int emulated_setting(const char *name, int otherwise);
-Stream *emulated_stream(void *handle, Context *context);
+Stream *emulated_stream(void *handle, Context *context); /* NULL: it is no more */
+int emulated_kind_of(Address address); /* 0: no memory, 1: of the host, 2: of a card, 3: of a pool of a card */
+void emulated_free_all(Context *context);
 Task *emulated_task(int (*run)(Task *));
 void emulated_give(Stream *stream, Task *task);
 void emulated_wait(Stream *stream);

@@ -15,8 +15,8 @@ typedef struct Node {
     const void *source;
     size_t nbytes;
 } Node;
-typedef struct { Node **nodes; int count; } Graph;
-typedef struct { Node *nodes; int count; Context *context; } Made;
+typedef struct { Life life; Node **nodes; int count; } Graph;
+typedef struct { Life life; Node *nodes; int count; } Made;
 
 typedef struct {
     Function *function;
@@ -40,11 +40,17 @@ typedef struct {
 } CopyParams;
 
 int cuGraphCreate(Graph **graph, unsigned flags) {
+    Context *context;
+    int result = emulated_usable(&context);
     (void)flags;
+    if (result) return result;
     *graph = calloc(1, sizeof **graph);
+    emulated_born(&(*graph)->life, GRAPH, context);
     return OK;
 }
 int cuGraphDestroy(Graph *graph) {
+    if (!emulated_lives(graph, GRAPH)) return BAD_HANDLE;
+    graph->life.kind = DESTROYED;
     for (int i = 0; i < graph->count; i++) graph->nodes[i]->kind = 0; /* cuda.h: updates need the nodes of the graph */
     emulated_count("source graph destroyed");
     return OK;
@@ -56,11 +62,13 @@ static int set_kernel(Node *node, const KernelParams *p) {
     Launch launch = {.shared = p->shared};
     memcpy(launch.grid, p->grid, sizeof launch.grid);
     memcpy(launch.threads, p->threads, sizeof launch.threads);
+    if (!emulated_lives(p->function->module, MODULE)) return BAD_HANDLE;
     int result = emulated_launch_of(&launch, p->function, p->arguments, p->extra);
     if (!result) result = emulated_check(&launch);
     if (!result) node->launch = launch;
     return result;
 }
+static int kind_of(const void *memory) { return emulated_kind_of((Address)(uintptr_t)memory); }
 static int set_copy(Node *node, const CopyParams *p) {
     if (p->source_type != 2 || p->target_type != 2 || p->height != 1 || p->depth != 1 || !p->width) return INVALID_VALUE;
     node->target = (void *)(uintptr_t)p->target_device;
@@ -69,6 +77,7 @@ static int set_copy(Node *node, const CopyParams *p) {
     return OK;
 }
 static int add(Node **made, Graph *graph, Node *const *after, size_t count, Node node) {
+    if (!emulated_lives(graph, GRAPH)) return BAD_HANDLE;
     *made = malloc(sizeof node);
     node.is_enabled = 1;
     node.number = graph->count;
@@ -100,30 +109,52 @@ int cuGraphInstantiateWithFlags(Made **made, Graph *graph, unsigned long long fl
     int result = emulated_usable(&context);
     (void)flags;
     if (result) return result;
+    if (!emulated_lives(graph, GRAPH)) return BAD_HANDLE;
     *made = calloc(1, sizeof **made);
-    **made = (Made){calloc(graph->count + 1, sizeof(Node)), graph->count, context};
+    emulated_born(&(*made)->life, EXECUTABLE, context);
+    (*made)->nodes = calloc(graph->count + 1, sizeof(Node));
+    (*made)->count = graph->count;
     for (int i = 0; i < graph->count; i++) (*made)->nodes[i] = *graph->nodes[i];
     emulated_count("graph");
     return OK;
 }
 int cuGraphExecDestroy(Made *made) {
+    if (!emulated_lives(made, EXECUTABLE)) return BAD_HANDLE;
+    made->life.kind = DESTROYED;
     free(made->nodes);
-    free(made);
     emulated_count("graph destroyed");
     return OK;
 }
+static int is_usable(const Made *made, const char *function) {
+    Context *context;
+    int result = emulated_usable_for(&context, function);
+    return result ? result : emulated_lives(made, EXECUTABLE) ? OK : BAD_HANDLE;
+}
 int cuGraphExecKernelNodeSetParams_v2(Made *made, Node *node, const KernelParams *params) {
+    int result = is_usable(made, __func__);
+    if (result) return result;
     Node *mine = &made->nodes[node->number];
     if (!is_node(made, node, IS_KERNEL) || mine->launch.function != params->function) return INVALID_VALUE;
     emulated_count("node update");
     return set_kernel(mine, params);
 }
 int cuGraphExecMemcpyNodeSetParams(Made *made, Node *node, const CopyParams *params, Context *context) {
+    int result = is_usable(made, __func__);
     (void)context;
+    if (result) return result;
+    if (!is_node(made, node, IS_COPY)) return INVALID_VALUE;
+    Node *mine = &made->nodes[node->number], changed = *mine;
+    if ((result = set_copy(&changed, params))) return result;
+    /* cuda.h: from the same contexts as the original; memory of a pool has none */
+    if (kind_of(changed.target) != kind_of(mine->target) || kind_of(changed.source) != kind_of(mine->source))
+        return INVALID_VALUE;
     emulated_count("node update");
-    return is_node(made, node, IS_COPY) ? set_copy(&made->nodes[node->number], params) : INVALID_VALUE;
+    *mine = changed;
+    return OK;
 }
 int cuGraphNodeSetEnabled(Made *made, Node *node, unsigned is_enabled) {
+    int result = is_usable(made, __func__);
+    if (result) return result;
     if (!node->kind) return INVALID_VALUE;
     made->nodes[node->number].is_enabled = (int)is_enabled;
     return OK;
@@ -157,12 +188,17 @@ int cuGraphLaunch(Made *made, void *handle) {
     Context *context;
     int result = emulated_usable(&context);
     if (result) return result;
-    if (made->context != context) return BAD_CONTEXT;
+    Stream *stream = emulated_stream(handle, context);
+    if (!emulated_lives(made, EXECUTABLE) || !stream || stream->life.context != context) return BAD_HANDLE;
+    if (made->life.context != context) return BAD_CONTEXT;
+    for (int i = 0; i < made->count; i++)
+        if (made->nodes[i].kind == IS_KERNEL && !emulated_lives(made->nodes[i].launch.function->module, MODULE))
+            return BAD_HANDLE;
     Task *task = emulated_task(run_graph);
     task->node_count = made->count;
     task->nodes = malloc((made->count + 1) * sizeof(Node));
     memcpy(task->nodes, made->nodes, made->count * sizeof(Node));
     emulated_count("graph launch");
-    emulated_give(emulated_stream(handle, context), task);
+    emulated_give(stream, task);
     return OK;
 }

@@ -1,4 +1,4 @@
-/* A driver for cards that are not there: devices, contexts and memory. Kernels are code for this processor (libnvrtc.c).
+/* A driver for cards that are not there: devices and memory. Kernels are code for this processor (libnvrtc.c).
 
    EMULATED_DEVICES (2), EMULATED_DRIVER (13000), EMULATED_CAPABILITY (80), EMULATED_MEMORY (MiB, 4096), EMULATED_TAKEN
    (1: another process has the cards) and EMULATED_POOLS (1) say what is there. Memory ends where 64 KiB cannot be
@@ -12,7 +12,8 @@
 #include <sys/mman.h>
 #include "emulated.h"
 
-enum { MOST_DEVICES = 8, PAGE = 4096, GUARD = 64 << 10, ALIGNED = 256, MOST_COUNTS = 64 };
+enum { OF_HOST = 1, OF_CARD, OF_POOL, RELEASE_THRESHOLD = 4 };
+enum { PAGE = 4096, GUARD = 64 << 10, ALIGNED = 256, MOST_COUNTS = 128 };
 enum { THREADS = 1, SHARED = 8, GRID_X = 5, GRID_Y = 6, GRID_Z = 7, WARP = 10, UNITS = 16, L2 = 38, UNIFIED = 41, MAJOR = 75,
        MINOR = 76, SHARED_OPTIN = 97, POOLS = 115 };
 
@@ -21,19 +22,18 @@ typedef struct Block {
     Address address;
     size_t nbytes, mapped;
     void *start;
-    int device, is_host;
+    int device, kind; /* what emulated_kind_of says */
+    Context *context; /* none of a pool's memory */
 } Block;
 
 pthread_mutex_t emulated_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t emulated_changed = PTHREAD_COND_INITIALIZER;
 int emulated_is_started;
 
-static Context contexts[MOST_DEVICES];
 static int shown[MOST_DEVICES], shown_count, is_slice; /* the cards that CUDA_VISIBLE_DEVICES leaves, in its order */
-static __thread Context *current[16];
-static __thread int depth;
 static Block *blocks;
 static size_t used[MOST_DEVICES];
+static Address kept[MOST_DEVICES]; /* bytes of freed memory that each pool is to keep; 0 at first */
 static struct { const char *what; long count; } counts[MOST_COUNTS];
 
 int emulated_setting(const char *name, int otherwise) {
@@ -101,6 +101,7 @@ int cuDriverGetVersion(int *version) {
     *version = emulated_setting("EMULATED_DRIVER", 13000);
     return OK;
 }
+int emulated_card_count(void) { return shown_count; }
 int cuDeviceGetCount(int *count) {
     *count = shown_count;
     return emulated_is_started ? OK : NOT_STARTED;
@@ -159,75 +160,10 @@ int cuDeviceCanAccessPeer(int *can, int device, int peer) {
     return OK;
 }
 
-/* Contexts: the primary one of each device */
-
-int cuDevicePrimaryCtxRetain(Context **context, int device) {
-    if (emulated_setting("EMULATED_TAKEN", 0)) return DEVICE_IN_USE;
-    if (device < 0 || device >= shown_count) return BAD_DEVICE;
-    pthread_mutex_lock(&emulated_lock);
-    *context = &contexts[device];
-    (*context)->device = device;
-    (*context)->retained++;
-    pthread_mutex_unlock(&emulated_lock);
-    return OK;
-}
-int cuDevicePrimaryCtxRelease_v2(int device) {
-    Context *context = &contexts[device];
-    if (context->retained <= 0) return BAD_CONTEXT;
-    emulated_wait_all(context);
-    context->retained--;
-    return OK;
-}
-Context *emulated_current(void) { return depth ? current[depth] : current[0]; }
-int emulated_usable(Context **context) {
-    *context = emulated_current();
-    if (!emulated_is_started) return NOT_STARTED;
-    if (!*context || !(*context)->retained) return BAD_CONTEXT;
-    return (*context)->fault;
-}
-int cuCtxGetCurrent(Context **context) {
-    *context = emulated_current();
-    return OK;
-}
-int cuCtxSetCurrent(Context *context) {
-    current[depth] = context;
-    return OK;
-}
-int cuCtxPushCurrent_v2(Context *context) {
-    current[++depth] = context;
-    return OK;
-}
-int cuCtxPopCurrent_v2(Context **context) {
-    if (context) *context = emulated_current();
-    if (depth) current[depth--] = NULL;
-    else current[0] = NULL;
-    return OK;
-}
-int cuCtxGetDevice(int *device) {
-    Context *context;
-    int result = emulated_usable(&context);
-    if (context) *device = context->device;
-    return result;
-}
-int cuCtxDetach(Context *context) { return context->retained > 0 ? OK : BAD_CONTEXT; } /* pycuda's, when it ends */
-int cuCtxGetApiVersion(Context *context, unsigned *version) {
-    (void)context;
-    *version = 3020;
-    return OK;
-}
-int cuCtxEnablePeerAccess(Context *peer, unsigned flags) {
-    static int is_enabled[MOST_DEVICES][MOST_DEVICES];
-    Context *context;
-    int result = emulated_usable(&context);
-    (void)flags;
-    if (result) return result;
-    if (is_enabled[context->device][peer->device]++) return PEER_ENABLED;
-    return OK;
-}
-
 /* Memory */
 
-static int take(Address *address, size_t nbytes, int device, int is_host) {
+static int take(Address *address, size_t nbytes, Context *context, int kind) {
+    int device = context->device, is_host = kind == OF_HOST;
     size_t limit = (size_t)emulated_setting("EMULATED_MEMORY", 4096) << 20, mapped = (nbytes + PAGE - 1) / PAGE * PAGE;
     if (!nbytes) return INVALID_VALUE;
     pthread_mutex_lock(&emulated_lock);
@@ -239,7 +175,7 @@ static int take(Address *address, size_t nbytes, int device, int is_host) {
         mprotect(start + mapped, GUARD, PROT_NONE);
         char *first = start + (mapped - nbytes) / ALIGNED * ALIGNED; /* so that little lies between its end and the page */
         if (nbytes <= (16 << 20)) memset(start, 0xff, mapped);
-        *block = (Block){blocks, (Address)(uintptr_t)first, nbytes, mapped + GUARD, start, device, is_host};
+        *block = (Block){blocks, (Address)(uintptr_t)first, nbytes, mapped + GUARD, start, device, kind, context};
         blocks = block;
         *address = block->address;
         if (!is_host) used[device] += nbytes;
@@ -258,7 +194,7 @@ static int give(Address address) {
     if (block) {
         while (*link != block) link = &(*link)->next;
         *link = block->next;
-        if (!block->is_host) used[block->device] -= block->nbytes;
+        if (block->kind != OF_HOST) used[block->device] -= block->nbytes;
         munmap(block->start, block->mapped);
         free(block);
     }
@@ -266,12 +202,25 @@ static int give(Address address) {
     return block ? OK : INVALID_VALUE;
 }
 void emulated_release(Address address) { give(address); }
+void emulated_free_all(Context *context) {
+    for (Block *block = blocks, *next; block; block = next) {
+        next = block->next;
+        if (block->context == context) give(block->address);
+    }
+}
+int emulated_kind_of(Address address) {
+    pthread_mutex_lock(&emulated_lock);
+    Block *block = find(address, 0);
+    int kind = block ? block->kind : 0;
+    pthread_mutex_unlock(&emulated_lock);
+    return kind;
+}
 
 int cuMemAlloc_v2(Address *address, size_t nbytes) {
     Context *context;
     int result = emulated_usable(&context);
     emulated_count("alloc");
-    return result ? result : take(address, nbytes, context->device, 0);
+    return result ? result : take(address, nbytes, context, OF_CARD);
 }
 int cuMemFree_v2(Address address) {
     Context *context;
@@ -281,25 +230,33 @@ int cuMemFree_v2(Address address) {
     return give(address);
 }
 int cuMemAllocAsync(Address *address, size_t nbytes, void *stream) {
-    (void)stream;
-    return cuMemAlloc_v2(address, nbytes);
+    Context *context;
+    int result = emulated_usable(&context);
+    if (result) return result;
+    emulated_count("alloc");
+    return emulated_stream(stream, context) ? take(address, nbytes, context, OF_POOL) : BAD_HANDLE;
 }
 static int run_free(Task *task) { return give(task->address); }
 int cuMemFreeAsync(Address address, void *stream) {
     Context *context;
     int result = emulated_usable(&context);
     if (result) return result;
+    if (!emulated_stream(stream, context)) return BAD_HANDLE;
     Task *task = emulated_task(run_free);
     task->address = address;
     emulated_give(emulated_stream(stream, context), task);
     return OK;
 }
 int cuDeviceGetDefaultMemPool(void **pool, int device) {
-    *pool = &contexts[device];
+    *pool = &kept[device];
     return OK;
 }
 int cuMemPoolSetAttribute(void *pool, int attribute, void *value) {
-    (void)pool, (void)attribute, (void)value;
+    if (attribute == RELEASE_THRESHOLD) *(Address *)pool = *(Address *)value;
+    return OK;
+}
+int cuMemPoolGetAttribute(void *pool, int attribute, void *value) {
+    if (attribute == RELEASE_THRESHOLD) *(Address *)value = *(Address *)pool;
     return OK;
 }
 int cuMemPoolSetAccess(void *pool, const int *access, size_t count) {
@@ -325,7 +282,7 @@ int cuMemHostAlloc(void **address, size_t nbytes, unsigned flags) {
     Context *context;
     int result = emulated_usable(&context);
     (void)flags;
-    if (!result) result = take(&found, nbytes, context->device, 1);
+    if (!result) result = take(&found, nbytes, context, OF_HOST);
     if (!result) *address = (void *)(uintptr_t)found;
     return result;
 }
@@ -348,8 +305,8 @@ int cuPointerGetAttribute(void *value, int attribute, Address address) {
     pthread_mutex_lock(&emulated_lock);
     Block *block = find(address, 0);
     int result = block ? OK : INVALID_VALUE;
-    if (block && attribute == 1) *(Context **)value = &contexts[block->device];
-    else if (block && attribute == 2) *(unsigned *)value = block->is_host ? 1 : 2;
+    if (block && attribute == 1) *(Context **)value = block->kind == OF_POOL ? NULL : block->context;
+    else if (block && attribute == 2) *(unsigned *)value = block->kind == OF_HOST ? 1 : 2;
     else if (block && attribute == 9) *(int *)value = block->device;
     else if (block) result = NOT_SUPPORTED;
     pthread_mutex_unlock(&emulated_lock);
@@ -377,6 +334,8 @@ static const struct { int result; const char *name, *text; } results[] = {
     {PEER_ENABLED, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled"},
     {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+    {CAPTURING, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
+    {CAPTURE_ENDED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture"},
 };
 static int say(int result, const char **text, int is_name) {
     for (size_t i = 0; i < sizeof results / sizeof *results; i++)

@@ -16,7 +16,6 @@
 enum { MOST_STREAMS = 4096 };
 static Stream *streams[MOST_STREAMS];
 static int stream_count;
-static Stream *defaults[8];
 
 double emulated_now(void) {
     struct timespec t;
@@ -45,13 +44,13 @@ static void *work(void *argument) {
         Task *task = stream->first;
         for (int i = 0; i < task->count; i++)
             while (!has_passed(&task->needs[i])) await();
-        int fault = stream->context->fault;
+        int fault = stream->life.context->fault;
         pthread_mutex_unlock(&emulated_lock);
         double begun = emulated_now();
         if (!fault || task->run == NULL) fault = task->run ? task->run(task) : OK;
         stream->busy += emulated_now() - begun;
         pthread_mutex_lock(&emulated_lock);
-        if (fault && !stream->context->fault) stream->context->fault = fault;
+        if (fault && !stream->life.context->fault) stream->life.context->fault = fault;
         stream->first = task->next;
         if (!stream->first) stream->last = NULL;
         stream->done++;
@@ -61,9 +60,9 @@ static void *work(void *argument) {
     }
     return NULL;
 }
-static Stream *made(Context *context, int is_blocking) {
+static Stream *made(Context *context, Kind kind, int is_blocking) {
     Stream *stream = calloc(1, sizeof *stream);
-    stream->context = context;
+    emulated_born(&stream->life, kind, context);
     stream->is_blocking = is_blocking;
     pthread_mutex_lock(&emulated_lock);
     streams[stream_count++] = stream;
@@ -73,9 +72,9 @@ static Stream *made(Context *context, int is_blocking) {
     return stream;
 }
 Stream *emulated_stream(void *handle, Context *context) {
-    if ((uintptr_t)handle > 2) return handle;
-    if (!defaults[context->device]) defaults[context->device] = made(context, 1);
-    return defaults[context->device];
+    if ((uintptr_t)handle > 2) return emulated_lives(handle, STREAM) ? handle : NULL;
+    if (!context->plain) context->plain = made(context, PLAIN_STREAM, 1);
+    return context->plain;
 }
 Task *emulated_task(int (*run)(Task *)) {
     Task *task = calloc(1, sizeof *task);
@@ -88,11 +87,11 @@ static void need(Task *task, Need what) {
 }
 void emulated_give(Stream *stream, Task *task) {
     pthread_mutex_lock(&emulated_lock);
-    Stream *plain = defaults[stream->context->device];
+    Stream *plain = stream->life.context->plain;
     for (int i = 0; i < stream_count; i++) {
         Stream *other = streams[i];
         int waits = stream == plain ? other->is_blocking : stream->is_blocking && other == plain;
-        if (other != stream && other->context == stream->context && waits && other->done < other->given)
+        if (other != stream && other->life.context == stream->life.context && waits && other->done < other->given)
             need(task, (Need){other, NULL, other->given});
     }
     if (stream->last) stream->last->next = task;
@@ -110,33 +109,65 @@ void emulated_wait(Stream *stream) {
 }
 void emulated_wait_all(Context *context) {
     for (int i = 0; i < stream_count; i++)
-        if (!context || streams[i]->context == context) emulated_wait(streams[i]);
+        if (!context || streams[i]->life.context == context) emulated_wait(streams[i]);
 }
 int cuStreamCreate(Stream **stream, unsigned flags) {
     Context *context;
     int result = emulated_usable(&context);
     if (result) return result;
     if (stream_count == MOST_STREAMS) return NO_ROOM;
-    *stream = made(context, !(flags & 1));
+    *stream = made(context, STREAM, !(flags & 1));
     return OK;
 }
 int cuStreamDestroy_v2(Stream *stream) {
+    if (!emulated_lives(stream, STREAM)) return BAD_HANDLE;
     emulated_wait(stream); /* its thread stays, with nothing to do */
+    stream->life.kind = DESTROYED;
     return OK;
+}
+/* A stream that is used now, of the current context where it is launched on. */
+static int found(Stream **stream, void *handle, Context *context, int is_own) {
+    *stream = emulated_stream(handle, context);
+    if (!*stream || (is_own && (*stream)->life.context != context)) return BAD_HANDLE;
+    if (!(*stream)->is_captured) return OK;
+    (*stream)->is_spoilt = 1; /* what is captured is not emulated, but that no work is to be mixed with it */
+    return CAPTURING;
 }
 int cuStreamSynchronize(void *handle) {
     Context *context;
+    Stream *stream;
     int result = emulated_usable(&context);
+    if (!result) result = found(&stream, handle, context, 0);
     if (result) return result;
-    emulated_wait(emulated_stream(handle, context));
+    emulated_wait(stream);
     return context->fault;
 }
 int cuStreamQuery(void *handle) {
     Context *context;
+    Stream *stream;
     int result = emulated_usable(&context);
+    if (!result) result = found(&stream, handle, context, 0);
     if (result) return result;
-    Stream *stream = emulated_stream(handle, context);
     return stream->done < stream->given ? NOT_READY : context->fault;
+}
+int cuStreamBeginCapture_v2(Stream *stream, int mode) {
+    (void)mode;
+    if (!emulated_lives(stream, STREAM) || stream->is_captured) return BAD_HANDLE;
+    stream->is_captured = 1;
+    stream->is_spoilt = 0;
+    return OK;
+}
+int cuStreamEndCapture(Stream *stream, void **graph) {
+    if (!emulated_lives(stream, STREAM) || !stream->is_captured) return BAD_HANDLE;
+    stream->is_captured = 0;
+    *graph = NULL;
+    return stream->is_spoilt ? CAPTURE_ENDED : OK;
+}
+int emulated_capture(void) {
+    int is_captured = 0;
+    for (int i = 0; i < stream_count; i++)
+        if (streams[i]->is_captured) is_captured = streams[i]->is_spoilt = 1;
+    return is_captured;
 }
 int cuCtxSynchronize(void) {
     Context *context;
@@ -156,44 +187,56 @@ static int run_record(Task *task) {
     return OK;
 }
 int cuEventCreate(Event **event, unsigned flags) {
+    Context *context;
+    int result = emulated_usable(&context);
     (void)flags;
+    if (result) return result;
     *event = calloc(1, sizeof **event);
+    emulated_born(&(*event)->life, EVENT, context);
     emulated_count("event");
     return OK;
 }
 int cuEventDestroy_v2(Event *event) {
-    (void)event; /* a stream may still have it */
+    if (!emulated_lives(event, EVENT)) return BAD_HANDLE;
+    event->life.kind = DESTROYED; /* a stream may still have it */
     return OK;
 }
 int cuEventRecord(Event *event, void *handle) {
     Context *context;
+    Stream *stream;
     int result = emulated_usable(&context);
+    if (!result) result = found(&stream, handle, context, 0);
     if (result) return result;
+    if (!emulated_lives(event, EVENT) || event->life.context != stream->life.context) return BAD_HANDLE;
     Task *task = emulated_task(run_record);
     task->record.event = event;
-    task->record.stream = emulated_stream(handle, context);
+    task->record.stream = stream;
     pthread_mutex_lock(&emulated_lock);
     task->record.number = ++event->recorded;
     pthread_mutex_unlock(&emulated_lock);
-    emulated_give(task->record.stream, task);
+    emulated_give(stream, task);
     return OK;
 }
 /* A stream that has failed runs nothing more, so its events would never pass. */
 static int state_of(Event *event, int fault) { return event->passed >= event->recorded ? OK : fault ? fault : NOT_READY; }
 int cuEventQuery(Event *event) {
-    Context *context = emulated_current();
-    return state_of(event, context ? context->fault : 0);
+    Context *context;
+    int result = emulated_usable(&context);
+    if (result) return result;
+    return emulated_lives(event, EVENT) ? state_of(event, context->fault) : BAD_HANDLE;
 }
 int cuEventSynchronize(Event *event) {
     Context *context;
     int result = emulated_usable(&context);
     if (result) return result;
+    if (!emulated_lives(event, EVENT)) return BAD_HANDLE;
     pthread_mutex_lock(&emulated_lock);
     while ((result = state_of(event, context->fault)) == NOT_READY) await();
     pthread_mutex_unlock(&emulated_lock);
     return context->fault ? context->fault : result;
 }
 int cuEventElapsedTime(float *milliseconds, Event *start, Event *end) {
+    if (!emulated_lives(start, EVENT) || !emulated_lives(end, EVENT)) return BAD_HANDLE;
     if (!start->recorded || !end->recorded) return BAD_HANDLE;
     if (start->passed < start->recorded || end->passed < end->recorded) return NOT_READY;
     *milliseconds = (float)((end->time - start->time) * 1e3);
@@ -202,12 +245,15 @@ int cuEventElapsedTime(float *milliseconds, Event *start, Event *end) {
 int cuEventElapsedTime_v2(float *milliseconds, Event *start, Event *end) { return cuEventElapsedTime(milliseconds, start, end); }
 int cuStreamWaitEvent(void *handle, Event *event, unsigned flags) {
     Context *context;
+    Stream *stream;
     int result = emulated_usable(&context);
     (void)flags;
+    if (!result) result = found(&stream, handle, context, 0);
     if (result) return result;
+    if (!emulated_lives(event, EVENT)) return BAD_HANDLE;
     Task *task = emulated_task(NULL);
     need(task, (Need){NULL, event, event->recorded});
-    emulated_give(emulated_stream(handle, context), task);
+    emulated_give(stream, task);
     return OK;
 }
 
@@ -219,13 +265,14 @@ static int run_copy(Task *task) {
 }
 static int copy(Address target, Address source, size_t nbytes, void *handle, int waits) {
     Context *context;
+    Stream *stream;
     int result = emulated_usable(&context);
+    if (!result) result = found(&stream, handle, context, 0);
     if (result) return result;
     Task *task = emulated_task(run_copy);
     task->copy.target = (void *)(uintptr_t)target;
     task->copy.source = (const void *)(uintptr_t)source;
     task->copy.nbytes = nbytes;
-    Stream *stream = emulated_stream(handle, context);
     emulated_count("copy");
     emulated_give(stream, task);
     if (waits) emulated_wait(stream);
@@ -261,7 +308,8 @@ int cuModuleLoadData(Module **module, const void *image) {
     unlink(path);
     if (!library) return BAD_IMAGE;
     *module = calloc(1, sizeof **module);
-    **module = (Module){context->device, context, library};
+    emulated_born(&(*module)->life, MODULE, context);
+    (*module)->library = library;
     emulated_count("module");
     return OK;
 }
@@ -270,7 +318,9 @@ int cuModuleLoadDataEx(Module **module, const void *image, unsigned count, int *
     return cuModuleLoadData(module, image);
 }
 int cuModuleUnload(Module *module) {
-    emulated_wait_all(module->context);
+    if (!emulated_lives(module, MODULE)) return BAD_HANDLE;
+    emulated_wait_all(module->life.context);
+    module->life.kind = DESTROYED;
     dlclose(module->library);
     emulated_count("unload");
     return OK;
@@ -281,9 +331,10 @@ static void *symbol(Module *module, const char *prefix, const char *name) {
     return dlsym(module->library, text);
 }
 int cuModuleGetFunction(Function **function, Module *module, const char *name) {
-    int *facts = symbol(module, "emulated_facts_", name);
     char *first, *last;
     Place nowhere = {0};
+    if (!emulated_lives(module, MODULE)) return BAD_HANDLE;
+    int *facts = symbol(module, "emulated_facts_", name);
     if (!facts) return NOT_FOUND;
     *function = calloc(1, sizeof **function);
     **function = (Function){module, strdup(name), symbol(module, "", name), dlsym(module->library, "emulated_begin"),
@@ -294,12 +345,14 @@ int cuModuleGetFunction(Function **function, Module *module, const char *name) {
     return (*function)->declared > DECLARED ? BAD_IMAGE : OK;
 }
 int cuFuncSetAttribute(Function *function, int attribute, int value) {
+    if (!emulated_lives(function->module, MODULE)) return BAD_HANDLE;
     if (attribute != 8) return OK;
     if (value < 0 || value + function->declared > OPTIN) return INVALID_VALUE;
     function->most_shared = value;
     return OK;
 }
 int cuFuncGetAttribute(int *value, int attribute, Function *function) {
+    if (!emulated_lives(function->module, MODULE)) return BAD_HANDLE;
     *value = attribute == 0 ? function->bound : attribute == 1 ? (int)function->declared : 0;
     return OK;
 }
@@ -335,9 +388,12 @@ static int run_kernel(Task *task) {
 int cuLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsigned threads_x, unsigned threads_y,
                    unsigned threads_z, unsigned shared, void *handle, void **arguments, void **extra) {
     Context *context;
+    Stream *stream;
     int result = emulated_usable(&context);
+    if (!result) result = found(&stream, handle, context, 1);
     if (result) return result;
-    if (function->module->context != context) return BAD_CONTEXT;
+    if (!emulated_lives(function->module, MODULE)) return BAD_HANDLE;
+    if (function->module->life.context != context) return BAD_CONTEXT;
     Launch *launch = calloc(1, sizeof *launch);
     *launch = (Launch){.grid = {x, y, z}, .threads = {threads_x, threads_y, threads_z}, .shared = shared};
     if ((result = emulated_launch_of(launch, function, arguments, extra)) || (result = emulated_check(launch))) {
@@ -347,6 +403,6 @@ int cuLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsig
     emulated_count("launch");
     Task *task = emulated_task(run_kernel);
     task->launches = launch;
-    emulated_give(emulated_stream(handle, context), task);
+    emulated_give(stream, task);
     return OK;
 }

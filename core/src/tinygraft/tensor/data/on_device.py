@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tinygraft.device.buffer import Lent
+from tinygraft.device.buffer import Buffer, Lent
 from tinygraft.device.interfaces import Backend
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, dtypes
@@ -32,7 +32,10 @@ KINDS = {"float": "f", "int": "i", "uint": "u", "bool": "b"}  # of an array inte
 
 @dataclass(slots=True)
 class DeviceArray:
-    """An array of another library in the memory of a device; owner keeps it alive. strides count elements."""
+    """An array of another library in the memory of a device; owner keeps it alive. strides count elements.
+
+    What it has on `stream` writes the memory; None where that has ended, or nothing is said of it.
+    """
 
     owner: object
     dtype: DType
@@ -40,6 +43,7 @@ class DeviceArray:
     strides: tuple[int, ...]
     address: int
     read_only: bool
+    stream: int | None = None
     is_complex: bool = False
 
 
@@ -123,28 +127,50 @@ def interface_of(x: Any, name: str) -> tuple[Backend, dict[str, Any]] | None:
     return None
 
 
-def described(x: object, found: dict[str, Any], backend: Backend) -> DeviceArray:
-    """An array by its interface, on whose stream what is launched on a backend waits. Raises DTypeError."""
+def described(x: object, found: dict[str, Any]) -> DeviceArray:
+    """An array by its interface. Raises DTypeError."""
     dtype = _dtype(found["typestr"])
     shape, (address, read_only) = tuple(found["shape"]), found["data"]
     given = found.get("strides")
     strides = row_major(shape) if given is None else tuple(stride // dtype.itemsize for stride in given)
-    if (stream := found.get("stream")) is not None:
-        backend.follow(stream)
-    return DeviceArray(x, dtype, shape, strides, address or 0, read_only)
+    return DeviceArray(x, dtype, shape, strides, address or 0, read_only, found.get("stream"))
 
 
-def owner_among(address: int, nbytes: int, backend: Backend) -> str | None:
-    """The ordinal in whose memory an address is: that of a backend, or another open one."""
+def owner_among(address: int, nbytes: int, backend: Backend) -> str:
+    """The ordinal in whose memory an address is: that of a backend, or another open one of its kind.
+
+    Raises BufferError.
+    """
     if not nbytes:
         return backend.name
-    for device in dict.fromkeys((backend.name, *Device.opened())):
+    reasons = []
+    alike = [device for device in Device.opened() if Device[device].array_interface == backend.array_interface]
+    for device in dict.fromkeys((backend.name, *alike)):  # any other device takes the address for one of the host
         try:
             Device[device].allocator.at_address(address, nbytes)
-        except UnsupportedError:
+        except UnsupportedError as error:
+            reasons.append(str(error))
             continue
         return device
-    return None
+    raise BufferError(
+        f"no open device can use the memory at {address:#x}: {reasons[0]}\n"
+        "  hint: where this array is on another device, open that one first"
+    )
+
+
+def follow_owner(buffer: Buffer, array: Any) -> None:
+    """Let what is launched on borrowed memory come after what the library that owns it has launched on it.
+
+    The first queue waits for that; by DLPack the other library has seen to it (`stream_number`). It counts as work of
+    that queue which wrote the memory, so that other queues and devices follow it.
+    """
+    block, backend = buffer.block, buffer.backend
+    if isinstance(array, DeviceArray):
+        if array.stream is None:
+            return
+        backend.follow(array.stream)
+    if block is not None and backend.timeline is not None:
+        backend.timeline.wrote(backend.queue, block, f"import of {buffer.nbytes} bytes")
 
 
 def _dtype(typestr: str) -> DType:

@@ -136,12 +136,17 @@ def from_blob(
     return _over(cls, ptr, sizes, of, name, None)
 
 
-def _over(cls: type[Tensor], address: int, shape: tuple[int, ...], dtype: DType, device: str, owner: object) -> Tensor:
-    """Return a tensor over memory that `owner` keeps alive."""
+def _over(cls: type[Tensor], address: int, shape: tuple[int, ...], dtype: DType, device: str, owner: object,
+          is_there: bool = False) -> Tensor:  # fmt: skip
+    """Return a tensor over memory that `owner` keeps alive: an array of another library on the device if `is_there`."""
     node = UOp.buffer(device, size_math.as_int(size_math.product(shape), "memory"), dtype)
     buffer = buffer_of(node)
     if buffer.nbytes:
         buffer.borrow(buffer.backend.allocator.at_address(address, buffer.nbytes), owner)
+        if is_there:
+            from tinygraft.tensor.data import on_device
+
+            on_device.follow_owner(buffer, owner)
     buffer.filled = True
     new = object.__new__(cls)
     new._set(UOp(Ops.RESHAPE, dtype, (node,), shape), None)
@@ -253,7 +258,7 @@ def from_dlpack(cls: type[Tensor], x: Any, device: str | None = None, copy: bool
         raise BufferError(f"this array cannot be shared without a copy, which copy=False forbids: {reason}")
     shared = not (copy or reason)
     where = found.address, found.shape, found.dtype, name, found
-    made = _over(cls, *where) if shared else _copied(cls, found, name, home)
+    made = _over(cls, *where, is_there=bool(home)) if shared else _copied(cls, found, name, home)
     made = made.view_as_complex() if found.is_complex else made
     return made.to(wanted) if is_moved else made
 
@@ -264,11 +269,8 @@ def _found_on(x: Any, name: str) -> tuple[Any, str]:
 
     if not hasattr(x, "__dlpack__") and (given := on_device.interface_of(x, name)) is not None:
         backend, facts = given
-        array = on_device.described(x, facts, backend)
-        home = on_device.owner_among(array.address, prod(array.shape) * array.dtype.itemsize, backend)
-        if home is None:
-            raise BufferError(f"no open device has memory at {array.address:#x}: open the one of this array first")
-        return array, home
+        array = on_device.described(x, facts)
+        return array, on_device.owner_among(array.address, prod(array.shape) * array.dtype.itemsize, backend)
     kind = tuple(x.__dlpack_device__()) if hasattr(x, "__dlpack_device__") else (dlpack.HOST, 0)
     home = None if kind[0] == dlpack.HOST else on_device.device_of(kind, name)
     found = dlpack.take(_capsule_of(x, None if home is None else Device[home].stream_number()))
@@ -293,7 +295,7 @@ def _copied(cls: type[Tensor], found: Any, device: str, home: str) -> Tensor:
     count = 0 if 0 in found.shape else before + sum(span for span in spans if span > 0) + 1
     start = found.address - before * itemsize
     if home and count:
-        flat = _over(cls, start, (count,), found.dtype, device, found).clone().realize()
+        flat = _over(cls, start, (count,), found.dtype, device, found, is_there=True).clone().realize()
     else:
         memory = (c_ubyte * (count * itemsize)).from_address(start) if count else b""
         flat = object.__new__(cls)
