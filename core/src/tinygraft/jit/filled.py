@@ -120,7 +120,7 @@ class LostGrad:
     uids: tuple[int, ...]
 
     def is_lost(self) -> bool:
-        """Return whether the tensor has no grad any more, or another one, or somebody else refers to it.
+        """Return whether the tensor has no grad any more, or another one, or something else refers to it.
 
         The function makes a new one, so that one that was kept stays as it is.
         """

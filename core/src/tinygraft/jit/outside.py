@@ -17,7 +17,7 @@ from tinygraft.uop.held import PLAIN, buffers_of
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, toposort
 
-Form = tuple[tuple[Any, ...], ...]  # the steps from memory to a tensor: (op, dtype, arg, tag), or (op, dtype, ids)
+NodeForm = tuple[tuple[Any, ...], ...]  # the steps from memory to a tensor: (op, dtype, arg, tag), or (op, dtype, ids)
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class OutsideTensor:
 
     holder: weakref.ref[Any]
     node: weakref.ref[UOp]
-    form: Form | None
+    form: NodeForm | None
     memory: tuple[int, ...]
     requires_grad: bool | None
 
@@ -105,7 +105,7 @@ class OutsideTensors:
         note_pinned([holder for one in self._all if not one.memory and (holder := one.holder()) is not None])
 
 
-def _form_of(node: UOp) -> Form:
+def _form_of(node: UOp) -> NodeForm:
     """Return the steps from the memory, which has the ids of its BUFFERs, to `node`."""
     form = []
     while node.op not in (Ops.BUFFER, Ops.MULTI):
@@ -116,7 +116,7 @@ def _form_of(node: UOp) -> Form:
     return (*form, (node.op, node.dtype, tuple([buffer.arg.uid for buffer in buffers_of(node)])))
 
 
-def _form_in_storage(holder: Any) -> Form | None:
+def _form_in_storage(holder: Any) -> NodeForm | None:
     """Return the form that a tensor has as a view of its storage, whether its elements are cached or not."""
     if isinstance(holder, SharedStorage) or (storage := holder._storage) is None:
         return None

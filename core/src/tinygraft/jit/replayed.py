@@ -28,7 +28,7 @@ from tinygraft.jit.trace import RecordedCalls, Trace
 from tinygraft.tensor.nested import mapped, tensors_in
 from tinygraft.tensor.primitives import size_checks
 from tinygraft.tensor.primitives.base import TensorBase
-from tinygraft.tensor.state.live import LIVE, Touched, live_holders, live_tensors
+from tinygraft.tensor.state.live import LIVE, TouchedTensors, live_holders, live_tensors
 from tinygraft.tensor.state.made_at import here
 from tinygraft.tensor.state.storage import not_following
 from tinygraft.uop.held import HELD, buffers_of, memory_base
@@ -39,7 +39,7 @@ class ReplayedTrace:
     """A trace that is replayed: launches on the buffers of a call, and the result with its tensors as rows."""
 
     def __init__(self, trace: Trace, calls: RecordedCalls, arguments: Arguments, result: Any,
-                 claims: Sequence[size_checks.Claim], before: GradsBefore, touched: Touched,
+                 claims: Sequence[size_checks.Claim], before: GradsBefore, touched: TouchedTensors,
                  capture: Capture) -> None:  # fmt: skip
         """Prepare the replay of the call of `trace`, with its `arguments` and `result`.
 

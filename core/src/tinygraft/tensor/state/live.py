@@ -63,7 +63,7 @@ class _AssignedHere(threading.local):
 Entries = dict[int, LiveEntry]  # by the id of the tensor
 
 
-class Touched:
+class TouchedTensors:
     """The tensors that were written to, or got a grad or a flag, in this thread while it was open: by id."""
 
     __slots__ = ("flags", "grads", "written")
@@ -74,22 +74,22 @@ class Touched:
         self.flags: Entries = {}
 
 
-class _Open(threading.local):
-    touched: tuple[Touched, ...] = ()
+class _Noting(threading.local):
+    touched: tuple[TouchedTensors, ...] = ()
 
 
-_open = _Open()
+_noting = _Noting()
 
 
 @contextmanager
-def noting_touched() -> Iterator[Touched]:
+def noting_touched() -> Iterator[TouchedTensors]:
     """Note the tensors that the block writes to, and those that it gives a grad or a flag."""
-    touched, outer = Touched(), _open.touched
-    _open.touched = (*outer, touched)
+    touched, outer = TouchedTensors(), _noting.touched
+    _noting.touched = (*outer, touched)
     try:
         yield touched
     finally:
-        _open.touched = outer
+        _noting.touched = outer
 
 
 def alive(entries: Entries) -> list[TensorBase]:
@@ -98,8 +98,8 @@ def alive(entries: Entries) -> list[TensorBase]:
 
 
 def note_touched(what: str, tensor: TensorBase) -> None:
-    """Note a tensor as one of `what`, a field of Touched, where that is open in this thread."""
-    for touched in _open.touched:
+    """Note a tensor as one of `what`, a field of TouchedTensors, where that is open in this thread."""
+    for touched in _noting.touched:
         getattr(touched, what)[id(tensor)] = _all[id(tensor)]
 
 
@@ -307,7 +307,7 @@ def assigned_tensors() -> list[TensorBase]:
 
 def note_assigned(tensor: TensorBase) -> None:
     """List a tensor with a pending assignment for `assigned_tensors` of this thread."""
-    if _open.touched:
+    if _noting.touched:
         note_touched("written", tensor)
     entry = _Assigned(tensor, _forget_assigned)
     entry.key, entry.registry = id(tensor), _assigned.tensors
