@@ -675,3 +675,60 @@ def test_a_pickle_needs_to_know_what_the_function_reads() -> None:
     f(floats(3, 4))
     assert pickle.loads(pickle.dumps(f))(floats(5, 5)).tolist() == [51.0, 52.0]
     assert pickle.loads(pickle.dumps(own))(floats(5, 6), n.bind(1)).item() == 50.0
+
+
+# Why a call was not captured
+
+HOLDER = Holder()
+
+
+def _left(x: Tensor) -> Tensor:
+    HOLDER.last = x * 2
+    return HOLDER.last
+
+
+def _argument_left(x: Tensor) -> Tensor:
+    HOLDER.last = x
+    return (x + 1).realize()
+
+
+WHY: dict[str, tuple[Callable[[Tensor], Any], str]] = {
+    "a value is read": (lambda x: x * x.sum().item(), "it reads a value (item, numpy, a mask)"),
+    "a hidden tensor": (lambda x: {x + 1}, "its result has a tensor, or a symbolic size, in an object that is no list"),
+    "an array": (lambda x: (x + 1, np.zeros(1)), "its result has an object that may change"),
+    "its result": (_left, "it leaves its result elsewhere, too: something else refers to it"),
+    "an argument": (_argument_left, "it leaves an argument elsewhere: something else refers to it afterwards"),
+    "other shapes": (lambda x: (x + next(NUMBERS)).realize(), "it launched E_2"),
+    "other memory": (lambda x: (x + NEW[-1]).realize(), "E_2 used other memory than in the call before"),
+    "a new flag": (lambda x: x.requires_grad_(), "it gives an argument other memory, or another flag"),
+}
+NUMBERS = iter(range(2, 100))
+NEW: list[Tensor] = []
+
+
+@pytest.mark.parametrize("name", WHY)
+def test_a_function_says_why_it_is_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """In its repr, and once at DEBUG=1."""
+    function, sentence = WHY[name]
+    f = TinyJit(function)
+    with Context(DEBUG=1):
+        for i in range(5):
+            NEW.append(floats(i, 1))
+            f(floats(i, 1))
+            assert "the last call was run: " in repr(f)
+    assert f"the last call was run: {sentence}" in repr(f)
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("TinyJit runs ")]
+    assert any(sentence in line for line in told)
+    assert len(told) == len(set(told))
+
+
+def test_a_captured_function_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first call is run to see what it launches."""
+    f = TinyJit(lambda x: (x * 2).realize())
+    with Context(DEBUG=1):
+        f(floats(1))
+        assert repr(f).endswith("nothing captured; the last call was run: this is the first call of its kind>")
+        f(floats(2))
+        f(floats(3))
+    assert repr(f).endswith("kinds of calls captured: 1, launches: 1>")
+    assert "TinyJit runs" not in capsys.readouterr().out

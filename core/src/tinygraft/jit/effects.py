@@ -1,146 +1,84 @@
 """Effects of a call that its launches do not repeat: with one of them the function is run in every call.
 
-    before = References((args, kwargs))
+    before = BeforeCall(args, kwargs, arguments)
     result = function(*args, **kwargs)
-    before.have_grown(result)                   # an argument is referred to from elsewhere since
-    is_elsewhere(result, capture.existed)       # so is something of the result
-    are_values(result)                          # whether it has nothing but tensors, and what never changes
-    leaves_work(...), leaves_values(...)        # what tensors outside of the result have
+    before.obstacle(trace, capture, touched, result)   # a reason, or ""
 
-References are counted, since an attribute that the function sets, a list that it appends to and a name of an enclosing
-scope are all the same to a tensor.
+References to arguments and results are counted (references.py): a result that is also an attribute has more of them.
 """
 
 from __future__ import annotations
 
-import gc
-import sys
-from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from enum import Enum
-from types import BuiltinFunctionType, EllipsisType, FunctionType, ModuleType, NotImplementedType
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tinygraft.dtype import DType
 from tinygraft.engine.capture import Capture
+from tinygraft.jit.arguments import Arguments
+from tinygraft.jit.filled import GradsBefore
+from tinygraft.jit.references import References, are_values, is_elsewhere
 from tinygraft.jit.trace import Trace
-from tinygraft.tensor.nested import MANY, check_ends
+from tinygraft.tensor.nested import items_in, same_items, tensors_in
 from tinygraft.tensor.primitives.base import TensorBase
-from tinygraft.tensor.state.live import live_tensors
+from tinygraft.tensor.state.live import TouchedTensors, alive, live_tensors
 from tinygraft.uop.held import HELD, buffers_of
-from tinygraft.uop.ops import Ops
-from tinygraft.uop.uop import UOp, postorder
-
-# types of objects that never change, so that one of them may be in the results of many calls
-FIXED = (
-    bool, int, float, complex, str, bytes, range, slice, type, DType, Enum, type(None), EllipsisType, ModuleType,
-    FunctionType, BuiltinFunctionType, NotImplementedType, UOp,
-)  # fmt: skip
+from tinygraft.uop.uop import postorder
 
 
-class References:
-    """How many references there are to each object in nested arguments, but for those that never change."""
+class BeforeCall:
+    """What arguments, grads and containers were before a call. `grads` are those of all live tensors."""
 
-    def __init__(self, nested: Any) -> None:
-        found = (
-            item for item in _objects(nested) if not isinstance(item, FIXED) and not (type(item) is tuple and not item)
-        )
-        self._objects = list({id(o): o for o in found}.values())
-        self._counts = _counts(self._objects)
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments) -> None:
+        self._nested, self._arguments = (args, kwargs), arguments
+        self._items, self._references = items_in(self._nested), References(self._nested)
+        self._states = [_state_of(tensor) for tensor in arguments.tensors]
+        self._versions = _versions(arguments)
+        self.grads = GradsBefore(live_tensors())
 
-    def have_grown(self, result: Any) -> bool:
-        """Return whether an object is referred to from elsewhere now: more often, not counting those in `result`."""
-        inside, now = Counter([id(item) for item in _objects(result)]), _counts(self._objects)
-        inside[id(result)] += 1  # by the parameter
-        ids = map(id, self._objects)
-        return any(count > before + inside[key] for key, before, count in zip(ids, self._counts, now, strict=True))
+    def written_views(self) -> set[int]:
+        """Return the numbers of the tensors, views among the arguments, whose storages were written since."""
+        now = _versions(self._arguments)
+        return {i for i, version in enumerate(self._versions) if version is not None and now[i] != version}
 
+    def obstacle(self, trace: Trace, capture: Capture, touched: TouchedTensors, result: Any) -> str:
+        """Return why launching the call's `trace` again would not do what the call did; "" where it would.
 
-def is_elsewhere(result: Any, existed: Callable[[object], bool], grads: Iterable[TensorBase]) -> bool:
-    """Return whether a new tensor in `result`, or a container with one, is also referred to from elsewhere.
-
-    The caller refers to `result` by one name. `grads` are those of tensors: each is referred to once more.
-    """
-    sample = [object()]  # referred to as a result of one item is, but for the caller
-    _, (root, item) = _references(sample)
-    known = Counter(map(id, grads))
-    objects, counts = _references(result)
-    for one, total in zip(objects, counts, strict=True):
-        count = total - known[id(one)]
-        mine = not existed(one) if isinstance(one, TensorBase) else isinstance(one, (list, tuple, dict)) and any(
-            isinstance(inner, TensorBase) for inner in _objects(one)
-        )  # fmt: skip
-        if mine and count > (root + 1 if one is result else item):
-            return True
-    return False
-
-
-def _references(nested: Any) -> tuple[list[Any], list[int]]:
-    """Return the distinct objects in `nested`, itself first, and how many references each has but for those in it."""
-    inside = Counter([id(item) for item in _objects(nested)])
-    objects = list({id(item): item for item in _objects(nested)}.values())
-    return objects, [count - inside[id(objects[i])] for i, count in enumerate(_counts(objects))]
-
-
-def _counts(objects: Sequence[Any]) -> list[int]:
-    """Return the number of references to each of `objects`, this function's own included."""
-    return [sys.getrefcount(item) for item in objects]
+        `result` is what the caller got, and refers to by one name.
+        """
+        tensors = self._arguments.tensors
+        if why := trace.why_not(result):
+            return why
+        if not are_values(result):
+            return "its result has an object that may change, which all replays would return"
+        if not same_items(self._items, items_in(self._nested)):
+            return "it changes a list or dict of its arguments"
+        if self._states != [_state_of(tensor) for tensor in tensors]:
+            return "it gives an argument other memory, or another flag"
+        if not self.grads.keeps_grads(tensors):
+            return "it gives an argument a grad, or drops that"
+        if _leaves_work(capture):
+            return "it leaves a lazy tensor outside its result"
+        if _leaves_values(trace, capture, tensors_in(result), tensors, alive(touched.written)):
+            return "it leaves a tensor elsewhere that has memory of its result or of an argument, or no memory"
+        if self._references.have_grown(result, names=2):
+            return "it leaves an argument elsewhere: something else refers to it afterwards"
+        if is_elsewhere(result, capture.existed, self.grads.now(), names=3):
+            return "it leaves its result elsewhere, too: something else refers to it"
+        if self.grads.are_kept(tensors_in(result)):
+            return "it leaves a grad elsewhere, too: something else than its tensor refers to it"
+        return ""
 
 
-def _objects(nested: Any) -> Iterator[Any]:
-    """Yield `nested`, and what is in it at any depth. Raises ValueError for a container that contains itself."""
-    stack, seen = [nested], 0
-    while stack:
-        item = stack.pop()
-        seen += 1
-        if seen == MANY:
-            check_ends(nested)
-        yield item
-        if isinstance(item, TensorBase) and len(parts := item._parts()) > 1:
-            stack.extend(parts)
-        elif isinstance(item, (list, tuple)):
-            stack.extend(item)
-        elif isinstance(item, dict):
-            stack.extend(item.values())
+def _state_of(tensor: TensorBase) -> tuple[Any, ...]:
+    """Return what a replay leaves as it is of an argument, beside its grad: its memory, and whether it requires one."""
+    return [node.arg.uid for node in buffers_of(tensor.uop.base)], tensor.requires_grad
 
 
-def are_values(result: Any) -> bool:
-    """Return whether there is nothing in `result` but tensors, containers of them, and objects that never change."""
-    return all(
-        isinstance(item, (TensorBase, list, tuple, dict, *FIXED)) or _is_numpy_scalar(item) for item in _objects(result)
-    )
+def _versions(arguments: Arguments) -> list[int | None]:
+    """Return how often the storage of each tensor among the arguments was written; None for one without views."""
+    return [None if tensor._storage is None else tensor._storage.version for tensor in arguments.tensors]
 
 
-def _is_numpy_scalar(item: Any) -> bool:
-    return hasattr(type(item), "__array_interface__") and not hasattr(item, "__len__")
-
-
-def finds(function: Any, memory: Container[int], names: Container[str]) -> bool:
-    """Return whether `function` can reach a tensor over memory with these ids, or a variable with one of these names.
-
-    That is by what it refers to: names of enclosing scopes and of its module, defaults, attributes of what these are.
-    """
-    stack, seen = [function], set[int]()
-    while stack:
-        item = stack.pop()
-        if id(item) in seen or isinstance(item, (type, ModuleType, str, int)):
-            continue
-        seen.add(id(item))
-        if isinstance(item, TensorBase):
-            if any(buffer.arg.uid in memory for half in item._parts() for buffer in buffers_of(half.uop.base)):
-                return True
-        elif isinstance(item, UOp):
-            if any(node.op is Ops.VARIABLE and node.arg.name in names for node in postorder(item)):
-                return True
-        elif isinstance(item, FunctionType):  # not all that it refers to: its globals are the whole module
-            named = [item.__globals__[name] for name in item.__code__.co_names if name in item.__globals__]
-            stack += [item.__closure__, item.__defaults__, item.__kwdefaults__, item.__dict__, *named]
-        else:
-            stack += gc.get_referents(item)
-    return False
-
-
-def leaves_work(capture: Capture) -> bool:
+def _leaves_work(capture: Capture) -> bool:
     """Return whether a call has left a new lazy tensor outside its result: a replay would launch nothing for it."""
     return any(
         tensor.uop.base.op not in HELD
@@ -150,7 +88,7 @@ def leaves_work(capture: Capture) -> bool:
     )
 
 
-def leaves_values(trace: Trace, capture: Capture, results: Sequence[TensorBase], arguments: Sequence[TensorBase],
+def _leaves_values(trace: Trace, capture: Capture, results: Sequence[TensorBase], arguments: Sequence[TensorBase],
                   written: Iterable[TensorBase]) -> bool:  # fmt: skip
     """Return whether tensors outside of the result have values that a replay would not give them.
 

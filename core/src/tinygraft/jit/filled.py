@@ -39,11 +39,15 @@ class GradsBefore:
             if (tensor := ref()) is not None and tensor.grad is not None:
                 yield tensor.grad
 
-    def are_kept(self) -> bool:
-        """Return whether one of the grads that the tensors got in the call is also referred to from elsewhere."""
+    def are_kept(self, results: Sequence[TensorBase]) -> bool:
+        """Return whether a grad that a tensor got in the call is also referred to from elsewhere.
+
+        Not those that are among the `results`.
+        """
+        returned = set(map(id, results))
         for tensor in self.filled():
             grad = tensor.grad
-            if sys.getrefcount(grad) > OWN_REFERENCES:
+            if id(grad) not in returned and sys.getrefcount(grad) > OWN_REFERENCES:
                 return True
         return False
 

@@ -18,9 +18,9 @@ from tinygraft.engine.launching import conclude
 from tinygraft.engine.protect import before_replay, copied
 from tinygraft.interrupt import Guard, guarded
 from tinygraft.jit.arguments import Arguments
-from tinygraft.jit.effects import finds
 from tinygraft.jit.filled import Gradients, GradsBefore, GradStates, LostGrad, is_over
 from tinygraft.jit.outside import OutsideTensors
+from tinygraft.jit.references import finds
 from tinygraft.jit.rehearse import rehearse
 from tinygraft.jit.replay import At, BufferType, Replay
 from tinygraft.jit.results import CapturedTensor, aliases_in, base_of, itself, lender_of

@@ -33,20 +33,17 @@ import types
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from tinygraft.config import VALIDATE
-from tinygraft.engine.capture import capturing
+from tinygraft.config import DEBUG, VALIDATE
+from tinygraft.engine.capture import Capture, capturing
 from tinygraft.errors import DeviceError, GraphError
 from tinygraft.jit.arguments import Arguments, is_expired, unpack
-from tinygraft.jit.effects import References, are_values, is_elsewhere, leaves_values, leaves_work
-from tinygraft.jit.filled import GradsBefore
+from tinygraft.jit.effects import BeforeCall
 from tinygraft.jit.replayed import ReplayedTrace
 from tinygraft.jit.results import values_of
 from tinygraft.jit.trace import RecordedCalls, Trace, difference
-from tinygraft.tensor.nested import items_in, same_items, tensors_in
+from tinygraft.tensor.nested import tensors_in
 from tinygraft.tensor.primitives import size_checks
-from tinygraft.tensor.primitives.base import TensorBase
-from tinygraft.tensor.state.live import alive, assigned_tensors, live_holders, live_tensors, noting_touched
-from tinygraft.uop.held import buffers_of
+from tinygraft.tensor.state.live import TouchedTensors, alive, assigned_tensors, live_holders, noting_touched
 from tinygraft.uop.uop import UOp
 
 P = ParamSpec("P")
@@ -56,9 +53,15 @@ MOST_SEEN = 64  # kinds of calls that are recorded and not captured; the one rec
 MOST = 1024  # kinds of calls that are captured, of some 75 kB each and more; the oldest capture is dropped first
 
 
-def _state_of(tensor: TensorBase) -> tuple[Any, ...]:
-    """Return what a replay leaves as it is of an argument, beside its grad: its memory, and whether it requires one."""
-    return [node.arg.uid for node in buffers_of(tensor.uop.base)], tensor.requires_grad
+def _realize_effects(
+    result: Any, arguments: Arguments, before: BeforeCall, capture: Capture, touched: TouchedTensors
+) -> None:
+    """Realise what a call has left lazy: values of its result, assignments, and grads."""
+    lazy = values_of(tensors_in(result), arguments.tensors, capture.existed)
+    lazy += [*assigned_tensors(), *(t.grad for t in before.grads.filled() if t.grad is not None)]
+    lazy += [tensor for tensor in alive(touched.written) if capture.existed(tensor)]
+    if lazy:
+        lazy[0].realize(*lazy[1:])  # type: ignore[attr-defined]
 
 
 class TinyJit(Generic[P, R]):
@@ -90,6 +93,8 @@ class TinyJit(Generic[P, R]):
         """Drop all captures."""
         self._seen: dict[tuple[Any, ...], RecordedCalls] = {}  # kinds of calls that are not captured yet
         self._ready: dict[tuple[Any, ...], ReplayedTrace] = {}
+        self._why = ""  # why the last call that was run was not captured
+        self._told: set[str] = set()  # what was told of that
         self._writes: frozenset[int] = frozenset()  # the numbers of the tensors of its arguments that it has written to
 
     @property
@@ -172,25 +177,16 @@ class TinyJit(Generic[P, R]):
         """
         assert self.fxn is not None
         start = UOp.next_buffer()
-        items, references = items_in((args, kwargs)), References((args, kwargs))
+        before = BeforeCall(args, kwargs, arguments)  # first, since it counts references, and `live` is one
         live = live_holders()
-        before, states = GradsBefore(live_tensors()), [_state_of(tensor) for tensor in arguments.tensors]
-        versions = [t._storage and t._storage.version for t in arguments.tensors]
         with capturing(live) as capture, size_checks.noting() as claims, noting_touched() as touched:
             del live
             result = self.fxn(*args, **kwargs)
-            lazy = values_of(tensors_in(result), arguments.tensors, capture.existed)
-            lazy += [*assigned_tensors(), *(t.grad for t in before.filled() if t.grad is not None)]
-            lazy += [tensor for tensor in alive(touched.written) if capture.existed(tensor)]
-            if lazy:
-                lazy[0].realize(*lazy[1:])  # type: ignore[attr-defined]
-            del lazy  # or `is_elsewhere` would count it
-        now = [t._storage and t._storage.version for t in arguments.tensors]
-        wrote = {i for i, version in enumerate(versions) if version is not None and now[i] != version} - self._writes
-        if wrote:
+            _realize_effects(result, arguments, before, capture, touched)
+        if wrote := before.written_views() - self._writes:
             writes = self._writes | wrote
             self.reset()  # captures of calls in which these views were copies, and not views of memory to be written
-            self._writes = writes
+            self._writes, self._why = writes, "it has written to a view among its arguments for the first time"
             return result
         trace = Trace(capture, arguments, start)
         ready = self._ready.get(arguments.key)
@@ -198,37 +194,43 @@ class TinyJit(Generic[P, R]):
             if trace.launched != ready.calls.launched:
                 raise GraphError(difference(self._name(), ready.calls.launched, trace.launched, self.check))
             return result
-        last, now_recorded = self._seen.pop(arguments.key, None), trace.recorded(result)
-        if (
-            last is not None
-            and (both := last.again(now_recorded)) is not None
-            and trace.is_replayable(result)
-            and are_values(result)
-            and same_items(items, items_in((args, kwargs)))
-            and states == [_state_of(tensor) for tensor in arguments.tensors]
-            and before.keeps_grads(arguments.tensors)
-            and not leaves_work(capture)
-            and not leaves_values(trace, capture, tensors_in(result), arguments.tensors, alive(touched.written))
-            and not references.have_grown(result)
-            and not is_elsewhere(result, capture.existed, before.now())
-        ):
-            record = ReplayedTrace(trace, both, arguments, result, claims, before, touched, capture)
-            self._ready[arguments.key] = record
-            # from the next call on, a view among these arguments counts as its memory, which is written
-            self._writes |= set(arguments.tensors_over(record.assigned))
-            while len(self._ready) > MOST:
-                del self._ready[next(iter(self._ready))]
+        last, now = self._seen.pop(arguments.key, None), trace.recorded(result)
+        both = None if last is None else last.again(now)
+        obstacle = before.obstacle(trace, capture, touched, result)
+        if both is not None and not obstacle:
+            record = ReplayedTrace(trace, both, arguments, result, claims, before.grads, touched, capture)
+            self._capture(record, arguments)
         else:
-            self._ready = {key: record for key, record in self._ready.items() if not is_expired(key)}
-            self._seen[arguments.key] = now_recorded
-            while len(self._seen) > MOST_SEEN:
-                del self._seen[next(iter(self._seen))]
+            self._see(now, arguments, obstacle or ("" if last is None else last.unlike(now)))
         return result
+
+    def _capture(self, record: ReplayedTrace, arguments: Arguments) -> None:
+        """Replay calls of this kind from now on."""
+        self._ready[arguments.key], self._why = record, ""
+        # from the next call on, a view among these arguments counts as its memory, which is written
+        self._writes |= set(arguments.tensors_over(record.assigned))
+        while len(self._ready) > MOST:
+            del self._ready[next(iter(self._ready))]
+
+    def _see(self, calls: RecordedCalls, arguments: Arguments, why: str) -> None:
+        """Compare the next call of this kind with `calls`. `why` it was not captured; "" for the first of its kind.
+
+        At DEBUG=1 each reason is told once.
+        """
+        self._ready = {key: record for key, record in self._ready.items() if not is_expired(key)}
+        self._seen[arguments.key] = calls
+        while len(self._seen) > MOST_SEEN:
+            del self._seen[next(iter(self._seen))]
+        if why and DEBUG.value >= 1 and why not in self._told:
+            print(f"TinyJit runs {self._name()} in this call: {why}")
+            self._told.add(why)
+        self._why = why or "this is the first call of its kind"
 
     def __repr__(self) -> str:
         counts = [str(len(names)) for names in self.kernels]
         has = f"kinds of calls captured: {len(counts)}, launches: {', '.join(counts)}" if counts else "nothing captured"
-        return f"<TinyJit of {self._name()}: {has}>"
+        why = f"; the last call was run: {self._why}" if self._why else ""
+        return f"<TinyJit of {self._name()}: {has}{why}>"
 
     # Copies and pickles
 

@@ -17,6 +17,13 @@ Role = tuple[str, int]  # "in": index of the argument, "made": count in this cal
 Launched = list[tuple[Compiled | None, tuple[Role, ...]]]
 
 
+READS = (
+    "it reads a value (item, numpy, a mask) or goes backward through what was computed before, which may be another one"
+)
+TWO_VALUES = "a variable has two values in it, or another one than in the arguments"
+FROM_PYTHON = "its result is data from Python, which no launch makes again"
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedCalls:
     """What calls of one kind have launched, with which the next one is compared.
@@ -44,6 +51,21 @@ class RecordedCalls:
         stays = {i for i in self.stays if self.memory[i] == now.memory[i]}
         return replace(now, same=frozenset(same), stays=frozenset(stays))
 
+    def unlike(self, now: RecordedCalls) -> str:
+        """Return how `now`, the next call of the kind, differs from these, where `again` returns None."""
+        if self.values is None or now.values is None:
+            return TWO_VALUES
+        if self.launched == now.launched:
+            return "its result is other memory than that of the call before"
+        for (kernel, roles), (other, others) in zip(self.launched, now.launched, strict=False):
+            if kernel is not other:
+                was, is_ = (getattr(each, "name", "a copy") for each in (kernel, other))
+                return f"it launched {is_}, and {'another ' * (was == is_)}{was} in the call before"
+            if roles != others:
+                name = getattr(kernel, "name", "a copy")
+                return f"{name} used other memory than in the call before: of a tensor from outside that is new in each"
+        return f"it launched {len(now.launched)} kernels, and {len(self.launched)} in the call before"
+
     def covers(self, arguments: Arguments) -> bool:
         """Return whether a replay is known to be right for the variables and the memory of a call.
 
@@ -66,8 +88,8 @@ class Trace:
         """Give each BUFFER of `capture` its Role; one with a number above `start` was made by the call.
 
         Copies that save an old value are omitted where no launch reads them. `bindings`, the values of the arguments'
-        variables, is None where a variable had two values. `not_replayable` is set then, where Python read a value, and
-        where memory of an argument was written and no argument has it any more.
+        variables, is None where a variable had two values. `obstacle` says why it cannot be launched again: then, where
+        Python read a value, and where memory of an argument was written and no argument has it any more.
         """
         self.launches = [launch for launch in capture.launches if not launch.saves or _is_read(launch, capture)]
         self.start = start
@@ -75,7 +97,7 @@ class Trace:
         mine, bindings = capture.values, arguments.values
         other = any(mine.get(name, value) != value for name, value in bindings.items())
         self.bindings = None if capture.varied or arguments.varied or other else bindings
-        self.not_replayable = capture.read or self.bindings is None
+        self.obstacle = READS if capture.read else TWO_VALUES if self.bindings is None else ""
         self.nodes = capture.nodes
         self.values = capture.values
         self.arguments = tuple([node.arg.uid for node in arguments.buffers])
@@ -92,7 +114,8 @@ class Trace:
         assigned = [node for node in arguments.buffers if node.arg.uid in written]
         if assigned:  # memory that another tensor has taken over, and wrote to: the argument has other memory since
             over = set(toposort(*[tensor.uop for tensor in arguments.tensors]))
-            self.not_replayable |= not over.issuperset(assigned)
+            if not over.issuperset(assigned):
+                self.obstacle = self.obstacle or "memory of an argument is written, and no argument has it any more"
 
     def names(self) -> list[str]:
         """Return the names of the kernels, in order."""
@@ -113,28 +136,30 @@ class Trace:
         same = frozenset(self.bindings or ())
         return RecordedCalls(self.launched, self.outcome(result), self.bindings, same, self.arguments, stays)
 
-    def is_replayable(self, result: Any) -> bool:
-        """Return whether launching all this again does what the call did.
+    def why_not(self, result: Any) -> str:
+        """Return why launching all this again would not do what the call did; "" where it would.
 
-        It does not where Python read a value or a variable had two values (also one in the arguments and one in a
+        It would not where Python read a value or a variable had two values (also one in the arguments and one in a
         launch); where the call writes to data from Python or returns it, which no replay can make again; where it reads
         memory that no launch has written; where memory from outside was freed; or where a tensor of the result is in an
         object that is no container.
         """
-        if self.not_replayable or hides_tensors(result):
-            return False
+        if self.obstacle:
+            return self.obstacle
+        if hides_tensors(result):
+            return "its result has a tensor, or a symbolic size, in an object that is no list, tuple or dict"
         known: set[int] = set()
         for launch in self.launches:
             written = launch.written()
             for uid in launch.uids:
                 role, memory = self.roles[uid][0], self.memory[uid]
                 if role == "keep" and memory.buffer() is None:
-                    return False
+                    return "memory from outside that it reads is freed"
                 if role == "made" and (uid in written if memory.data else uid not in known and uid not in written):
-                    return False
+                    return "it writes to data that it makes of Python's" if memory.data else FROM_PYTHON
             known.update(written)
         mine = (node for t in tensors_in(result) for node in buffers_of(t.uop.base) if node.arg.size)
-        return all(node.arg.uid < self.start or node.arg.uid in known for node in mine)
+        return "" if all(node.arg.uid < self.start or node.arg.uid in known for node in mine) else FROM_PYTHON
 
 
 def _is_read(launch: Recorded, capture: Capture) -> bool:
