@@ -141,3 +141,16 @@ def test_a_seed_changes_nothing_that_was_drawn(read: bool) -> None:
     again = Tensor.rand(3).tolist()
     Tensor.manual_seed(7)
     assert Tensor.rand(3).tolist() == again
+
+
+def test_a_seed_is_set_though_a_device_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its numbers begin anew when it is back; those of other devices do at once."""
+    from tinygraft.tensor.ops import random
+
+    gone = Tensor([0, 0], dtype="uint64").realize()
+    monkeypatch.setitem(random._states, "NOSUCH", gone)
+    Tensor.manual_seed(3)
+    first = Tensor.rand(2).tolist()
+    assert "NOSUCH" not in random._states
+    Tensor.manual_seed(3)
+    assert Tensor.rand(2).tolist() == first

@@ -19,7 +19,7 @@ from tinygraft.autograd.build import laid
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, DTypeLike, bits_of, coerce, dtypes, part_of, to_dtype
 from tinygraft.engine.exclusive import exclusive
-from tinygraft.errors import DTypeChoiceError, DTypeError, ShapeError
+from tinygraft.errors import DeviceError, DTypeChoiceError, DTypeError, ShapeError
 from tinygraft.tensor.data.assigning import rebind
 from tinygraft.tensor.data.from_python import bytes_node
 from tinygraft.tensor.primitives import index_checks, size_math
@@ -67,10 +67,13 @@ def manual_seed(seed: int = 0) -> None:
     global _seed
     with exclusive:
         _seed = seed
-        for device, state in _states.items():
-            # a write as any other: captured draws see it, and what was drawn before, computed or not, stays as it is
-            rebind(state, bytes_node(_state_bytes(device), (2,), device, dtypes.uint64))
-            state.realize()
+        for device, state in list(_states.items()):
+            try:
+                # a write as any other: captured draws see it, and what was drawn before stays, computed or not
+                rebind(state, bytes_node(_state_bytes(device), (2,), device, dtypes.uint64))
+                state.realize()
+            except DeviceError:  # the device is lost or gone, and its state with it: a draw there says so
+                del _states[device]
             _waiting[device] = 0
 
 
