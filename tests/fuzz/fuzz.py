@@ -32,7 +32,7 @@ from bounded import Uncertain, Value
 from compare import Difference, first_difference
 from draft import ALIKE
 from generate import KINDS, WEIGHTS, generate
-from lanes import LANES, Lane, on
+from lanes import BY_DEFAULT, LANES, Lane, on
 from program import Program, Step, to_json
 from run_numpy import Reference
 from run_tinygraft import Broke, run
@@ -202,7 +202,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--programs", type=int, default=0, help="so many programs in each lane, instead of seconds")
-    parser.add_argument("--devices", default=",".join(LANES))
+    parser.add_argument("--devices", default=",".join(BY_DEFAULT))
     parser.add_argument("--kinds", default="", help=f"of {','.join(KINDS)}")
     parser.add_argument("--known", default="", help="a pattern: failures that match are counted only")
     parser.add_argument("--stop", type=int, default=10, help="how many failures end the run")

@@ -30,7 +30,10 @@ LANES = {
     "OPENCL": Lane({"DEV": "OPENCL"}, (), 0.12),
     "NOOPT": Lane({"DEV": "CPU", "NOOPT": 1}, ("CPU", "CPU:1"), 0.12),
     "GPUSIM": Lane({"DEV": "GPUSIM"}, (), 0.12),
+    "CUDA": Lane({"DEV": "CUDA"}, ("CUDA", "CUDA:1"), 0.12),
 }
+
+BY_DEFAULT = tuple(name for name in LANES if name != "CUDA")  # which needs two cards, or tests/fuzz/emulated.py
 
 
 @contextmanager
