@@ -5,11 +5,16 @@ Each program runs with TinyJit and without it, and has to return the same. A rea
 
 from __future__ import annotations
 
+import gc
 import pickle
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import time
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -484,6 +489,62 @@ def a_view_of_what_is_written_outside(jit: Jit) -> Any:
     return f(w[0:2]).tolist(), w.tolist()
 
 
+class Some(set):  # type: ignore[type-arg]
+    """A set that is compared by value."""
+
+
+class Bytes(bytearray):
+    """The same of bytes."""
+
+
+class Attributes(dict):  # type: ignore[type-arg]
+    """A dict whose names are attributes."""
+
+    def __init__(self, **items: Any) -> None:
+        super().__init__(**items)
+        self.__dict__ = self
+
+
+@program
+def containers_that_change_between_calls(jit: Jit) -> Any:
+    """Sets and bytes of types of their own are read anew."""
+    out = []
+    for numbers, change in ((Some([1]), Some.add), (Bytes([1]), Bytes.append), ({1}, set.add)):
+        f = jit(lambda x, numbers: x * sum(numbers))
+        out += [f(floats(1), numbers).tolist() for _ in range(3)]
+        change(numbers, 9)
+        out.append(f(floats(1), numbers).tolist())
+    return out
+
+
+@program
+def a_list_is_left_that_is_filled_again(jit: Jit) -> Any:
+    """The attribute has it since the first call; another list comes later."""
+    holder, batch = Holder(), [floats(0)]
+
+    def keep(batch: list[Tensor]) -> Tensor:
+        holder.last = batch
+        return batch[0] * 2
+
+    f = jit(keep)
+    for i in range(4):
+        batch[0] = floats(i)
+        f(batch)
+    f([floats(9)])
+    return holder.last[0].tolist()
+
+
+@program
+def a_class_as_an_argument(jit: Jit) -> Any:
+    """Of a frozen dataclass; and one with an attribute that is no field."""
+    f = jit(lambda x, kind: x * kind.scale)
+    out = [f(floats(1), Setting).tolist() for _ in range(4)]
+    g, settings = jit(lambda x, setting: x * setting.more), [Setting("a", 1), Setting("a", 1)]
+    for more, setting in zip((2, 5), settings, strict=True):
+        object.__setattr__(setting, "more", more)
+    return out, [g(floats(1), settings[i]).tolist() for i in (0, 0, 0, 1)]
+
+
 # Nested
 
 
@@ -605,6 +666,56 @@ def test_a_training_step_is_captured(early: bool) -> None:
     assert f.captured == 1
 
 
+def _tree(tree: dict[str, Any], x: Tensor) -> Any:
+    def scaled(part: Any) -> Any:
+        return {name: scaled(value) for name, value in part.items()} if isinstance(part, dict) else part * x
+
+    return scaled(tree)
+
+
+def test_a_cycle_that_a_call_leaves_is_no_effect() -> None:
+    """A function that refers to itself has its arguments until the garbage is collected."""
+    f = TinyJit(_tree)
+    for i in range(3):
+        f({"a": floats(1), "b": {"c": floats(2)}}, floats(i))
+    assert f.captured == 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: Path("/a/b"), lambda: UUID(int=5), lambda: time(1, 2), lambda: Attributes(a=1), lambda: Decimal("1.0")],
+)
+def test_new_objects_of_one_value_are_one_kind(make: Callable[[], Any]) -> None:
+    """Those of Python that never change, and a dict whose names are its attributes."""
+    f = TinyJit(lambda x, value: (x * 2).realize())
+    for i in range(4):
+        f(floats(i), make())
+    assert f.captured == 1
+
+
+def test_slices_after_a_view_without_base_are_one_kind() -> None:
+    """What is dissolved between two looks was not written."""
+    f = TinyJit(lambda x: x.sum())
+    f(Tensor([1.0, 2.0, 3.0, 4.0]).reshape(2, 2).realize())
+    data = Tensor.arange(12).reshape(6, 2).contiguous().realize()
+    for i in range(4):
+        assert f(data[i : i + 2]).item() == 8 * i + 6
+    assert f.captured == 1
+
+
+def test_captures_of_lists_that_are_gone_are_dropped() -> None:
+    """Also where the list is inside of a key."""
+    f = TinyJit(lambda net, x: x * net.scale)
+    for i in range(5):
+        net = Net([1])
+        net.scale = i
+        for _ in range(3):
+            f(net, floats(1))
+        del net
+    gc.collect()
+    assert f.captured == 1
+
+
 # After failures, and pickles
 
 
@@ -659,6 +770,15 @@ def test_a_pickle_whose_state_was_torn_says_so() -> None:
         loaded(floats(2, 2))
 
 
+W = Tensor([2.0], device="PYTHON").realize()
+
+
+class Named:
+    """A class with a tensor."""
+
+    w = W
+
+
 def test_a_pickle_needs_to_know_what_the_function_reads() -> None:
     """One tensor, or one value of a variable, in all calls may be reached by name as well."""
     w, n = floats(1, 2), Variable("n", 1, 2)
@@ -671,6 +791,11 @@ def test_a_pickle_needs_to_know_what_the_function_reads() -> None:
     for ambiguous in (f, g):
         with pytest.raises(GraphError, match=r"which it also reaches by itself: a pickle would not know[\s\S]*hint: "):
             pickle.dumps(ambiguous)
+    outer = TinyJit(lambda x: next((lambda: x * W)() for _ in range(2)) * Named.w)
+    for _ in range(3):
+        outer(W)
+    with pytest.raises(GraphError, match="which it also reaches by itself"):
+        pickle.dumps(outer)
     f(floats(3, 4))
     f(floats(3, 4))
     assert pickle.loads(pickle.dumps(f))(floats(5, 5)).tolist() == [51.0, 52.0]

@@ -10,14 +10,16 @@ memory of the tensors and the values of bound variables, also of those in symbol
 from __future__ import annotations
 
 import weakref
-from array import array
-from collections import deque
-from collections.abc import Callable, Sequence, Set
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import fields, is_dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import PurePath
+from types import EllipsisType
 from typing import Any
+from uuid import UUID
 
 from tinygraft.config import code_settings
 from tinygraft.dtype import DType
@@ -42,7 +44,7 @@ class Arguments:
     outside: `restore_views` makes them views again. `wholes` are the ids of the memory that cached views are of.
     """
 
-    __slots__ = ("buffers", "copied", "key", "memory", "owners", "tensors", "values", "varied", "wholes")
+    __slots__ = ("buffers", "copied", "key", "memory", "tensors", "values", "varied", "wholes")
 
     def __init__(self) -> None:  # not by dataclass, whose __init__ takes three times as long, in every replay
         self.key: tuple[Any, ...] = ()
@@ -52,7 +54,6 @@ class Arguments:
         self.memory: list[tuple[int, ...]] = []
         self.varied = False
         self.copied: list[SharedStorage] = []
-        self.owners: dict[UOp, object] = {}  # the first tensor, or storage of it, that is over a BUFFER
         self.wholes: list[int] = []
 
     def restore_views(self) -> None:
@@ -92,9 +93,10 @@ class Same:
         return Same, (self.item(),)
 
 
-def is_expired(key: tuple[Any, ...]) -> bool:
+def is_expired(key: Collection[Any]) -> bool:
     """Return whether an object that `key` names was freed, so that no call can have that key again."""
-    return any(isinstance(item, Same) and item.item() is None for item in key)
+    nested = (item for item in key if isinstance(item, (tuple, frozenset)))
+    return any(isinstance(item, Same) and item.item() is None for item in key) or any(map(is_expired, nested))
 
 
 def unpack(args: tuple[Any, ...], kwargs: dict[str, Any], written: Set[int] = frozenset()) -> Arguments:
@@ -129,12 +131,16 @@ def unpack(args: tuple[Any, ...], kwargs: dict[str, Any], written: Set[int] = fr
         if len(key) >= many:  # perhaps a list that contains itself
             check_ends((args, kwargs))
             many *= 2
-        if isinstance(item, (list, tuple, deque)):
-            key.append((type(item), len(item), getattr(item, "maxlen", None), _attributes(item)))
+        if type(item) is tuple or type(item) is list:
+            key.append((type(item), len(item)))
+            stack.extend(reversed(item))
+        elif isinstance(item, (list, tuple, deque)):
+            key.append((type(item), len(item), item.maxlen if isinstance(item, deque) else None, _attributes(item)))
             stack.extend(reversed(item))
         elif isinstance(item, dict):
             names = tuple([name if type(name) is str else _plain(name) for name in item])
-            key.append((type(item), names, getattr(item, "default_factory", None), _attributes(item)))
+            made = Same(item.default_factory) if isinstance(item, defaultdict) else None
+            key.append((type(item), names, made, _attributes(item)))
             stack.extend(reversed(item.values()))
         elif isinstance(item, UOp):
             key.append(_unbound(item, found))
@@ -154,7 +160,7 @@ def _form_of(tensor: TensorBase, whole: Set[int], found: Arguments, numbers: dic
     `whole` are the ids of storages that the function writes to, which count as their whole memory. `numbers` has the
     index of each BUFFER so far, and is updated.
     """
-    storage = tensor._storage
+    storage, known = tensor._storage, len(numbers)
     if storage is None:
         base = _in_memory(tensor)
     elif id(storage) in whole:
@@ -165,13 +171,19 @@ def _form_of(tensor: TensorBase, whole: Set[int], found: Arguments, numbers: dic
             found.wholes += [node.arg.uid for node in buffers_of(storage.uop.base)]
             if storage.may_change():
                 found.copied.append(storage)
-    memory, owner = buffers_of(base), storage or tensor
-    mine = tuple([numbers.setdefault(node, len(numbers)) for node in memory])
-    found.memory.append(mine)
+    mine = tuple([numbers.setdefault(node, len(numbers)) for node in buffers_of(base)])
     # a tensor that has another one's memory until one of them is written is no view of it
-    borrows = any([found.owners.setdefault(node, owner) is not owner for node in memory])  # noqa: C419  faster
+    borrows = len(numbers) < known + len(mine) and _borrows(tensor, mine, found)
+    found.memory.append(mine)
     form = () if tensor.uop is base else _form(tensor.uop, base, found)
     return mine, borrows, base.dtype, base.device, base.shape, base.sharding, tensor.requires_grad, form
+
+
+def _borrows(tensor: TensorBase, mine: tuple[int, ...], found: Arguments) -> bool:
+    """Return whether another tensor among those before has some of the memory, and shares no storage with this one."""
+    own = tensor._storage or tensor
+    before = zip(found.tensors, found.memory, strict=False)
+    return any((other._storage or other) is not own for other, theirs in before if not set(mine).isdisjoint(theirs))
 
 
 def _in_memory(tensor: TensorBase) -> UOp:
@@ -231,7 +243,8 @@ def _unbound(size: UOp, found: Arguments) -> UOp:
 
 def _attributes(container: Any) -> Same | None:
     """Return what identifies a list, tuple or dict with attributes of its own, which only the object itself has."""
-    return Same(container) if getattr(container, "__dict__", None) else None
+    attributes = getattr(container, "__dict__", None)
+    return Same(container) if attributes and attributes is not container else None
 
 
 def _plain(item: Any) -> Any:
@@ -245,28 +258,42 @@ def _plain(item: Any) -> Any:
         return item
     if kind in _BY_VALUE:
         return kind, item
-    if kind in _BY_TEXT:
-        return kind, repr(item)
-    if kind in (tuple, list):
-        return kind, tuple(map(_plain, item))
-    if kind in (set, frozenset):
-        return kind, frozenset(map(_plain, item))
-    if kind is dict:
-        return kind, tuple([(_plain(name), _plain(value)) for name, value in item.items()])
+    if isinstance(item, _BY_TEXT):
+        return kind, repr(item), _attributes(item)
+    if isinstance(item, (tuple, list)):
+        return kind, tuple(map(_plain, item)), _attributes(item)
+    if isinstance(item, (set, frozenset)):
+        return kind, frozenset(map(_plain, item)), _attributes(item)
+    if isinstance(item, dict):
+        return kind, tuple([(_plain(name), _plain(value)) for name, value in item.items()]), _attributes(item)
     if kind is slice:
         return kind, _plain(item.start), _plain(item.stop), _plain(item.step)
-    if kind in (bytearray, memoryview, array):
-        form = getattr(item, "typecode", None) or getattr(item, "format", None)
-        return kind, bytes(item), form, getattr(item, "shape", None)
-    if hasattr(kind, "__array_interface__") and kind.__module__ == "numpy":
-        return object() if item.dtype.hasobject else (kind, item.tobytes(), item.shape, str(item.dtype))
-    if hasattr(kind, "__dlpack__"):
+    if isinstance(item, TensorBase):
+        return Same(item)
+    if isinstance(item, (bytes, bytearray, memoryview)) or hasattr(kind, "tobytes"):
+        return _bytes_of(item)
+    if hasattr(kind, "__dlpack__") or hasattr(kind, "__array_interface__"):
         return object()  # the array of another library, which may change at any time: this key equals no other
-    if is_dataclass(item) and kind.__dataclass_params__.frozen:
-        return kind, tuple([_plain(getattr(item, each.name)) for each in fields(item)])
+    if is_dataclass(item) and not isinstance(item, type) and kind.__dataclass_params__.frozen:
+        names = [each.name for each in fields(item)]
+        more = Same(item) if set(getattr(item, "__dict__", ())) - {*names} else None  # attributes that are no fields
+        return kind, tuple([_plain(getattr(item, name)) for name in names]), more
     return Same(item)
+
+
+def _bytes_of(item: Any) -> Any:
+    """Return what identifies an array, or another object made of bytes, by its value."""
+    dtype = getattr(item, "dtype", None)
+    if hasattr(item, "mask") or getattr(dtype, "hasobject", False):
+        return object()  # more than its bytes
+    form = dtype or getattr(item, "typecode", None) or getattr(item, "format", None)
+    data = bytes(item) if isinstance(item, (bytes, bytearray)) else item.tobytes()
+    return type(item), data, getattr(item, "shape", None), str(form)
 
 
 _BY_VALUE = frozenset({bool, int, str, bytes, DType})
 # of these, values that are equal may differ: 0.0 and -0.0, NaN and itself, Decimal("1.0") and Decimal("1.00")
-_BY_TEXT = frozenset({float, complex, range, Decimal, Fraction, date, datetime, timedelta, type(...)})
+_BY_TEXT = (
+    int, str, float, complex, range, Decimal, Fraction, date, datetime, time, timedelta, timezone, PurePath, UUID,
+    EllipsisType,
+)  # fmt: skip

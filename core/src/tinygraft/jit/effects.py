@@ -9,6 +9,8 @@ References to arguments and results are counted (references.py): a result that i
 
 from __future__ import annotations
 
+import gc
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -33,16 +35,21 @@ class BeforeCall:
         self._states = [_state_of(tensor) for tensor in arguments.tensors]
         self._versions = _versions(arguments)
         self.grads = GradsBefore(live_tensors())
+        self.left_containers = False  # whether the call has left a list or dict of its arguments elsewhere
 
     def written_views(self) -> set[int]:
         """Return the numbers of the tensors, views among the arguments, whose storages were written since."""
         now = _versions(self._arguments)
-        return {i for i, version in enumerate(self._versions) if version is not None and now[i] != version}
+        return {
+            i
+            for i, version in enumerate(self._versions)
+            if None not in (version, now[i]) and now[i] != version  # a storage that nothing shares any more is gone
+        }
 
-    def obstacle(self, trace: Trace, capture: Capture, touched: TouchedTensors, result: Any) -> str:
+    def obstacle(self, trace: Trace, capture: Capture, touched: TouchedTensors, result: Any, sample: list[Any]) -> str:
         """Return why launching the call's `trace` again would not do what the call did; "" where it would.
 
-        `result` is what the caller got, and refers to by one name.
+        `result` is what the caller got. `sample` is a new list to which the caller refers as it does to that.
         """
         tensors = self._arguments.tensors
         if why := trace.why_not(result):
@@ -55,13 +62,21 @@ class BeforeCall:
             return "it gives an argument other memory, or another flag"
         if not self.grads.keeps_grads(tensors):
             return "it gives an argument a grad, or drops that"
+        if why := self._left(trace, capture, touched, result, sample):
+            gc.collect(1)  # what refers to it may be a cycle that the call has left
+            why = self._left(trace, capture, touched, result, sample)
+        return why
+
+    def _left(self, trace: Trace, capture: Capture, touched: TouchedTensors, result: Any, sample: list[Any]) -> str:
+        """Return what the call has left elsewhere, as a reason; "" for nothing. The parameters are those above."""
         if _leaves_work(capture):
             return "it leaves a lazy tensor outside its result"
-        if _leaves_values(trace, capture, tensors_in(result), tensors, alive(touched.written)):
+        if _leaves_values(trace, capture, tensors_in(result), self._arguments.tensors, alive(touched.written)):
             return "it leaves a tensor elsewhere that has memory of its result or of an argument, or no memory"
-        if self._references.have_grown(result, names=2):
+        if grown := self._references.grown(result, sample):
+            self.left_containers |= any(isinstance(item, (list, dict, deque)) for item in grown)
             return "it leaves an argument elsewhere: something else refers to it afterwards"
-        if is_elsewhere(result, capture.existed, self.grads.now(), names=3):
+        if is_elsewhere(result, sample, capture.existed, self.grads.now()):
             return "it leaves its result elsewhere, too: something else refers to it"
         if self.grads.are_kept(tensors_in(result)):
             return "it leaves a grad elsewhere, too: something else than its tensor refers to it"

@@ -10,6 +10,7 @@ import sys
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 from tinygraft.device.buffer import Buffer, bind
 from tinygraft.jit.results import CapturedTensor
@@ -18,7 +19,15 @@ from tinygraft.tensor.state.live import note_touched
 from tinygraft.uop.held import buffers_of
 from tinygraft.uop.uop import UOp
 
-OWN_REFERENCES = 3  # given: to a grad by its tensor, by a local variable, and by the call that counts them
+
+def _own_references() -> int:
+    """Return how many references to a grad there are: by its tensor, by a local variable, and by what counts them."""
+    tensor = SimpleNamespace(grad=object())
+    grad = tensor.grad
+    return sys.getrefcount(grad)
+
+
+OWN_REFERENCES = _own_references()
 
 
 class GradsBefore:

@@ -57,6 +57,7 @@ class OutsideTensors:
 
     def __init__(self, all_: Sequence[OutsideTensor] = ()) -> None:
         self._all = list(all_)
+        self._refs = [(one.holder, one.node, one.requires_grad) for one in all_]  # for the loop of each replay
 
     @classmethod
     def of(cls, capture: Capture, outside: Set[int], results: Iterable[UOp], more: Collection[int]) -> OutsideTensors:
@@ -82,22 +83,22 @@ class OutsideTensors:
 
         So it is where the last tensor over some of the memory is gone: the function cannot reach that any more.
         """
-        gone = False
-        for one in self._all:
-            holder = one.holder()
-            if holder is None:
-                gone = True
-            elif (holder.uop is not one.node() or holder.requires_grad is not one.requires_grad) and one.has_moved(
-                holder
-            ):
-                return True
-        return gone and self._forget_gone()
+        for holder_ref, node, requires_grad in self._refs:
+            holder = holder_ref()
+            if holder is None or holder._node is not node() or holder._requires_grad is not requires_grad:
+                return self._look()
+        return False
 
-    def _forget_gone(self) -> bool:
-        """Drop the tensors that are gone. Returns whether memory of theirs is that of no other tensor here."""
+    def _look(self) -> bool:
+        """Return what `have_moved` does, where a tensor is gone or has another node or flag.
+
+        The tensors that are gone are dropped. So it is where memory of theirs is that of no other tensor here.
+        """
         left = [one for one in self._all if one.holder() is not None]
+        if any(one.has_moved(holder) for one in left if (holder := one.holder()) is not None):
+            return True
         before, now = ({uid for one in all_ for uid in one.memory} for all_ in (self._all, left))
-        self._all = left
+        self.__init__(left)  # type: ignore[misc]
         return before != now
 
     def note(self) -> None:

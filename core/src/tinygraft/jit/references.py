@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from enum import Enum
-from types import BuiltinFunctionType, EllipsisType, FunctionType, ModuleType, NotImplementedType
+from types import BuiltinFunctionType, CodeType, EllipsisType, FunctionType, ModuleType, NotImplementedType
 from typing import Any
 
 from tinygraft.dtype import DType
@@ -38,24 +38,25 @@ class References:
         self._objects = list({id(o): o for o in found}.values())
         self._counts = _counts(self._objects)
 
-    def have_grown(self, result: Any, names: int) -> bool:
-        """Return whether an object is referred to from elsewhere now: more often, not counting those in `result`.
+    def grown(self, result: Any, sample: list[Any]) -> list[Any]:
+        """Return the objects that are referred to from elsewhere now: more often, not counting those in `result`.
 
-        `names` is by how many names `result` itself is referred to, but for the first of the caller.
+        `sample` is a new list to which as many names refer as to `result`.
         """
         inside, now = Counter([id(item) for item in _objects(result)]), _counts(self._objects)
-        inside[id(result)] += names
-        ids = map(id, self._objects)
-        return any(count > before + inside[key] for key, before, count in zip(ids, self._counts, now, strict=True))
+        inside[id(result)] += _counts([sample])[0] - _counts([[]])[0] - 1  # the caller's first name counts as an item
+        both = zip(self._objects, self._counts, now, strict=True)
+        return [item for item, before, count in both if count > before + inside[id(item)]]
 
 
-def is_elsewhere(result: Any, existed: Callable[[object], bool], grads: Iterable[TensorBase], names: int) -> bool:
+def is_elsewhere(
+    result: Any, sample: list[Any], existed: Callable[[object], bool], grads: Iterable[TensorBase]
+) -> bool:
     """Return whether a new tensor in `result`, or a container with one, is also referred to from elsewhere.
 
-    `names` is by how many names `result` is referred to, the parameter of this function included. `grads` are those of
-    tensors: each is referred to once more.
+    `sample` is a new list of one new object, to which as many names refer as to `result`: how many that is depends on
+    the interpreter. `grads` are those of tensors: each is referred to once more.
     """
-    sample = [object()]  # referred to as a result of one item is, but for the caller
     _, (root, item) = _references(sample)
     known = Counter(map(id, grads))
     objects, counts = _references(result)
@@ -64,7 +65,7 @@ def is_elsewhere(result: Any, existed: Callable[[object], bool], grads: Iterable
         mine = not existed(one) if isinstance(one, TensorBase) else isinstance(one, (list, tuple, dict)) and any(
             isinstance(inner, TensorBase) for inner in _objects(one)
         )  # fmt: skip
-        if mine and count > (root + names - 1 if one is result else item):
+        if mine and count > (root if one is result else item):
             return True
     return False
 
@@ -101,11 +102,14 @@ def _objects(nested: Any) -> Iterator[Any]:
 def are_values(result: Any) -> bool:
     """Return whether there is nothing in `result` but tensors, containers of them, and objects that never change."""
     return all(
-        isinstance(item, (TensorBase, list, tuple, dict, *FIXED)) or _is_numpy_scalar(item) for item in _objects(result)
+        isinstance(item, (TensorBase, list, tuple, dict, *FIXED)) or _is_fixed(item) for item in _objects(result)
     )
 
 
-def _is_numpy_scalar(item: Any) -> bool:
+def _is_fixed(item: Any) -> bool:
+    """Return whether an object is a number of NumPy's, or a frozen set of what never changes."""
+    if isinstance(item, frozenset):
+        return all(isinstance(each, FIXED) for each in item)
     return hasattr(type(item), "__array_interface__") and not hasattr(item, "__len__")
 
 
@@ -114,10 +118,10 @@ def finds(function: Any, memory: Container[int], names: Container[str]) -> bool:
 
     That is by what it refers to: names of enclosing scopes and of its module, defaults, attributes of what these are.
     """
-    stack, seen = [function], set[int]()
+    stack, seen, called = [function], set[int](), set[str]()
     while stack:
         item = stack.pop()
-        if id(item) in seen or isinstance(item, (type, ModuleType, str, int)):
+        if id(item) in seen or isinstance(item, (str, int)) or _is_ours(item):
             continue
         seen.add(id(item))
         if isinstance(item, TensorBase):
@@ -126,9 +130,25 @@ def finds(function: Any, memory: Container[int], names: Container[str]) -> bool:
         elif isinstance(item, UOp):
             if any(node.op is Ops.VARIABLE and node.arg.name in names for node in postorder(item)):
                 return True
-        elif isinstance(item, FunctionType):  # not all that it refers to: its globals are the whole module
-            named = [item.__globals__[name] for name in item.__code__.co_names if name in item.__globals__]
+        elif isinstance(item, (type, ModuleType)):  # only what a function may have named
+            stack += [value for name, value in vars(item).items() if name in called]
+        elif isinstance(item, FunctionType):
+            called |= (mine := _names_in(item.__code__))
+            named = [item.__globals__[name] for name in mine if name in item.__globals__]
             stack += [item.__closure__, item.__defaults__, item.__kwdefaults__, item.__dict__, *named]
         else:
             stack += gc.get_referents(item)
     return False
+
+
+def _is_ours(item: Any) -> bool:
+    """Return whether an object is a module, class or function of this library."""
+    home = item.__name__ if isinstance(item, ModuleType) else getattr(item, "__module__", None)
+    is_code = isinstance(item, (ModuleType, type, FunctionType))
+    return is_code and isinstance(home, str) and (home == "tinygraft" or home.startswith("tinygraft."))
+
+
+def _names_in(code: CodeType) -> set[str]:
+    """Return the names of globals and attributes in the code of a function, and of functions that are made in it."""
+    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
+    return set(code.co_names).union(*map(_names_in, inner))

@@ -63,6 +63,7 @@ class ReplayedTrace:
         nodes = [tensor.uop for tensor in tensors_in(result)]
         self.outside_tensors = OutsideTensors.of(capture, outside, nodes, touched.flags)
         self.grad_states = before.states(touched.grads, outside)
+        self.watches_grads = bool(self.grad_states.empty or self.grad_states.same)
         indices = {node: index for index, node in enumerate([*changing, *self.unchanging])}
         bases = {id(t): base_of(t, arguments.tensors, existed) for t in tensors_in(result)}
         lenders = {id(t): lender_of(t, arguments.tensors, existed) for t in tensors_in(result)}
@@ -188,7 +189,8 @@ class ReplayedTrace:
                 if (tensor := grad.tensor()) is not None and tensor.grad is not None:
                     self.followers.add(tensor.grad)
             self.clean.clear()
-        self.grad_states.drop()
+        if self.grad_states.dropped:
+            self.grad_states.drop()
         if open_captures():
             self.outside_tensors.note()
             self.grad_states.note()
@@ -305,6 +307,7 @@ class ReplayedTrace:
         self.clean, self.reads, self.followers, self.taped_outside = weakref.WeakSet(), [], WeakIds(), []
         self.outside_tensors = OutsideTensors()
         self.calls = RecordedCalls([], [], {}, frozenset())  # there is no function to call and compare
+        self.watches_grads = False
         self.grad_states, self.written_outside, self.returned_grads = GradStates(), frozenset(), []
         for name, value in state.items():
             setattr(self, name, value)

@@ -146,7 +146,7 @@ class TinyJit(Generic[P, R]):
         if ready is not None and self.fxn is not None and not ready.calls.covers(arguments):
             self._seen[arguments.key] = self._ready.pop(arguments.key).calls
             ready = None
-        if ready is not None and self.fxn is not None and not ready.grad_states.hold():
+        if ready is not None and ready.watches_grads and self.fxn is not None and not ready.grad_states.hold():
             return self.fxn(*args, **kwargs)
         again = ready is not None and not ready.reaches(arguments)
         replays = again and not self.check
@@ -196,7 +196,11 @@ class TinyJit(Generic[P, R]):
             return result
         last, now = self._seen.pop(arguments.key, None), trace.recorded(result)
         both = None if last is None else last.again(now)
-        obstacle = before.obstacle(trace, capture, touched, result)
+        sample = [object()]
+        obstacle = before.obstacle(trace, capture, touched, result, sample)
+        now.left |= before.left_containers or (last is not None and last.left)
+        if now.left:  # another list may be given to the next call, where an attribute has this one
+            obstacle = obstacle or "it leaves a list or dict of its arguments elsewhere"
         if both is not None and not obstacle:
             record = ReplayedTrace(trace, both, arguments, result, claims, before.grads, touched, capture)
             self._capture(record, arguments)

@@ -24,7 +24,7 @@ TWO_VALUES = "a variable has two values in it, or another one than in the argume
 FROM_PYTHON = "its result is data from Python, which no launch makes again"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RecordedCalls:
     """What calls of one kind have launched, with which the next one is compared.
 
@@ -33,7 +33,7 @@ class RecordedCalls:
     launch. `same` are the variables that had one value in all of these calls: it is unknown whether the function uses
     their values, or binds a variable of that name itself. `memory` has the ids of the BUFFERs of the last call's
     arguments, and `stays` the indices of those that were the same in all of these calls: it is unknown whether the
-    function reaches them as its arguments or from outside.
+    function reaches them as its arguments or from outside. `left` says that one has left a list or dict elsewhere.
     """
 
     launched: Launched
@@ -42,6 +42,7 @@ class RecordedCalls:
     same: frozenset[str]
     memory: tuple[int, ...] = ()
     stays: frozenset[int] = frozenset()
+    left: bool = False
 
     def again(self, now: RecordedCalls) -> RecordedCalls | None:
         """Return the record with one more call, `now`; None where that launched something else."""

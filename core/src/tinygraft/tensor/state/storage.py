@@ -110,6 +110,11 @@ class SharedStorage:
         self.add(first)
 
     @property
+    def _requires_grad(self) -> bool | None:
+        """Return the flag, by the name that it has in a tensor."""
+        return self.requires_grad
+
+    @property
     def uop(self) -> UOp:
         """Return the node of the whole value. Setting it makes all tensors over it awake."""
         return self._node
