@@ -115,7 +115,11 @@ def blocks(sink: UOp, target: Target) -> Iterator[GridCandidate]:
 
 
 def _product(sink: UOp) -> BlockProduct | None:
-    """Return the pair of operands with the most reuse, that is with the most rows times columns; None without one."""
+    """Return the product that can be tiled in thread blocks, with the most rows times columns; None for none.
+
+    Of the largest sum only, and only where no other store has further loops or overwrites what other threads still
+    read. The second operand has the innermost output loop; both are operands before a cast that widens them.
+    """
     best: tuple[int, BlockProduct] | None = None
     for one, two in itertools.combinations(contractions(sink), 2):
         rows = tuple(r for r in two.rows if one.staged.ranges >> r.arg.axis & 1)
@@ -182,8 +186,8 @@ def _blocks(p: BlockProduct, target: Target) -> Iterator[BlockTiling]:
 def _cost(p: BlockProduct, b: BlockTiling) -> float:
     """Estimate the cycles of the product `p` in tiles of `b`, tiles at the edges counted as whole ones.
 
-    For each `b.terms` terms a thread block copies both operands to shared memory, between two barriers, where a thread
-    makes its part of the loads one after another; then each thread multiplies its own results from there.
+    For each `b.terms` terms a thread block copies both operands to shared memory, between two barriers, where a
+    thread makes its part of the loads one after another; then each thread multiplies its own results from there.
     """
     count = trip_count(p.outer)
     threads, each = math.prod(b.threads), b.each[0] * b.each[1]

@@ -106,7 +106,10 @@ class Crew:
             return None
 
     def _dismiss(self) -> None:
-        """End the threads, once all jobs are done, and wait for them. Restores the interpreter's switch interval."""
+        """End the threads once they have done all waiting jobs, and wait for them; with no threads, jobs stay queued.
+
+        Restores the interpreter's switch interval. Raises no error of a job: `wait` does.
+        """
         for _ in self._threads:
             self._jobs.put((1, next(self._numbers), None))  # after all jobs, whose sizes are negated
         for thread in self._threads:

@@ -3,14 +3,14 @@
     evaluate(node) -> its values
     Evaluation(roots, read, variables, others).run() -> {root: Value}
 
-It implements the table in docs/graph.md op by op. It walks without recursion and never writes into the array of another
-node. Values that are sharded over several devices are whole here. A large product that is only summed is contracted and
-never stored.
+It implements the table in docs/graph.md op by op. It walks without recursion and never writes into the array of
+another node. Values that are sharded over several devices are whole here. A large product that is only summed is
+contracted and never stored.
 
 An Evaluation also says how far rounding may change a value: beside the values whose every operation is rounded to
-nearest it computes `others` noisy runs, in which each inexact operation is off by a random amount of about an ulp, and
-a sum by what its order may change (see noise.py). The differences between these runs say how well the graph determines
-its values; what is exact is the same in all of them.
+nearest it computes `others` noisy runs, in which each inexact operation is off by a random amount of about an ulp,
+and a sum by what its order may change (see noise.py). The differences between these runs say how well the graph
+determines its values; what is exact is the same in all of them.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ def contracted_products(order: Sequence[UOp], roots: Iterable[UOp]) -> set[UOp]:
 class Evaluation:
     """The evaluation of some nodes, `roots`.
 
-    `read` returns the values of a BUFFER, `variables` has those of unbound variables by name, `others` is the number of
-    noisy runs.
+    `read` returns the values of a BUFFER, `variables` has those of unbound variables by name, `others` is the number
+    of noisy runs.
     """
 
     def __init__(self, roots: Sequence[UOp], read: Callable[[UOp], Array] = read,
@@ -293,9 +293,10 @@ class Evaluation:
         return Value(self.noise.combined(node.dtype, arg.op, count, [value.samples for value in src], combine))
 
     def _assigned(self, node: UOp, src: list[Array]) -> Array:
-        """Return the old value with the new one in place of a view of it.
+        """Return the whole old value with its elements under a view replaced, in a new array.
 
-        The movements of the view are applied to the indices of the old value, which says where its elements are.
+        `node` is an ASSIGN with three sources, and `src` has their values: the old value, the new one in the shape of
+        the view, the view. Raises CannotEvaluate where the view is not made by movements only.
         """
         chain, view = [], node.src[2]
         while view is not node.src[0]:

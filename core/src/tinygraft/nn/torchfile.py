@@ -241,7 +241,11 @@ def _tensor_of_bytes(storage: Any, offset: Any, size: Any, stride: Any, requires
 
 
 def _marked(tensor: Tensor | None, metadata: Any) -> Tensor | None:
-    """Return a tensor after what PyTorch had left to compute: its conjugate, or its negative."""
+    """Return `tensor` with the operations applied that PyTorch had postponed: its conjugate, its negative, or both.
+
+    `metadata` is None or a dict of the flags `conj` and `neg`; raises UnsupportedError for anything else. A `tensor` of
+    None, from the first pass over an older file, stays None.
+    """
     if metadata is None or metadata == {} or tensor is None:
         return tensor
     if type(metadata) is not dict or not metadata.keys() <= {"conj", "neg"}:

@@ -120,10 +120,11 @@ class _HomeGiver:
         return new
 
     def _may_overwrite(self, node: UOp, base: UOp, buffer: UOp) -> bool:
-        """Return whether `node` may overwrite the value of `base` in `buffer`.
+        """Return whether `node`, an ASSIGN or SCATTER, may overwrite the value of `base` in `buffer`.
 
-        Not where that value is requested, nor where `buffer` has a later value already. A scatter that is no
-        assignment overwrites only a computed value that nothing else reads.
+        Not where that value is requested, nor where `buffer` has a later value already. An assignment may even where
+        others read the old value, which the order of tasks sees to; a scatter that is none overwrites only a value
+        that is in no tensor's memory (no BUFFER, no ASSIGN) and has one user.
         """
         if base in self.wanted or self.homes.versions.get(buffer, [base])[-1] is not base:
             return False

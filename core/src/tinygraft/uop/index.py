@@ -74,7 +74,10 @@ _COMPARE = frozenset({Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE})
 
 
 def rebuild_simplified(roots: Iterable[UOp], swap: dict[UOp, UOp]) -> dict[UOp, UOp]:
-    """Replace the nodes of `swap` in the graphs of `roots`, simplifying as `build` does. Returns old node -> new node.
+    """Replace the nodes of `swap` in the graphs of `roots`, simplifying what changes as `build` does.
+
+    Returns old node -> new node: all of `swap`, and the nodes reached without passing through one of these. A REDUCE
+    none of whose new ranges contains a RANGE becomes its operand: one term, not the sum.
 
     >>> i, outer, inner = UOp.range(12, 0), UOp.range(3, 0), UOp.range(4, 1)
     >>> x = idiv(i, 4)

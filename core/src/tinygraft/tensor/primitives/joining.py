@@ -207,7 +207,8 @@ def pad(self: Tensor, padding: Any, mode: str = "constant", value: Scalar = 0.0)
 
     padding is a (before, after) or None for each axis, or a flat list from the last axis on: left, right, top,
     bottom, ... mode is constant (filled with value), reflect, replicate or circular. Integers padded with a whole
-    number stay integers. Elements that are cut off on one side are reflected on the other, as in PyTorch.
+    number stay integers. Elements that are cut off on one side are reflected on the other, as in PyTorch. Raises
+    ShapeError beyond size - 1 elements of a side for reflect, size for circular.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3]).pad((1, 1)).tolist()
