@@ -162,6 +162,12 @@ class Timeline:
             block.uses = Uses(queue, queue.calls + 1)
             self.ran(queue, name)
 
+    def follow_writer(self, block: Block) -> None:
+        """Let the first queue wait for the last write to a block, which another queue may have been given."""
+        with turn():
+            if block.uses is not None:
+                self.follow(self.backend.queue, *block.uses.writer)
+
     def follow(self, queue: Queue, other: Queue, number: int) -> None:
         """Let the next work on `queue` wait for the first `number` pieces of work on `other`, of any backend."""
         if queue is other or self._followed.get((queue, other), 0) >= number:

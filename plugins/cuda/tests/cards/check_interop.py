@@ -120,6 +120,29 @@ def test_every_queue_waits_for_what_others_compute(backend: CudaBackend, way: st
     assert found == memory.read(out, 1) != [0]
 
 
+def test_the_stream_that_is_named_has_waited_for_other_queues(backend: CudaBackend) -> None:
+    """A consumer that synchronises it, as the protocol says, reads the value that another queue computes."""
+    mine, other, context = backend.new_queue(), backend.make_queue(), backend.context
+    a = Tensor(np.ones((128, 128), np.float32), device="CUDA").realize()
+    for k in range(1, 5):
+        with mine:
+            z = ((a @ a * k).realize() @ a).realize()
+        named: dict[str, Any] = z.__cuda_array_interface__
+        with context.current():
+            context.driver.call("cuStreamSynchronize", context.stream_at(named["stream"]))
+        found = np.zeros((128, 128), np.float32)
+        other.copy_out(memoryview(found).cast("B"), CudaMemory(named["data"][0], found.nbytes)).wait()
+        assert (found == 16384 * k).all()
+
+
+def test_an_array_with_a_mask_is_refused() -> None:
+    """Its elements are not all values."""
+    array = Array(0, (0,), "<i4")
+    array.__cuda_array_interface__["mask"] = object()
+    with pytest.raises(BufferError, match="an array with a mask cannot be shared"):
+        Tensor.from_dlpack(array, device="CUDA")
+
+
 def test_others_wait_for_what_is_computed_here(backend: CudaBackend) -> None:
     """Work on a consumer's stream comes after what was launched before the capsule was made."""
     other, memory = backend.make_queue(), BackendMemory(backend)

@@ -95,6 +95,8 @@ def array_interface(self: Tensor, name: str) -> dict[str, Any] | None:
     stream = backend.stream_number()
     if stream is None:
         backend.synchronize()
+    elif backend.timeline is not None and buffer.block is not None:
+        backend.timeline.follow_writer(buffer.block)  # who waits for that stream waits for the value
     strides = None if layout.is_row_major() else tuple(stride * size for stride in layout.strides)
     typestr = f"|{kind}1" if size == 1 else f"<{kind}{size}"
     return {"shape": tuple(layout.shape), "typestr": typestr, "data": (address, False), "version": 3,
@@ -128,7 +130,9 @@ def interface_of(x: Any, name: str) -> tuple[Backend, dict[str, Any]] | None:
 
 
 def described(x: object, found: dict[str, Any]) -> DeviceArray:
-    """An array by its interface. Raises DTypeError."""
+    """An array by its interface. Raises DTypeError, and BufferError for one with a mask."""
+    if found.get("mask") is not None:
+        raise BufferError("an array with a mask cannot be shared\n  hint: fill its masked elements first")
     dtype = _dtype(found["typestr"])
     shape, (address, read_only) = tuple(found["shape"]), found["data"]
     given = found.get("strides")
