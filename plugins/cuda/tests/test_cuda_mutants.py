@@ -68,8 +68,8 @@ MUTANTS: dict[str, tuple[str, list[str], str]] = {
         [str(CARDS / "check_refusals.py")], "test_where_there_is_no_room_what_is_cached_is_freed",
     ),
     "a graph that is changed in part": (
-        "from tinygraft_cuda.graph import CudaGraph as G; old = G._is_changed\n"
-        "G._is_changed = lambda s: old(s) or s.made is not None",
+        "from tinygraft_cuda.graph import CudaGraph as G; old = G._took\n"
+        "G._took = lambda s, action: old(s, action) or s.made is not None",
         [str(CARDS / "check_refusals.py")], "test_a_graph_whose_change_is_refused_is_made_anew",
     ),
     "a first stream beside the default one": (

@@ -1,8 +1,8 @@
 """Effects of a call that its launches do not repeat: with one of them the function is run in every call.
 
     before = BeforeCall(args, kwargs, arguments)
-    result = function(*args, **kwargs)
-    before.obstacle(trace, capture, touched, result)   # a reason, or ""
+    result, sample = function(*args, **kwargs), [object()]
+    before.obstacle(trace, capture, touched, result, sample)   # a reason, or ""
 
 References to arguments and results are counted (references.py): a result that is also an attribute has more of them.
 """

@@ -44,7 +44,6 @@ from tinygraft.jit.trace import RecordedCalls, Trace, difference
 from tinygraft.tensor.nested import tensors_in
 from tinygraft.tensor.primitives import size_checks
 from tinygraft.tensor.state.live import TouchedTensors, alive, assigned_tensors, live_holders, noting_touched
-from tinygraft.uop.uop import UOp
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -176,7 +175,6 @@ class TinyJit(Generic[P, R]):
         already (`check`, VALIDATE) is only compared: raises GraphError for other launches.
         """
         assert self.fxn is not None
-        start = UOp.next_buffer()
         before = BeforeCall(args, kwargs, arguments)  # first, since it counts references, and `live` is one
         live = live_holders()
         with capturing(live) as capture, size_checks.noting() as claims, noting_touched() as touched:
@@ -188,7 +186,7 @@ class TinyJit(Generic[P, R]):
             self.reset()  # captures of calls in which these views were copies, and not views of memory to be written
             self._writes, self._why = writes, "it has written to a view among its arguments for the first time"
             return result
-        trace = Trace(capture, arguments, start)
+        trace = Trace(capture, arguments)
         ready = self._ready.get(arguments.key)
         if ready is not None:
             if trace.launched != ready.calls.launched:

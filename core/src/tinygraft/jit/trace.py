@@ -85,15 +85,15 @@ class Trace:
     `launched` is equal for calls that launched the same kernels on buffers of the same roles.
     """
 
-    def __init__(self, capture: Capture, arguments: Arguments, start: int) -> None:
-        """Give each BUFFER of `capture` its Role; one with a number above `start` was made by the call.
+    def __init__(self, capture: Capture, arguments: Arguments) -> None:
+        """Give each BUFFER of `capture` its Role; one with a number above its `start` was made by the call.
 
         Copies that save an old value are omitted where no launch reads them. `bindings`, the values of the arguments'
         variables, is None where a variable had two values. `obstacle` says why it cannot be launched again: then, where
         Python read a value, and where memory of an argument was written and no argument has it any more.
         """
         self.launches = [launch for launch in capture.launches if not launch.saves or _is_read(launch, capture)]
-        self.start = start
+        self.start = start = capture.start
         self.memory: dict[int, CapturedMemory] = capture.memory
         mine, bindings = capture.values, arguments.values
         other = any(mine.get(name, value) != value for name, value in bindings.items())

@@ -10,7 +10,7 @@ Where that is refused too, the steps are launched one by one from then on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +69,8 @@ class CudaGraph(GraphExecutor):
         context, mark = self.context, self.context.mark
         try:
             with context.current(), nullcontext() if mark is None else mark(self.name):
-                self.is_one = self._is_changed() or self._is_made()
+                has_graph = self.made is not None
+                self.is_one = (has_graph and self._took(self._change)) or self._took(self._make_anew)
                 if self.is_one:
                     stream = context.raw(self.queue.stream)  # type: ignore[attr-defined]
                     context.with_room(context.driver.call, "cuGraphLaunch", self.made, stream)
@@ -77,16 +78,10 @@ class CudaGraph(GraphExecutor):
             raise type(error)(f"a graph of {len(self.steps)} launches could not be launched: {error}") from error
         return len(self.steps) if self.is_one else super().run(first)
 
-    def _is_changed(self) -> bool:
-        """Set what has changed in the nodes. Returns whether the driver took it, or False where there is no graph yet.
-
-        Raises DeviceLostError.
-        """
-        if self.made is None:
-            return False
+    def _took(self, action: Callable[[], None]) -> bool:
+        """Let the driver change or make the graph. Returns whether it did. Raises DeviceLostError."""
         try:
-            for number in sorted(self.changed):
-                self.nodes[number].change(self.made)
+            action()
         except DeviceLostError:
             raise
         except DeviceError:
@@ -94,21 +89,16 @@ class CudaGraph(GraphExecutor):
         self.changed.clear()
         return True
 
-    def _is_made(self) -> bool:
-        """Make the graph anew, with the buffers and values of the next run. Returns whether the driver took it.
+    def _change(self) -> None:
+        """Set what has changed in the nodes."""
+        for number in sorted(self.changed):
+            self.nodes[number].change(self.made)
 
-        Raises DeviceLostError.
-        """
+    def _make_anew(self) -> None:
+        """Make the graph, with the buffers and values of the next run; an old one is dropped."""
         self._drop()
         self.context.collect()
-        try:
-            self.context.with_room(self._make)
-        except DeviceLostError:
-            raise
-        except DeviceError:
-            return False
-        self.changed.clear()
-        return True
+        self.context.with_room(self._make)
 
     def _drop(self) -> None:
         """Let the graph be destroyed later: it may still run."""
