@@ -44,7 +44,7 @@ def aligned(values: Any, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
 def given() -> int:
     """How much of our memory others hold."""
     gc.collect()
-    return len(dlpack._given)
+    return sum(type(found) is dlpack._Owner for found in gc.get_objects())
 
 
 # data
@@ -248,6 +248,31 @@ class _Elsewhere:
 
 
 # DLPack, to others
+
+
+@pytest.mark.parametrize(
+    "how", [np.from_dlpack, torch.from_dlpack, lambda t: t.__dlpack__()], ids=["numpy", "torch", ""]
+)
+def test_an_exception_on_its_way_is_not_harmed(how: Any) -> None:
+    """What was shared is let go of while an exception is set: it arrives, and the memory is free again."""
+
+    def fails() -> None:
+        raise ValueError("mine")
+
+    count = given()
+    with pytest.raises(ValueError, match="mine") as caught:
+        print(how(Tensor([1.0, 2.0]).realize()), fails())
+    assert caught.value.__cause__ is None and caught.value.__context__ is None
+    assert given() == count
+
+
+def test_what_a_consumer_wants_is_checked() -> None:
+    """A device where the memory is not, and a stream that is no number."""
+    t = Tensor([1.0]).realize()
+    with pytest.raises(BufferError, match=r"shares its memory as DLPack device \(1, 0\), got \(2, 0\)"):
+        t.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(DTypeError, match="DLPack numbers streams, or passes None, got 'x'"):
+        t.__dlpack__(stream="x")
 
 
 def test_numpy_and_torch_see_the_memory_itself() -> None:

@@ -14,7 +14,7 @@ import pytest
 from tinygraft import Context, Device, Tensor, TinyJit, dtypes
 from tinygraft.conformance.kernels import programs
 from tinygraft.conformance.levels.optional_launches import BackendMemory, spinning
-from tinygraft.errors import UnsupportedError
+from tinygraft.errors import DTypeError, UnsupportedError
 from tinygraft_cuda.allocator import CudaMemory
 from tinygraft_cuda.device import CudaBackend
 from tinygraft_cuda.queues import CudaQueue
@@ -59,6 +59,29 @@ def test_a_capsule_of_another_card_stays_there(pair: list[CudaBackend]) -> None:
     assert x.__dlpack_device__() == (2, pair[1].device.number)
     assert Tensor.from_dlpack(x).device == "CUDA:1"
     assert Tensor.from_dlpack(x, device="CPU").tolist() == [1, 2]
+
+
+def test_the_host_gets_a_copy(backend: CudaBackend) -> None:
+    """A consumer that asks for host memory has the values; NumPy alone refuses, and its error arrives."""
+    x = Tensor([1.0, 2.0], device="CUDA").realize()
+    if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
+        assert np.from_dlpack(x, device="cpu").tolist() == [1, 2]
+    assert Tensor.from_dlpack(x.__dlpack__(dl_device=(1, 0)), device="CPU").tolist() == [1, 2]
+    with pytest.raises(BufferError, match="the host does not see the memory of CUDA, and copy=False forbids"):
+        x.__dlpack__(dl_device=(1, 0), copy=False)
+    with pytest.raises((RuntimeError, BufferError), match="Unsupported device"):
+        np.from_dlpack(x)
+
+
+def test_an_array_interface_that_cannot_be_says_why(backend: CudaBackend) -> None:
+    """A dtype that it has no type for, and several devices; the constructor names from_dlpack."""
+    x = Tensor([1.0, 2.0], device="CUDA").realize()
+    with pytest.raises(AttributeError, match="__cuda_array_interface__: that has no type for dtypes.bfloat16; share"):
+        _ = x.bfloat16().__cuda_array_interface__
+    with pytest.raises(AttributeError, match="it is in the memory of several devices"):
+        _ = x.shard(("CUDA", "CUDA"), 0).__cuda_array_interface__
+    with pytest.raises(DTypeError, match=r"got Array\n  hint: Tensor.from_dlpack\(x\) takes an array"):
+        Tensor(Array(1, (1,)))
 
 
 def test_the_array_interface_has_the_stream_and_strides(backend: CudaBackend) -> None:

@@ -191,9 +191,8 @@ class ComplexAccess(Tensor):
                 "copy=False forbids\n"
                 f"  made at {self._where()}"
             )
-        here = self.__dlpack_device__()
-        if dl_device is not None and tuple(dl_device) != here:
-            raise BufferError(f"{self.device} shares its memory as DLPack device {here}, got {dl_device}")
+        here = on_device.asked_for(self, self.__dlpack_device__(), dl_device, copy)
+        on_device.check_stream(stream)
         real, shape, versioned = self.view_as_real(), tuple(self.shape), (max_version or (0, 0))[0] >= 1
         layout = StridedLayout(0, shape, row_major(shape))
         if here[0] == dlpack.HOST:

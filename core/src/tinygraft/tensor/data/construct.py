@@ -53,6 +53,8 @@ def node_of(data: Any, device: Place, dtype: DType | None) -> UOp | None:
     if isinstance(data, (bool, int, float, complex)):
         return number_node(data, name, dtype)
     hint = "\n  hint: Tensor(Path(name)) is the bytes of a file, with pathlib's Path" if isinstance(data, str) else ""
+    if any(name.endswith("_array_interface__") or name == "__dlpack__" for name in dir(data)):
+        hint = "\n  hint: Tensor.from_dlpack(x) takes an array of another library, where it is"
     raise DTypeError(f"a tensor is made of numbers, lists, bytes or numpy arrays, got {type(data).__name__}{hint}")
 
 

@@ -54,14 +54,11 @@ class ManagedVersioned(Structure):
 
 
 # Functions of our own: pythonapi's are shared by all libraries of the process, which may set other argtypes.
-# PYFUNCTYPE keeps the GIL. A capsule that dies is passed as its address: nothing may refer to it any more.
+# PYFUNCTYPE keeps the GIL.
 _capsule, _text, _address = ctypes.py_object, ctypes.c_char_p, c_void_p
 _name = ctypes.PYFUNCTYPE(_text, _capsule)(("PyCapsule_GetName", pythonapi))
 _pointer = ctypes.PYFUNCTYPE(_address, _capsule, _text)(("PyCapsule_GetPointer", pythonapi))
 _rename = ctypes.PYFUNCTYPE(ctypes.c_int, _capsule, _text)(("PyCapsule_SetName", pythonapi))
-_new = ctypes.PYFUNCTYPE(_capsule, _address, _text, _address)(("PyCapsule_New", pythonapi))
-_dying_is = ctypes.PYFUNCTYPE(ctypes.c_int, _address, _text)(("PyCapsule_IsValid", pythonapi))
-_dying_pointer = ctypes.PYFUNCTYPE(_address, _address, _text)(("PyCapsule_GetPointer", pythonapi))
 
 
 # Theirs
@@ -122,8 +119,17 @@ def _kind(dtype: DType) -> str:
 
 # Ours
 
-# by address: the structs that the consumer reads, and the memory that they point to
-_given: dict[int, tuple[Any, ...]] = {}
+
+class _Owner:
+    """Memory as NumPy takes it over without reading it: by its address, and kept by this object."""
+
+    def __init__(self, address: int, memory: object, dtype: DType, layout: StridedLayout) -> None:
+        size, start = dtype.itemsize, address + layout.offset * dtype.itemsize
+        self.memory = memory
+        self.__array_interface__ = {
+            "version": 3, "shape": layout.shape, "strides": tuple([stride * size for stride in layout.strides]),
+            "typestr": f"<c{size}" if size == 16 else f"<u{size}", "data": (start if address else 0, False),
+        }  # fmt: skip
 
 
 def make(view: memoryview, dtype: DType, layout: StridedLayout, versioned: bool) -> object:
@@ -138,35 +144,23 @@ def make_on(device: tuple[int, int], lent: Lent, dtype: DType, layout: StridedLa
 
 
 def _made(
-    device: tuple[int, int], address: int, owner: object, dtype: DType, layout: StridedLayout, versioned: bool
+    device: tuple[int, int], address: int, memory: object, dtype: DType, layout: StridedLayout, versioned: bool
 ) -> object:
-    managed = ManagedVersioned(major=1) if versioned else Managed()
-    ndim = len(layout.shape)
-    sizes, strides = (c_int64 * ndim)(*layout.shape), (c_int64 * ndim)(*layout.strides)
-    tensor = managed.tensor
-    if address and 0 not in layout.shape:
-        tensor.data = address + layout.offset * dtype.itemsize
-    (tensor.device_type, tensor.device_id), tensor.ndim, tensor.lanes = device, ndim, 1
+    """A capsule that NumPy made, with our device and dtype written over its own.
+
+    Its deleter and its destructor have to be compiled code, as NumPy's are: a consumer calls them at any moment, also
+    while an exception is on its way, which a function of Python that ctypes calls would destroy.
+    """
+    import numpy as np
+
+    is_empty = 0 in layout.shape
+    array = np.asarray(_Owner(0 if is_empty else address, memory, dtype, layout))
+    knows_versions = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+    capsule = array.__dlpack__(max_version=(1, 0)) if versioned and knows_versions else array.__dlpack__()
+    name = _name(capsule)
+    tensor = (ManagedVersioned if name == NEW else Managed).from_address(_pointer(capsule, name)).tensor
+    (tensor.device_type, tensor.device_id), tensor.lanes = device, 1
     tensor.code, tensor.bits = CODES[_kind(dtype)], dtype.itemsize * 8
-    tensor.shape, tensor.strides = sizes, strides
-    managed.deleter = ctypes.cast(_forget, c_void_p).value
-    where = ctypes.addressof(managed)
-    _given[where] = (managed, sizes, strides, owner)
-    return _new(where, NEW if versioned else OLD, ctypes.cast(_drop, c_void_p).value)
-
-
-def _done(address: int, given: dict[int, tuple[Any, ...]] = _given) -> None:
-    """Free the memory of a capsule: the consumer has called the deleter."""
-    given.pop(address, None)
-
-
-def _dropped(capsule: int, given: dict[int, tuple[Any, ...]] = _given) -> None:
-    """Free the memory of a capsule that dies, if no consumer took it. The dying capsule may not be referred to."""
-    for name in (NEW, OLD):
-        if _dying_is(capsule, name):
-            given.pop(_dying_pointer(capsule, name), None)
-
-
-_forget, _drop = Deleter(_done), ctypes.PYFUNCTYPE(None, c_void_p)(_dropped)
-for _callback in (_forget, _drop):  # tensors of others may outlive this module at exit
-    pythonapi.Py_IncRef(ctypes.py_object(_callback))
+    if is_empty:
+        tensor.data = None
+    return capsule

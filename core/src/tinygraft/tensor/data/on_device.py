@@ -19,6 +19,7 @@ from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, dtypes
 from tinygraft.engine.capture import note_read
 from tinygraft.errors import DTypeError, UnsupportedError
+from tinygraft.tensor.data.dlpack import HOST
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.state.strides import StridedLayout, layout_of, row_major
 from tinygraft.uop.sizes import is_concrete
@@ -50,6 +51,29 @@ class DeviceArray:
 # Ours
 
 
+def asked_for(self: Tensor, here: tuple[int, int], wanted: Any, copy: bool | None) -> tuple[int, int]:
+    """The DLPack device for a consumer that wants one: where the memory is, or the host, for a copy.
+
+    Raises BufferError for any other, and for the host where copy is False.
+    """
+    if wanted is None or tuple(wanted) == here:
+        return here
+    if tuple(wanted) != (HOST, 0):
+        raise BufferError(
+            f"{self.device} shares its memory as DLPack device {here}, got {wanted}\n"
+            "  hint: move the tensor there first, as in t.to(device)"
+        )
+    if copy is False:
+        raise BufferError(f"the host does not see the memory of {self.device}, and copy=False forbids to copy it there")
+    return HOST, 0
+
+
+def check_stream(stream: Any) -> None:
+    """Raise DTypeError for a stream of a consumer that is no number."""
+    if stream is not None and (isinstance(stream, bool) or not isinstance(stream, int)):
+        raise DTypeError(f"DLPack numbers streams, or passes None, got {stream!r}")
+
+
 def lent(self: Tensor, stream: int | None) -> tuple[Lent, StridedLayout]:
     """The memory, which its consumer uses on a stream, and where in it the elements are.
 
@@ -73,14 +97,15 @@ def lent(self: Tensor, stream: int | None) -> tuple[Lent, StridedLayout]:
 def array_interface(self: Tensor, name: str) -> dict[str, Any] | None:
     """What the attribute `name` of a tensor holds for consumers on its device; None where it has no such attribute.
 
-    The memory is not used again as long as the tensor has it.
+    The memory is not used again as long as the tensor has it. Raises AttributeError with the reason where the
+    device has one and this tensor does not.
     """
     device: Any = self.device
-    if not isinstance(device, str) or Device[device].array_interface != name or not is_concrete(self.shape):
+    if any(Device[one].array_interface != name for one in ((device,) if isinstance(device, str) else device)):
         return None
-    kind, backend = KINDS.get(self.dtype.kind), Device[device]
-    if kind is None or self.dtype is dtypes.bfloat16 or self.dtype in dtypes.fp8s:
-        return None
+    if reason := _has_no_interface(self):
+        raise AttributeError(f"this tensor has no {name}: {reason}")
+    kind, backend = KINDS[self.dtype.kind], Device[device]
     note_read()
     buffer = self._memory()
     layout = None
@@ -101,6 +126,18 @@ def array_interface(self: Tensor, name: str) -> dict[str, Any] | None:
     typestr = f"|{kind}1" if size == 1 else f"<{kind}{size}"
     return {"shape": tuple(layout.shape), "typestr": typestr, "data": (address, False), "version": 3,
             "strides": strides, "stream": stream}  # fmt: skip
+
+
+def _has_no_interface(self: Tensor) -> str:
+    """Why an array interface cannot describe a tensor; "" where it can."""
+    if not isinstance(self.device, str):
+        return f"it is in the memory of several devices, {self.device}; t.to(one of them) is in one"
+    if not is_concrete(self.shape):
+        return f"its shape {self.shape} has sizes without a value"
+    if self.dtype.kind not in KINDS or self.dtype is dtypes.bfloat16 or self.dtype in dtypes.fp8s:
+        way = "share t.view_as_real()" if self.dtype.kind == "complex" else "share it by DLPack, or as t.bitcast(...)"
+        return f"that has no type for {self.dtype}; {way}"
+    return ""
 
 
 # Theirs

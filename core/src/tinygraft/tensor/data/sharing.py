@@ -199,14 +199,14 @@ def __dlpack__(
     """The memory as a DLPack capsule, writable by both sides. numpy.from_dlpack and torch.from_dlpack call this.
 
     stream is that of a consumer on a device, which then waits for what was launched here. A view of another tensor is
-    its base's memory, with strides. copy=True always copies. Raises BufferError for a view that no strides describe or
-    that runs backwards (flip), and when copy=False forbids a copy that is needed: of a tensor over several devices.
+    its base's memory, with strides. copy=True always copies, as dl_device=(1, 0) does of memory that the host does not
+    see. Raises BufferError for a view that no strides describe or that runs backwards (flip), for another dl_device,
+    and when copy=False forbids a copy that is needed: of a tensor over several devices, or for the host.
     """
     from tinygraft.tensor.data import dlpack, on_device
 
-    here = self.__dlpack_device__()
-    if dl_device is not None and tuple(dl_device) != here:
-        raise BufferError(f"{self.device} shares its memory as DLPack device {here}, got {dl_device}")
+    here = on_device.asked_for(self, self.__dlpack_device__(), dl_device, copy)
+    on_device.check_stream(stream)
     if copy is False and self.uop.sharding is not None:
         raise BufferError(
             f"this tensor is in the memory of several devices, {self.device}: it has to be copied, which "
