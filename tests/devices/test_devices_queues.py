@@ -21,7 +21,7 @@ from tinygraft.device.pool import Pool, pool_of
 from tinygraft.device.timeline import Timeline, Uses
 from tinygraft.dtype import dtypes
 from tinygraft.engine import compile, plan
-from tinygraft.errors import DeviceLostError, DeviceMemoryError
+from tinygraft.errors import DeviceError, DeviceLostError, DeviceMemoryError, DTypeError, UnsupportedError
 from tinygraft.events import LaunchEvent
 from tinygraft.uop.stages import Binary
 
@@ -563,6 +563,26 @@ def test_a_span_measures_a_block(device: str) -> None:
             pass
         assert span.seconds() > nothing.seconds() >= 0
         assert x.numpy()[3] == 6
+
+
+def test_what_a_queue_is_asked_wrongly(device: str) -> None:
+    """A span before its end, and what is no event: a sentence each. Queues and events print what they are."""
+    for name in (device, "PYTHON"):
+        queue = Device[name].queue
+        with queue.span() as span, pytest.raises(UnsupportedError, match="measured once its block has ended"):
+            span.seconds()
+        with pytest.raises(UnsupportedError, match="measured once its block has ended"):
+            queue.span().seconds()
+        with pytest.raises(DTypeError, match=r"takes an event, as queue.record\(\) returns one, got 3"):
+            queue.wait(3)
+        with pytest.raises((DTypeError, DeviceError), match="event.* got None"):
+            queue.record().elapsed(None)
+        event = queue.record()
+        event.wait()
+        assert repr(event) == f"<{type(event).__name__}, passed>"
+        assert repr(queue).startswith(f"<{type(queue).__name__} of {name}, ")
+        assert repr(Device[name]) == f"<{type(Device[name]).__name__} {name}>"
+    assert f"open: {', '.join(Device.opened())}>" in repr(Device)
 
 
 def test_threads_on_queues(device: str) -> None:

@@ -80,7 +80,10 @@ def test_a_verdict_is_kept_on_disk(fakes, tmp_path, monkeypatch):
     fakes.add("TOY")
     assert fakes.registry().DEFAULT == "TOY"
     kept = json.loads(trial_file(tmp_path).read_text())
-    assert (kept["status"], kept["facts"]) == ("available", {"priority": 50, "ordinals": 1, "by_setting": False})
+    assert (kept["status"], kept["facts"]) == (
+        "available",
+        {"priority": 50, "ordinals": 1, "warns": False, "by_setting": False},
+    )
     with monkeypatch.context() as patch:
         patch.setattr(plugin_probe, "_try_in_child", lambda *_: pytest.fail("tried again"))
         assert fakes.registry().DEFAULT == "TOY"

@@ -16,8 +16,8 @@ from typing import Any
 
 from tinygraft.device.device_spec import ApiRange, DeviceSpec, Probe
 from tinygraft.device.interfaces import Handle, Program
-from tinygraft.device.queues import Event, Queue
-from tinygraft.errors import DeviceLostError
+from tinygraft.device.queues import Event, Queue, an_event
+from tinygraft.errors import DeviceLostError, DTypeError
 from tinygraft.reference.python import HostAllocator, PythonBackend
 from tinygraft.uop.stages import Binary
 
@@ -42,7 +42,8 @@ class LateEvent(Event):
 
     def elapsed(self, since: Event) -> float:
         """By the clock of the host, as the work was done."""
-        assert isinstance(since, LateEvent)
+        if not isinstance(since, LateEvent):
+            raise DTypeError(f"an earlier event of the same queue is needed, got {since!r}")
         self.wait()
         return self.queue.times[self.number] - self.queue.times[since.number]
 
@@ -104,7 +105,7 @@ class LateQueue(Queue):
 
     def wait(self, event: Event) -> None:
         """Append the wait for an event to the queue."""
-        self.later(event.wait)
+        self.later(an_event(event).wait)
 
     def submit(self) -> None:
         """Count the calls."""

@@ -235,7 +235,7 @@ def test_out_of_memory(allocator):
     assert isinstance(caught.value, MemoryError)
     assert str(caught.value) == (
         "TOY has no room for a buffer of 800 bytes: 400 bytes are in use by live buffers, none are kept for reuse; "
-        "drop tensors that are no longer needed, or use a smaller batch"
+        "drop tensors that are no longer needed, or use a smaller batch\n  full"
     )
 
 

@@ -61,8 +61,8 @@ def test_a_view_shares_and_keeps_the_whole_alive() -> None:
 
 @pytest.mark.parametrize("nbytes", [1 << 60, 1 << 70])
 def test_memory_that_is_not_there(nbytes: int) -> None:
-    """Running out is a DeviceMemoryError, which is a MemoryError, with the size and what to do."""
-    message = f"CPU could not allocate {nbytes} bytes of host memory: .*; drop tensors that are no longer needed"
+    """Running out is a DeviceMemoryError, which is a MemoryError, with the size."""
+    message = f"CPU could not allocate {nbytes} bytes of host memory: "
     with pytest.raises(DeviceMemoryError, match=message) as error:
         MEMORY.alloc(nbytes)
     assert isinstance(error.value, MemoryError)

@@ -53,8 +53,8 @@ def test_large_memory_is_made_of_huge_pages() -> None:
 
 
 def test_too_much_memory_is_refused() -> None:
-    """With the size and what to do."""
-    message = r"CPU could not allocate \d+ bytes of host memory: .*; drop tensors that are no longer needed"
+    """With the size; core adds what to do."""
+    message = r"CPU could not allocate \d+ bytes of host memory: "
     with pytest.raises(DeviceMemoryError, match=message):
         ProcessAllocator("CPU").alloc(1 << 60)
 

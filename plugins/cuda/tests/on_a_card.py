@@ -100,6 +100,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = os.pathsep.join(site(Path(folder)))
         for name in wanted:
+            if found.get("open", {}).get("verdict") == "failed":
+                found[name] = {"verdict": "left out (the card could not be opened)", "seconds": 0.0, "said": ""}
+                continue
             found[name] = run(name, path, Path(folder), end - time.monotonic(), given.minutes * 60)
             (out / "card.json").write_text(json.dumps(found, indent=1))
             print(f"{name}: {found[name]['verdict']} in {found[name]['seconds']:.0f} s", flush=True)

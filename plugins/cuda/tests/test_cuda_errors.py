@@ -46,7 +46,11 @@ def test_a_driver_without_functions_is_too_old() -> None:
     """A driver for CUDA 11 lacks functions that are called."""
     found = said(EMULATED_DRIVER="11080")
     assert "the driver is for CUDA 11.8, and 12.0 is the oldest that works" in found
-    assert "install NVIDIA's driver, 580 or newer" in found
+    assert "update NVIDIA's driver to 580 or newer" in found
+    code = "import warnings; warnings.simplefilter('error')\n" + OPEN.format(ordinal="").replace(', device="CUDA"', "")
+    found = said(code, EMULATED_DRIVER="11080")  # where another device is chosen, it says so
+    assert "using CPU; passed over: CUDA is installed" in found
+    assert "the driver is for CUDA 11.8, and 12.0 is the oldest that works" in found
 
 
 def test_a_driver_older_than_the_toolkit() -> None:
@@ -80,7 +84,7 @@ def test_the_toolkits_stub_is_no_driver() -> None:
 def test_an_unknown_architecture(capability: str, way: str) -> None:
     """A card that this NVRTC does not know."""
     found = said(EMULATED_CAPABILITY=capability)
-    assert f"this card is of architecture sm_{capability}, and NVRTC 13.0 makes code for sm_75 to sm_121" in found
+    assert f"this card is of architecture sm_{capability}, and NVRTC 13.0 makes code for sm_75, sm_80, " in found
     assert way in found
 
 
@@ -97,7 +101,11 @@ def test_a_wrong_name_of_nvrtc(tmp_path: Path) -> None:
 def test_no_card_is_left() -> None:
     """CUDA_VISIBLE_DEVICES hides all of them."""
     found = said(CUDA_VISIBLE_DEVICES="")
-    assert "the driver, for CUDA 13.0, has no card for this process; CUDA_VISIBLE_DEVICES='' leaves none" in found
+    assert "CUDA_VISIBLE_DEVICES='' hides all cards" in found
+    assert "fix: unset CUDA_VISIBLE_DEVICES, or name cards that nvidia-smi -L shows" in found
+    assert "hides all cards" in said(CUDA_VISIBLE_DEVICES="-1,0")
+    found = said(CUDA_VISIBLE_DEVICES="7")
+    assert "the driver, for CUDA 13.0, has no card for this process; CUDA_VISIBLE_DEVICES='7' leaves none" in found
     assert "nvidia-smi -L shows which there are" in said(EMULATED_DEVICES="0")
 
 
@@ -105,14 +113,18 @@ def test_cards_are_chosen_by_number_uuid_and_name() -> None:
     """By the driver's variable, and by CUDA_DEVICE."""
     second = "GPU-20212223-2425-2627-2829-2a2b2c2d2e2f"
     assert said(CUDA_VISIBLE_DEVICES="1").strip().endswith(f"Emulated GPU 1 ({second})")
+    assert said(CUDA_DEVICE="1").strip().endswith(f"({second})")
+    assert said(CUDA_DEVICE="1,0").strip().endswith(f"({second})")
     assert said(CUDA_DEVICE="GPU-2021").strip().endswith(f"({second})")
     assert said(CUDA_DEVICE="gpu 1, gpu 0").strip().endswith(f"({second})")
     assert said(ordinal=":1").strip().endswith(f"({second})")
     found = said(CUDA_DEVICE="H100")
     assert "no card is called CUDA_DEVICE='H100'; there are: 0: Emulated GPU 0 (GPU-1011" in found
     found = said(ordinal=":7")
-    assert "there is no CUDA device 7; there are 2: 0: Emulated GPU 0 (GPU-1011" in found
-    assert "(CUDA_VISIBLE_DEVICES='1' hides others)" in said(ordinal=":1", CUDA_VISIBLE_DEVICES="1")
+    assert "there is no card 7; these are all: 0: Emulated GPU 0 (GPU-1011" in found
+    assert "there is no card 1; this is the only one: 0: Emulated GPU 1" in said(ordinal=":1", CUDA_DEVICE="1")
+    assert "no card is called CUDA_DEVICE='5'; there are: 0: " in said(CUDA_DEVICE="5")
+    assert "(CUDA_VISIBLE_DEVICES='1' may hide others)" in said(ordinal=":1", CUDA_VISIBLE_DEVICES="1")
 
 
 def test_a_slice_of_a_card_is_chosen_by_its_uuid() -> None:
@@ -170,7 +182,7 @@ print((Tensor([1.0], device="CUDA") + y[1]).tolist())
     assert lines[0] == "0.0"
     assert "CUDA has no room for a buffer of 62914560 bytes" in found
     assert "of the 67108864 bytes of Emulated GPU 0 (GPU-1011" in found
-    assert "end other programs on the card, which nvidia-smi shows" in found
+    assert "are free; nvidia-smi shows which programs use it" in found
     assert lines[-1] == "[1.0]"
 
 

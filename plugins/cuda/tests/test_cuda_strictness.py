@@ -52,6 +52,26 @@ print(d.cuStreamDestroy_v2(stream))
 """) == [0, 0, *[400] * 6]  # fmt: skip
 
 
+def test_a_wait_is_for_the_event_as_it_is_recorded_now() -> None:
+    """That the event is recorded again, earlier in time, does not let those pass that wait for the first record.
+
+    The event stands behind a slow stream first, and behind an idle one later.
+    """
+    assert results("""
+idle, other = P(), P()
+assert d.cuStreamCreate(byref(idle), 1) == 0 and d.cuStreamCreate(byref(other), 1) == 0
+def copies(stream, count):
+    for _ in range(count):
+        assert d.cuMemcpyDtoDAsync_v2(address, P(address.value + (1 << 24)), c.c_size_t(1 << 24), stream) == 0
+assert d.cuMemAlloc_v2(byref(address), c.c_size_t(1 << 25)) == 0
+copies(stream, 200)
+assert d.cuEventRecord(event, stream) == 0 and d.cuStreamWaitEvent(other, event, 0) == 0
+assert d.cuEventRecord(event, idle) == 0 and d.cuEventSynchronize(event) == 0
+print(d.cuStreamQuery(stream), d.cuStreamQuery(other))
+print(d.cuStreamSynchronize(other), d.cuStreamQuery(stream))
+""") == [600, 600, 0, 0]
+
+
 def test_an_event_that_is_gone_is_refused() -> None:
     """A stream that was made to wait for it before still does."""
     assert results("""

@@ -122,5 +122,5 @@ def test_a_driver_without_room_is_an_error_of_memory(loops: OpenCLBackend, monke
             raise MemoryError("MEM_OBJECT_ALLOCATION_FAILURE")
 
     monkeypatch.setattr(own, "cl", Full)
-    with pytest.raises(DeviceMemoryError, match="could not allocate 64 bytes: MEM_OBJECT_ALLOCATION_FAILURE; drop"):
+    with pytest.raises(DeviceMemoryError, match="could not allocate 64 bytes: MEM_OBJECT_ALLOCATION_FAILURE"):
         own.alloc(64)

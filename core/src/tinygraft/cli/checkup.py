@@ -13,7 +13,7 @@ from typing import Any
 
 from tinygraft.config import Context
 from tinygraft.device.default_choice import default_request
-from tinygraft.device.device_spec import PLUGIN_API
+from tinygraft.device.device_spec import PLUGIN_API, UNCOUNTED
 from tinygraft.device.load import load
 from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.device.registry import Device
@@ -87,7 +87,9 @@ def _probe(name: str, tell: Tell) -> bool:
         step(tell, False, record.detail, record.hint, record.traceback)
         return False
     count = record.probe.count if record.probe is not None else 1
-    many = "any number of devices" if count is None else f"{count} device{'s' * (count != 1)}"
+    many = {None: "any number of devices", UNCOUNTED: "opening it counts the devices", 1: "1 device"}.get(
+        count, f"{count} devices"
+    )
     step(tell, True, f"probe in {record.milliseconds['probe']:.1f} ms: {record.detail}; {many}")
     return True
 

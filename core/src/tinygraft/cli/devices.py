@@ -15,7 +15,9 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
+from tinygraft.device.default_choice import requested_by_environment
 from tinygraft.device.device_probe import examine
+from tinygraft.device.device_spec import UNCOUNTED
 from tinygraft.device.load import probe
 from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.device.registry import Device
@@ -35,10 +37,12 @@ OPEN_LIMIT = 120.0  # seconds that opening the default device may take
 class ChosenDevice:
     """The default device as a child process chose it: its name, warnings and errors, and devices that failed to open.
 
-    `wrong` says that the process ended without an answer, or that a hook plugin failed to choose.
+    `reason` is the setting that requests it, "" where its priority chose it. `wrong` says that the process ended
+    without an answer, that a hook plugin failed to choose, or that what a setting requests cannot be opened.
     """
 
     default: str = ""
+    reason: str = ""
     messages: list[str] = field(default_factory=list)
     failed: list[list[str]] = field(default_factory=list)
     wrong: bool = False
@@ -69,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps([_as_json(record, choice.default) for record in everything], indent=2))
     else:
-        print(_table([_row(record, choice.default) for record in records]))
+        print(_table([_row(record, choice) for record in records]))
         for plugin in plugins:
             print(f"hooks: {_of_hooks(plugin)}")
         if arguments.verbose:
@@ -136,8 +140,11 @@ def in_child(job: dict[str, Any], tell: Tell) -> None:
         warnings.simplefilter("always")
         try:
             choice.default = Device.DEFAULT
+            if request := requested_by_environment(Device.names()):
+                choice.reason = request.written
+            _ = Device[choice.default]
         except TinygraftError as error:
-            choice.messages, choice.wrong = [str(error)], isinstance(error, HookError)
+            choice.messages, choice.wrong = [str(error)], isinstance(error, HookError) or bool(choice.default)
     choice.messages += [str(warning.message) for warning in caught]
     for r in Device.records():
         if r.status is Status.FAILED:
@@ -150,12 +157,13 @@ def _is_default(record: Record, default: str) -> bool:
     return record.name == default.partition(":")[0] and record.status is not Status.DISABLED
 
 
-def _row(record: PluginRecord, default: str) -> tuple[str, ...]:
+def _row(record: PluginRecord, choice: ChosenDevice) -> tuple[str, ...]:
     """Return the cells of a device under HEAD, the first of them "*" for the default."""
     count = record.probe.count if record.probe is not None and record.probe.ok else 0
-    ordinals = "any" if count is None else str(count or "-")
-    chosen = _is_default(record, default)
-    detail = record.detail + (f" (chosen: priority {record.priority})" if chosen and record.priority else "")
+    ordinals = {None: "any", UNCOUNTED: "?", 0: "-"}.get(count, str(count))
+    chosen = _is_default(record, choice.default)
+    reason = choice.reason or (f"priority {record.priority}" if record.priority else "")
+    detail = record.detail + (f" (chosen: {reason})" if chosen and reason else "")
     return "*" if chosen else "", record.name, record.status.value, ordinals, record.provided_by, detail
 
 

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
+from tinygraft.device.device_spec import UNCOUNTED
 from tinygraft.device.interfaces import Backend
 from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.device.registry import Device
@@ -65,9 +66,9 @@ class Opened:
 
     @property
     def count(self) -> int | None:
-        """How many ordinals exist; None for any number."""
+        """How many ordinals exist; None for any number, or where only the driver knows."""
         found = self.record.probe if self.record is not None else None
-        return found.count if found is not None else 0
+        return 0 if found is None else None if found.count == UNCOUNTED else found.count
 
     @property
     def is_core(self) -> bool:

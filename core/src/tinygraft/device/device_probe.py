@@ -34,7 +34,8 @@ def examine(record: PluginRecord, limit: float | None = None, on_wait: Callable[
     record.priority = verdict.facts.get("priority", 0)
     if record.status in (Status.AVAILABLE, Status.UNAVAILABLE):
         ok = record.status is Status.AVAILABLE
-        record.probe = Probe(ok=ok, detail=verdict.detail, hint=verdict.hint, count=verdict.facts.get("ordinals"))
+        record.probe = Probe(ok=ok, detail=verdict.detail, hint=verdict.hint, count=verdict.facts.get("ordinals"),
+                             warns=bool(verdict.facts.get("warns")))  # fmt: skip
 
 
 def record_of(job: dict[str, Any]) -> PluginRecord:
@@ -51,5 +52,5 @@ def in_child(job: dict[str, Any], tell: Tell) -> None:
         probe(record)
     except KeyboardInterrupt as error:  # the plugin's code raised it: a child gets no key presses
         blame(record, error)
-    ordinals = record.probe.count if record.probe is not None else 1
-    tell(message_of(record, {"priority": record.priority, "ordinals": ordinals}))
+    found = record.probe or Probe(ok=False, detail="")
+    tell(message_of(record, {"priority": record.priority, "ordinals": found.count, "warns": found.warns}))

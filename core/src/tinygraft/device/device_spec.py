@@ -25,17 +25,23 @@ class ApiRange:
         return self.min <= api < self.below
 
 
+UNCOUNTED = -1  # given: no count; a driver knows how many there are, and a probe does not start it
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
     """What a probe found: whether a device can be used (`ok`), what was found (`detail`), what to do about it (`hint`).
 
-    `count` is how many ordinals exist; None where any number can be opened, as of one that computes in host memory.
+    `count` is how many ordinals exist; None where any number can be opened, as of one that computes in host memory;
+    UNCOUNTED where that is known only once one is opened. `warns` is for hardware that is there and cannot be used:
+    where another device is then chosen, a warning quotes the detail.
     """
 
     ok: bool
     detail: str
     hint: str = ""
     count: int | None = 1
+    warns: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

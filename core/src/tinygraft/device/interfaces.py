@@ -333,8 +333,13 @@ class Backend(ABC):
         ...     x = (Tensor([1, 2], device="PYTHON") * 2).realize()
         >>> queue.record().done(), x.tolist()
         (True, [2, 4])
+
+        Raises DeviceLostError where the device has been closed.
         """
         return self.make_queue() if self.timeline is None else self.timeline.new_queue()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {getattr(self, 'name', '')}>"
 
     @cached_property
     def timeline(self) -> Timeline | None:

@@ -18,6 +18,10 @@ KNOWN = {
 }
 WITHOUT_PLUGIN = frozenset({"METAL", "AMD"})  # names that scripts use, for which there is no plugin yet
 NAMES = frozenset({*KNOWN, *WITHOUT_PLUGIN})
+ALSO_CALLED = {
+    "GPU": "CUDA or OPENCL", "NV": "CUDA", "NVIDIA": "CUDA", "CL": "OPENCL", "CLANG": "CPU", "LLVM": "CPU",
+    "X86": "CPU", "HIP": "AMD", "ROCM": "AMD", "MPS": "METAL",
+}  # fmt: skip
 FIRST_CHOICE = next(iter(KNOWN))
 INTERPRETER = "PYTHON"
 FIRST_PARTY = frozenset({CORE, *(distribution for distribution, _ in KNOWN.values())})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 from tinygraft.config import SETTINGS
-from tinygraft.device.device_spec import PLUGIN_API, ApiRange, DeviceSpec, Probe
+from tinygraft.device.device_spec import PLUGIN_API, UNCOUNTED, ApiRange, DeviceSpec, Probe
 from tinygraft.device.interfaces import Allocator, Backend, Compiler
 from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.errors import DeviceError, SettingError
@@ -63,7 +63,7 @@ def note_probe(record: PluginRecord, found: object) -> None:
     """Set the status of `record`, with a reason, by what its probe returned; store a sound Probe in `record.probe`.
 
     It is available or unavailable by `found.ok`. It is invalid, and not stored, where `found` is no Probe or has a bad
-    field: a text that is no str, a count that is no int, or a count of 0 though one is available.
+    field: a text that is no str, a count that is no number of devices, or a count of 0 though one is available.
     """
     if not isinstance(found, Probe) or (fault := _fault_of_probe(found)):
         what = f"gave a {type(found).__name__}, not a Probe" if not isinstance(found, Probe) else fault
@@ -82,7 +82,9 @@ def _fault_of_probe(found: Probe) -> str:
     """Return what is wrong with the fields of a Probe; empty when nothing is."""
     if not isinstance(found.detail, str) or not isinstance(found.hint, str):
         return f"gave words that are no text: {found!r}"
-    if found.count is not None and (not isinstance(found.count, int) or found.count < found.ok):
+    if found.count in (None, UNCOUNTED):
+        return ""
+    if not isinstance(found.count, int) or found.count < found.ok:
         return f"gave {found.count!r} as the number of devices"
     return ""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tinygraft.device.known import FIRST_CHOICE, INTERPRETER, NAMES, how_to_install
+from tinygraft.device.known import ALSO_CALLED, FIRST_CHOICE, INTERPRETER, NAMES, how_to_install
 from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.installed.records import Status
 
@@ -41,10 +41,12 @@ def not_installed(name: str, installed: Iterable[str]) -> str:
     if name in NAMES:
         return f"{name} is not installed (installed: {_listed(installed)}); {how_to_install(name)}"
     names = sorted({*installed, *NAMES})
-    from difflib import get_close_matches
+    meant = ALSO_CALLED.get(name, "")
+    if not meant:
+        from difflib import get_close_matches
 
-    close = get_close_matches(name, names, 1)
-    meant = f" Did you mean {close[0]}?" if close else ""
+        meant = next(iter(get_close_matches(name, names, 1)), "")
+    meant = meant and f" Did you mean {meant}?"
     return f"no plugin provides a device {name} (installed: {_listed(installed)}).{meant}"
 
 

@@ -21,6 +21,11 @@ class PluginRecord(Record):
     spec: DeviceSpec | None = None
     probe: Probe | None = None
 
+    @property
+    def is_passed_over(self) -> bool:
+        """Whether the choice of another device is worth a warning."""
+        return self.status.is_problem or (self.status is Status.UNAVAILABLE and bool(self.probe and self.probe.warns))
+
     def move(self, status: Status, detail: str = "", hint: str = "", error: BaseException | None = None) -> None:
         """Set the status, with its reason; observers are notified when it is loaded and when it is a problem."""
         Record.move(self, status, detail, hint, error)  # a class with slots is made twice, and super() has the other

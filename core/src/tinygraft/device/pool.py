@@ -329,7 +329,10 @@ class Pool:
                 "  hint: start the program again; state that is saved now and then can be loaded"
             )
         if self.closed:
-            return f"{self.name} has been closed"
+            return (
+                f"{self.name} has been closed, and the values in its memory are gone; move what is needed later to "
+                'another device before, as in t.to("PYTHON")'
+            )
         return (
             f"{self.name} was opened before this process was forked, and the values in its memory are lost in the "
             "child; start worker processes with the spawn method, or open the device in the child only"
@@ -444,7 +447,8 @@ class Pool:
         except MemoryError as error:
             raise DeviceMemoryError(
                 f"{self.name} has no room for a buffer of {nbytes} bytes: {self._used} bytes are in use by live "
-                "buffers, none are kept for reuse; drop tensors that are no longer needed, or use a smaller batch"
+                "buffers, none are kept for reuse; drop tensors that are no longer needed, or use a smaller batch\n"
+                f"  {error}"
             ) from error
 
 

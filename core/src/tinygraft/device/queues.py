@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any, Protocol
 
-from tinygraft.errors import UnsupportedError
+from tinygraft.errors import DTypeError, UnsupportedError
 
 
 class QueueOwner(Protocol):
@@ -57,6 +57,13 @@ class QueueOwner(Protocol):
         """Wait for all work on the device, also for that of other libraries."""
 
 
+def an_event(found: object) -> Event:
+    """Return an event. Raises DTypeError for anything else, of which a method was asked that takes an event."""
+    if not isinstance(found, Event):
+        raise DTypeError(f"this takes an event, as queue.record() returns one, got {found!r}")
+    return found
+
+
 class Event:
     """A point in the work of a queue: it has passed when all that was called for there before it has run.
 
@@ -82,7 +89,10 @@ class Event:
 
         They are those of the device's clock.
         """
-        return self.time - since.time
+        return self.time - an_event(since).time
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, {'passed' if self.done() else 'not passed yet'}>"
 
 
 class Span:
@@ -97,17 +107,23 @@ class Span:
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
-        self.start = self.end = Event()
+        self.start: Event | None = None
+        self.end: Event | None = None
 
     def __enter__(self) -> Span:
-        self.start = self.queue.record()
+        self.start, self.end = self.queue.record(), None
         return self
 
     def __exit__(self, *_: Any) -> None:
         self.end = self.queue.record()
 
     def seconds(self) -> float:
-        """Wait for the end of the span. Returns how long it took on the device. Raises DeviceLostError."""
+        """Wait for the end of the span. Returns how long it took on the device. Raises DeviceLostError.
+
+        Raises UnsupportedError before the block has ended.
+        """
+        if self.start is None or self.end is None:
+            raise UnsupportedError("a span is measured once its block has ended: with queue.span() as span: ...")
         timeline = self.queue.backend.timeline
         if timeline is None:
             self.end.wait()
@@ -179,7 +195,7 @@ class Queue:
 
     def wait(self, event: Event) -> None:
         """Let what is called for here later run after `event`, perhaps of another device. Default: the host waits."""
-        event.wait()
+        an_event(event).wait()
 
     def submit(self) -> None:
         """Hand the device what was gathered, so that it begins before the host waits. Default: nothing is gathered.
@@ -200,6 +216,9 @@ class Queue:
     def span(self) -> Span:
         """Return a Span, which measures a block: `with queue.span() as span: ...`, then `span.seconds()`."""
         return Span(self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.backend.name}, {self.calls} launches and copies so far>"
 
     def __enter__(self) -> Queue:
         _entered.set((*_entered.get(), self))

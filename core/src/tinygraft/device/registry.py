@@ -27,6 +27,7 @@ from tinygraft.device.default_choice import (
     requested_by_environment,
     requested_by_plugins,
 )
+from tinygraft.device.device_spec import UNCOUNTED
 from tinygraft.device.discover import discover, is_name
 from tinygraft.device.interfaces import Backend
 from tinygraft.device.known import NAMES
@@ -199,7 +200,7 @@ class Registry:
                 chosen = self[record.name].name
             except DeviceError:
                 continue
-            if problems := [r for r in records if r.status.is_problem]:
+            if problems := [r for r in records if r.is_passed_over]:
                 self._report(messages.passed_over(chosen, problems))
             return chosen
         reasons = [r for r in records if r.status in messages.SENTENCES]
@@ -212,6 +213,9 @@ class Registry:
         warn_user(text, DeviceFallbackWarning)
 
     # Opening and closing
+
+    def __repr__(self) -> str:
+        return f"<devices {', '.join(self.names())}; open: {', '.join(self.opened()) or 'none'}>"
 
     def __getitem__(self, name: str | None) -> Backend:
         backend = self._opened.get(name)  # type: ignore[arg-type]
@@ -258,7 +262,7 @@ class Registry:
         if not probe(record):
             raise DeviceUnavailable(messages.unusable(name, record, self.names()))
         count = record.probe.count if record.probe is not None else None
-        if count is not None and int(ordinal or 0) >= count:
+        if count is not None and UNCOUNTED != count <= int(ordinal or 0):
             raise DeviceUnavailable(messages.no_such_ordinal(name, base, count))
         start = time.perf_counter()
         kind = backend_class(record)

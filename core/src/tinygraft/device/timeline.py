@@ -113,6 +113,8 @@ class Timeline:
 
         Beyond MOST_QUEUES the queues are returned again, one after another.
         """
+        if self.is_closed:
+            raise DeviceLostError(f"{self.backend.name} has been closed, and has no queues any more")
         with turn():
             self.order()
             self._requested += 1

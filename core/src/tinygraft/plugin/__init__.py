@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.caches import cache_folder
 from tinygraft.config import DEBUG, Context, Setting
-from tinygraft.device.device_spec import PLUGIN_API, ApiRange, DeviceSpec, Probe
+from tinygraft.device.device_spec import PLUGIN_API, UNCOUNTED, ApiRange, DeviceSpec, Probe
 from tinygraft.device.interfaces import Allocator, Backend, Compiler, GraphExecutor, Handle, Program, Step
-from tinygraft.device.queues import Event, Queue
+from tinygraft.device.queues import Event, Queue, an_event
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import (
     CompileError,
@@ -67,15 +67,15 @@ if TYPE_CHECKING:
     from tinygraft.reference.python import PythonBackend
 
 __all__ = [
-    "BASIC_OPS", "CHECKED_OPS", "C_TYPES", "DEBUG", "PLUGIN_API", "Allocator", "ApiRange", "AxisKind", "Backend",
-    "Binary", "CStyleRenderer", "Candidate", "CodegenPass", "Command", "CommandRegistry", "CompileError",
+    "BASIC_OPS", "CHECKED_OPS", "C_TYPES", "DEBUG", "PLUGIN_API", "UNCOUNTED", "Allocator", "ApiRange", "AxisKind",
+    "Backend", "Binary", "CStyleRenderer", "Candidate", "CodegenPass", "Command", "CommandRegistry", "CompileError",
     "CompileEvent", "Compiler", "Context", "Cost", "DType", "DefaultRequest", "DeviceError", "DeviceEvent",
     "DeviceLostError", "DeviceMemoryError", "DeviceSpec", "DeviceUnavailable", "Dialect", "DoctorCheck", "Event",
     "GraphError", "GraphExecutor", "Handle", "LLVMRenderer", "Lane", "LaunchEvent", "Linear", "MatrixUnit",
     "MatrixWords", "MemoryEvent", "Ops", "Param", "PassRequest", "PatternMatcher", "Probe", "ProfileSession",
     "ProfileSink", "Program", "PythonBackend", "Queue", "RenderEvent", "Renderer", "ScheduleEvent", "Setting",
     "SettingError", "Signature", "Source", "Step", "Target", "TinygraftError", "UOp", "UPat", "UnsupportedError",
-    "cache_folder", "copies", "dtypes", "graph_rewrite", "hookimpl", "lane_stride", "ranges_of", "rule",
+    "an_event", "cache_folder", "copies", "dtypes", "graph_rewrite", "hookimpl", "lane_stride", "ranges_of", "rule",
     "size_of", "write_atomic",
 ]  # fmt: skip
 

@@ -48,10 +48,7 @@ class ProcessAllocator(Allocator):
                     _advise_huge(pages)
                 whole = memoryview(pages)
         except (OSError, MemoryError, OverflowError, ValueError) as error:
-            raise DeviceMemoryError(
-                f"{self.name} could not allocate {nbytes} bytes of host memory: {error}; drop tensors that are no "
-                "longer needed, or use a smaller batch"
-            ) from error
+            raise DeviceMemoryError(f"{self.name} could not allocate {nbytes} bytes of host memory: {error}") from error
         address = ctypes.addressof(ctypes.c_char.from_buffer(whole))
         start = -address % step
         return HostMemory(whole[start : start + nbytes], address + start)

@@ -44,9 +44,7 @@ class CudaAllocator(Allocator):
         except DeviceMemoryError as error:
             free, total = self.context.room()
             raise DeviceMemoryError(
-                f"{self.name} could not allocate {nbytes} bytes: {free} of the {total} bytes of {self.context.device} "
-                "are free; drop tensors that are no longer needed, use a smaller batch, or end other programs on the "
-                "card, which nvidia-smi shows"
+                f"{free} of the {total} bytes of {self.context.device} are free; nvidia-smi shows which programs use it"
             ) from error
 
     def free(self, handle: CudaMemory, nbytes: int) -> None:

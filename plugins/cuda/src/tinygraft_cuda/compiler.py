@@ -69,7 +69,7 @@ def choose(driver: int, capability: Capability) -> NvrtcCompiler:
         )
         raise DeviceUnavailable(
             f"this card is of architecture sm_{number}, and NVRTC {dotted(library.version)} makes code for "
-            f"sm_{known[0]} to sm_{known[-1]}, of those {', '.join(map(str, known))}; {ways}"
+            f"{', '.join(f'sm_{arch}' for arch in known)}; {ways}"
         )
     if capability >= ARCHITECTURES and library.version < 12000:
         arch = arch.removesuffix("a")

@@ -82,8 +82,10 @@ class CudaBackend(Backend):
     def about(self) -> str:
         """Return the card, the versions, and which binding calls the driver and why, with the way to the other."""
         library, driver = self.compiler.library, self.context.driver
+        every = cards.allowed()
+        which = f"{self.device}, " + (f"of the cards {cards.named(every)}, " if len(every) > 1 else "")
         return (
-            f"{self.device}, a driver for CUDA {dotted(driver.version)}, NVRTC {dotted(library.version)} in "
+            f"{which}a driver for CUDA {dotted(driver.version)}, NVRTC {dotted(library.version)} in "
             f"{library.path}; called by {self.context.binding}: {why(self.context.binding)}"
         )
 

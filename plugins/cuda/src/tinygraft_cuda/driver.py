@@ -15,7 +15,7 @@ from typing import Any
 from tinygraft.plugin import DeviceError, DeviceLostError, DeviceMemoryError, DeviceUnavailable
 from tinygraft_cuda import functions as f
 from tinygraft_cuda.dialect import Card
-from tinygraft_cuda.probe import DRIVER, GET_DRIVER, OLDEST, dotted, driver_version, too_old
+from tinygraft_cuda.probe import DRIVER, GET_DRIVER, OLDEST, UPDATE_DRIVER, VISIBLE, dotted, driver_version, too_old
 
 FIND_KERNEL = (
     "to find the kernel: LAUNCH_BLOCKING=1 names it, and compute-sanitizer, which comes with NVIDIA's toolkit, says "
@@ -117,7 +117,7 @@ def load() -> Driver:
     if why:
         raise DeviceUnavailable(f"{why}; {GET_DRIVER}")
     if version < OLDEST:
-        raise DeviceUnavailable(f"{too_old(version)}; {GET_DRIVER}")
+        raise DeviceUnavailable(f"{too_old(version)}; {UPDATE_DRIVER}")
     import cffi
 
     ffi = cffi.FFI()
@@ -134,9 +134,9 @@ def start() -> Driver:
     driver = load()
     result = driver.function("cuInit")(0)
     if result == f.NO_DEVICE:
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        visible = os.environ.get(VISIBLE)
         why = (
-            f"CUDA_VISIBLE_DEVICES={visible!r} leaves none: unset it, or name cards that nvidia-smi -L shows"
+            f"{VISIBLE}={visible!r} leaves none: unset it, or name cards that nvidia-smi -L shows"
             if visible is not None
             else "nvidia-smi -L shows which there are; a container has to be started with --gpus all"
         )

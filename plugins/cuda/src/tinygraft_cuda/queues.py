@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tinygraft.plugin import DeviceError, DeviceLostError, Event, Handle, Program, Queue
+from tinygraft.plugin import DeviceError, DeviceLostError, Event, Handle, Program, Queue, an_event
 from tinygraft_cuda import context
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ class CudaEvent(Event):
 
     def elapsed(self, since: Event) -> float:
         """Return the seconds since an earlier event, by the card's clock."""
-        assert isinstance(since, CudaEvent)
+        if not isinstance(since, CudaEvent):
+            raise DeviceError(f"time is measured from an earlier event of the same queue, got {since!r}")
         self.wait()
         return self.queue.context.seconds(since.event, self.event)
 
@@ -91,7 +92,7 @@ class CudaQueue(Queue):
     def wait(self, event: Event) -> None:
         """Let later work wait for an event."""
         if not isinstance(event, CudaEvent):
-            event.wait()
+            an_event(event).wait()
         elif event.queue is not self:
             with self.errors("a queue could not wait for an event"):
                 self.context.wait_for(self.stream, event.event)

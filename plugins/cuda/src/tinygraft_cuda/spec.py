@@ -2,8 +2,9 @@
 
 from tinygraft.plugin import ApiRange, DeviceSpec, Setting
 
-CUDA_DEVICE = Setting("CUDA_DEVICE", "", "which cards: the beginning of a UUID (GPU-... or MIG-...) or a part of "
-                      "a name, or several with commas; empty takes all that CUDA_VISIBLE_DEVICES allows")  # fmt: skip
+CUDA_DEVICE = Setting("CUDA_DEVICE", "", "which cards: the driver's number, the beginning of a UUID (GPU-... or "
+                      "MIG-...) or a part of a name, or several with commas; empty takes all that "
+                      "CUDA_VISIBLE_DEVICES allows")  # fmt: skip
 CUDA_BINDING = Setting("CUDA_BINDING", "", "how the driver is called: pycuda or cffi; empty takes pycuda where it can "
                        "be imported")  # fmt: skip
 CUDA_NVRTC = Setting("CUDA_NVRTC", "", "the file of the NVRTC library; empty looks for it")

@@ -52,7 +52,8 @@ typedef struct {
 
 typedef struct {
     Life life;
-    long recorded, passed;
+    struct Stream *at; /* where it was recorded last, as work of this number; NULL: never */
+    long position, recorded, passed;
     double time;
 } Event;
 
@@ -67,7 +68,7 @@ typedef struct Stream {
 } Stream;
 
 /* Work of a stream, once what it needs has passed. */
-typedef struct { Stream *stream; Event *event; long number; } Need;
+typedef struct { Stream *stream; long number; } Need;
 typedef struct Task {
     struct Task *next;
     int (*run)(struct Task *); /* a result of the driver */
@@ -104,7 +105,7 @@ Stream *emulated_stream(void *handle, Context *context); /* NULL: it is no more 
 int emulated_kind_of(Address address); /* 0: no memory, 1: of the host, 2: of a card, 3: of a pool of a card */
 void emulated_free_all(Context *context);
 Task *emulated_task(int (*run)(Task *));
-void emulated_give(Stream *stream, Task *task);
+long emulated_give(Stream *stream, Task *task); /* its number on the stream */
 void emulated_wait(Stream *stream);
 void emulated_wait_all(Context *context);
 double emulated_now(void);

@@ -76,6 +76,10 @@ static void look_at_variable(void) {
     int count = emulated_setting("EMULATED_DEVICES", 2);
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     shown_count = 0;
+    if (count > MOST_DEVICES) {
+        fprintf(stderr, "EMULATED_DEVICES=%d: there can be %d at most\n", count, MOST_DEVICES);
+        abort();
+    }
     if (!visible) {
         for (int i = 0; i < count; i++) shown[shown_count++] = i;
         return;

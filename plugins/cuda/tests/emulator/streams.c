@@ -26,9 +26,7 @@ static void await(void) { pthread_cond_wait(&emulated_changed, &emulated_lock); 
 
 /* Streams */
 
-static int has_passed(const Need *need) {
-    return need->stream ? need->stream->done >= need->number : need->event->passed >= need->number;
-}
+static int has_passed(const Need *need) { return need->stream->done >= need->number; }
 static void *work(void *argument) {
     Stream *stream = argument;
     unsigned seed = (unsigned)(uintptr_t)stream;
@@ -85,21 +83,22 @@ static void need(Task *task, Need what) {
     task->needs = realloc(task->needs, (task->count + 1) * sizeof(Need));
     task->needs[task->count++] = what;
 }
-void emulated_give(Stream *stream, Task *task) {
+long emulated_give(Stream *stream, Task *task) {
     pthread_mutex_lock(&emulated_lock);
     Stream *plain = stream->life.context->plain;
     for (int i = 0; i < stream_count; i++) {
         Stream *other = streams[i];
         int waits = stream == plain ? other->is_blocking : stream->is_blocking && other == plain;
         if (other != stream && other->life.context == stream->life.context && waits && other->done < other->given)
-            need(task, (Need){other, NULL, other->given});
+            need(task, (Need){other, other->given});
     }
     if (stream->last) stream->last->next = task;
     else stream->first = task;
     stream->last = task;
-    stream->given++;
+    long given = ++stream->given;
     pthread_cond_broadcast(&emulated_changed);
     pthread_mutex_unlock(&emulated_lock);
+    return given;
 }
 void emulated_wait(Stream *stream) {
     pthread_mutex_lock(&emulated_lock);
@@ -181,8 +180,11 @@ int cuCtxSynchronize(void) {
 
 static int run_record(Task *task) {
     pthread_mutex_lock(&emulated_lock);
-    if (task->record.event->passed < task->record.number) task->record.event->passed = task->record.number;
-    task->record.event->time = task->record.stream->busy; /* the card's clock stands while the card is idle */
+    Event *event = task->record.event;
+    if (event->passed < task->record.number) { /* not one that was recorded before the last that has passed */
+        event->passed = task->record.number;
+        event->time = task->record.stream->busy; /* the card's clock stands while the card is idle */
+    }
     pthread_mutex_unlock(&emulated_lock);
     return OK;
 }
@@ -214,7 +216,11 @@ int cuEventRecord(Event *event, void *handle) {
     pthread_mutex_lock(&emulated_lock);
     task->record.number = ++event->recorded;
     pthread_mutex_unlock(&emulated_lock);
-    emulated_give(stream, task);
+    long position = emulated_give(stream, task);
+    pthread_mutex_lock(&emulated_lock);
+    event->at = stream;
+    event->position = position;
+    pthread_mutex_unlock(&emulated_lock);
     return OK;
 }
 /* A stream that has failed runs nothing more, so its events would never pass. */
@@ -252,7 +258,10 @@ int cuStreamWaitEvent(void *handle, Event *event, unsigned flags) {
     if (result) return result;
     if (!emulated_lives(event, EVENT)) return BAD_HANDLE;
     Task *task = emulated_task(NULL);
-    need(task, (Need){NULL, event, event->recorded});
+    pthread_mutex_lock(&emulated_lock);
+    /* what the event stands for now: that it is recorded again changes nothing for this wait */
+    if (event->at) need(task, (Need){event->at, event->position});
+    pthread_mutex_unlock(&emulated_lock);
     emulated_give(stream, task);
     return OK;
 }

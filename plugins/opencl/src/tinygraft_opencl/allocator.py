@@ -50,18 +50,14 @@ class ClAllocator(Allocator):
         largest = self.context.devices[0].max_mem_alloc_size
         if nbytes > largest:
             raise DeviceMemoryError(
-                f"{self.name} could not allocate {nbytes} bytes: its largest buffer has {largest} bytes; use a smaller "
-                "batch, or split the tensor"
+                f"{self.name} could not allocate {nbytes} bytes: its largest buffer has {largest} bytes"
             )
         try:
             if self.on_host:
                 return self._over(memoryview(mmap.mmap(-1, -(-nbytes // PAGE) * PAGE))[:nbytes])
             return ClMemory(self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, nbytes), nbytes, None)
         except (OSError, MemoryError, ValueError, OverflowError, self.cl.Error) as error:
-            raise DeviceMemoryError(
-                f"{self.name} could not allocate {nbytes} bytes: {error}; drop tensors that are no longer needed, or "
-                "use a smaller batch"
-            ) from error
+            raise DeviceMemoryError(f"{self.name} could not allocate {nbytes} bytes: {error}") from error
 
     def _over(self, view: memoryview) -> ClMemory:
         """Return a buffer over host memory, without a copy."""

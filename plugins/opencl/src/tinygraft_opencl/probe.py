@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
-from tinygraft.plugin import Probe
+from tinygraft.plugin import UNCOUNTED, Probe
 from tinygraft_opencl import pocl
 
 SYSTEM = Path("/etc/OpenCL/vendors")
@@ -29,7 +29,7 @@ def probe() -> Probe:
     if found is None:
         return Probe(ok=False, detail=NO_BINDING, hint=GET_BINDING)
     if not sys.platform.startswith("linux"):  # registered elsewhere: opening says whether there is one
-        return Probe(ok=True, detail="pyopencl is installed", count=None)
+        return Probe(ok=True, detail="pyopencl is installed", count=UNCOUNTED)
     folders = driver_folders(found.submodule_search_locations or ())
     drivers = registered(folders)
     if not drivers:
@@ -37,7 +37,7 @@ def probe() -> Probe:
         return Probe(ok=False, detail=f"no OpenCL driver is registered (no .icd file in {searched})", hint=GET_DRIVER)
     if all("pocl" in name for name in drivers) and (missing := pocl.missing_linker()):
         return Probe(ok=False, detail=missing, hint=pocl.GET_LINKER)
-    return Probe(ok=True, detail=f"registered drivers: {', '.join(drivers)}", count=None)
+    return Probe(ok=True, detail=f"registered drivers: {', '.join(drivers)}", count=UNCOUNTED)
 
 
 def driver_folders(package: Iterable[str]) -> list[Path]:

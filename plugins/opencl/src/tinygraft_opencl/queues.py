@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tinygraft.plugin import DeviceError, DeviceLostError, Event, Handle, Program, Queue
+from tinygraft.plugin import DeviceError, DeviceLostError, Event, Handle, Program, Queue, an_event
 from tinygraft_opencl.platforms import binding
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ class ClEvent(Event):
 
     def elapsed(self, since: Event) -> float:
         """Wait for this event. Returns the seconds since another one of the device, by the device's clock."""
-        assert isinstance(since, ClEvent)
+        if not isinstance(since, ClEvent):
+            raise DeviceError(f"time is measured from an earlier event of the same queue, got {since!r}")
         self.wait()
         return float(self.event.profile.end - since.event.profile.end) * 1e-9
 
@@ -86,7 +87,7 @@ class ClQueue(Queue):
     def wait(self, event: Event) -> None:
         """Let later commands wait for an event; the host waits for one of another plugin."""
         if not isinstance(event, ClEvent):
-            event.wait()
+            an_event(event).wait()
             return
         if event.queue is self:
             return
