@@ -168,3 +168,28 @@ def test_a_loop_that_simplifies_away_is_not_chosen() -> None:
     memory, out = param(0, dtypes.float, 4), param(1, dtypes.float, 4)
     value = UOp(Ops.MUL, dtypes.float, (factor, load(memory, i)))
     assert taken(Target(vector_bytes=16), store(out, i, value)) == ("vectorise(0, 4)",)
+
+
+def depthwise(channels_last: bool) -> UOp:
+    """A depthwise convolution 3x3 of 64 channels of 34 x 34."""
+    c, y, x, i, j = UOp.range(64, 0), UOp.range(32, 1), UOp.range(32, 2), UOp.range(3, 3), UOp.range(3, 4)
+    down, right = ix.add(y, i), ix.add(x, j)
+    if channels_last:
+        source = ix.add(ix.mul(ix.add(ix.mul(down, 34), right), 64), c)
+        target = ix.add(ix.mul(ix.add(ix.mul(y, 32), x), 64), c)
+    else:
+        source = ix.add(ix.add(ix.mul(c, 34 * 34), ix.mul(down, 34)), right)
+        target = ix.add(ix.add(ix.mul(c, 32 * 32), ix.mul(y, 32)), x)
+    weight = load(param(2, F, 576), ix.add(ix.add(ix.mul(c, 9), ix.mul(i, 3)), j))
+    terms = load(param(1, F, 64 * 34 * 34), source) * weight
+    return store(param(0, F, 64 * 32 * 32), target, UOp(Ops.REDUCE, F, (terms, i, j), ReduceArg(Ops.ADD)))
+
+
+def test_lanes_of_a_depthwise_convolution_are_neighbours() -> None:
+    """Its weights are read for many results, but lanes along channels would gather the elements that each has alone.
+
+    Where channels are neighbours they are the lanes, of weights that are packed.
+    """
+    vectors = Target(vector_bytes=32, registers=16, local_memory=1 << 15)
+    assert taken(vectors, depthwise(False))[0] == "vectorise(2, 8)"
+    assert taken(vectors, depthwise(True))[0].startswith("stage(0, ")

@@ -2,8 +2,9 @@
 
 A REDUCE whose value has operands that do not depend on all of its output loops does more work than it reads: a matrix
 product, a convolution, the gradients of both. Seen from one operand, the loops that it does not depend on are rows,
-each of which reads the operand again; loops that only it and the results depend on are columns. codegen/tiling.py
-lists the tilings, codegen/panels.py applies one.
+each of which reads the operand again; loops that only it and the results depend on are columns. What each result reads
+for itself, as a depthwise convolution its input, has to be contiguous along the columns, which become lanes.
+codegen/tiling.py lists the tilings, codegen/panels.py applies one.
 """
 
 from __future__ import annotations
@@ -106,6 +107,7 @@ def contractions(sink: UOp) -> Iterator[Contraction]:
     if any(mask_of(n.src[1:]) & whole for n in reduces if n is not main) or trip_count(main.src[1:]) < FEWEST_TERMS:
         return
     operands = _operands(main.src[0], whole)
+    private = [n for n in postorder(main.src[0]) if n.op is Ops.LOAD and n.ranges & whole == whole]
     for staged in operands:
         rows = tuple(r for r in loops if not staged.ranges >> r.arg.axis & 1)
         across = tuple(x for x in operands if any(x.ranges >> r.arg.axis & 1 for r in rows))
@@ -116,6 +118,8 @@ def contractions(sink: UOp) -> Iterator[Contraction]:
         if staged.dtype is dtypes.bool or not own or not rows or not staged.ranges & mask_of(main.src[1:]):
             continue
         columns = _neighbours(own, stores)
+        if any(lane_stride(load.src[1], columns[-1]) not in (0, 1) for load in private):
+            continue  # lanes would be gathered
         outer = tuple(r for r in loops if r not in rows and r not in columns)
         yield Contraction(main, staged, columns, rows, outer, across, stores)
 

@@ -1,7 +1,8 @@
 """Compute long reductions and CATs of many sources in two steps: each part by itself, then all parts together.
 
 A tensor graph goes in, one of the same values comes out. Three kinds of nodes are cut, by shapes alone, so that
-results do not depend on the number of threads (long scans are rewritten in blocked_scans.py):
+results do not depend on the number of threads (long scans are rewritten in blocked_scans.py, what slides back over a
+product with a stride in phases.py):
 
 - a reduction to few results. One sum over a million numbers would keep one thread busy and add small numbers to a
   large one; cut into PARTS, the parts are computed by all threads and stay small.
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 
 from tinygraft.schedule import blocked_scans
 from tinygraft.schedule.kernel_body import numel
+from tinygraft.schedule.phases import has_phases, in_phases
 from tinygraft.schedule.weighing import is_product
 from tinygraft.target import Target
 from tinygraft.uop.ops import MOVEMENT, Ops, ReduceArg
@@ -41,7 +43,7 @@ def regroup(order: Sequence[UOp], target: Target) -> dict[UOp, UOp]:
 
     `target` says whether running products can be computed in float64.
     """
-    if not any(_parts(node) or _is_wide(node) or blocked_scans.is_long(node) for node in order):
+    if not any(_parts(node) or _is_wide(node) or blocked_scans.is_long(node) or has_phases(node) for node in order):
         return {}
 
     def cut(node: UOp, new: UOp) -> UOp:
@@ -54,6 +56,8 @@ def regroup(order: Sequence[UOp], target: Target) -> dict[UOp, UOp]:
             return in_two_steps(new, *parts)
         if blocked_scans.is_long(node):
             return blocked_scans.rewritten(new, target)
+        if has_phases(node):
+            return in_phases(new)
         return in_groups(new) if _is_wide(node) else new
 
     # not graph_rewrite, which goes on until no rule matches: the first of two steps may look long and is not cut
