@@ -37,7 +37,7 @@ class Action:
 
 
 def action(name: str, loop: int, *amounts: int) -> Action:
-    """Return an action on one loop, with plain numbers as its amounts.
+    """Return an action on one loop, with plain numbers as its amounts, each of `amounts` in a group of its own.
 
     >>> print(action("unroll", 0, 4))
     unroll(0, 4)
@@ -46,12 +46,14 @@ def action(name: str, loop: int, *amounts: int) -> Action:
 
 
 def show(actions: Iterable[Action]) -> str:
-    """Return actions as one line of text, which `parse` reads."""
+    """Return actions as one line of text, separated by commas, which `parse` reads; "" for none."""
     return ", ".join(map(str, actions))
 
 
 def parse(text: str) -> tuple[Action, ...]:
-    """Return the actions of a text, as DEBUG=3 prints them. Raises ActionError for text that is no action.
+    """Return the actions of a text, as DEBUG=3 prints them; none for "". Raises ActionError for text that is no action.
+
+    Only the form is checked: whether there is an action of that name, and loops of these numbers, `apply_actions` does.
 
     >>> parse("vectorise(1, 8), parallel")[0]
     Action(name='vectorise', loops=(1,), amounts=((8,),))

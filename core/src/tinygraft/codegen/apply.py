@@ -46,7 +46,11 @@ Transform = Callable[[UOp, Action, Target], UOp]
 
 
 def apply_actions(sink: UOp, wanted: Iterable[Action], target: Target) -> UOp:
-    """Apply actions, one after another, to a kernel with gaps. Raises ActionError for one that the kernel forbids."""
+    """Return the kernel `sink` with the actions `wanted` applied, one after another.
+
+    The axis numbers of `sink` have to have gaps (`with_gaps`). Raises ActionError for an unknown name, and for an
+    action that the kernel or `target` forbids.
+    """
     for one in wanted:
         if one.name not in TRANSFORMS:
             raise ActionError(f"there is no action {one.name!r}; actions are {', '.join(sorted(TRANSFORMS))}")
@@ -55,7 +59,10 @@ def apply_actions(sink: UOp, wanted: Iterable[Action], target: Target) -> UOp:
 
 
 def action_of(tiling: Tiling) -> Action:
-    """Return the action that stands for a Tiling."""
+    """Return the action that stands for a Tiling: `tile` in place, `pack` where it packs the rows too, else `stage`.
+
+    Its last amount, the number of chunks, is left out where it is 1.
+    """
     loops = tuple(map(name_of, tiling.contraction.columns))
     shares = ((tiling.split,),) if tiling.split > 1 else ()
     amounts = (tiling.unrolled, (tiling.block,), (tiling.width,), *shares)
@@ -63,7 +70,7 @@ def action_of(tiling: Tiling) -> Action:
 
 
 def _numbers(one: Action, count: int) -> tuple[int, ...]:
-    """Return the amounts of an action that requires `count` plain numbers of at least 0."""
+    """Return the amounts of an action as plain numbers. Raises ActionError unless they are `count`, each at least 0."""
     flat = tuple(n for amount in one.amounts for n in amount)
     if len(flat) != count or len(one.amounts) != count or min(flat, default=0) < 0:
         raise ActionError(f"{one}: {one.name} takes {count} plain number{'s' * (count != 1)} after its loop")
@@ -71,7 +78,10 @@ def _numbers(one: Action, count: int) -> tuple[int, ...]:
 
 
 def _loop(sink: UOp, one: Action, number: int) -> UOp:
-    """Return the loop of that number; once it was split into vectors, the loop over whole vectors."""
+    """Return the loop of that number; once it was split into vectors, the loop over whole vectors.
+
+    Raises ActionError where `sink` has no plain loop of that number; the message names `one`.
+    """
     for loop in loops_of(sink):
         if loop.arg.axis == number * transforms.GAP:
             return loop
@@ -80,13 +90,14 @@ def _loop(sink: UOp, one: Action, number: int) -> UOp:
 
 
 def _single(sink: UOp, one: Action) -> UOp:
+    """Return the loop that `one` names. Raises ActionError where it names several or none, or the kernel has none."""
     if len(one.loops) != 1:
         raise ActionError(f"{one}: {one.name} takes one loop, got {len(one.loops)}")
     return _loop(sink, one, one.loops[0])
 
 
 def _split(sink: UOp, one: Action, _: Target) -> UOp:
-    """Apply `split(loop, n)`. Raises ActionError unless 2 <= n <= the trip count of the loop."""
+    """Apply `split(loop, n)`. Raises ActionError unless 2 <= n <= the trip count of the loop, or what it is at most."""
     loop, (width,) = _single(sink, one), _numbers(one, 1)
     if not 2 <= width <= loop.src[0].hi:
         raise ActionError(f"{one}: blocks have from 2 to {loop.src[0].hi} iterations here")
@@ -111,13 +122,15 @@ def _reorder(sink: UOp, one: Action, _: Target) -> UOp:
 
 
 def _reduces(sink: UOp) -> list[UOp]:
+    """Return the REDUCEs of a kernel, in postorder."""
     return [n for n in postorder(sink) if n.op is Ops.REDUCE]
 
 
 def _vectorise(sink: UOp, one: Action, target: Target) -> UOp:
-    """Apply `vectorise(loop, n)`. Raises ActionError unless n is a power of two and no value has two vector ranges.
+    """Apply `vectorise(loop, n)`. Raises ActionError unless n is a power of two above 1 and no value has two VECTORs.
 
-    A value may depend on one vector range only, so a loop is refused where something in it has lanes already.
+    A value may depend on one VECTOR range only, so a loop is refused where something in it has lanes already. Raises
+    ActionError too where `target` has no vectors. n may be wider than a register of the Target.
     """
     loop, (width,) = _single(sink, one), _numbers(one, 1)
     if not target.vector_bytes:
@@ -168,7 +181,8 @@ def _tile(sink: UOp, one: Action, target: Target) -> UOp:
 def _parallel(sink: UOp, one: Action, _: Target) -> UOp:
     """Apply `parallel`: parallelise the outermost loop of every store, or the loops that `one` names.
 
-    Raises ActionError where a store is in none of these loops, as all threads would write it, or in several.
+    Raises ActionError where a store is in none of these loops, as all threads would write it, or in several of those
+    that are named, and where `one` has amounts. A number that is no loop of the kernel is ignored.
     """
     _numbers(one, 0)
     loops = loops_of(sink)

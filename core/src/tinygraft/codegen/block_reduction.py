@@ -45,8 +45,8 @@ MEETING = 60.0  # cycles to wait at a barrier and combine the parts
 class BlockReduction:
     """Which loops the threads of a block divide.
 
-    Each of `shares` is a group of nested loops that is flattened and divided; `rows` are mapped to the grid; `reduces`
-    are the reductions that are divided.
+    Each of `shares` is a group of nested loops, outermost first, that is flattened and divided; `rows` are the loops
+    that are mapped to the grid; `reduces` are the reductions that are divided; `threads` is the size of a thread block.
     """
 
     shares: tuple[tuple[UOp, ...], ...]
@@ -56,7 +56,11 @@ class BlockReduction:
 
 
 def block_reductions(sink: UOp, target: Target) -> Iterator[GridCandidate]:
-    """Yield the candidate that computes a kernel by block reductions, where it has loops for the threads to divide."""
+    """Yield the one candidate that computes a kernel by block reductions, or nothing.
+
+    Nothing where the kernel has no loops for the threads to divide, or ranges that are no plain loops; where one
+    thread would overwrite what others read; and where thread blocks of `target` have one thread at most.
+    """
     nodes = postorder(sink)
     if target.block_threads < 2 or any(n.op is Ops.RANGE and n.arg.kind is not AxisKind.LOOP for n in nodes):
         return
@@ -78,9 +82,11 @@ def block_reductions(sink: UOp, target: Target) -> Iterator[GridCandidate]:
 
 
 def _block_reduction(sink: UOp, nodes: Sequence[UOp], target: Target) -> BlockReduction | None:
-    """Choose the loops to divide, or None: reductions from the outermost in, then the loops over results beside them.
+    """Return the loops to divide: of reductions, from the last of `nodes` on, then those over results beside them.
 
-    A reduction that depends on a divided loop is computed by each thread for itself.
+    None where there are none, where a loop would be divided twice or a divided reduction depends on one, and where
+    `local` does the same without reductions. `nodes` is the postorder of `sink`. A reduction that depends on a divided
+    loop, is shorter than FEWEST or finds no room in shared memory is computed by each thread for itself.
     """
     loops = outputs(sink)
     shares: dict[tuple[UOp, ...], None] = {}
@@ -116,7 +122,10 @@ def _block_reduction(sink: UOp, nodes: Sequence[UOp], target: Target) -> BlockRe
 
 
 def _steps(count: int) -> list[int]:
-    """Return how many parts remain before each step of combining them."""
+    """Return how many parts remain before each step of combining them: `count`, then a SERIAL-th of that, and so on.
+
+    The last one is at most SERIAL: the parts that are combined one after another.
+    """
     steps = [count]
     while steps[-1] > SERIAL:
         steps.append(steps[-1] // SERIAL)
@@ -162,7 +171,9 @@ class _BlockReducer:
     def _share(self, mine: tuple[UOp, ...]) -> None:
         """Divide flattened loops among the threads: a thread has the iterations congruent to its index.
 
-        So neighbouring threads access neighbouring elements at the same time (coalesced).
+        So neighbouring threads access neighbouring elements at the same time (coalesced). Sets, for the loops `mine`,
+        their counters in `done`, the loop that remains in each thread in `iteration` and, where a thread may be past
+        the end, its gate in `inside`.
         """
         total, threads = product(r.src[0] for r in mine), self.plan.threads
         iterations = ix.idiv(ix.add(total, threads - 1), threads)
@@ -204,7 +215,7 @@ class _BlockReducer:
         """Return a divided reduction: each thread's part, then, in every thread, the combination of all parts.
 
         Every thread combines them, since every thread may need the result: one combining thread would need another
-        BARRIER.
+        BARRIER. `node` is the REDUCE before the loops are divided, `value` its operand after.
         """
         mine = next(self.mine[r] for r in node.src[1:] if r in self.mine)
         identity = FACTS[node.arg.op].identity
@@ -227,7 +238,7 @@ class _BlockReducer:
         return UOp(Ops.REDUCE, node.dtype, (UOp(Ops.LOAD, node.dtype, (ready, iteration)), iteration), node.arg)
 
     def _put(self, part: UOp, count: int) -> UOp:
-        """Return shared memory with the parts of the first `count` threads, after the BARRIER."""
+        """Return new shared memory with the `part` of each of the first `count` threads, after the BARRIER."""
         memory = UOp(Ops.LOCAL, part.dtype, (), LocalArg(self.memories, count, True))
         self.memories += 1
         gate = ix.valid(ix.lt(self.thread, count))

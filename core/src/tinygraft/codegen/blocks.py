@@ -71,8 +71,8 @@ class BlockOperand:
 class BlockProduct:
     """A sum of products: the first operand depends on rows and not on columns, the second on columns and not on rows.
 
-    `terms` are the loops of the sum, outermost first. `direct` is the cycles that a term takes for loads beside the
-    operands, `other` the cycles that a result takes for stores in fewer loops.
+    `outer` are the other output loops, `terms` those of the sum; both outermost first. `direct` is the cycles that a
+    term takes for loads beside the operands, `other` the cycles that a result takes for stores in fewer loops.
     """
 
     operands: tuple[BlockOperand, BlockOperand]
@@ -102,7 +102,10 @@ class BlockTiling:
 
 
 def blocks(sink: UOp, target: Target) -> Iterator[GridCandidate]:
-    """Yield the candidates that compute a kernel's main sum of products in tiles of thread blocks."""
+    """Yield the candidates that compute a kernel's main sum of products in tiles of thread blocks, in no order of cost.
+
+    None where the kernel has no such sum (`_product`), or `target` no shared memory or fewer than 4 threads in a block.
+    """
     if target.block_threads < 4 or not target.shared_memory:
         return
     p = _product(sink)
@@ -142,7 +145,10 @@ def _product(sink: UOp) -> BlockProduct | None:
 
 
 def _other(sink: UOp, c: Contraction, loops: int) -> float | None:
-    """Estimate the cycles of stores in fewer loops, whose values every thread computes; None for further loops."""
+    """Estimate the cycles of the stores beside `c.stores`, in fewer loops, whose values every thread computes.
+
+    Returns None where one of them is inside of a loop that the mask `loops` does not have.
+    """
     others = [s for s in sink.src if s not in c.stores]
     if any(s.ranges & ~loops for s in others):
         return None
@@ -153,7 +159,10 @@ def _other(sink: UOp, c: Contraction, loops: int) -> float | None:
 
 
 def _operand(value: UOp, loops: tuple[UOp, ...], terms: tuple[UOp, ...]) -> BlockOperand:
-    """Return a factor as it is staged: before a cast that widens it, for shared memory is what limits the tile."""
+    """Return a factor as it is staged: before a cast that widens it, for shared memory is what limits the tile.
+
+    `loops` are its rows or columns, `terms` the loops of the sum; of both the last one is the innermost.
+    """
     while value.op is Ops.CAST and value.src[0].dtype.itemsize < value.dtype.itemsize:
         value = value.src[0]
     return BlockOperand(value, loops, _is_near(value, loops[-1]), _is_near(value, terms[-1]))
@@ -166,7 +175,10 @@ def _is_near(value: UOp, loop: UOp) -> bool:
 
 
 def _blocks(p: BlockProduct, target: Target) -> Iterator[BlockTiling]:
-    """Yield the tilings that fit registers and shared memory."""
+    """Yield the tilings that fit registers and shared memory.
+
+    Not those that are at least twice as long as an operand along an axis where a thread computes several results.
+    """
     threads = power_of_two(target.block_threads)
     terms = {n for n in TERMS if n < p.count} | {n for n in range(TERMS[0], TERMS[-1] + 1) if p.count % n == 0}
     for along in (1 << n for n in range(1, threads.bit_length() - 1)):
@@ -213,7 +225,7 @@ class _BlockTiler:
         self.first = ix.mul(self.new.range(-(-p.count // b.terms)), b.terms)
 
     def sink(self) -> UOp:
-        """Return the kernel."""
+        """Return the kernel in tiles: a SINK of its stores, at indices of grid and threads, with gates at the edges."""
         p, b = self.p, self.b
         fills = [self._fill(side, operand) for side, operand in enumerate(p.operands)]
         term = self.new.range(ix.minimum(ix.sub(p.count, self.first), b.terms))
@@ -236,7 +248,10 @@ class _BlockTiler:
         return UOp(Ops.SINK, src=tuple(stores))
 
     def _put(self, side: int, index: UOp, swap: dict[UOp, UOp]) -> UOp:
-        """Set in `swap` the row or column loops for an index in the tile. Returns the gate that it is inside."""
+        """Set in `swap` the row loops (`side` 0) or column loops (1) for an `index` in the tile.
+
+        Returns the condition that it is inside of the operand.
+        """
         operand = self.p.operands[side]
         here = ix.add(self.starts[side], index)
         swap.update(unflatten(here, operand.loops))
@@ -251,7 +266,11 @@ class _BlockTiler:
         return self.b.tile[side] + (operand.along and not operand.across)
 
     def _fill(self, side: int, operand: BlockOperand) -> UOp:
-        """Return shared memory after it is filled with a block of an operand, in the order of the operand's layout."""
+        """Return shared memory after it is filled with a block of an operand, in the order of the operand's layout.
+
+        That is an AFTER without a BARRIER, which the caller adds. Past the end loads are gated, so elements are 0
+        where they are loaded. `side` is 0 for the first operand and 1 for the second, and the number of the memory.
+        """
         length, threads, terms = self.b.tile[side], math.prod(self.b.threads), self.b.terms
         dtype, count = operand.value.dtype, length * terms
         iteration = self.new.range(-(-count // threads))

@@ -17,7 +17,10 @@ from tinygraft.uop.uop import UOp, postorder
 
 
 def collapse(sink: UOp) -> UOp:
-    """Return `sink` with neighbouring loops merged, pair by pair from the innermost, where that costs no division."""
+    """Return `sink` with neighbouring loops merged, pair by pair from the innermost; `sink` itself where none can be.
+
+    A pair is merged where both sizes are constant, and indices get no more divisions and lose no constant stride.
+    """
     nodes = postorder(sink)
     indices = [n.src[1] for n in nodes if n.op in (Ops.LOAD, Ops.STORE)]
     swap: dict[UOp, UOp] = {}

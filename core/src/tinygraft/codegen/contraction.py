@@ -82,7 +82,10 @@ def sliding(c: Contraction) -> Window | None:
 
 
 def run_of(index: UOp, loops: Sequence[UOp]) -> int:
-    """Return how many contiguous elements an index addresses over the innermost of `loops`."""
+    """Return how many contiguous elements an index addresses over the innermost of `loops`, the last ones.
+
+    1 where the index has no stride of 1 along the last one.
+    """
     run = 1
     for loop in reversed(loops):
         if lane_stride(index, loop) != run:
@@ -92,7 +95,11 @@ def run_of(index: UOp, loops: Sequence[UOp]) -> int:
 
 
 def contractions(sink: UOp) -> Iterator[Contraction]:
-    """Yield a Contraction for each operand that may be staged, of the reduction with the most iterations."""
+    """Yield a Contraction for each operand that may be staged, of the reduction with the most iterations.
+
+    None where that is no sum or has fewer than FEWEST_TERMS terms, where a loop is no plain one of constant size, the
+    kernel has scratch memory, or the stores outside of these loops read or write memory that the others write or read.
+    """
     nodes = postorder(sink)
     reduces = [n for n in nodes if n.op is Ops.REDUCE]
     if not reduces or not _is_flat(nodes):
@@ -132,7 +139,10 @@ def _is_flat(nodes: Sequence[UOp]) -> bool:
 
 
 def _operands(value: UOp, whole: int) -> list[UOp]:
-    """Return the largest subexpressions of a value that do not depend on all loops of the mask `whole`."""
+    """Return the largest subexpressions of a value, but constants, that do not depend on all loops of the mask `whole`.
+
+    They are found through elementwise ops and DOT only.
+    """
     found: dict[UOp, None] = {}
     seen, stack = {value}, [value]
     while stack:

@@ -37,7 +37,10 @@ BEST = 12  # candidates that a search measures
 
 
 def candidates(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
-    """Yield each candidate for a kernel, best first; the unchanged kernel where there is none."""
+    """Yield the BEST cheapest candidates for a kernel, cheapest first: the kernel that each makes, and its action.
+
+    The unchanged kernel and no action where there is none; nothing for a Target without a grid.
+    """
     if not target.grid_dims:
         return
     found = sorted(grid_candidates(sink, target), key=lambda one: one.cost)
@@ -48,7 +51,7 @@ def candidates(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, .
 
 
 def grid_candidates(sink: UOp, target: Target) -> Iterator[GridCandidate]:
-    """Yield the candidates that compute a kernel in thread blocks."""
+    """Yield the candidates that compute a kernel in thread blocks, in no order of cost."""
     yield from blocks(sink, target)
     yield from block_reductions(sink, target)
     yield from local(sink, target)
@@ -78,11 +81,15 @@ def apply_local(sink: UOp, one: Action, target: Target) -> UOp:
 
 
 def _around_all(sink: UOp) -> list[UOp]:
+    """Return the output loops that every store is inside of, outermost first."""
     return [r for r in outputs(sink) if all(s.ranges >> r.arg.axis & 1 for s in sink.src)]
 
 
 def local(sink: UOp, target: Target) -> Iterator[GridCandidate]:
-    """Yield one thread for each result; a block's threads are mapped to the innermost loops around all stores."""
+    """Yield the candidate of one thread for each result; nothing where no loop is around all stores.
+
+    The threads of a block are mapped to the innermost of these loops.
+    """
     loops = _around_all(sink)
     if not loops:
         return

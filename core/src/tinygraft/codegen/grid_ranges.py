@@ -35,12 +35,15 @@ class GridCandidate:
 
 
 def cost_of(blocks: float, cycles: float) -> float:
-    """Return the cost of a kernel of so many thread blocks, whose threads run for so many cycles each."""
+    """Return the cost of a kernel of so many thread blocks, whose threads run for so many cycles each.
+
+    Up to AT_ONCE thread blocks cost as much as one, for they run at the same time.
+    """
     return max(blocks / AT_ONCE, 1.0) * cycles
 
 
 def beside(one: Action, found: Iterable[GridCandidate]) -> Iterator[Action]:
-    """Yield the actions of the candidates that differ from `one` in one group of numbers, in order of cost."""
+    """Yield the actions of those of `found` that differ from `one` in one group of amounts only, cheapest first."""
     for candidate in sorted(found, key=lambda candidate: candidate.cost):
         other = candidate.action
         same = (other.name, other.loops) == (one.name, one.loops)
@@ -82,7 +85,10 @@ class GridRanges:
         self.axis = 1 + max((n.arg.axis for n in postorder(sink) if n.op is Ops.RANGE), default=-1)
 
     def range(self, iterations: int | UOp, kind: AxisKind = AxisKind.LOOP, dim: int = 0) -> UOp:
-        """Return a new range inside of those made before; the constant 0 for a single iteration."""
+        """Return a new range inside of those made before; the constant 0 for a single iteration.
+
+        `dim` is the dimension of the grid, for ranges of kind GRID.
+        """
         count = ix.node(iterations)
         if count.lo == count.hi == 1:
             return ix.const(0)
@@ -92,8 +98,9 @@ class GridRanges:
     def map_to_grid(self, sizes: Sequence[UOp]) -> tuple[list[UOp], list[UOp]]:
         """Return the indices of a thread block in nested loops of these sizes, and the gates that it is inside of them.
 
-        The innermost loop is mapped to the first dimension of the grid, the next one to the second; the last dimension
-        has all others. A dimension longer than the Target allows is iterated over in steps.
+        The indices are in the order of `sizes`, outermost first. The innermost loop is mapped to the first dimension of
+        the grid, the next one to the second; the last dimension has all others. A dimension longer than the Target
+        allows is iterated over in steps: only then there is a gate.
         """
         last = self.target.grid_dims - 1
         dims: list[list[UOp]] = [[] for _ in range(self.target.grid_dims)]
@@ -135,8 +142,9 @@ def outputs(sink: UOp) -> list[UOp]:
 
 
 def gated(node: UOp, gates: Iterable[UOp], stores: bool = True) -> UOp:
-    """Add gates to the loads of `node` that depend on the ranges of a gate, and to all of its stores.
+    """Return `node` with `gates` added to its loads and, if `stores`, to its stores.
 
+    A load gets the gates whose ranges it depends on, a store all of them; those that are always open are left out.
     Scratch memory is not gated: it is filled before (AFTER), with gates of its own.
     """
     tests = [g for gate in gates if (g := ix.valid(gate)) is not None]
@@ -178,7 +186,7 @@ def overtakes(sink: UOp, loops: int, by_all: Iterable[UOp] = ()) -> bool:
 
 
 def store_once(store: UOp, conditions: Iterable[UOp], replaced: Collection[UOp]) -> UOp:
-    """Gate a store, and its loads from `replaced` memory, by the conditions of `single_iteration`.
+    """Return `store`, and its loads from `replaced` memory, gated by `conditions`, those of `single_iteration`.
 
     In other iterations, perhaps of other threads, that memory may have been overwritten. Loads at an index that was
     loaded from there are gated too.
@@ -198,7 +206,7 @@ def store_once(store: UOp, conditions: Iterable[UOp], replaced: Collection[UOp])
 
 
 def all_of(gates: Sequence[UOp]) -> UOp:
-    """Return the condition that all of `gates` are open."""
+    """Return the condition that all of `gates`, at least one, are open."""
     found = gates[0]
     for gate in gates[1:]:
         found = ix.and_(found, gate)

@@ -52,14 +52,14 @@ def candidates(sink: UOp, target: Target) -> Iterator[Chosen]:
 
 
 def _dots(sink: UOp, target: Target) -> Iterator[Chosen]:
-    """Yield sums of products on packed lanes, in tiles."""
+    """Yield a kernel with its sum of products on packed lanes, in tiles, for each unit and tiling, cheapest first."""
     found = [(tiling, packed, dot) for packed, dot in packings(sink, target) for tiling in tilings(packed, target)]
     for tiling, packed, dot in sorted(found, key=lambda one: one[0].cost):
         yield tile(packed, tiling), (dot, action_of(tiling))
 
 
 def _tiles(sink: UOp, target: Target) -> Iterator[Chosen]:
-    """Yield sums of products in tiles; none with a grid, where grid.py tiles them."""
+    """Yield a kernel with its sum of products in tiles, cheapest first; none with a grid, where grid.py tiles them."""
     if not target.grid_dims:
         yield from ((tile(sink, tiling), (action_of(tiling),)) for tiling in tilings(sink, target))
 

@@ -46,7 +46,7 @@ class LoopBody:
 def linearise(sink: UOp, fuses: bool = False) -> list[UOp]:
     """Return the instructions of the kernel `sink`.
 
-    With `fuses` sums of products are accumulated by FMA, rounding once.
+    With `fuses` sums of products of floats are accumulated by FMA, rounding once.
     """
     return _Lineariser(sink, fuses).run()
 
@@ -109,7 +109,7 @@ class _Lineariser:
         return root.items + root.stores
 
     def axes(self, store: UOp) -> list[int]:
-        """Return the loops that a store is inside of, outermost first."""
+        """Return the axis numbers of the loops that a store is inside of, outermost first."""
         mask = self.mask(store)
         return [axis for axis in sorted(self.ranges) if mask >> axis & 1]
 
@@ -157,7 +157,10 @@ class _Lineariser:
             self.open(self.ranges[axis])
 
     def read_early(self, depth: int) -> None:
-        """Emit, before loops are closed, the loads that later stores need of memory that these loops overwrite."""
+        """Emit, before loops are closed, the loads that later stores need of memory that these loops overwrite.
+
+        `depth` is how many blocks stay open: what depends on other loops than theirs is not emitted.
+        """
         inside = sum(1 << block.axis for block in self.path[1:depth])
         for node in self.early:
             if not self.mask(node) & ~inside:
@@ -203,7 +206,7 @@ class _Lineariser:
         return None
 
     def value(self, node: UOp) -> UOp:
-        """Return what was emitted for a node that has been visited."""
+        """Return what was emitted for a node that has been visited; fails an assertion for any other node."""
         found = self.find(node)
         assert found is not None, f"{node.op} is used before it is computed"
         return found
@@ -405,7 +408,10 @@ class _Lineariser:
 
 
 def _early(sink: UOp, nodes: list[UOp]) -> list[UOp]:
-    """Return the loads of memory that the kernel stores to, and the REDUCEs and fills that have such loads in them."""
+    """Return the loads of memory that the kernel stores to, and the REDUCEs and fills that have such loads in them.
+
+    They are in the order of `nodes`, the postorder of `sink`.
+    """
     stored = {store.src[0] for store in sink.src if store.op is Ops.STORE}
     reads: set[UOp] = set()
     found: list[UOp] = []
@@ -419,7 +425,7 @@ def _early(sink: UOp, nodes: list[UOp]) -> list[UOp]:
 
 
 def _masks(sink: UOp, nodes: list[UOp]) -> dict[UOp, int] | None:
-    """Return the ranges that each node has to be inside of, where a load reads what an ordered store wrote.
+    """Return the mask of ranges that each node has to be inside of, where a load reads what an ordered store wrote.
 
     Such a load may not be hoisted out of the loop, although it does not depend on its counter: each iteration changes
     its value. None for a kernel without ordered stores, where a node's own ranges suffice.

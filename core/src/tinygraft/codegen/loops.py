@@ -10,17 +10,17 @@ from tinygraft.uop.uop import UOp
 
 
 def size(loop: UOp) -> int:
-    """Return how many iterations a loop has at most."""
+    """Return how many iterations a loop has; of a symbolic size, how many at most."""
     return int(loop.src[0].hi)
 
 
 def trip_count(loops: Iterable[UOp]) -> int:
-    """Return how many iterations nested loops have in all."""
+    """Return how many iterations nested loops have in all, or at most where a size is symbolic; 1 for no loops."""
     return math.prod(map(size, loops))
 
 
 def mask_of(loops: Iterable[UOp]) -> int:
-    """Return loops as a mask, of the form of UOp.ranges."""
+    """Return loops as a mask, of the form of UOp.ranges: the bits of their axis numbers are set."""
     return sum(1 << r.arg.axis for r in set(loops))
 
 

@@ -51,12 +51,15 @@ class Pass:
 
 
 def collapse_loops(state: PassState, target: Target, options: Options) -> PassState:
-    """Merge adjacent loops over contiguous memory into one."""
+    """Merge adjacent loops over contiguous memory into one; with `options.noopt` the state is returned as it is."""
     return state if options.noopt else PassState(collapse(state.sink), state.actions)
 
 
 def apply_transforms(state: PassState, target: Target, options: Options) -> PassState:
-    """Apply the actions of `options`, or those that the heuristics choose: loops get their kind of range."""
+    """Apply the actions of `options`, or, where these are None, those that the heuristics choose.
+
+    Loops get their kind of range here. With `options.noopt` the state is returned as it is.
+    """
     if options.noopt:
         return state
     if options.actions is None:
@@ -78,7 +81,11 @@ def decompose_ops(state: PassState, target: Target, options: Options) -> PassSta
 
 
 def stream_outputs(state: PassState, target: Target, options: Options) -> PassState:
-    """Mark the stores of large outputs as non-temporal: they bypass the caches."""
+    """Mark the stores of large outputs as non-temporal, so that they bypass the caches, and add STREAM to the actions.
+
+    The state is returned as it is where no store is marked, and not looked at with `options.noopt`, or where
+    `options.actions` are given without STREAM.
+    """
     if options.noopt or (options.actions is not None and STREAM not in options.actions):
         return state
     sink, count = stream(state.sink, target)
@@ -121,7 +128,12 @@ def _contributed(one: CodegenPass) -> Pass:
 
 
 def to_linear(kernel: Kernel, target: Target, options: Options = Options(), name: str = "") -> Linear:  # noqa: B008
-    """Return the linear form of a kernel for a Target. Raises ActionError for an action that the kernel forbids."""
+    """Return the linear form of a kernel for a Target. Raises ActionError for an action that the kernel forbids.
+
+    `name` is the kernel's; "" stands for `kernel_name`. Passes of hook plugins run where `options.passes` has any, and
+    raise HookError where they fail. Raises too where a load would come after the store that overwrites it, and, with
+    SPEC=1, where a pass breaks the spec. Reports each pass, and the result, as an event.
+    """
     name = name or kernel_name(kernel)
     state = PassState(kernel.sink)
     graph_spec.check(graph_spec.KERNEL, state.sink, "schedule")
@@ -168,6 +180,9 @@ def _signature(kernel: Kernel, uops: tuple[UOp, ...]) -> Signature:
 
 def kernel_name(kernel: Kernel) -> str:
     """Return a readable name of a kernel: E for elementwise or r for a reduction, and the sizes of its loops.
+
+    These are at most eight, outermost first, with s for a symbolic one; 1 for a kernel without loops. Kernels that
+    differ may have the same name.
 
     >>> from tinygraft.dtype import dtypes
     >>> from tinygraft.uop.ops import ParamArg

@@ -91,7 +91,10 @@ class MatrixTiling:
 
 
 def candidates(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
-    """Yield a kernel with gaps on each matrix unit for its dtypes, in all tilings that fit, best first."""
+    """Yield the kernel `sink`, which has gaps, on each matrix unit for its dtypes, in all tilings that fit.
+
+    With each its action, the cheapest first; none where no unit of several rows suits.
+    """
     for found in sorted(grid_candidates(sink, target), key=lambda found: found.cost):
         yield found.make(), (found.action,)
 
@@ -124,13 +127,16 @@ def grid_candidates(sink: UOp, target: Target, least: float = 0.5) -> Iterator[G
 
 
 def _maker(sink: UOp, p: UnitProduct, plan: MatrixTiling, target: Target) -> Callable[[], UOp]:
+    """Return what makes the kernel `sink` in the tiles of `plan`, when it is called."""
     return lambda: _UnitTiler(sink, p, plan, target).sink()
 
 
 def _product(sink: UOp, unit: MatrixUnit, in_groups: bool) -> UnitProduct | None:
-    """Return the main reduction of a kernel, if `unit` has its dtypes; None otherwise.
+    """Return the main sum of products of a kernel, if `unit` has its dtypes; None otherwise.
 
-    `in_groups`, for thread blocks, requires that every other store is inside of loops of the product too.
+    None too where one factor has no loop of its own. `in_groups`, for thread blocks, requires that every other store is
+    in no loop but those of the product, and overwrites nothing that other threads still read. `second` is the factor
+    with the innermost loop.
     """
     c = next(contractions(sink), None)
     pair = None if c is None else factors(c.reduce, unit)
@@ -150,7 +156,7 @@ def _product(sink: UOp, unit: MatrixUnit, in_groups: bool) -> UnitProduct | None
 
 
 def _plans(unit: MatrixUnit, sizes: Sequence[int], target: Target) -> Iterator[MatrixTiling]:
-    """Yield the tilings that fit the unit's registers and scratch memory."""
+    """Yield the tilings that fit the unit's registers and scratch memory; `sizes` are the rows, columns and terms."""
     room = target.shared_memory if target.grid_dims else target.local_memory
     steps = [-(-n // full) for n, full in zip(sizes, (unit.rows, unit.columns, unit.terms), strict=True)]
     for tiles in itertools.product((1, 2), (1, 2)):
@@ -256,7 +262,7 @@ class _UnitTiler:
         return row, ix.add(ix.mul(group, width), lane), [row, group, lane], None
 
     def _first(self) -> UOp:
-        """Stage the first operand, row by row."""
+        """Return scratch memory, number 0, after a block of the first operand is staged there, row by row."""
         p, plan = self.p, self.plan
         row, term, ranges, gate = self._visit(plan.rows, plan.terms, p.first.dtype.itemsize)
         value = self._element(p.first, 0, p.rows, row, term, gate)
@@ -264,7 +270,10 @@ class _UnitTiler:
         return self._filled(memory, ix.add(ix.mul(row, plan.terms), term), value, ranges, gate)
 
     def _second(self) -> UOp:
-        """Stage the second operand, term by term, with packed lanes in one integer."""
+        """Return scratch memory, number 1, after a block of the second operand is staged there, term by term.
+
+        Where the unit reads several terms as packed lanes, an element of that memory is one integer with these.
+        """
         p, plan, unit = self.p, self.plan, self.plan.unit
         words = plan.terms // unit.packed
         word, column, ranges, gate = self._visit(words, plan.columns, unit.word.itemsize)
@@ -280,7 +289,10 @@ class _UnitTiler:
         return self._filled(memory, ix.add(ix.mul(word, plan.columns), column), value, ranges, gate)
 
     def _element(self, x: UOp, side: int, loops: Sequence[UOp], index: UOp, term: UOp, gate: UOp | None) -> UOp:
-        """Return an operand at an index in its block and a term; 0 past the end."""
+        """Return the operand `x` at an `index` in its block and a `term`; 0 past the end.
+
+        `side` is 0 for rows and 1 for columns, `loops` are these rows or columns; `gate`, if any, is added to loads.
+        """
         here, at = ix.add(self.starts[side], index), ix.add(ix.mul(self.iteration, self.plan.terms), term)
         swap = self.around | unflatten(here, loops) | unflatten(at, self.p.terms)
         gates = [*self.beyond, ix.lt(here, self.sizes[side]), ix.lt(at, self.sizes[2])]

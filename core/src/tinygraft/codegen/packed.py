@@ -30,7 +30,9 @@ from tinygraft.uop.uop import UOp, postorder
 def packings(sink: UOp, target: Target) -> Iterator[tuple[UOp, Action]]:
     """Yield a kernel with gaps with its main reduction on packed lanes, for each suitable unit, and its action.
 
-    The action is dot(loop of terms, index of the unit in Target.matrix, factor that is the unit's first operand).
+    The action is dot(loop of terms, index of the unit in Target.matrix, factor that is the unit's first operand). The
+    loop is the innermost one of the sum that the unit fits. A unit whose operands differ is yielded with each factor
+    as its first operand. Only units of one row suit.
     """
     units = {number: unit for number, unit in suiting(sink, target) if unit.rows == 1}
     main = next((c.reduce for c in contractions(sink)), None) if units else None
@@ -45,7 +47,7 @@ def packings(sink: UOp, target: Target) -> Iterator[tuple[UOp, Action]]:
 
 
 def suiting(sink: UOp, target: Target) -> list[tuple[int, MatrixUnit]]:
-    """Return the matrix units of a Target, with their indices, whose dtypes a kernel has sums of products in."""
+    """Return (index in `target.matrix`, unit) for each matrix unit whose dtypes a kernel has sums of products in."""
     nodes = postorder(sink) if target.matrix else []
     has = {n.dtype for n in nodes if n.op is not Ops.PARAM}
     sums = {n.dtype for n in nodes if n.op is Ops.REDUCE and n.src[0].op is Ops.MUL}
@@ -65,9 +67,10 @@ def apply_dot(sink: UOp, one: Action, target: Target) -> UOp:
 
 
 def factors(reduce: UOp, unit: MatrixUnit) -> tuple[UOp, UOp] | None:
-    """Return the narrow factors that a reduction multiplies and adds, if `unit` has their dtype; None otherwise.
+    """Return the narrow factors that a reduction multiplies and adds, in their order; None where `unit` does not fit.
 
-    A unit whose first operand is unsigned is used for a signed one of the same width as well.
+    It fits where the result has its dtype, and both factors are of the dtype of its second operand, or cast from that
+    (an unsigned first operand is computed from a signed one, see above).
     """
     value = reduce.src[0]
     if reduce.arg.op is not Ops.ADD or value.op is not Ops.MUL or reduce.dtype is not unit.result:
@@ -93,7 +96,10 @@ def _narrow(factor: UOp, dtype: DType) -> UOp | None:
 
 
 def _packed(sink: UOp, main: UOp, loop: UOp, unit: MatrixUnit, order: int) -> UOp | None:
-    """Return the kernel on packed lanes along a loop of terms; None where `unit` does not fit its factors and sizes."""
+    """Return the kernel on packed lanes along a loop of terms; None where `unit` does not fit its factors and sizes.
+
+    `order` is the factor of `main` that becomes the unit's first operand: 0 for the first one, else the second.
+    """
     pair, loops = factors(main, unit), main.src[1:]
     if unit.rows > 1 or pair is None or size(loop) < unit.packed or (len(loops) > 1 and size(loop) % unit.packed):
         return None
@@ -112,11 +118,15 @@ def _packed(sink: UOp, main: UOp, loop: UOp, unit: MatrixUnit, order: int) -> UO
 
 
 def _sum(value: UOp, terms: tuple[UOp, ...]) -> UOp:
+    """Return the REDUCE that adds `value` over the loops `terms`."""
     return UOp(Ops.REDUCE, value.dtype, (value, *terms), ReduceArg(Ops.ADD))
 
 
 def _word(x: UOp, loop: UOp, short: UOp, packed: int) -> UOp:
-    """Pack neighbouring terms of `x` into one integer, the first one in the lowest bits."""
+    """Return `packed` neighbouring terms of `x` in one integer, the first one in the lowest bits.
+
+    `x` depends on `loop`, the result on `short`, the loop over words that replaces it.
+    """
     part, whole = WORDS[x.dtype.itemsize], WORDS[packed * x.dtype.itemsize]
     word: UOp | None = None
     for i in range(packed):

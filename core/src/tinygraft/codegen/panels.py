@@ -57,7 +57,7 @@ class _PanelTiler:
         self.staged: dict[UOp, _PanelCopy | _Pack] = {}
 
     def range(self, count: int, kind: AxisKind = AxisKind.LOOP) -> UOp:
-        """Return a new range inside of those made before; the constant 0 for a single iteration."""
+        """Return a new range inside of those made before; the constant 0 for one iteration that is not of a VECTOR."""
         if count == 1 and kind is not AxisKind.VECTOR:
             return ix.const(0)
         self.axis += 1
@@ -87,7 +87,7 @@ class _PanelTiler:
         """Make one loop over all that is outside of the rows. Returns the index of the block of columns in it.
 
         One loop instead of several, so that `parallel`, which divides the outermost loop, has all iterations to
-        divide.
+        divide. Sets in `split` what replaces the outer loops.
         """
         c, t = self.c, self.tiling
         blocks = -(-trip_count(c.columns) // t.block)
@@ -99,7 +99,10 @@ class _PanelTiler:
         return block
 
     def _rows(self, shares: UOp) -> list[_BlockedRow]:
-        """Make the row loops in blocks, innermost last, and unroll the rows of a block."""
+        """Make the row loops in blocks, and unroll the rows of a block. Returns each of them, innermost last.
+
+        `shares` is the index of the chunk. Sets in `split` what replaces the row loops, and their gates.
+        """
         t = self.tiling
         blocks: list[tuple[UOp, int]] = []
         for count in t.row_blocks:
@@ -135,7 +138,10 @@ class _PanelTiler:
         return terms
 
     def _columns(self, block: UOp) -> UOp:
-        """Make the ranges over the columns of a block: vectors, unrolled. Returns the column in the block."""
+        """Make the ranges over the columns of a block: vectors, unrolled. Returns the column in the block.
+
+        `block` is the index of the block. Sets in `split` what replaces the column loops, and their gates.
+        """
         t = self.tiling
         copies, vector = self.range(t.vectors, AxisKind.UNROLL), self.range(t.width, AxisKind.VECTOR)
         column = ix.add(ix.mul(copies, t.width), vector)
@@ -161,7 +167,10 @@ class _PanelTiler:
 
 
 def inside(row: UOp, loop: UOp, reach: int) -> UOp:
-    """Return `row` clamped to the last iteration of `loop`, where it may reach past it."""
+    """Return `row`, an index below `reach`, clamped to the last iteration of `loop`; itself where `reach` is no more.
+
+    `reach` is how many rows the blocks have together, those past the end included.
+    """
     return ix.minimum(row, size(loop) - 1) if reach > size(loop) else row
 
 
@@ -172,7 +181,10 @@ def _divides(value: UOp, loop: UOp) -> bool:
 
 
 def place_columns(t: Tiling, block: UOp, column: UOp, swap: Swap) -> list[UOp]:
-    """Set in `swap` the column loops for a column of a block. Returns the gates that there is such a column."""
+    """Set in `swap` the column loops for a `column` of the block of index `block`.
+
+    Returns the gates that there is such a column; none where all blocks and vectors are whole.
+    """
     columns = t.contraction.columns
     index = ix.add(ix.mul(block, t.block), column)
     total = trip_count(columns)
@@ -214,9 +226,10 @@ class _PanelCopy:
         self.filled = UOp(Ops.AFTER, value.dtype, (self.memory, store, *ranges))
 
     def _side_by_side(self, tiler: _PanelTiler, terms: Swap, store: UOp) -> UOp:
-        """Unroll the terms of the store in blocks, where terms are contiguous in memory and columns are not.
+        """Return `store` with its innermost loop of terms in unrolled blocks, where `Tiling.transposed` is above 1.
 
-        So a block of vectors along the terms is loaded, and transposed in registers.
+        So a block of vectors along the terms is loaded, and transposed in registers. `store` itself elsewhere, and
+        where blocks do not divide that loop. `terms` has what replaces each loop of terms.
         """
         width = self.tiling.transposed
         loops = {n for term in terms.values() for n in postorder(term) if n.op is Ops.RANGE}
@@ -230,7 +243,7 @@ class _PanelCopy:
     def _columns(self, tiler: _PanelTiler, block: UOp, swap: Swap) -> tuple[UOp, list[UOp]]:
         """Make the loops over the columns of a panel. Returns the column and its gates.
 
-        Of several column loops only the innermost is vectorised.
+        Of several column loops only the innermost is vectorised. Sets their counters in `swap`, and `self.lane`.
         """
         t, columns = self.tiling, self.tiling.contraction.columns
         if len(columns) == 1:
@@ -270,11 +283,11 @@ class _PanelCopy:
         return ix.mul(iteration, row), gates
 
     def index_of(self, terms: Swap, column: UOp) -> UOp:
-        """Return the index in the panel of the element of a term and a column."""
+        """Return the index in the panel of the element of a term and a column; `terms` has the counter of each loop."""
         return flatten([*((terms[r], size(r)) for r in self.terms), (column, self.tiling.pitch)])
 
     def read(self, terms: Swap, rows: Sequence[_BlockedRow], column: UOp) -> UOp:
-        """Load an element of the panel."""
+        """Return a load of the panel's element of a term and a column, shifted by a window; `rows` changes nothing."""
         if self.window is not None:
             at = terms[self.window.loop]
             at = at if self.window.forwards else ix.sub(size(self.window.loop) - 1, at)
@@ -316,16 +329,16 @@ class _Pack:
         ])  # fmt: skip
 
     def read(self, terms: Swap, rows: Sequence[_BlockedRow], column: UOp) -> UOp:
-        """Load an element of a tile."""
+        """Return a load of the packed element of a term and a row; `column` changes nothing."""
         return UOp(Ops.LOAD, self.memory.dtype, (self.filled, self.index_of(terms, rows)))
 
 
 def gated(
     value: UOp, gates: Sequence[UOp], loops: Iterable[UOp], leave: Collection[UOp] = (), memory: Collection[UOp] = ()
 ) -> UOp:
-    """Add gates to the loads of `value` whose index depends on one of `loops`; only those of `memory`, where given.
+    """Return `value` with all of `gates` added to its loads whose index depends on one of `loops`.
 
-    Nodes in `leave`, and their sources, are not changed.
+    Only to loads from `memory`, where that is not empty. Nodes in `leave`, and their sources, are not changed.
     """
     inside, moving = _all(gates), mask_of(loops)
     if inside is None:
@@ -344,7 +357,7 @@ def gated(
 
 
 def _all(gates: Sequence[UOp]) -> UOp | None:
-    """Return the condition that all gates are open; None where it is always true."""
+    """Return the condition that all gates are open; None where it is always true, and for no gates."""
     found: UOp | None = None
     for gate in gates:
         found = gate if found is None else ix.and_(found, gate)

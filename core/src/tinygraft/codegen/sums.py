@@ -90,12 +90,15 @@ def _is_wide(reduce: UOp) -> bool:
 
 
 def _loops(reduce: UOp) -> list[UOp]:
-    """Return the loops of a reduction, outermost first."""
+    """Return the loops of a reduction, outermost first, without its VECTOR and UNROLL ranges."""
     return sorted((r for r in reduce.src[1:] if r.arg.kind is AxisKind.LOOP), key=lambda r: r.arg.axis)
 
 
 def _registers(reduce: UOp, nodes: Sequence[UOp], target: Target) -> int:
-    """Return how many registers the accumulators of a reduction occupy."""
+    """Return how many registers the accumulators of a reduction occupy, its unrolled copies counted.
+
+    `nodes` is the postorder of the kernel.
+    """
     copies, width, inside = 1, reduce.dtype.itemsize, reduce.src[0].ranges
     for r in nodes:
         if r.op is Ops.RANGE and inside >> r.arg.axis & 1:

@@ -59,6 +59,7 @@ IDLE = 1.2  # how much longer than the mean the busiest thread may work before r
 class Tiling:
     """How a Contraction is tiled: `block` columns at once, in vectors of `width`, and `unrolled` rows of each row loop.
 
+    `vectors` is how many vectors a row of a block has, the last one perhaps not whole; `cost` is in cycles.
     `in_place` reads the staged operand without packing it; `packs` packs the operands that differ from row to row as
     well, once for the whole kernel. `split` is the number of chunks of the outermost row loop, for threads to divide.
     """
@@ -114,7 +115,10 @@ class Tiling:
 
     @property
     def transposed(self) -> int:
-        """Terms of a column that are loaded as a vector, where terms are contiguous and columns are not; else 1."""
+        """Terms of a column that are loaded as a vector, where terms are contiguous and columns are not; else 1.
+
+        1 too where nothing is packed, there are several column loops, or the operand is no load without a gate.
+        """
         c = self.contraction
         if self.in_place or len(c.columns) > 1 or c.staged.op is not Ops.LOAD or len(c.staged.src) > 2:
             return 1
@@ -138,7 +142,7 @@ class Tiling:
 
     @property
     def tiles(self) -> int:
-        """Blocks of rows."""
+        """Blocks of rows, of all row loops together, without those that `row_blocks` adds for `split`."""
         loops = self.contraction.rows
         return math.prod(-(-size(loop) // rows) for loop, rows in zip(loops, self.unrolled, strict=True))
 
@@ -216,15 +220,19 @@ def _blocks(c: Contraction, width: int) -> Iterator[tuple[tuple[UOp, ...], int, 
 
 
 def _row_tiles(loops: Sequence[UOp], most: int) -> set[tuple[int, ...]]:
-    """Return candidates for the rows of each loop that are computed at once, at most `most` in all."""
+    """Return candidates for the rows of each of `loops` that are computed at once, at most `most` in all.
+
+    Each one is as `_row_tile` returns it: a number for each loop.
+    """
     last = size(loops[-1])
     wanted = {most, most * 3 // 4, most * 2 // 3, most // 2, *(n for n in range(2, most + 1) if last % n == 0)}
     return {_row_tile(loops, max(n, 1)) for n in wanted}
 
 
 def _row_tile(loops: Sequence[UOp], left: int) -> tuple[int, ...]:
-    """Return how many iterations of each of `loops` one tile has, at most `left` in all, the innermost loops first.
+    """Return how many iterations of each of `loops` one tile has, in their order, with at most `left` as their product.
 
+    The innermost, the last of `loops`, get theirs first.
     A number that does not divide a loop is lowered to one that does, where that costs less than a quarter of it.
     """
     unrolled = []
@@ -303,9 +311,13 @@ def _store(t: Tiling, column: int | None, rows: tuple[int | None, ...]) -> float
 
 
 def _shares(t: Tiling, blocks: int, threads: int) -> tuple[float, int]:
-    """Return how much longer than the mean the busiest thread works, and the number of chunks of rows for that."""
+    """Return how much longer than the mean the busiest thread works (1.0: no longer), and the chunks of rows for that.
+
+    The chunks are 1, where threads divide the `blocks` of columns alone, or else `threads`.
+    """
 
     def idle(count: int) -> float:
+        """Return the same for `count` equal pieces of work."""
         return -(-count // threads) * threads / count
 
     first = -(-size(t.contraction.rows[0]) // t.unrolled[0])

@@ -57,15 +57,16 @@ def split(sink: UOp, loop: UOp, width: int) -> UOp:
 
 
 def reorder(sink: UOp, loops: Sequence[UOp]) -> UOp:
-    """Nest loops in the order in which they are given, by exchanging their axis numbers."""
+    """Return `sink` with `loops` nested in the order given, outermost first, by exchanging their axis numbers."""
     numbers = sorted(r.arg.axis for r in loops)
     return rekind(sink, {r: RangeArg(number, r.arg.kind) for r, number in zip(loops, numbers, strict=True)})
 
 
 def split_range(sink: UOp, loop: UOp, width: int, kind: AxisKind, inner_number: int, tail_number: int) -> UOp:
-    """Split `loop` into blocks of `width` with an inner range of `kind`, and a loop over the remainder.
+    """Return `sink` with `loop` split into blocks of `width` with an inner range of `kind`, and one for the remainder.
 
-    The numbers of the two new ranges are `inner_number` and `tail_number` more than that of `loop`.
+    The numbers of the two new ranges are `inner_number` and `tail_number` more than that of `loop`. There is no loop
+    for a remainder of 0, and none over blocks where `width` is beyond the trip count.
     """
     size, axis = loop.src[0], loop.arg.axis
     blocks, remainder = ix.idiv(size, width), ix.mod(size, width)
@@ -79,9 +80,10 @@ def split_range(sink: UOp, loop: UOp, width: int, kind: AxisKind, inner_number: 
 
 
 def _split_stores(sink: UOp, loop: UOp, parts: list[UOp]) -> UOp:
-    """Return the stores once for each of `parts`, those of one part together.
+    """Return `sink` with its stores once for each of `parts`, those of one part together.
 
-    So they share its loop, and an element is read before any of them writes it.
+    A part is an index expression that replaces `loop`. Stores of one part share its loop, and an element is read before
+    any of them writes it.
 
     A store that is not inside of the loop is the same node for each part, and so is stored once.
     """
@@ -113,12 +115,12 @@ def _split_reduce(sink: UOp, reduced: list[UOp], loop: UOp, parts: list[UOp]) ->
 
 
 def vectorise(sink: UOp, loop: UOp, width: int) -> UOp:
-    """Make iterations of `loop` lanes of vectors of `width`."""
+    """Return `sink` with iterations of `loop` in lanes of vectors of `width`, the remainder in a loop of its own."""
     return split_range(sink, loop, width, AxisKind.VECTOR, VECTOR, REMAINDER)
 
 
 def unroll(sink: UOp, loop: UOp, width: int) -> UOp:
-    """Unroll `loop` by `width`. The copies share values that do not depend on the loop.
+    """Return `sink` with `loop` unrolled by `width`. The copies share values that do not depend on the loop.
 
     `loop` may be the loop over vectors that `vectorise` made: then the copies are whole vectors.
     """
@@ -126,7 +128,7 @@ def unroll(sink: UOp, loop: UOp, width: int) -> UOp:
 
 
 def rekind(sink: UOp, kinds: dict[UOp, RangeArg]) -> UOp:
-    """Replace the arg of ranges: their kind, or their number."""
+    """Return `sink` with the args of ranges replaced, that is their kinds or numbers: `kinds` has range -> new arg."""
     nodes = postorder(sink)
     return apply(sink, nodes, {r: UOp(Ops.RANGE, r.dtype, r.src, arg) for r, arg in kinds.items()})
 

@@ -34,8 +34,9 @@ Actions = tuple[Action, ...]
 
 
 def firsts(sink: UOp, target: Target) -> Iterator[Actions]:
-    """Yield the list that the heuristics choose, then all other candidates, then the first of them with `parallel` and
-    `stream` toggled; each list once.
+    """Yield the lists of actions that a search measures first, each once: that of the heuristics, then all candidates.
+
+    Then follow the first of them with `parallel` toggled, and with `stream`. `sink` is the kernel before any action.
     """
     made, chosen = choose(sink, target)
     chosen += (STREAM,) * (stream(made, target)[1] > 0)
@@ -49,7 +50,10 @@ def firsts(sink: UOp, target: Target) -> Iterator[Actions]:
 
 
 def neighbours(actions: Actions, sink: UOp, target: Target) -> Iterator[Actions]:
-    """Yield the lists that differ from `actions` in one step."""
+    """Yield the lists that differ from `actions` in one step; some twice, and some that the kernel `sink` forbids.
+
+    `sink` is the kernel before any action. On a Target with a grid a list is one action, with other amounts.
+    """
     if target.grid_dims:
         yield from ((other,) for one in actions for other in _candidates_beside(one, sink, target))
         return
@@ -81,19 +85,26 @@ def neighbours(actions: Actions, sink: UOp, target: Target) -> Iterator[Actions]
 
 
 def _toggled(actions: Actions, last: Action) -> Actions:
-    """Return a list without an action of its last part, or with it where it was not there."""
+    """Return `actions` without those of the name of `last`; where there is none, with `last` at the end."""
     others = tuple(a for a in actions if a.name != last.name)
     return others if len(others) < len(actions) else (*others, last)
 
 
 def _candidates_beside(one: Action, sink: UOp, target: Target) -> Iterator[Action]:
-    """Yield the actions for thread blocks or matrix units that differ from `one` in one group of numbers."""
+    """Yield the actions for thread blocks or matrix units that differ from `one` in one group of amounts.
+
+    The cheapest comes first. `sink` is the kernel before any action.
+    """
     kernel = with_gaps(sink)
     return beside(one, (matrix if one.name == "matrix" else grid).grid_candidates(kernel, target))
 
 
 def _tiles_beside(tiled: Action, sink: UOp, target: Target) -> Iterator[Action]:
-    """Yield the tile actions of a kernel that differ from `tiled` in one group of numbers, nearest first."""
+    """Yield the tile actions of a kernel that differ from `tiled` in their name, their loops or one group of amounts.
+
+    The nearest amounts come first; chunks are those of `tiled`. Then follows `tiled` with other numbers of chunks.
+    `sink` is the kernel with the actions that come before `tiled`.
+    """
     shares = tiled.amounts[3:]
     plain = replace(tiled, amounts=tiled.amounts[:3])
     found = []
@@ -109,7 +120,10 @@ def _tiles_beside(tiled: Action, sink: UOp, target: Target) -> Iterator[Action]:
 
 
 def _inner_beside(inner: Actions, loops: list[UOp], target: Target) -> Iterator[Actions]:
-    """Yield lists with another width, another loop, one action more or one less."""
+    """Yield lists that differ from `inner` in one step: another width, another loop, one action more or one less.
+
+    `loops` are those that an action may be added for.
+    """
     for number, one in enumerate(inner):
         before, after = inner[:number], inner[number + 1 :]
         amount = one.amounts[0][0]
@@ -150,4 +164,5 @@ def _blocked(inner: Actions, loops: list[UOp], sink: UOp) -> Iterator[tuple[Acti
 
 
 def _renamed(inner: Actions, numbers: dict[int, int]) -> Actions:
+    """Return `inner` with the loops that are in `numbers` (old number -> new one) named anew."""
     return tuple(replace(one, loops=tuple(numbers.get(loop, loop) for loop in one.loops)) for one in inner)

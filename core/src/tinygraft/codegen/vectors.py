@@ -91,7 +91,10 @@ class _LoopFacts:
         return [*found, action("unroll", name_of(best), copies)] if copies > 1 else found
 
     def score(self, loop: UOp) -> float:
-        """Return what vectorising `loop` saves: accesses that become vector accesses, minus gathers, and arithmetic."""
+        """Return what vectorising `loop` saves: accesses that become vector accesses, minus gathers, and arithmetic.
+
+        The unit is one load of neighbouring elements; below 0 vectors would cost more than they save.
+        """
         inside = (n for n in self.nodes if n.ranges >> loop.arg.axis & 1 and n.op in ELEMENTWISE)
         score = ARITHMETIC * sum(self.iterations(n.ranges) for n in inside if n.dtype.kind == "float")
         for access in self.accesses:
@@ -116,7 +119,10 @@ class _LoopFacts:
         )
 
     def independent(self, first: UOp, loops: Sequence[UOp]) -> list[UOp]:
-        """Return the loops that nest neither in `first` nor in each other, as the three loops of a softmax."""
+        """Return those of `loops`, in their order, that nest neither in `first` nor in each other, without `first`.
+
+        So are the three loops of a softmax. Of two that nest, the one that comes first is chosen.
+        """
         chosen = [first]
         for loop in loops:
             masks = [1 << loop.arg.axis | 1 << other.arg.axis for other in chosen]
@@ -125,7 +131,7 @@ class _LoopFacts:
         return chosen[1:]
 
     def copies(self, best: UOp) -> int:
-        """Return by how much the vectors of a loop over elements or results are unrolled."""
+        """Return by how much the vectors of `best`, a loop over elements or results, are unrolled; 1 for not at all."""
         vectors = size(best) // self.widths[best]
         if any(n.src[0].ranges >> best.arg.axis & 1 for n in self.reduces):
             around = any(
@@ -139,7 +145,11 @@ class _LoopFacts:
         return COPIES if many and vectors >= COPIES and 0 < len(slow) <= MOST_SLOW else 1
 
     def shared(self, vector: UOp) -> tuple[UOp, int] | None:
-        """Return a loop over results that share loads of a reduction, and by how much to unroll it, or None."""
+        """Return the loop over results that share most loads of a reduction, and by how much to unroll it.
+
+        None where `vector` is in no reduction, or no loop of constant size shares loads. `vector` is the loop that is
+        vectorised.
+        """
         reduces = [n for n in self.reduces if n.src[0].ranges >> vector.arg.axis & 1]
         if not reduces:
             return None
@@ -162,7 +172,11 @@ class _LoopFacts:
         return best[1], next((n for n in (8, 6, 4) if count % n == 0), 4 if count > 8 else count)
 
     def abreast(self, best: UOp) -> tuple[UOp, int] | None:
-        """Return the outermost loop over results whose sums are over several loops, and by how much to unroll it."""
+        """Return the outermost loop over results whose sums are over several loops, and by how much to unroll it.
+
+        None where `best` is no loop of a sum, a reduction is over one loop only, no loop is around all stores, or
+        registers and threads leave nothing to unroll.
+        """
         mine = [n for n in self.reduces if best in n.src[1:]]
         around = [r for r in loops_of(self.sink) if all(s.ranges >> r.arg.axis & 1 for s in self.sink.src)]
         if not mine or any(len(n.src) < 3 for n in self.reduces) or not around:
