@@ -44,7 +44,7 @@ def alone(node: UOp, memory: Mapping[UOp, UOp], needs: set[UOp]) -> Draft | Need
 
 
 def _scan(draft: Draft, node: UOp, needs: set[UOp]) -> None:
-    """Write out[i] = out[i-1] op x[i], in the order of i; many short rows are written out by `_short_scans`."""
+    """Add the scan `node` to `draft`: out[i] = out[i-1] op x[i], in the order of i; many short rows unrolled."""
     axis, buffer = node.arg.axis, draft.lowering.memory[node]
     if is_concrete(node.shape) and node.shape[axis] <= BLOCK and numel(node.shape) >= ROWS * node.shape[axis]:
         _short_scans(draft, node, needs)
@@ -62,7 +62,7 @@ def _scan(draft: Draft, node: UOp, needs: set[UOp]) -> None:
 
 
 def _short_scans(draft: Draft, node: UOp, needs: set[UOp]) -> None:
-    """Write a scan of many short rows, unrolled along its axis, so that the loop over rows can be vectorised."""
+    """Add to `draft` a scan of many short rows, unrolled along its axis, so that the loop over rows can be vectors."""
     axis, shape = node.arg.axis, node.shape
     index = list(draft.index((*shape[:axis], 1, *shape[axis + 1 :])))
     value: UOp | None = None
@@ -74,10 +74,10 @@ def _short_scans(draft: Draft, node: UOp, needs: set[UOp]) -> None:
 
 
 def _scatter(draft: Draft, node: UOp, needs: set[UOp]) -> bool:
-    """Write base[where[j]] = value[j], or op of the old element and value[j], in the order of j.
+    """Add to `draft` base[where[j]] = value[j], or op of the old element and value[j], in the order of j.
 
-    Returns False where it reads the memory that it writes: an element could be read after it was written, where two
-    indices are equal even in the same iteration.
+    Returns False, with nothing stored, where it reads the memory that it writes: an element could be read after it was
+    written, where two indices are equal even in the same iteration. An index outside of the base stores nothing.
     """
     base, where, value = node.src
     axis, end = node.arg.axis, node.arg.axis + len(where.shape)
@@ -98,7 +98,7 @@ def _scatter(draft: Draft, node: UOp, needs: set[UOp]) -> bool:
 
 
 def _view(draft: Draft, node: UOp, needs: set[UOp]) -> None:
-    """Store the value of an assigned view at the indices of the view's elements in its base."""
+    """Add to `draft` the store of an assigned view's value at the indices of the view's elements in its base."""
     old, value, view = node.src
     index = draft.index(view.shape)
     new = draft.lowering.value(value, index)

@@ -48,7 +48,7 @@ def rewritten(node: UOp, target: Target) -> UOp:
 
 
 def in_memory(node: UOp) -> UOp:
-    """Return the CONTIGUOUS whose elements a rewritten scan has in the same order, or `node` where it has none.
+    """Return the CONTIGUOUS that `node`, a rewritten scan, only reshapes; `node` itself where it does more than that.
 
     An output that is a rewritten scan then is that memory: its RESHAPE need not be copied to memory of its own.
     """
@@ -84,6 +84,7 @@ def _in_blocks(x: UOp, axis: int) -> UOp:
 
 
 def _scan(x: UOp, axis: int) -> UOp:
+    """Return the running sums of `x` along `axis`, as one SCAN."""
     return UOp(Ops.SCAN, x.dtype, (x,), ScanArg(Ops.ADD, axis))
 
 
@@ -93,6 +94,6 @@ def _at(x: UOp, axis: int, here: tuple[int, int], elsewhere: tuple[int, int] | N
 
 
 def _move(op: Ops, x: UOp, arg: tuple[object, ...]) -> UOp:
-    """A movement by plain numbers; the symbolic sizes of other axes are sources."""
+    """Return the movement `op` of `x` by `arg`; symbolic sizes in `arg`, those of other axes, become sources too."""
     sizes = dict.fromkeys(size for item in arg for size in (item if isinstance(item, tuple) else (item,)))
     return UOp(op, x.dtype, (x, *(size for size in sizes if isinstance(size, UOp))), arg)

@@ -36,7 +36,10 @@ class Draft:
         self.needs: set[UOp] = set()
 
     def index(self, shape: Shape) -> Index:
-        """Return the loops of this kernel as an index into an output of `shape`; axes of size 1 have none."""
+        """Return the loops of this kernel as an index into an output of `shape`; axes of size 1 have none.
+
+        Loops that the kernel does not have yet are added to it.
+        """
         depth = 0
         index: list[UOp] = []
         for size in shape:
@@ -88,7 +91,7 @@ class Draft:
         return set(self.lowering.slots)
 
     def overwritten(self) -> set[UOp]:
-        """Return the assigned values whose old value this kernel may read after it has stored the new one.
+        """Return the ASSIGNs of this kernel whose old value it may read after it has stored the new one.
 
         Codegen reads an element before its loops store it, and may run iterations of every loop around a store in any
         order: so a load of an element that is stored has to be in the same iteration of all of these.
@@ -137,7 +140,10 @@ class Draft:
 
 
 def reads_overwritten(load: UOp, store: UOp) -> bool:
-    """Whether a load may read an element that is stored in another iteration of a loop around the store."""
+    """Return whether a load may read an element that is stored in another iteration of a loop around the store.
+
+    Both are of the same memory.
+    """
     same = coincide(GatedIndex(*load.src[1:]), GatedIndex(store.src[1], *store.src[3:]))
     return same is not None and bool(store.ranges & ~same)
 

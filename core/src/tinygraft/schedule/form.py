@@ -103,7 +103,7 @@ def _with_numbers(arg: tuple[Any, ...], numbers: dict[UOp, int]) -> tuple[Any, .
 
 
 def text(key: FormKey) -> str:
-    """Return a key as text, one line for each entry: equal for equal keys, in every process."""
+    """Return the `key` of a Form as text, one line for each entry: equal for equal keys, in every process."""
     numbers: dict[UOp, int] = {}
     lines = []
     for number, entry in enumerate(key):

@@ -141,7 +141,8 @@ class Group:
     def _extended(self, part: KernelPart, needs: set[UOp], entry: Hashable) -> FusionState | StoreMore | None:
         """Return the state with `part` added, by lowering it; None where it does not fit. `entry` is its key.
 
-        Returns StoreMore for reductions that the kernel would repeat.
+        Returns StoreMore for reductions that the kernel would repeat. The draft then has the node, and `join` adds it
+        to the other fields; where it does not fit the draft stays without it.
         """
         node = part.node
         if self.state.product and (
@@ -197,7 +198,7 @@ class Group:
         return room and self.fits(node.shape)
 
     def is_beside(self, node: UOp) -> bool:
-        """Return whether `node` is an assignment with other loops than the innermost outputs of this kernel have."""
+        """Return whether `node` is an ASSIGN with more or fewer loops than the kernel's outputs with the most loops."""
         return node.op is Ops.ASSIGN and len(output_loops(node.shape)) != len(self.sizes)
 
     def fits(self, shape: Shape) -> bool:
@@ -229,7 +230,7 @@ class Group:
         return set(self.numbers)
 
     def overwritten(self) -> set[UOp]:
-        """Return the assigned values whose old value is read here at another index than the new one is written."""
+        """Return the ASSIGNs here whose old value is read at another index than the new one is written."""
         if not any(node.op is Ops.ASSIGN for node in self.nodes):
             return set()
         found = self.book.once(("overwritten", self.state.number), self._overwritten)
@@ -240,7 +241,7 @@ class Group:
         return [self.nodes.index(node) for node in self.draft().overwritten()]
 
     def call(self) -> KernelCall:
-        """Return the call of this kernel on its buffers."""
+        """Return the call of this kernel on its buffers; of equal kernels the Kernel is one object, from the book."""
         kernel, params, written = self.book.once(("call", self.state.number), self._call)
         buffers = list(self.numbers)
         return KernelCall(kernel, self.device, tuple(buffers[number] for number in params), written)
@@ -329,7 +330,7 @@ class _Reading:
         self._known: dict[Hashable, dict[Group, None]] = {}
 
     def note(self, group: Group, node: UOp, needs: set[UOp]) -> None:
-        """Record that a node was put into `group`."""
+        """Record that `node`, which reads `needs`, was put into `group`."""
         for key in (*needs, tuple(output_loops(node.shape)), *([TINY] if numel(node.shape) <= TINY else ())):
             known = self._known.setdefault(key, {})
             known.pop(group, None)  # a dict keeps the order of insertion: the latest goes to the end

@@ -43,13 +43,19 @@ class Homes:
         return self.copies_back[node][0] if node in self.copies_back else self.buffer(node)
 
     def ends(self, wanted: Set[UOp]) -> dict[UOp, UOp]:
-        """Return the values that have to be in memory after the last call, and the BUFFER of each."""
+        """Return the values that have to be in memory after the last call, and the BUFFER of each.
+
+        They are those of `wanted` with elements; of one that is copied back, the node that stands for the copy.
+        """
         back = {node: after for node, (_, after) in self.copies_back.items()}
         return {back.get(n, n): self.holder(n) for n in wanted if 0 not in n.shape}
 
 
 def give_homes(order: Sequence[UOp], stored: Set[UOp], private: Set[UOp], wanted: Set[UOp]) -> Homes:
-    """Return the homes of the nodes of `stored`; those of `private` need memory of their own."""
+    """Return the homes of the nodes of `stored`; those of `private` need memory of their own.
+
+    `order` is the graph, sources before users; the values of `wanted`, which are stored too, may not be overwritten.
+    """
     return _HomeGiver(order, stored, private, wanted).given()
 
 

@@ -72,7 +72,10 @@ class Lowering:
         return UOp(Ops.PARAM, buffer.dtype, (), ParamArg(slot, buffer.arg.size))
 
     def value(self, node: UOp, index: Index, gate: UOp | None = None) -> UOp:
-        """Return the value of `node` at `index`, as a node of the kernel graph. `shared_value` may not be None."""
+        """Return the value of `node` at `index`, as a node of the kernel graph.
+
+        As `shared_value` does, where that is known not to be None: it fails an assertion otherwise.
+        """
         found = self.shared_value(node, index, gate)
         assert found is not None, f"{node.op} is computed at another index of its kernel"
         return found
@@ -136,9 +139,10 @@ class Lowering:
         return True
 
     def load(self, buffer: UOp, position: UOp, gate: UOp | None) -> UOp:
-        """Load one element of a buffer; 0 where the gate is closed, unless the index is inside the buffer anyway.
+        """Return the LOAD of the element of `buffer` at flat index `position`, which is 0 where `gate` is closed.
 
-        Such a load needs no gate to be safe: `guarded` selects the 0.
+        Where the index is always inside of the buffer the load has no gate, and may be another number: it needs none
+        to be safe, and `guarded` selects the 0.
         """
         if gate is not None and position.lo >= 0 and position.hi < buffer.arg.size:
             gate = None
@@ -164,15 +168,18 @@ class Lowering:
             yield node  # VARIABLE, BIND
 
     def _elementwise(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
+        """Yield the op of `node` applied to the values of its sources at the same index, and add to `length`."""
         values = yield [(s, index, gate) for s in node.src]
         self.length += LENGTH.get(node.op, 1) - 1
         yield fold(node.op, node.dtype, tuple(values), node.arg)
 
     def _transparent(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
+        """Yield the value of the source, which `node` does not change."""
         (value,) = yield [(node.src[0], index, gate)]
         yield value
 
     def _movement(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
+        """Yield the value of the source at the index that the movement leads to, 0 where that is outside of it."""
         moved, inside = source_index(node, index)
         (value,) = yield [(node.src[0], moved, both(gate, inside))]
         yield guarded(value, inside)

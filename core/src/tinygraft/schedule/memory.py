@@ -52,7 +52,7 @@ class Offsets:
 
 
 def lifetimes(calls: Iterable[HasBuffers], kept: Collection[UOp] = ()) -> dict[UOp, Life]:
-    """Return the lifetime of each BUFFER of `calls` that is not in `kept` and has elements."""
+    """Return the lifetime of each BUFFER of `calls` that is not in `kept` and has elements; calls count from 0."""
     found: dict[UOp, Life] = {}
     for number, call in enumerate(calls):
         for node in call.buffers:
@@ -64,7 +64,7 @@ def lifetimes(calls: Iterable[HasBuffers], kept: Collection[UOp] = ()) -> dict[U
 
 @functools.lru_cache(maxsize=256)
 def place(lives: tuple[Life, ...], spare: tuple[Life, ...] = (), alignment: int = 64) -> Offsets:
-    """Return offsets for `lives`, each a multiple of `alignment`.
+    """Return offsets for `lives`, in bytes, multiples of `alignment`: in `spare` memory with room, else in the arena.
 
     Each is put into the smallest gap that it fits among those placed before whose lifetimes overlap (Pisarchyk and
     Lee, "Efficient memory management for deep neural net inference", 2020), once in the order of time, once the
@@ -92,19 +92,25 @@ def place(lives: tuple[Life, ...], spare: tuple[Life, ...] = (), alignment: int 
 
 
 def _early(life: Life) -> tuple[int, int]:
+    """Return the key of the order of time."""
     return life.first, -life.nbytes
 
 
 def _long(life: Life) -> tuple[int, int]:
+    """Return the key of the order in which the longest lifetime is first."""
     return life.first - life.last, -life.nbytes
 
 
 def _large(life: Life) -> tuple[int, int]:
+    """Return the key of the order in which the largest memory is first."""
     return -life.nbytes, life.first
 
 
 def most_at_once(lives: Iterable[Life], alignment: int = 64) -> int:
-    """Return the most bytes that are live at one call: a lower bound of the arena without spare memory."""
+    """Return the most bytes that are live at one call: a lower bound of the arena without spare memory.
+
+    Each lifetime's bytes are rounded up to a multiple of `alignment`.
+    """
     change: dict[int, int] = {}
     for life in lives:
         nbytes = _aligned(life.nbytes, alignment)
@@ -118,6 +124,7 @@ def most_at_once(lives: Iterable[Life], alignment: int = 64) -> int:
 
 
 def _aligned(nbytes: int, alignment: int) -> int:
+    """Return `nbytes` rounded up to a multiple of `alignment`."""
     return -(-nbytes // alignment) * alignment
 
 

@@ -36,9 +36,10 @@ class Task:
 
 
 def assignments_last(stored: list[UOp], needs: Mapping[UOp, set[UOp]]) -> list[UOp]:
-    """Return stored nodes in topological order, an ASSIGN only where no other node is ready.
+    """Return `stored` in topological order, an ASSIGN only where no other node is ready, else in the order given.
 
-    So it comes after the readers of the value that it replaces, whose kernels are then known to fusion.
+    So it comes after the readers of the value that it replaces, whose kernels are then known to fusion. `needs` has
+    what each of `stored` is computed from; BUFFERs in it are memory that exists before.
     """
     waiting = {node: sum(need in needs for need in needs[node]) for node in stored}
     users: dict[UOp, list[UOp]] = {}
@@ -130,9 +131,9 @@ def _topological(
 ) -> tuple[list[Task], dict[Task, int], dict[Task, list[Task]]]:
     """Return the tasks in topological order, how many predecessors each still waits for, and its successors.
 
-    Of the tasks that are ready, one after which no more memory is in use
-    than before comes first, then the first in `tasks`; `memory` is updated. Tasks on a cycle, and those that wait for
-    one, are not in the order: their count stays above 0.
+    Of the tasks that are ready, one after which no more memory is in use than before comes first, then the first in
+    `tasks`; `memory` is updated. Tasks on a cycle, and those that wait for one, are not in the order: their count
+    stays above 0.
     """
     waiting = {task: len(first) for task, first in predecessors.items()}
     successors: dict[Task, list[Task]] = {}
@@ -183,7 +184,8 @@ def _on_cycles(tasks: list[Task], waiting: dict[Task, int], predecessors: dict[T
 def _cheapest(tasks: list[Task], versions: dict[UOp, list[UOp]], private: Set[UOp]) -> frozenset[UOp]:
     """Return the smallest of the values that `tasks` write over others: memory of their own costs a copy of each.
 
-    Those of `private` have memory of their own already. Raises GraphError where no others overwrite.
+    They are those with the fewest elements, or, where there are such, all of up to TINY. Those of `private` have memory
+    of their own already. Raises GraphError where no others overwrite.
     """
     found = {node for task in tasks for buffer, node in task.writes
              if node.op in (Ops.ASSIGN, Ops.SCATTER) and versions[buffer][0] is not node} - private  # fmt: skip

@@ -39,8 +39,9 @@ SLACK = 1.5  # times TERMS that a product may have without being cut
 
 
 def regroup(order: Sequence[UOp], target: Target) -> dict[UOp, UOp]:
-    """Return what replaces each node of the graph `order` (sources before users); empty when nothing is cut.
+    """Return what replaces each node of the graph `order` (sources before users), by node; empty when nothing is cut.
 
+    A node with nothing upstream that is cut stays itself.
     `target` says whether running products can be computed in float64.
     """
     if not any(_parts(node) or _is_wide(node) or blocked_scans.is_long(node) or has_phases(node) for node in order):
@@ -90,7 +91,7 @@ def _comes_from_constant(x: UOp) -> bool:
 
 
 def _parts(node: UOp) -> tuple[int, int] | None:
-    """Return (axis, number of parts) by which the reduction `node` is cut; None for all other nodes."""
+    """Return (axis, number of parts) by which `node` is cut; None where it is no reduction, or is not to be cut."""
     if node.op is not Ops.REDUCE_AXIS or not node.arg.axes or not is_concrete(node.src[0].shape):
         return None
     results, shape = numel(node.shape), node.src[0].shape

@@ -52,7 +52,7 @@ class Schedule:
 
 
 def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Schedule:
-    """Return the calls that compute `outputs`. `target_of` returns the Target of a device by name.
+    """Return the Schedule that computes `outputs`. `target_of` returns the Target of a device by name.
 
     The memory of an output with no elements is an empty buffer that no call writes. Raises GraphError where a
     variable is bound to two values, or a check of the result fails.
@@ -143,7 +143,10 @@ def choose_stored(state: ScheduleState) -> ScheduleState:
 
 
 def _bases(order: Iterable[UOp]) -> set[UOp]:
-    """Return the bases of scatters and of assigned views, which are stored: only some of their elements are written."""
+    """Return the bases of scatters and of assigned views, which are stored: only some of their elements are written.
+
+    Those that are a BUFFER are in memory already, and left out.
+    """
     bases = set()
     for node in order:
         if node.op is Ops.SCATTER or (node.op is Ops.ASSIGN and len(node.src) == 3):

@@ -116,7 +116,10 @@ def make_tasks(work: Work, homes: Homes, needs: Needs) -> list[Task] | NeedsOwnM
 
 
 def _kernel(kernel: Group | UOp, homes: Homes, needs: Needs) -> Task | NeedsOwnMemory:
-    """Return the task of a group, or of a node that has a kernel of its own."""
+    """Return the task of a group, or of a node that has a kernel of its own.
+
+    Returns NeedsOwnMemory, for the values that need it, where the kernel would read what it has overwritten.
+    """
     made: Group | Draft | NeedsOwnMemory
     made = kernel if isinstance(kernel, Group) else alone(kernel, homes.memory, needs.all[kernel])
     if isinstance(made, NeedsOwnMemory):

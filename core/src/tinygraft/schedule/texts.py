@@ -59,4 +59,5 @@ def calls(state: ScheduleState) -> object:
 
 
 def _nodes(nodes: Iterable[UOp]) -> str:
+    """Return nodes as text on one line."""
     return "; ".join(map(brief, nodes))

@@ -20,7 +20,7 @@ ZERO = ix.const(0)
 
 
 def flatten(index: Index, shape: Shape) -> UOp:
-    """Return the flat index of `index` in row-major memory of `shape`."""
+    """Return the flat index, in elements, of `index` in row-major memory of `shape`."""
     if is_concrete(shape):
         strides = [1] * len(shape)
         for axis in range(len(shape) - 2, -1, -1):
@@ -34,7 +34,10 @@ def flatten(index: Index, shape: Shape) -> UOp:
 
 
 def unflatten(position: UOp, shape: Shape) -> Index:
-    """Return the index into `shape`, one for each axis, of flat index `position` in row-major memory."""
+    """Return the index into `shape`, one for each axis, of flat index `position` in row-major memory.
+
+    Past the end only the first axis leaves its size.
+    """
     index: list[UOp] = []
     for axis in range(len(shape) - 1, -1, -1):
         if axis == 0:
@@ -87,15 +90,17 @@ def _group(new: Shape, i: int, old: Shape, j: int) -> tuple[int, int]:
 
 
 def _reshape(node: UOp, index: Index) -> ViewIndex:
+    """Return the index of the same element in the shape of the source; nothing is outside."""
     return reshape_index(index, node.shape, node.src[0].shape), None
 
 
 def _expand(node: UOp, index: Index) -> ViewIndex:
+    """Return the index with 0 along axes that have size 1 in the source; nothing is outside."""
     return tuple(ZERO if is_size(old, 1) else i for i, old in zip(index, node.src[0].shape, strict=True)), None
 
 
 def _permute(node: UOp, index: Index) -> ViewIndex:
-    """Give axis `node.arg[k]` of the source the index of axis k of the result; nothing is outside."""
+    """Return the index with that of axis k of the result at axis `node.arg[k]` of the source; nothing is outside."""
     moved = [ZERO] * len(index)
     for axis, i in zip(node.arg, index, strict=True):
         moved[axis] = i
@@ -120,11 +125,12 @@ def _pad(node: UOp, index: Index) -> ViewIndex:
 
 
 def _shrink(node: UOp, index: Index) -> ViewIndex:
+    """Return the index plus where each axis starts; nothing is outside."""
     return tuple(ix.add(i, start) for i, (start, _) in zip(index, node.arg, strict=True)), None
 
 
 def _flip(node: UOp, index: Index) -> ViewIndex:
-    """Count each axis in `node.arg` from its end; nothing is outside."""
+    """Return the index with each axis in `node.arg` counted from its end; nothing is outside."""
     return tuple(
         ix.sub(ix.sub(size, 1), i) if axis in node.arg else i
         for axis, (i, size) in enumerate(zip(index, node.shape, strict=True))
@@ -132,7 +138,10 @@ def _flip(node: UOp, index: Index) -> ViewIndex:
 
 
 def _window(node: UOp, index: Index) -> ViewIndex:
-    """Return o * stride + k * dilation, for window `o` and element `k` of it, on each windowed axis."""
+    """Return o * stride + k * dilation, for window `o` and element `k` of it, on each windowed axis.
+
+    The last axes of the result are those of windows, then those of elements in them. Nothing is outside.
+    """
     arg = node.arg
     n = len(arg.length)
     leading, out, inner = index[: -2 * n], index[-2 * n : -n], index[-n:]
