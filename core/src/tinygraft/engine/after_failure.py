@@ -28,9 +28,9 @@ from tinygraft.uop.uop import UOp, rebuild, toposort
 def finish(request: RealizeRequest, prepared: Prepared, progress: Progress, values: Mapping[str, int]) -> None:
     """Run, of the calls after the one that failed, those that need nothing of it and overwrite nothing.
 
-    `values` are those of variables. `progress` is updated. Where some of the writes to a value have happened, to shards
-    or one after another, the calls that do the others are run too, and the one that failed once more: the value would
-    be lost.
+    `values` are those of variables by name. `progress` is updated, and captures record what ran. Where some of the
+    writes to a value have happened, to shards or one after another, the calls that do the others are run too, and the
+    one that failed once more: the value would be lost. Errors are dropped; an interrupt ends it early.
     """
     assert progress.failed is not None
     parts = _of_several_writes(request, prepared)
@@ -116,7 +116,8 @@ class Torn:
     """The state of the values that a failed run overwrites, as ids of its BUFFERs.
 
     `lost` have unknown contents, `new` are wholly written, `old` are not written yet; `between` are written, and would
-    have been written again: what is in them is lost unless the run is continued.
+    have been written again: what is in them is lost unless the run is continued. `repeatable` says that the launch that
+    failed, and those after it, may be run again: what it may have written already, no earlier launch has written.
     """
 
     lost: frozenset[int]
@@ -127,10 +128,11 @@ class Torn:
 
 
 def forget_torn(torn: Torn, live: Sequence[HasNode], known: Iterable[int], because: str) -> None:
-    """After a failed replay, give the tensors that read memory that is neither old nor new a node that says so.
+    """After a failed replay, give those of `live` that read memory that is neither old nor new the node of `lost`.
 
     Those over shards of which some are new and some are old are lost too. `known` are the ids of memory that later
-    calls may read though no tensor has it, as that of a TinyJit from a pickle.
+    calls may read though no tensor has it, as that of a TinyJit from a pickle; what of it is lost is added to
+    `lost_memory`. `because` is the begin of the error's sentence, as of `why`.
     """
     gone = torn.lost | torn.between
     lost_memory.update(gone.intersection(known))
@@ -194,7 +196,10 @@ class Aftermath:
             tensor.uop = node
 
     def _assigned(self) -> dict[UOp, UOp]:
-        """Return the ASSIGNs that are wholly written and were not requested by themselves, with what reads them."""
+        """Return the ASSIGNs that are wholly written and were not requested by themselves, each with what reads it.
+
+        Only those to memory that nothing else in the run assigns to independently.
+        """
         if not self.touched:
             return {}
         last: dict[UOp, list[UOp]] = {}

@@ -30,8 +30,10 @@ class Writes(HasBuffers, Protocol):
 def place_temporaries(calls: Sequence[Writes], results: Collection[UOp]) -> list[Buffer]:
     """Give the temporaries of `calls` memory that they share, until `free_temporaries`. Returns their buffers.
 
-    Temporaries are the BUFFERs of `calls` that are not in `results` and have no memory yet. The placement is checked
-    against the lifetimes (schedule/proof.py). Does nothing for a single call, which can have none.
+    Temporaries are the BUFFERs of `calls` that are not in `results` and have no memory yet. They may also be put into
+    the memory of a large result until its first write, which is allocated for that. The placement is checked against
+    the lifetimes (schedule/proof.py). Does nothing for a single call, which can have none. Where allocating fails, that
+    is raised, and all of it is freed.
     """
     if len(calls) < 2:
         return []
@@ -60,7 +62,7 @@ def place_temporaries(calls: Sequence[Writes], results: Collection[UOp]) -> list
 
 
 def _named(places: Iterable[tuple[Buffer, ByteRange]], names: Mapping[int, Hashable]) -> dict[Hashable, ByteRange]:
-    """Return the byte ranges of buffers by their nodes; `names` has the node of a buffer by its id."""
+    """Return the byte ranges of buffers by their nodes; `names` has the node of a buffer by the buffer's `id()`."""
     return {names[id(buffer)]: where for buffer, where in places}
 
 

@@ -77,7 +77,7 @@ NEAR = APPROXIMATE  # a device computes them to an ulp or two, also where the re
 
 
 def one_by_one(op: Ops) -> Callable[..., Any]:
-    """Return the Python function of an op that NumPy lacks, applied to arrays element by element."""
+    """Return the Python function of an op that NumPy lacks, applied to arrays element by element, as float64."""
     function = FACTS[op].python
     assert function is not None
     return np.vectorize(function, otypes=[np.float64])
@@ -113,9 +113,10 @@ def wide(node: UOp, src: list[Any], longer: bool = False) -> Array:
 
 
 def _plain(node: UOp, src: list[Any]) -> Any:
-    """Compute an op that rounds nothing: of integers and bools, or one that chooses one of its sources.
+    """Return the values of an op that rounds nothing: of integers and bools, or one that chooses one of its sources.
 
-    Raises NotImplementedError for an op without a NumPy function.
+    They are of the NumPy type that NumPy chose, which the caller converts. Raises NotImplementedError for an op without
+    a NumPy function.
     """
     op, a = node.op, np.asarray(src[0])
     b = np.asarray(src[1]) if len(src) > 1 else a
@@ -143,7 +144,10 @@ def _plain(node: UOp, src: list[Any]) -> Any:
 
 
 def cast(a: Array, source: DType, target: DType) -> Array:
-    """Convert values of dtype `source` to `target`: integers wrap, a float truncates and saturates, NaN gives 0."""
+    """Return values of dtype `source` converted to `target`: integers wrap, floats are rounded once.
+
+    A float to an integer is truncated and saturates, NaN gives 0; to a bool it is whether it is not 0.
+    """
     if target.kind == "float":
         return rounded(_widened(a, source, target), target)
     if target is dtypes.bool:
@@ -177,9 +181,10 @@ def _widened(a: Array, source: DType, target: DType) -> Array:
 
 
 def _shifted(left: bool, a: Array, b: Array) -> Any:
-    """SHL or SHR of `a` by `b`, also by amounts below 0 and from the width on, which NumPy leaves undefined.
+    """Return `a` shifted by `b` bits, to the left or the right, also by amounts that NumPy leaves undefined.
 
-    By those a left shift gives 0, and a right one the sign, as 0 or -1: all other bits are shifted out.
+    By those, below 0 and from the width on, a left shift gives 0, and a right one the sign, as 0 or -1: all other bits
+    are shifted out.
     """
     width = a.dtype.itemsize * 8
     inside = (b >= 0) & (b < width) if b.dtype.kind == "i" else b < width
@@ -190,7 +195,7 @@ def _shifted(left: bool, a: Array, b: Array) -> Any:
 
 
 def _divided(op: Ops, a: Array, b: Array) -> Any:
-    """Compute floor division (IDIV) or its remainder; by zero both give 0.
+    """Return floor division (IDIV) of `a` by `b` or, for MOD, its remainder; by zero both give 0.
 
     The least integer by -1 wraps to itself, with remainder 0.
     """
@@ -204,7 +209,7 @@ def _divided(op: Ops, a: Array, b: Array) -> Any:
 
 
 def _power(a: Array, b: Array) -> Any:
-    """Compute integer powers, which wrap. A negative exponent gives 0, except for the bases 1 and -1."""
+    """Return integer powers, which wrap, or those of bools. A negative exponent gives 0, except for bases 1 and -1."""
     if a.dtype.kind == "b":
         return a | ~b
     result, base = np.ones(np.broadcast_shapes(a.shape, b.shape), a.dtype), a.copy()
@@ -275,6 +280,7 @@ def _threefry(counter: Array, key: Array) -> Array:
     """Return 64 random bits from counters and keys by Threefry 2x32 with 20 rounds (Salmon et al., SC 2011)."""
 
     def halves(x: Array) -> list[Array]:
+        """Return the lower and the upper 32 bits."""
         return [(x & np.uint64(0xFFFFFFFF)).astype(np.uint32), (x >> np.uint64(32)).astype(np.uint32)]
 
     (x0, x1), (k0, k1) = halves(counter), halves(key)

@@ -58,7 +58,10 @@ def writes_memory(node: UOp) -> bool:
 
 
 def assigned_to(node: UOp) -> UOp:
-    """Return the node whose value an assignment replaces; through several assignments, what the first was to."""
+    """Return the node whose value an assignment replaces; through several assignments, what the first was to.
+
+    `node` itself where it is no ASSIGN.
+    """
     while node.op is Ops.ASSIGN:
         node = memory_base(node.src[0])
     return node
@@ -94,7 +97,10 @@ def replaced_by(order: Iterable[UOp]) -> set[UOp]:
 
 
 def assigned_for(others: Iterable[HasNode], order: Sequence[UOp]) -> list[UOp]:
-    """Return the assignments in `order` that the graphs of other tensors contain: they must not be done once more."""
+    """Return the assignments to memory in `order` that the graphs of `others` contain: they must not be done once more.
+
+    Those that only such an assignment is computed from are not among them.
+    """
     assigned = {n for n in order if n.op is Ops.ASSIGN and writes_memory(n)}
     if not assigned:
         return []

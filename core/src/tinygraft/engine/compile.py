@@ -135,7 +135,10 @@ def clear() -> None:
 
 
 def ready(calls: Sequence[Call]) -> list[Ready]:
-    """Return the calls of a schedule with their kernels compiled. Raises CompileError."""
+    """Return the calls of a schedule, in their order, with their kernels compiled. Opens devices.
+
+    Raises as `compiled` does.
+    """
     kernels = [(c.kernel, Device[c.device]) for c in calls if not isinstance(c, CopyCall)]
     made = iter(compiled(kernels))
     return [
@@ -145,9 +148,9 @@ def ready(calls: Sequence[Call]) -> list[Ready]:
 
 
 def compiled(kernels: Sequence[tuple[Kernel, Backend]]) -> list[Compiled]:
-    """Return the programs of `kernels`, each on its backend; those not in the cache are compiled.
+    """Return the programs of `kernels`, each on its backend, in their order; those not in the cache are compiled.
 
-    Raises CompileError.
+    They are compiled with the settings of this thread. Raises CompileError, and what a backend raises in loading.
     """
     options = {backend: Options.here([backend.target]) for backend in {backend for _, backend in kernels}}
     keys = [(backend, kernel, options[backend]) for kernel, backend in kernels]
@@ -184,7 +187,8 @@ def recorded() -> Iterator[dict[tuple[Kernel, Backend], None]]:
 def compiled_before(backend: Backend, digest: str, name: str, signature: Signature, cost: Cost) -> Compiled | None:
     """Return a kernel that this or an earlier process has compiled, by its `digest`.
 
-    None where it is neither loaded nor on disk, or the binary of the disk does not load.
+    None where it is neither loaded nor on disk, or the binary of the disk does not load, which is removed then. The
+    other parameters become those of the Compiled where it is loaded from the disk.
     """
     with _lock:
         found = _loaded.get((backend, digest))
@@ -220,7 +224,7 @@ def _compile(keys: Sequence[tuple[Backend, Kernel, Options]]) -> None:
 
 
 def _tuned(keys: Sequence[tuple[Backend, Kernel, Options]]) -> dict[tuple[Kernel, Backend], Options]:
-    """Return the options of kernels for which BEAM has found transforms.
+    """Return the options of those kernels for which BEAM has found transforms; none without BEAM. It may search now.
 
     Kernels that plugins change are not searched: the child process that times them does not load plugins.
     """
@@ -292,6 +296,7 @@ def _proper(given: T, kind: type[Any], what: str) -> T:
 
 
 def _notify(name: str, backend: Backend, seconds: float, size: int, cached: bool) -> None:
+    """Notify observers of a binary of `size` bytes; `cached` says that it was on disk."""
     events.notify(CompileEvent(name=name, device=backend.name, seconds=seconds, bytes=size, cached=cached))
 
 

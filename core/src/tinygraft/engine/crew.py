@@ -49,7 +49,8 @@ class Crew:
     def do(self, job: Job, size: int, threads: int) -> None:
         """Add a job of some `size` for up to `threads` threads, this one included; with one it is done at once.
 
-        The job runs with the settings of this thread.
+        The job runs with the settings of this thread. Larger jobs are done first; the unit of `size` is the caller's.
+        With one thread an error of the job is raised here, else by `wait`.
         """
         if threads < 2:
             self._interruptibly(job)

@@ -79,10 +79,12 @@ def clear() -> None:
 
 
 def _check(name: str, content: bytes) -> bytes:
+    """Return the 32 bytes by which a damaged or renamed entry is known: a hash of name and content."""
     return hashlib.blake2b(content, digest_size=32, key=name.encode()).digest()
 
 
 def _folder() -> Path | None:
+    """Return the folder of the entries; None where nothing is stored on disk."""
     caches = cache_folder()
     return None if caches is None else caches / "kernels"
 
@@ -97,7 +99,7 @@ def _path(name: str) -> Path | None:
 
 
 def _entries(folder: Path) -> list[tuple[Path, float, int]]:
-    """Return (path, time of writing, bytes) of each entry."""
+    """Return (path, time of writing in seconds, bytes) of each entry; of none where the folder cannot be read."""
     found = []
     with suppress(OSError):
         for path in folder.glob("[0-9a-f][0-9a-f]/*"):

@@ -86,7 +86,10 @@ def draw_graph(root: UOp, most: int = MOST_BOXES) -> Drawing:
 
 
 def draw_calls(calls: Sequence[Call], names: Sequence[str] = ()) -> Drawing:
-    """Return the calls of a schedule as boxes, with `names` for the kernels; a call's sources wrote its buffers."""
+    """Return the first MOST_BOXES calls of a schedule as boxes; sources of one are the calls that wrote its buffers.
+
+    `names` has the name of each call; the title is "kernel" where there is none.
+    """
     boxes: list[Box] = []
     writer: dict[UOp, int] = {}
     for number, call in enumerate(calls[:MOST_BOXES]):
@@ -137,6 +140,7 @@ def _nearest(root: UOp, most: int) -> tuple[list[UOp], int]:
 
 
 def _number(value: object) -> str:
+    """Return the value of a CONST as text: six digits of a float."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
@@ -154,11 +158,13 @@ def _lines(node: UOp) -> list[str]:
 
 
 def _shape(shape: Sequence[object]) -> str:
+    """Return a shape as text that begins with a space."""
     sizes = [str(n) if isinstance(n, int) else _symbolic(n) for n in shape]
     return f" ({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
 
 
 def _symbolic(size: object) -> str:
+    """Return the name of the variable that a size is; "n" for an expression."""
     if isinstance(size, UOp) and size.op in (Ops.VARIABLE, Ops.BIND):
         return str((size if size.op is Ops.VARIABLE else size.src[0]).arg.name)
     return "n"

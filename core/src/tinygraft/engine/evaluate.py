@@ -76,7 +76,7 @@ class EvaluatedProduct:
 
 
 def evaluate(root: UOp, variables: Mapping[str, int] | None = None) -> Array:
-    """Return the values of `node` from the present contents of its BUFFERs; bfloat16 and the fp8 types as float32.
+    """Return the values of `root` from the present contents of its BUFFERs; bfloat16 and the fp8 types as float32.
 
     `variables` has values for unbound variables by name. Raises CannotEvaluate where an op has no values.
     """
@@ -92,7 +92,7 @@ def read(node: UOp) -> Array:
 
 
 def needed(roots: Iterable[UOp]) -> list[UOp]:
-    """Return the nodes that the values of `roots` are computed from, sources first.
+    """Return the nodes that the values of `roots` are computed from, these included, sources first.
 
     What only the old value of an assignment is computed from is not among them, where all of it is replaced.
     """
@@ -107,7 +107,10 @@ def needed(roots: Iterable[UOp]) -> list[UOp]:
 
 
 def sources_of(node: UOp) -> tuple[UOp, ...]:
-    """Return the sources whose values those of `node` are computed from."""
+    """Return the sources whose values those of `node` are computed from; none for a BUFFER.
+
+    Of an ASSIGN that replaces the whole of a value only the new one; of an op of SAME only the value, not the device.
+    """
     if node.op is Ops.ASSIGN and len(node.src) == 2:
         return node.src[1:]
     return node.src[:1] if node.op in SAME else () if node.op is Ops.BUFFER else node.src
@@ -159,6 +162,7 @@ class Evaluation:
         return {root: self._of(root) for root in self.roots}
 
     def _of(self, node: UOp) -> Value:
+        """Return the value of a node that has been evaluated; it is no EvaluatedProduct."""
         value = self.found[node]
         assert isinstance(value, Value)
         return value
@@ -167,8 +171,8 @@ class Evaluation:
         """Return what `node` means, from the values of its sources, which have been evaluated before.
 
         Either one array, or one for each of the runs with noise. `moved` says that all that was done since memory or
-        constants is movement, so that no rounding has happened. A large product that nothing
-        but sums over it reads is left as its two factors.
+        constants is movement, so that no rounding has happened. A large product that nothing but sums over it reads is
+        left as its two factors. Raises CannotEvaluate for an op without values.
         """
         op, arg = node.op, node.arg
         if op in SIZES:
@@ -237,7 +241,7 @@ class Evaluation:
         return tuple([self.size(size) for size in node.shape])
 
     def moved(self, op: Ops, x: Array, arg: Any) -> Array | None:
-        """Apply a movement op to `x`, which has values, or the indices of values; None for other ops."""
+        """Return `x`, values or indices of values, moved by a movement op with `arg`; None for other ops."""
         size = self.size
         if op is Ops.RESHAPE:
             return x.reshape([size(n) for n in arg])

@@ -28,11 +28,13 @@ def lock_over_forks(lock: Any) -> None:
 
 
 def _acquire() -> None:
+    """Acquire all locks, before a fork."""
     for lock in _fork_locks:  # one handler for each lock would run in the opposite order
         lock.acquire()
 
 
 def _release() -> None:
+    """Release all locks, after a fork."""
     for lock in reversed(_fork_locks):
         lock.release()
 
@@ -42,7 +44,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def import_late(name: str) -> ModuleType:
-    """Import a module at its first use, never during a fork. It may be in a layer above that of the caller.
+    """Return the module `name`, imported at its first use, never during a fork. It may be in a layer above this one.
 
     It is imported once, also where it is removed from sys.modules again, as mock.patch.dict does: a second copy would
     have classes of its own.

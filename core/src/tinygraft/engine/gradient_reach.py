@@ -10,7 +10,10 @@ from tinygraft.uop.uop import UOp
 
 
 def reached_by(nodes: Iterable[UOp]) -> set[UOp]:
-    """Return the nodes that a gradient of `nodes` reaches, these included, down to memory and DETACHs."""
+    """Return the nodes that a gradient of `nodes` reaches, these included, down to memory and DETACHs.
+
+    Nodes that are no floats are included where a float has them as a source; a gradient ends there.
+    """
     seen: set[UOp] = set()
     stack = list(nodes)
     while stack:
@@ -23,7 +26,7 @@ def reached_by(nodes: Iterable[UOp]) -> set[UOp]:
 
 
 def has_leaf(node: UOp) -> bool:
-    """Return whether a gradient goes from `node` to memory of floats, or to a leaf that is lazy."""
+    """Return whether a gradient goes from `node` on to memory of floats, or to a leaf that is lazy."""
     seen, stack = {node}, list(gradient_sources(node)) if goes_on(node) else []
     while stack:
         source = stack.pop()

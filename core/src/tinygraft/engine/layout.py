@@ -33,13 +33,13 @@ class PlacedDrawing:
 
 
 def box_size(box: Box) -> tuple[float, float]:
-    """Return width and height of a box that fits its text."""
+    """Return width and height, in pixels, of a box that fits its text."""
     longest = max(len(box.title) + 1, *(len(line) for line in box.lines), 4)
     return longest * CHAR + 2 * PADDING, (1 + len(box.lines)) * LINE + PADDING
 
 
 def lay_out(drawing: Drawing) -> PlacedDrawing:
-    """Compute the coordinates of a drawing.
+    """Return `drawing` with the coordinates of its boxes and lines, in pixels from the upper left corner.
 
     >>> two = Drawing([Box("A", [], "math"), Box("B", [], "math", [0])])
     >>> [corner[1] for corner in lay_out(two).boxes]
@@ -153,6 +153,7 @@ def _columns(layers: list[list[int]], widths: list[float], above: list[list[int]
 
 
 def _mean(values: list[float], otherwise: float) -> float:
+    """Return the mean of `values`; `otherwise` where there are none."""
     return sum(values) / len(values) if values else otherwise
 
 

@@ -56,7 +56,10 @@ class Noise:
         self._chance = np.random.default_rng(20_000 + others)
 
     def elementwise(self, node: UOp, src: Sequence[NoisySamples]) -> tuple[Array, ...]:
-        """Return the values of an elementwise node that rounds in all runs, from those of its sources."""
+        """Return the values of an elementwise node that rounds, in all runs, from those of its sources.
+
+        One array stands for all runs where no source has noise and no result is inexact.
+        """
         found: list[Array] = []
         for run in range(max(map(len, src))):
             here = [samples[run if len(samples) > 1 else 0] for samples in src]
@@ -79,6 +82,7 @@ class Noise:
         """Return values combined by `op` in all runs; at most `count` values are combined for one result.
 
         `combine` gets one array for each of `src`: the values first, for a SCATTER also an index and the new values.
+        One array stands for all runs where none of `src` has noise and nothing is inexact.
         """
         runs = range(max(map(len, src)))
         rounds = dtype.kind == "float" and op in (Ops.ADD, Ops.MUL)

@@ -80,7 +80,10 @@ def write(name: str, plan: Plan) -> None:
 
 
 def read(name: str, backends: Sequence[Backend]) -> Plan | None:
-    """Return the plan of a pack with its kernels loaded; None where the pack or a binary is missing or damaged."""
+    """Return the plan of a pack with its kernels loaded; None where the pack or a binary is missing or damaged.
+
+    `backends` are the devices that its kernels are on.
+    """
     data = diskcache.get(name)
     if data is None:
         return None
@@ -103,7 +106,10 @@ def read(name: str, backends: Sequence[Backend]) -> Plan | None:
 
 @functools.cache
 def _source(package: str) -> str:
-    """Return a digest of the Python files of a package, or of a module: other code may make another plan."""
+    """Return a digest of the Python files of an imported package, or module, by name: other code may make another plan.
+
+    Cached by name, so that a file that is changed while the process runs makes no difference.
+    """
     module = sys.modules[package]
     found = []
     for folder in getattr(module, "__path__", ()):

@@ -76,7 +76,10 @@ def target_of(device: str) -> Target:
 
 
 def shown_schedule(outputs: Sequence[UOp]) -> Schedule:
-    """Make the schedule of some nodes, notify observers of its stages, and with DEBUG=5 print its rules."""
+    """Return the schedule of `outputs`, after observers were notified of its stages; with DEBUG=5 print its rules.
+
+    Raises GraphError as `schedule` does, and with SPEC=1 for an invalid graph.
+    """
     if events.active:
         events.stage("tensor graph", UOp(Ops.SINK, src=tuple(outputs)))
     graph_spec.check(graph_spec.TENSOR, outputs, "tensor operations")
@@ -192,6 +195,7 @@ def _plan_for(form: Form, outputs: Sequence[UOp]) -> Plan:
 
 
 def _options(backends: Sequence[Backend]) -> Options:
+    """Return the options of this thread's settings, for plans on `backends`."""
     return Options.here([backend.target for backend in backends])
 
 

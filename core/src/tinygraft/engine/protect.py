@@ -64,6 +64,7 @@ def _backward_may_need(order: Sequence[UOp], overwritten: Collection[UOp],
     requiring, replaced = tape.nodes_requiring_grad(live), replaced_by(order)
 
     def needs_old(tensor: HasNode) -> bool:
+        """Return whether a later backward through `tensor` can need them."""
         node = tensor.uop
         if tensor.requires_grad is False or node.dtype.kind != "float" or tape.is_used(node):
             return False
@@ -115,7 +116,10 @@ def _is_number(node: UOp) -> bool:
 
 
 def _own_nodes(root: UOp, here: set[UOp], overwritten: set[UOp]) -> int | None:
-    """Return how many nodes of a graph are not in `here`; None where it reads nothing that is overwritten."""
+    """Return how many nodes of the graph of `root` are not in `here`; None where it reads nothing that is overwritten.
+
+    `here` is the graph that is about to be run; what one of its writes to memory is computed from is not looked at.
+    """
     seen, stack, new, reads = {root}, [root], 0, False
     while stack:
         node = stack.pop()

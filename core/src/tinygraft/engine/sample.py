@@ -45,6 +45,7 @@ def fill(param: Param, read: bool, seed: int) -> bytearray:
 
 
 def _number(dtype: DType, chance: random.Random) -> float | int:
+    """Return a random number for data of `dtype`: in FLOATS, a bool as 0 or 1, or an integer below LARGEST."""
     if dtype.kind == "float":
         return chance.uniform(*FLOATS)
     return chance.randrange(2 if dtype.kind == "bool" else LARGEST)
@@ -54,7 +55,7 @@ _BITS = {1: "B", 2: "H"}
 
 
 def _packed(numbers: list[float | int], dtype: DType) -> bytes:
-    """Numbers as bytes of `dtype`, little-endian; by their bits where struct has no format (bfloat16, fp8)."""
+    """Return numbers as bytes of `dtype`, little-endian; by their bits where struct has no format (bfloat16, fp8)."""
     if dtype.fmt is not None:
         return struct.pack(f"<{len(numbers)}{dtype.fmt}", *numbers)
     bits = [bits_of(coerce(number, dtype), dtype) for number in numbers]
@@ -72,8 +73,9 @@ def _unpacked(data: bytes, dtype: DType) -> tuple[float | int, ...]:
 def sampled(sink: UOp) -> UOp:
     """Return a kernel that computes some results of the kernel `sink`, the first and the last among them.
 
-    Its loops over results have fewer iterations, at equal distances, so that at most MOST_ITERATIONS are run in all.
-    Returns `sink` itself where that has no more.
+    Its loops over results have fewer iterations, at about equal distances, so that about MOST_ITERATIONS are run in
+    all; more where reductions alone have more, or where loops are symbolic. Returns `sink` itself where that has no
+    more.
     """
     nodes = postorder(sink)
     sizes = {n.arg.axis: int(n.src[0].hi) for n in nodes if n.op is Ops.RANGE}
@@ -132,7 +134,10 @@ class Sample:
         return Sample(param.dtype, indices, expected, near, content)
 
     def difference(self, content: bytearray) -> str | None:
-        """Return where `content`, of another run, differs by more than sums in another order do; None if nowhere."""
+        """Return as text where `content`, of another run, differs by more than sums in another order do.
+
+        None if nowhere, among the elements that were sampled. Integers and bools have to be equal.
+        """
         if content == self.content:
             return None
         found = _at(self.indices, memoryview(content), self.dtype)
@@ -151,6 +156,7 @@ def _at(indices: list[int], content: memoryview, dtype: DType) -> tuple[float | 
 
 
 def _is_close(a: float, b: float, loose: float, near: float) -> bool:
+    """Return whether `a` is within `loose` times the size of `b` and `near` of `b`, or both are NaN."""
     if not (math.isfinite(a) and math.isfinite(b)):
         return math.isnan(a) and math.isnan(b)
     return abs(a - b) <= loose * (abs(b) + near)

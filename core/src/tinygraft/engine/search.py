@@ -141,7 +141,9 @@ class Search:
     def run(self, beam: int) -> tuple[str, float, float] | None:
         """Return the best transforms, and the seconds before and after; None when the child could not try this kernel.
 
-        "Before" are the seconds of the first candidate, the choice of the heuristics.
+        The transforms are as `parse` reads them. "Before" are the seconds of the first candidate, the choice of the
+        heuristics, which is also returned where nothing is better by 1 - WORTH. `beam` is how many of the best are
+        varied in each step.
         """
         if not self._begin():
             return None
@@ -214,7 +216,10 @@ class Search:
         return found
 
     def _race(self, texts: Sequence[str]) -> dict[str, float]:
-        """Return the least seconds of versions that run alternately; nothing when one of them ends the child."""
+        """Return the least seconds of versions that run alternately, by text; nothing when one of them ends the child.
+
+        Wrong versions are omitted.
+        """
         unique = list(dict.fromkeys(texts))
         request = {"do": "race", "actions": unique, "seconds": self.seconds * RACE}
         try:
@@ -256,7 +261,10 @@ def search(
     kernels: Sequence[SearchedKernel], beam: int, seconds: float,
     on_result: Callable[[SearchResult], object] = lambda found: None,
 ) -> list[tuple[SearchedKernel, SearchResult]]:  # fmt: skip
-    """Search for each kernel, for at most `seconds` each. `on_result` is called with each result at once."""
+    """Search for each kernel, about `seconds` each, and return those that have a result, each with it.
+
+    `on_result` is called with each result at once. `beam` is how many of the best candidates are varied in each step.
+    """
     results = []
     with TrialProcess() as child:
         for kernel, backend in kernels:

@@ -455,7 +455,10 @@ def _entry(node: UOp, inside: Sequence[UOp], tracked: bool, pin: bool, written: 
 
 
 def _input_entry(memory: UOp, written: Written, made: Mapping[UOp, TapeEntry]) -> TapeEntry | None:
-    """Return the entry of the value that a graph reads from `memory`: one of `made` where this run computed that."""
+    """Return the entry of the value that a graph reads from `memory`: one of `made` where this run computed that.
+
+    Else that on the tape; None for a leaf.
+    """
     if made:
         actual = written.actual(memory)
         if actual is not memory or written.buffers.isdisjoint(buffers_of(memory)):
@@ -472,6 +475,7 @@ def _version(buffer: UOp, written: Written) -> MemoryVersion | None:
 
 
 def _is_computed(node: UOp) -> bool:
+    """Return whether `node` is no memory."""
     return node.op not in HELD
 
 

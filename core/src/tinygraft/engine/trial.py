@@ -90,6 +90,7 @@ class Trial:
         return self.memory[self.current]
 
     def _memory(self, data: bytearray) -> Handle:
+        """Return new memory of the device with `data` in it."""
         handle = self.backend.allocator.alloc(max(len(data), 1))
         self.backend.allocator.copy_in(handle, memoryview(data))
         return handle
@@ -104,11 +105,13 @@ class Trial:
                                   whole and slot in self.restored) for slot in self.changed]  # fmt: skip
 
     def _content(self, slot: int) -> bytearray:
+        """Return the bytes of argument `slot` in the copy of the data that was used last."""
         data = bytearray(len(self.first[slot]))
         self.backend.allocator.copy_out(memoryview(data), self.handles[slot])
         return data
 
     def _load(self, linear: Linear) -> KernelVersion:
+        """Return `linear` compiled and loaded, with its variables at their greatest. Raises what the plugin raises."""
         binary = self.backend.compiler.compile(self.backend.renderer.render(linear))
         x, y, z = (size_of(size, self.values) for size in linear.signature.grid)
         values = [self.values[name] for name in linear.signature.variables]  # a pass may have made some needless
@@ -139,6 +142,7 @@ class Trial:
         """Compile the version with the transforms in `text`, compare its results, and measure it.
 
         Returns {"seconds": ...}, or {"error": ...} where it is wrong, or has the same source as an earlier version.
+        Raises ActionError where the kernel forbids them, and what compiling and launching raise.
         """
         linear = to_linear(self.kernel, self.backend.target, Options(actions=parse(text)))
         source = self.backend.renderer.render(linear).text.partition("\n")[2]  # the first line names its transforms

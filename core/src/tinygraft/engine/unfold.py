@@ -245,7 +245,10 @@ def _read_back(nodes: Iterable[UOp], swap: dict[UOp, UOp]) -> dict[UOp, UOp]:
 
 
 def unfold(root: UOp, untracked: bool) -> Unfolded:
-    """Unfold the graph of `root`. `untracked`: also values that no tensor with requires_grad=True is upstream of."""
+    """Return the graph of `root` unfolded, down to where no gradient goes on.
+
+    With `untracked` also values that no tensor with requires_grad=True is upstream of are unfolded.
+    """
     unfolded = Unfolded()
     unfolded.add(toposort(root, enter=_is_passed), untracked)
     return unfolded
@@ -265,4 +268,5 @@ def _is_passed(node: UOp) -> bool:
 
 
 def _is_computed(node: UOp) -> bool:
+    """Return whether `node` is no memory."""
     return node.op not in HELD

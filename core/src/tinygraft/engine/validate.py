@@ -184,6 +184,7 @@ class Checking:
 
 
 def _read(memory: Mapping[UOp, bytearray], node: UOp) -> Array:
+    """Return the values of the BUFFER `node` from its bytes in `memory`."""
     return of_memory(memory[node], node.dtype)
 
 
@@ -212,6 +213,7 @@ def _bytes(buffer: Buffer) -> bytearray:
 
 
 def _names(device: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the devices that the arg of a DEVICE has."""
     return device if isinstance(device, tuple) else (device,)
 
 

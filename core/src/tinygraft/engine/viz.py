@@ -35,6 +35,7 @@ def install() -> None:
     owner = os.getpid()
 
     def at_exit() -> None:
+        """Write the page and print its path."""
         if os.getpid() == owner:  # a forked child inherits this handler and has recorded nothing
             recorder.finish()
             print(f"VIZ: {write_page(recorder.schedules, omitted=recorder.omitted)}", flush=True)
@@ -71,7 +72,7 @@ def page(schedules: Sequence[ScheduleRecord], omitted: int = 0) -> str:
 
 
 def _schedule(schedule: ScheduleRecord) -> dict[str, Any]:
-    """A recorded schedule as JSON for the page, after giving its boxes the names of launched kernels."""
+    """Return a recorded schedule as JSON for the page, after giving its boxes the names of launched kernels."""
     bind_names(schedule)
     return {
         "number": schedule.number,
@@ -90,7 +91,7 @@ def _schedule(schedule: ScheduleRecord) -> dict[str, Any]:
 
 
 def _stage(stage: Stage) -> dict[str, Any]:
-    """A stage as JSON for the page, with its drawing under "graph" where it has one."""
+    """Return a stage as JSON for the page, with its drawing under "graph" where it has one."""
     packed: dict[str, Any] = {
         "name": stage.name, "about": stage.about, "text": stage.text, "seconds": stage.seconds, "rules": stage.rules,
     }  # fmt: skip
@@ -100,7 +101,10 @@ def _stage(stage: Stage) -> dict[str, Any]:
 
 
 def _graph(drawing: Drawing) -> dict[str, Any]:
-    """A drawing as JSON for the page: each box is [*corner, kind, title, lines], placed by layout.py."""
+    """Return a drawing as JSON for the page, placed by layout.py.
+
+    Each box is [left, top, width, height, kind, title, lines].
+    """
     placed = lay_out(drawing)
     boxes = [[*corner, box.kind, box.title, box.lines]
              for corner, box in zip(placed.boxes, drawing.boxes, strict=True)]  # fmt: skip
