@@ -30,6 +30,7 @@ class Action:
     amounts: tuple[tuple[int, ...], ...] = ()
 
     def __str__(self) -> str:
+        """Return the action as text, which `parse` reads."""
         if not self.loops and not self.amounts:
             return self.name
         groups = ["+".join(map(str, self.loops)), *("x".join(map(str, amount)) for amount in self.amounts)]

@@ -78,7 +78,7 @@ def _numbers(one: Action, count: int) -> tuple[int, ...]:
 
 
 def _loop(sink: UOp, one: Action, number: int) -> UOp:
-    """Return the loop of that number; once it was split into vectors, the loop over whole vectors.
+    """Return the loop `number` of `sink`; once it was split into vectors, the loop over whole vectors.
 
     Raises ActionError where `sink` has no plain loop of that number; the message names `one`.
     """
@@ -97,7 +97,10 @@ def _single(sink: UOp, one: Action) -> UOp:
 
 
 def _split(sink: UOp, one: Action, _: Target) -> UOp:
-    """Apply `split(loop, n)`. Raises ActionError unless 2 <= n <= the trip count of the loop, or what it is at most."""
+    """Return `sink` with `one`, a `split(loop, n)`, applied; loops are numbered anew.
+
+    Raises ActionError unless 2 <= n <= the trip count of the loop, or, for a symbolic size, what that is at most.
+    """
     loop, (width,) = _single(sink, one), _numbers(one, 1)
     if not 2 <= width <= loop.src[0].hi:
         raise ActionError(f"{one}: blocks have from 2 to {loop.src[0].hi} iterations here")
@@ -105,7 +108,7 @@ def _split(sink: UOp, one: Action, _: Target) -> UOp:
 
 
 def _reorder(sink: UOp, one: Action, _: Target) -> UOp:
-    """Apply `reorder(loops)`: nest these loops in the order given, outermost first; others stay where they are.
+    """Return `sink` with the loops of `one` nested in the order given, outermost first; others stay where they are.
 
     Raises ActionError where a loop is unknown or named twice, where `one` has amounts, and where not all of the
     loops are of the same REDUCEs (or of none): exchanging a loop of a reduction with one around it would sum other
@@ -127,10 +130,10 @@ def _reduces(sink: UOp) -> list[UOp]:
 
 
 def _vectorise(sink: UOp, one: Action, target: Target) -> UOp:
-    """Apply `vectorise(loop, n)`. Raises ActionError unless n is a power of two above 1 and no value has two VECTORs.
+    """Return `sink` with `one`, a `vectorise(loop, n)`, applied. n may be wider than a register of the Target.
 
-    A value may depend on one VECTOR range only, so a loop is refused where something in it has lanes already. Raises
-    ActionError too where `target` has no vectors. n may be wider than a register of the Target.
+    Raises ActionError where n is no power of two above 1, where `target` has no vectors, and where something in the
+    loop has lanes already, or the loop was vectorised before: a value may depend on one VECTOR range only.
     """
     loop, (width,) = _single(sink, one), _numbers(one, 1)
     if not target.vector_bytes:
@@ -148,7 +151,7 @@ def _vectorise(sink: UOp, one: Action, target: Target) -> UOp:
 
 
 def _unroll(sink: UOp, one: Action, _: Target) -> UOp:
-    """Apply `unroll(loop, n)`. Raises ActionError where n < 2, or where this loop has been unrolled before.
+    """Return `sink` with `one`, an `unroll(loop, n)`, applied. Raises ActionError where n < 2, or a second time.
 
     A loop has one axis number each for its unrolled copies and for their remainder, so it cannot be done twice.
     """
@@ -162,10 +165,10 @@ def _unroll(sink: UOp, one: Action, _: Target) -> UOp:
 
 
 def _tile(sink: UOp, one: Action, target: Target) -> UOp:
-    """Apply `stage`, `pack` or `tile`. Raises ActionError where the kernel allows no such Tiling.
+    """Return `sink` with `one`, a `stage`, `pack` or `tile`, applied.
 
-    The candidates of `tilings` are compared without the number of chunks: that is the fourth amount, it may be any
-    number up to the trip count of the first row loop, and `tilings` chooses one.
+    Raises ActionError where `tilings` has no such candidate. They are compared without the number of chunks: that is
+    the fourth amount, or 1, and may be any number up to the trip count of the first row loop.
     """
     shares = one.amounts[3][0] if len(one.amounts) > 3 else 1
     plain = replace(one, amounts=one.amounts[:3])
@@ -179,7 +182,7 @@ def _tile(sink: UOp, one: Action, target: Target) -> UOp:
 
 
 def _parallel(sink: UOp, one: Action, _: Target) -> UOp:
-    """Apply `parallel`: parallelise the outermost loop of every store, or the loops that `one` names.
+    """Return `sink` with the outermost loop of every store, or the loops that `one` names, made parallel.
 
     Raises ActionError where a store is in none of these loops, as all threads would write it, or in several of those
     that are named, and where `one` has amounts. A number that is no loop of the kernel is ignored.
@@ -198,7 +201,7 @@ def _parallel(sink: UOp, one: Action, _: Target) -> UOp:
 
 
 def _later(sink: UOp, one: Action, _: Target) -> UOp:
-    """Leave the kernel unchanged: `stream` is applied by a pass of its own (lower.py)."""
+    """Return `sink` unchanged: `stream` is applied by a pass of its own (lower.py)."""
     return sink
 
 

@@ -258,7 +258,7 @@ class _BlockTiler:
         return ix.lt(here, operand.length)
 
     def _pitch(self, side: int) -> int:
-        """Return the stride from term to term in shared memory.
+        """Return the stride from term to term of operand `side`, 0 or 1, in shared memory, in elements.
 
         Where neighbouring threads write neighbouring terms, one element of padding avoids bank conflicts.
         """

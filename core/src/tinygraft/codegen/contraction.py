@@ -52,7 +52,7 @@ class Contraction:
 
     @property
     def terms(self) -> tuple[UOp, ...]:
-        """Return the loops of the reduction."""
+        """Return the loops of the reduction, in the order in which the REDUCE has them."""
         return self.reduce.src[1:]
 
     def over(self, operand: UOp) -> tuple[UOp, ...]:

@@ -14,8 +14,9 @@ COUNTED = (UNARY | BINARY) - {Ops.CAST, Ops.BITCAST, Ops.NOT}  # as benchmarks c
 def cost(sink: UOp) -> Cost:
     """Return the Cost of a kernel graph, before any transform; with symbolic sizes its flops are an expression of them.
 
-    A floating point operation that is no conversion, and a reduction of any dtype, counts once for each iteration of
-    the ranges that it depends on (a reduction's operand); the bytes of each buffer count once.
+    A floating point operation that is no conversion counts once for each iteration of the ranges that it depends on; a
+    reduction, of any dtype, once for each of the ranges that its operand depends on. The bytes of each buffer argument
+    count once.
     """
     nodes = postorder(sink)
     ranges = {n.arg.axis: n for n in nodes if n.op is Ops.RANGE}

@@ -58,7 +58,7 @@ def grid_candidates(sink: UOp, target: Target) -> Iterator[GridCandidate]:
 
 
 def apply_candidate(sink: UOp, one: Action, target: Target) -> UOp:
-    """Apply `team` or `block`. Raises ActionError where the kernel or the Target has no such candidate."""
+    """Return `sink` with `one`, a `team` or `block`, applied. Raises ActionError where there is no such candidate."""
     for found in grid_candidates(sink, target):
         if found.action == one:
             return found.make()
@@ -66,9 +66,9 @@ def apply_candidate(sink: UOp, one: Action, target: Target) -> UOp:
 
 
 def apply_local(sink: UOp, one: Action, target: Target) -> UOp:
-    """Apply `local`: map the action's loops to threads, and the other loops around all stores to thread blocks.
+    """Return `sink` with the loops of `one`, a `local`, mapped to threads, other loops around all stores to the grid.
 
-    Raises ActionError where the Target has no such thread blocks, or the kernel no such loops.
+    Raises ActionError where the Target has no such thread blocks, or the kernel no such loops around all stores.
     """
     threads = one.amounts[0][0] if one.amounts else 0
     if not target.grid_dims or not 1 <= threads <= target.block_threads:

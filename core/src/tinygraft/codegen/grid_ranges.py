@@ -43,7 +43,10 @@ def cost_of(blocks: float, cycles: float) -> float:
 
 
 def beside(one: Action, found: Iterable[GridCandidate]) -> Iterator[Action]:
-    """Yield the actions of those of `found` that differ from `one` in one group of amounts only, cheapest first."""
+    """Yield the actions of those of `found` that differ from `one` in one group of amounts only, cheapest first.
+
+    Name and loops are the same.
+    """
     for candidate in sorted(found, key=lambda candidate: candidate.cost):
         other = candidate.action
         same = (other.name, other.loops) == (one.name, one.loops)
@@ -67,7 +70,8 @@ def product(sizes: Iterable[UOp]) -> UOp:
 def innermost(loops: Sequence[UOp], threads: int) -> tuple[UOp, ...]:
     """Return the innermost of nested loops to be flattened over `threads`, so that few threads idle at the end.
 
-    Only the first of them may have a symbolic size.
+    As few as have a multiple of `threads` iterations together, or at least FULL times as many; all of `loops` where
+    none do. Only the first, outermost one of those returned may have a symbolic size.
     """
     total = 1
     for count, loop in enumerate(reversed(loops), 1):
@@ -134,7 +138,7 @@ class GridRanges:
 
 
 def outputs(sink: UOp) -> list[UOp]:
-    """Return the plain loops of a kernel that no REDUCE closes, outermost first."""
+    """Return the ranges of kind LOOP that no REDUCE reduces over, those over results, outermost first."""
     nodes = postorder(sink)
     reduced = {r for n in nodes if n.op is Ops.REDUCE for r in n.src[1:]}
     loops = [n for n in nodes if n.op is Ops.RANGE and n.arg.kind is AxisKind.LOOP and n not in reduced]
@@ -216,8 +220,9 @@ def all_of(gates: Sequence[UOp]) -> UOp:
 def cycles(nodes: Iterable[UOp], iterations: Mapping[int, int], shared: Mapping[int, UOp]) -> float:
     """Estimate the cycles of one thread for its accesses and reductions.
 
-    `iterations` has the trip count of each loop in one thread, by axis (else 1); `shared` the innermost loop that
-    threads share, for each loop that they do.
+    `iterations` has the trip count of each loop in one thread, by axis (else 1); `shared` has, by axis, for each loop
+    that threads divide the innermost of the loops that are divided with it: an access is near where its stride along
+    that is 0 or 1.
     """
     total = 0.0
     for n in nodes:

@@ -43,8 +43,9 @@ def choose(sink: UOp, target: Target) -> Chosen:
 
 
 def candidates(sink: UOp, target: Target) -> Iterator[Chosen]:
-    """Yield the candidates for a kernel, best first: each as the kernel that it makes, and its actions.
+    """Yield the candidates for a kernel: each as the kernel that it makes, and its actions.
 
+    Those of the functions of CANDIDATES one after another, of each the best first.
     The axis numbers of `sink` have to have gaps (transforms.py). No loop is parallel yet.
     """
     for found in CANDIDATES:
@@ -52,20 +53,26 @@ def candidates(sink: UOp, target: Target) -> Iterator[Chosen]:
 
 
 def _dots(sink: UOp, target: Target) -> Iterator[Chosen]:
-    """Yield a kernel with its sum of products on packed lanes, in tiles, for each unit and tiling, cheapest first."""
+    """Yield (kernel with its sum of products on packed lanes, in tiles; actions) for each tiling, cheapest first."""
     found = [(tiling, packed, dot) for packed, dot in packings(sink, target) for tiling in tilings(packed, target)]
     for tiling, packed, dot in sorted(found, key=lambda one: one[0].cost):
         yield tile(packed, tiling), (dot, action_of(tiling))
 
 
 def _tiles(sink: UOp, target: Target) -> Iterator[Chosen]:
-    """Yield a kernel with its sum of products in tiles, cheapest first; none with a grid, where grid.py tiles them."""
+    """Yield (kernel with its sum of products in tiles; its one action) for each tiling, cheapest first.
+
+    None with a grid, where grid.py tiles them.
+    """
     if not target.grid_dims:
         yield from ((tile(sink, tiling), (action_of(tiling),)) for tiling in tilings(sink, target))
 
 
 def is_worth_parallel(sink: UOp) -> bool:
-    """Return whether a kernel has enough iterations for several threads, and every store is in a loop to divide."""
+    """Return whether a kernel has enough iterations for several threads, and every store is in a loop to divide.
+
+    Enough are WORTH_PARALLEL of the part of the kernel that runs most often.
+    """
     nodes = postorder(sink)
     sizes = {r.arg.axis: size(r) for r in nodes if r.op is Ops.RANGE}
     inside = {n.src[0].ranges if n.op is Ops.REDUCE else n.ranges for n in nodes}

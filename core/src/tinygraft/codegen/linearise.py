@@ -61,7 +61,7 @@ class Nest:
         self.loops: dict[int, Nest] = {}
 
     def forks(self) -> bool:
-        """Return whether a block here has two loops, one after the other."""
+        """Return whether this block, or one inside of it, has two loops, one after the other."""
         return len(self.loops) > 1 or any(inner.forks() for inner in self.loops.values())
 
     def all_stores(self) -> Iterator[UOp]:
@@ -253,7 +253,7 @@ class _Lineariser:
         self.path[len(self.axes(store))].stores.append(store.replace(src=tuple(self.value(s) for s in store.src)))
 
     def begin_fill(self, node: UOp) -> None:
-        """Push the steps that fill the scratch memory of an AFTER.
+        """Emit the scratch memory of an AFTER, open the loops that fill it, and push the steps that do.
 
         It is filled by loops of its own, in the block of the loops that its contents depend on; deeper blocks stay
         open, and `finish_fill` returns to them.
@@ -295,7 +295,8 @@ class _Lineariser:
     def begin_tile(self, node: UOp, made: list[UOp]) -> None:
         """Emit the TILE of a matrix product, one for each unrolled copy, and push the steps of its loops and stores.
 
-        The steps open the loops over its terms, add a PRODUCT in them, close them and store the tiles.
+        The steps open the loops over its terms, add a PRODUCT in them, close them and store the tiles. `node` is a
+        MATRIX, one of the stores of a fill; `made` is the list of these, to which the last step adds.
         """
         copies = [r for axis, r in sorted(self.ranges.items()) if node.ranges >> axis & 1]
         copies = [r for r in copies if r.arg.kind is AxisKind.UNROLL]
@@ -358,7 +359,7 @@ class _Lineariser:
         return [r for r in copied if r.arg.kind in (AxisKind.VECTOR, AxisKind.UNROLL)]
 
     def register(self, node: UOp) -> UOp:
-        """Emit the REG of a reduction, set to the identity of its op."""
+        """Emit the REG of a reduction, set to the identity of its op, in the innermost block. Returns it."""
         identity = FACTS[node.arg.op].identity
         assert identity is not None
         first = UOp.const(node.dtype, identity(node.dtype))

@@ -36,6 +36,8 @@ def often(mask: int, sizes: Mapping[int, int]) -> float:
 def unflatten(index: UOp, loops: Sequence[UOp]) -> dict[UOp, UOp]:
     """Return the counter of each of nested loops, by loop, in iteration `index` of all of them (NumPy: unravel_index).
 
+    `loops` are outermost first. Where `index` is past the end, only the counter of the outermost leaves its range.
+
     >>> a, b, index = UOp.range(3, 0), UOp.range(4, 1), ix.const(7)
     >>> [counter.arg for counter in unflatten(index, (a, b)).values()]
     [3, 1]

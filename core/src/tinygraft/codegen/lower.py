@@ -51,14 +51,15 @@ class Pass:
 
 
 def collapse_loops(state: PassState, target: Target, options: Options) -> PassState:
-    """Merge adjacent loops over contiguous memory into one; with `options.noopt` the state is returned as it is."""
+    """Return the state with adjacent loops over contiguous memory merged; as it is with `options.noopt`."""
     return state if options.noopt else PassState(collapse(state.sink), state.actions)
 
 
 def apply_transforms(state: PassState, target: Target, options: Options) -> PassState:
-    """Apply the actions of `options`, or, where these are None, those that the heuristics choose.
+    """Return the state with the actions of `options` applied, or, where these are None, those of the heuristics.
 
-    Loops get their kind of range here. With `options.noopt` the state is returned as it is.
+    Loops get their kind of range here. With `options.noopt` the state is returned as it is. Raises ActionError for
+    actions of `options` that the kernel forbids.
     """
     if options.noopt:
         return state
@@ -71,19 +72,19 @@ def apply_transforms(state: PassState, target: Target, options: Options) -> Pass
 
 
 def shorten_sums(state: PassState, target: Target, options: Options) -> PassState:
-    """Sum long sums of floats in blocks: with NOOPT=1 too, since this is about accuracy and not speed."""
+    """Return the state with long sums of floats in blocks: with NOOPT=1 too, as this is for accuracy and not speed."""
     return PassState(shorten(state.sink, target), state.actions)
 
 
 def decompose_ops(state: PassState, target: Target, options: Options) -> PassState:
-    """Write ops and dtypes that the Target lacks in terms of those it has."""
+    """Return the state with ops and dtypes that the Target lacks written in terms of those it has."""
     return PassState(decompose(state.sink, target), state.actions)
 
 
 def stream_outputs(state: PassState, target: Target, options: Options) -> PassState:
-    """Mark the stores of large outputs as non-temporal, so that they bypass the caches, and add STREAM to the actions.
+    """Return the state with the stores of large outputs marked as non-temporal, and STREAM added to its actions.
 
-    The state is returned as it is where no store is marked, and not looked at with `options.noopt`, or where
+    Such stores bypass the caches. The state is returned as it is where there are none, with `options.noopt`, and where
     `options.actions` are given without STREAM.
     """
     if options.noopt or (options.actions is not None and STREAM not in options.actions):
@@ -114,7 +115,7 @@ def _contributed(one: CodegenPass) -> Pass:
     """
 
     def run(state: PassState, target: Target, options: Options) -> PassState:
-        """Run the plugin's pass on the kernel. Raises HookError where it raises or gives no SINK."""
+        """Return the state after the plugin's pass on its kernel. Raises HookError where it raises or gives no SINK."""
         what = f"the codegen pass {one.id!r} of {hooks.owner_of(one)}"
         try:
             sink = one.run(state.sink, target)

@@ -91,16 +91,19 @@ class MatrixTiling:
 
 
 def candidates(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
-    """Yield the kernel `sink`, which has gaps, on each matrix unit for its dtypes, in all tilings that fit.
+    """Yield (kernel, its one action) for each matrix unit that suits `sink` and each tiling that fits, cheapest first.
 
-    With each its action, the cheapest first; none where no unit of several rows suits.
+    `sink` is a kernel with gaps. None where no unit of several rows has its dtypes.
     """
     for found in sorted(grid_candidates(sink, target), key=lambda found: found.cost):
         yield found.make(), (found.action,)
 
 
 def apply_matrix(sink: UOp, one: Action, target: Target) -> UOp:
-    """Apply `matrix`. Raises ActionError where the kernel or the Target has no such candidate."""
+    """Return `sink` with `one`, a `matrix`, applied. Raises ActionError where there is no such candidate.
+
+    Here rows, columns and terms may fill as little of a tile as they do.
+    """
     for found in grid_candidates(sink, target, least=0):
         if found.action == one:
             return found.make()
@@ -127,7 +130,7 @@ def grid_candidates(sink: UOp, target: Target, least: float = 0.5) -> Iterator[G
 
 
 def _maker(sink: UOp, p: UnitProduct, plan: MatrixTiling, target: Target) -> Callable[[], UOp]:
-    """Return what makes the kernel `sink` in the tiles of `plan`, when it is called."""
+    """Return a function that returns the kernel `sink` in the tiles of `plan`: it is made only when that is called."""
     return lambda: _UnitTiler(sink, p, plan, target).sink()
 
 

@@ -55,7 +55,7 @@ def suiting(sink: UOp, target: Target) -> list[tuple[int, MatrixUnit]]:
 
 
 def apply_dot(sink: UOp, one: Action, target: Target) -> UOp:
-    """Apply `dot`. Raises ActionError where the kernel has no such sum, or the Target no such unit."""
+    """Return `sink` with `one`, a `dot`, applied. Raises ActionError without such a sum, or such a unit in `target`."""
     main = next((c.reduce for c in contractions(sink)), None)
     loop = next((r for r in loops_of(sink) if (name_of(r),) == one.loops), None)
     numbers = tuple(n for amount in one.amounts for n in amount)
@@ -82,7 +82,10 @@ def factors(reduce: UOp, unit: MatrixUnit) -> tuple[UOp, UOp] | None:
 
 
 def _narrow(factor: UOp, dtype: DType) -> UOp | None:
-    """Return the value of `dtype` that a factor is cast from, with the condition under which it is not 0, or None."""
+    """Return the value of `dtype` that `factor` is, or is cast from; None for a factor of another kind.
+
+    Where a factor is 0 unless a condition holds, so is the value that is returned.
+    """
     if factor.dtype is dtype:
         return factor
     if factor.op is Ops.CAST and factor.src[0].dtype is dtype:

@@ -117,7 +117,8 @@ class Tiling:
     def transposed(self) -> int:
         """Terms of a column that are loaded as a vector, where terms are contiguous and columns are not; else 1.
 
-        1 too where nothing is packed, there are several column loops, or the operand is no load without a gate.
+        They are 16, 8 or 4, as many as divide the contiguous terms. 1 too where nothing is packed, there are several
+        column loops, or the operand is no load without a gate.
         """
         c = self.contraction
         if self.in_place or len(c.columns) > 1 or c.staged.op is not Ops.LOAD or len(c.staged.src) > 2:
@@ -163,7 +164,10 @@ class Prices:
 
 
 def tilings(sink: UOp, target: Target) -> list[Tiling]:
-    """Return the candidates that compute a kernel's main reduction in tiles, cheapest first; none for other kernels."""
+    """Return the candidates that compute a kernel's main reduction in tiles, cheapest first.
+
+    None where it is no sum of products (`contractions`), or `target` has no vectors.
+    """
     if not target.vector_bytes:
         return []
     found = [t for c in contractions(sink) for t in _tilings(c, target) if _suits_unit(t, target)]
@@ -185,7 +189,10 @@ def _suits_unit(t: Tiling, target: Target) -> bool:
 
 
 def _tilings(c: Contraction, target: Target) -> Iterator[Tiling]:
-    """Yield the tilings that fit the registers and the scratch memory."""
+    """Yield the tilings of `c` that fit the registers and the scratch memory, in no order of cost, each with its cost.
+
+    Their columns may be only the inner ones of `c`. None for fewer than FEWEST_ROWS rows, or less work than LEAST_WORK.
+    """
     own, rows = trip_count(c.columns), trip_count(c.rows)
     if rows < FEWEST_ROWS or rows * own * trip_count(c.outer) * trip_count(c.terms) < LEAST_WORK:
         return

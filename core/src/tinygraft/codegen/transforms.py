@@ -52,7 +52,10 @@ def name_of(loop: UOp) -> int:
 
 
 def split(sink: UOp, loop: UOp, width: int) -> UOp:
-    """Split `loop` into a loop over blocks and, in it, a loop of `width` iterations. Loops are numbered anew."""
+    """Return `sink` with `loop` split into a loop over blocks and, in it, one of `width` iterations.
+
+    The remainder has a loop of its own. Loops are numbered anew.
+    """
     return renumbered(split_range(sink, loop, width, AxisKind.LOOP, INNER, REMAINDER))
 
 
@@ -134,5 +137,5 @@ def rekind(sink: UOp, kinds: dict[UOp, RangeArg]) -> UOp:
 
 
 def parallel(sink: UOp, loops: Sequence[UOp]) -> UOp:
-    """Make loops parallel: the threads of a pool divide their iterations."""
+    """Return `sink` with `loops` made parallel: the threads of a pool divide their iterations."""
     return rekind(sink, {r: RangeArg(r.arg.axis, AxisKind.PARALLEL) for r in loops})

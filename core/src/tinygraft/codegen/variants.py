@@ -34,9 +34,10 @@ Actions = tuple[Action, ...]
 
 
 def firsts(sink: UOp, target: Target) -> Iterator[Actions]:
-    """Yield the lists of actions that a search measures first, each once: that of the heuristics, then all candidates.
+    """Yield the lists of actions that a search measures first, each once: that of the heuristics, then candidates.
 
-    Then follow the first of them with `parallel` toggled, and with `stream`. `sink` is the kernel before any action.
+    These are the first FIRST ones. Then follow four of all with `parallel` toggled, and with `stream`, where `target`
+    has them. `sink` is the kernel before any action.
     """
     made, chosen = choose(sink, target)
     chosen += (STREAM,) * (stream(made, target)[1] > 0)
@@ -145,7 +146,11 @@ def _inner_beside(inner: Actions, loops: list[UOp], target: Target) -> Iterator[
 
 
 def _blocked(inner: Actions, loops: list[UOp], sink: UOp) -> Iterator[tuple[Actions, Actions]]:
-    """Yield lists, as (outer part, inner part), that exchange neighbouring loops over results, wholly or in blocks."""
+    """Yield lists, as (outer part, inner part), that exchange neighbouring loops over results, wholly or in blocks.
+
+    The inner part is `inner`, with its loops named as they are after the outer part. `loops` are those of the kernel
+    with gaps, `sink` is the kernel before.
+    """
     summed = {r for n in postorder(sink) if n.op is Ops.REDUCE for r in n.src[1:]}
     axes = {r.arg.axis for r in summed}
     around = [r for r in loops if name_of(r) not in axes]

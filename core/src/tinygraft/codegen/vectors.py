@@ -52,7 +52,7 @@ WORTH = 1 << 12  # elements below which a kernel is done before longer code is c
 
 
 def candidates(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
-    """Yield one candidate for any kernel, perhaps without actions."""
+    """Yield one candidate for any kernel: the kernel with actions applied, and these, of which there may be none."""
     actions = tuple(_LoopFacts(sink, target).actions())
     yield apply_actions(sink, actions, target), actions
 
@@ -73,7 +73,7 @@ class _LoopFacts:
         self.widths = {r: min(most, 1 << (size(r).bit_length() - 1)) for r in self.loops}
 
     def actions(self) -> list[Action]:
-        """Return the actions, in the order in which they are applied."""
+        """Return the actions, in the order in which they are applied; none where vectors save nothing."""
         swapped = self.transposition()
         if swapped is not None:
             return swapped
@@ -110,7 +110,10 @@ class _LoopFacts:
         return often(mask, self.sizes)
 
     def width(self, loop: UOp, free: bool) -> int:
-        """Return the lanes for a loop: of one register, or of several where sums would wait and registers are free."""
+        """Return the lanes for a loop: of one register, or of several where sums would wait and registers are free.
+
+        `free` says that they are: no other loop is unrolled.
+        """
         width, count = self.widths[loop], size(loop)
         if loop not in self.summed or not free or count < LONG * width:
             return width
@@ -188,6 +191,7 @@ class _LoopFacts:
     def transposition(self) -> list[Action] | None:
         """Return the actions of a transposition; None where loads and stores are contiguous along the same loop.
 
+        None too for a kernel with a reduction, and for fewer than WORTH elements.
         The loop along which stores are contiguous is vectorised, the one along which loads are is unrolled. Of the two,
         the longer one becomes the inner loop: so the array with the longer rows is read or written contiguously.
         """

@@ -73,7 +73,10 @@ def touched(prepared: Prepared, progress: Progress) -> set[UOp]:
 
 
 def why(prepared: Prepared, progress: Progress, error: BaseException) -> str:
-    """Return which launch `error` ended, as the begin of a sentence."""
+    """Return which launch `error` ended, by number, name and device, as the begin of a sentence.
+
+    Where none has failed, that `error` came between launches.
+    """
     if progress.failed is None:
         return f"{type(error).__name__} came between launches"
     call = prepared.calls[progress.failed]
@@ -179,7 +182,7 @@ class Aftermath:
                 self._decide(tensor)
 
     def rebind(self, because: str, results: Mapping[UOp, UOp]) -> None:
-        """Give the tensors their nodes.
+        """Set the nodes of the tensors in `rewritten`, `lost` and `dropped`, as was decided.
 
         `because` is the text of `why`. `results` maps each node whose memory is wholly written to what reads it.
         """
@@ -223,7 +226,10 @@ class Aftermath:
         self._drop(tensor)
 
     def _drop(self, tensor: HasNode) -> None:
-        """Drop the pending write of a tensor, which has its old value again, or is lost where that is overwritten."""
+        """Drop the pending write of a tensor, which has its old value again, or is lost where that is overwritten.
+
+        It is added to `dropped` or to `lost`, and its ASSIGNs to `writes`; no node changes before `rebind`.
+        """
         buffers = buffers_of(assigned_to(tensor.uop))
         mixed = not self.touched.isdisjoint(buffers) and not self.unwritten.isdisjoint(buffers)
         if mixed or not self.doubtful.isdisjoint(buffers):

@@ -17,7 +17,7 @@ from tinygraft.events import RuleEvent
 
 @contextmanager
 def counted_rules() -> Iterator[Counter[str]]:
-    """Count the rules that this thread applies within the block, by name; below DEBUG=5 the Counter stays empty.
+    """Yield a Counter of the rules that this thread applies within the block, by name; below DEBUG=5 it stays empty.
 
     >>> from tinygraft.config import Context
     >>> from tinygraft.dtype import dtypes

@@ -48,7 +48,10 @@ def numpy_array(value: Any, dtype: DType) -> Array:
 
 
 def rounded(wide: Array, dtype: DType) -> Array:
-    """Return numbers of a wider type rounded once to a float `dtype`, ties to even."""
+    """Return numbers of a wider type rounded once to a float `dtype`, ties to even.
+
+    Beyond its largest number they are infinite, or what FORMATS has as `beyond`; infinities and NaN stay.
+    """
     if dtype not in IN_FLOAT32:
         return np.asarray(wide, NAMES[dtype])
     form = FORMATS[dtype]
@@ -93,7 +96,10 @@ WIDE = {op: of_numpy(op) for op in (CHANGED | NEAR) - {Ops.CAST, Ops.FMA}}
 
 
 def elementwise(node: UOp, src: list[Any]) -> Array:
-    """Return the values of an elementwise `node` from those of its sources, `src`."""
+    """Return the values of an elementwise `node` from those of its sources, `src`, as the array of its dtype.
+
+    Raises NotImplementedError for an op that NumPy does not have.
+    """
     op, dtype = node.op, node.dtype
     if dtype.kind == "float" and op in CHANGED | NEAR:
         return rounded(wide(node, src), dtype)

@@ -68,7 +68,10 @@ def assigned_to(node: UOp) -> UOp:
 
 
 def is_detached_write(node: UOp) -> bool:
-    """Return whether `node` is a write that no gradient passes: of all elements, or of a slice of a detached value."""
+    """Return whether `node` is an ASSIGN of a DETACH that no gradient passes.
+
+    It writes all elements, or a slice of an old value that is a DETACH too.
+    """
     if node.op is not Ops.ASSIGN or node.src[1].op is not Ops.DETACH:
         return False
     return len(node.src) == 2 or node.src[0].op is Ops.DETACH

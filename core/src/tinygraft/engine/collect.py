@@ -49,7 +49,7 @@ class RealizeRequest:
 
     @property
     def computed(self) -> list[HasNode]:
-        """Return the tensors that become memory."""
+        """Return the tensors that become memory: `requested`, then `co_realised`."""
         return self.requested + self.co_realised if self.co_realised else self.requested
 
 
@@ -84,7 +84,10 @@ class ConflictingBindings(Exception):
 
 
 def _split(requested: Sequence[HasNode], order: Sequence[UOp], wanted: Sequence[UOp]) -> ConflictingBindings | None:
-    """Return how to split requested tensors whose graph `order` is mixed; None where it cannot be split."""
+    """Return how to split requested tensors whose graph `order` is mixed; None where it cannot be split.
+
+    `wanted` are the nodes that have to become memory for them. The caller raises what is returned.
+    """
     nodes = computable_first(order, wanted)
     mine = [tensor for tensor in requested if memory_base(tensor.uop) in nodes]
     computed = {memory_base(tensor.uop) for tensor in mine}
@@ -162,7 +165,7 @@ def to_drop(tensors: Sequence[HasNode], live: LiveTensors) -> RealizeRequest:
 
 def _pinned(order: Sequence[UOp], others: Sequence[HasNode],
             co_realised: Sequence[HasNode]) -> tuple[list[HasNode], list[HasNode]]:  # fmt: skip
-    """Split `others` into those that predate an open capture and contain no write of `order`, and the remaining ones.
+    """Return `others` in two lists: those that predate an open capture and contain no write of `order`; all others.
 
     The tensors that a Pending of `co_realised` is computed for are never pinned.
     """
@@ -174,7 +177,7 @@ def _pinned(order: Sequence[UOp], others: Sequence[HasNode],
 
 
 def _wanted(tensors: Sequence[HasNode]) -> list[UOp]:
-    """Return the nodes that have to become memory for `tensors` to be realised."""
+    """Return the nodes that have to become memory for `tensors` to be realised, each once; none of what is memory."""
     nodes = [memory_base(t.uop) for t in tensors]
     return list(dict.fromkeys([n for n in nodes if n.op not in HELD]))
 
@@ -186,7 +189,10 @@ def _homes(order: Sequence[UOp], nodes: Iterable[UOp]) -> dict[UOp, UOp]:
 
 
 def _drawn(order: Sequence[UOp], others: Iterable[HasNode]) -> list[HasNode]:
-    """Return the tensors whose random numbers `order` stores: a weight, but not what is computed from weights."""
+    """Return those of `others` whose random numbers `order` stores: a weight, but not what is computed from weights.
+
+    They are stored CONTIGUOUS values of random bits, and of no memory or other stored random numbers.
+    """
     holders: dict[UOp, list[HasNode]] = {}
     for tensor in others:
         holders.setdefault(memory_base(tensor.uop), []).append(tensor)

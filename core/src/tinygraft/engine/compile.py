@@ -95,7 +95,10 @@ class _Compilation:
     rules: str = ""
 
     def run(self) -> None:
-        """Compile, and store the binary on disk. Raises CompileError."""
+        """Compile `source`, set `binary` and `seconds`, and store the binary on disk if it has a `digest`.
+
+        Raises what the compiler raises, with a note, CompileError above all; DeviceError where it returns no Binary.
+        """
         start = time.perf_counter()
         try:
             given = self.backend.compiler.compile(self.source)
@@ -175,7 +178,10 @@ def _shrink() -> None:
 
 @contextmanager
 def recorded() -> Iterator[dict[tuple[Kernel, Backend], None]]:
-    """Record the kernels that are compiled from their graphs within the block, each once, in order, as the keys."""
+    """Yield a dict whose keys will be the kernels that are compiled from their graphs within the block, in order.
+
+    Those of all threads that were not in the cache, also where a binary was on disk; not those of plans from packs.
+    """
     found: dict[tuple[Kernel, Backend], None] = {}
     _recorded.append(found)
     try:
@@ -269,7 +275,7 @@ def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) 
 
 
 def _load(backend: Backend, binary: Binary) -> Program:
-    """Load a binary on `backend`. An error, SystemExit too, is raised again with a note on what and where."""
+    """Return the program of `binary`, loaded on `backend`. Raises the plugin's error with a note on what and where."""
     try:
         return _proper(backend.load(binary), Program, f"load of the backend of {backend.name}")
     except (Exception, SystemExit) as error:
@@ -278,7 +284,10 @@ def _load(backend: Backend, binary: Binary) -> Program:
 
 
 def _loadable(backend: Backend, binary: Binary, digest: str) -> Program | None:
-    """Return the program of a binary from the disk; None where it does not load, and then it is removed there."""
+    """Return the program of a binary from the disk; None where it does not load, and then it is removed there.
+
+    Raises DeviceLostError and MemoryError, which say nothing about the binary.
+    """
     try:
         return _load(backend, binary)
     except (DeviceLostError, MemoryError):  # nothing is wrong with the binary

@@ -43,6 +43,7 @@ class Crew:
         self._guard = Guard(sealed=True)
 
     def __enter__(self) -> Crew:
+        """Delay the handlers of signals until the end of the block, but while this thread does a job."""
         self._guard.__enter__()
         return self
 
@@ -72,6 +73,7 @@ class Crew:
             raise self._errors[0]
 
     def __exit__(self, *_: object) -> None:
+        """Drop the jobs that have not begun, and wait for the threads. Errors of jobs are raised by `wait` only."""
         try:
             while self._next() is not None:
                 pass

@@ -48,12 +48,15 @@ class SearchResult:
 
     @property
     def key(self) -> DatabaseKey:
-        """Return what it was found for."""
+        """Return what it was found for: (kernel, target, compiler)."""
         return self.kernel, self.target, self.compiler
 
 
 def key_of(kernel: Kernel, backend: Backend) -> DatabaseKey:
-    """Return the key of a kernel on `backend`: digests of all that the best transforms depend on."""
+    """Return the key of a kernel on `backend`: all that the best transforms depend on.
+
+    It is (digest of the kernel's graph, digest of the Target, key of the compiler or "").
+    """
     graph = json.dumps(flat(kernel.sink), separators=(",", ":"))
     return digest("kernel", graph), digest("target", backend.target.text()), backend.compiler.key or ""
 
@@ -81,7 +84,7 @@ def add(found: SearchResult, path: Path | None) -> None:
 
 
 def read() -> dict[DatabaseKey, SearchResult]:
-    """Return the results of all files, by key."""
+    """Return the results of all files, by key; those of the own file take precedence over the further one's."""
     known: dict[DatabaseKey, SearchResult] = {}
     for path in _files():
         known |= read_file(path)
@@ -89,7 +92,7 @@ def read() -> dict[DatabaseKey, SearchResult]:
 
 
 def read_file(path: Path) -> dict[DatabaseKey, SearchResult]:
-    """Return the results in a file, by key; none where it does not exist."""
+    """Return the results in a file, by key; none where it does not exist, may not be read or is longer than LONGEST."""
     known: dict[DatabaseKey, SearchResult] = {}
     data = read_cached(path, LONGEST) if path == own_file() else read_plain(path, LONGEST)
     for line in (data or b"").splitlines():

@@ -57,7 +57,7 @@ def put(name: str, content: bytes) -> None:
 
 
 def remove(name: str) -> None:
-    """Remove an entry, if it exists."""
+    """Remove the entry `name`; nothing happens where it does not exist, or that fails."""
     path = _path(name)
     if path is not None:
         with suppress(OSError):
@@ -70,7 +70,7 @@ def is_enabled() -> bool:
 
 
 def clear() -> None:
-    """Remove every entry."""
+    """Remove every entry from the folder on disk, as far as that is allowed."""
     folder = _folder()
     if folder is not None:
         for path, _, _ in _entries(folder):

@@ -146,7 +146,10 @@ class Evaluation:
         self.found: dict[UOp, Value | EvaluatedProduct] = {}
 
     def run(self) -> dict[UOp, Value]:
-        """Return the value of each root. Raises CannotEvaluate where an op has no values."""
+        """Return root -> its value. Called once: values that no node needs any more are dropped on the way.
+
+        Raises CannotEvaluate where an op has no values.
+        """
         users: dict[UOp, int] = dict.fromkeys(self.roots, 1)
         for node in self.order:
             for source in sources_of(node):
@@ -360,7 +363,7 @@ def _set(base: Array, index: Array, value: Array, axis: int) -> Array:
 
 
 def _fold(x: Array, arg: Any) -> Array:
-    """Return the FOLD of `x`: the sums of the window elements that came from one element (the inverse of WINDOW)."""
+    """Return the FOLD of `x`, by its WindowArg: each element is the sum of those that WINDOW would make of it."""
     n = len(arg.length)
     out = np.zeros((*x.shape[: x.ndim - 2 * n], *arg.length), x.dtype)
     for inner in np.ndindex(*arg.size):

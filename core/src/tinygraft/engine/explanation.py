@@ -39,7 +39,7 @@ def explain(schedule: ScheduleRecord, passes: bool = False, bodies: dict[int, in
 
 
 def heading(text: str, rule: str) -> str:
-    """Return `text` in a line of the character `rule` that goes to the right margin.
+    """Return `text` in a line of WIDTH columns that the character `rule` fills, with at least four of it on each side.
 
     >>> heading("source", "-")[:16]
     '---- source ----'
@@ -70,7 +70,10 @@ def rules_lines(stage: Stage, indent: str) -> list[str]:
 
 
 def kernel_lines(kernel: KernelRecord, passes: bool) -> Iterator[str]:
-    """Yield the stages of one kernel; its passes as a table, or with `passes` each with its graph."""
+    """Yield the lines of the stages of one kernel under a heading.
+
+    Its passes are a table, or, with `passes`, printed whole; other stages, such as its source, are in either case.
+    """
     yield ""
     yield heading(f"kernel {kernel.name}", "=")
     stages = [Stage(f"{stage.name} graph", stage.about, stage.text, None, stage.seconds)
@@ -79,7 +82,10 @@ def kernel_lines(kernel: KernelRecord, passes: bool) -> Iterator[str]:
 
 
 def with_passes(stages: Sequence[Stage], prefix: str, passes: bool) -> Iterator[str]:
-    """Yield the lines of `stages`. Those whose names begin with `prefix` are passes: in a table, or with results."""
+    """Yield the lines of `stages`, in order. Those whose names begin with `prefix` are passes.
+
+    Passes are in one table, where the first of them is, or, with `passes`, printed whole like other stages.
+    """
     listed = [stage for stage in stages if stage.name.startswith(prefix)]
     for stage in stages:
         if passes or stage not in listed:

@@ -42,7 +42,7 @@ def has_leaf(node: UOp) -> bool:
 
 
 def goes_on(node: UOp) -> bool:
-    """Return whether a gradient goes on to the sources of `node`."""
+    """Return whether a gradient goes on to the sources of `node`: of floats, and no DETACH or memory."""
     return node.dtype.kind == "float" and node.op is not Ops.DETACH and node.op not in HELD
 
 

@@ -94,7 +94,10 @@ def launch_on_queue(work: LaunchArguments, buffers: Sequence[Buffer], is_timed: 
 
 
 def report(device: str, name: str, arguments: int, time: Span | float, flops: int, moved: int) -> None:
-    """Report a launch or copy: at once, or by `conclude` where its time or that of an earlier one is not known yet."""
+    """Report a launch or copy: at once, or by `conclude` where its time or that of an earlier one is not known yet.
+
+    `arguments` is how many buffers it has, `time` a Span or seconds, `moved` how many bytes it reads and writes.
+    """
     made = LaunchReport(device, name, arguments, time, flops, moved, GlobalCounters.kernel_count)
     if _reports or not isinstance(time, float):
         _reports.append(made)
@@ -105,8 +108,9 @@ def report(device: str, name: str, arguments: int, time: Span | float, flops: in
 def conclude(failed: bool = False) -> None:
     """Report the launches that are not reported yet, and submit what devices have gathered.
 
-    Raises DeviceLostError for a late error where it waits. With `failed`, after another error, nothing is reported and
-    errors of this package are suppressed, so that the first error is the one that is raised.
+    Raises DeviceLostError for a late error where it waits; what is not reported then never is. With `failed`, after
+    another error, nothing is reported and errors of this package are suppressed, so that the first error is the one
+    that is raised.
     """
     with suppress(*((TinygraftError,) if failed else ())):
         try:

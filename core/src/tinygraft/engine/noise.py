@@ -109,7 +109,10 @@ class Noise:
         return self._with_errors(totals, error, totals[0] != rounded(totals[0], dtype), dtype)
 
     def contraction(self, node: UOp, factors: Sequence[NoisySamples]) -> tuple[Array, ...]:
-        """Return the sum of the products of two factors in all runs; the products are never stored."""
+        """Return the sum of the products of two factors in all runs; the products are never stored.
+
+        `node` is the REDUCE_AXIS, whose axes stay with length 1; `factors` has the samples of each factor.
+        """
         dtype, axes = node.dtype, node.arg.axes
         runs = range(max(map(len, factors)))
         pick = [[samples[run if len(samples) > 1 else 0] for samples in factors] for run in runs]
@@ -134,9 +137,10 @@ class Noise:
         return self._with_errors(totals, error, np.asarray(~(sizes <= limit)), dtype)
 
     def _with_errors(self, totals: list[Array], error: Array, loses: Array, dtype: DType) -> tuple[Array, ...]:
-        """Return `totals` rounded to `dtype`, all but the first with a random error of the size of `error` added.
+        """Return `totals` rounded to `dtype`, all but the first with a random error of up to `error` added before.
 
-        `loses` says where a result is inexact; where none is, one array stands for all runs.
+        It is added where `loses` says that a result is inexact; where none is, one array stands for all runs. One total
+        is that of all runs, from which there are `others` noisy ones then.
         """
         near = [rounded(np.asarray(total), dtype) for total in totals]
         if not self.others or (len(near) == 1 and not loses.any()):

@@ -233,7 +233,7 @@ def _prepare(calls: Sequence[Ready], made: Schedule, outputs: Sequence[UOp], buf
 
 
 def _on(plan: Plan, form: Form, outputs: Sequence[UOp]) -> BoundPlan:
-    """Bind a plan to the buffers of a graph of its form; the BUFFERs that it makes are new."""
+    """Return `plan` on the buffers of a graph of its form, that of `outputs`; the BUFFERs that it makes are new."""
     nodes = [*form.buffers, *[UOp.buffer(*made) for made in plan.made]]
     calls = [Ready(s.kernel, s.device, tuple([nodes[number] for number in s.buffers]), s.written) for s in plan.steps]
     memory = {

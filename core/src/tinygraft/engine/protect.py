@@ -64,7 +64,7 @@ def _backward_may_need(order: Sequence[UOp], overwritten: Collection[UOp],
     requiring, replaced = tape.nodes_requiring_grad(live), replaced_by(order)
 
     def needs_old(tensor: HasNode) -> bool:
-        """Return whether a later backward through `tensor` can need them."""
+        """Return whether a later backward through `tensor` can need the old values, and they are to be saved for it."""
         node = tensor.uop
         if tensor.requires_grad is False or node.dtype.kind != "float" or tape.is_used(node):
             return False

@@ -120,7 +120,7 @@ class Recorder:
             self._last[thread] = time.perf_counter() - (since if both else 0.0)
 
     def finish(self) -> None:
-        """End every schedule that is still open."""
+        """End every schedule that is still open, of all threads, and pass each to `on_done`."""
         with self._lock:
             for thread in list(self._open):
                 self._close(thread)
@@ -136,7 +136,8 @@ class Recorder:
         """Add a stage to its kernel, or to the open schedule of the thread where it is of none.
 
         A tensor graph begins a new schedule, and so does a second list of calls. `since` are the seconds since the last
-        event of this thread, which count as the time of the stage. Past MOST_SCHEDULES nothing is recorded.
+        event of this thread, which count as the time of the stage. Past MOST_SCHEDULES nothing is recorded. A stage of
+        a kernel whose binary was reported begins a new KernelRecord of that name.
         """
         schedule = self._open.get(thread)
         scheduled_before = event.name == "schedule" and schedule is not None and schedule.calls is not None
@@ -203,6 +204,8 @@ class Recorder:
 
 def describe(name: str, subject: object, draw: bool) -> Stage:
     """Return one stage as text and, if `draw` is set, as a drawing. `subject` is what a StageEvent has.
+
+    Only graphs and lists of calls get a drawing. What is no stage of this package is shown as its str().
 
     >>> describe("tensor graph", UOp.variable("n", 1, 9) + 1, draw=False).about
     '3 nodes'

@@ -46,7 +46,7 @@ def record_results(computed: Sequence[HasNode], lazy: Sequence[HasNode], others:
 
 
 def _undetached(node: UOp) -> UOp:
-    """Return what `node` is a plain reshape of, with no DETACH in between."""
+    """Return what `node` is a plain RESHAPE of, perhaps several times, without passing a DETACH; else `node` itself."""
     while node.op is Ops.RESHAPE and (node.sharding is not None or node.src[0].sharding is None):
         node = node.src[0]
     return node

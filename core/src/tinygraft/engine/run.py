@@ -38,7 +38,7 @@ class Launch:
     buffers: list[Buffer]
 
     def run(self, values: Mapping[str, int]) -> None:
-        """Launch once; `values` are those of variables by name."""
+        """Launch the kernel, or copy, once; `values` are those of variables by name. Raises what the plugin raises."""
         if self.kernel is None:
             copy(*self.buffers)
         else:
@@ -82,7 +82,8 @@ def prepare(calls: Sequence[Ready], results: Collection[UOp]) -> Prepared:
     """Return the calls with their buffers. `results` are the BUFFERs whose values are used afterwards.
 
     Where a call overwrites a value, the memory of all calls is allocated now, so that no shortage of it ends them
-    half-way. Otherwise the memory of a result is allocated when it is computed.
+    half-way. Otherwise the memory of a result is allocated when it is computed. Raises what allocating raises, after
+    freeing what it has allocated.
     """
     launches = [Launch(call.kernel, call.device, [buffer_of(node) for node in call.buffers]) for call in calls]
     written = {node: buffer_of(node) for call in calls for node in writes(call)}
@@ -149,7 +150,7 @@ def run_schedule(calls: Sequence[Ready], values: Mapping[str, int], results: set
     """Run calls in order that overwrite nothing, so that nothing has to be restored when one fails.
 
     `results` are the BUFFERs whose values are used afterwards, `values` those of variables. Each call that ran is
-    appended to `done`, also where a later one fails.
+    appended to `done`, also where a later one fails. Raises what a launch raises, and KeyboardInterrupt.
     """
     if len(calls) == 1 and not guard.hears and not open_captures():
         Launch(calls[0].kernel, calls[0].device, [buffer_of(node) for node in calls[0].buffers]).run(values)

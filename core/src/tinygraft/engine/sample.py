@@ -111,7 +111,8 @@ class Sample:
     def of(param: Param, content: bytearray, before: bytearray, whole: bool) -> Sample:
         """Return a Sample of `content`, the result of a run, at indices where it differs from `before`.
 
-        With `whole` it is at any indices: the run computed every element, and some may be as they were.
+        With `whole` it is at any indices: the run computed every element, and some may be as they were. At most about
+        COMPARED indices, spread over the whole result. Both are the bytes of argument `param`.
         """
         size, count = param.dtype.itemsize, param.size
         now, then = memoryview(content), memoryview(before)
@@ -150,7 +151,7 @@ class Sample:
 
 
 def _at(indices: list[int], content: memoryview, dtype: DType) -> tuple[float | int, ...]:
-    """Return the elements of `dtype` at some indices of `content`."""
+    """Return the elements of `dtype` at some indices of `content`, its bytes, in the order of `indices`."""
     size = dtype.itemsize
     return _unpacked(b"".join(content[i * size : i * size + size] for i in indices), dtype)
 

@@ -61,13 +61,18 @@ class TrialProcess:
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def __enter__(self) -> TrialProcess:
+        """Return itself; the process starts when it is asked."""
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Kill the process, if it runs."""
         self.end()
 
     def ask(self, request: dict[str, Any], limit: float) -> dict[str, Any]:
-        """Return the answer to a request. Raises Lost, and ends the child, when none comes within `limit` seconds."""
+        """Return the answer to a request, as trial.py describes both. Starts the child where it does not run.
+
+        Raises Lost, and ends the child, when none comes within `limit` seconds, or the child crashes or cannot start.
+        """
         try:
             process = self._process or self._start()
             assert process.stdin is not None
@@ -96,9 +101,10 @@ class TrialProcess:
                         pipe.close()
 
     def _start(self) -> subprocess.Popen[str]:
-        """Start the child with a thread that reads its answers, under the settings of this process.
+        """Start the child with a thread that reads its answers, under the settings of this process. Returns it.
 
-        The settings in UNSHARED are 0 for it, and it has a session of its own, so that Ctrl-C does not reach it.
+        The settings in UNSHARED are 0 for it, and it has a session of its own, so that Ctrl-C does not reach it. Raises
+        OSError where it cannot be started.
         """
         here = {s.name: str(s.value) for s in SETTINGS.values() if s.name not in UNSHARED}
         quiet = dict.fromkeys(UNSHARED, "0")
@@ -185,7 +191,10 @@ class Search:
             return False
 
     def _attempt(self, text: str) -> float | None:
-        """Measure a version roughly. Returns seconds; None for one that is wrong, equals another, crashes or hangs."""
+        """Measure a version roughly. Returns seconds; None for one that is wrong, equals another, crashes or hangs.
+
+        `text` has its transforms; the result is added to `tried`.
+        """
         self.tried[text] = None
         try:
             if self.child.is_running() or self._begin():
@@ -204,7 +213,10 @@ class Search:
                 self._attempt(text)
 
     def _fastest(self, among: Sequence[str] | None = None) -> list[str]:
-        """Return the fastest versions, of all or of `among`: as many as a race can run three times each."""
+        """Return the fastest versions, of all that were tried or of `among`, the fastest first.
+
+        As many as a race can run three times each, at least one and at most FINALISTS; none where all have failed.
+        """
         times = {text: s for text in (self.tried if among is None else among) if (s := self.tried[text]) is not None}
         found: list[str] = []
         total = 0.0

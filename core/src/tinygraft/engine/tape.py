@@ -165,7 +165,7 @@ def current(entry: TapeEntry) -> dict[UOp, UOp]:
 
 
 def written_at(buffer: UOp) -> int:
-    """Return when a BUFFER was last overwritten, 0 if it never was."""
+    """Return when a BUFFER was last overwritten, 0 if it never was. Times are ids of BUFFERs, which grow."""
     return _written.get(buffer, 0)
 
 
@@ -224,7 +224,10 @@ def record(
 
 
 def _note_version(node: UOp, read: UOp) -> None:
-    """Record that memory has an old value of a leaf: an earlier one of several that a run wrote into the leaf."""
+    """Record that memory has an old value of a leaf: an earlier one of several that a run wrote into the leaf.
+
+    `node` is the ASSIGN that wrote the value, `read` reads the memory that has it.
+    """
     root = node
     while root.op is Ops.ASSIGN:
         root = memory_base(root.src[0])
@@ -250,7 +253,10 @@ def record_deferred(node: UOp, memory: UOp, order: Sequence[UOp]) -> bool:
 
 
 def _recorded(uid: int) -> TapeEntry | None:
-    """Make the entry of a value whose entry was deferred, and that has not been overwritten since. Returns it."""
+    """Make the entry of a value whose entry was deferred, and that has not been overwritten since. Returns it.
+
+    `uid` is the id of the BUFFER. None where that was freed, or the value has no leaf upstream.
+    """
     with _lock:
         if (found := _deferred.pop(uid, None)) is None:  # another thread was faster
             return _entries.get(uid)
@@ -374,13 +380,16 @@ def memory_upstream(nodes: Sequence[UOp]) -> set[UOp]:
 
 
 def nodes_upstream(nodes: Sequence[UOp], leaves: Collection[UOp]) -> set[UOp]:
-    """Return those of `nodes` from which a gradient goes to one of `leaves`, or to tracked memory."""
+    """Return those of `nodes` from which a gradient goes to another node, one of `leaves`, or to tracked memory."""
     found = _needing_gradient(toposort(*nodes, enter=goes_on), leaves)
     return {node for node in nodes if found[node]}
 
 
 def needs_gradient(node: UOp, requiring: Collection[UOp]) -> bool:
-    """Return whether a gradient goes from `node` to one of `requiring`, which require one, or to tracked memory."""
+    """Return whether a gradient goes from `node` to another one of `requiring`, or to tracked memory.
+
+    For memory, whether it is tracked itself.
+    """
     return _needing_gradient(toposort(node, enter=goes_on), requiring)[node]
 
 
@@ -569,12 +578,15 @@ def can_save(buffers: Iterable[UOp]) -> bool:
 
 
 def can_save_untracked(buffers: Iterable[UOp]) -> bool:
-    """Return whether BUFFERs may be copied for untracked values: they are small, and fewer than MOST_SAVED exist."""
+    """Return whether BUFFERs may be copied for untracked values: they are small, and there are few copies.
+
+    Few are fewer than MOST_SAVED, those for tracked values counted.
+    """
     return len(_origins) < MOST_SAVED and all(map(is_small, buffers))
 
 
 def has_readers() -> bool:
-    """Return whether any entry that a backward may still go through reads memory."""
+    """Return whether any entry that a backward may still go through may read memory: False only where none does."""
     return bool(_readers or _deferred)
 
 

@@ -31,7 +31,10 @@ NodeRow = tuple[Ops, DType, tuple[Any, ...], Any, Any]
 
 
 def is_small(memory: UOp) -> bool:
-    """Return whether memory is small enough to be retained for a gradient that nothing requires yet."""
+    """Return whether memory is small enough to be retained for a gradient that nothing requires yet.
+
+    That is a BUFFER of up to PINNED bytes, and no MULTI.
+    """
     return memory.op is Ops.BUFFER and memory.arg.size * memory.dtype.itemsize <= PINNED
 
 

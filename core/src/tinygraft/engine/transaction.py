@@ -63,7 +63,11 @@ def run_request(request: RealizeRequest, guard: Guard) -> None:
 
 
 def _run_work(request: RealizeRequest, work: BoundPlan, guard: Guard) -> None:
-    """Allocate memory, copy old values, run and commit; after an error commit what is complete, restore the others."""
+    """Allocate memory, copy old values, run and commit; after an error commit what is complete, restore the others.
+
+    The error is raised then. Temporaries are freed in either case. With VALIDATE=1 raises ValidationError, after the
+    commit, where a result is wrong.
+    """
     progress = Progress([False] * len(work.calls))
     prepared: Prepared | None = None
     saved: Saved | None = None

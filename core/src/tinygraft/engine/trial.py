@@ -86,7 +86,7 @@ class Trial:
 
     @property
     def handles(self) -> list[Handle]:
-        """Return the copy of the data that the next launch uses."""
+        """Return the copy of the data that the next launch uses: the memory of each argument, by slot."""
         return self.memory[self.current]
 
     def _memory(self, data: bytearray) -> Handle:
@@ -188,7 +188,11 @@ class Trial:
 
 
 def answer(request: dict[str, Any], trial: Trial | None) -> tuple[dict[str, Any], Trial | None]:
-    """Return the answer to a request, and the Trial for the next ones; `trial` is that of the last "begin"."""
+    """Return the answer to a request, and the Trial for the next ones; `trial` is that of the last "begin".
+
+    The docstring of this file has requests and answers. A "begin" for another compiler or Target than this process has
+    is answered by {"error"}, and there is no Trial then. Raises what the Trial raises, which `main` answers.
+    """
     if request["do"] == "begin":
         backend = Device[request["device"]]
         here = [backend.compiler.key or "", backend.target.text()]
@@ -202,7 +206,7 @@ def answer(request: dict[str, Any], trial: Trial | None) -> tuple[dict[str, Any]
 
 
 def main() -> None:
-    """Answer requests until the end of the input."""
+    """Answer requests until the end of the input; what one raises is its answer, as {"error"}."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what compilers print must not come between the answers
     hooks.load_none()  # plugins observe the user's program, and not its search

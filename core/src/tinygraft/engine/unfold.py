@@ -77,7 +77,8 @@ class Unfolded:
     def add(self, nodes: Sequence[UOp], untracked: bool) -> None:
         """Unfold a graph: `nodes` down to where no gradient goes on, sources first.
 
-        `untracked` says that untracked entries are unfolded too.
+        `untracked` says that untracked entries are unfolded too. Adds what the nodes are to `inside`, and memory whose
+        value was unfolded to `back`.
         """
         swap: dict[UOp, UOp] = {}
         replaced = any(n.op is Ops.ASSIGN and len(n.src) == 2 for n in nodes)  # the whole of an old value
@@ -186,7 +187,10 @@ class Unfolded:
         return values
 
     def stand_in(self, memory: UOp) -> UOp | None:
-        """Return the stand-in for the value of a saved copy, in graphs for which it was not saved; None without one."""
+        """Return the stand-in for the value of a saved copy, in graphs for which it was not saved; None without one.
+
+        Of a MULTI over copies, of which some have a stand-in, the MULTI over these and the other BUFFERs.
+        """
         versions = {buffer: version_of(buffer) for buffer in buffers_of(memory)}
         here = {buffer: self._stale.get(version) for buffer, version in versions.items() if version is not None}
         swap = {buffer: new for buffer, new in here.items() if new is not None}

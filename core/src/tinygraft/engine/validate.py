@@ -99,7 +99,9 @@ def _report() -> None:
 
 
 def prepare_check(order: Sequence[UOp], homes: Mapping[UOp, UOp], tensors: Iterable[Any]) -> Checking | None:
-    """Evaluate the values that a schedule should write; None, which is counted as skipped, where that is not possible.
+    """Return the check of a schedule, with the values that it should write; None where they cannot be evaluated.
+
+    None is counted as skipped, with the reason. Called before the schedule runs.
 
     `homes` has the nodes that become memory, and `order` is their graph. `tensors` are those that will be realised:
     errors name their lines.
@@ -178,7 +180,7 @@ class Checking:
                 raise _different(node, wanted.samples[0], found, wrong, "is wrong", made, [buffer], where)
 
     def _by_many(self, node: UOp) -> Value:
-        """Evaluate an output again with MANY noisy runs, from the memory as it was before the schedule."""
+        """Return the values of an output with MANY noisy runs, from memory as it was before; `values` has them then."""
         self.values[node] = Evaluation((node,), self.read, others=MANY).run()[node]
         return self.values[node]
 
@@ -246,7 +248,10 @@ def _shards(memory: UOp, shape: tuple[int, ...]) -> list[tuple[UOp, tuple[slice,
 
 
 def _wrong(found: Array, wanted: Value, dtype: DType) -> tuple[Array, Array]:
-    """Return two masks: where `found` is no possible result of rounding `wanted`, and where it is undecided."""
+    """Return two masks: where `found` is no possible result of rounding `wanted`, and where it is undecided.
+
+    Undecided are only integers and bools, where the noisy runs differ.
+    """
     best, others = wanted.samples[0], wanted.samples[1:]
     if dtype.kind != "float":
         low, high = np.minimum.reduce(wanted.samples), np.maximum.reduce(wanted.samples)

@@ -35,7 +35,7 @@ def install() -> None:
     owner = os.getpid()
 
     def at_exit() -> None:
-        """Write the page and print its path."""
+        """Write the page and print its path; do nothing in a forked child."""
         if os.getpid() == owner:  # a forked child inherits this handler and has recorded nothing
             recorder.finish()
             print(f"VIZ: {write_page(recorder.schedules, omitted=recorder.omitted)}", flush=True)

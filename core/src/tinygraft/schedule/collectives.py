@@ -21,7 +21,7 @@ RING = 1 << 18  # elements from which more than two devices combine values in a 
 
 
 def moved(node: UOp, device: str) -> UOp:
-    """Return the value of `node` on `device`: `node` if it is there already, else a COPY.
+    """Return the value of `node` on `device`: `node` if it is there already, or on no device; else a COPY.
 
     Constants are made there.
     """
@@ -72,7 +72,10 @@ def _renumbered(node: UOp, shape: tuple[int, ...], device: str | None) -> UOp:
 
 
 def whole(parts: Parts, layout: ShardLayout, devices: Sequence[str], device: str) -> UOp:
-    """Return all of a value on `device`, from its `parts` in `layout` on `devices`."""
+    """Return all of a value on `device`, from its `parts` in `layout` on `devices`.
+
+    With `layout` None each of `devices` has all of it: that of `device` is used if it is one of them, else the first.
+    """
     if layout is None:
         here = devices.index(device) if device in devices else 0
         return moved(parts[here], device)

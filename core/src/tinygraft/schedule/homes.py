@@ -39,7 +39,7 @@ class Homes:
         return node if node.op is Ops.BUFFER else self.memory[node]
 
     def holder(self, node: UOp) -> UOp:
-        """Return the BUFFER that has the value of `node` after the last call, when it has been copied back."""
+        """Return the BUFFER that has the value of `node` after the last call: one that it is copied back to, if any."""
         return self.copies_back[node][0] if node in self.copies_back else self.buffer(node)
 
     def ends(self, wanted: Set[UOp]) -> dict[UOp, UOp]:

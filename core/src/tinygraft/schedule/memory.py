@@ -92,17 +92,17 @@ def place(lives: tuple[Life, ...], spare: tuple[Life, ...] = (), alignment: int 
 
 
 def _early(life: Life) -> tuple[int, int]:
-    """Return the key of the order of time."""
+    """Return the key of the order of time, by the first call; of equals the largest comes first."""
     return life.first, -life.nbytes
 
 
 def _long(life: Life) -> tuple[int, int]:
-    """Return the key of the order in which the longest lifetime is first."""
+    """Return the key of the order in which the longest lifetime, in calls, is first; of equals the largest."""
     return life.first - life.last, -life.nbytes
 
 
 def _large(life: Life) -> tuple[int, int]:
-    """Return the key of the order in which the largest memory is first."""
+    """Return the key of the order in which the largest memory is first; of equals the earliest."""
     return -life.nbytes, life.first
 
 
@@ -129,7 +129,10 @@ def _aligned(nbytes: int, alignment: int) -> int:
 
 
 def _greedy(lives: Sequence[Life], spare: Sequence[Life], order: Iterable[int], alignment: int) -> Offsets:
-    """Return offsets for `lives`, placed in `order`: in the smallest spare memory with room, else in the arena."""
+    """Return offsets for `lives`, placed in `order`: in the smallest spare memory with room, else in the arena.
+
+    `order` has the indices of all `lives`; what is placed first restricts what is placed later.
+    """
     homes, offsets = [ARENA] * len(lives), [0] * len(lives)
     placed: dict[int, list[PlacedLife]] = {ARENA: []}
     small_first = sorted(range(len(spare)), key=lambda k: (spare[k].nbytes, k))

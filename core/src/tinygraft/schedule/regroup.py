@@ -41,8 +41,8 @@ SLACK = 1.5  # times TERMS that a product may have without being cut
 def regroup(order: Sequence[UOp], target: Target) -> dict[UOp, UOp]:
     """Return what replaces each node of the graph `order` (sources before users), by node; empty when nothing is cut.
 
-    A node with nothing upstream that is cut stays itself.
-    `target` says whether running products can be computed in float64.
+    A node with nothing upstream that is cut stays itself. `target` says whether running products can be computed in
+    float64.
     """
     if not any(_parts(node) or _is_wide(node) or blocked_scans.is_long(node) or has_phases(node) for node in order):
         return {}

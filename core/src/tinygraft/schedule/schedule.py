@@ -73,7 +73,10 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
 
 
 def split_devices(state: ScheduleState) -> ScheduleState:
-    """Replace a node on several devices by one node for each of them (shard.py)."""
+    """Return the state with a node on several devices replaced by one for each of them (shard.py).
+
+    `parts` then has, for each requested node, the indices of its nodes in `outputs`.
+    """
     if not any(isinstance(node.device, tuple) for node in state.order):
         return state
     parts = split_by_device(state.order, state.requested)
@@ -84,7 +87,7 @@ def split_devices(state: ScheduleState) -> ScheduleState:
 
 
 def remove_waits(state: ScheduleState) -> ScheduleState:
-    """Replace each AFTER by its value, and list what it waits for beside the graph (waits.py)."""
+    """Return the state with each AFTER replaced by its value, and what that waits for in `waits` (waits.py)."""
     if not any(node.op is Ops.AFTER for node in state.order):
         return state
     outputs, waits = without_waits(state.outputs)
@@ -92,7 +95,7 @@ def remove_waits(state: ScheduleState) -> ScheduleState:
 
 
 def choose_limits(state: ScheduleState) -> ScheduleState:
-    """Choose the Target whose limits kernels have: with several devices, one with the least limits of all of them."""
+    """Return the state with `target`, whose limits kernels have: with several devices, the least limits of all."""
     nodes = (*state.outputs, *state.order)
     devices = dict.fromkeys(n.device for n in nodes if n.device is not None and n.op not in LEAVES)
     first, *others = [state.target_of(device) for device in devices] or [state.target_of("")]
@@ -104,7 +107,10 @@ def choose_limits(state: ScheduleState) -> ScheduleState:
 
 
 def cut_long_loops(state: ScheduleState) -> ScheduleState:
-    """Split long reductions in two steps, long scans in blocks, and CATs of many sources in groups (regroup.py)."""
+    """Return the state with long reductions in two steps, long scans in blocks, long CATs in groups (regroup.py).
+
+    `outputs`, `order` and `waits` change; the state is returned as it is where nothing is long.
+    """
     becomes = regroup(state.order, state.target)
     if not becomes:
         return state
@@ -115,7 +121,10 @@ def cut_long_loops(state: ScheduleState) -> ScheduleState:
 
 
 def order_nodes(state: ScheduleState) -> ScheduleState:
-    """Order awaited nodes before those that wait for them. A wait for a node that is not computed is dropped."""
+    """Return the state with awaited nodes before those that wait for them in `order`.
+
+    A wait for a node that is not computed is dropped from `waits`.
+    """
     if not state.waits:
         return state
     computed = set(state.order)
@@ -124,7 +133,10 @@ def order_nodes(state: ScheduleState) -> ScheduleState:
 
 
 def bind_variables(state: ScheduleState) -> ScheduleState:
-    """Collect the values of variables, those in shapes too. Raises GraphError for a variable with two values."""
+    """Return the state with the values of variables, those in shapes too, in `values`.
+
+    Raises GraphError for a variable with two values.
+    """
     values: dict[str, int] = {}
     sizes = {size for n in state.order for size in n.shape if isinstance(size, UOp)}
     for node in postorder(*state.order, *sizes) if sizes else state.order:
@@ -137,7 +149,10 @@ def bind_variables(state: ScheduleState) -> ScheduleState:
 
 
 def choose_stored(state: ScheduleState) -> ScheduleState:
-    """Choose the nodes that become memory; all others are computed where they are needed (stored.py)."""
+    """Return the state with the nodes that become memory in `stored` (stored.py), and in `wanted` which are requested.
+
+    All others are computed where they are needed.
+    """
     wanted = {node for node in state.outputs if node.op is not Ops.BUFFER}
     return state._replace(wanted=wanted, stored=decide(state.order, wanted | _bases(state.order), state.target))
 
@@ -155,13 +170,16 @@ def _bases(order: Iterable[UOp]) -> set[UOp]:
 
 
 def assign_buffers(state: ScheduleState) -> ScheduleState:
-    """Assign a BUFFER to each stored node (homes.py), and list the memory that it is computed from."""
+    """Return the state with a BUFFER for each stored node in `homes` (homes.py), and the memory it needs in `needs`."""
     homes = give_homes(state.order, state.stored, state.private, state.wanted)
     return state._replace(homes=homes, needs=needs_of(state.order, state.stored, state.waits))
 
 
 def fuse(state: ScheduleState) -> ScheduleState | StoreMore:
-    """Put stored nodes into kernels (fusion.py). Requests more stored nodes where a loop would repeat a reduction."""
+    """Return the state with stored nodes put into kernels, in `work` (fusion.py).
+
+    Returns StoreMore, a request, where a loop would repeat a reduction.
+    """
     work = divided(state.homes, state.needs, state.target, state.book)
     return work if isinstance(work, StoreMore) else state._replace(work=work)
 
@@ -170,33 +188,39 @@ def fuse(state: ScheduleState) -> ScheduleState | StoreMore:
 
 
 def list_tasks(state: ScheduleState) -> ScheduleState | NeedsOwnMemory:
-    """Make a task for each kernel and copy (tasks.py).
+    """Return the state with a task for each kernel and copy in `tasks`, in no order (tasks.py).
 
-    Requests memory where a kernel would read what it overwrote.
+    Returns NeedsOwnMemory, a request, where a kernel would read what it overwrote.
     """
     tasks = make_tasks(state.work, state.homes, state.needs)
     return tasks if isinstance(tasks, NeedsOwnMemory) else state._replace(tasks=tasks)
 
 
 def order_tasks(state: ScheduleState) -> ScheduleState | NeedsOwnMemory:
-    """Order writers before readers, and these before the next writer (order.py). Requests memory for a cycle."""
+    """Return the state with `tasks` in order: writers before readers, and these before the next writer (order.py).
+
+    Returns NeedsOwnMemory, a request, where these form a cycle.
+    """
     tasks = in_order([*state.tasks], state.homes.versions, state.homes.kept, state.private)
     return tasks if isinstance(tasks, NeedsOwnMemory) else state._replace(tasks=tasks)
 
 
 def write_kernels(state: ScheduleState) -> ScheduleState:
-    """Make the call of each task; equal kernels are written once (draft.py, kernel_body.py)."""
+    """Return the state with the call of each task in `calls`; equal kernels are written once (draft.py)."""
     return state._replace(calls=[task.make() for task in state.tasks])
 
 
 def reuse_memory(state: ScheduleState) -> ScheduleState:
-    """Let a kernel overwrite a buffer that it is the last to read, where that costs nothing (inplace.py)."""
+    """Return the state with kernels that overwrite a buffer that they are the last to read (inplace.py).
+
+    `moved` then has the BUFFERs that are no longer used, each with the one whose memory has its value.
+    """
     calls, moved = reuse_buffers(state.calls, state.homes.kept)
     return state._replace(calls=calls, moved=moved)
 
 
 def prove(state: ScheduleState) -> ScheduleState:
-    """Prove that each call reads the values that it was scheduled to read. Raises GraphError otherwise (proof.py)."""
+    """Return `state` itself. Raises GraphError where a call reads other values than it was scheduled to (proof.py)."""
     steps = [ProofStep(call, task.reads, task.writes) for call, task in zip(state.calls, state.tasks, strict=True)]
     check_values(steps, state.existing, state.homes.ends(state.wanted), state.moved)
     return state

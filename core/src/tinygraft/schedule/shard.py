@@ -29,7 +29,7 @@ class PerDeviceGraph:
         self.parts: dict[UOp, Parts] = {}  # a node on several devices -> the nodes that replace it, one for each device
 
     def add(self, node: UOp) -> None:
-        """Split a node on several devices, or rebuild one on a single device over the split graph.
+        """Add what `node` becomes: to `parts` for one on several devices, else to `alone`, over the split graph.
 
         Its sources have to be added before.
         """
@@ -56,7 +56,10 @@ class PerDeviceGraph:
         return found
 
     def of(self, source: UOp, wanted: ShardLayout, devices: Sequence[str]) -> Parts:
-        """Return the parts of `source` on `devices` in the layout `wanted`. Its own devices have to be these."""
+        """Return the parts of `source` on `devices` in the layout `wanted`. Its own devices have to be these.
+
+        A symbolic integer, which is on no device, counts as whole on each.
+        """
         if source in self.parts:
             return relaid(self.parts[source], source.sharding, wanted, devices)
         return relaid((self.alone[source],) * len(devices), None, wanted, devices)  # a symbolic integer

@@ -225,7 +225,10 @@ class _Rules:
     # From users to sources: how often a node is needed, and whether it is stored
 
     def _decide(self, node: UOp, stored: set[UOp]) -> None:
-        """Collect how often `node` is needed, and add it to `chosen` if a rule stores it. Its users are decided."""
+        """Collect how often `node` is needed, and add it to `chosen` if a rule stores it.
+
+        Its users have to be decided before. What is added is the node that it is a plain view of, or itself.
+        """
         own = self.facts[node]
         for user in own.users:
             self._need(own, node, user, user in stored or user in self.chosen)

@@ -15,7 +15,7 @@ from tinygraft.uop.uop import UOp
 
 
 def graph(state: ScheduleState) -> object:
-    """Return the tensor graph."""
+    """Return the tensor graph, under a SINK of the outputs."""
     return UOp(Ops.SINK, src=state.outputs)
 
 
@@ -54,7 +54,7 @@ def tasks(state: ScheduleState) -> object:
 
 
 def calls(state: ScheduleState) -> object:
-    """Return the calls."""
+    """Return the calls, as a list."""
     return list(state.calls)
 
 
