@@ -104,7 +104,8 @@ class BlockTiling:
 def blocks(sink: UOp, target: Target) -> Iterator[GridCandidate]:
     """Yield the candidates that compute a kernel's main sum of products in tiles of thread blocks, in no order of cost.
 
-    None where the kernel has no such sum (`_product`), or `target` no shared memory or fewer than 4 threads in a block.
+    Nothing where the kernel has no such sum (`_product`), or `target` no shared memory, or fewer than 4 threads in a
+    block.
     """
     if target.block_threads < 4 or not target.shared_memory:
         return

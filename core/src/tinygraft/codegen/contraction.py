@@ -97,8 +97,9 @@ def run_of(index: UOp, loops: Sequence[UOp]) -> int:
 def contractions(sink: UOp) -> Iterator[Contraction]:
     """Yield a Contraction for each operand that may be staged, of the reduction with the most iterations.
 
-    None where that is no sum or has fewer than FEWEST_TERMS terms, where a loop is no plain one of constant size, the
-    kernel has scratch memory, or the stores outside of these loops read or write memory that the others write or read.
+    Nothing where that is no sum or has fewer than FEWEST_TERMS terms, where a loop is no plain one of constant size,
+    the kernel has scratch memory, or the stores outside of these loops read or write memory that the others write or
+    read.
     """
     nodes = postorder(sink)
     reduces = [n for n in nodes if n.op is Ops.REDUCE]
@@ -173,7 +174,10 @@ def _separable(stores: Sequence[UOp], others: Sequence[UOp]) -> bool:
 
 
 def _neighbours(own: Sequence[UOp], stores: Sequence[UOp]) -> tuple[UOp, ...]:
-    """Return the innermost loop of `own` with those around it that are contiguous with it in every result."""
+    """Return the innermost loop of `own` with those around it that are contiguous with it in every result.
+
+    Both are in order of nesting, the innermost last. Loops outside of one that is not contiguous are not among them.
+    """
     columns = [own[-1]]
     for outer in reversed(own[:-1]):
         inner = columns[0]

@@ -45,8 +45,8 @@ def choose(sink: UOp, target: Target) -> Chosen:
 def candidates(sink: UOp, target: Target) -> Iterator[Chosen]:
     """Yield the candidates for a kernel: each as the kernel that it makes, and its actions.
 
-    Those of the functions of CANDIDATES one after another, of each the best first.
-    The axis numbers of `sink` have to have gaps (transforms.py). No loop is parallel yet.
+    Those of the functions of CANDIDATES one after another, of each the best first. The axis numbers of `sink` have to
+    have gaps (transforms.py). No loop is parallel yet.
     """
     for found in CANDIDATES:
         yield from found(sink, target)
@@ -62,7 +62,7 @@ def _dots(sink: UOp, target: Target) -> Iterator[Chosen]:
 def _tiles(sink: UOp, target: Target) -> Iterator[Chosen]:
     """Yield (kernel with its sum of products in tiles; its one action) for each tiling, cheapest first.
 
-    None with a grid, where grid.py tiles them.
+    Nothing with a grid, where grid.py tiles them.
     """
     if not target.grid_dims:
         yield from ((tile(sink, tiling), (action_of(tiling),)) for tiling in tilings(sink, target))

@@ -144,7 +144,10 @@ class _Lineariser:
     # Blocks
 
     def enter(self, store: UOp) -> None:
-        """Close the open loops that a store is not inside of, and open its own."""
+        """Open the loops of a store, after closing those that it is not inside of.
+
+        Where all of its own are open already none is closed: the store then goes into an outer block.
+        """
         wanted = self.axes(store)
         shared = 0
         while shared < min(len(wanted), len(self.path) - 1) and self.path[shared + 1].axis == wanted[shared]:
@@ -429,7 +432,8 @@ def _masks(sink: UOp, nodes: list[UOp]) -> dict[UOp, int] | None:
     """Return the mask of ranges that each node has to be inside of, where a load reads what an ordered store wrote.
 
     Such a load may not be hoisted out of the loop, although it does not depend on its counter: each iteration changes
-    its value. None for a kernel without ordered stores, where a node's own ranges suffice.
+    its value. None for a kernel without ordered stores, or whose ordered stores need no such load: there a node's own
+    ranges suffice.
     """
     ordered = sum(1 << n.arg.axis for n in nodes if n.op is Ops.RANGE and n.arg.kind is AxisKind.ORDERED)
     written: dict[UOp, int] = {}

@@ -93,7 +93,7 @@ class MatrixTiling:
 def candidates(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
     """Yield (kernel, its one action) for each matrix unit that suits `sink` and each tiling that fits, cheapest first.
 
-    `sink` is a kernel with gaps. None where no unit of several rows has its dtypes.
+    `sink` is a kernel with gaps. Nothing where no unit of several rows has its dtypes.
     """
     for found in sorted(grid_candidates(sink, target), key=lambda found: found.cost):
         yield found.make(), (found.action,)
@@ -111,7 +111,7 @@ def apply_matrix(sink: UOp, one: Action, target: Target) -> UOp:
 
 
 def grid_candidates(sink: UOp, target: Target, least: float = 0.5) -> Iterator[GridCandidate]:
-    """Yield the candidates that compute a kernel's main sum of products in tiles of a matrix unit.
+    """Yield the candidates that compute a kernel's main sum of products in tiles of a matrix unit, in no order of cost.
 
     `least` is the fraction of a tile that rows, columns and terms each have to fill: below it most of the work is on
     padding. The action is matrix(column loops, unit, tiles, columns, terms, chunks).

@@ -110,7 +110,7 @@ def _registers(reduce: UOp, nodes: Sequence[UOp], target: Target) -> int:
 
 
 def _in_blocks(sink: UOp, block: Sequence[UOp], wide: bool) -> UOp:
-    """Split every reduction over the loops of `block` into one over these, and one of its results over the others.
+    """Return `sink` with every reduction over the loops of `block` and more split: over these, then over the others.
 
     All reductions over the same loops are split, since they share these loops. `wide` adds the sums of blocks of
     float32 in float64.

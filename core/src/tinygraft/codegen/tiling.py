@@ -166,7 +166,7 @@ class Prices:
 def tilings(sink: UOp, target: Target) -> list[Tiling]:
     """Return the candidates that compute a kernel's main reduction in tiles, cheapest first.
 
-    None where it is no sum of products (`contractions`), or `target` has no vectors.
+    An empty list where it is no sum of products (`contractions`), or `target` has no vectors.
     """
     if not target.vector_bytes:
         return []
@@ -191,7 +191,8 @@ def _suits_unit(t: Tiling, target: Target) -> bool:
 def _tilings(c: Contraction, target: Target) -> Iterator[Tiling]:
     """Yield the tilings of `c` that fit the registers and the scratch memory, in no order of cost, each with its cost.
 
-    Their columns may be only the inner ones of `c`. None for fewer than FEWEST_ROWS rows, or less work than LEAST_WORK.
+    Their columns may be only the inner ones of `c`. Nothing for fewer than FEWEST_ROWS rows, or less work than
+    LEAST_WORK.
     """
     own, rows = trip_count(c.columns), trip_count(c.rows)
     if rows < FEWEST_ROWS or rows * own * trip_count(c.outer) * trip_count(c.terms) < LEAST_WORK:
@@ -239,8 +240,8 @@ def _row_tiles(loops: Sequence[UOp], most: int) -> set[tuple[int, ...]]:
 def _row_tile(loops: Sequence[UOp], left: int) -> tuple[int, ...]:
     """Return how many iterations of each of `loops` one tile has, in their order, with at most `left` as their product.
 
-    The innermost, the last of `loops`, get theirs first.
-    A number that does not divide a loop is lowered to one that does, where that costs less than a quarter of it.
+    The innermost, the last of `loops`, get theirs first. A number that does not divide a loop is lowered to one that
+    does, where that costs less than a quarter of it.
     """
     unrolled = []
     for loop in reversed(loops):
@@ -334,7 +335,10 @@ def _shares(t: Tiling, blocks: int, threads: int) -> tuple[float, int]:
 
 
 def _is_one_load(operand: UOp, last: UOp) -> bool:
-    """Return whether an operand is packed lanes of contiguous numbers: compilers merge their loads into one."""
+    """Return whether an operand is packed lanes of contiguous numbers: compilers merge their loads into one.
+
+    `last` is the innermost loop of terms, along which its loads have to be next to each other.
+    """
     nodes = [n for n in postorder(operand) if n.dtype is not dtypes.index]
     loads = [n for n in nodes if n.op is Ops.LOAD]
     plain = all(len(n.src) == 2 and lane_stride(n.src[1], last) == len(loads) for n in loads)

@@ -191,9 +191,9 @@ class _LoopFacts:
     def transposition(self) -> list[Action] | None:
         """Return the actions of a transposition; None where loads and stores are contiguous along the same loop.
 
-        None too for a kernel with a reduction, and for fewer than WORTH elements.
-        The loop along which stores are contiguous is vectorised, the one along which loads are is unrolled. Of the two,
-        the longer one becomes the inner loop: so the array with the longer rows is read or written contiguously.
+        None too for a kernel with a reduction, and for fewer than WORTH elements. The loop along which stores are
+        contiguous is vectorised, the one along which loads are is unrolled. Of the two, the longer one becomes the
+        inner loop: so the array with the longer rows is read or written contiguously.
         """
         stores, loads = ([n for n in self.accesses if n.op is op] for op in (Ops.STORE, Ops.LOAD))
         along = [r for r in self.loops if all(lane_stride(s.src[1], r) == 1 for s in stores)]

@@ -67,7 +67,7 @@ def _named(places: Iterable[tuple[Buffer, ByteRange]], names: Mapping[int, Hasha
 
 
 def free_temporaries(placed: Sequence[Buffer]) -> None:
-    """Return the memory of buffers that `place_temporaries` placed to their pools."""
+    """Free the memory of buffers that `place_temporaries` placed, so that their pools can use it for others."""
     for buffer in placed:
         buffer.deallocate()
 

@@ -107,7 +107,11 @@ def elementwise(node: UOp, src: list[Any]) -> Array:
 
 
 def wide(node: UOp, src: list[Any], longer: bool = False) -> Array:
-    """Return the values of a float `node` before they are rounded: in float64, or with `longer` in longdouble."""
+    """Return the values of a float `node` before they are rounded: in float64, or with `longer` in longdouble.
+
+    Those of a CAST or FMA are such that rounding them once more gives the right result; an FMA of float64 is rounded
+    already.
+    """
     if node.op is Ops.CAST:
         return _widened(src[0], node.src[0].dtype, node.dtype)
     if node.op is Ops.FMA and node.dtype is dtypes.float64:

@@ -36,7 +36,7 @@ class NoTensors:
     """No tensors."""
 
     def near(self, memory: Collection[UOp]) -> Sequence[HasNode]:
-        """Return nothing."""
+        """Return an empty sequence."""
         return ()
 
 

@@ -60,7 +60,7 @@ def agreeing(order: Sequence[UOp], tensors: Sequence[HasNode]) -> tuple[list[Has
 
 
 def computable_first(order: Sequence[UOp], wanted: Iterable[UOp]) -> list[UOp]:
-    """Return the nodes of a mixed graph that are to be computed first; none where it cannot be split.
+    """Return the nodes of a mixed graph that are to be computed first; empty where it cannot be split.
 
     `order` is the graph in postorder, `wanted` are its requested nodes. The nodes returned are wanted, written or
     detached (as an accumulated gradient is), and each variable has one value in all of them together. A node that

@@ -88,7 +88,7 @@ class Capture:
         return entry is not None and entry[0]() is tensor
 
     def add(self, launch: Recorded, buffers: Sequence[Buffer]) -> None:
-        """Record a launch on `buffers`, which are those of `launch.uids`."""
+        """Record a launch on `buffers`, which are those of `launch.uids`, and in `memory` those that are new here."""
         self.launches.append(launch)
         for uid, b in zip(launch.uids, buffers, strict=True):
             if uid not in self.memory:

@@ -230,7 +230,7 @@ def _compile(keys: Sequence[tuple[Backend, Kernel, Options]]) -> None:
 
 
 def _tuned(keys: Sequence[tuple[Backend, Kernel, Options]]) -> dict[tuple[Kernel, Backend], Options]:
-    """Return the options of those kernels for which BEAM has found transforms; none without BEAM. It may search now.
+    """Return the options of those kernels for which BEAM has found transforms; empty without BEAM. It may search now.
 
     Kernels that plugins change are not searched: the child process that times them does not load plugins.
     """
@@ -337,7 +337,10 @@ def _finish(job: _Compilation, key: _CompileKey) -> None:
 
 
 def _load_fresh(job: _Compilation) -> Program:
-    """Return the program of a binary that was compiled now. Where it does not load it is removed from the disk."""
+    """Return the program of a binary that was compiled now. Where it does not load it is removed from the disk.
+
+    Raises the error then, as `_load` does.
+    """
     assert job.binary is not None
     try:
         return _load(job.backend, job.binary)

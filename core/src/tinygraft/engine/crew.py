@@ -73,7 +73,7 @@ class Crew:
             raise self._errors[0]
 
     def __exit__(self, *_: object) -> None:
-        """Drop the jobs that have not begun, and wait for the threads. Errors of jobs are raised by `wait` only."""
+        """Drop the jobs that have not begun, and wait for the threads. Raises no error of a job: `wait` does."""
         try:
             while self._next() is not None:
                 pass

@@ -92,7 +92,7 @@ def read() -> dict[DatabaseKey, SearchResult]:
 
 
 def read_file(path: Path) -> dict[DatabaseKey, SearchResult]:
-    """Return the results in a file, by key; none where it does not exist, may not be read or is longer than LONGEST."""
+    """Return the results in a file, by key; empty where it does not exist, cannot be read or is beyond LONGEST."""
     known: dict[DatabaseKey, SearchResult] = {}
     data = read_cached(path, LONGEST) if path == own_file() else read_plain(path, LONGEST)
     for line in (data or b"").splitlines():

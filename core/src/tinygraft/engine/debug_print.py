@@ -25,9 +25,10 @@ READABLE = Dialect(
 
 
 def show_compiled(kernel: Kernel, rules: str, linear: Linear, source: Source, binary: Binary) -> None:
-    """Print a new kernel, as far as DEBUG requests it; from 4 on its source, which is C also where the device's is not.
+    """Print a new kernel, as far as DEBUG requests it: its name and actions, from 4 on its source.
 
-    `rules` is the text of the applied rules.
+    That is C also where the device's is not. From 5 on its graph and `rules`, the text of the applied rules, from 6 on
+    its linear form, from 7 on its assembly.
     """
     level = DEBUG.value
     print(linear.name)

@@ -90,7 +90,10 @@ def _folder() -> Path | None:
 
 
 def _path(name: str) -> Path | None:
-    """Return the file of an entry, by its digest `name`; None where nothing is stored on disk."""
+    """Return the file of an entry, which may not exist, by its digest `name`; None where nothing is stored on disk.
+
+    Removes temporary files that a killed process left in the folder.
+    """
     folder = _folder()
     if folder is None:
         return None

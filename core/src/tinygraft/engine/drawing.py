@@ -158,7 +158,7 @@ def _lines(node: UOp) -> list[str]:
 
 
 def _shape(shape: Sequence[object]) -> str:
-    """Return a shape as text that begins with a space."""
+    """Return a shape as text that begins with a space, as " (2, 3)"."""
     sizes = [str(n) if isinstance(n, int) else _symbolic(n) for n in shape]
     return f" ({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
 

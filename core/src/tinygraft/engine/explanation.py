@@ -99,7 +99,7 @@ def with_passes(stages: Sequence[Stage], prefix: str, passes: bool) -> Iterator[
 
 
 def timeline(schedule: ScheduleRecord, bodies: dict[int, int]) -> Iterator[str]:
-    """Yield a line for each launch, in order, with a bar in proportion to its time, under a heading; none without any.
+    """Yield a line for each launch, in order, with a bar in proportion to its time; first a heading, if there are any.
 
     `bodies` has the number of the schedule in which a kernel was printed, by its key; a line refers to another one.
     """

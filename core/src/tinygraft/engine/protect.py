@@ -203,7 +203,10 @@ def _copy(new: UOp, node: UOp) -> None:
 
 
 def copied(node: UOp) -> UOp:
-    """Return a new BUFFER with the present value of `node`, which is about to be overwritten."""
+    """Return a new BUFFER with the present value of `node`, which is about to be overwritten.
+
+    It gets the tape entry of `node` too; captures of this thread record the copy.
+    """
     new = UOp.buffer(node.device or "", node.arg.size, node.dtype)
     _copy(new, node)
     return new

@@ -215,7 +215,7 @@ class Search:
     def _fastest(self, among: Sequence[str] | None = None) -> list[str]:
         """Return the fastest versions, of all that were tried or of `among`, the fastest first.
 
-        As many as a race can run three times each, at least one and at most FINALISTS; none where all have failed.
+        As many as a race can run three times each, at least one and at most FINALISTS; empty where all have failed.
         """
         times = {text: s for text in (self.tried if among is None else among) if (s := self.tried[text]) is not None}
         found: list[str] = []
@@ -246,7 +246,8 @@ class Search:
 def tuned(kernels: Sequence[SearchedKernel], beam: int) -> dict[SearchedKernel, tuple[Action, ...]]:
     """Return the best transforms for kernels, found now or earlier; kernels that could not be tried are omitted.
 
-    `beam` is how many of the best candidates are varied in each step. New results are added to the database.
+    `beam` is how many of the best candidates are varied in each step. New results are added to the database. With a
+    BEAM_BUDGET of 0 nothing is searched, and only earlier results are returned.
     """
     known = database.read()
     keys = {one: database.key_of(*one) for one in dict.fromkeys(kernels)}

@@ -272,9 +272,10 @@ def _recorded(uid: int) -> TapeEntry | None:
 
 
 def _keep(memory: UOp, entry: TapeEntry, now: int) -> None:
-    """Put `entry` on the tape for the value in `memory`, in place of any earlier entry.
+    """Put `entry` on the tape for the value in `memory`, in place of any earlier entry, and set its `at` and `memory`.
 
-    `now` is a fresh id of a BUFFER: such ids are the clock by which entries are older or younger.
+    `now`, when it got the value, is a fresh id of a BUFFER: such ids are the clock by which entries are older or
+    younger.
     """
     entry.at, entry.memory = now, weakref.ref(memory)
     if memory.op is Ops.BUFFER:
@@ -594,8 +595,8 @@ def to_save(overwritten: Collection[UOp], replaced: Collection[UOp]) -> list[Tap
     """Return the entries for which values of `overwritten` BUFFERs are to be saved: a backward may still need them.
 
     Untracked ones only where they read one of `replaced`, which are written as a whole: a cache that is filled slice by
-    slice would be copied for each. None where the old values, with all that are saved already, are more than SAVED
-    bytes.
+    slice would be copied for each. An empty list where the old values, with all that are saved already, are more than
+    SAVED bytes.
     """
     with _lock:
         _record_all()

@@ -53,7 +53,7 @@ class Unfolded:
     )  # by id; keeps an entry alive, so that its id is unique
 
     def entries(self) -> Collection[TapeEntry]:
-        """Return the entries that were unfolded."""
+        """Return the entries that were reached: those that were unfolded, and those without a graph."""
         return self._entries.values()
 
     def has(self, memory: UOp) -> bool:
@@ -159,7 +159,10 @@ class Unfolded:
         return rebuild((memory,), stale)[memory] if stale else memory
 
     def _computed(self, entry: TapeEntry | None, like: UOp, untracked: bool) -> UOp | None:
-        """Return the unfolded graph of `entry` in the shape of `like`; None for a leaf, and where it is not taped."""
+        """Return the unfolded graph of `entry` in the shape of `like`; None where `entry` was not unfolded.
+
+        None too for a leaf, which has no entry, and for an untracked entry without `untracked`.
+        """
         if entry is None or not (untracked or entry.tracked):
             return None
         whole = self._whole.get(id(entry))

@@ -27,7 +27,7 @@ LONG = 128  # elements above which blocks are worth the kernels that they cost
 
 
 def is_long(node: UOp) -> bool:
-    """Return whether `node` is a scan for `rewritten`: a sum or product of floats, longer than LONG."""
+    """Return whether `node` is a scan for `rewritten`: a sum or product of floats, of a constant length above LONG."""
     if node.op is not Ops.SCAN or node.dtype.kind != "float":
         return False
     length = node.shape[node.arg.axis]

@@ -104,8 +104,9 @@ class _HomeGiver:
     def _home(self, node: UOp) -> UOp:
         """Return the BUFFER of a stored node: that of the value that it replaces, or a new one. Records its version.
 
-        A scatter, or an assignment to a view, writes only some elements: in a new BUFFER the others are copied from
-        its base first, which is listed in `fills`.
+        An ASSIGN of `scatters` has that of its scatter, which writes its value. A scatter, or an assignment to a view,
+        writes only some elements: in a new BUFFER the others are copied from its base first, which is listed in
+        `fills`.
         """
         memory, versions = self.homes.memory, self.homes.versions
         if (scatter := self.scatters.get(node)) is not None:
@@ -156,7 +157,8 @@ class _HomeGiver:
     def _copy_back(self, node: UOp, base: UOp) -> None:
         """Plan to copy an assigned value from memory of its own back to `base`, after the last use of older ones.
 
-        Not where the buffer has another value than those that it replaces, nor where one of these is requested.
+        It is added to `copies_back` and to `versions` of `base`. Nothing happens where `node` has `base` as its memory,
+        where that has another value last than those that `node` replaces, and where one of these is requested.
         """
         if self.homes.memory[node] is base:
             return

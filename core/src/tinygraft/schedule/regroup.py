@@ -72,7 +72,10 @@ def _is_wide(node: UOp) -> bool:
 
 
 def in_groups(node: UOp) -> UOp:
-    """Return the CAT `node` as a CAT of stored CATs of at most SOURCES sources, or NUMBERS if all are constants."""
+    """Return the CAT `node` as a CAT of stored CATs of at most SOURCES sources, or NUMBERS if all are constants.
+
+    These are CATs of stored CATs again where there are too many of them; above the first level SOURCES is the limit.
+    """
     src = node.src
     most = NUMBERS if all(_comes_from_constant(s) for s in src) else SOURCES
     while len(src) > most:

@@ -69,7 +69,8 @@ def split_by_device(order: Sequence[UOp], outputs: Sequence[UOp]) -> dict[UOp, P
     """Return the parts of each of `outputs`, one for each of its devices.
 
     `order` is the graph of `outputs`, sources before users. Parts are separate memory: those of an output that
-    nothing writes are copied where they are memory already, or a part of another output.
+    nothing writes are copied where they are memory already, or a part of another output. Plain reshapes at the end of
+    a part are left out: what is returned is the node whose memory it is.
     """
     graph = PerDeviceGraph()
     for node in order:
@@ -88,9 +89,9 @@ def split_by_device(order: Sequence[UOp], outputs: Sequence[UOp]) -> dict[UOp, P
 
 
 def _own(parts: Parts, used: set[UOp]) -> Parts:
-    """Return `parts`, with copies of those whose memory existed before, is assigned to, or is in `used`.
+    """Return the node whose memory it is for each of `parts`, a copy of those that may not share it.
 
-    Adds their memory to `used`.
+    Those are parts whose memory existed before, is assigned to, or is in `used`. Adds all that are returned to `used`.
     """
     done: list[UOp] = []
     for i, node in enumerate(parts):
