@@ -152,7 +152,7 @@ class Buffer:
             self._block, self.offset = base._block, base.offset + offset
 
     def borrow(self, handle: Handle, owner: object) -> None:
-        """Let this buffer be borrowed memory: `handle` by its allocator's name, kept alive by `owner`."""
+        """Let this buffer be borrowed memory: `handle`, as its allocator knows it, which lives as long as `owner`."""
         with self._lock:
             self._handle, self._block = handle, Borrowed(pool_of(self.backend), owner)
 

@@ -138,7 +138,7 @@ class CStyleKernel(Writer):
         return self.declare(text, step.dtype, step.width, "i" if u.dtype.kind == "index" else "v")
 
     def splat(self, value: str, dtype: DType, width: int) -> str:
-        """A scalar in every lane."""
+        """Return the text of a scalar in every lane."""
         return self.words.splat(value, dtype, width)
 
     def const(self, u: UOp) -> None:

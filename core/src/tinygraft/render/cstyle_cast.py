@@ -14,7 +14,7 @@ from tinygraft.render.text import ElementwiseStep
 
 
 def cast(w: DialectWords, u: ElementwiseStep, x: str) -> str:
-    """The conversion of x, scalar or vector."""
+    """Return the text of the conversion of x, scalar or vector."""
     old, new, width = u.operand, u.dtype, u.width
     if new is old or (w.type(old) == w.type(new) and not (w.is_bits(old) or w.is_bits(new))):
         return x if width == 1 or new is old else f"({w.type(new, width)}){x}"
@@ -111,7 +111,7 @@ def _round(w: DialectWords, new: DType) -> str:
 
 
 def bitcast(w: DialectWords, u: ElementwiseStep, x: str) -> str:
-    """The same bits as another dtype of that width."""
+    """Return the text of x as another dtype of its width, with the same bits."""
     old, new = u.operand, u.dtype
     if u.width == 1:
         if w.type(old) == w.type(new):
@@ -125,6 +125,6 @@ def bitcast(w: DialectWords, u: ElementwiseStep, x: str) -> str:
 
 
 def bitcast_helper(w: DialectWords, old: DType, new: DType) -> str:
-    """The helper that reads the bits of one scalar type as another."""
+    """Return the name of the helper that reads the bits of one scalar type as another; it is declared on first use."""
     body = f"union {{ {w.type(old)} given; {w.type(new)} wanted; }} bits = {{x}};\n    return bits.wanted;"
     return w.helper(f"bits_{new.name}_{old.name}", w.type(new), f"{w.type(old)} x", body)

@@ -56,7 +56,7 @@ class DialectWords:
         return name
 
     def each_lane(self, name: str, result: tuple[DType, int], arguments: str, expression: str) -> str:
-        """Declare a helper that computes a vector lane by lane, where `k` is the lane in `expression`."""
+        """Declare a helper that computes a vector lane by lane; `k` is the lane in `expression`. Returns its name."""
         type_ = self.type(*result)
         if self.dialect.spelled:
             lanes = ", ".join(re.sub(r"\bk\b", str(k), expression) for k in range(result[1]))
@@ -74,7 +74,7 @@ class DialectWords:
         return f"{name}(-({value}))" if dtype is dtypes.bool else f"{name}({bare(value)})"
 
     def is_bits(self, dtype: DType) -> bool:
-        """Whether the values of a half type are bits in an integer, as the dialect has no such type."""
+        """Return whether the values of a half type are bits in an integer, as the dialect has no such type."""
         return dtype.kind == "float" and self.dialect.types[dtype] == self.dialect.types[dtypes.uint16]
 
     def literal(self, value: Any, dtype: DType) -> str:

@@ -108,13 +108,13 @@ class LLVMKernel(MemoryWriter):
     # Values
 
     def value(self, u: UOp, step: ElementwiseStep, operands: list[str]) -> str:
-        """Write an instruction; adding 0 to an index needs none."""
+        """Write an instruction, and return the name of its result; adding 0 to an index needs none."""
         if u.dtype.kind == "index" and u.op is Ops.ADD and "0" in operands:
             return operands[operands[0] == "0"]
         return EXPR[step.op](self, step, *operands)
 
     def splat(self, value: str, dtype: DType, width: int) -> str:
-        """Broadcast a scalar to every lane."""
+        """Broadcast a scalar to every lane. Returns the name of the vector."""
         return self.broadcast(value, TYPES[dtype], width)
 
     def const(self, u: UOp) -> None:

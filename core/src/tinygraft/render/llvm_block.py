@@ -121,7 +121,7 @@ class BasicBlocks:
         return name
 
     def lane(self, vector: str, type_: str, k: int) -> str:
-        """Extract one lane of a vector."""
+        """Extract lane `k` of a vector of type `type_`. Returns its name."""
         return self.let(f"extractelement {type_} {vector}, i64 {k}", "lane")
 
     def zeros(self, dtype: DType, width: int) -> str:
@@ -129,13 +129,13 @@ class BasicBlocks:
         return zero(dtype) if width == 1 else "zeroinitializer"
 
     def from_memory(self, value: str, dtype: DType, width: int) -> str:
-        """Convert a loaded value to the type in which it is computed: a bool is a byte in memory."""
+        """Return a loaded value in the type in which it is computed, perhaps converted: a bool is a byte in memory."""
         if dtype is not dtypes.bool:
             return value
         return self.let(f"icmp ne {type_word('i8', width)} {value}, {'0' if width == 1 else 'zeroinitializer'}", "load")
 
     def to_memory(self, value: str, dtype: DType, width: int) -> str:
-        """Convert a value to the type in which it is stored."""
+        """Return a value in the type in which it is stored, converted if need be."""
         if dtype is not dtypes.bool:
             return value
         return self.let(f"zext {type_of(dtype, width)} {value} to {type_word('i8', width)}", "byte")

@@ -38,7 +38,7 @@ class _Lanes:
 
 
 def cast(block: BasicBlocks, value: str, old: DType, new: DType, width: int) -> str:
-    """Write the conversion of value; the name of the result."""
+    """Write the conversion of `value`, a vector where `width` is above 1. Returns the name of the result."""
     lanes = _Lanes(block, width)
     if new is old:
         return value

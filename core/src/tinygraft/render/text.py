@@ -41,7 +41,7 @@ class VectorAccess:
 
     @property
     def is_row(self) -> bool:
-        """Whether this is one access of contiguous elements."""
+        """Return whether this is one access of contiguous elements."""
         return self.width > 1 and self.stride == 1
 
 

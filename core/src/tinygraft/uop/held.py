@@ -67,12 +67,12 @@ def lost_in(node: UOp) -> str:
 
 
 def is_stored(node: UOp) -> bool:
-    """Whether the values of a node are the whole of a buffer, in order, or of the buffers of several devices."""
+    """Return whether the values of a node are the whole of a buffer, in order, or of the buffers of several devices."""
     return memory_base(node).op in HELD
 
 
 def is_computed(node: UOp) -> bool:
-    """Whether nothing has to be computed: for memory, a front part of it of symbolic length, or a constant."""
+    """Return whether nothing has to be computed: for memory, a front part of it of symbolic length, or a constant."""
     base = memory_base(node)
     if base.op in HELD:
         return True
@@ -82,14 +82,14 @@ def is_computed(node: UOp) -> bool:
 
 
 def is_whole_buffer(node: UOp) -> bool:
-    """Whether a node is a whole buffer in some shape, so that a new value goes into the same memory."""
+    """Return whether a node is a whole buffer in some shape, so that a new value goes into the same memory."""
     while node.op is Ops.RESHAPE and (node.sharding is not None or node.src[0].sharding is None):
         node = node.src[0]
     return node.op in HELD
 
 
 def is_constant(node: UOp) -> bool:
-    """Whether a node is computed from constants only, all elements equal, so that it is not worth memory."""
+    """Return whether a node is computed from constants only, all elements equal, so that it is not worth memory."""
     if node.op not in _CONSTANT:
         return False
     seen, stack = {node}, [node]

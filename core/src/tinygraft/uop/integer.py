@@ -49,7 +49,7 @@ def _built(op: Ops, a: UOp, b: UOp) -> UOp:
 
 
 def add(a: Operand, b: Operand) -> UOp:
-    """a + b.
+    """Return a + b in canonical form: equal sums are one node.
 
     >>> i = UOp.range(10, 0)
     >>> add(mul(add(i, 1), 2), i) is add(mul(i, 3), 2)
@@ -77,12 +77,12 @@ def dot(values: Iterable[UOp], factors: Iterable[int]) -> UOp:
 
 
 def sub(a: Operand, b: Operand) -> UOp:
-    """a - b."""
+    """Return a - b in canonical form, as a sum."""
     return add(a, -b if isinstance(b, int) else mul(b, -1))
 
 
 def mul(a: Operand, b: Operand) -> UOp:
-    """a * b. A constant distributes over a sum."""
+    """Return a * b in canonical form. A constant distributes over a sum."""
     a, b = node(a), node(b)
     return _built(Ops.MUL, b, a) if a.op is Ops.CONST else _built(Ops.MUL, a, b)
 
@@ -197,7 +197,7 @@ def rejoin_remainders(terms: Terms, constant: int, remainder: UOp, quotient: UOp
 
 
 def idiv(a: Operand, b: Operand) -> UOp:
-    """a // b, which floors; by zero it gives 0.
+    """Return a // b in canonical form, which floors; by zero it gives 0.
 
     >>> i, j = UOp.range(4, 0), UOp.range(3, 1)
     >>> idiv(add(mul(i, 3), j), 3) is i
@@ -207,7 +207,7 @@ def idiv(a: Operand, b: Operand) -> UOp:
 
 
 def mod(a: Operand, b: Operand) -> UOp:
-    """a % b: a - idiv(a, b) * b where b is not 0. By zero it gives 0.
+    """Return a % b in canonical form: a - idiv(a, b) * b where b is not 0. By zero it gives 0.
 
     >>> i, j = UOp.range(4, 0), UOp.range(3, 1)
     >>> mod(add(mul(i, 3), j), 3) is j
@@ -341,12 +341,12 @@ def remainder_shifted(a: UOp, b: UOp) -> UOp | None:
 
 
 def minimum(a: Operand, b: Operand) -> UOp:
-    """The less of a and b."""
+    """Return the less of a and b; one of them, or a constant, where the bounds show which it is."""
     return _built(Ops.MIN, node(a), node(b))
 
 
 def maximum(a: Operand, b: Operand) -> UOp:
-    """The greater of a and b."""
+    """Return the greater of a and b; one of them, or a constant, where the bounds show which it is."""
     return _built(Ops.MAX, node(a), node(b))
 
 

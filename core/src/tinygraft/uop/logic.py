@@ -42,7 +42,7 @@ def _built(op: Ops, a: UOp, b: UOp) -> UOp:
 
 
 def lt(a: Operand, b: Operand) -> UOp:
-    """a < b.
+    """Return the condition a < b in canonical form; a constant where the bounds of both decide it.
 
     >>> i, j = UOp.range(9, 0), UOp.range(4, 1)
     >>> lt(i * 4 + j, 16) is lt(i, 4)
@@ -52,12 +52,12 @@ def lt(a: Operand, b: Operand) -> UOp:
 
 
 def ge(a: Operand, b: Operand) -> UOp:
-    """a >= b."""
+    """Return the condition a >= b, as NOT of a < b; a constant where the bounds of both decide it."""
     return not_(lt(a, b))
 
 
 def eq(a: Operand, b: Operand) -> UOp:
-    """a == b."""
+    """Return the condition a == b in canonical form; a constant where the form of both decides it."""
     return _built(Ops.CMPEQ, node(a), node(b))
 
 

@@ -589,7 +589,7 @@ def _same_view(view: UOp, old: UOp, done: dict[UOp, UOp]) -> UOp:
 
 
 def substitute(root: UOp, swap: dict[UOp, UOp]) -> UOp:
-    """Return `root` with the nodes of `swap` replaced."""
+    """Return `root` with the nodes of `swap` (old -> new) replaced; nodes of these new graphs are not."""
     return rebuild((root,), swap)[root]
 
 
