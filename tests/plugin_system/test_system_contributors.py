@@ -122,6 +122,19 @@ def test_beam_leaves_contributed_passes_alone(register, monkeypatch):
         assert values(*range(14))[0] == 14
 
 
+def test_beam_searches_the_kernels_beside_those_with_passes(monkeypatch):
+    """Of two devices' kernels compiled together, those that a plugin's pass changes keep it, and are not searched."""
+    from tinygraft.codegen.options import Options
+    from tinygraft.engine import compile as compiling
+    from tinygraft.engine import search
+
+    searched = []
+    monkeypatch.setattr(search, "tuned", lambda jobs, beam: searched.append((jobs, beam)) or {})
+    keys = [("backend", "plain", Options(beam=2)), ("other", "changed", Options(beam=2, passes=("pass",)))]
+    assert compiling._tuned(keys) == {}
+    assert searched == [([("plain", "backend")], 2)]
+
+
 class Sink(ProfileSink):
     """Keeps what it is told."""
 

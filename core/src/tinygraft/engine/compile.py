@@ -234,12 +234,13 @@ def _tuned(keys: Sequence[tuple[Backend, Kernel, Options]]) -> dict[tuple[Kernel
 
     Kernels that plugins change are not searched: the child process that times them does not load plugins.
     """
-    beam = max(0 if options.passes else options.beam for _, _, options in keys)
+    plain = [(kernel, backend) for backend, kernel, options in keys if not options.passes]
+    beam = max((options.beam for _, _, options in keys if not options.passes), default=0)
     if not beam:
         return {}
     from tinygraft.engine.search import tuned  # imported only with BEAM, for the time that it takes
 
-    found = tuned([(kernel, backend) for backend, kernel, _ in keys], beam)
+    found = tuned(plain, beam)
     return {searched: Options(actions=actions) for searched, actions in found.items()}
 
 

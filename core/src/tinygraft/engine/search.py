@@ -80,9 +80,10 @@ class TrialProcess:
             process.stdin.flush()
             answer = json.loads(self._answers.get(timeout=limit))
         except (OSError, ValueError, queue.Empty):
+            answer = None
+        if not isinstance(answer, dict):
             self.end()
             raise Lost from None
-        assert isinstance(answer, dict)
         return answer
 
     def is_running(self) -> bool:
