@@ -122,7 +122,8 @@ class Noise:
         totals = [_contract(a.astype(long), b.astype(long), axes) for a, b in map(_compact, pick)]
         a, b = _compact(pick[0])
         sizes = _contract(np.abs(a.astype(np.float64)), np.abs(b.astype(np.float64)), axes)
-        count = math.prod([node.src[0].shape[axis] if isinstance(node.src[0].shape[axis], int) else 2 for axis in axes])
+        lengths = np.broadcast_shapes(*(samples[0].shape for samples in factors))  # of symbolic axes too
+        count = math.prod([lengths[axis] for axis in axes])
         return self._noisy_sums(totals, sizes, _step(a) * _step(b), count, dtype)
 
     def _noisy_sums(
