@@ -219,7 +219,11 @@ class GraphExecutor:
         self.handles[place] = handle
 
     def set_values(self, values: Mapping[str, int]) -> None:
-        """Set the values of variables by name: of all that the steps name, and perhaps of others."""
+        """Set the values of variables by name: of all that the steps name, and perhaps of others, which are ignored.
+
+        Core calls it before each run, with all values, also with equal ones and where no step names a variable.
+        `values` may be retained: core does not change it.
+        """
         self.values = values
 
     def run(self, first: int) -> int:

@@ -46,7 +46,10 @@ def record_results(computed: Sequence[HasNode], lazy: Sequence[HasNode], others:
 
 
 def _undetached(node: UOp) -> UOp:
-    """Return what `node` is a plain RESHAPE of, perhaps several times, without passing a DETACH; else `node` itself."""
+    """Return the first node below the RESHAPEs of `node` that is none itself, a DETACH included; or `node`.
+
+    A RESHAPE that gathers the shards of several devices ends the walk too, as in `memory_base`, which passes a DETACH.
+    """
     while node.op is Ops.RESHAPE and (node.sharding is not None or node.src[0].sharding is None):
         node = node.src[0]
     return node

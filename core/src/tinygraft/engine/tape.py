@@ -490,9 +490,10 @@ def _is_computed(node: UOp) -> bool:
 
 
 def _ends(memories: Iterable[UOp], inputs: Mapping[UOp, TapeEntry]) -> list[weakref.ref[UOp]]:
-    """Return the BUFFERs at the ends of a graph that is not taped.
+    """Return the BUFFERs that a graph without a taped form depends on, for `TapeEntry.depends`, as weak references.
 
-    `memories` are those that it reads, `inputs` the entries of these; the ends of their graphs are included.
+    `memories` are those that the graph reads, `inputs` the entries of these through which a gradient goes. The result
+    has the BUFFERs of `memories`, and those that the graphs of all entries upstream read, at each step of the way.
     """
     found = {buffer for memory in memories for buffer in buffers_of(memory)}
     seen: set[int] = set()

@@ -3,9 +3,9 @@
     run_request(request, guard)
 
 Nothing changes before all kernels are compiled and all memory is allocated, that of copies of old values included. A
-failure before the first store over a value leaves everything as it was. From that store on Ctrl-C is delayed until all
-calls have run; where a launch fails, values that are wholly written are committed, and after_failure.py decides which
-of the others still have a value.
+failure before the first store over a value leaves all memory as it was, and drops the pending write of a requested
+tensor. From that store on Ctrl-C is delayed until all calls have run; where a launch fails, values that are wholly
+written are committed, and after_failure.py decides which of the others still have a value.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ if TYPE_CHECKING:
 
 
 def run_request(request: RealizeRequest, guard: Guard) -> None:
-    """Run a RealizeRequest and give its tensors their results as nodes.
+    """Run a RealizeRequest: give its tensors their results as nodes, and put these into the graphs of other live ones.
 
-    `guard` is that of the realisation; it delays signals from the first store over a value on. Raises what compiling,
-    allocating and launching raise.
+    What backward needs is taped. `guard` is that of the realisation, and is set: with ASSIGNs in the request it delays
+    signals from the first store over a value on, and stays sealed; without them it need not be entered. Raises what
+    compiling, allocating and launching raise, and with VALIDATE=1 ValidationError, after the commit. After an error
+    before the first store all memory is as it was, and a pending write of a requested tensor is dropped.
     """
     outputs = list(request.homes.values())
     if not request.assigns and not open_captures():

@@ -178,7 +178,11 @@ class Group:
         return self._draft
 
     def takes(self, node: UOp, target: Target) -> bool:
-        """Return whether `node` may be tried here: there is room for it, and no node here writes the same buffer."""
+        """Return whether to try `join` with `node`: a cheap check, after which `join` may still refuse.
+
+        Requires that no node here writes the same buffer, that the loops of `node` fit these (`fits`), and that the
+        kernel is well below the limits of `target`. An ASSIGN of other loops is refused, unless it is tiny.
+        """
         memory = self.memory
         if any(memory[n] is memory[node] for n in self.nodes):
             return False

@@ -263,7 +263,9 @@ class Lowering:
     def _fold_axis(self, i: UOp, arg: WindowArg, axis: int) -> tuple[UOp, UOp, UOp | None, list[UOp]]:
         """Return (window, element in it, whether both exist, ranges to sum over) for index `i` of one folded axis.
 
-        Where windows overlap, the element is a new range, and the window follows from it and `i`.
+        `axis` is its number in the fields of `arg`. Where windows are of one element, or adjoin without gaps, at most
+        one has `i`: both follow from `i`, and there are no ranges. Else the element is a new range, over which is
+        summed, and the window follows from it and `i`. Where the condition is false, the window may be out of bounds.
         """
         size, stride, dilation, count = arg.size[axis], arg.stride[axis], arg.dilation[axis], arg.count[axis]
         if size == 1 or (

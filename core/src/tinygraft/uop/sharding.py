@@ -231,9 +231,11 @@ def gather(src: Sources, arg: int, shape: Shape) -> OpSharding:
 
 
 def scatter(src: Sources, arg: Any, shape: Shape) -> OpSharding:
-    """Cut like the base, if not along the axis that is indexed.
+    """Cut like the base, whichever axis that is along; without one, like the value along an axis that is not indexed.
 
-    Where only index or value are cut, sums into zeros are computed shard by shard and then added.
+    A base that is cut along the indexed axis is computed whole on each device, which uses its shard. Where only the
+    index is cut, or the value along the axes of the index, sums into zeros are computed shard by shard and added
+    on all devices; anything else is computed whole there. Beside a base that is cut, the index is whole.
     """
     base, index, value = (s.sharding for s in src)
     count = len(src[1].shape)

@@ -53,7 +53,7 @@ def negative_and_magnitude(self: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def exp_floats(self: Tensor) -> Tensor:
-    """e**x of floats; `exp` takes any dtype."""
+    """e**x, for code of this library, where the method `exp` is for users."""
     return self._op(Ops.EXP)
 
 
@@ -71,12 +71,12 @@ def exp_below_zero(self: Tensor) -> Tensor:
 
 
 def log_floats(self: Tensor) -> Tensor:
-    """The natural logarithm of floats; `log` takes any dtype."""
+    """The natural logarithm, for code of this library, where the method `log` is for users."""
     return self._op(Ops.LOG)
 
 
 def log1p_floats(self: Tensor) -> Tensor:
-    """log(1 + x) of floats; `log1p` takes any dtype."""
+    """log(1 + x), for code of this library, where the method `log1p` is for users."""
     return self._op(Ops.LOG1P)
 
 

@@ -153,3 +153,20 @@ def test_bools_are_shifted_as_integers() -> None:
     view = some[:2]
     with pytest.raises(DTypeError, match="a <<= b keeps the dtype of a"):
         view <<= view
+
+
+@pytest.mark.parametrize(
+    ("dtype", "least", "exponents"),
+    [(np.float32, -149, (0, 3, -3, 126, -126, 200, -200, 255, 260, 276, -300, 4000)),
+     (np.float64, -1074, (0, -3, 1022, -1022, 2046, 2090, -2200))],
+)  # fmt: skip
+def test_ldexp_where_the_power_by_itself_is_no_number(dtype: type, least: int, exponents: tuple[int, ...]) -> None:
+    """Zeros, infinities, the least numbers and usual ones, as NumPy has them: rounded once, to the bit."""
+    x = np.array(
+        [0.0, -0.0, np.inf, -np.inf, 2.0**least, 3 * 2.0**least, 1.0, -1.7, 1e30, 1e-30, 1.99 * 2.0**-125], dtype
+    )
+    for exponent in exponents:
+        with np.errstate(all="ignore"):
+            wanted = np.ldexp(x, exponent)
+        found = Tensor(x).ldexp(Tensor([exponent])).numpy()
+        assert found.tobytes() == wanted.tobytes(), exponent

@@ -85,7 +85,10 @@ def frexp(self: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def ldexp(self: Tensor, exponent: Any) -> Tensor:
-    """self * 2**exponent, in two steps, so that no power on the way is infinite or zero.
+    """self * 2**exponent, rounded once, also where a power of two by itself is infinite or zero.
+
+    Integers become the default float; the result has the dtype of self. `exponent` may be a tensor or a number, with a
+    fraction too; a complex one gives a complex result.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.5]).ldexp(Tensor([3])).tolist()
@@ -95,10 +98,15 @@ def ldexp(self: Tensor, exponent: Any) -> Tensor:
     power = as_operand(x, exponent)
     if power.is_complex():
         return power._const(1.0)._op(Ops.MUL, x).ldexp(power)
-    half = power.div(2, rounding_mode="floor")
     wide = x.dtype if x.dtype is dtypes.float64 else dtypes.float32
-    steps = [part._cast(wide).exp2() for part in (half, power - half)]
-    return (x._cast(wide) * steps[0] * steps[1])._cast(x.dtype)
+    most = 1022 if wide is dtypes.float64 else 126  # 2**most and 2**-most are normal numbers
+    power, result = power._cast(wide), x._cast(wide)
+    last = power.clip(-most, most)
+    middle = (power - last).clip(-most, most)
+    # the last step alone may round: what the others make subnormal is 0 after it
+    for part in ((power - last - middle).clip(-most, most), middle, last):
+        result = result * part.exp2()
+    return result._cast(x.dtype)
 
 
 def nextafter(self: Tensor, x: Any) -> Tensor:

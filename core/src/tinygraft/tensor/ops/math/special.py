@@ -255,7 +255,11 @@ def polygamma(self: Tensor, n: int) -> Tensor:
 
 
 def _hurwitz(self: Tensor, s: Any) -> Tensor:
-    """The sum of (self + k)**-s over k = 0, 1, ...: some terms, and the others by Euler and Maclaurin."""
+    """The sum of (self + k)**-s over k = 0, 1, ...: some terms, and the others by Euler and Maclaurin.
+
+    `self` is a float tensor with values above -10, `s` an int, or a tensor of the same dtype and shape, above 1. The
+    callers choose what holds at the poles (0, -1, ...) and elsewhere.
+    """
     line = iota(type(self), _ZETA_TERMS, self.device)._cast(self.dtype)
     powers = s if isinstance(s, int) else s.unsqueeze(-1)
     total: Tensor = ((self.unsqueeze(-1) + line) ** -powers).sum(-1)
