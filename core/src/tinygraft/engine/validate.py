@@ -133,7 +133,7 @@ class Checking:
         if largest > LARGEST or together > MOST:
             raise CannotEvaluate("too large")
         for name in dict.fromkeys(name for n in order if n.op is Ops.DEVICE for name in _names(n.arg)):
-            if not _can_read(Device[name]):
+            if not can_read(Device[name]):
                 raise CannotEvaluate(f"on {Device[name].name}, whose memory cannot be read")
         self.memory |= {n: _bytes(buffer_of(n)) for n in self.evaluation.order if n.op is Ops.BUFFER}
         self.values = self.evaluation.run()
@@ -219,7 +219,7 @@ def _names(device: str | tuple[str, ...]) -> tuple[str, ...]:
     return device if isinstance(device, tuple) else (device,)
 
 
-def _can_read(backend: Backend) -> bool:
+def can_read(backend: Backend) -> bool:
     """Return whether reading memory of a device returns what was written; the NULL device has none."""
     if backend not in _readable:
         pattern, found = bytearray(range(1, 65)), bytearray(64)

@@ -110,7 +110,7 @@ THEMES = (
     # values in and out
     Theme(
         "data.properties",
-        methods="numel dim element_size nbytes is_floating_point is_complex __repr__ __len__",
+        methods="numel dim element_size nbytes is_floating_point is_complex __repr__ _repr_html_ __len__",
         properties="lazydata size max_shape",
     ),
     Theme(

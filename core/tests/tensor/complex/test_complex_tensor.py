@@ -94,7 +94,7 @@ def test_what_is_known_without_computing() -> None:
     assert z.nbytes() == 96 and z.element_size() == 16
     assert z.is_complex() and not z.is_floating_point() and not z.real.is_complex()
     assert dtypes.is_complex(z.dtype) and not dtypes.is_float(z.dtype)
-    assert repr(Tensor([1j])).startswith("<Tensor of complex64 (1,) on ")
+    assert repr(Tensor([1j])).startswith("<Tensor [0.+1.j] complex64 (1,) on ")
 
 
 @pytest.mark.parametrize("dtype", BOTH)

@@ -112,9 +112,6 @@ class ComplexAccess(Tensor):
         for half, gradient in zip(self._halved, halves, strict=True):
             half.grad = gradient
 
-    def __repr__(self) -> str:
-        return f"<Tensor of {self.dtype.name} {self.shape} on {self.device} with parts {self._halved!r}>"
-
     def _undefined(self) -> NoReturn:
         """Raise DTypeError with the name of the method that was called from outside."""
         frame, name = sys._getframe(1), ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tinygraft.engine.exclusive import import_late
 from tinygraft.tensor.primitives import size_math
 from tinygraft.uop import sizes as dimensions
 from tinygraft.uop.sizes import Shape, sint
@@ -77,9 +78,21 @@ def is_complex(self: Tensor) -> bool:
 
 
 def __repr__(self: Tensor) -> str:
-    node = self.uop
-    text = f"<UOp {node.device} {node.shape} {node.dtype.name} ({node.op!r}, {node.base.realized})>"
-    return f"<Tensor {text} on {self.device} with grad {self.grad!r}>"
+    """The values where they are in memory, shortened as NumPy does, else the node; dtype, shape, device and gradient.
+
+    Nothing is computed, and nothing raises. `numpy.set_printoptions` says how many digits and elements are shown.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[1, 2], [3, 4]], device="PYTHON")
+    <Tensor [[1, 2],
+             [3, 4]] int (2, 2) on PYTHON with grad None>
+    """
+    return import_late("tinygraft.tensor.data.shown_values").text_of(self)  # type: ignore[no-any-return]
+
+
+def _repr_html_(self: Tensor) -> str:
+    """What a notebook shows: values, a picture of one, and tabs for the graph and the kernels. Nothing is computed."""
+    return import_late("tinygraft.tensor.data.notebook").page_of(self)  # type: ignore[no-any-return]
 
 
 def __len__(self: Tensor) -> int:
