@@ -108,7 +108,9 @@ def _elsewhere(name: str) -> str:
 
     owners = {"Tensor": Tensor, "dtypes": dtypes, "array_api": array_api}
     found = [f"{owner}.{name}" for owner, where in owners.items() if hasattr(where, name)]
-    return f"\n  hint: it is {' or '.join(found)} here" if found else ""
+    from tinygraft.errors import did_you_mean
+
+    return f"\n  hint: it is {' or '.join(found)} here" if found else did_you_mean(name, __all__)
 
 
 def __dir__() -> list[str]:

@@ -13,7 +13,7 @@ from contextlib import ContextDecorator, suppress
 from contextvars import ContextVar, Token
 from typing import Any, Generic, TypeVar
 
-from tinygraft.errors import SettingError
+from tinygraft.errors import SettingError, did_you_mean
 from tinygraft.interrupt import guarded
 
 T = TypeVar("T", int, str)
@@ -177,8 +177,8 @@ ELSEWHERE = {
 
 
 def _no_setting(name: str) -> str:
-    """Return the text of the error for an unknown setting, with a hint for those of tinygrad."""
-    hint = f"\n  hint: {ELSEWHERE[name]}" if name in ELSEWHERE else ""
+    """Return the text of the error for an unknown setting, with what to do instead."""
+    hint = f"\n  hint: {ELSEWHERE[name]}" if name in ELSEWHERE else did_you_mean(name, SETTINGS)
     return f"there is no setting {name}; the settings are {', '.join(sorted(SETTINGS))}{hint}"
 
 
@@ -215,6 +215,13 @@ BEAM_DATABASE = Setting("BEAM_DATABASE", "", "a further file of what BEAM or `tu
 SPEC = Setting("SPEC", 0, "1 checks the graph after each stage, 2 also checks every node as it is made", 0, 2)
 DEFAULT_FLOAT = Setting("DEFAULT_FLOAT", "float32", "the dtype of a Python float that becomes a tensor")
 DEFAULT_INT = Setting("DEFAULT_INT", "int32", "the dtype of a Python int as a tensor; of places too, if int64")
+TINYGRAFT_STRICT = Setting(
+    "TINYGRAFT_STRICT",
+    0,
+    "1 makes an error of a variable in the environment that is probably a typo of a setting",
+    0,
+    1,
+)
 # Which device
 DEV = Setting(
     "DEV", "", "the device to use: NAME, NAME:ordinal, or a chain of them, of which the first that opens is taken"

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from tinygraft import config
-from tinygraft.errors import DTypeError, SettingError
+from tinygraft.errors import DTypeError, SettingError, did_you_mean
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,6 +72,11 @@ def _by_name(name: str) -> DType:
 
 class _Defaults(type):
     """The default dtypes of Python numbers: the settings DEFAULT_FLOAT and DEFAULT_INT, as assignable attributes."""
+
+    def __getattr__(cls, name: str) -> Any:
+        """Say which dtype was probably meant by a name that there is not."""
+        hint = "" if name.startswith("_") else did_you_mean(name, dir(cls))
+        raise AttributeError(f"type object 'dtypes' has no attribute {name!r}{hint}")
 
     @property
     def default_float(cls) -> DType:
@@ -256,7 +261,8 @@ def to_dtype(like: DTypeLike) -> DType:
     name = like if isinstance(like, str) else _name_elsewhere(like)
     if (found := BY_NAME.get(name) or BY_NAME.get(name.lower())) is not None:
         return found
-    raise DTypeError(f"there is no dtype {like!r}; the dtypes are {', '.join(sorted(BY_NAME))}")
+    listed = ", ".join(sorted(BY_NAME))
+    raise DTypeError(f"there is no dtype {like!r}; the dtypes are {listed}{did_you_mean(name, BY_NAME)}")
 
 
 def _leaves(nested: Any) -> Any:

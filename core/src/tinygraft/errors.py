@@ -22,13 +22,40 @@
     ├── TrainingError (RuntimeError)     an optimizer that cannot take its step
     └── SettingError (ValueError)        a setting with an unknown name or a value that cannot be read
 
-and one warning, DeviceFallbackWarning (UserWarning): the automatic choice of a device passed one over.
+and two warnings: DeviceFallbackWarning (UserWarning), the automatic choice of a device passed one over, and
+SettingWarning (UserWarning), a variable of the environment is probably meant for tinygraft, and does nothing.
 
 Each one also is the builtin exception that a Python user would expect to catch. A message says what was
 requested, what was found, where, and what to do.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """Return which of `known` was probably meant by `name`, whatever its case; empty where none is like it.
+
+    >>> closest("sofmax", ["softmax", "max", "argmax"]), closest("linear", ["Linear"]), closest("zzz", ["a"])
+    ('softmax', 'Linear', '')
+    """
+    from difflib import get_close_matches
+
+    by_case = {one.lower(): one for one in known}
+    # assumed: 0.75 lets through one wrong letter in four, and two in eight
+    found = get_close_matches(name.lower(), by_case, 1, 0.75)
+    return by_case[found[0]] if found else ""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a line to add to the error about an unknown name; empty where nothing is like it.
+
+    >>> did_you_mean("axes", ["axis", "keepdim"])
+    "\\n  hint: did you mean 'axis'?"
+    """
+    found = closest(name, known)
+    return f"\n  hint: did you mean {found!r}?" if found else ""
 
 
 class TinygraftError(Exception):
@@ -124,3 +151,7 @@ class SettingError(TinygraftError, ValueError):
 
 class DeviceFallbackWarning(UserWarning):
     """The automatic choice of a device passed over one that should have worked."""
+
+
+class SettingWarning(UserWarning):
+    """A variable of the environment that is probably meant for tinygraft, and does nothing."""

@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tinygraft.errors import TinygraftError
+from tinygraft.errors import TinygraftError, closest
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,8 +46,27 @@ def _run(argv: Sequence[str]) -> int:
         command.add_command(subparsers)
     if argv and not argv[0].startswith("-") and argv[0] not in subparsers.choices:
         _add_commands_of_plugins(subparsers)
-    arguments = parser.parse_args(argv)
+        if argv[0] not in subparsers.choices:
+            parser.error(_no_command(argv[0], list(subparsers.choices)))
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        used = subparsers.choices.get(argv[0], parser)
+        used.error(_no_option(unknown[0], list(used._option_string_actions)))
     return int(arguments.run(arguments) or 0)
+
+
+def _no_command(name: str, known: list[str]) -> str:
+    """Return the error for an unknown command: the one that was meant, or all."""
+    meant = closest(name, known)
+    return f"there is no command {name!r}; " + (
+        f"did you mean {meant!r}?" if meant else f"there are {', '.join(known)}"
+    )
+
+
+def _no_option(text: str, known: list[str]) -> str:
+    """Return the error for an argument that a command does not have, with the option that was meant."""
+    meant = closest(text.partition("=")[0], known) if text.startswith("-") else ""
+    return f"unrecognized arguments: {text}" + (f"; did you mean {meant}?" if meant else "")
 
 
 class _Aligned(argparse.HelpFormatter):

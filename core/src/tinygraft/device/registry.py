@@ -59,6 +59,7 @@ class Registry:
         self._lost: list[Backend] = []  # of the parent process; retained, so that their finalisers do not run here
         self._default: str | None = None
         self._chosen: RequestedDevice | None = None  # by a hook plugin
+        self._checked = False  # whether the environment was looked through
         _registries.add(self)
 
     # Lists
@@ -233,6 +234,8 @@ class Registry:
         with self._lock:
             if (backend := self._opened.get(name)) is not None:
                 return backend
+            if self is Device and not self._checked:
+                self._check_environment()
             if name in self._opening:
                 raise DeviceError(f"{name} was requested while it is being opened: its plugin requests itself")
             self._opening.add(name)
@@ -249,6 +252,13 @@ class Registry:
                 atexit.register(self.close)
             self._opened[name] = backend
             return backend
+
+    def _check_environment(self) -> None:
+        """Warn, once, of variables that are probably misspelt settings. Raises SettingError with TINYGRAFT_STRICT=1."""
+        from tinygraft.device.environment import check_environment  # here: it is needed once
+
+        check_environment(self._table())
+        self._checked = True
 
     def _open_new(self, name: str) -> Backend:
         """Probe and open a device. Returns its backend; the record's status becomes OPEN, or says what went wrong.

@@ -92,7 +92,8 @@ def load_state_dict(
 ) -> list[Tensor]:
     """Give the tensors of model the values that state_dict has under their names; returns what was loaded.
 
-    Values are converted to each tensor's dtype and device. The tensors keep their memory, so that a captured
+    Values are converted to each tensor's dtype and device; they may be arrays of NumPy or tensors of PyTorch. The
+    tensors keep their memory, so that a captured
     TinyJit sees the new values. strict wants the same names on both sides; without it what is on one side
     only is left alone, and named on stderr if verbose. realize=False leaves the copies lazy.
 
@@ -109,7 +110,7 @@ def load_state_dict(
     if verbose and (missing or unused):
         print(f"load_state_dict: not in the state: {_listed(missing)}; not in the model: {_listed(unused)}",
               file=sys.stderr)  # fmt: skip
-    pairs = [(name, tensor, state_dict[name]) for name, tensor in own.items() if name in state_dict]
+    pairs = [(name, tensor, _tensor_of(name, state_dict[name])) for name, tensor in own.items() if name in state_dict]
     for name, tensor, value in pairs:
         if tensor.shape != value.shape:
             raise FileFormatError(f"{name!r} has shape {tensor.shape} in the model and {value.shape} in the state")
@@ -122,6 +123,16 @@ def load_state_dict(
     if realize and loaded:
         loaded[0].realize(*loaded[1:])
     return loaded
+
+
+def _tensor_of(name: str, value: Any) -> Tensor:
+    """Return a value of a state as a tensor. Raises FileFormatError for what none can be made of."""
+    if isinstance(value, Tensor):
+        return value
+    try:
+        return Tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise FileFormatError(f"{name!r} in the state is no tensor but {type(value).__name__}: {error}") from error
 
 
 def _listed(names: list[str]) -> str:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinygraft.engine.exclusive import import_late
-from tinygraft.tensor.state.storage import declare, declare_caller
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
+from tinygraft.tensor.state.storage import VIEWS, declare, declare_caller
 
 
 @dataclass(frozen=True)
@@ -307,6 +308,9 @@ THEMES = (
         properties="is_param",
     ),
 )
+_PLAIN = {
+    "add", "sub", "mul", "div", "mod", "pow", "round", "backward", "gradient", "realize", "clone", "requires_grad_",
+}  # fmt: skip
 EAGER = (
     "data.properties", "state.device_transfer", "primitives.movement", "primitives.creation",
     "primitives.operators", "primitives.elementwise",
@@ -355,7 +359,19 @@ def _member(module: dict[str, Any], name: str, kind: str) -> Any:
     function = module[name]
     if kind == "properties":
         return property(function, module.get(f"set_{name}"))
+    if _has_keywords(name, function):
+        function = either_spelling(function)
     return {"classmethods": classmethod, "staticmethods": staticmethod}.get(kind, lambda found: found)(function)
+
+
+def _has_keywords(name: str, function: Any) -> bool:
+    """Return whether a method is to answer unknown keywords: it has optional parameters, and is no step of a view.
+
+    Those of `either_spelling` do already, and the few that every program calls most are left as they are.
+    """
+    if name.startswith("_") or name in VIEWS or hasattr(function, "__wrapped__") or name in _PLAIN:
+        return False
+    return bool(function.__defaults__ or function.__kwdefaults__)
 
 
 def bind(cls: type, theme: Theme) -> None:

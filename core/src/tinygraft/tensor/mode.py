@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.config import TRAINING, Context
 from tinygraft.engine.exclusive import import_late
+from tinygraft.tensor.primitives.keyword_aliases import unknown_keyword
 from tinygraft.tensor.state.no_grad import NoGrad
 
 # The methods that ComplexTensor overrides. A call through the class, as in Tensor.exp(z), takes the override of its
@@ -59,7 +60,11 @@ class TensorType(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         """A new tensor."""
-        new = super().__call__(*args, **kwargs)
+        try:
+            new = super().__call__(*args, **kwargs)
+        except TypeError as error:
+            unknown_keyword(error, cls.__init__, kwargs, cls.__name__)  # type: ignore[misc]
+            raise
         if hasattr(new, "_node") or cls.__init__.__module__ != "tinygraft.tensor.tensor":  # type: ignore[misc]
             return new  # else Tensor.__init__ found complex numbers, and left it empty
         return import_late("tinygraft.tensor.complex.complex_data").made(*args, **kwargs)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tinygraft.device.known import NAMES
 from tinygraft.device.registry import Device
+from tinygraft.errors import did_you_mean
 
 _INSTEAD = {
     "zero_": "assign(0) writes zeros into this tensor",
     **dict.fromkeys(("fill_", "copy_"), "assign(value) writes a value into this tensor"),
+    "expand_dims": "unsqueeze(dim) inserts an axis",
     **dict.fromkeys(("type", "astype"), "cast(dtype) gives another dtype, and dtype is this one"),
 }
 
@@ -21,4 +25,11 @@ def hint(name: str, owner: type) -> str:
         found = f"assign(t.{name[:-1]}(...)) writes the result into this tensor"
     if not found and (name.upper() in NAMES or any(record.name == name.upper() for record in Device.records())):
         found = "to(NAME) moves it; python -m tinygraft devices lists the names"
-    return f"\n  hint: {found}" if found else ""
+    if found:
+        return f"\n  hint: {found}"
+    return _closest(name, owner)
+
+
+@lru_cache(256)  # a program may ask hasattr() of a name in a loop, and a search takes 1 ms
+def _closest(name: str, owner: type) -> str:
+    return did_you_mean(name, [known for known in dir(owner) if not known.startswith("_")])

@@ -8,6 +8,7 @@ from typing import Any
 from tinygraft.autograd.build import laid
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, dtypes
+from tinygraft.engine.exclusive import import_late
 from tinygraft.errors import DTypeError
 from tinygraft.files import OpenFile
 from tinygraft.tensor.data.from_python import bytes_node, list_node, number_node, numpy_node
@@ -48,7 +49,7 @@ def node_of(data: Any, device: Place, dtype: DType | None) -> UOp | None:
             raise DTypeError(f"{size} bytes are no whole number of {to} elements of {to.itemsize} bytes")
         return bytes_node(data, (size // to.itemsize,), name, to)
     if hasattr(data, "__array__"):
-        return numpy_node(data, name, dtype)
+        return _array(data, name, dtype)
     # subclasses of numbers, such as enums; after arrays, since NumPy's float64 is a float too
     if isinstance(data, (bool, int, float, complex)):
         return number_node(data, name, dtype)
@@ -56,6 +57,18 @@ def node_of(data: Any, device: Place, dtype: DType | None) -> UOp | None:
     if any(name.endswith("_array_interface__") or name == "__dlpack__" for name in dir(data)):
         hint = "\n  hint: Tensor.from_dlpack(x) takes an array of another library, where it is"
     raise DTypeError(f"a tensor is made of numbers, lists, bytes or numpy arrays, got {type(data).__name__}{hint}")
+
+
+def _array(data: Any, device: str, dtype: DType | None) -> UOp | None:
+    """Return a copy of an array; by DLPack of one in a dtype that NumPy does not have, as PyTorch's bfloat16."""
+    try:
+        return numpy_node(data, device, dtype)
+    except TypeError as error:
+        if isinstance(error, DTypeError) or not hasattr(data, "__dlpack__") or not hasattr(data, "detach"):
+            raise
+        tensors = import_late("tinygraft.tensor.tensor")
+        node: UOp = tensors.Tensor.from_dlpack(data.detach(), device, copy=True).uop
+        return node if dtype is None else node.cast(dtype)
 
 
 def _laid_out(node: UOp | None, names: tuple[str, ...]) -> UOp | None:

@@ -146,6 +146,8 @@ def array_of(data: Any) -> Any:
     import numpy as np
 
     check_nesting(data)
+    if hasattr(data, "detach") and getattr(data, "requires_grad", False):
+        data = data.detach()  # a parameter of PyTorch, which refuses to be read as an array
     try:
         return np.asarray(data)
     except ValueError as error:

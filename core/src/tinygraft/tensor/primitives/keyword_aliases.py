@@ -1,14 +1,18 @@
 """Aliases of parameters: a method that declares axis takes dim as well, and the other way round.
 
 NumPy has axis and keepdims, PyTorch dim and keepdim, and users of both are served. Each method declares
-one name and has the decorator `either_spelling`; `tensor.pyi` shows both to type checkers and editors.
+one name and has the decorator `either_spelling`; `tensor.pyi` shows both to type checkers and editors. The decorator
+also says which parameter was probably meant by a keyword that a method does not have.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+from tinygraft.errors import did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
 ALSO = {"dim": "axis", "axis": "dim", "keepdims": "keepdim", "min": "min_", "max": "max_"}  # other name -> the declared
@@ -17,7 +21,7 @@ ALSO = {"dim": "axis", "axis": "dim", "keepdims": "keepdim", "min": "min_", "max
 def either_spelling(function: F) -> F:
     """Let a function take its parameters by the names of `ALSO` too.
 
-    Raises TypeError for a parameter that is given by both.
+    Raises TypeError for a parameter that is given by both, and for an unknown one with the one that was meant.
 
     >>> @either_spelling
     ... def total(x, axis=None): return axis
@@ -36,6 +40,29 @@ def either_spelling(function: F) -> F:
             if both is not None:
                 raise TypeError(f"{function.__name__} got {both} and {also[both]}, which are one parameter")
             kwargs = {also.get(name, name): value for name, value in kwargs.items()}
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            unknown_keyword(error, function, kwargs)
+            raise
 
     return either  # type: ignore[return-value]
+
+
+def unknown_keyword(error: TypeError, function: Callable[..., Any], kwargs: dict[str, Any], name: str = "") -> None:
+    """Raise TypeError with the parameter that was meant, where `error` is of a call with an unknown keyword.
+
+    Returns where it is another error. Python says it by itself from 3.13 on; this is said in every version. `name` is
+    that of the function, if it is called by another one.
+    """
+    if not kwargs or (error.__traceback__ is not None and error.__traceback__.tb_next is not None):
+        return  # raised in the function, not by the call of it
+    code = function.__code__
+    declared = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    unknown = next((key for key in kwargs if key not in declared), None)
+    if unknown is None or code.co_flags & inspect.CO_VARKEYWORDS:
+        return
+    own = [parameter for parameter in declared if parameter not in ("self", "cls")]
+    also = [other for other, parameter in ALSO.items() if parameter in own]
+    hint = did_you_mean(unknown, [*own, *also]) or f"\n  hint: it has {', '.join(own) or 'none'}"
+    raise TypeError(f"{name or function.__name__}() got an unexpected keyword argument {unknown!r}{hint}") from None

@@ -1,0 +1,124 @@
+"""Names that do not exist are answered with the one that was meant: the sentences, one by one."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import tinygraft
+from tinygraft import Context, Device, Tensor, dtypes, nn
+from tinygraft.cli.main import main
+from tinygraft.errors import closest
+
+x = Tensor.ones(2, 3)
+
+
+@pytest.mark.parametrize(("mistake", "kind", "text"), [
+    (lambda: x.sofmax(), AttributeError, "'Tensor' object has no attribute 'sofmax'~ 'softmax'?"),
+    (lambda: Tensor.onse(3), AttributeError, "type object 'Tensor' has no attribute 'onse'~ 'ones'?"),
+    (lambda: x.expand_dims(0), AttributeError, "'expand_dims'\n  hint: unsqueeze(dim) inserts an axis"),
+    (lambda: x.qqqqqqq, AttributeError, "'Tensor' object has no attribute 'qqqqqqq'"),
+    (lambda: tinygraft.Tensr, AttributeError, "module 'tinygraft' has no attribute 'Tensr'~ 'Tensor'?"),
+    (lambda: dtypes.flaot32, AttributeError, "'dtypes' has no attribute 'flaot32'~ 'float32'?"),
+    (lambda: dtypes.qqqqqq, AttributeError, "type object 'dtypes' has no attribute 'qqqqqq'"),
+    (lambda: x.cast("flaot32"), TypeError, "there is no dtype 'flaot32'; the dtypes are"),
+    (lambda: x.cast("flaot32"), TypeError, "void~ 'float32'?"),
+    (lambda: x.to("CUD"), RuntimeError, "Did you mean CUDA?"),
+    (lambda: Device["PYTHN"], RuntimeError, "Did you mean PYTHON?"),
+    (lambda: Context(BEM=1), ValueError, "~ 'BEAM'?"),
+    (lambda: Context(WINO=1), ValueError, "\n  hint: leave it out"),
+    (lambda: x.sum(axes=0), TypeError, "sum() got an unexpected keyword argument 'axes'~ 'axis'?"),
+    (lambda: x.softmax(dimm=1), TypeError, "softmax() got an unexpected keyword argument 'dimm'~ 'dim'?"),
+    (lambda: x.conv2d(x, strid=2), TypeError, "got an unexpected keyword argument 'strid'~ 'stride'?"),
+    (lambda: x.cross_entropy(x, zz=1), TypeError, "argument 'zz'\n  hint: it has Y, reduction, label_smoothing"),
+    (lambda: Tensor(1.0, requires_gard=True), TypeError, "Tensor() got an unexpected keyword argument 'requires_gard'~"),
+    (lambda: Tensor.zeros(3, dtyp="int"), TypeError, "unexpected keyword argument 'dtyp'~ 'dtype'?"),
+    (lambda: Tensor.linspace(0, 1, 3, devcie="CPU"), TypeError, "~ 'device'?"),
+])  # fmt: skip
+def test_sentences(mistake: Callable[[], object], kind: type[Exception], text: str) -> None:
+    """Each mistake raises its kind of error, whose text has the sentence, ~ for the hint; without one there is none."""
+    text = text.replace("~", "\n  hint: did you mean")
+    with pytest.raises(kind, match=re.escape(text)) as found:
+        mistake()
+    assert ("hint" in str(found.value)) == ("hint" in text or "the dtypes are" in text)
+
+
+def test_other_errors_of_a_call_stay_as_they_are() -> None:
+    """A missing argument, and a TypeError that a method raises itself, are not about keywords."""
+    with pytest.raises(TypeError, match=r"unfold\(\) missing 1 required positional argument: 'step'$"):
+        x.unfold(1, 0)
+
+    class Odd:
+        def __index__(self) -> int:
+            raise TypeError("odd")
+
+    with pytest.raises(TypeError, match="odd|integer"):
+        x.sum(axis=Odd())
+
+
+def test_private_names_have_no_hint_and_are_looked_up_at_once() -> None:
+    """What protocols look for, `_repr_png_`, is not searched for."""
+    with pytest.raises(AttributeError, match=r"no attribute '_repr_png_'$"):
+        _ = x._repr_png_
+    assert not hasattr(dtypes, "__array__")
+
+
+@pytest.mark.parametrize(("line", "text"), [
+    ("explian", "there is no command 'explian'; did you mean 'explain'?"),
+    ("frobnicate", "there is no command 'frobnicate'; there are devices, doctor, settings, explain, tune,"),
+    ("explain --pases x.py", "unrecognized arguments: --pases; did you mean --passes?"),
+    ("devices extra", "unrecognized arguments: extra\n"),
+])  # fmt: skip
+def test_the_command_line_answers(line: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An unknown command or option ends with 2 and the one that was meant."""
+    with pytest.raises(SystemExit) as end:
+        main(line.split())
+    assert (end.value.code, text in capsys.readouterr().err) == (2, True)
+
+
+def test_values_of_a_state_may_be_arrays() -> None:
+    """load_state_dict takes arrays of NumPy as those of other libraries; another object is named with its key."""
+    layer = nn.Linear(2, 3)
+    nn.state.load_state_dict(layer, {"weight": np.ones((3, 2), np.float32), "bias": np.zeros(3)})
+    assert layer.weight.tolist() == [[1.0, 1.0]] * 3
+    with pytest.raises(ValueError, match="'bias' in the state is no tensor but str: a tensor is made of"):
+        nn.state.load_state_dict(layer, {"weight": np.ones((3, 2), np.float32), "bias": "zeros"})
+
+
+def test_pytorchs_tensors_are_taken() -> None:
+    """A state dict, a parameter, and bfloat16, which NumPy lacks; the values are copied."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    own, theirs = nn.Linear(3, 4), torch.nn.Linear(3, 4)
+    nn.state.load_state_dict(own, theirs.state_dict())
+    assert own.weight.tolist() == theirs.weight.tolist()
+    assert Tensor(torch.nn.Parameter(torch.ones(2))).tolist() == [1.0, 1.0]
+    source = torch.tensor([1.0, 2.5], dtype=torch.bfloat16)
+    taken = Tensor(source)
+    source[0] = 7
+    assert (taken.tolist(), taken.dtype, Tensor(source, dtype="float32").dtype) == (
+        [1.0, 2.5],
+        dtypes.bfloat16,
+        dtypes.float,
+    )
+
+
+def test_closest() -> None:
+    """Whatever the case; of several the most alike; none where nothing is."""
+    assert closest("LINEAR", ["Linear", "Bilinear"]) == "Linear"
+    assert closest("", ["a"]) == closest("a", []) == ""
+
+
+def test_a_search_is_not_repeated() -> None:
+    """The second hasattr of a name costs no search; difflib is loaded by the first mistake only."""
+    code = "import sys, tinygraft; tinygraft.Tensor; print('difflib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+    from tinygraft.tensor.compat.missing import _closest
+
+    _closest.cache_clear()
+    assert not any(hasattr(x, "sofmx") for _ in range(5))
+    assert (_closest.cache_info().misses, _closest.cache_info().hits) == (1, 4)
