@@ -36,7 +36,7 @@ x = Tensor.ones(2, 3)
     (lambda: x.softmax(dimm=1), TypeError, "softmax() got an unexpected keyword argument 'dimm'~ 'dim'?"),
     (lambda: x.conv2d(x, strid=2), TypeError, "got an unexpected keyword argument 'strid'~ 'stride'?"),
     (lambda: x.cross_entropy(x, zz=1), TypeError, "argument 'zz'\n  hint: it has Y, reduction, label_smoothing"),
-    (lambda: Tensor(1.0, requires_gard=True), TypeError, "Tensor() got an unexpected keyword argument 'requires_gard'~"),
+    (lambda: Tensor(1, requires_gard=1), TypeError, "Tensor() got an unexpected keyword argument 'requires_gard'~"),
     (lambda: Tensor.zeros(3, dtyp="int"), TypeError, "unexpected keyword argument 'dtyp'~ 'dtype'?"),
     (lambda: Tensor.linspace(0, 1, 3, devcie="CPU"), TypeError, "~ 'device'?"),
 ])  # fmt: skip

@@ -196,6 +196,9 @@ DEBUG = Setting(
     7,
 )
 VIZ = Setting("VIZ", 0, "1 writes one self-contained HTML page of every stage and prints its path", 0, 1)
+PROGRESS = Setting(
+    "PROGRESS", 1, "0 shows no line on the terminal where compiling, tuning or a download takes over 2 seconds", 0, 1
+)
 PROFILE = Setting(
     "PROFILE", 0, "1 gives every event of the program to the profilers that hook plugins contribute", 0, 1
 )

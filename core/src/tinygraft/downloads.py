@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -102,14 +103,17 @@ def _download(url: str, path: Path, checksum: str | None, gunzip: bool, hint: st
     import urllib.request
     import zlib
 
+    from tinygraft.progress import downloading
+
     request = urllib.request.Request(url, headers={"User-Agent": "tinygraft"})
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with urllib.request.urlopen(request, timeout=30) as response, replacing(path) as file:
             source: Any = _Whole(response, checksum)
             try:
-                plain = gzip.GzipFile(fileobj=source, mode="rb") if gunzip else source
-                shutil.copyfileobj(plain, file, _BLOCK)
+                with downloading.work(f"downloading {path.name}", source.announced) as source.step:
+                    plain = gzip.GzipFile(fileobj=source, mode="rb") if gunzip else source
+                    shutil.copyfileobj(plain, file, _BLOCK)
             except (gzip.BadGzipFile, zlib.error, EOFError) as error:
                 raise FetchError(f"{url} cannot be unpacked: {error}; nothing was kept{_with(hint)}") from error
             if source.checksum != checksum:
@@ -138,17 +142,25 @@ class _Whole:
 
         self._response, self.size = response, 0
         self._announced = response.headers.get("Content-Length")
+        self.step: Callable[[int], None] = lambda count: None  # called with the size of each block
         self._digest = hashlib.new(_kind(like), usedforsecurity=False) if like else None
 
     def read(self, size: int = -1) -> bytes:
         """Return at most `size` bytes, none at the end."""
         block: bytes = self._response.read(_BLOCK if size < 0 else size)
         self.size += len(block)
+        self.step(len(block))
         if self._digest is not None:
             self._digest.update(block)
         if size and not block and self._announced is not None and self._announced != str(self.size):
             raise OSError(f"the connection ended after {self.size} of {self._announced} bytes")
         return block
+
+    @property
+    def announced(self) -> int:
+        """Return how many bytes the server has announced; 0 where it has not."""
+        text = str(self._announced)
+        return int(text) if text.isascii() and text.isdigit() else 0
 
     @property
     def checksum(self) -> str | None:

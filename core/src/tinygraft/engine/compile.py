@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -213,14 +214,23 @@ def _compile(keys: Sequence[tuple[Backend, Kernel, Options]]) -> None:
 
     Where stages are observed or printed each kernel is finished before the next, so that its stages stand together.
     """
+    from tinygraft.progress import making  # here, as most programs find their kernels on disk
+
     watched = events.active or DEBUG.value >= 3
     jobs = []
     tuned = _tuned(keys)
-    with Crew() as crew:
+    with making.work("compiling", len(keys)) as step, Crew() as crew:
+
+        def run(job: _Compilation) -> None:
+            job.run()
+            step(1)
+
         for backend, kernel, options in keys:
             jobs.append(job := _lowered(kernel, backend, tuned.get((kernel, backend), options), watched))
             if job.fresh:
-                crew.do(job.run, len(job.source.text), 1 if watched else backend.compiler.threads)
+                crew.do(partial(run, job), len(job.source.text), 1 if watched else backend.compiler.threads)
+            else:
+                step(1)
             if watched:
                 _finish(job, (backend, kernel, options))
         crew.wait()

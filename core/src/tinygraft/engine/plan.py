@@ -208,8 +208,11 @@ def _stored_or_made(form: Form, backends: Sequence[Backend], outputs: Sequence[U
     name = "" if looking else pack.name_of(form.key, backends, _options(backends))
     if name and (plan := pack.read(name, backends)) is not None:
         return plan
-    made = shown_schedule(outputs)
-    plan = _prepare(ready(made.calls), made, outputs, form.buffers)
+    from tinygraft.progress import making  # here, as it is needed where something is compiled
+
+    with making.work("scheduling"):
+        made = shown_schedule(outputs)
+        plan = _prepare(ready(made.calls), made, outputs, form.buffers)
     if name:
         pack.write(name, plan)
     return plan

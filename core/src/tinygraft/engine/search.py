@@ -279,16 +279,20 @@ def search(
 
     `on_result` is called with each result at once. `beam` is how many of the best candidates are varied in each step.
     """
+    from tinygraft.progress import tuning
+
     results = []
-    with TrialProcess() as child:
+    with tuning.work(f"tuning, up to {seconds:g} s for each", len(kernels)) as step, TrialProcess() as child:
         for kernel, backend in kernels:
             one = Search(kernel, backend, child, seconds)
             result = one.run(beam)
+            step(1)
             if result is None:
                 continue
             found = SearchResult(*database.key_of(kernel, backend), kernel_name(kernel), *result)
             results.append(((kernel, backend), found))
-            on_result(found)
+            with tuning.hidden():
+                on_result(found)
             if DEBUG.value >= 1:
                 print(f"searched {found.name}: {found.before * 1e6:.1f} us -> {found.after * 1e6:.1f} us "
                       f"[{found.actions or 'no actions'}], {len(one.tried)} versions")  # fmt: skip
