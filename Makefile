@@ -10,7 +10,7 @@ EXAMPLE := tests/third_party/tinygraft-example
 JOBS ?= 2
 
 PEERS ?= torch,jax,tinygrad,onnxruntime
-BENCH ?= --invocations 3
+BENCH ?= --short
 
 SECONDS ?= 1200
 FUZZ ?= --save out/fuzz
@@ -44,7 +44,7 @@ check: $(VENV)/.check  ## lint, formatting and types
 	    "mypy --config-file $(EXAMPLE)/pyproject.toml $(EXAMPLE)/src"; do \
 	    echo "$$what"; $(BIN)/$$what || failed=1; done; exit $$failed
 
-bench: $(VENV)/.train  ## speed beside other libraries, those that are installed: PEERS=torch,jax=/path/to/python or none
+bench: $(VENV)/.train  ## speed beside other libraries that are installed (5 minutes): PEERS=torch or none, BENCH=--quick (1 minute)
 	$(BIN)/python -m benchmarks --peers $(PEERS) --json out/benchmarks.json --picture out/benchmarks.png $(BENCH)
 
 fuzz: $(VENV)/.test  ## run random programs for SECONDS=1200 with a fresh seed, FUZZ="--seed 5 --devices CPU" to choose

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks import fresh, kernels, picture, report
-from benchmarks.items import ITEMS, Item, find
+from benchmarks.items import ITEMS, Item, few, find, short
 from benchmarks.libraries import LIBRARIES
 from benchmarks.machine import Others
 from benchmarks.measure import Pace, Row, in_turns
 from benchmarks.peers import OURS, Peer, Process, named, ours
 
 DISTURBED = 0.1  # processors
-QUICK = Pace(rounds=3, seconds=0.05, patience=60)
+QUICK = Pace(rounds=3, seconds=0.05, patience=20)
+SHORT = Pace(rounds=5, seconds=0.05, patience=60)
+QUICK_TIME, SHORT_TIME = 50.0, 270.0  # seconds, given: a minute and five; what is begun then is finished
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -30,7 +33,11 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=Pace.rounds)
     parser.add_argument("--invocations", type=int, default=1, help="how often all is done; medians are reported")
-    parser.add_argument("--quick", action="store_true", help="3 short rounds")
+    parser.add_argument("--quick", action="store_true", help="one item of each sort, 3 short rounds: in a minute")
+    parser.add_argument("--short", action="store_true", help="no odd sizes, 5 short rounds: in 5 minutes")
+    parser.add_argument(
+        "--time", type=float, metavar="SECONDS", help="begin no item after this; those left out are named"
+    )
     parser.add_argument("--patience", type=float, default=Pace.patience, help="seconds for one set-up")
     parser.add_argument("--profile", action="store_true", help="also the time of ours by kernel")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write everything as JSON")
@@ -56,7 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure and report; 1 when a value was wrong or something failed, 2 for a name that is unknown."""
     args = arguments(argv)
     try:
-        items = [item for item in (find(args.only) if args.only else ITEMS) if not (args.even and item.odd)]
+        every = few() if args.quick else short() if args.short else ITEMS
+        items = [item for item in (find(args.only) if args.only else every) if not (args.even and item.odd)]
         peers = [ours(), *named(args.peers)]
     except ValueError as error:
         print(error, file=sys.stderr)
@@ -64,12 +72,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.list:
         print(listed(items))
         return 0
-    pace = QUICK if args.quick else Pace(rounds=args.rounds, patience=args.patience)
-    others = Others()
+    pace = QUICK if args.quick else SHORT if args.short else Pace(rounds=args.rounds, patience=args.patience)
+    if args.time is None and (args.quick or args.short) and not args.only:
+        args.time = QUICK_TIME if args.quick else SHORT_TIME
+    others, begun = Others(), time.monotonic()
     runs, processes = _run(items, peers, pace, args)
     how = {"threads": args.threads, "rounds": pace.rounds, "invocations": args.invocations}
     found = report.lines(runs)
     print(report.text(found))
+    left_out = [item.name for item in items[len(runs[0]) :]]
+    if left_out:
+        print(f"not measured, as {args.time:g} s were over: {', '.join(left_out)}")
+    print(f"{len(runs[0])} items in {time.monotonic() - begun:.0f} s, of which the processors of this machine worked "
+          f"{report.processor_seconds():.0f} s for these processes")  # fmt: skip
     if (count := others.processors()) is not None:
         print(f"others kept {count:.2f} processors busy{', which disturbs the times' * (count > DISTURBED)}")
     for path in filter(None, (args.json, args.picture)):
@@ -78,6 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.json.write_text(report.as_json(runs, processes, how | {"busy with others": count}))
     if args.picture:
         picture.draw(found, args.picture)
+        print(f"picture: {args.picture}")
     return int(any(line.verdict == "wrong" for line in found))
 
 
@@ -85,14 +101,21 @@ def _run(
     items: Sequence[Item], peers: Sequence[Peer], pace: Pace, args: argparse.Namespace
 ) -> tuple[list[list[Row]], list[Process]]:
     """The rows of each invocation, and the processes of the last one, which have ended."""
-    runs, processes = [], []
+    runs: list[list[Row]] = []
+    processes: list[Process] = []
+    end = None if args.time is None else time.monotonic() + args.time
     for number in range(args.invocations):
         processes = [Process(peer, args.threads) for peer in peers]
         if number == 0:
             _introduce(processes)
         present = [process for process in processes if not process.absent]
         try:
-            runs.append([_measured(item, present, pace, args.profile) for item in items])
+            rows: list[Row] = []
+            for item in items if number == 0 else items[: len(runs[0])]:
+                if number == 0 and rows and end is not None and time.monotonic() > end:
+                    break
+                rows.append(_measured(item, present, pace, args.profile))
+            runs.append(rows)
         finally:
             for process in processes:
                 process.close()

@@ -18,7 +18,7 @@ from benchmarks.case import Array
 from benchmarks.items import Item
 from benchmarks.libraries import LIBRARIES
 from benchmarks.measure import Pace, Result, Row, judged, silent_fallback
-from benchmarks.peers import OURS, ROOT, PeerError, Process, environment
+from benchmarks.peers import OURS, ROOT, PeerError, PeerLate, Process, environment
 
 MOST = 5
 TIMED = "import time; start = time.perf_counter(); {}; print(time.perf_counter() - start)"
@@ -41,6 +41,7 @@ def measure(item: Item, processes: Sequence[Process], pace: Pace) -> Row:
                     found = start()
                 except PeerError as error:
                     result.failed = result.failed or str(error)
+                    result.late |= isinstance(error, PeerLate)
                     amounts.pop(name, None)
                     continue
                 if found is None:
@@ -73,7 +74,7 @@ def _starter(item: Item, process: Process, pace: Pace, folder: str) -> Start:
         try:
             done = subprocess.run(command, env=seen, cwd=ROOT, capture_output=True, text=True, timeout=pace.patience)
         except subprocess.TimeoutExpired:
-            raise PeerError(f"no answer in {pace.patience:.0f} s") from None
+            raise PeerLate(f"no answer in {pace.patience:.0f} s") from None
         if done.returncode:
             raise PeerError((done.stderr.strip().splitlines() or ["nothing was printed"])[-1])
         return done.stdout

@@ -178,6 +178,24 @@ def find(names: str) -> list[Item]:
     return found
 
 
+# One of each sort of work, quick ones first
+FEW = (
+    "import", "tiny", "replay:100", "matmul:1024", "matmul_bf16:512", "chain:16Mi", "sum1:4096x4096",
+    "softmax:4096x4096", "layernorm:8192x1024", "conv:1x64x56", "resnet18:1", "mnist_train:128",
+)  # fmt: skip
+
+
+def few() -> list[Item]:
+    """The items of --quick: one of each sort of work."""
+    return find(",".join(FEW))
+
+
+def short() -> list[Item]:
+    """The items of --short: those of --quick, then the others but odd sizes, in order."""
+    first = few()
+    return first + [item for item in ITEMS if item not in first and not item.odd]
+
+
 def kinds() -> list[str]:
     """The kinds of items, in order."""
     return list(dict.fromkeys(item.kind for item in ITEMS))

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.case import Array
 from benchmarks.items import Item
-from benchmarks.peers import OURS, PeerError, Process
+from benchmarks.peers import OURS, PeerError, PeerLate, Process
 
 PAUSE = 0.01  # seconds between turns, for the threads of the last process to fall asleep
 CALLS = 1000  # runs in one turn, at most
@@ -38,7 +38,8 @@ class Pace:
 @dataclass
 class Result:
     """What one process did with an item: the minimum and the median of its calls, in milliseconds or megabytes, and how
-    far its values are from ours. wrong says what it should not have done, failed why it has no times, or few."""
+    far its values are from ours. wrong says what it should not have done, failed why it has no times, or few; late says
+    that it failed since it took too long."""
 
     minimum: float | None = None
     middle: float | None = None
@@ -46,6 +47,7 @@ class Result:
     apart: float | None = None
     wrong: str = ""
     failed: str = ""
+    late: bool = False
     counts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -75,7 +77,7 @@ def in_turns(item: Item, processes: Sequence[Process], pace: Pace, kernels: bool
         try:
             found = _set_up(process, item, pace, result)
         except PeerError as error:
-            result.failed = str(error)
+            result.failed, result.late = str(error), isinstance(error, PeerLate)
         else:
             if found is None:
                 continue
@@ -127,7 +129,7 @@ def _asked(process: Process, command: dict[str, Any], pace: Pace, result: Result
     try:
         return process.ask(command, pace.patience)
     except PeerError as error:
-        result.failed = result.failed or str(error)
+        result.failed, result.late = result.failed or str(error), isinstance(error, PeerLate)
         return {}
 
 

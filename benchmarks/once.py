@@ -59,18 +59,21 @@ def peak_megabytes() -> float:
 def in_python(make: Callable[[], Case]) -> tuple[Case, float]:
     """Make and run a case. Returns it, and the seconds less those of compilers and kernels.
 
-    While stages are observed, compilations and launches run in this thread, one after another, so their seconds add up.
+    While stages are observed, compilations and launches run in this thread, one after another. An event counts for at
+    most the time since the one before, so that what is left is never negative: its seconds are those of another clock.
     """
     from tinygraft import events
 
-    native = 0.0
+    native, last = 0.0, time.perf_counter()
 
-    def count(event: events.CompileEvent | events.LaunchEvent) -> None:
-        nonlocal native
-        native += event.seconds
+    def count(event: object) -> None:
+        nonlocal native, last
+        now = time.perf_counter()
+        native += min(getattr(event, "seconds", 0.0), now - last)
+        last = now
 
     stop = events.observe(count, events.StageEvent, events.CompileEvent, events.LaunchEvent)
-    start = time.perf_counter()
+    start = last = time.perf_counter()
     case = make()
     case.run()
     seconds = time.perf_counter() - start - native

@@ -32,6 +32,10 @@ class PeerError(Exception):
     """A process does not answer any more, or its answer was an error."""
 
 
+class PeerLate(PeerError):
+    """No answer came in the time that there was: the machine is busy, or the item long. Nothing is said of values."""
+
+
 @dataclass(frozen=True)
 class Peer:
     """A library in a Python, under an environment. `missing` says what is not installed, and how to install it."""
@@ -142,7 +146,7 @@ class Process:
             line = self.answers.get(timeout=patience)
         except queue.Empty:
             self.stop()
-            raise PeerError(f"no answer in {patience:.0f} s") from None
+            raise PeerLate(f"no answer in {patience:.0f} s") from None
         if not line:
             self.stop()
             self.log.seek(0)

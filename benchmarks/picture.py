@@ -1,17 +1,40 @@
-"""The ratios as a picture: a row for each item, a point for each comparison, and a mark where it has to be."""
+"""Times as a picture: for each item a named bar of ours and of each library that was measured, with its time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.peers import OURS
 from benchmarks.report import Line
 
 COLOURS = {
-    "limit": "black", "torch": "tab:red", "torch+jemalloc": "tab:orange", "jax": "tab:blue", "tinygrad": "tab:green",
+    OURS: "black", "torch": "tab:red", "torch+jemalloc": "tab:orange", "jax": "tab:blue", "tinygrad": "tab:green",
     "onnxruntime": "tab:purple", "numpy": "tab:gray",
 }  # fmt: skip
-MARKERS = {"pass": "o", "": "o", "fail": "X", "wrong": "$?$"}
+BAR = 0.22  # inches
+GAP = 0.8  # between items, in bars
+
+Bar = tuple[str, str, float, str]  # item, library, its time or memory, its text
+
+
+def bars(lines: Sequence[Line]) -> list[Bar]:
+    """Return the bars, item by item: ours first, then each peer with how many times ours it takes."""
+    found: list[Bar] = []
+    seen: set[str] = set()
+    for line in lines:
+        if line.ours is not None and line.item not in seen:
+            limit = f", limit {line.theirs:g}" if line.against == "limit" else ""
+            found.append((line.item, OURS, line.ours, f"{line.ours:.3g} {line.unit}{limit}{_doubt(line)}"))
+            seen.add(line.item)
+        if line.against not in ("", "limit") and line.theirs is not None:
+            times = "" if line.ratio is None else f", {line.ratio:.2g} x ours"
+            found.append((line.item, line.against, line.theirs, f"{line.theirs:.3g} {line.unit}{times}{_doubt(line)}"))
+    return [bar for bar in found if bar[2] > 0]  # a logarithm has no other place
+
+
+def _doubt(line: Line) -> str:
+    return " (wrong)" if line.verdict == "wrong" else ""
 
 
 def draw(lines: Sequence[Line], path: Path) -> None:
@@ -21,20 +44,26 @@ def draw(lines: Sequence[Line], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    shown = [line for line in lines if line.ratio is not None]
-    items = list(dict.fromkeys(line.item for line in shown))[::-1]
-    figure, axes = pyplot.subplots(figsize=(9, 1.5 + 0.22 * len(items)), layout="constrained")
-    for line in shown:
-        row, colour = items.index(line.item), COLOURS.get(line.against, "tab:brown")
-        axes.scatter(line.ratio or 0.0, row, s=30, color=colour, marker=MARKERS[line.verdict], zorder=3)
-        if line.bar is not None:
-            axes.plot([line.bar] * 2, [row - 0.4, row + 0.4], color=colour, linewidth=2)
-    for name in dict.fromkeys(line.against for line in shown):
-        axes.scatter([], [], s=30, color=COLOURS.get(name, "tab:brown"), label=name)
-    axes.axvline(1, color="tab:gray", linewidth=0.8)
-    axes.set(xscale="log", xlabel="their time over ours; a mark is the bar, a cross is short of it", ylim=(-0.7, None))
-    axes.set_yticks(range(len(items)), items, fontsize=7)
-    axes.grid(alpha=0.3)
-    figure.legend(loc="outside upper center", ncols=4, fontsize=7)
+    rows: list[tuple[float, Bar]] = []
+    labels: dict[str, list[float]] = {}
+    at = 0.0
+    for bar in bars(lines):
+        if bar[0] not in labels:
+            at += GAP if labels else 0.0
+            labels[bar[0]] = []
+        rows.append((at, bar))
+        labels[bar[0]].append(at)
+        at += 1
+    figure, axes = pyplot.subplots(figsize=(10, 1.2 + BAR * at), layout="constrained")
+    for place, (_, library, amount, text) in rows:
+        axes.barh(place, amount, height=0.85, color=COLOURS.get(library, "tab:brown"))
+        axes.text(amount, place, f"  {library} {text}", va="center", fontsize=7)
+    axes.set_yticks([sum(places) / len(places) for places in labels.values()], list(labels), fontsize=8)
+    axes.invert_yaxis()
+    axes.set(xscale="log", xlabel="milliseconds (memory: megabytes), least of all runs; shorter is better")
+    if rows:
+        low, high = min(bar[2] for _, bar in rows), max(bar[2] for _, bar in rows)
+        axes.set_xlim(low / 2, high * (high / low) ** 0.5 * 20)  # room for the names
+    axes.grid(axis="x", alpha=0.3)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

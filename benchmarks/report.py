@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import platform
+import resource
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
@@ -17,6 +18,7 @@ from benchmarks import machine
 from benchmarks.measure import Result, Row
 from benchmarks.peers import OURS, Process
 
+ALONE = f"{'item':<24} {'best':>10} {'median':>10} {'limit':>8}   rate"
 HEAD = (
     f"{'item':<24} {'ours':>10} {'median':>10}   {'against':<15} {'theirs':>10} {'median':>10} {'ratio':>7} {'bar':>7}"
 )
@@ -38,6 +40,8 @@ class Line:
     note: str = ""
     odd: bool = False
     apart: float | None = None
+    rate: str = ""
+    unit: str = "ms"
 
 
 def lines(runs: Sequence[Sequence[Row]]) -> list[Line]:
@@ -45,21 +49,29 @@ def lines(runs: Sequence[Sequence[Row]]) -> list[Line]:
     found = []
     for rows in zip(*runs, strict=True):
         item, ours = rows[0].item, _together([row.results.get(OURS, Result()) for row in rows])
-        common = {"item": item.name, "ours": ours.minimum, "ours_median": ours.middle, "odd": item.odd}
+        common = {
+            "item": item.name,
+            "ours": ours.minimum,
+            "ours_median": ours.middle,
+            "odd": item.odd,
+            "rate": rates(rows[0]),
+            "unit": "MB" if item.how == "memory" else "ms",
+        }
         peers = [name for name in rows[0].results if name != OURS]
-        wrong = ours.wrong or ours.failed
+        wrong = ours.wrong or ("" if ours.late else ours.failed)
         if item.limit is not None or not peers:
             ratio = item.limit / ours.minimum if item.limit and ours.minimum else None
-            wanted = 1.0 if item.limit else None
+            wanted, note = 1.0 if item.limit else None, wrong or ours.failed
             found.append(Line(**common, against="limit" if item.limit else "", theirs=item.limit, theirs_median=None,
-                              ratio=ratio, bar=wanted, verdict=_verdict(ratio, wanted, wrong), note=wrong))  # fmt: skip
+                              ratio=ratio, bar=wanted, verdict=_verdict(ratio, wanted, wrong), note=note))  # fmt: skip
         for peer in peers:
             theirs = _together([row.results.get(peer, Result()) for row in rows])
             ratios = [ratio for row in rows if (ratio := row.ratio(peer)) is not None]
             middle = median(ratios) if ratios else None
             bar, either = item.bars.get(peer), wrong or theirs.wrong
+            note = either or ours.failed or theirs.failed
             found.append(Line(**common, against=peer, theirs=theirs.minimum, theirs_median=theirs.middle, ratio=middle,
-                              bar=bar, verdict=_verdict(middle, bar, either), note=either or theirs.failed,
+                              bar=bar, verdict=_verdict(middle, bar, either), note=note,
                               apart=theirs.apart))  # fmt: skip
     return found
 
@@ -76,6 +88,7 @@ def _together(results: Sequence[Result]) -> Result:
         max(distances, default=None),
         next((result.wrong for result in results if result.wrong), ""),
         next((result.failed for result in results if result.failed), ""),
+        any(result.late for result in results),
     )
 
 
@@ -86,7 +99,9 @@ def _verdict(ratio: float | None, bar: float | None, wrong: str) -> str:
 
 
 def text(found: Sequence[Line]) -> str:
-    """The comparisons as a table."""
+    """The comparisons as a table; without peers ours alone, with what a limit allows."""
+    if all(line.against in ("", "limit") for line in found):
+        return _alone(found)
     rows = [HEAD]
     for line in found:
         times = [_number(x) for x in (line.ours, line.ours_median, line.theirs, line.theirs_median)]
@@ -98,6 +113,23 @@ def text(found: Sequence[Line]) -> str:
         ", ".join(f"{count} {verdict}" for verdict, count in counted.items()) + "; milliseconds, memory in megabytes"
     )
     return "\n".join(rows)
+
+
+def _alone(found: Sequence[Line]) -> str:
+    """Ours as a table: times with their unit, the limit where there is one, and how fast that is."""
+    rows = [ALONE]
+    for line in found:
+        times = [f"{_number(x)} {line.unit}" if x is not None else "" for x in (line.ours, line.ours_median)]
+        verdict = {"fail": "over the limit", "wrong": "wrong"}.get(line.verdict, "")
+        end = "; ".join(filter(None, (line.rate, verdict, line.note)))
+        rows.append(f"{line.item:<24} {times[0]:>10} {times[1]:>10} {_number(line.theirs):>8}   {end}".rstrip())
+    return "\n".join(rows)
+
+
+def processor_seconds() -> float:
+    """The processor time of the processes that have ended, in seconds."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _number(x: float | None) -> str:

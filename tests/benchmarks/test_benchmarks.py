@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import fresh, measure, report
-from benchmarks.items import ITEMS, Item, find
-from benchmarks.measure import Pace, relative_distance
-from benchmarks.peers import Peer, PeerError, Process, named
+from benchmarks import __main__ as command_line
+from benchmarks import fresh, measure, once, picture, report
+from benchmarks.items import ITEMS, Item, few, find, short
+from benchmarks.measure import Pace, Result, Row, relative_distance
+from benchmarks.peers import OURS, Peer, PeerError, Process, named
 
 ROOT = Path(__file__).parents[2]
 GOOD = {"compiler": "llvm", "extension": "present", "threads": 2}
@@ -140,9 +141,9 @@ def test_a_run_leaves_a_table_json_and_a_picture(tmp_path: Path) -> None:
     """Small items beside numpy, one of them in fresh processes: every report has every comparison."""
     pytest.importorskip("llvmlite")
     pytest.importorskip("matplotlib")
-    out, picture = tmp_path / "new" / "out.json", tmp_path / "new" / "out.png"
+    out, drawn = tmp_path / "new" / "out.json", tmp_path / "new" / "out.png"
     command = [sys.executable, "-m", "benchmarks", "--only", "tiny,matmul:256,import", "--peers", "numpy", "--quick"]
-    command += ["--threads", "1", "--profile", "--json", str(out), "--picture", str(picture)]
+    command += ["--threads", "1", "--profile", "--json", str(out), "--picture", str(drawn)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(out.read_text())
@@ -154,7 +155,7 @@ def test_a_run_leaves_a_table_json_and_a_picture(tmp_path: Path) -> None:
     assert found["libraries"]["tinygraft"]["extension"] == "present"
     assert all(f"{item:<24}" in done.stdout and against in done.stdout for item, against in compared)
     assert "in all, each launch timed by itself" in done.stdout
-    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert drawn.read_bytes().startswith(b"\x89PNG")
 
 
 def test_first_calls_are_those_of_fresh_processes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,3 +184,92 @@ def test_peak_memory_is_that_of_the_process_alone() -> None:
     code = "from benchmarks.once import peak_megabytes; print(peak_megabytes())"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert 1 < float(result.stdout) < 200
+
+
+def a_line(item: str, against: str, ours: float | None, theirs: float | None = None, **more: Any) -> report.Line:
+    """A comparison with the fields that a table and a picture show."""
+    ratio = theirs / ours if ours and theirs else None
+    return report.Line(item, against, ours, ours, theirs, theirs, ratio, None, more.pop("verdict", ""), **more)
+
+
+def test_without_peers_the_table_has_ours_alone() -> None:
+    """Times with units, limits, rates and what is wrong; nothing of libraries that were not measured."""
+    found = [a_line("tiny", "limit", 0.07, 0.06, verdict="fail"), a_line("matmul:256", "", 1.5, rate="22.4 GFLOPS"),
+             a_line("memory_mnist", "", 448.0, unit="MB"), a_line("gpt2", "", None, note="late")]  # fmt: skip
+    head, *rows = report.text(found).splitlines()
+    assert head.split() == ["item", "best", "median", "limit", "rate"]
+    assert [row.split() for row in rows] == [
+        ["tiny", "0.07", "ms", "0.07", "ms", "0.06", "over", "the", "limit"],
+        ["matmul:256", "1.5", "ms", "1.5", "ms", "22.4", "GFLOPS"],
+        ["memory_mnist", "448", "MB", "448", "MB"],
+        ["gpt2", "late"],
+    ]
+
+
+def test_bars_are_named_with_their_times() -> None:
+    """Ours once for each item, each peer with how many times ours it takes; what has no time has no bar."""
+    found = [a_line("matmul:256", "torch", 2.0, 3.0), a_line("matmul:256", "jax", 2.0, None), a_line("gone", "", None),
+             a_line("tiny", "limit", 0.05, 0.06), a_line("odd", "torch", 1.0, 2.0, verdict="wrong")]  # fmt: skip
+    assert picture.bars(found) == [
+        ("matmul:256", "tinygraft", 2.0, "2 ms"),
+        ("matmul:256", "torch", 3.0, "3 ms, 1.5 x ours"),
+        ("tiny", "tinygraft", 0.05, "0.05 ms, limit 0.06"),
+        ("odd", "tinygraft", 1.0, "1 ms (wrong)"),
+        ("odd", "torch", 2.0, "2 ms, 2 x ours (wrong)"),
+    ]
+
+
+def test_the_items_of_a_minute_are_one_of_each_sort() -> None:
+    """--quick has even sizes that exist; --short has those first and no odd size."""
+    quick, five = few(), short()
+    assert len({item.kind for item in quick}) == len(quick)
+    assert five[: len(quick)] == quick
+    assert {item.name for item in five} == {item.name for item in ITEMS if not item.odd}
+
+
+def test_ours_that_is_late_is_not_wrong() -> None:
+    """No answer in time says nothing of values: the run ends with 0, and the line says why it has no time."""
+    late = Row(find("tiny")[0], {OURS: Result(failed="no answer in 20 s", late=True)})
+    (line,) = report.lines([[late]])
+    assert (line.verdict, line.note, line.ours) == ("", "no answer in 20 s", None)
+    broken = Row(find("tiny")[0], {OURS: Result(failed="the process ended: Killed")})
+    assert report.lines([[broken]])[0].verdict == "wrong"
+
+
+def test_no_item_is_begun_after_the_time(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first one is measured, the others are named; the exit code is 0."""
+
+    def measured(item: Any, present: Any, pace: Any, profile: bool) -> Row:
+        return Row(item, {OURS: Result(1.0, 1.0, 1)})
+
+    monkeypatch.setattr(command_line, "_measured", measured)
+    monkeypatch.setattr(command_line, "Process", NoProcess)
+    assert command_line.main(["--peers", "none", "--only", "tiny,matmul:256,import", "--time", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert "not measured, as 0 s were over: matmul:256, import" in printed
+    assert "1 items in 0 s" in printed
+
+
+class NoProcess:
+    """A process that is not started."""
+
+    absent, facts = "", {}
+
+    def __init__(self, peer: Peer, threads: int) -> None:
+        self.peer = peer
+
+    def close(self) -> None:
+        """End nothing."""
+
+
+def test_the_time_in_python_is_not_negative(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events of another clock, or two of one time, count for at most what has passed."""
+    from tinygraft import events
+
+    def run() -> float:
+        for _ in range(2):
+            events.notify(events.LaunchEvent(name="k", device="CPU", seconds=50.0, bytes=0, flops=0))
+        return 0.0
+
+    made = type("Made", (), {"run": staticmethod(run)})()
+    assert 0 <= once.in_python(lambda: made)[1] < 1

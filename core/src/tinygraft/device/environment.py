@@ -21,7 +21,7 @@ from tinygraft.helpers import warn_user
 OURS = "TINYGRAFT_"
 OF_TESTS = frozenset({"TINYGRAFT_REQUIRE"})  # which the test suite reads
 OTHERS_HAVE = frozenset({"IMAGE", "PARALLEL"})  # of ELSEWHERE, names that other programs read
-SHORT = 3  # letters of a name of which a wrong one makes another word, as VIM of VIZ
+SHORT = 3  # assumed: letters of a name of which a wrong one makes another word, as VIM of VIZ
 
 
 def check_environment(names: Iterable[str], environment: Mapping[str, str] = os.environ) -> None:

@@ -361,6 +361,7 @@ def _member(module: dict[str, Any], name: str, kind: str) -> Any:
         return property(function, module.get(f"set_{name}"))
     if _has_keywords(name, function):
         function = either_spelling(function)
+        function.__qualname__, function.__module__ = f"Tensor.{name}", "tinygraft"  # where pickle finds it
     return {"classmethods": classmethod, "staticmethods": staticmethod}.get(kind, lambda found: found)(function)
 
 
