@@ -64,9 +64,19 @@ def test_views_of_memory_show_their_values() -> None:
     t = Tensor(values, device="PYTHON").realize()
     wanted = [(t[1], values[1]), (t.permute(2, 0, 1), values.transpose(2, 0, 1)), (t.flip(1), values[:, ::-1]),
               (t[:, 1:].reshape(4, 4).T, values[:, 1:].reshape(4, 4).T), (t[0, 0, 3], values[0, 0, 3]),
-              (t[:1].expand(3, 3, 4), np.broadcast_to(values[:1], (3, 3, 4))), (t[2:], values[2:])]  # fmt: skip
+              (t[:1].expand(3, 3, 4), np.broadcast_to(values[:1], (3, 3, 4))), (t[2:], values[2:]),
+              (t[:, ::2, 1::2], values[:, ::2, 1::2]), (t[:, ::-2], values[:, ::-2])]  # fmt: skip
     for view, array in wanted:
         assert repr(view) == expected(array, "float")
+
+
+def test_bits_and_padding() -> None:
+    """A bitcast shows its values, which are in memory; what padding adds is not, and prints as a lazy tensor."""
+    values = np.array([1.5, -2.0], np.float32)
+    t = Tensor(values, device="PYTHON").realize()
+    assert repr(t.bitcast("int32")) == expected(values.view(np.int32), "int")
+    assert "<UOp" in repr(t.bitcast("uint8"))
+    assert "<UOp" in repr(t.pad((1, 0)))
 
 
 def test_a_pending_write_shows_no_old_value() -> None:

@@ -141,6 +141,8 @@ def _gathered(node: UOp, index: PickedIndex, shape: tuple[int, ...]) -> ndarray[
             return _in_memory(node, index[0] if index else np.zeros(count, np.int64))
         elif node.op is Ops.MULTI and node.arg is None:
             node = node.src[0]
+        elif node.op is Ops.BITCAST and _same_width(node):
+            return _gathered(node.src[0], index, shape).view(_numpy_name(node.dtype))
         elif node.op is Ops.MULTI:
             return _in_parts(node, index, count)
         else:
@@ -148,8 +150,14 @@ def _gathered(node: UOp, index: PickedIndex, shape: tuple[int, ...]) -> ndarray[
     raise NotInMemory("")
 
 
+def _same_width(node: UOp) -> bool:
+    """Return whether a BITCAST only reads the same elements as another dtype, both of which NumPy has."""
+    old, new = node.src[0].dtype, node.dtype
+    return old.itemsize == new.itemsize and None not in (old.fmt, new.fmt) and new.kind != "bool"
+
+
 def _moved(node: UOp, index: PickedIndex, count: int) -> PickedIndex:
-    """Return the index in the source of a movement. Raises NotInMemory for any other node, and for padding."""
+    """Return the index in the source of a movement. Raises NotInMemory for any other node, and in padding."""
     import numpy as np
 
     if len(node.src) != 1 or not is_concrete(node.src[0].shape) or not is_concrete(node.shape):
@@ -167,6 +175,14 @@ def _moved(node: UOp, index: PickedIndex, count: int) -> PickedIndex:
         return [source[axis] - 1 - i if axis in arg else i for axis, i in enumerate(index)]
     if node.op is Ops.SHRINK:
         return [start + i for (start, _), i in zip(arg, index, strict=True)]
+    if node.op is Ops.WINDOW:
+        kept = len(source) - len(arg.size)
+        steps = zip(index[kept : len(source)], arg.stride, index[len(source) :], arg.dilation, strict=True)
+        return [*index[:kept], *[at * stride + k * dilation for at, stride, k, dilation in steps]]
+    if node.op is Ops.PAD:  # a step of what a stride picks
+        moved = [i - before for (before, _), i in zip(arg, index, strict=True)]
+        if all(((i >= 0) & (i < length)).all() for i, length in zip(moved, source, strict=True)):
+            return moved
     raise NotInMemory("")
 
 
