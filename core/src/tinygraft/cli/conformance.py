@@ -8,7 +8,7 @@ import sys
 from importlib.util import find_spec
 from typing import Any
 
-MISSING = "the conformance kit needs pytest, which is not installed\n  fix: pip install 'tinygraft[conformance]'"
+MISSING = "the conformance kit needs pytest, which is not installed\n  fix: pip install 'pytest>=8.2'"
 
 
 def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 try:
     import pytest  # noqa: F401
 except ImportError as error:
-    raise ImportError("the conformance kit needs pytest: pip install 'tinygraft[conformance]'") from error
+    raise ImportError("the conformance kit needs pytest: pip install 'pytest>=8.2'") from error
 
 if TYPE_CHECKING:
     from tinygraft.conformance.device import DeviceConformance as DeviceConformance
