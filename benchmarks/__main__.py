@@ -19,7 +19,7 @@ from benchmarks.peers import OURS, Peer, Process, named, ours
 DISTURBED = 0.1  # processors
 QUICK = Pace(rounds=3, seconds=0.05, patience=20)
 SHORT = Pace(rounds=5, seconds=0.05, patience=60)
-QUICK_TIME, SHORT_TIME = 50.0, 270.0  # seconds, given: a minute and five; what is begun then is finished
+QUICK_TIME, SHORT_TIME = 45.0, 240.0  # seconds, given: a minute and five; what is begun then is finished
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -59,7 +59,7 @@ def peak_megabytes() -> float:
 def in_python(make: Callable[[], Case]) -> tuple[Case, float]:
     """Make and run a case. Returns it, and the seconds less those of compilers and kernels.
 
-    While stages are observed, compilations and launches run in this thread, one after another. An event counts for at
+    While stages are observed, compilations and launches run in this thread, one after another. One counts for at
     most the time since the one before, so that what is left is never negative: its seconds are those of another clock.
     """
     from tinygraft import events
@@ -68,9 +68,10 @@ def in_python(make: Callable[[], Case]) -> tuple[Case, float]:
 
     def count(event: object) -> None:
         nonlocal native, last
-        now = time.perf_counter()
-        native += min(getattr(event, "seconds", 0.0), now - last)
-        last = now
+        if isinstance(event, (events.CompileEvent, events.LaunchEvent)):  # a stage is made in Python
+            now = time.perf_counter()
+            native += min(event.seconds, now - last)
+            last = now
 
     stop = events.observe(count, events.StageEvent, events.CompileEvent, events.LaunchEvent)
     start = last = time.perf_counter()

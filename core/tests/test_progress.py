@@ -89,7 +89,7 @@ def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is over before the time leaves the terminal and the threads as they were."""
     monkeypatch.setattr(sys, "stderr", stream := Terminal())
     monkeypatch.setenv("TERM", "xterm")
-    one = progress.Progress(" things")
+    one = progress.TerminalLine(" things")
     with one.work("being quick", 2) as step:
         step(1)
     time.sleep(0.05)
@@ -103,7 +103,7 @@ def test_work_that_follows_at_once_goes_on(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(progress, "SHOW_AFTER", 0.3)
     monkeypatch.setattr(progress, "GAP", 5.0)
     monkeypatch.setenv("TERM", "xterm")
-    one = progress.Progress(" things")
+    one = progress.TerminalLine(" things")
     for number in range(8):
         with contextlib.suppress(ValueError), one.work("going on", 1) as step:
             time.sleep(0.1)
@@ -122,7 +122,7 @@ def test_nested_work_has_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "SHOW_AFTER", 0.05)
     monkeypatch.setattr(progress, "TICK", 0.05)
     monkeypatch.setenv("TERM", "xterm")
-    one = progress.Progress(" things")
+    one = progress.TerminalLine(" things")
     with one.work("outer"):
         time.sleep(0.15)
         with one.work("inner", 3) as step:

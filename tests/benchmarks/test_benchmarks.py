@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -273,3 +274,17 @@ def test_the_time_in_python_is_not_negative(monkeypatch: pytest.MonkeyPatch) -> 
 
     made = type("Made", (), {"run": staticmethod(run)})()
     assert 0 <= once.in_python(lambda: made)[1] < 1
+
+
+def test_the_time_in_python_is_without_compilers() -> None:
+    """Also where a stage is reported between a compilation and its event."""
+    from tinygraft import events
+
+    def run() -> float:
+        time.sleep(0.2)
+        events.stage("binary", "", "k")
+        events.notify(events.CompileEvent(name="k", device="CPU", seconds=0.2, bytes=1, cached=False))
+        return 0.0
+
+    made = type("Made", (), {"run": staticmethod(run)})()
+    assert 0 <= once.in_python(lambda: made)[1] < 0.15

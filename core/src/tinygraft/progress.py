@@ -4,7 +4,7 @@
         step()                                             # one is done
 
 Nothing shows in the first 2 seconds, in pipes and logs, with PROGRESS=0, or with DEBUG=1, which prints itself. The bar
-is that of the library tqdm, which is imported when a line shows. Work that follows other work of the same Progress at
+is that of the library tqdm, which is imported when a line shows. Work that follows other work of the same line at
 once goes on with its count: a first step is many realisations.
 """
 
@@ -26,7 +26,7 @@ SHOW_AFTER = 2.0  # seconds, given: issue 16
 GAP = 1.0  # seconds
 TICK = 0.5  # seconds between two times that are shown
 
-Step = Callable[[int], None]
+CountStep = Callable[[int], None]
 
 
 def is_wanted() -> bool:
@@ -48,7 +48,7 @@ def _nothing(count: int = 1) -> None:
     """Be the step of work that shows nothing."""
 
 
-class Progress:
+class TerminalLine:
     """The line of one kind of work. `unit` is what is counted; bytes are shown in B, kB, MB.
 
     Work may be nested, and several threads may step; one line shows for all of it.
@@ -68,7 +68,7 @@ class Progress:
         self._over = threading.Event()
 
     @contextlib.contextmanager
-    def work(self, what: str, total: int = 0) -> Iterator[Step]:
+    def work(self, what: str, total: int = 0) -> Iterator[CountStep]:
         """Show a line while the block runs, if that takes long. Yields what is to be called with each count done.
 
         `total` is how much there is to do; 0 where it is not known.
@@ -155,9 +155,9 @@ class Progress:
         self._bar.update(self._done - self._bar.n)
 
 
-making = Progress(" kernels")  # of a first step: graphs are scheduled, kernels compiled
-tuning = Progress(" kernels")
-downloading = Progress("B")
+making = TerminalLine(" kernels")  # of a first step: graphs are scheduled, kernels compiled
+tuning = TerminalLine(" kernels")
+downloading = TerminalLine("B")
 
 
 def _after_fork() -> None:
