@@ -1,0 +1,140 @@
+"""What is known of shapes, axes and counts without computing anything.
+
+A model computes the shape of a Reshape by its own operators: Shape, Gather, Concat. Here each of them works on numbers of
+the host (sizes are ints, or nodes where a size is symbolic), beside the tensors, so that nothing has to be realised to
+know a shape and a symbolic batch stays one. `Known` is a shape with its elements, row-major.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tinygraft.dtype import dtypes
+from tinygraft.onnx.element_types import INT64
+from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.uop import Place
+
+MOST = 4096  # assumed: more elements than any list of axes or sizes has; a longer constant is data
+
+
+@dataclass(frozen=True)
+class Known:
+    """Numbers on the host: a shape, and the elements in row-major order."""
+
+    shape: tuple[int, ...]
+    items: tuple[Any, ...]
+
+    def nested(self) -> Any:
+        """The elements as nested lists; a number where there is no axis."""
+        return _nested(self.shape, list(self.items))
+
+
+def _nested(shape: tuple[int, ...], items: list[Any]) -> Any:
+    if not shape:
+        return items[0]
+    step = math.prod(shape[1:])
+    return [_nested(shape[1:], items[i * step : (i + 1) * step]) for i in range(shape[0])]
+
+
+def known(value: Any) -> Known:
+    """Nested lists of numbers as a Known."""
+    shape, items = [], [value]
+    while items and isinstance(items[0], list):
+        shape.append(len(items[0]))
+        items = [part for item in items for part in item]
+    if isinstance(value, list) and not items:
+        shape = shape or [0]
+    return Known(tuple(shape), tuple(items))
+
+
+def of_sizes(sizes: Sequence[Any]) -> Known:
+    """The sizes of a shape as a list of numbers."""
+    return Known((len(sizes),), tuple(sizes))
+
+
+def sizes_tensor(found: Known, device: Place) -> Tensor:
+    """An int64 tensor of numbers of the host, of which some may be symbolic."""
+    if all(isinstance(item, int) for item in found.items):
+        return Tensor(list(found.items), dtype=dtypes.int64, device=device).reshape(found.shape)
+    parts = [Tensor.full((1,), item, dtype=dtypes.int64, device=device) for item in found.items]
+    return (parts[0] if len(parts) == 1 else parts[0].cat(*parts[1:])).reshape(found.shape)
+
+
+# The operators. Each takes the known inputs, None where an input is absent, and the attributes; None: not known
+
+
+def _gather(data: Known, indices: Known, *, axis: int = 0) -> Known | None:
+    if len(data.shape) != 1 or not all(-len(data.items) <= i < len(data.items) for i in indices.items):
+        return None
+    return Known(indices.shape, tuple(data.items[i] for i in indices.items))
+
+
+def _concat(*parts: Known, axis: int = 1) -> Known | None:
+    if any(len(part.shape) != 1 for part in parts):
+        return None
+    items = tuple(item for part in parts for item in part.items)
+    return Known((len(items),), items)
+
+
+def _unsqueeze(data: Known, axes: Any = None) -> Known | None:
+    return Known((1,), data.items) if not data.shape else None
+
+
+def _squeeze(data: Known, axes: Any = None) -> Known | None:
+    return Known((), data.items) if data.shape == (1,) else None
+
+
+def _reshape(data: Known, shape: Known, *, allowzero: int = 0) -> Known | None:
+    if shape.items == () and len(data.items) == 1:
+        return Known((), data.items)
+    return Known((len(data.items),), data.items) if shape.items in ((-1,), (len(data.items),)) else None
+
+
+def _slice(data: Known, starts: Known, ends: Known, axes: Any = None, steps: Known | None = None) -> Known | None:
+    if len(data.shape) != 1 or len(starts.items) != 1:
+        return None
+    step = steps.items[0] if steps else 1
+    start, end = starts.items[0], ends.items[0]
+    if step < 0 and end < -len(data.items):
+        end = None
+    items = data.items[start:end:step]
+    return Known((len(items),), items)
+
+
+def _identity(data: Known) -> Known:
+    return data
+
+
+def _cast(data: Known, *, to: int, **_: Any) -> Known | None:
+    return data if to in (6, INT64) and not any(isinstance(item, (bool, float)) for item in data.items) else None
+
+
+def _by_element(function: Callable[[Any, Any], Any]) -> Callable[..., Known | None]:
+    def combine(a: Known, b: Known) -> Known | None:
+        if a.shape != b.shape and len(a.items) != 1 and len(b.items) != 1:
+            return None
+        longest = max(a, b, key=lambda one: (len(one.items), len(one.shape)))
+        if any(isinstance(item, (bool, float)) for item in a.items + b.items):
+            return None
+        count = len(longest.items) if a.items and b.items else 0
+        left, right = (part.items * (count if len(part.items) == 1 else 1) for part in (a, b))
+        return Known(longest.shape, tuple(function(x, y) for x, y in zip(left, right, strict=False)))
+
+    return combine
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    if isinstance(a, int) and isinstance(b, int) and b:
+        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    return a // b
+
+
+RULES: dict[str, Callable[..., Known | None]] = {
+    "Gather": _gather, "Concat": _concat, "Unsqueeze": _unsqueeze, "Squeeze": _squeeze, "Reshape": _reshape,
+    "Slice": _slice, "Identity": _identity, "Cast": _cast,
+    "Add": _by_element(lambda a, b: a + b), "Sub": _by_element(lambda a, b: a - b),
+    "Mul": _by_element(lambda a, b: a * b), "Div": _by_element(_quotient),
+}  # fmt: skip

@@ -1,0 +1,167 @@
+"""The values of one run of a graph: tensors by name, and numbers of the host beside them.
+
+`Scope` has the values, `run_step` computes those of one node. What an operator is told of its node is a `_Call`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tinygraft.errors import FileFormatError, UnsupportedError
+from tinygraft.onnx.host_values import MOST, RULES, Known, known, sizes_tensor
+from tinygraft.onnx.operator_table import Operator, Value
+from tinygraft.onnx.weights import Weight
+from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.uop import Place
+
+
+class Runnable(Protocol):
+    """A prepared graph, as its run sees it."""
+
+    weights: dict[str, Weight]
+    device: Place
+
+    def run(self, arguments: Sequence[Value], parent: Scope | None = None) -> list[Value]:
+        """The outputs of the graph."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One node, ready to run: an operator, or the graph of a function."""
+
+    label: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    types: tuple[int, ...]
+    version: int
+    operator: Operator | None = None
+    function: Runnable | None = None
+
+
+class Scope:
+    """The values of one run of a graph, by name; names that it does not have are those of the graph around it."""
+
+    def __init__(self, graph: Runnable, parent: Scope | None) -> None:
+        self._graph, self._parent, self._device = graph, parent, graph.device
+        self._values: dict[str, Value] = {}
+        self._known: dict[str, Known] = {}
+
+    def set(self, name: str, value: Any) -> None:
+        """Give a name its value, which may be numbers of the host."""
+        if isinstance(value, Known):
+            self._known[name] = value
+            value = sizes_tensor(value, self._device)
+        self._values[name] = value
+
+    def learn(self, name: str, found: Known) -> None:
+        """Note the numbers of a name that has its tensor."""
+        self._known[name] = found
+
+    def value(self, name: str) -> Value:
+        """The value of a name; None for no name."""
+        if not name:
+            return None
+        if name in self._values:
+            return self._values[name]
+        if name in self._graph.weights:
+            return self._graph.weights[name].tensor()
+        return self._parent.value(name) if self._parent else None
+
+    def known(self, name: str) -> Known | None:
+        """What is known of a name without computing."""
+        if name in self._known:
+            return self._known[name]
+        if name in self._values:
+            return None
+        weight = self._graph.weights.get(name)
+        if weight is not None:
+            if weight.count > MOST or weight.text:
+                return None
+            self._known[name] = Known(weight.shape, known(weight.numbers()).items)
+            return self._known[name]
+        return self._parent.known(name) if self._parent else None
+
+    def steering(self, name: str) -> Any:
+        """The value of a name as numbers on the host, read from the tensor where it is not known; None for no name."""
+        found = self.known(name) if name else None
+        if found is not None:
+            return found.nested()
+        value = self.value(name)
+        if not isinstance(value, Tensor):
+            return value
+        read = value.tolist()
+        self._known[name] = Known(tuple(int(size) for size in value.shape), known(read).items)
+        return read
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One run of a node: what an operator is told of it."""
+
+    step: Step
+    scope: Scope
+
+    @property
+    def count(self) -> int:
+        return len(self.step.outputs)
+
+    @property
+    def types(self) -> Sequence[int]:
+        return self.step.types
+
+    @property
+    def version(self) -> int:
+        return self.step.version
+
+    def wants(self, output: int) -> bool:
+        return output < len(self.step.outputs) and bool(self.step.outputs[output])
+
+    def run(self, graph: Runnable, arguments: Sequence[Value]) -> list[Value]:
+        return graph.run(arguments, self.scope)
+
+
+def run_step(step: Step, scope: Scope) -> None:
+    """Compute the outputs of a node. Raises UnsupportedError for an output that the operator does not compute."""
+    if step.function is not None:
+        results = tuple(step.function.run([scope.value(name) for name in step.inputs]))
+    else:
+        results = _computed(step, scope)
+    for number, name in enumerate(step.outputs):
+        if name and number >= len(results):
+            raise UnsupportedError(f"{step.label}: its output {number}, {name!r}, is not computed here")
+        if name:
+            scope.set(name, results[number])
+    _learn(step, scope)
+
+
+def _computed(step: Step, scope: Scope) -> tuple[Any, ...]:
+    """The outputs that the operator's function returns."""
+    assert step.operator is not None
+    given = [
+        scope.steering(name) if step.operator.steered(position) else scope.value(name)
+        for position, name in enumerate(step.inputs)
+    ]
+    for position, (name, value) in enumerate(zip(step.operator.inputs, given, strict=False)):
+        if value is None and name in step.operator.needed and not step.inputs[position]:
+            raise FileFormatError(f"{step.label} needs its input {name!r}, which is left out")
+    keywords = dict(step.attributes)
+    if step.operator.wants_node:
+        keywords["node"] = _Call(step, scope)
+    found = step.operator.function(*given, **keywords)
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _learn(step: Step, scope: Scope) -> None:
+    """Note what is known of the outputs, where it follows from what is known of the inputs."""
+    rule = RULES.get(step.operator.name) if step.operator is not None else None
+    if rule is None or len(step.outputs) != 1:
+        return
+    inputs = [scope.known(name) if name else None for name in step.inputs]
+    if any(found is None and name for found, name in zip(inputs, step.inputs, strict=True)):
+        return
+    found = rule(*inputs, **step.attributes)
+    if found is not None:
+        scope.learn(step.outputs[0], found)

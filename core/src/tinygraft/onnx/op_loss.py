@@ -1,0 +1,39 @@
+"""Operators of ONNX: losses of scores against classes."""
+
+from __future__ import annotations
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import FileFormatError
+from tinygraft.onnx.operator_table import operator, text
+from tinygraft.tensor.tensor import Tensor
+
+
+@operator("NegativeLogLikelihoodLoss")
+def nll_loss(
+    x: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int | None = None,
+    reduction: bytes = b"mean",
+) -> Tensor:  # fmt: skip
+    """Minus the score (batch, classes, ...) of each target (batch, ...), weighted by its class."""
+    classes = target.cast(dtypes.int64)
+    counted = classes == classes if ignore_index is None else classes != ignore_index
+    safe = counted.where(classes, 0)
+    share = counted.cast(x.dtype)
+    if weight is not None:
+        share = share * weight[safe]
+    losses = counted.where(-x.gather(1, safe.unsqueeze(1)).squeeze(1), 0) * share
+    name = text(reduction)
+    if name == "none":
+        return losses
+    if name not in ("mean", "sum"):
+        raise FileFormatError(f"a loss has no reduction {name!r}")
+    return losses.sum() if name == "sum" else losses.sum() / share.sum()
+
+
+@operator("SoftmaxCrossEntropyLoss")
+def softmax_cross_entropy_loss(
+    scores: Tensor, labels: Tensor, weights: Tensor | None = None, *, ignore_index: int | None = None,
+    reduction: bytes = b"mean",
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The loss of the logarithm of the softmax of scores, and that logarithm."""
+    logs = scores.log_softmax(1)
+    return nll_loss(logs, labels, weights, ignore_index=ignore_index, reduction=reduction), logs

@@ -1,0 +1,184 @@
+"""Operators of ONNX: images of another size.
+
+Each axis by itself: where the places of the result are in the input follows from the scale, on the host; `nearest` takes
+elements, `linear` and `cubic` are a product with a matrix of weights, a row for each place of the result.
+
+Sources: the documentation of Resize; Keys, "Cubic convolution interpolation for digital image processing" (1981).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import FileFormatError, ShapeError
+from tinygraft.onnx.operator_table import axes_of, operator, text
+from tinygraft.tensor.tensor import Tensor
+
+_NEAREST: dict[str, Callable[[float], int]] = {
+    "round_prefer_floor": lambda x: math.ceil(x - 0.5), "round_prefer_ceil": lambda x: math.floor(x + 0.5),
+    "floor": math.floor, "ceil": math.ceil,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One axis of a resize: sizes before and after, the scale, and the part of the input that is taken."""
+
+    before: int
+    after: int
+    scale: float
+    start: float = 0.0
+    end: float = 1.0
+
+
+@dataclass(frozen=True)
+class _How:
+    """What is the same for all axes."""
+
+    mode: str
+    place: str
+    nearest: str
+    cubic: float
+    exclude: bool
+    antialias: bool
+    beyond: float
+
+
+def _place(x: int, axis: _Axis, mode: str) -> float:
+    """Where place x of the result is in the input."""
+    if mode == "asymmetric":
+        return x / axis.scale
+    if mode == "align_corners":
+        return x * (axis.before - 1) / (axis.after - 1) if axis.after > 1 else 0.0
+    if mode == "pytorch_half_pixel" and axis.after <= 1:
+        return 0.0
+    if mode == "tf_crop_and_resize":
+        last = axis.before - 1
+        if axis.after <= 1:
+            return 0.5 * (axis.start + axis.end) * last
+        return axis.start * last + x * (axis.end - axis.start) * last / (axis.after - 1)
+    if mode == "tf_half_pixel_for_nn":
+        return (x + 0.5) / axis.scale
+    offset = 0.0
+    if mode == "half_pixel_symmetric":
+        offset = axis.before / 2 * (1 - axis.after / (axis.scale * axis.before))
+    elif mode not in ("half_pixel", "pytorch_half_pixel"):
+        raise FileFormatError(f"Resize has no coordinate_transformation_mode {mode!r}")
+    return offset + (x + 0.5) / axis.scale - 0.5
+
+
+def _kernel(mode: str, cubic: float) -> tuple[Callable[[float], float], int]:
+    """The weight by distance, and how far it reaches."""
+    if mode == "linear":
+        return lambda d: max(1 - abs(d), 0.0), 1
+
+    def weight(d: float) -> float:
+        d = abs(d)
+        if d < 1:
+            return ((cubic + 2) * d - (cubic + 3)) * d * d + 1
+        return ((cubic * d - 5 * cubic) * d + 8 * cubic) * d - 4 * cubic if d < 2 else 0.0
+
+    return weight, 2
+
+
+def _weights(axis: _Axis, how: _How) -> list[list[float]]:
+    """The matrix (after, before) of an axis."""
+    kernel, reach = _kernel(how.mode, how.cubic)
+    narrow = min(axis.scale, 1.0) if how.antialias else 1.0
+    rows = []
+    for x in range(axis.after):
+        place, row = _place(x, axis, how.place), [0.0] * axis.before
+        first, last = math.floor(place - reach / narrow), math.ceil(place + reach / narrow)
+        for tap in range(first, last + 1):
+            if how.exclude and not 0 <= tap < axis.before:
+                continue
+            row[min(max(tap, 0), axis.before - 1)] += kernel((tap - place) * narrow)
+        total = sum(row)
+        rows.append([value / total for value in row] if total and (how.exclude or how.antialias) else row)
+    return rows
+
+
+def _along(x: Tensor, number: int, axis: _Axis, how: _How) -> Tensor:
+    """x with one axis of another size."""
+    if how.mode == "nearest":
+        taps = [_NEAREST[how.nearest](_place(i, axis, how.place)) for i in range(axis.after)]
+        index = Tensor([min(max(tap, 0), axis.before - 1) for tap in taps], dtype=dtypes.int64, device=x.device)
+        return x.index_select(number, index)
+    matrix = Tensor(_weights(axis, how), dtype=dtypes.float32, device=x.device)
+    return x.movedim(number, -1).matmul(matrix.T.cast(x.dtype)).movedim(-1, number)
+
+
+def _resized(x: Tensor, axes: dict[int, _Axis], how: _How) -> Tensor:
+    """x with some axes of other sizes; what is taken from beyond the input is one value, where it is cropped."""
+    if how.mode not in ("nearest", "linear", "cubic") or how.nearest not in _NEAREST:
+        raise FileFormatError(f"Resize has no mode {how.mode!r} with nearest_mode {how.nearest!r}")
+    wide = x if how.mode == "nearest" or dtypes.is_float(x.dtype) else x.cast(dtypes.float32)
+    for number, axis in axes.items():
+        if axis.before != axis.after or how.place == "tf_crop_and_resize" or axis.scale != 1:
+            wide = _along(wide, number, axis, how)
+    if how.place == "tf_crop_and_resize":
+        for number, axis in axes.items():
+            inside = [0 <= _place(i, axis, how.place) <= axis.before - 1 for i in range(axis.after)]
+            shape = [-1 if i == number else 1 for i in range(x.ndim)]
+            wide = Tensor(inside, dtype=dtypes.bool, device=x.device).reshape(shape).where(wide, how.beyond)
+    return wide.cast(x.dtype)
+
+
+@operator("Upsample", steers="scales")
+def upsample(
+    x: Tensor, scales: Any = None, *, mode: bytes = b"nearest", height_scale: float = 0.0, width_scale: float = 0.0
+) -> Tensor:
+    """x with more elements along its axes."""
+    found = list(scales) if scales is not None else [1.0, 1.0, height_scale, width_scale]
+    return resize_10(x, found, mode=mode)
+
+
+@operator("Resize", since=10, steers="scales")
+def resize_10(x: Tensor, scales: list[float], *, mode: bytes = b"nearest") -> Tensor:
+    """x with other sizes; a place is that of the result over the scale."""
+    axes = {i: _Axis(int(x.shape[i]), math.floor(int(x.shape[i]) * s), s) for i, s in enumerate(scales)}
+    how = _How("linear" if text(mode) == "bilinear" else text(mode), "asymmetric", "floor", -0.75, False, False, 0.0)
+    return _resized(x, axes, how)
+
+
+@operator("Resize", since=11, steers="roi scales sizes")
+def resize(
+    x: Tensor, roi: list[float] | None = None, scales: list[float] | None = None, sizes: list[int] | None = None, *,
+    antialias: int = 0, axes: Sequence[int] | None = None, coordinate_transformation_mode: bytes = b"half_pixel",
+    cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: bytes = b"stretch", mode: bytes = b"nearest",
+    nearest_mode: bytes = b"round_prefer_floor",
+) -> Tensor:  # fmt: skip
+    """x with other sizes, given or by scales."""
+    numbers = axes_of(axes, x.ndim) if axes is not None else list(range(x.ndim))
+    place = text(coordinate_transformation_mode)
+    found: dict[int, _Axis] = {}
+    have = [int(x.shape[number]) for number in numbers]
+    if sizes:
+        after, factors = _by_sizes(have, sizes, text(keep_aspect_ratio_policy))
+    elif scales:
+        after, factors = None, list(scales)
+    else:
+        raise ShapeError("Resize has neither scales nor sizes")
+    for i, number in enumerate(numbers):
+        start, end = (roi[i], roi[i + len(numbers)]) if roi and place == "tf_crop_and_resize" else (0.0, 1.0)
+        size = after[i] if after is not None else math.floor(have[i] * (end - start) * factors[i])
+        found[number] = _Axis(have[i], size, factors[i], start, end)
+    how = _How(text(mode), place, text(nearest_mode), cubic_coeff_a, bool(exclude_outside), bool(antialias),
+               extrapolation_value)  # fmt: skip
+    return _resized(x, found, how)
+
+
+def _by_sizes(have: list[int], want: list[int], policy: str) -> tuple[list[int], list[float]]:
+    """Sizes and scales; a policy that keeps the ratio has one scale for all axes."""
+    factors = [b / a for a, b in zip(have, want, strict=True)]
+    if policy == "stretch":
+        return list(want), factors
+    if policy not in ("not_larger", "not_smaller"):
+        raise FileFormatError(f"Resize has no keep_aspect_ratio_policy {policy!r}")
+    factor = min(factors) if policy == "not_larger" else max(factors)
+    return [math.floor(factor * size + 0.5) for size in have], [factor] * len(have)

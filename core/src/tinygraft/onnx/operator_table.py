@@ -1,0 +1,130 @@
+"""The operators of ONNX by domain, name and version, as functions of tensors.
+
+`@operator("Gemm", since=7)` enters a function. Its positional parameters are the inputs, None where an optional one is
+absent; attributes come by keyword, with the defaults of the function. `steers` names inputs that only steer (shapes,
+axes, counts): these are numbers on the host, or nested lists of them. A function that has a keyword `node` is given the
+`NodeCall`: how many outputs are wanted, the element types of its inputs, and how its subgraphs are run.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Protocol
+
+from tinygraft.tensor.tensor import Tensor
+
+Value = Any  # a Tensor, a list of values (a sequence of ONNX), or None (an optional without a value)
+Function = Callable[..., Any]
+ML, TRAINING, PREVIEW = "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview"
+_THEMES = (
+    "math", "logic", "casting", "activation", "shape", "indexing", "scatter", "reduce", "products", "conv", "pool",
+    "norm", "attention", "linear_attention", "recurrent", "control", "sequence", "quantise", "resize", "vision", "boxes",
+    "signal", "windows", "loss", "random", "training", "features", "trees",
+)  # fmt: skip
+
+
+class NodeCall(Protocol):
+    """What an operator is told of its node."""
+
+    @property
+    def count(self) -> int:
+        """How many outputs the node has; the last of them has a name."""
+
+    @property
+    def types(self) -> Sequence[int]:
+        """The element type of each input, 0 where the graph does not say."""
+
+    @property
+    def version(self) -> int:
+        """The version of the operator's domain that the model imports."""
+
+    def wants(self, output: int) -> bool:
+        """Whether the output of that number has a name."""
+
+    def value(self, name: str) -> Value:
+        """The value of a name that the graph has computed."""
+
+    def run(self, graph: Any, arguments: Sequence[Value]) -> list[Value]:
+        """Run a subgraph, which sees the names around the node."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator since a version of its domain."""
+
+    name: str
+    since: int
+    function: Function
+    steers: frozenset[str]
+    inputs: tuple[str, ...]  # the names of positional parameters
+    needed: tuple[str, ...]  # those of them that have no default: the first ones
+    variadic: bool
+    attributes: frozenset[str]  # the names of all parameters that a keyword may give
+    required: frozenset[str]  # those without a default that come by keyword alone
+    wants_node: bool
+
+    def steered(self, position: int) -> bool:
+        """Whether the input at a position is numbers on the host."""
+        return position < len(self.inputs) and self.inputs[position] in self.steers
+
+
+OPERATORS: dict[tuple[str, str], list[Operator]] = {}
+
+
+def operator(*names: str, since: int = 1, domain: str = "", steers: str = "") -> Callable[[Function], Function]:
+    """Enter a function for the operators of those names, as they are since a version of the domain."""
+
+    def enter(function: Function) -> Function:
+        for name in names:
+            found = OPERATORS.setdefault((domain, name), [])
+            found.append(_operator(name, since, function, frozenset(steers.split())))
+            found.sort(key=lambda entry: -entry.since)
+        return function
+
+    return enter
+
+
+def _operator(name: str, since: int, function: Function, steers: frozenset[str]) -> Operator:
+    parameters = inspect.signature(function).parameters.values()
+    positional = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
+    keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "node"]
+    return Operator(
+        name, since, function, steers, positional,
+        tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty),
+        any(p.kind is p.VAR_POSITIONAL for p in parameters),
+        frozenset(positional) | {p.name for p in keywords},
+        frozenset(p.name for p in keywords if p.default is p.empty),
+        any(p.name == "node" for p in parameters),
+    )  # fmt: skip
+
+
+def find_operator(domain: str, name: str, version: int) -> Operator | None:
+    """The operator of that name as a version of its domain has it; None where there is none."""
+    _import_themes()
+    found = OPERATORS.get(("" if domain == "ai.onnx" else domain, name), ())
+    return next((entry for entry in found if entry.since <= version), None)
+
+
+def _import_themes() -> None:
+    """Import the modules whose functions are the operators."""
+    if not OPERATORS:
+        for theme in _THEMES:
+            import_module(f"tinygraft.onnx.op_{theme}")
+
+
+def text(value: bytes | str) -> str:
+    """An attribute that is text."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def axes_of(axes: Sequence[int], rank: int) -> list[int]:
+    """Axes counted from the front."""
+    return [axis + rank if axis < 0 else axis for axis in axes]
+
+
+def scalar_like(value: float, like: Tensor) -> Tensor:
+    """A tensor without axes, of the dtype and on the device of another."""
+    return Tensor(value, dtype=like.dtype, device=like.device)
