@@ -1,7 +1,7 @@
 """The tests of onnx.backend.test on tinygraft: NumPy arrays in and out of an OnnxModel, as the suite has them.
 
-`cases()` are the tests for a CPU by name, `run_case` runs one and raises what it raises. Nothing is downloaded: the nine
-"real" models, which would be, are left out.
+`cases()` are the tests for a CPU by name, `run_case` runs one and raises what it raises. Nothing is downloaded: the
+nine "real" models, which would be, are left out.
 """
 
 from __future__ import annotations

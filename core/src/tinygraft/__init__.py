@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tinygraft import hooks as hooks
     from tinygraft import nn as nn
+    from tinygraft import onnx as onnx
     from tinygraft.config import Context as Context
     from tinygraft.config import getenv as getenv
     from tinygraft.device.counters import GlobalCounters as GlobalCounters
@@ -51,6 +52,7 @@ _MODULES = {  # public name -> its module and its name there
     "hooks": ("tinygraft.hooks", ""),
     "array_api": ("tinygraft.array_api", ""),
     "nn": ("tinygraft.nn", ""),
+    "onnx": ("tinygraft.onnx", ""),
     **{
         name: ("tinygraft.transforms", name)
         for name in ("checkpoint", "grad", "hessian", "jacobian", "jvp", "value_and_grad", "vjp", "vmap")

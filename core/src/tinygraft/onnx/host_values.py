@@ -1,19 +1,19 @@
 """What is known of shapes, axes and counts without computing anything.
 
-A model computes the shape of a Reshape by its own operators: Shape, Gather, Concat. Here each of them works on numbers of
-the host (sizes are ints, or nodes where a size is symbolic), beside the tensors, so that nothing has to be realised to
+A model computes the shape of a Reshape by its own operators: Shape, Gather, Concat. Here each of them works on numbers
+of the host (sizes are ints, or nodes where a size is symbolic), beside the tensors, so that nothing is realised to
 know a shape and a symbolic batch stays one. `Known` is a shape with its elements, row-major.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.onnx.element_types import INT64
+from tinygraft.onnx.weights import nested
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 
@@ -29,14 +29,7 @@ class Known:
 
     def nested(self) -> Any:
         """The elements as nested lists; a number where there is no axis."""
-        return _nested(self.shape, list(self.items))
-
-
-def _nested(shape: tuple[int, ...], items: list[Any]) -> Any:
-    if not shape:
-        return items[0]
-    step = math.prod(shape[1:])
-    return [_nested(shape[1:], items[i * step : (i + 1) * step]) for i in range(shape[0])]
+        return nested(self.shape, list(self.items))
 
 
 def known(value: Any) -> Known:

@@ -1,8 +1,8 @@
 """A model file as an onnx.ModelProto, and what such a file may not do.
 
 A path, bytes or a ModelProto in; the proto and the folder of its external data out. Whatever is wrong with a file is a
-FileFormatError. External data has to be a regular file within the model's folder: a path that leaves it, by its parts or
-by a link, is refused, as is a file that has a second name elsewhere.
+FileFormatError. External data has to be a regular file within the model's folder: a path that leaves it, by its parts
+or by a link, is refused, as is a file that has a second name elsewhere.
 
 Sources: https://github.com/onnx/onnx/blob/main/docs/ExternalData.md; CVE-2024-27318 and CVE-2022-25882 for the paths.
 """
@@ -49,11 +49,9 @@ def read_model(source: Any) -> tuple[Any, Path | None, str]:
                 "beside it (onnx.save with save_as_external_data)"
             )
         data, folder = file.read(0, file.size), Path(label).resolve().parent
-    from google.protobuf.message import DecodeError
-
     try:
         model = onnx.ModelProto.FromString(data)
-    except (DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except Exception as error:  # protobuf's DecodeError, whose types are not known here
         raise FileFormatError(f"{label} is no model of ONNX, or was cut short: {error}") from None
     return _checked(model, label), folder, label
 
@@ -61,14 +59,18 @@ def read_model(source: Any) -> tuple[Any, Path | None, str]:
 def _checked(model: Any, label: str) -> Any:
     """A proto that has a graph and says which versions of operators it uses."""
     if not model.HasField("graph") or not model.opset_import:
-        raise FileFormatError(f"{label} is no model of ONNX: it has no graph, or does not say the version of its operators")
+        raise FileFormatError(
+            f"{label} is no model of ONNX: it has no graph, or does not say the version of its operators"
+        )
     return model
 
 
 def external_file(location: str, folder: Path | None, label: str) -> OpenFile:
     """The file of external data at a location. Raises FileFormatError where it is not within the model's folder."""
     if folder is None:
-        raise FileFormatError(f"{label}: the data of the model is in the file {location!r}; load the model from its path")
+        raise FileFormatError(
+            f"{label}: the data of the model is in the file {location!r}; load the model from its path"
+        )
     parts = location.replace("\\", "/").split("/")
     if not location or os.path.isabs(location) or ".." in parts or "\0" in location or ":" in parts[0]:
         raise FileFormatError(f"{label}: external data at {location!r} is refused: it is not a path within {folder}")
@@ -80,7 +82,7 @@ def external_file(location: str, folder: Path | None, label: str) -> OpenFile:
         raise FileFormatError(f"{label}: there is no file of external data {location!r} in {folder}")
     if os.stat(found).st_nlink > 1:
         raise FileFormatError(
-            f"{label}: external data at {location!r} is refused: the file has a second name (a hard link), which may be "
-            "outside the folder; copy it"
+            f"{label}: external data at {location!r} is refused: the file has a second name (a hard link), which "
+            "may be outside the folder; copy it"
         )
     return OpenFile(found)

@@ -15,8 +15,8 @@ from typing import Any
 from tinygraft.errors import FileFormatError, UnsupportedError
 from tinygraft.onnx.element_types import FLOAT, INT64
 from tinygraft.onnx.host_values import Known
-from tinygraft.onnx.operator_table import Operator, Value, find_operator
 from tinygraft.onnx.onnx_scope import Scope, Step, run_step
+from tinygraft.onnx.operator_table import Operator, Value, find_operator
 from tinygraft.onnx.weights import Given, Weight
 from tinygraft.uop.uop import Place
 
@@ -123,14 +123,16 @@ class OnnxGraph:
         if attribute.type == _TENSOR:
             return Weight(attribute.t, self._builder.folder, f"{self.label}: {label}", self.device)
         if attribute.type not in _READ:
-            raise UnsupportedError(f"{self.label}: {label} has the attribute {attribute.name!r} of a kind not read here")
+            raise UnsupportedError(
+                f"{self.label}: {label} has the attribute {attribute.name!r} of a kind not read here"
+            )
         value = getattr(attribute, _READ[attribute.type])
         return list(value) if attribute.type in (6, 7, 8) else value
 
     def _keep_constant(self, node: Any, attributes: dict[str, Any], label: str) -> bool:
         """Keep the value of a Constant node as the graph's initializers are; False where it is text or sparse."""
         ((name, value),) = attributes.items() if len(attributes) == 1 else (("", None),)
-        if name == "value":
+        if name == "value" and value is not None:
             self.weights[node.output[0]] = value
             self.types[node.output[0]] = value.element
         elif name in _NUMBERS:

@@ -146,7 +146,9 @@ def _taken(want: OnnxInput, value: Any, sizes: dict[str, tuple[int, str]]) -> Va
         return None
     if want.kind == "sequence":
         if not isinstance(value, (list, tuple)):
-            raise TypeError(f"the input {want.name!r} is a sequence: give a list of tensors, not {type(value).__name__}")
+            raise TypeError(
+                f"the input {want.name!r} is a sequence: give a list of tensors, not {type(value).__name__}"
+            )
         return [item if isinstance(item, Tensor) else Tensor(item) for item in value]
     found = value if isinstance(value, Tensor) else _converted(want, value)
     if want.dtype is not None and found.dtype != want.dtype:
@@ -172,7 +174,8 @@ def _check_shape(want: OnnxInput, found: Tensor, sizes: dict[str, tuple[int, str
             first, owner = sizes.setdefault(size, (actual, want.name))
             if first != actual:
                 raise ShapeError(
-                    f"the size {size!r} is {first} in the input {owner!r} and {actual} in {want.name!r}; it has to be one"
+                    f"the size {size!r} is {first} in the input {owner!r} and {actual} in {want.name!r}; it has to be "
+                    "one"
                 )
     if not fits:
         raise ShapeError(f"the input {want.name!r} has the shape {want.shape}, got {found.shape}")

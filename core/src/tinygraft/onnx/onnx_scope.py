@@ -119,6 +119,9 @@ class _Call:
     def wants(self, output: int) -> bool:
         return output < len(self.step.outputs) and bool(self.step.outputs[output])
 
+    def value(self, name: str) -> Value:
+        return self.scope.value(name)
+
     def run(self, graph: Runnable, arguments: Sequence[Value]) -> list[Value]:
         return graph.run(arguments, self.scope)
 
@@ -159,9 +162,11 @@ def _learn(step: Step, scope: Scope) -> None:
     rule = RULES.get(step.operator.name) if step.operator is not None else None
     if rule is None or len(step.outputs) != 1:
         return
-    inputs = [scope.known(name) if name else None for name in step.inputs]
-    if any(found is None and name for found, name in zip(inputs, step.inputs, strict=True)):
-        return
+    inputs: list[Known | None] = []
+    for name in step.inputs:
+        inputs.append(scope.known(name) if name else None)
+        if inputs[-1] is None and name:
+            return
     found = rule(*inputs, **step.attributes)
     if found is not None:
         scope.learn(step.outputs[0], found)

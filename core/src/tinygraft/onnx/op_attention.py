@@ -17,7 +17,9 @@ def _heads(x: Tensor, count: int | None) -> Tensor:
     if x.ndim == 4:
         return x
     if not count:
-        raise ShapeError(f"attention on tensors of three axes ({x.shape}) needs the number of heads, q_num_heads and kv_num_heads")
+        raise ShapeError(
+            f"attention on tensors of three axes ({x.shape}) needs the number of heads, q_num_heads and kv_num_heads"
+        )
     return x.reshape(x.shape[0], x.shape[1], count, x.shape[2] // count).permute(0, 2, 1, 3)
 
 

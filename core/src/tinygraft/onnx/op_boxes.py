@@ -5,14 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tinygraft.dtype import dtypes
-from tinygraft.onnx.operator_table import operator
+from tinygraft.onnx.operator_table import number, operator
 from tinygraft.tensor.tensor import Tensor
-
-
-def _number(value: Any, default: Any) -> Any:
-    while isinstance(value, list):
-        value = value[0] if value else None
-    return default if value is None else value
 
 
 def _overlaps(boxes: Tensor, center_point_box: int) -> Tensor:
@@ -44,12 +38,12 @@ def non_max_suppression(
     All batches and classes take a step together; how many boxes there are is read on the host at the end.
     """
     batch, classes, count = (int(length) for length in scores.shape)
-    most = min(_number(max_output_boxes_per_class, 0), count)
+    most = min(number(max_output_boxes_per_class, 0), count)
     if most <= 0:
         return Tensor.zeros(0, 3, dtype=dtypes.int64, device=boxes.device)
-    near = _overlaps(boxes.cast(dtypes.float32), center_point_box) > _number(iou_threshold, 0.0)
+    near = _overlaps(boxes.cast(dtypes.float32), center_point_box) > number(iou_threshold, 0.0)
     near = near.unsqueeze(1).expand(batch, classes, count, count)
-    threshold = _number(score_threshold, float("-inf"))
+    threshold = number(score_threshold, float("-inf"))
     left = (scores > threshold).where(scores, float("-inf"))
     places = Tensor.arange(count, dtype=dtypes.int64, device=boxes.device)
     chosen, valid = [], []
@@ -60,5 +54,5 @@ def non_max_suppression(
         gone = near.gather(2, best.unsqueeze(-1).expand(batch, classes, 1, count)).squeeze(2) | (places == best)
         left = gone.where(float("-inf"), left)
     found, kept = chosen[0].cat(*chosen[1:], dim=-1), valid[0].cat(*valid[1:], dim=-1)
-    rows = kept.nonzero().cast(dtypes.int64)  # (kept, 3): batch, class, step
+    rows: Tensor = kept.nonzero().cast(dtypes.int64)  # (kept, 3): batch, class, step
     return rows[:, :2].cat(found[rows[:, 0], rows[:, 1], rows[:, 2]].unsqueeze(1), dim=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tinygraft.dtype import DType, dtypes, to_dtype
+from tinygraft.dtype import FORMATS, DType, dtypes, to_dtype
 from tinygraft.errors import UnsupportedError
 from tinygraft.onnx.element_types import E8M0, FLOAT4, HELD_IN, NARROW, STRING, element_of, held_in
 from tinygraft.onnx.operator_table import NodeCall, operator, text
@@ -59,26 +59,26 @@ def wrapped(x: Tensor, bits: int, signed: bool) -> Tensor:
 
 def _to_fp8(x: Tensor, dtype: DType, saturate: bool) -> Tensor:
     """x as an 8-bit float. Without saturation, what rounds to no value is an infinity, or NaN where there is none."""
-    wide = x.cast(dtypes.float32)
+    wide, largest = x.cast(dtypes.float32), FORMATS[dtype].largest
     if saturate:
-        return wide.clamp(-dtype.max, dtype.max).cast(dtype)
+        return wide.clamp(-largest, largest).cast(dtype)
     beyond = wide.abs() >= _ABOVE_ALL[dtype.name]
     if dtype is dtypes.fp8e5m2:
         code = (wide < 0).where(0xFC, 0x7C)
     else:
         code = (wide < 0).where(0xFF, 0x7F) if dtype is dtypes.fp8e4m3 else wide.full_like(0x80)
-    inside = wide.clamp(-dtype.max, dtype.max).cast(dtype).bitcast(dtypes.uint8)
+    inside = wide.clamp(-largest, largest).cast(dtype).bitcast(dtypes.uint8)
     return (beyond & ~wide.isnan()).where(code.cast(dtypes.uint8), inside).bitcast(dtype)
 
 
 def to_float4(x: Tensor) -> Tensor:
-    """The nearest value of float4e2m1, of two the one with an even mantissa; what is beyond 6 is 6."""
+    """The nearest value of float4e2m1, of two the one with an even mantissa; what is beyond 6 is 6, NaN is -0."""
     wide = x.cast(dtypes.float32)
     size = wide.abs()
     step = (size < 2).where(0.5, (size < 4).where(1.0, 2.0))
     near = ((size / step).round() * step).minimum(6.0)
-    near = wide.isnan().where(6.0, near)
-    return (wide.bitcast(dtypes.int32) < 0).where(-near, near)
+    signed = (wide.bitcast(dtypes.int32) < 0).where(-near, near)
+    return wide.isnan().where(-0.0, signed)
 
 
 def to_e8m0(x: Tensor, round_mode: str, saturate: bool) -> Tensor:
@@ -105,7 +105,10 @@ def bit_cast(x: Tensor, *, to: int) -> Tensor:
     """The bits of x as another dtype."""
     if to not in HELD_IN or to in NARROW or to in (FLOAT4, E8M0):
         raise UnsupportedError(f"BitCast to the element type {to} is not done: no tensor holds its bits")
-    return x.bitcast(held_in(to, "BitCast"))
+    dtype = held_in(to, "BitCast")
+    if dtypes.bool in (x.dtype, dtype):  # a bool is 0 or 1, and has no bits of its own
+        return x.cast(dtypes.uint8).bitcast(dtype) if x.dtype is dtypes.bool and dtype is not x.dtype else x.cast(dtype)
+    return x.bitcast(dtype)
 
 
 def limits(element: int, dtype: DType) -> tuple[Any, Any]:

@@ -11,34 +11,27 @@ from typing import Any
 from tinygraft.dtype import dtypes
 from tinygraft.errors import UnsupportedError
 from tinygraft.onnx.host_values import Known
-from tinygraft.onnx.operator_table import NodeCall, Value, operator
+from tinygraft.onnx.operator_table import NodeCall, Value, number, operator
 from tinygraft.tensor.tensor import Tensor
-
-
-def _truth(value: Any) -> bool:
-    """A condition, which may have axes of size 1."""
-    while isinstance(value, list):
-        (value,) = value
-    return bool(value)
 
 
 @operator("If", steers="condition")
 def branch(condition: Any, *, else_branch: Any, then_branch: Any, node: NodeCall) -> tuple[Value, ...]:
     """One of two subgraphs."""
-    return tuple(node.run(then_branch if _truth(condition) else else_branch, []))
+    return tuple(node.run(then_branch if bool(number(condition)) else else_branch, []))
 
 
 @operator("Loop", steers="count condition")
 def loop(count: Any, condition: Any, *carried: Value, body: Any, node: NodeCall) -> tuple[Value, ...]:
     """A subgraph, while a condition holds and at most a number of times; what it yields each time is stacked."""
     values: list[Value] = list(carried)
-    most = count[0] if isinstance(count, list) else count
-    going = condition is None or _truth(condition)
+    most = number(count)
+    going = condition is None or bool(number(condition))
     yielded: list[list[Tensor]] = [[] for _ in body.outputs[1 + len(carried) :]]
     step = 0
     while going and (most is None or step < most):
         results = node.run(body, [Known((), (step,)), Tensor(True, dtype=dtypes.bool), *values])
-        going = _truth(results[0].tolist()) if condition is not None or most is None or step + 1 < most else going
+        going = bool(number(results[0].tolist())) if condition is not None or most is None or step + 1 < most else going
         values = results[1 : 1 + len(carried)]
         for each, result in zip(yielded, results[1 + len(carried) :], strict=True):
             each.append(result)
@@ -50,7 +43,7 @@ def loop(count: Any, condition: Any, *carried: Value, body: Any, node: NodeCall)
 
 @operator("Scan")
 def scan_8(
-    sequence_lens: Tensor | None, *values: Tensor, body: Any, num_scan_inputs: int, directions: Any = None,
+    sequence_lens: Tensor | None = None, *values: Tensor, body: Any, num_scan_inputs: int, directions: Any = None,
     node: NodeCall,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """A subgraph along the second axis of each sample of a batch."""
@@ -59,7 +52,9 @@ def scan_8(
     samples = []
     for sample in range(int(values[0].shape[0])):
         own = [value[sample] for value in values]
-        samples.append(scan(*own, body=body, num_scan_inputs=num_scan_inputs, scan_input_directions=directions, node=node))
+        samples.append(
+            scan(*own, body=body, num_scan_inputs=num_scan_inputs, scan_input_directions=directions, node=node)
+        )
     return tuple(parts[0].stack(*parts[1:]) for parts in zip(*samples, strict=True))
 
 

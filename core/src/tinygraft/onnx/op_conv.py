@@ -74,7 +74,9 @@ def conv_transpose(
     if output_shape is None and mode in ("SAME_UPPER", "SAME_LOWER"):
         output_shape = [int(x.shape[2 + i]) * strides[i] for i in range(count)]
     if output_shape is not None:
-        cut = [max(full[i] - list(output_shape)[-count:][i], 0) for i in range(count)]
+        want = list(output_shape)[-count:]
+        full = [max(full[i], want[i]) for i in range(count)]
+        cut = [full[i] - want[i] for i in range(count)]
         around = [(a // 2, a - a // 2) if mode != "SAME_LOWER" else (a - a // 2, a // 2) for a in cut]
     else:
         around = auto_pads(auto_pad, pads, x.shape[2:], kernel, strides, dilations)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tinygraft.dtype import dtypes
-from tinygraft.onnx.operator_table import operator
+from tinygraft.onnx.operator_table import number, operator
 from tinygraft.tensor.tensor import Tensor
 
 
@@ -37,7 +37,7 @@ def gather_nd(data: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
     index: list[Any] = []
     for axis, length in enumerate(batch):
         sizes = [1] * (indices.ndim - 1)
-        sizes[axis] = length  # type: ignore[call-overload]
+        sizes[axis] = length
         index.append(Tensor.arange(int(length), dtype=dtypes.int64, device=data.device).reshape(sizes))
     for place in range(depth):
         index.append(from_front(indices[..., place], data.shape[batch_dims + place]))
@@ -47,7 +47,7 @@ def gather_nd(data: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
 @operator("OneHot", steers="depth")
 def one_hot(indices: Tensor, depth: Any, values: Tensor, *, axis: int = -1) -> Tensor:
     """values[1] at each index along a new axis, values[0] elsewhere."""
-    depth = int(depth[0] if isinstance(depth, list) else depth)
+    depth = int(number(depth))
     axis += indices.ndim + 1 if axis < 0 else 0
     places = Tensor.arange(depth, dtype=dtypes.int64, device=indices.device)
     places = places.reshape(depth, *(1,) * (indices.ndim - axis))
@@ -66,7 +66,8 @@ def compress(x: Tensor, condition: Tensor, *, axis: int | None = None) -> Tensor
 @operator("NonZero")
 def non_zero(x: Tensor) -> Tensor:
     """The indices of elements that are not 0, a row for each axis."""
-    return x.nonzero().transpose(0, 1).cast(dtypes.int64)
+    places: Tensor = x.nonzero()
+    return places.transpose(0, 1).cast(dtypes.int64)
 
 
 @operator("TopK")
@@ -80,7 +81,7 @@ def top_k(x: Tensor, k: list[int], *, axis: int = -1, largest: int = 1, sorted: 
     """The largest or smallest elements along an axis, and where they are; of equal ones those that come first."""
     values, places = x.sort(axis, descending=bool(largest), stable=True)
     axis += x.ndim if axis < 0 else 0
-    part = [(0, int(k[0])) if i == axis else None for i in range(x.ndim)]
+    part = [(0, int(number(k))) if i == axis else None for i in range(x.ndim)]
     return values.shrink(part), places.shrink(part).cast(dtypes.int64)
 
 

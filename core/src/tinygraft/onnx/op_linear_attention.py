@@ -29,7 +29,9 @@ def linear_attention(
     """
     rule = text(update_rule)
     if rule not in _RULES or ("gated" in rule and decay is None) or ("delta" in rule and beta is None):
-        raise FileFormatError(f"LinearAttention with update_rule {rule!r} needs a rule of {_RULES}, and its decay and beta")
+        raise FileFormatError(
+            f"LinearAttention with update_rule {rule!r} needs a rule of {_RULES}, and its decay and beta"
+        )
     q, k, v = _tokens(query, q_num_heads), _tokens(key, kv_num_heads), _tokens(value, kv_num_heads)
     factor = scale or 1 / math.sqrt(int(q.shape[-1]))
     state = (

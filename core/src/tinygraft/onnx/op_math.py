@@ -7,7 +7,7 @@ from typing import Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import FileFormatError
-from tinygraft.onnx.operator_table import Function, operator, text
+from tinygraft.onnx.operator_table import Function, number, operator, text
 from tinygraft.tensor.tensor import Tensor
 
 _BY_METHOD = {
@@ -157,9 +157,9 @@ def cumprod(x: Tensor, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Te
 
 def _running(x: Tensor, axis: Any, exclusive: int, reverse: int, method: str, neutral: int) -> Tensor:
     """A running reduction; exclusive leaves each element itself out, reverse starts at the end."""
-    axis = axis[0] if isinstance(axis, list) else axis
+    axis = number(axis)
     axis += x.ndim if axis < 0 else 0
-    found = x.flip(axis) if reverse else x
+    found: Tensor = x.flip(axis) if reverse else x
     if exclusive:
         first = found.shrink([(0, 1) if i == axis else None for i in range(x.ndim)]).full_like(neutral)
         rest = found.shrink([(0, x.shape[axis] - 1) if i == axis else None for i in range(x.ndim)])

@@ -24,7 +24,8 @@ def batch_norm_1(
     """x by the mean and variance of each channel."""
     if not spatial:
         return (x - mean) * (var + epsilon).rsqrt() * scale + b
-    return batch_norm(x, scale, b, mean, var, epsilon=epsilon, momentum=momentum)  # type: ignore[return-value]
+    found: Tensor = batch_norm(x, scale, b, mean, var, epsilon=epsilon, momentum=momentum)
+    return found
 
 
 @operator("BatchNormalization", since=9)
@@ -47,9 +48,7 @@ def _normal(x: Tensor, mean: Tensor, var: Tensor, epsilon: float, scale: Tensor,
 
 
 @operator("InstanceNormalization")
-def instance_norm(
-    x: Tensor, scale: Tensor, b: Tensor, *, epsilon: float = 1e-5, consumed_inputs: Any = None
-) -> Tensor:
+def instance_norm(x: Tensor, scale: Tensor, b: Tensor, *, epsilon: float = 1e-5, consumed_inputs: Any = None) -> Tensor:
     """Each channel of each sample by its own mean and variance."""
     axes = tuple(range(2, x.ndim))
     mean, var = x.mean(axes, keepdim=True), x.var(axes, correction=0, keepdim=True)
@@ -121,9 +120,7 @@ def local_response_norm(x: Tensor, *, alpha: float = 1e-4, beta: float = 0.75, b
 
 
 @operator("Dropout")
-def dropout_1(
-    x: Tensor, *, ratio: float = 0.5, is_test: int = 0, consumed_inputs: Any = None
-) -> tuple[Tensor, Tensor]:
+def dropout_1(x: Tensor, *, ratio: float = 0.5, is_test: int = 0, consumed_inputs: Any = None) -> tuple[Tensor, Tensor]:
     """x, as in inference."""
     return x, x.full_like(1, dtype=dtypes.bool)
 
@@ -141,7 +138,9 @@ def dropout(
     return kept.where(x / (1 - share), 0).cast(x.dtype), kept
 
 
-def uniform(shape: Sequence[Any], seed: float | None, like: Tensor | None = None, dtype: DType = dtypes.float32) -> Tensor:
+def uniform(
+    shape: Sequence[Any], seed: float | None, like: Tensor | None = None, dtype: DType = dtypes.float32
+) -> Tensor:
     """Random numbers from 0 to 1; with a seed the same ones at each call, without one of Tensor's own generator."""
     device = None if like is None else like.device
     if seed is None:

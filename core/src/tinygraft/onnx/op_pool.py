@@ -82,8 +82,8 @@ def _places(x: Tensor, windows: Windows, found: Tensor, storage_order: int) -> T
     numbers = Tensor.arange(total, dtype=dtypes.int64, device=x.device)
     if storage_order:
         numbers = numbers.reshape(windows.sizes[::-1]).permute(tuple(range(windows.count))[::-1])
-    whole = (numbers.reshape(1, 1, *windows.sizes)
-             + total * Tensor.arange(batch * channels, dtype=dtypes.int64).reshape(batch, channels, *(1,) * windows.count))  # fmt: skip
+    first = total * Tensor.arange(batch * channels, dtype=dtypes.int64, device=x.device)
+    whole = numbers.reshape(1, 1, *windows.sizes) + first.reshape(batch, channels, *(1,) * windows.count)
     flat = found.flatten(-windows.count)
     return windows.of(whole).flatten(-windows.count).gather(-1, flat.argmax(-1, keepdim=True)).squeeze(-1)
 
@@ -142,9 +142,7 @@ def max_unpool(
     """The elements of a MaxPool where they were, 0 elsewhere."""
     count = len(kernel_shape)
     strides, around = strides or [1] * count, auto_pads(b"NOTSET", pads, (), kernel_shape, (), ())
-    own = [
-        (int(x.shape[2 + i]) - 1) * strides[i] + kernel_shape[i] - sum(around[i]) for i in range(count)
-    ]
+    own = [(int(x.shape[2 + i]) - 1) * strides[i] + kernel_shape[i] - sum(around[i]) for i in range(count)]
     shape = [int(size) for size in x.shape[:2]] + own
     flat = Tensor.zeros(math.prod(shape), dtype=x.dtype, device=x.device)
     found = flat.scatter(0, places.flatten(), x.flatten()).reshape(shape)

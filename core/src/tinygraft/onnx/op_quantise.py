@@ -13,7 +13,7 @@ from tinygraft.tensor.tensor import Tensor
 
 
 def _beside(scale: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
-    """A scale, or a zero point, of the shape of x: one number, one for each place of an axis, or for each block of it."""
+    """A scale, or a zero point, of the shape of x: one number, or one for each place or block of an axis."""
     if not scale.ndim or (scale.ndim == 1 and scale.shape[0] == 1):
         return scale.reshape(())
     axis += x.ndim if axis < 0 else 0
@@ -101,7 +101,9 @@ def qlinear_mat_mul(
     """The product of matrices of a few bits, of which each has a scale and a zero point."""
     found = mat_mul_integer(a, b, a_zero_point, b_zero_point)
     rows = a_scale.unsqueeze(-1) if a_scale.ndim == 1 and a_scale.shape[0] != 1 else a_scale
-    return _requantised(found, rows.cast(dtypes.float32) * b_scale.cast(dtypes.float32) / y_scale.cast(dtypes.float32), y_zero_point)
+    return _requantised(
+        found, rows.cast(dtypes.float32) * b_scale.cast(dtypes.float32) / y_scale.cast(dtypes.float32), y_zero_point
+    )
 
 
 @operator("QLinearConv")
@@ -119,5 +121,3 @@ def qlinear_conv(
     found = conv(_whole(x, x_zero_point, False), right, bias, kernel_shape=kernel_shape, strides=strides, **options)
     factor = x_scale * w_scale / y_scale
     return _requantised(found, factor.reshape(-1, *(1,) * (x.ndim - 2)) if factor.ndim else factor, y_zero_point)
-
-

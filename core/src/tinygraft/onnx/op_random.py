@@ -32,7 +32,7 @@ def random_normal_like(
     x: Tensor, *, dtype: int = 0, mean: float = 0.0, scale: float = 1.0, seed: float | None = None
 ) -> Tensor:
     """Numbers of a normal distribution, as many as x has."""
-    return _normal(x.shape, mean, scale, seed, held_in(dtype, "RandomNormalLike") if dtype else x.dtype)  # type: ignore[arg-type]
+    return _normal(x.shape, mean, scale, seed, held_in(dtype, "RandomNormalLike") if dtype else x.dtype)
 
 
 @operator("RandomUniform")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tinygraft.dtype import dtypes
-from tinygraft.onnx.operator_table import operator
+from tinygraft.onnx.operator_table import listed, operator
 from tinygraft.tensor.tensor import Tensor
 
 Reduction = Callable[[Tensor, Any, bool], Tensor]
@@ -16,8 +16,9 @@ def _enter(name: str, reduction: Reduction) -> None:
     """Enter a reduction whose axes are an attribute in old versions, and an input in new ones."""
 
     def reduced(
-        x: Tensor, axes: list[int] | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+        x: Tensor, axes: list[int] | int | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Tensor:
+        axes = None if axes is None else listed(axes)
         if not axes and noop_with_empty_axes:
             return reduction(x.unsqueeze(-1), -1, False).cast(x.dtype)
         return reduction(x, tuple(axes) if axes else None, bool(keepdims)).cast(x.dtype)

@@ -1,7 +1,7 @@
 """Operators of ONNX: images of another size.
 
-Each axis by itself: where the places of the result are in the input follows from the scale, on the host; `nearest` takes
-elements, `linear` and `cubic` are a product with a matrix of weights, a row for each place of the result.
+Each axis by itself: where the places of the result are in the input follows from the scale, on the host; `nearest`
+takes elements, `linear` and `cubic` are a product with a matrix of weights, a row for each place of the result.
 
 Sources: the documentation of Resize; Keys, "Cubic convolution interpolation for digital image processing" (1981).
 """

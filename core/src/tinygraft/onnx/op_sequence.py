@@ -6,13 +6,13 @@ from typing import Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import IndexOutOfRange
-from tinygraft.onnx.operator_table import NodeCall, Value, operator
+from tinygraft.onnx.operator_table import NodeCall, Value, number, operator
 from tinygraft.tensor.tensor import Tensor
 
 
 def _place(position: Any, count: int, last: int) -> int:
     """A position counted from the front; last is the largest that is allowed."""
-    place = position[0] if isinstance(position, list) else position
+    place = number(position)
     found = place + count if place < 0 else place
     if not 0 <= found <= last:
         raise IndexOutOfRange(f"a sequence of {count} has no position {place}")

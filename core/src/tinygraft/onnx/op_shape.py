@@ -10,7 +10,7 @@ from tinygraft.dtype import dtypes
 from tinygraft.errors import FileFormatError, ShapeError
 from tinygraft.onnx.element_types import held_in
 from tinygraft.onnx.host_values import Known, of_sizes
-from tinygraft.onnx.operator_table import NodeCall, Value, axes_of, operator, text
+from tinygraft.onnx.operator_table import NodeCall, Value, axes_of, listed, number, operator, text
 from tinygraft.onnx.weights import Weight
 from tinygraft.tensor.tensor import Tensor
 
@@ -57,10 +57,11 @@ def flatten(x: Tensor, *, axis: int = 1) -> Tensor:
 
 
 @operator("Squeeze", steers="axes")
-def squeeze(x: Tensor, axes: list[int] | None = None) -> Tensor:
+def squeeze(x: Tensor, axes: list[int] | int | None = None) -> Tensor:
     """x without some axes of size 1, all of them where none is named."""
     if axes is None:
         axes = [axis for axis, length in enumerate(x.shape) if isinstance(length, int) and length == 1]
+    axes = listed(axes)
     wrong = [axis for axis in axes if isinstance(x.shape[axis], int) and x.shape[axis] != 1]
     if wrong:
         raise ShapeError(f"Squeeze leaves out the axes {wrong} of {x.shape}, whose size is not 1")
@@ -69,8 +70,9 @@ def squeeze(x: Tensor, axes: list[int] | None = None) -> Tensor:
 
 
 @operator("Unsqueeze", steers="axes")
-def unsqueeze(x: Tensor, axes: list[int]) -> Tensor:
+def unsqueeze(x: Tensor, axes: list[int] | int) -> Tensor:
     """x with axes of size 1 at places of the result."""
+    axes = listed(axes)
     rank = x.ndim + len(axes)
     places, sizes = set(axes_of(axes, rank)), iter(x.shape)
     if len(places) != len(axes) or not places <= set(range(rank)):
@@ -176,20 +178,22 @@ def eye_like(x: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
 @operator("Range", steers="start limit delta")
 def arange(start: Any, limit: Any, delta: Any, *, stash_type: int = 1, node: NodeCall) -> Tensor:
     """The numbers from start to limit, by delta."""
+    start, limit, delta = (number(value) for value in (start, limit, delta))
     if not delta:
         raise FileFormatError("Range has a step of 0")
     whole = isinstance(start, int) and isinstance(delta, int)
     dtype = held_in(node.types[0], "Range") if node.types[0] else dtypes.int64 if whole else dtypes.float32
     count = max(math.ceil((limit - start) / delta), 0)
-    steps = Tensor.arange(count, dtype=dtypes.int64)
+    steps: Tensor = Tensor.arange(count, dtype=dtypes.int64)
     wide = dtype if dtypes.is_int(dtype) or dtype is dtypes.float64 else dtypes.float32
-    return (steps.cast(wide) * delta + start).cast(dtype)
+    found: Tensor = steps.cast(wide) * delta + start
+    return found.cast(dtype)
 
 
 @operator("Trilu", steers="k")
 def trilu(x: Tensor, k: Any = 0, *, upper: int = 1) -> Tensor:
     """x above a diagonal, or below it, and 0 elsewhere."""
-    k = k[0] if isinstance(k, list) else k or 0
+    k = number(k, 0)
     bound = int(x.shape[-1]) + int(x.shape[-2])
     k = max(-bound, min(bound, k))
     return x.triu(k) if upper else x.tril(k)

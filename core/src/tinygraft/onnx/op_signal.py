@@ -5,12 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tinygraft.errors import ShapeError
-from tinygraft.onnx.operator_table import operator
+from tinygraft.onnx.operator_table import number, operator
 from tinygraft.tensor.tensor import Tensor
-
-
-def _number(value: Any, default: Any) -> Any:
-    return default if value is None else value[0] if isinstance(value, list) else value
 
 
 def _complex(x: Tensor) -> Tensor:
@@ -30,14 +26,14 @@ def dft_17(x: Tensor, dft_length: Any = None, axis: Any = 1, *, inverse: int = 0
 @operator("DFT", since=20, steers="dft_length axis")
 def dft(x: Tensor, dft_length: Any = None, axis: Any = None, *, inverse: int = 0, onesided: int = 0) -> Tensor:
     """The Fourier transform along an axis; one side of it where the signal is real."""
-    number, length = _number(axis, -2), _number(dft_length, None)
-    number += x.ndim if number < 0 else 0
+    place, length = number(axis, -2), number(dft_length)
+    place += x.ndim if place < 0 else 0
     if inverse and onesided:
-        return _complex(x).irfft(length, dim=number).unsqueeze(-1)
+        return _complex(x).irfft(length, dim=place).unsqueeze(-1)
     if onesided:
-        return x[..., 0].rfft(length, dim=number).view_as_real()
+        return x[..., 0].rfft(length, dim=place).view_as_real()
     signal = _complex(x)
-    return (signal.ifft(length, dim=number) if inverse else signal.fft(length, dim=number)).view_as_real()
+    return (signal.ifft(length, dim=place) if inverse else signal.fft(length, dim=place)).view_as_real()
 
 
 @operator("STFT", steers="frame_step frame_length")
@@ -45,8 +41,8 @@ def stft(
     signal: Tensor, frame_step: Any, window: Tensor | None = None, frame_length: Any = None, *, onesided: int = 1
 ) -> Tensor:
     """The Fourier transforms of windows of a signal (batch, length, 1 or 2)."""
-    step = _number(frame_step, None)
-    length = _number(frame_length, None if window is None else int(window.shape[0]))
+    step = number(frame_step, None)
+    length = number(frame_length, None if window is None else int(window.shape[0]))
     if length is None:
         raise ShapeError("STFT has neither a window nor a frame_length")
     frames = signal.unfold(1, length, step).transpose(2, 3)  # (batch, frames, length, parts)

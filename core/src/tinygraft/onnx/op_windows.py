@@ -7,15 +7,15 @@ from typing import Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.onnx.element_types import FLOAT, held_in
-from tinygraft.onnx.operator_table import operator
+from tinygraft.onnx.operator_table import number, operator
 from tinygraft.tensor.tensor import Tensor
 
 
 def _cosines(size: Any, periodic: int, element: int, factors: tuple[float, ...]) -> Tensor:
     """The sum of factors[k] * cos(k * angle), where the angle goes once around."""
-    count = size[0] if isinstance(size, list) else size
+    count: int = number(size)
     angle = Tensor.arange(count, dtype=dtypes.float32) * (2 * math.pi / max(count if periodic else count - 1, 1))
-    found = (angle * 0) + factors[0]
+    found: Tensor = angle * 0 + factors[0]
     for k, factor in enumerate(factors[1:], 1):
         found = found + (angle * k).cos() * factor
     return found.cast(held_in(element, "a window"))
@@ -46,8 +46,7 @@ def mel_weight_matrix(
 ) -> Tensor:  # fmt: skip
     """Triangles that are equally wide on the mel scale, a column each, over the frequencies of a transform."""
     count, length, rate, low, high = (
-        value[0] if isinstance(value, list) else value
-        for value in (num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz)
+        number(value) for value in (num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz)
     )
     first, last = (2595 * math.log10(1 + hertz / 700) for hertz in (low, high))
     step = (last - first) / (count + 2)

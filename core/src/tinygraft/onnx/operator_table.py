@@ -12,17 +12,18 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from tinygraft.tensor.tensor import Tensor
 
 Value = Any  # a Tensor, a list of values (a sequence of ONNX), or None (an optional without a value)
 Function = Callable[..., Any]
+F = TypeVar("F", bound=Function)
 ML, TRAINING, PREVIEW = "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview"
 _THEMES = (
     "math", "logic", "casting", "activation", "shape", "indexing", "scatter", "reduce", "products", "conv", "pool",
-    "norm", "attention", "linear_attention", "recurrent", "control", "sequence", "quantise", "resize", "vision", "boxes",
-    "signal", "windows", "loss", "random", "training", "features", "trees",
+    "norm", "attention", "linear_attention", "recurrent", "control", "sequence", "quantise", "resize", "vision",
+    "boxes", "signal", "windows", "loss", "random", "training", "features", "trees",
 )  # fmt: skip
 
 
@@ -74,10 +75,10 @@ class Operator:
 OPERATORS: dict[tuple[str, str], list[Operator]] = {}
 
 
-def operator(*names: str, since: int = 1, domain: str = "", steers: str = "") -> Callable[[Function], Function]:
+def operator(*names: str, since: int = 1, domain: str = "", steers: str = "") -> Callable[[F], F]:
     """Enter a function for the operators of those names, as they are since a version of the domain."""
 
-    def enter(function: Function) -> Function:
+    def enter(function: F) -> F:
         for name in names:
             found = OPERATORS.setdefault((domain, name), [])
             found.append(_operator(name, since, function, frozenset(steers.split())))
@@ -128,3 +129,15 @@ def axes_of(axes: Sequence[int], rank: int) -> list[int]:
 def scalar_like(value: float, like: Tensor) -> Tensor:
     """A tensor without axes, of the dtype and on the device of another."""
     return Tensor(value, dtype=like.dtype, device=like.device)
+
+
+def number(value: Any, default: Any = None) -> Any:
+    """A number on the host, which may have axes of size 1; a default where it is absent."""
+    while isinstance(value, list):
+        value = value[0] if value else None
+    return default if value is None else value
+
+
+def listed(value: list[int] | int) -> list[int]:
+    """Numbers on the host as a list, also where the model has one without an axis."""
+    return value if isinstance(value, list) else [value]

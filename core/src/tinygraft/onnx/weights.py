@@ -17,7 +17,7 @@ from tinygraft.device.registry import Device
 from tinygraft.dtype import dtypes, part_of
 from tinygraft.errors import FileFormatError, UnsupportedError
 from tinygraft.files import OpenFile
-from tinygraft.onnx.element_types import E8M0, FLOAT, FLOAT4, NARROW, STRING, held_in
+from tinygraft.onnx.element_types import E8M0, FLOAT4, NARROW, STRING, held_in
 from tinygraft.onnx.modelfile import external_file
 from tinygraft.tensor.data.ondisk import file_node
 from tinygraft.tensor.tensor import Tensor
@@ -26,7 +26,16 @@ from tinygraft.uop.uop import Place
 _FIELDS = {1: "float_data", 7: "int64_data", 11: "double_data", 12: "uint64_data", 13: "uint64_data", 14: "float_data",
            15: "double_data"}  # fmt: skip
 _CODES = {"float_data": "f", "double_data": "d", "int64_data": "q", "uint64_data": "Q"}
-_SIX = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # the values of float4e2m1 without a sign (OCP Microscaling formats 1.0)
+_SIX = (
+    0.0,
+    0.5,
+    1.0,
+    1.5,
+    2.0,
+    3.0,
+    4.0,
+    6.0,
+)  # the values of float4e2m1 without a sign (OCP Microscaling formats 1.0)
 
 
 class Weight:
@@ -54,7 +63,10 @@ class Weight:
         return self._tensor
 
     def numbers(self) -> Any:
-        """The elements as nested lists, read on the host."""
+        """The elements as nested lists, read on the host: no tensor is made where a dtype is one of Python's."""
+        if self.dtype.fmt and self.element not in (*NARROW, FLOAT4, E8M0):
+            items = struct.unpack(f"<{self.count}{self.dtype.fmt}", self._raw())
+            return nested(self.shape, list(items))
         return self.tensor().tolist()
 
     def strings(self) -> list[str]:
@@ -140,6 +152,14 @@ class Weight:
         width = 1 if self.element in NARROW or self.element in (FLOAT4, E8M0) else self.dtype.itemsize
         whole = (1 << 8 * width) - 1
         return b"".join(struct.pack("<I", value & whole)[:width] for value in proto.int32_data)
+
+
+def nested(shape: tuple[int, ...], items: list[Any]) -> Any:
+    """Elements in row-major order as nested lists; a number where there is no axis."""
+    if not shape:
+        return items[0]
+    step = math.prod(shape[1:])
+    return [nested(shape[1:], items[i * step : (i + 1) * step]) for i in range(shape[0])]
 
 
 def _unpacked(data: Tensor, bits: int, signed: bool, count: int) -> Tensor:
