@@ -19,6 +19,7 @@ LAYERS = [
     {"codegen", "device"},
     {"engine"},
     {"tensor"},
+    {"onnx"},
     {"array_api", "jit", "nn", "functions", "mlops", "reference", "transforms"},
     {"plugin"},
     {"conformance"},

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tinygraft.onnx.onnx_model import OnnxInput, OnnxModel
-from tinygraft.onnx.operator_table import Value
+from tinygraft.onnx.operator_table import OnnxValue
 from tinygraft.uop.uop import Place
 
 
@@ -43,6 +43,6 @@ class OnnxRunner:
         self._model = OnnxModel(self._source, device)
         return self
 
-    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Value]:
+    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, OnnxValue]:
         """The outputs by name, of inputs by name."""
         return self._model(inputs)

@@ -15,8 +15,8 @@ from typing import Any
 from tinygraft.errors import FileFormatError, UnsupportedError
 from tinygraft.onnx.element_types import FLOAT, INT64
 from tinygraft.onnx.host_values import Known
-from tinygraft.onnx.onnx_scope import Scope, Step, run_step
-from tinygraft.onnx.operator_table import Operator, Value, find_operator
+from tinygraft.onnx.onnx_scope import OnnxStep, Scope, run_step
+from tinygraft.onnx.operator_table import OnnxValue, Operator, find_operator
 from tinygraft.onnx.weights import Given, Weight
 from tinygraft.uop.uop import Place
 
@@ -63,7 +63,7 @@ class OnnxGraph:
         if missing:
             raise FileFormatError(f"{self.label} has the outputs {missing}, which no node makes")
 
-    def run(self, arguments: Sequence[Value | Known], parent: Scope | None = None) -> list[Value]:
+    def run(self, arguments: Sequence[OnnxValue | Known], parent: Scope | None = None) -> list[OnnxValue]:
         """The outputs, of values for the inputs in their order; absent ones are their initializers."""
         if len(arguments) > len(self.inputs):
             raise FileFormatError(f"{self.label} has {len(self.inputs)} inputs, got {len(arguments)}")
@@ -85,7 +85,7 @@ class OnnxGraph:
         self.types[name] = tensor.data_type
         self._own.add(name)
 
-    def _prepared(self, node: Any) -> Step | None:
+    def _prepared(self, node: Any) -> OnnxStep | None:
         """The step of a node; None for a constant, which is kept, and for an operator that is not known."""
         label = f"node {node.name!r} ({node.domain + '.' if node.domain else ''}{node.op_type})"
         for name in node.input:
@@ -142,23 +142,23 @@ class OnnxGraph:
             raise UnsupportedError(f"{self.label}: {label} has the value {sorted(attributes)}, which no tensor holds")
         return True
 
-    def _step(self, node: Any, attributes: dict[str, Any], label: str) -> Step | None:
+    def _step(self, node: Any, attributes: dict[str, Any], label: str) -> OnnxStep | None:
         """The step of a node that computes."""
         inputs = list(node.input)
         while inputs and not inputs[-1]:
             inputs.pop()
         types = tuple(self.types.get(name, 0) for name in inputs)
         version = self._builder.versions.get("" if node.domain == "ai.onnx" else node.domain, 0)
-        common = (label, tuple(inputs), tuple(node.output), attributes, types, version)
+        common = (label, tuple(inputs), tuple(node.output), attributes, types)
         key = (node.domain, node.op_type)
         if key in self._builder.functions:
-            return Step(*common, function=self._function(key, attributes, label))
+            return OnnxStep(*common, function=self._function(key, attributes, label))
         operator = find_operator(*key, version)
         if operator is None:
             self._builder.unknown.append(f"{node.op_type} ({node.domain or 'ai.onnx'} {version})")
             return None
         _check_call(operator, inputs, attributes, f"{self.label}: {label}")
-        return Step(*common, operator=operator)
+        return OnnxStep(*common, operator=operator)
 
     def _function(self, key: tuple[str, str], attributes: dict[str, Any], label: str) -> OnnxGraph:
         """The graph of a function of the model, for one node that calls it."""

@@ -11,7 +11,7 @@ from tinygraft.errors import DTypeError, FileFormatError, ShapeError, Unsupporte
 from tinygraft.onnx.element_types import held_in
 from tinygraft.onnx.modelfile import read_model
 from tinygraft.onnx.onnx_graph import Builder, OnnxGraph
-from tinygraft.onnx.operator_table import Value
+from tinygraft.onnx.operator_table import OnnxValue
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 
@@ -64,7 +64,7 @@ class OnnxModel:
         """The initializers by name; all of them are made."""
         return {name: weight.tensor() for name, weight in self._graph.weights.items()}
 
-    def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Value]:
+    def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, OnnxValue]:
         """The outputs by name, of inputs by name: in a dict, by keyword, or both.
 
         What is no tensor (an array, a list, a number) becomes one of the dtype that the model asks for. Raises
@@ -77,7 +77,7 @@ class OnnxModel:
         values = [_taken(each, given[name], sizes) if name in given else None for name, each in self.inputs.items()]
         return dict(zip(self.outputs, self._graph.run(values), strict=True))
 
-    def run(self, outputs: Sequence[str] | None, inputs: Mapping[str, Any]) -> list[Value]:
+    def run(self, outputs: Sequence[str] | None, inputs: Mapping[str, Any]) -> list[OnnxValue]:
         """The outputs of those names as a list, all of them for None: as ONNX Runtime's `session.run`."""
         found = self(inputs)
         wrong = [name for name in outputs or () if name not in found]
@@ -138,7 +138,7 @@ def _size(size: Any, name: str, label: str) -> int | str | None:
     return str(size.dim_param) or None
 
 
-def _taken(want: OnnxInput, value: Any, sizes: dict[str, tuple[int, str]]) -> Value:
+def _taken(want: OnnxInput, value: Any, sizes: dict[str, tuple[int, str]]) -> OnnxValue:
     """The value for an input, checked. sizes has the named sizes so far, and who had them."""
     if value is None:
         if not want.is_optional:

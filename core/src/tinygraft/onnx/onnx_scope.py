@@ -1,6 +1,6 @@
 """The values of one run of a graph: tensors by name, and numbers of the host beside them.
 
-`Scope` has the values, `run_step` computes those of one node. What an operator is told of its node is a `_Call`.
+`Scope` has the values, `run_step` computes those of one node. What an operator is told of its node is a `RunningNode`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from tinygraft.errors import FileFormatError, UnsupportedError
 from tinygraft.onnx.host_values import MOST, RULES, Known, known, sizes_tensor
-from tinygraft.onnx.operator_table import Operator, Value
+from tinygraft.onnx.operator_table import OnnxValue, Operator
 from tinygraft.onnx.weights import Weight
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
@@ -23,12 +23,12 @@ class Runnable(Protocol):
     weights: dict[str, Weight]
     device: Place
 
-    def run(self, arguments: Sequence[Value], parent: Scope | None = None) -> list[Value]:
+    def run(self, arguments: Sequence[OnnxValue], parent: Scope | None = None) -> list[OnnxValue]:
         """The outputs of the graph."""
 
 
 @dataclass(frozen=True)
-class Step:
+class OnnxStep:
     """One node, ready to run: an operator, or the graph of a function."""
 
     label: str
@@ -36,7 +36,6 @@ class Step:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
     types: tuple[int, ...]
-    version: int
     operator: Operator | None = None
     function: Runnable | None = None
 
@@ -46,7 +45,7 @@ class Scope:
 
     def __init__(self, graph: Runnable, parent: Scope | None) -> None:
         self._graph, self._parent, self._device = graph, parent, graph.device
-        self._values: dict[str, Value] = {}
+        self._values: dict[str, OnnxValue] = {}
         self._known: dict[str, Known] = {}
 
     def set(self, name: str, value: Any) -> None:
@@ -60,7 +59,7 @@ class Scope:
         """Note the numbers of a name that has its tensor."""
         self._known[name] = found
 
-    def value(self, name: str) -> Value:
+    def value(self, name: str) -> OnnxValue:
         """The value of a name; None for no name."""
         if not name:
             return None
@@ -98,35 +97,36 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class _Call:
-    """One run of a node: what an operator is told of it."""
+class RunningNode:
+    """One run of a node: what an operator is told of it. `NodeCall` says what each part is."""
 
-    step: Step
+    step: OnnxStep
     scope: Scope
 
     @property
     def count(self) -> int:
+        """How many outputs the node has."""
         return len(self.step.outputs)
 
     @property
     def types(self) -> Sequence[int]:
+        """The element type of each input, 0 where the graph does not say."""
         return self.step.types
 
-    @property
-    def version(self) -> int:
-        return self.step.version
-
     def wants(self, output: int) -> bool:
+        """Whether the output of that number has a name."""
         return output < len(self.step.outputs) and bool(self.step.outputs[output])
 
-    def value(self, name: str) -> Value:
+    def value(self, name: str) -> OnnxValue:
+        """The value of a name that the graph has computed."""
         return self.scope.value(name)
 
-    def run(self, graph: Runnable, arguments: Sequence[Value]) -> list[Value]:
+    def run(self, graph: Runnable, arguments: Sequence[OnnxValue]) -> list[OnnxValue]:
+        """Run a subgraph, which sees the names around the node."""
         return graph.run(arguments, self.scope)
 
 
-def run_step(step: Step, scope: Scope) -> None:
+def run_step(step: OnnxStep, scope: Scope) -> None:
     """Compute the outputs of a node. Raises UnsupportedError for an output that the operator does not compute."""
     if step.function is not None:
         results = tuple(step.function.run([scope.value(name) for name in step.inputs]))
@@ -140,7 +140,7 @@ def run_step(step: Step, scope: Scope) -> None:
     _learn(step, scope)
 
 
-def _computed(step: Step, scope: Scope) -> tuple[Any, ...]:
+def _computed(step: OnnxStep, scope: Scope) -> tuple[Any, ...]:
     """The outputs that the operator's function returns."""
     assert step.operator is not None
     given = [
@@ -152,12 +152,12 @@ def _computed(step: Step, scope: Scope) -> tuple[Any, ...]:
             raise FileFormatError(f"{step.label} needs its input {name!r}, which is left out")
     keywords = dict(step.attributes)
     if step.operator.wants_node:
-        keywords["node"] = _Call(step, scope)
+        keywords["node"] = RunningNode(step, scope)
     found = step.operator.function(*given, **keywords)
     return found if isinstance(found, tuple) else (found,)
 
 
-def _learn(step: Step, scope: Scope) -> None:
+def _learn(step: OnnxStep, scope: Scope) -> None:
     """Note what is known of the outputs, where it follows from what is known of the inputs."""
     rule = RULES.get(step.operator.name) if step.operator is not None else None
     if rule is None or len(step.outputs) != 1:

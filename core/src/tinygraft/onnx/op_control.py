@@ -11,20 +11,20 @@ from typing import Any
 from tinygraft.dtype import dtypes
 from tinygraft.errors import UnsupportedError
 from tinygraft.onnx.host_values import Known
-from tinygraft.onnx.operator_table import NodeCall, Value, number, operator
+from tinygraft.onnx.operator_table import NodeCall, OnnxValue, number, operator
 from tinygraft.tensor.tensor import Tensor
 
 
 @operator("If", steers="condition")
-def branch(condition: Any, *, else_branch: Any, then_branch: Any, node: NodeCall) -> tuple[Value, ...]:
+def branch(condition: Any, *, else_branch: Any, then_branch: Any, node: NodeCall) -> tuple[OnnxValue, ...]:
     """One of two subgraphs."""
     return tuple(node.run(then_branch if bool(number(condition)) else else_branch, []))
 
 
 @operator("Loop", steers="count condition")
-def loop(count: Any, condition: Any, *carried: Value, body: Any, node: NodeCall) -> tuple[Value, ...]:
+def loop(count: Any, condition: Any, *carried: OnnxValue, body: Any, node: NodeCall) -> tuple[OnnxValue, ...]:
     """A subgraph, while a condition holds and at most a number of times; what it yields each time is stacked."""
-    values: list[Value] = list(carried)
+    values: list[OnnxValue] = list(carried)
     most = number(count)
     going = condition is None or bool(number(condition))
     yielded: list[list[Tensor]] = [[] for _ in body.outputs[1 + len(carried) :]]

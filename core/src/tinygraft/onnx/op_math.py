@@ -7,7 +7,7 @@ from typing import Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import FileFormatError
-from tinygraft.onnx.operator_table import Function, number, operator, text
+from tinygraft.onnx.operator_table import OperatorFunction, number, operator, text
 from tinygraft.tensor.tensor import Tensor
 
 _BY_METHOD = {
@@ -18,7 +18,7 @@ _BY_METHOD = {
 }  # fmt: skip
 
 
-def by_method(method: str) -> Function:
+def by_method(method: str) -> OperatorFunction:
     """A function of one tensor that is a method of Tensor."""
 
     def compute(x: Tensor, *, consumed_inputs: Any = None) -> Any:

@@ -25,7 +25,7 @@ _NEAREST: dict[str, Callable[[float], int]] = {
 
 
 @dataclass(frozen=True)
-class _Axis:
+class ResizedAxis:
     """One axis of a resize: sizes before and after, the scale, and the part of the input that is taken."""
 
     before: int
@@ -36,7 +36,7 @@ class _Axis:
 
 
 @dataclass(frozen=True)
-class _How:
+class Resizing:
     """What is the same for all axes."""
 
     mode: str
@@ -48,7 +48,7 @@ class _How:
     beyond: float
 
 
-def _place(x: int, axis: _Axis, mode: str) -> float:
+def _place(x: int, axis: ResizedAxis, mode: str) -> float:
     """Where place x of the result is in the input."""
     if mode == "asymmetric":
         return x / axis.scale
@@ -85,7 +85,7 @@ def _kernel(mode: str, cubic: float) -> tuple[Callable[[float], float], int]:
     return weight, 2
 
 
-def _weights(axis: _Axis, how: _How) -> list[list[float]]:
+def _weights(axis: ResizedAxis, how: Resizing) -> list[list[float]]:
     """The matrix (after, before) of an axis."""
     kernel, reach = _kernel(how.mode, how.cubic)
     narrow = min(axis.scale, 1.0) if how.antialias else 1.0
@@ -102,7 +102,7 @@ def _weights(axis: _Axis, how: _How) -> list[list[float]]:
     return rows
 
 
-def _along(x: Tensor, number: int, axis: _Axis, how: _How) -> Tensor:
+def _along(x: Tensor, number: int, axis: ResizedAxis, how: Resizing) -> Tensor:
     """x with one axis of another size."""
     if how.mode == "nearest":
         taps = [_NEAREST[how.nearest](_place(i, axis, how.place)) for i in range(axis.after)]
@@ -112,7 +112,7 @@ def _along(x: Tensor, number: int, axis: _Axis, how: _How) -> Tensor:
     return x.movedim(number, -1).matmul(matrix.T.cast(x.dtype)).movedim(-1, number)
 
 
-def _resized(x: Tensor, axes: dict[int, _Axis], how: _How) -> Tensor:
+def _resized(x: Tensor, axes: dict[int, ResizedAxis], how: Resizing) -> Tensor:
     """x with some axes of other sizes; what is taken from beyond the input is one value, where it is cropped."""
     if how.mode not in ("nearest", "linear", "cubic") or how.nearest not in _NEAREST:
         raise FileFormatError(f"Resize has no mode {how.mode!r} with nearest_mode {how.nearest!r}")
@@ -140,8 +140,10 @@ def upsample(
 @operator("Resize", since=10, steers="scales")
 def resize_10(x: Tensor, scales: list[float], *, mode: bytes = b"nearest") -> Tensor:
     """x with other sizes; a place is that of the result over the scale."""
-    axes = {i: _Axis(int(x.shape[i]), math.floor(int(x.shape[i]) * s), s) for i, s in enumerate(scales)}
-    how = _How("linear" if text(mode) == "bilinear" else text(mode), "asymmetric", "floor", -0.75, False, False, 0.0)
+    axes = {i: ResizedAxis(int(x.shape[i]), math.floor(int(x.shape[i]) * s), s) for i, s in enumerate(scales)}
+    how = Resizing(
+        "linear" if text(mode) == "bilinear" else text(mode), "asymmetric", "floor", -0.75, False, False, 0.0
+    )
     return _resized(x, axes, how)
 
 
@@ -156,7 +158,7 @@ def resize(
     """x with other sizes, given or by scales."""
     numbers = axes_of(axes, x.ndim) if axes is not None else list(range(x.ndim))
     place = text(coordinate_transformation_mode)
-    found: dict[int, _Axis] = {}
+    found: dict[int, ResizedAxis] = {}
     have = [int(x.shape[number]) for number in numbers]
     if sizes:
         after, factors = _by_sizes(have, sizes, text(keep_aspect_ratio_policy))
@@ -167,8 +169,8 @@ def resize(
     for i, number in enumerate(numbers):
         start, end = (roi[i], roi[i + len(numbers)]) if roi and place == "tf_crop_and_resize" else (0.0, 1.0)
         size = after[i] if after is not None else math.floor(have[i] * (end - start) * factors[i])
-        found[number] = _Axis(have[i], size, factors[i], start, end)
-    how = _How(text(mode), place, text(nearest_mode), cubic_coeff_a, bool(exclude_outside), bool(antialias),
+        found[number] = ResizedAxis(have[i], size, factors[i], start, end)
+    how = Resizing(text(mode), place, text(nearest_mode), cubic_coeff_a, bool(exclude_outside), bool(antialias),
                extrapolation_value)  # fmt: skip
     return _resized(x, found, how)
 

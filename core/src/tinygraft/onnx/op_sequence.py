@@ -6,7 +6,7 @@ from typing import Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import IndexOutOfRange
-from tinygraft.onnx.operator_table import NodeCall, Value, number, operator
+from tinygraft.onnx.operator_table import NodeCall, OnnxValue, number, operator
 from tinygraft.tensor.tensor import Tensor
 
 
@@ -74,7 +74,7 @@ def split_to_sequence(x: Tensor, split: Any = None, *, axis: int = 0, keepdims: 
 
 
 @operator("SequenceMap")
-def sequence_map(sequence: list[Tensor], *others: Value, body: Any, node: NodeCall) -> tuple[list[Value], ...]:
+def sequence_map(sequence: list[Tensor], *others: OnnxValue, body: Any, node: NodeCall) -> tuple[list[OnnxValue], ...]:
     """A subgraph on each tensor of a sequence, beside those of other sequences and tensors that stay the same."""
     rows = [
         node.run(body, [item, *(each[place] if isinstance(each, list) else each for each in others)])
@@ -84,13 +84,13 @@ def sequence_map(sequence: list[Tensor], *others: Value, body: Any, node: NodeCa
 
 
 @operator("Optional")
-def optional(x: Value = None, *, type: Any = None) -> Value:
+def optional(x: OnnxValue = None, *, type: Any = None) -> OnnxValue:
     """A value that may be absent."""
     return x
 
 
 @operator("OptionalGetElement")
-def optional_get_element(x: Value) -> Value:
+def optional_get_element(x: OnnxValue) -> OnnxValue:
     """The value, which has to be there."""
     if x is None:
         raise IndexOutOfRange("OptionalGetElement of an optional that has no value")
@@ -98,6 +98,6 @@ def optional_get_element(x: Value) -> Value:
 
 
 @operator("OptionalHasElement")
-def optional_has_element(x: Value = None) -> Tensor:
+def optional_has_element(x: OnnxValue = None) -> Tensor:
     """Whether there is a value."""
     return Tensor(x is not None, dtype=dtypes.bool)

@@ -10,13 +10,13 @@ from tinygraft.dtype import dtypes
 from tinygraft.errors import FileFormatError, ShapeError
 from tinygraft.onnx.element_types import held_in
 from tinygraft.onnx.host_values import Known, of_sizes
-from tinygraft.onnx.operator_table import NodeCall, Value, axes_of, listed, number, operator, text
+from tinygraft.onnx.operator_table import NodeCall, OnnxValue, axes_of, listed, number, operator, text
 from tinygraft.onnx.weights import Weight
 from tinygraft.tensor.tensor import Tensor
 
 
 @operator("Identity")
-def identity(x: Value) -> Value:
+def identity(x: OnnxValue) -> OnnxValue:
     """x."""
     return x
 

@@ -16,9 +16,9 @@ from typing import Any, Protocol, TypeVar
 
 from tinygraft.tensor.tensor import Tensor
 
-Value = Any  # a Tensor, a list of values (a sequence of ONNX), or None (an optional without a value)
-Function = Callable[..., Any]
-F = TypeVar("F", bound=Function)
+OnnxValue = Any  # a Tensor, a list of values (a sequence of ONNX), or None (an optional without a value)
+OperatorFunction = Callable[..., Any]
+F = TypeVar("F", bound=OperatorFunction)
 ML, TRAINING, PREVIEW = "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview"
 _THEMES = (
     "math", "logic", "casting", "activation", "shape", "indexing", "scatter", "reduce", "products", "conv", "pool",
@@ -38,17 +38,13 @@ class NodeCall(Protocol):
     def types(self) -> Sequence[int]:
         """The element type of each input, 0 where the graph does not say."""
 
-    @property
-    def version(self) -> int:
-        """The version of the operator's domain that the model imports."""
-
     def wants(self, output: int) -> bool:
         """Whether the output of that number has a name."""
 
-    def value(self, name: str) -> Value:
+    def value(self, name: str) -> OnnxValue:
         """The value of a name that the graph has computed."""
 
-    def run(self, graph: Any, arguments: Sequence[Value]) -> list[Value]:
+    def run(self, graph: Any, arguments: Sequence[OnnxValue]) -> list[OnnxValue]:
         """Run a subgraph, which sees the names around the node."""
 
 
@@ -58,7 +54,7 @@ class Operator:
 
     name: str
     since: int
-    function: Function
+    function: OperatorFunction
     steers: frozenset[str]
     inputs: tuple[str, ...]  # the names of positional parameters
     needed: tuple[str, ...]  # those of them that have no default: the first ones
@@ -88,7 +84,7 @@ def operator(*names: str, since: int = 1, domain: str = "", steers: str = "") ->
     return enter
 
 
-def _operator(name: str, since: int, function: Function, steers: frozenset[str]) -> Operator:
+def _operator(name: str, since: int, function: OperatorFunction, steers: frozenset[str]) -> Operator:
     parameters = inspect.signature(function).parameters.values()
     positional = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
     keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "node"]
