@@ -49,7 +49,7 @@ def safe_save(tensors: Mapping[str, Tensor], path: FilePath, metadata: Mapping[s
     >>> safe_load(path)["a"].tolist()
     [1, 2, 3]
     """
-    _check_request(tensors, {} if metadata is None else metadata)
+    check_request(tensors, {} if metadata is None else metadata)
     if tensors:
         first, *others = tensors.values()
         first.realize(*others)
@@ -157,7 +157,7 @@ def _little_endian(data: bytes | bytearray, dtype: DType) -> bytes | bytearray:
 # What the caller asks to write
 
 
-def _check_request(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+def check_request(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
     """Raise, before anything is written, for what the format cannot have: a name, a value, a dtype, a size."""
     for what, given in (("tensors by their names", tensors), ("metadata, text by text", metadata)):
         if not isinstance(given, Mapping):

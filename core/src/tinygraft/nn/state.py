@@ -12,6 +12,7 @@ from typing import Any
 
 from tinygraft.errors import FileFormatError
 from tinygraft.nn.archives import TensorIO, tar_extract, zip_extract
+from tinygraft.nn.gguf import gguf_load
 from tinygraft.nn.safetensors import safe_load, safe_load_metadata, safe_save
 from tinygraft.nn.torchfile import torch_load
 from tinygraft.tensor.tensor import Tensor
@@ -21,6 +22,7 @@ __all__ = [
     "TensorIO",
     "get_parameters",
     "get_state_dict",
+    "gguf_load",
     "load_state_dict",
     "safe_load",
     "safe_load_metadata",

@@ -1,0 +1,195 @@
+"""GGUF files, of llama.cpp: metadata, and tensors that are dequantised on the device when they are used.
+
+A path in; the metadata as a dict, and the tensors by name, each made when it is first read: its bytes stay in the file
+until they are needed, and become float32 by operations of Tensor (ggufblocks.py, ggufgrids.py). The header is read
+here, with bounds: no count, length or offset that a file claims is believed before the file is that long.
+
+Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md (versions 2 and 3).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tinygraft.device.registry import Device
+from tinygraft.dtype import dtypes
+from tinygraft.errors import FileFormatError, UnsupportedError
+from tinygraft.files import OpenFile
+from tinygraft.helpers import prod
+from tinygraft.nn.ggufblocks import BLOCKS, dequantised
+from tinygraft.nn.lazily import LazyTensors
+from tinygraft.tensor.data.ondisk import file_node
+from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.uop import Place
+
+_NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_TEXT, _ARRAY = 8, 9
+_PLAIN = {0: dtypes.float32, 1: dtypes.float16, 24: dtypes.int8, 25: dtypes.int16, 26: dtypes.int32,
+          27: dtypes.int64, 28: dtypes.float64, 30: dtypes.bfloat16}  # fmt: skip
+_NOT_DONE = {9: "Q8_1", 15: "Q8_K", 41: "Q1_0"}
+_DEEPEST = 8  # assumed: arrays of arrays in metadata; files have one level
+_MOST_AXES = 4  # given: ggml has four
+_LEAST_ENTRY, _LEAST_TENSOR = 13, 24  # given: bytes of the shortest entry of metadata, and of a tensor
+_PIECE = 1 << 16  # bytes of the header that are read at once
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A tensor of the file: its shape here, the type of its blocks, and where it begins after the header."""
+
+    shape: tuple[int, ...]
+    kind: int
+    start: int
+
+
+def gguf_load(path: str | os.PathLike[str], device: Place = None) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The metadata of a GGUF file, and its tensors by name.
+
+    A tensor is made when it is first read. Quantised ones are float32, equal bit for bit to what the package gguf makes
+    of them; others keep their dtype. Shapes are in NumPy's order, the reverse of the file's. The IQ1, IQ2 and IQ3 types
+    need the package (`pip install tinygraft[gguf]`) for its tables. Raises FileFormatError for a file that is damaged
+    or claims what it does not have, UnsupportedError for a version, or for a type of blocks when that tensor is read.
+    """
+    file, label, name = OpenFile(path), os.fspath(path), Device.canonicalize(device)
+    header = _Header(file, label)
+    metadata, entries = header.metadata, header.tensors
+    first = name[0] if isinstance(name, tuple) else name
+
+    def make(key: str, entry: _Entry) -> Tensor:
+        """Make the tensor of one entry, over its bytes in the file."""
+        where = header.start + entry.start
+        if entry.kind in _PLAIN:
+            return Tensor(file_node(file, where, entry.shape, first, _PLAIN[entry.kind])).to(name)
+        if entry.kind not in BLOCKS:
+            raise UnsupportedError(
+                f"{label}: the tensor {key!r} has blocks of the type {_kind(entry.kind)}, not read here"
+            )
+        block = BLOCKS[entry.kind]
+        shape = (prod(entry.shape) // block.length, block.nbytes)
+        blocks = Tensor(file_node(file, where, shape, first, dtypes.uint8)).to(name)
+        return dequantised(blocks, entry.kind).reshape(entry.shape)
+
+    return metadata, LazyTensors(entries, make)
+
+
+def _kind(kind: int) -> str:
+    return f"{kind} ({BLOCKS[kind].name if kind in BLOCKS else _NOT_DONE.get(kind, 'unknown')})"
+
+
+class _Header:
+    """What is before the data: metadata and tensors, read and checked."""
+
+    def __init__(self, file: OpenFile, label: str) -> None:
+        self._file, self._label, self._at = file, label, 0
+        self._piece, self._piece_at = b"", 0
+        if self._bytes(4) != b"GGUF":
+            raise FileFormatError(f"{label} is no GGUF file: it does not begin with GGUF")
+        version = self._number("I")
+        if version not in (2, 3):
+            why = "of the other byte order" if version & 0xFFFF == 0 else "not read here"
+            raise UnsupportedError(f"{label} is GGUF of version {version}, {why}; 2 and 3 are, little endian")
+        tensors, entries = (
+            self._count("Q", _LEAST_TENSOR, "tensors"),
+            self._count("Q", _LEAST_ENTRY, "entries of metadata"),
+        )
+        self.metadata: dict[str, Any] = {}
+        for _ in range(entries):
+            self._once(self.metadata, self._text(), lambda: self._value(self._number("I"), 0))
+        self.tensors: dict[str, _Entry] = {}
+        for _ in range(tensors):
+            self._once(self.tensors, self._text(), self._entry)
+        alignment = self.metadata.get("general.alignment", 32)
+        if not isinstance(alignment, int) or alignment <= 0 or alignment & (alignment - 1):
+            raise FileFormatError(f"{label} has the alignment {alignment!r}, which is no power of two")
+        self.start = -(-self._at // alignment) * alignment
+        self._check_layout(alignment)
+
+    def _once(self, found: dict[str, Any], key: str, read: Callable[[], Any]) -> None:
+        """Add what is read under a key that is new."""
+        if key in found:
+            raise FileFormatError(f"{self._label}: the header has {key!r} twice")
+        found[key] = read()
+
+    def _bytes(self, count: int) -> bytes:
+        """The next bytes. Raises FileFormatError where the file ends before."""
+        if count > self._file.size - self._at:
+            raise FileFormatError(
+                f"{self._label}: the header needs {count} bytes from byte {self._at} on, the file has {self._file.size}"
+            )
+        first = self._at - self._piece_at
+        if first + count > len(self._piece):
+            self._piece_at, first = self._at, 0
+            self._piece = self._file.read(self._at, min(max(count, _PIECE), self._file.size - self._at))
+        self._at += count
+        return self._piece[first : first + count]
+
+    def _number(self, code: str) -> Any:
+        return struct.unpack(f"<{code}", self._bytes(struct.calcsize(f"<{code}")))[0]
+
+    def _count(self, code: str, least: int, what: str) -> int:
+        """A number of things of which each takes at least some bytes of what is left."""
+        count = int(self._number(code))
+        if count * least > self._file.size - self._at:
+            raise FileFormatError(
+                f"{self._label} claims {count} {what}, and has {self._file.size - self._at} bytes for them"
+            )
+        return count
+
+    def _text(self) -> str:
+        data = self._bytes(self._count("Q", 1, "bytes of text"))
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            raise FileFormatError(f"{self._label}: the header has text that is not UTF-8: {data[:40]!r}") from None
+
+    def _value(self, kind: int, depth: int) -> Any:
+        """A value of the metadata: a number, text, or a list."""
+        if kind in _NUMBERS:
+            return self._number(_NUMBERS[kind])
+        if kind == _TEXT:
+            return self._text()
+        if kind != _ARRAY or depth >= _DEEPEST:
+            what = "is nested too deeply" if kind == _ARRAY else f"has the unknown type {kind}"
+            raise FileFormatError(f"{self._label}: a value of the metadata {what}")
+        inner = self._number("I")
+        if inner in _NUMBERS:
+            code = _NUMBERS[inner]
+            count = self._count("Q", struct.calcsize(f"<{code}"), "numbers")
+            return list(struct.unpack(f"<{count}{code}", self._bytes(count * struct.calcsize(f"<{code}"))))
+        return [self._value(inner, depth + 1) for _ in range(self._count("Q", 8, "values"))]
+
+    def _entry(self) -> _Entry:
+        """A tensor: its sizes, the fastest first, its type and its offset."""
+        axes = self._number("I")
+        if axes > _MOST_AXES:
+            raise FileFormatError(f"{self._label}: a tensor has {axes} axes; GGUF has at most {_MOST_AXES}")
+        sizes = [self._number("Q") for _ in range(axes)]
+        return _Entry(tuple(reversed(sizes)), self._number("I"), self._number("Q"))
+
+    def _check_layout(self, alignment: int) -> None:
+        """Raise FileFormatError for a tensor that is not within the file, or not aligned, or no whole blocks."""
+        for name, entry in self.tensors.items():
+            length, nbytes = _block(entry.kind)
+            count = prod(entry.shape)
+            if count >= 1 << 63 or (entry.shape and entry.shape[-1] % length):
+                raise FileFormatError(
+                    f"{self._label}: the tensor {name!r} has the shape {entry.shape}, rows of which are no whole "
+                    f"blocks of {length}"
+                )
+            end = self.start + entry.start + count // length * nbytes
+            if entry.start % alignment or (nbytes and end > self._file.size):
+                raise FileFormatError(
+                    f"{self._label}: the tensor {name!r} needs bytes {self.start + entry.start} to {end}, at a multiple "
+                    f"of {alignment}; the file has {self._file.size}"
+                )
+
+
+def _block(kind: int) -> tuple[int, int]:
+    """How many elements a block has, and bytes; none where the type is not known."""
+    if kind in _PLAIN:
+        return 1, _PLAIN[kind].itemsize
+    return (BLOCKS[kind].length, BLOCKS[kind].nbytes) if kind in BLOCKS else (1, 0)

@@ -1,0 +1,197 @@
+"""Blocks of quantised numbers, as GGUF files have them: what their bytes mean.
+
+(blocks, bytes) of uint8 in, (blocks, elements) of float32 out, by operations of Tensor. Each function computes in the
+order of ggml's own, so that every bit is the same. `BLOCKS` has the types by their numbers.
+
+Source: https://github.com/ggml-org/ggml/blob/master/src/ggml-quants.c, and ggml-common.h for the layout of each block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tinygraft.dtype import dtypes
+from tinygraft.nn import ggufgrids
+from tinygraft.nn.ggufgrids import bits, cut, half
+from tinygraft.tensor.tensor import Tensor
+
+_FOUR = (0, 4)  # shifts of numbers of 4 bits in a byte, and of 2
+_TWO = (0, 2, 4, 6)
+_E2M1 = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)  # twice the values of OCP's e2m1
+_IQ4 = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A type of blocks: its name, how many elements and bytes each has, and what they mean."""
+
+    name: str
+    length: int
+    nbytes: int
+    values: Callable[[Tensor], Tensor]
+
+
+def dequantised(blocks: Tensor, kind: int) -> Tensor:
+    """The elements (blocks, elements) of blocks of a type."""
+    return BLOCKS[kind].values(blocks)
+
+
+def _float(x: Tensor) -> Tensor:
+    return x.cast(dtypes.float32)
+
+
+def _signed(x: Tensor, less: int = 0) -> Tensor:
+    """Small numbers, less an offset, as float32."""
+    return _float(x.cast(dtypes.int32) - less)
+
+
+def _spread(data: Tensor, width: int, shifts: Sequence[int], mask: int) -> Tensor:
+    """Numbers of a few bits: those of `width` bytes at the first shift, then those at the next."""
+    return bits(data.reshape(data.shape[0], -1, 1, width), shifts, mask, -2).flatten(1)
+
+
+def _looked_up(values: Sequence[int], places: Tensor) -> Tensor:
+    return Tensor(list(values), dtype=dtypes.float32, device=places.device)[places.cast(dtypes.int32)]
+
+
+def _q4_0(blocks: Tensor) -> Tensor:
+    d, qs = cut(blocks, 2, 16)
+    return half(d) * _signed(_spread(qs, 16, _FOUR, 15), 8)
+
+
+def _q4_1(blocks: Tensor) -> Tensor:
+    d, m, qs = cut(blocks, 2, 2, 16)
+    return half(d) * _float(_spread(qs, 16, _FOUR, 15)) + half(m)
+
+
+def _fifth(qh: Tensor) -> Tensor:
+    """The fifth bit of each of 32 numbers, in its place."""
+    return bits(qh.reshape(qh.shape[0], 4, 1), range(8), 1, -1).flatten(1) << 4
+
+
+def _q5_0(blocks: Tensor) -> Tensor:
+    d, qh, qs = cut(blocks, 2, 4, 16)
+    return half(d) * _signed(_spread(qs, 16, _FOUR, 15) | _fifth(qh), 16)
+
+
+def _q5_1(blocks: Tensor) -> Tensor:
+    d, m, qh, qs = cut(blocks, 2, 2, 4, 16)
+    return half(d) * _float(_spread(qs, 16, _FOUR, 15) | _fifth(qh)) + half(m)
+
+
+def _q8_0(blocks: Tensor) -> Tensor:
+    d, qs = cut(blocks, 2, 32)
+    return _float(qs.bitcast(dtypes.int8)) * half(d)
+
+
+def _q2_k(blocks: Tensor) -> Tensor:
+    scales, qs, d, least = cut(blocks, 16, 64, 2, 2)
+    factor = (half(d) * _float(scales & 15)).unsqueeze(-1)
+    offset = (half(least) * _float(scales >> 4)).unsqueeze(-1)
+    q = _float(_spread(qs, 32, _TWO, 3)).reshape(-1, 16, 16)
+    return (factor * q - offset).flatten(1)
+
+
+def _q3_k(blocks: Tensor) -> Tensor:
+    mask, qs, scales, d = cut(blocks, 32, 64, 12, 2)
+    low, high = cut(scales, 8, 4)
+    scale = _spread(low, 8, _FOUR, 15) | (_spread(high, 4, _TWO, 3) << 4)
+    factor = (half(d) * _signed(scale, 32)).unsqueeze(-1)
+    q = _spread(qs, 32, _TWO, 3).cast(dtypes.int32)
+    more = (_spread(mask, 32, range(8), 1) ^ 1).cast(dtypes.int32) << 2  # 4 is subtracted where the bit is 0
+    return (factor * _float(q - more).reshape(-1, 16, 16)).flatten(1)
+
+
+def _scales_and_least(packed: Tensor) -> tuple[Tensor, Tensor]:
+    """Eight scales and eight offsets of 6 bits, in 12 bytes."""
+    d, m, both = cut(packed, 4, 4, 4)
+    scale = (d & 63).cat((both & 15) | ((d >> 2) & 48), dim=-1)
+    return _float(scale), _float((m & 63).cat((both >> 4) | ((m >> 2) & 48), dim=-1))
+
+
+def _of_eight(d: Tensor, least: Tensor, packed: Tensor, q: Tensor) -> Tensor:
+    """Numbers of eight groups, each with a scale and an offset."""
+    scale, offset = _scales_and_least(packed)
+    factor, less = (half(d) * scale).unsqueeze(-1), (half(least) * offset).unsqueeze(-1)
+    return (factor * _float(q).reshape(-1, 8, 32) - less).flatten(1)
+
+
+def _q4_k(blocks: Tensor) -> Tensor:
+    d, least, packed, qs = cut(blocks, 2, 2, 12, 128)
+    return _of_eight(d, least, packed, _spread(qs, 32, _FOUR, 15))
+
+
+def _q5_k(blocks: Tensor) -> Tensor:
+    d, least, packed, qh, qs = cut(blocks, 2, 2, 12, 32, 128)
+    return _of_eight(d, least, packed, _spread(qs, 32, _FOUR, 15) | (_spread(qh, 32, range(8), 1) << 4))
+
+
+def _q6_k(blocks: Tensor) -> Tensor:
+    ql, qh, scales, d = cut(blocks, 128, 64, 16, 2)
+    factor = (half(d) * _float(scales.bitcast(dtypes.int8))).unsqueeze(-1)
+    q = _spread(ql, 64, _FOUR, 15) | (_spread(qh, 32, _TWO, 3) << 4)
+    return (factor * _signed(q, 32).reshape(-1, 16, 16)).flatten(1)
+
+
+def _thirds(data: Tensor, width: int, count: int) -> Tensor:
+    """Digits of base 3 that five or four to a byte, as 0, 1 and 2."""
+    powers = Tensor([3**i for i in range(count)], dtype=dtypes.uint8, device=data.device).reshape(1, 1, count, 1)
+    moved = data.reshape(data.shape[0], -1, 1, width) * powers
+    return ((moved.cast(dtypes.int32) * 3) >> 8).flatten(1)
+
+
+def _tq1_0(blocks: Tensor) -> Tensor:
+    first, second, last, d = cut(blocks, 32, 16, 4, 2)
+    q = _thirds(first, 32, 5).cat(_thirds(second, 16, 5), _thirds(last, 4, 4), dim=1)
+    return half(d) * _float(q - 1)
+
+
+def _tq2_0(blocks: Tensor) -> Tensor:
+    qs, d = cut(blocks, 64, 2)
+    return half(d) * _signed(_spread(qs, 32, _TWO, 3), 1)
+
+
+def _mxfp4(blocks: Tensor) -> Tensor:
+    e, qs = cut(blocks, 1, 16)
+    exponent = e.cast(dtypes.uint32)
+    small = exponent.cast(dtypes.int32) < 2
+    d = small.where(exponent.full_like(0x200000) << exponent, (exponent - 1) << 23).bitcast(dtypes.float32)
+    return d * _looked_up(_E2M1, _spread(qs, 16, _FOUR, 15))
+
+
+def _nvfp4(blocks: Tensor) -> Tensor:
+    scales, qs = cut(blocks, 4, 32)
+    exponent, mantissa = ((scales >> 3) & 15).cast(dtypes.int32), _float(scales & 7)
+    power = ((exponent + 120) << 23).bitcast(dtypes.float32)  # 2 ** (exponent - 7)
+    raw = (exponent == 0).where(mantissa * 2**-9, (mantissa / 8 + 1) * power) * 0.5
+    d = ((scales == 0) | (scales == 0x7F)).where(0.0, raw).unsqueeze(-1)
+    q = qs.reshape(-1, 4, 8)
+    return (d * _looked_up(_E2M1, (q & 15).cat(q >> 4, dim=-1))).flatten(1)
+
+
+def _iq4_nl(blocks: Tensor) -> Tensor:
+    d, qs = cut(blocks, 2, 16)
+    return half(d) * _looked_up(_IQ4, _spread(qs, 16, _FOUR, 15))
+
+
+def _iq4_xs(blocks: Tensor) -> Tensor:
+    d, high, low, qs = cut(blocks, 2, 2, 4, 128)
+    fours = bits(low.unsqueeze(-1), _FOUR, 15, -1).flatten(1)
+    twos = bits(high.unsqueeze(-1), _TWO, 3, -1).flatten(1)
+    factor = (half(d) * _signed(fours | (twos << 4), 32)).unsqueeze(-1)
+    return (factor * _looked_up(_IQ4, _spread(qs, 16, _FOUR, 15)).reshape(-1, 8, 32)).flatten(1)
+
+
+BLOCKS: dict[int, Block] = {  # the types by their numbers in ggml.h
+    2: Block("Q4_0", 32, 18, _q4_0), 3: Block("Q4_1", 32, 20, _q4_1), 6: Block("Q5_0", 32, 22, _q5_0),
+    7: Block("Q5_1", 32, 24, _q5_1), 8: Block("Q8_0", 32, 34, _q8_0), 10: Block("Q2_K", 256, 84, _q2_k),
+    11: Block("Q3_K", 256, 110, _q3_k), 12: Block("Q4_K", 256, 144, _q4_k), 13: Block("Q5_K", 256, 176, _q5_k),
+    14: Block("Q6_K", 256, 210, _q6_k), 16: Block("IQ2_XXS", 256, 66, ggufgrids.iq2_xxs),
+    17: Block("IQ2_XS", 256, 74, ggufgrids.iq2_xs), 18: Block("IQ3_XXS", 256, 98, ggufgrids.iq3_xxs),
+    19: Block("IQ1_S", 256, 50, ggufgrids.iq1_s), 20: Block("IQ4_NL", 32, 18, _iq4_nl),
+    21: Block("IQ3_S", 256, 110, ggufgrids.iq3_s), 22: Block("IQ2_S", 256, 82, ggufgrids.iq2_s),
+    23: Block("IQ4_XS", 256, 136, _iq4_xs), 29: Block("IQ1_M", 256, 56, ggufgrids.iq1_m),
+    34: Block("TQ1_0", 256, 54, _tq1_0), 35: Block("TQ2_0", 256, 66, _tq2_0), 39: Block("MXFP4", 32, 17, _mxfp4),
+    40: Block("NVFP4", 64, 36, _nvfp4),
+}  # fmt: skip
