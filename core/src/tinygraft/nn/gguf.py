@@ -183,8 +183,8 @@ class _Header:
             end = self.start + entry.start + count // length * nbytes
             if entry.start % alignment or (nbytes and end > self._file.size):
                 raise FileFormatError(
-                    f"{self._label}: the tensor {name!r} needs bytes {self.start + entry.start} to {end}, at a multiple "
-                    f"of {alignment}; the file has {self._file.size}"
+                    f"{self._label}: the tensor {name!r} needs bytes {self.start + entry.start} to {end}, at a "
+                    f"multiple of {alignment}; the file has {self._file.size}"
                 )
 
 

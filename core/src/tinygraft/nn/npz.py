@@ -12,14 +12,14 @@ import ast
 import os
 import struct
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tinygraft.dtype import DType, dtypes, part_of
 from tinygraft.errors import DTypeError, FileFormatError
 from tinygraft.files import replacing
 from tinygraft.helpers import prod
-from tinygraft.nn.archives import zip_extract
+from tinygraft.nn.archives import ZipFiles, as_bytes
 from tinygraft.nn.lazily import LazyTensors
 from tinygraft.nn.safetensors import FilePath
 from tinygraft.tensor.tensor import Tensor
@@ -69,11 +69,18 @@ def npz_load(path: FilePath, device: Place = None) -> dict[str, Tensor]:
     label = os.fspath(path)
     with open(path, "rb") as file:
         start = file.read(len(_MAGIC))
-    members = {"arr_0.npy": Tensor(os.fspath(path) if isinstance(path, str) else path)} if start == _MAGIC else None
-    if members is None:
-        members = zip_extract(os.fspath(path))
-    found = {name.removesuffix(".npy"): data for name, data in members.items()}
-    return LazyTensors(found, lambda name, data: _array(data, f"{label}: {name!r}").to(device))
+    if start == _MAGIC:
+        whole = as_bytes(os.fspath(path))
+        return LazyTensors(
+            {"arr_0": whole.shape[0]}, lambda _, size: _array(lambda most: whole, size, label).to(device)
+        )
+    files = ZipFiles(as_bytes(os.fspath(path)))
+
+    def make(name: str, member: str) -> Tensor:
+        size = files.names[member].file_size
+        return _array(lambda most: files.tensor(member, most), size, f"{label}: {name!r}").to(device)
+
+    return LazyTensors({member.removesuffix(".npy"): member for member in files.names}, make)
 
 
 def _header(code: str, shape: tuple[int, ...]) -> bytes:
@@ -83,10 +90,9 @@ def _header(code: str, shape: tuple[int, ...]) -> bytes:
     return _MAGIC + b"\x01\x00" + struct.pack("<H", len(text)) + text
 
 
-def _array(data: Tensor, label: str) -> Tensor:
-    """The array whose bytes a tensor is."""
-    size = int(data.shape[0])
-    front = bytes(data[: min(size, 12)].data())
+def _array(read: Callable[[int | None], Tensor], size: int, label: str) -> Tensor:
+    """The array whose bytes, or the first of them, are read; the header says what it is before the rest is unpacked."""
+    front = bytes(read(min(size, 12))[: min(size, 12)].data())
     if front[:6] != _MAGIC or len(front) < 10 or front[6] not in (1, 2, 3):
         raise FileFormatError(f"{label} is no array of NumPy: it does not begin as one")
     wide = front[6] > 1
@@ -96,12 +102,12 @@ def _array(data: Tensor, label: str) -> Tensor:
     begin = (12 if wide else 10) + length
     if length > _LONGEST or begin > size:
         raise FileFormatError(f"{label} claims a header of {length} bytes, and has {size}")
-    code, fortran, shape = _described(bytes(data[begin - length : begin].data()), label)
+    code, fortran, shape = _described(bytes(read(begin)[begin - length : begin].data()), label)
     dtype = _CODES[code[1:]]
     expected = prod(shape) * dtype.itemsize
     if size - begin != expected:
         raise FileFormatError(f"{label} of {dtype} and shape {shape} needs {expected} bytes, it has {size - begin}")
-    found = _typed(data[begin:], dtype, code[0] == ">")
+    found = _typed(read(None)[begin:], dtype, code[0] == ">")
     return found.reshape(shape[::-1]).permute(tuple(range(len(shape)))[::-1]) if fortran else found.reshape(shape)
 
 

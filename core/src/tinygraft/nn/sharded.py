@@ -1,7 +1,7 @@
 """Safetensors in several files, with an index that says which tensor is in which: as Hugging Face writes large models.
 
-A dict of tensors in, `model-00001-of-00003.safetensors`... and `model.safetensors.index.json` out, and back. The index is
-replaced last: until then readers see the old set. It names files within its own folder, nothing else.
+A dict of tensors in, `model-00001-of-00003.safetensors`... and `model.safetensors.index.json` out, and back. The index
+is replaced last: until then readers see the old set. It names files within its own folder, nothing else.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def save_sharded(
 ) -> list[str]:
     """Write tensors to a folder in files of at most max_shard_size bytes; returns the names of the files.
 
-    A size is a number of bytes, or text such as "5GB" or "200MiB". A tensor that is larger has a file of its own. What fits
-    into one file is `model.safetensors`, without an index, as Hugging Face has it. A set that is written over another
-    replaces it whole: an index names one set of files, and the files that it no longer names are removed after it. Raises
-    as safe_save does, and ValueError for a size that is none.
+    A size is a number of bytes, or text such as "5GB" or "200MiB". A tensor that is larger has a file of its own. What
+    fits into one file is `model.safetensors`, without an index, as Hugging Face has it. A set that is written over
+    another replaces it whole: an index names one set of files, and those that it no longer names are removed after it.
+    Raises as safe_save does, and ValueError for a size that is none.
 
     >>> import tempfile
     >>> from tinygraft import Tensor
@@ -72,9 +72,9 @@ def save_sharded(
 def load_sharded(path: FilePath, device: Place = None, name: str = "model") -> dict[str, Tensor]:
     """The tensors of a folder that save_sharded or Hugging Face has written, or of an index file.
 
-    Each is made when it is first read, and a file of the set is opened when a tensor of it is. Raises FileFormatError where
-    the index is damaged, names a file outside its folder, or a tensor that its file does not have; FileNotFoundError where
-    there is neither an index nor a file of one piece.
+    Each is made when it is first read, and a file of the set is opened when a tensor of it is. Raises FileFormatError
+    where the index is damaged, names a file outside its folder, or a tensor that its file does not have;
+    FileNotFoundError where there is neither an index nor a file of one piece.
     """
     given = Path(path)
     index = given if given.name.endswith(INDEX) else given / f"{name}{INDEX}"
@@ -128,7 +128,7 @@ def _files_of(folder: Path, name: str) -> list[str]:
 
 
 def _free_stem(before: list[str], name: str, count: int) -> str:
-    """The first part of file names that the present set does not have, so that it stays whole until the index is new."""
+    """The first part of names that the present set does not have: it stays whole until the index is new."""
     for stem in (name, f"{name}-b"):
         if f"{stem}-00001-of-{count:05}.safetensors" not in before:
             return stem
@@ -154,6 +154,12 @@ def _weight_map(index: Path) -> dict[str, str]:
     if not isinstance(places, dict):
         raise FileFormatError(f"{index} is no index of safetensors files: it has no weight_map")
     for key, name in places.items():
-        if not isinstance(name, str) or not name or os.path.basename(name) != name or name in (".", "..") or "\\" in name:
+        if (
+            not isinstance(name, str)
+            or not name
+            or os.path.basename(name) != name
+            or name in (".", "..")
+            or "\\" in name
+        ):
             raise FileFormatError(f"{index}: the tensor {key!r} is in {name!r}, which is no file beside the index")
     return places

@@ -19,7 +19,7 @@ from tinygraft.autograd.build import laid
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, DTypeLike, bits_of, coerce, dtypes, part_of, to_dtype
 from tinygraft.engine.exclusive import exclusive
-from tinygraft.errors import DeviceError, DTypeChoiceError, DTypeError, ShapeError
+from tinygraft.errors import DeviceError, DTypeChoiceError, DTypeError, FileFormatError, ShapeError
 from tinygraft.tensor.data.assigning import rebind
 from tinygraft.tensor.data.from_python import bytes_node
 from tinygraft.tensor.primitives import index_checks, size_math
@@ -44,6 +44,8 @@ _states: dict[str, Any] = {}
 # How many of its draws have not been computed; beyond MOST_WAITING the state is, so that it does not grow for ever.
 _waiting: dict[str, int] = {}
 MOST_WAITING = 256
+# What set_rng_state has for devices from which nothing has been drawn here.
+_restored: dict[str, bytes] = {}
 _seed = int(time.time()) & 0xFFFFFFFF
 
 
@@ -67,6 +69,7 @@ def manual_seed(seed: int = 0) -> None:
     global _seed
     with exclusive:
         _seed = seed
+        _restored.clear()
         for device, state in list(_states.items()):
             try:
                 # a write as any other: captured draws see it, and what was drawn before stays, computed or not
@@ -75,6 +78,41 @@ def manual_seed(seed: int = 0) -> None:
             except DeviceError:  # the device is lost or gone, and its state with it: a draw there says so
                 del _states[device]
             _waiting[device] = 0
+
+
+def rng_state() -> dict[str, Any]:
+    """The seed, and how much has been drawn on each device: {"seed": 3, "devices": {"CPU": [words, key]}}.
+
+    >>> from tinygraft import Tensor
+    >>> saved = rng_state()
+    >>> first = Tensor.rand(3).tolist()
+    >>> set_rng_state(saved)
+    >>> Tensor.rand(3).tolist() == first
+    True
+    """
+    with exclusive:
+        return {"seed": _seed, "devices": {device: state.tolist() for device, state in _states.items()}}
+
+
+def set_rng_state(saved: dict[str, Any]) -> None:
+    """Go on with the random numbers of `rng_state`. A device that it does not name starts anew from its seed.
+
+    Raises FileFormatError for what is no such state; nothing is changed then.
+    """
+    seed, devices = (saved.get("seed"), saved.get("devices")) if isinstance(saved, dict) else (None, None)
+    pairs = list(devices.values()) if isinstance(devices, dict) else [None]
+    words = [each for pair in pairs for each in (pair if isinstance(pair, list) and len(pair) == 2 else [None])]
+    if type(seed) is not int or not all(type(each) is int and 0 <= each < 1 << 64 for each in words):
+        raise FileFormatError(f"a state of random numbers has a seed and two words for each device, got {saved!r}")
+    manual_seed(saved["seed"])
+    with exclusive:
+        for device, (drawn, key) in saved["devices"].items():
+            data = drawn.to_bytes(8, "little") + key.to_bytes(8, "little")
+            if device in _states:
+                rebind(_states[device], bytes_node(data, (2,), device, dtypes.uint64))
+                _states[device].realize()
+            else:
+                _restored[device] = data
 
 
 def _draw(cls: type[Tensor], words: int, devices: Place) -> tuple[Tensor, Tensor]:
@@ -86,7 +124,8 @@ def _draw(cls: type[Tensor], words: int, devices: Place) -> tuple[Tensor, Tensor
     step = cls.full((1,), words, device=device, dtype=dtypes.uint64)._move(Ops.PAD, ((0, 1),))
     state = _states.get(device)
     if state is None:
-        state = _states[device] = cls._from(bytes_node(_state_bytes(device), (2,), device, dtypes.uint64), False)
+        start = _restored.pop(device, None) or _state_bytes(device)
+        state = _states[device] = cls._from(bytes_node(start, (2,), device, dtypes.uint64), False)
     waiting = 0 if memory_base(state.uop).op is Ops.BUFFER else _waiting.get(device, 0) + 1
     if waiting >= MOST_WAITING:
         state.realize()

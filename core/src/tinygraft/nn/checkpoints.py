@@ -1,0 +1,161 @@
+"""Checkpoints: models, optimizers, schedulers, scalers, the random numbers and the step, in one file and one call.
+
+Objects by name in, one safetensors file out, and back into the same objects. The tensors are those of the file; what
+else a state has (numbers, text, lists, dicts) is JSON in its metadata. Nothing is pickled, so that reading a file
+executes nothing. An object that has state_dict and load_state_dict says itself what its state is; of any other one it
+is the tensors that nn.state.get_state_dict finds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from tinygraft.errors import DTypeError, FileFormatError
+from tinygraft.nn.collected import assign_state, collect_state, differences
+from tinygraft.nn.safetensors import FilePath, safe_load, safe_load_metadata, safe_save
+from tinygraft.tensor.ops.random import rng_state, set_rng_state
+from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.uop import Place
+
+_KEY = "tinygraft.checkpoint"
+_VERSION = 1
+_MARK = "$"  # the key of a JSON object that stands for what JSON does not have
+
+
+def save_checkpoint(path: FilePath, *, step: Any = None, rng: bool = True, **parts: Any) -> None:
+    """Write objects by name to a checkpoint, whole or not at all: a process that is killed leaves the old file.
+
+    parts are models, optimizers, or anything with state_dict and load_state_dict; also dicts of tensors, numbers and
+    text. step is a number, or such a dict. rng=False leaves out the state of Tensor's random numbers. A tensor that
+    several parts have is written once. Raises DTypeError for a part whose state has anything else, and as safe_save does.
+
+    >>> import tempfile, os
+    >>> from tinygraft import Tensor, nn
+    >>> path, model = os.path.join(tempfile.mkdtemp(), "last.ckpt"), nn.Linear(3, 2)
+    >>> save_checkpoint(path, model=model, step=7)
+    >>> load_checkpoint(path, model=nn.Linear(3, 2))["step"]
+    7
+    """
+    tensors: dict[str, Tensor] = {}
+    places: dict[int, str] = {}
+    tree = {name: _encoded(_state_of(part), name, tensors, places) for name, part in parts.items()}
+    content = {"version": _VERSION, "parts": tree, "step": _encoded(step, "step", tensors, places)}
+    if rng:
+        content["rng"] = rng_state()
+    safe_save(tensors, path, {_KEY: json.dumps(content, separators=(",", ":"))})
+
+
+def load_checkpoint(
+    path: FilePath, *, rng: bool = True, strict: bool = True, device: Place = None, **parts: Any
+) -> dict[str, Any]:
+    """Read a checkpoint into objects, by the names that they were saved under; returns the step and the other parts.
+
+    Objects keep the memory of their tensors, so that a captured TinyJit goes on with what is read. The result has
+    "step", and the state of each part of the file that was not asked for, lazily. rng=False leaves the random numbers
+    as they are. strict=False leaves alone what a model or the file do not have. Raises FileFormatError for a file that
+    is no checkpoint, without a part that is asked for, or whose names or shapes do not fit a part: what has no
+    load_state_dict of its own is compared before anything is changed.
+    """
+    content, tensors = _content(path), safe_load(path, device)
+    label = os.fspath(path)
+    found = {name: _decoded(tree, tensors, label) for name, tree in content["parts"].items()}
+    missing = [name for name in parts if name not in found]
+    if missing:
+        raise FileFormatError(f"{label} has the parts {list(found)}, not {missing}")
+    plain = {name: part for name, part in parts.items() if not hasattr(part, "load_state_dict")}
+    for name, part in plain.items():
+        wrong = differences(collect_state(part), _flat(found[name], label, name), strict)
+        if wrong:
+            raise FileFormatError(f"{label}: the part {name!r} does not fit: {wrong}")
+    for name, part in parts.items():
+        state = found.pop(name)
+        if name in plain:
+            assign_state(collect_state(part), state)
+        else:
+            part.load_state_dict(state)
+    if rng and content.get("rng") is not None:
+        set_rng_state(content["rng"])
+    return {"step": _decoded(content.get("step"), tensors, label), **found}
+
+
+def _state_of(part: Any) -> Any:
+    """What is saved of an object."""
+    if hasattr(part, "state_dict") and hasattr(part, "load_state_dict"):
+        return part.state_dict()
+    if isinstance(part, Mapping):
+        return dict(part)
+    return collect_state(part)
+
+
+def _encoded(value: Any, name: str, tensors: dict[str, Tensor], places: dict[int, str]) -> Any:
+    """A value as JSON; a tensor is its name in tensors. name says where the value is."""
+    if isinstance(value, Tensor):
+        if id(value) not in places:
+            places[id(value)] = name
+            tensors[name] = value
+        return {_MARK: "tensor", "name": places[id(value)]}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        items = [_encoded(item, f"{name}.{place}", tensors, places) for place, item in enumerate(value)]
+        return items if isinstance(value, list) else {_MARK: "tuple", "items": items}
+    if isinstance(value, Mapping):
+        pairs = [(key, _encoded(item, f"{name}.{key}", tensors, places)) for key, item in value.items()]
+        if all(isinstance(key, str) for key, _ in pairs) and _MARK not in value:
+            return dict(pairs)
+        if all(key is None or isinstance(key, (bool, int, float, str)) for key, _ in pairs):
+            return {_MARK: "dict", "items": [list(pair) for pair in pairs]}
+    raise DTypeError(
+        f"a checkpoint has tensors, numbers, text, lists and dicts, {name!r} is {type(value).__name__}\n"
+        "  hint: give the object state_dict and load_state_dict, or save what it is made of"
+    )
+
+
+def _decoded(value: Any, tensors: Mapping[str, Tensor], label: str) -> Any:
+    """What _encoded was given. Raises FileFormatError for what it does not write."""
+    if isinstance(value, list):
+        return [_decoded(item, tensors, label) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kind = value.get(_MARK)
+    if kind is None:
+        return {key: _decoded(item, tensors, label) for key, item in value.items()}
+    items = value.get("items")
+    if kind == "tensor" and value.get("name") in tensors:
+        return tensors[value["name"]]
+    if kind == "tuple" and isinstance(items, list):
+        return tuple(_decoded(item, tensors, label) for item in items)
+    if kind == "dict" and isinstance(items, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in items):
+        return {_decoded(key, {}, label): _decoded(item, tensors, label) for key, item in items}
+    raise FileFormatError(f"{label} is damaged: its state has {str(value)[:80]}")
+
+
+def _flat(state: Any, label: str, name: str) -> dict[str, Any]:
+    """A state that has to be tensors by name."""
+    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise FileFormatError(
+            f"{label}: the part {name!r} is no dict of tensors, and the object has no load_state_dict"
+        )
+    return state
+
+
+def _content(path: FilePath) -> dict[str, Any]:
+    """The JSON of a checkpoint, checked."""
+    label, found = os.fspath(path), None
+    text = safe_load_metadata(path).get(_KEY)
+    try:
+        found = json.loads(text) if text is not None else None
+    except (ValueError, RecursionError):
+        pass
+    if not isinstance(found, dict) or not isinstance(found.get("parts"), dict):
+        raise FileFormatError(
+            f"{label} is no checkpoint: it is a safetensors file without one's state (safe_load reads it)"
+        )
+    if found.get("version") != _VERSION:
+        raise FileFormatError(
+            f"{label} is a checkpoint of version {found.get('version')!r}; version {_VERSION} is read"
+        )
+    return found

@@ -1,0 +1,109 @@
+"""The tensors of an object by name, and new values for them: compared first, and then assigned.
+
+nn.state and nn.checkpoints share this. A value may be a tensor of this library, of PyTorch, or an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tinygraft.errors import DTypeError
+from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.ops import Ops
+
+
+def collect_state(obj: Any, prefix: str = "", tensor_type: type[Any] = Tensor) -> dict[str, Any]:
+    """Every tensor of obj by name, in the order of attributes and items; what nn.state.get_state_dict returns."""
+    found: dict[str, Any] = {}
+    _collect(obj, prefix.strip("."), tensor_type, found, set())
+    return found
+
+
+def _collect(obj: Any, prefix: str, tensor_type: type[Any], found: dict[str, Any], inside: set[int]) -> None:
+    """Add the tensors of obj to found. inside are the objects on the way here."""
+    if isinstance(obj, tensor_type):
+        found[prefix] = obj
+        return
+    items = _items(obj)
+    if not items or id(obj) in inside:
+        return
+    inside.add(id(obj))
+    for name, value in items.items():
+        _collect(value, f"{prefix}.{name}" if prefix else str(name), tensor_type, found, inside)
+    inside.remove(id(obj))
+
+
+def _items(obj: Any) -> Mapping[Any, Any]:
+    """Return what `obj` consists of, by name; nothing for what has no tensors in it."""
+    if isinstance(obj, dict):
+        return obj
+    if hasattr(obj, "_asdict"):
+        return obj._asdict()  # type: ignore[no-any-return]
+    if isinstance(obj, (list, tuple)):
+        return dict(enumerate(obj))
+    if isinstance(obj, type) or callable(getattr(obj, "__func__", None)):
+        return {}
+    return getattr(obj, "__dict__", {})
+
+
+def differences(own: Mapping[str, Tensor], state: Mapping[str, Any], strict: bool) -> str:
+    """What keeps a state from being loaded into tensors, in words; nothing where it fits.
+
+    With strict these are names that are missing or unexpected; in any case shapes that differ, of all names.
+    """
+    missing = [name for name in own if name not in state]
+    unexpected = [name for name in state if name not in own]
+    found = []
+    if strict and (missing or unexpected):
+        found.append(
+            f"the names differ: the model also has {listed_names(missing)}, the state also has "
+            f"{listed_names(unexpected)}; strict=False loads what both have"
+        )
+    found += [
+        f"{name!r} has shape {tensor.shape} in the model and {shape} in the state"
+        for name, tensor in own.items()
+        if name in state and (shape := _shape_of(name, state[name])) != tensor.shape
+    ]
+    return "; ".join(found)
+
+
+def assign_state(own: Mapping[str, Tensor], state: Mapping[str, Any], realize: bool = True) -> list[Tensor]:
+    """Give tensors the values of a state, in the memory that they have; returns those that got one.
+
+    Values are converted to each tensor's dtype and device; a tensor never gets the memory of the state itself.
+    """
+    loaded = []
+    for name, tensor in own.items():
+        if name not in state:
+            continue
+        value = as_tensor(name, state[name]).detach().to(tensor.device).cast(tensor.dtype)
+        in_memory = tensor._parts()[0].uop.base.op in (Ops.BUFFER, Ops.MULTI, Ops.ASSIGN)
+        tensor.assign(value if in_memory else value.clone())
+        loaded.append(tensor)
+    if realize and loaded:
+        loaded[0].realize(*loaded[1:])
+    return loaded
+
+
+def as_tensor(name: str, value: Any) -> Tensor:
+    """A value of a state: a tensor, one of PyTorch, or an array. Raises DTypeError for anything else."""
+    if isinstance(value, Tensor):
+        return value
+    _shape_of(name, value)
+    if hasattr(value, "detach"):  # PyTorch's, which lends no memory of what has a gradient
+        value = value.detach()
+    return Tensor.from_dlpack(value, copy=True) if hasattr(value, "is_contiguous") else Tensor(value)
+
+
+def _shape_of(name: str, value: Any) -> tuple[Any, ...]:
+    """The shape of a value of a state. Raises DTypeError where it has none."""
+    if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+        raise DTypeError(f"a state has tensors or arrays, {name!r} is {type(value).__name__}; hint: Tensor(value)")
+    return tuple(value.shape)
+
+
+def listed_names(names: list[str]) -> str:
+    """Some of names for a message."""
+    shown = ", ".join(repr(name) for name in names[:5])
+    return "nothing" if not names else shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -1,0 +1,69 @@
+"""What a state may be: tensors of this library and of PyTorch, arrays; and what load_state_dict says of one that does not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from tinygraft import Tensor, dtypes
+from tinygraft.errors import DTypeError, FileFormatError
+from tinygraft.nn.state import load_state_dict, safe_load
+
+
+def model() -> dict[str, Tensor]:
+    """Two tensors."""
+    return {"w": Tensor.zeros(2, 3).contiguous().realize(), "b": Tensor.zeros(2).contiguous().realize()}
+
+
+def test_arrays_are_a_state() -> None:
+    """Of another dtype, too, and of a file of the package safetensors."""
+    own, arrays = model(), {"w": np.arange(6.0).reshape(2, 3), "b": np.array([1, 2])}
+    load_state_dict(own, arrays)
+    assert own["w"].tolist() == [[0, 1, 2], [3, 4, 5]] and own["b"].tolist() == [1, 2]
+    arrays["w"][:] = 9
+    assert own["w"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    load_state_dict(own, safe_load(safetensors.numpy.save({"w": np.ones((2, 3)), "b": np.ones(2)})))
+    assert own["w"].tolist() == [[1, 1, 1], [1, 1, 1]]
+
+
+def test_tensors_of_pytorch_are_a_state() -> None:
+    """Parameters, in any layout and dtype; what is written to them later is not seen."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    own, layer = model(), torch.nn.Linear(3, 2)
+    load_state_dict(own, {"w": layer.weight, "b": layer.bias})
+    assert own["w"].tolist() == layer.weight.tolist() and own["b"].tolist() == layer.bias.tolist()
+    kept = own["w"].tolist()
+    with torch.no_grad():
+        layer.weight.zero_()
+    assert own["w"].tolist() == kept
+    load_state_dict(own, {"w": torch.arange(6.0).reshape(3, 2).T, "b": torch.ones(2, dtype=torch.bfloat16)})
+    assert own["w"].tolist() == [[0, 2, 4], [1, 3, 5]] and own["b"].tolist() == [1, 1]
+    assert own["b"].dtype is dtypes.float32
+
+
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [
+        ({"w": np.zeros((2, 3)), "c": np.zeros(1)}, r"the model also has 'b', the state also has 'c'; strict=False"),
+        (
+            {"w": np.zeros((3, 2)), "b": np.zeros(3)},
+            r"'w' has shape \(2, 3\) in the model and \(3, 2\) in the state; 'b' has shape \(2,\) in the model and \(3,\)",
+        ),
+        ({"w": np.zeros(6), "x": 1}, r"the model also has 'b', the state also has 'x'; .*; 'w' has shape \(2, 3\)"),
+    ],
+)
+def test_all_that_does_not_fit_is_named(state: dict[str, Any], why: str) -> None:
+    """Names that are missing, names that are unexpected, shapes; nothing is loaded."""
+    own = model()
+    with pytest.raises(FileFormatError, match=why):
+        load_state_dict(own, state)
+    assert own["w"].tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+def test_what_is_no_tensor_is_refused() -> None:
+    """With its name."""
+    with pytest.raises(DTypeError, match="a state has tensors or arrays, 'b' is list; hint: Tensor"):
+        load_state_dict(model(), {"w": np.zeros((2, 3)), "b": [1.0, 2.0]})
