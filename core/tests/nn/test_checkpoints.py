@@ -22,6 +22,7 @@ class Net:
         self.first, self.second = nn.Linear(4, 8), nn.Linear(8, 1)
 
     def __call__(self, x: Tensor) -> Tensor:
+        """Run it."""
         return self.second(self.first(x).relu().dropout(0.3))
 
 
@@ -129,7 +130,7 @@ def test_a_state_of_random_numbers_is_checked() -> None:
     for wrong in (
         {},
         {"seed": 1},
-        {"seed": -1, "devices": {}},
+        {"seed": 1.0, "devices": {}},
         {"seed": 1, "devices": {"CPU": [1]}},
         {"seed": 1, "devices": {"CPU": [1, 1 << 64]}},
         3,
@@ -170,8 +171,11 @@ def test_parts_that_do_not_fit_are_named_and_nothing_is_loaded(tmp_path: Path) -
         tmp_path / "c", model={"a": Tensor([1.0]), "b": Tensor([1.0]), "d": Tensor([[1.0]])}, other={"x": Tensor([5.0])}
     )
     model, other = {"a": Tensor([7.0, 7.0]), "c": Tensor([7.0]), "d": Tensor([7.0])}, {"x": Tensor([7.0])}
-    why = (r"the part 'model' does not fit: the names differ: the model also has 'c', the state also has 'b'; strict=False loads "
-           r"what both have; 'a' has shape \(2,\) in the model and \(1,\) in the state; 'd' has shape \(1,\) in the model and \(1, 1\)")  # fmt: skip
+    why = (
+        r"the part 'model' does not fit: the names differ: the model also has 'c', the state also has 'b'; "
+        r"strict=False loads what both have; 'a' has shape \(2,\) in the model and \(1,\) in the state; "
+        r"'d' has shape \(1,\) in the model and \(1, 1\)"
+    )
     with pytest.raises(FileFormatError, match=why):
         load_checkpoint(tmp_path / "c", other=other, model=model)
     assert other["x"].tolist() == [7.0]

@@ -1,4 +1,4 @@
-"""What a state may be: tensors of this library and of PyTorch, arrays; and what load_state_dict says of one that does not fit."""
+"""What a state may be: tensors, PyTorch's among them, and arrays; what is said of one that does not fit."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_tensors_of_pytorch_are_a_state() -> None:
         ({"w": np.zeros((2, 3)), "c": np.zeros(1)}, r"the model also has 'b', the state also has 'c'; strict=False"),
         (
             {"w": np.zeros((3, 2)), "b": np.zeros(3)},
-            r"'w' has shape \(2, 3\) in the model and \(3, 2\) in the state; 'b' has shape \(2,\) in the model and \(3,\)",
+            r"'w' has shape \(2, 3\) in the model and \(3, 2\) in the state; 'b' has shape \(2,\) in the model",
         ),
         ({"w": np.zeros(6), "x": 1}, r"the model also has 'b', the state also has 'x'; .*; 'w' has shape \(2, 3\)"),
     ],

@@ -30,7 +30,8 @@ def save_checkpoint(path: FilePath, *, step: Any = None, rng: bool = True, **par
 
     parts are models, optimizers, or anything with state_dict and load_state_dict; also dicts of tensors, numbers and
     text. step is a number, or such a dict. rng=False leaves out the state of Tensor's random numbers. A tensor that
-    several parts have is written once. Raises DTypeError for a part whose state has anything else, and as safe_save does.
+    several parts have is written once. Raises DTypeError for a part whose state has anything else, and as safe_save
+    does.
 
     >>> import tempfile, os
     >>> from tinygraft import Tensor, nn
