@@ -55,7 +55,7 @@ def gguf_load(path: str | os.PathLike[str], device: Place = None) -> tuple[dict[
     or claims what it does not have, UnsupportedError for a version, or for a type of blocks when that tensor is read.
     """
     file, label, name = OpenFile(path), os.fspath(path), Device.canonicalize(device)
-    header = _Header(file, label)
+    header = GgufHeader(file, label)
     metadata, entries = header.metadata, header.tensors
     first = name[0] if isinstance(name, tuple) else name
 
@@ -80,7 +80,7 @@ def _kind(kind: int) -> str:
     return f"{kind} ({BLOCKS[kind].name if kind in BLOCKS else _NOT_DONE.get(kind, 'unknown')})"
 
 
-class _Header:
+class GgufHeader:
     """What is before the data: metadata and tensors, read and checked."""
 
     def __init__(self, file: OpenFile, label: str) -> None:

@@ -23,7 +23,7 @@ _IQ4 = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113
 
 
 @dataclass(frozen=True)
-class Block:
+class BlockType:
     """A type of blocks: its name, how many elements and bytes each has, and what they mean."""
 
     name: str
@@ -183,15 +183,28 @@ def _iq4_xs(blocks: Tensor) -> Tensor:
     return (factor * _looked_up(_IQ4, _spread(qs, 16, _FOUR, 15)).reshape(-1, 8, 32)).flatten(1)
 
 
-BLOCKS: dict[int, Block] = {  # the types by their numbers in ggml.h
-    2: Block("Q4_0", 32, 18, _q4_0), 3: Block("Q4_1", 32, 20, _q4_1), 6: Block("Q5_0", 32, 22, _q5_0),
-    7: Block("Q5_1", 32, 24, _q5_1), 8: Block("Q8_0", 32, 34, _q8_0), 10: Block("Q2_K", 256, 84, _q2_k),
-    11: Block("Q3_K", 256, 110, _q3_k), 12: Block("Q4_K", 256, 144, _q4_k), 13: Block("Q5_K", 256, 176, _q5_k),
-    14: Block("Q6_K", 256, 210, _q6_k), 16: Block("IQ2_XXS", 256, 66, ggufgrids.iq2_xxs),
-    17: Block("IQ2_XS", 256, 74, ggufgrids.iq2_xs), 18: Block("IQ3_XXS", 256, 98, ggufgrids.iq3_xxs),
-    19: Block("IQ1_S", 256, 50, ggufgrids.iq1_s), 20: Block("IQ4_NL", 32, 18, _iq4_nl),
-    21: Block("IQ3_S", 256, 110, ggufgrids.iq3_s), 22: Block("IQ2_S", 256, 82, ggufgrids.iq2_s),
-    23: Block("IQ4_XS", 256, 136, _iq4_xs), 29: Block("IQ1_M", 256, 56, ggufgrids.iq1_m),
-    34: Block("TQ1_0", 256, 54, _tq1_0), 35: Block("TQ2_0", 256, 66, _tq2_0), 39: Block("MXFP4", 32, 17, _mxfp4),
-    40: Block("NVFP4", 64, 36, _nvfp4),
-}  # fmt: skip
+BLOCKS: dict[int, BlockType] = {  # the types by their numbers in ggml.h
+    2: BlockType("Q4_0", 32, 18, _q4_0),
+    3: BlockType("Q4_1", 32, 20, _q4_1),
+    6: BlockType("Q5_0", 32, 22, _q5_0),
+    7: BlockType("Q5_1", 32, 24, _q5_1),
+    8: BlockType("Q8_0", 32, 34, _q8_0),
+    10: BlockType("Q2_K", 256, 84, _q2_k),
+    11: BlockType("Q3_K", 256, 110, _q3_k),
+    12: BlockType("Q4_K", 256, 144, _q4_k),
+    13: BlockType("Q5_K", 256, 176, _q5_k),
+    14: BlockType("Q6_K", 256, 210, _q6_k),
+    16: BlockType("IQ2_XXS", 256, 66, ggufgrids.iq2_xxs),
+    17: BlockType("IQ2_XS", 256, 74, ggufgrids.iq2_xs),
+    18: BlockType("IQ3_XXS", 256, 98, ggufgrids.iq3_xxs),
+    19: BlockType("IQ1_S", 256, 50, ggufgrids.iq1_s),
+    20: BlockType("IQ4_NL", 32, 18, _iq4_nl),
+    21: BlockType("IQ3_S", 256, 110, ggufgrids.iq3_s),
+    22: BlockType("IQ2_S", 256, 82, ggufgrids.iq2_s),
+    23: BlockType("IQ4_XS", 256, 136, _iq4_xs),
+    29: BlockType("IQ1_M", 256, 56, ggufgrids.iq1_m),
+    34: BlockType("TQ1_0", 256, 54, _tq1_0),
+    35: BlockType("TQ2_0", 256, 66, _tq2_0),
+    39: BlockType("MXFP4", 32, 17, _mxfp4),
+    40: BlockType("NVFP4", 64, 36, _nvfp4),
+}

@@ -119,6 +119,47 @@ def _by_element(function: Callable[[Any, Any], Any]) -> Callable[..., Known | No
     return combine
 
 
+def _where(condition: Known, x: Known, y: Known) -> Known | None:
+    """Element by element, of one shape or of single numbers."""
+    longest = max(condition, x, y, key=lambda one: (len(one.items), len(one.shape)))
+    count = len(longest.items)
+    if any(len(part.items) not in (1, count) for part in (condition, x, y)):
+        return None
+    choices, left, right = (part.items * (count if len(part.items) == 1 else 1) for part in (condition, x, y))
+    return Known(longest.shape, tuple(a if c else b for c, a, b in zip(choices, left, right, strict=True)))
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)  # a symbolic size is not known to be one
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    return a % b if b else 0
+
+
+def _where(condition: Known, x: Known, y: Known) -> Known | None:
+    """Element by element, of one shape or of single numbers."""
+    longest = max(condition, x, y, key=lambda one: (len(one.items), len(one.shape)))
+    count = len(longest.items)
+    if any(len(part.items) not in (1, count) for part in (condition, x, y)):
+        return None
+    choices, left, right = (part.items * (count if len(part.items) == 1 else 1) for part in (condition, x, y))
+    return Known(longest.shape, tuple(a if c else b for c, a, b in zip(choices, left, right, strict=True)))
+
+
+def _equal(a: Known, b: Known) -> Known | None:
+    """Whether sizes are equal; a symbolic one is larger than 0, and not known to be anything else."""
+    for left, right in ((a, b), (b, a)):
+        symbolic = [item for item in left.items if not isinstance(item, int)]
+        if symbolic and not all(isinstance(item, int) and item <= 0 for item in right.items):
+            return None
+    return _by_element(lambda x, y: isinstance(x, int) and isinstance(y, int) and x == y)(a, b)
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    return a % b if isinstance(b, int) and b else 0
+
+
 def _quotient(a: Any, b: Any) -> Any:
     if isinstance(a, int) and isinstance(b, int) and b:
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
@@ -130,4 +171,5 @@ RULES: dict[str, Callable[..., Known | None]] = {
     "Slice": _slice, "Identity": _identity, "Cast": _cast,
     "Add": _by_element(lambda a, b: a + b), "Sub": _by_element(lambda a, b: a - b),
     "Mul": _by_element(lambda a, b: a * b), "Div": _by_element(_quotient),
+    "Mod": _by_element(_remainder), "Equal": _equal, "Where": _where,
 }  # fmt: skip

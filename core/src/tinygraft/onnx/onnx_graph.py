@@ -51,6 +51,7 @@ class OnnxGraph:
         self.inputs = [each if is_function else each.name for each in proto.input]
         self.outputs = [each if is_function else each.name for each in proto.output]
         self.weights: dict[str, Any] = {}
+        self.read: dict[str, Known] = {}
         self.types = {} if is_function else _types(proto)
         self._builder, self._own, self._outer = builder, set(self.inputs), set(outer)
         for tensor in () if is_function else proto.initializer:

@@ -16,11 +16,15 @@ from tinygraft.onnx.weights import Weight
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 
+_KNOWN_ATTRIBUTES = {"axis", "axes", "to", "allowzero"}  # those that the rules of host_values.py take
+_CHANGING = ("Random", "Bernoulli", "Multinomial", "Dropout")  # operators that give other values at each call
+
 
 class Runnable(Protocol):
     """A prepared graph, as its run sees it."""
 
     weights: dict[str, Weight]
+    read: dict[str, Known]  # what has been read of values that depend on constants alone
     device: Place
 
     def run(self, arguments: Sequence[OnnxValue], parent: Scope | None = None) -> list[OnnxValue]:
@@ -47,6 +51,7 @@ class Scope:
         self._graph, self._parent, self._device = graph, parent, graph.device
         self._values: dict[str, OnnxValue] = {}
         self._known: dict[str, Known] = {}
+        self._constants: set[str] = set()
 
     def set(self, name: str, value: Any) -> None:
         """Give a name its value, which may be numbers of the host."""
@@ -73,6 +78,8 @@ class Scope:
         """What is known of a name without computing."""
         if name in self._known:
             return self._known[name]
+        if name in self._constants and name in self._graph.read:
+            return self._graph.read[name]
         if name in self._values:
             return None
         weight = self._graph.weights.get(name)
@@ -93,7 +100,17 @@ class Scope:
             return value
         read = value.tolist()
         self._known[name] = Known(tuple(int(size) for size in value.shape), known(read).items)
+        if name in self._constants:
+            self._graph.read[name] = self._known[name]
         return read
+
+    def is_constant(self, name: str) -> bool:
+        """Whether a value of this graph depends on its constants alone."""
+        return not name or name in self._constants or (name in self._graph.weights and name not in self._values)
+
+    def note_constant(self, name: str) -> None:
+        """Note that a value depends on constants alone, so that it is read once for all calls."""
+        self._constants.add(name)
 
 
 @dataclass(frozen=True)
@@ -138,6 +155,13 @@ def run_step(step: OnnxStep, scope: Scope) -> None:
         if name:
             scope.set(name, results[number])
     _learn(step, scope)
+    name = step.operator.name if step.operator is not None else ""
+    repeats = (
+        name and not name.startswith(_CHANGING) and not any(hasattr(value, "run") for value in step.attributes.values())
+    )
+    if repeats and all(scope.is_constant(each) for each in step.inputs):
+        for each in step.outputs:
+            scope.note_constant(each)
 
 
 def _computed(step: OnnxStep, scope: Scope) -> tuple[Any, ...]:
@@ -160,7 +184,7 @@ def _computed(step: OnnxStep, scope: Scope) -> tuple[Any, ...]:
 def _learn(step: OnnxStep, scope: Scope) -> None:
     """Note what is known of the outputs, where it follows from what is known of the inputs."""
     rule = RULES.get(step.operator.name) if step.operator is not None else None
-    if rule is None or len(step.outputs) != 1:
+    if rule is None or len(step.outputs) != 1 or step.attributes.keys() - _KNOWN_ATTRIBUTES:
         return
     inputs: list[Known | None] = []
     for name in step.inputs:

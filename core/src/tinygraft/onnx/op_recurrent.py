@@ -82,7 +82,7 @@ def _directions(
     for number, cell in enumerate(cells):
         states = []
         for start in starts:
-            zero = Tensor.zeros(int(x.shape[1]), hidden, dtype=x.dtype, device=x.device)
+            zero = Tensor.zeros(1, hidden, dtype=x.dtype, device=x.device).expand(x.shape[1], hidden)
             states.append(zero if start is None else start[:, number] if layout else start[number])
         y, after = _over_time(x, tuple(states), lengths, cell, name == "reverse" or number == 1)
         every.append(y)

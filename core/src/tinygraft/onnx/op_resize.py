@@ -140,7 +140,8 @@ def upsample(
 @operator("Resize", since=10, steers="scales")
 def resize_10(x: Tensor, scales: list[float], *, mode: bytes = b"nearest") -> Tensor:
     """x with other sizes; a place is that of the result over the scale."""
-    axes = {i: ResizedAxis(int(x.shape[i]), math.floor(int(x.shape[i]) * s), s) for i, s in enumerate(scales)}
+    kept = _whole_axes(x, list(range(len(scales))), [s == 1 for s in scales])
+    axes = {i: ResizedAxis(int(x.shape[i]), math.floor(int(x.shape[i]) * scales[i]), scales[i]) for i in kept}
     how = Resizing(
         "linear" if text(mode) == "bilinear" else text(mode), "asymmetric", "floor", -0.75, False, False, 0.0
     )
@@ -159,6 +160,11 @@ def resize(
     numbers = axes_of(axes, x.ndim) if axes is not None else list(range(x.ndim))
     place = text(coordinate_transformation_mode)
     found: dict[int, ResizedAxis] = {}
+    same = [not isinstance(size, int) for size in sizes] if sizes else [scale == 1 for scale in scales or ()]
+    kept = _whole_axes(x, numbers, same)
+    if kept != list(range(len(numbers))):  # an axis of symbolic size keeps it
+        numbers = [numbers[i] for i in kept]
+        sizes, scales = ([each[i] for i in kept] if each else None for each in (sizes, scales))
     have = [int(x.shape[number]) for number in numbers]
     if sizes:
         after, factors = _by_sizes(have, sizes, text(keep_aspect_ratio_policy))
@@ -173,6 +179,15 @@ def resize(
     how = Resizing(text(mode), place, text(nearest_mode), cubic_coeff_a, bool(exclude_outside), bool(antialias),
                extrapolation_value)  # fmt: skip
     return _resized(x, found, how)
+
+
+def _whole_axes(x: Tensor, numbers: list[int], same: list[bool]) -> list[int]:
+    """Which of some axes have a size that is a number; one that is symbolic has to stay the same."""
+    symbolic = [i for i, number in enumerate(numbers) if not isinstance(x.shape[number], int)]
+    changed = [numbers[i] for i in symbolic if i >= len(same) or not same[i]]
+    if changed:
+        raise ShapeError(f"Resize changes the axes {changed} of {x.shape}, whose size is symbolic")
+    return [i for i in range(len(numbers)) if i not in symbolic]
 
 
 def _by_sizes(have: list[int], want: list[int], policy: str) -> tuple[list[int], list[float]]:
