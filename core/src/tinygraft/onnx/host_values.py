@@ -60,7 +60,8 @@ def sizes_tensor(found: Known, device: Place) -> Tensor:
 
 
 def _gather(data: Known, indices: Known, *, axis: int = 0) -> Known | None:
-    if len(data.shape) != 1 or not all(-len(data.items) <= i < len(data.items) for i in indices.items):
+    places, count = indices.items, len(data.items)
+    if len(data.shape) != 1 or not all(isinstance(i, int) and -count <= i < count for i in places):
         return None
     return Known(indices.shape, tuple(data.items[i] for i in indices.items))
 
@@ -87,7 +88,8 @@ def _reshape(data: Known, shape: Known, *, allowzero: int = 0) -> Known | None:
 
 
 def _slice(data: Known, starts: Known, ends: Known, axes: Any = None, steps: Known | None = None) -> Known | None:
-    if len(data.shape) != 1 or len(starts.items) != 1:
+    bounds = (*starts.items, *ends.items, *(steps.items if steps else ()))
+    if len(data.shape) != 1 or len(starts.items) != 1 or not all(isinstance(bound, int) for bound in bounds):
         return None
     step = steps.items[0] if steps else 1
     start, end = starts.items[0], ends.items[0]
@@ -114,27 +116,10 @@ def _by_element(function: Callable[[Any, Any], Any]) -> Callable[..., Known | No
             return None
         count = len(longest.items) if a.items and b.items else 0
         left, right = (part.items * (count if len(part.items) == 1 else 1) for part in (a, b))
-        return Known(longest.shape, tuple(function(x, y) for x, y in zip(left, right, strict=False)))
+        items = tuple(function(x, y) for x, y in zip(left, right, strict=False))
+        return None if any(item is None for item in items) else Known(longest.shape, items)
 
     return combine
-
-
-def _where(condition: Known, x: Known, y: Known) -> Known | None:
-    """Element by element, of one shape or of single numbers."""
-    longest = max(condition, x, y, key=lambda one: (len(one.items), len(one.shape)))
-    count = len(longest.items)
-    if any(len(part.items) not in (1, count) for part in (condition, x, y)):
-        return None
-    choices, left, right = (part.items * (count if len(part.items) == 1 else 1) for part in (condition, x, y))
-    return Known(longest.shape, tuple(a if c else b for c, a, b in zip(choices, left, right, strict=True)))
-
-
-def _equal(a: Any, b: Any) -> bool:
-    return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)  # a symbolic size is not known to be one
-
-
-def _remainder(a: Any, b: Any) -> Any:
-    return a % b if b else 0
 
 
 def _where(condition: Known, x: Known, y: Known) -> Known | None:
@@ -157,13 +142,16 @@ def _equal(a: Known, b: Known) -> Known | None:
 
 
 def _remainder(a: Any, b: Any) -> Any:
-    return a % b if isinstance(b, int) and b else 0
+    return a % b if isinstance(b, int) and b else None
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    if isinstance(a, int) and isinstance(b, int) and b:
+    """The quotient of two ints, cut towards 0; of a symbolic size by an int above 0, where the two are the same."""
+    if not isinstance(b, int) or not b:
+        return None
+    if isinstance(a, int):
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    return a // b
+    return a // b if b > 0 and a.vmin >= 0 else None
 
 
 RULES: dict[str, Callable[..., Known | None]] = {

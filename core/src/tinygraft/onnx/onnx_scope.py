@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import FileFormatError, UnsupportedError
 from tinygraft.onnx.host_values import MOST, RULES, Known, known, sizes_tensor
 from tinygraft.onnx.operator_table import OnnxValue, Operator
@@ -191,6 +192,14 @@ def _learn(step: OnnxStep, scope: Scope) -> None:
         inputs.append(scope.known(name) if name else None)
         if inputs[-1] is None and name:
             return
-    found = rule(*inputs, **step.attributes)
-    if found is not None:
+    found, value = rule(*inputs, **step.attributes), scope.value(step.outputs[0])
+    if found is not None and isinstance(value, Tensor) and found.shape == value.shape and _is_held(found, value.dtype):
         scope.learn(step.outputs[0], found)
+
+
+def _is_held(found: Known, dtype: DType) -> bool:
+    """Whether a dtype holds numbers of the host as they are; of others a tensor has what is left of them."""
+    if dtype is dtypes.bool:
+        return all(isinstance(item, bool) for item in found.items)
+    numbers = [item for item in found.items if isinstance(item, int)]
+    return dtype in (dtypes.int32, dtypes.int64) and all(dtype.min <= item <= dtype.max for item in numbers)

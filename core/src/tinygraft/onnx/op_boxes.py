@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tinygraft.dtype import dtypes
-from tinygraft.onnx.operator_table import number, operator
+from tinygraft.onnx.operator_table import number, operator, unrolled
 from tinygraft.tensor.tensor import Tensor
 
 
@@ -47,7 +47,7 @@ def non_max_suppression(
     left = (scores > threshold).where(scores, float("-inf"))
     places = Tensor.arange(count, dtype=dtypes.int64, device=boxes.device)
     chosen, valid = [], []
-    for _ in range(most):
+    for _ in range(unrolled(most, "a choice of NonMaxSuppression")):
         best = left.argmax(-1, keepdim=True)
         valid.append(left.gather(-1, best) > float("-inf"))
         chosen.append(best.cast(dtypes.int64))

@@ -11,7 +11,7 @@ from typing import Any
 from tinygraft.dtype import dtypes
 from tinygraft.errors import UnsupportedError
 from tinygraft.onnx.host_values import Known
-from tinygraft.onnx.operator_table import NodeCall, OnnxValue, number, operator
+from tinygraft.onnx.operator_table import NodeCall, OnnxValue, number, operator, unrolled
 from tinygraft.tensor.tensor import Tensor
 
 
@@ -50,7 +50,7 @@ def scan_8(
     if sequence_lens is not None:
         raise UnsupportedError("Scan of version 8 with lengths of sequences is not done; version 9 has none")
     samples = []
-    for sample in range(int(values[0].shape[0])):
+    for sample in range(unrolled(values[0].shape[0], "Scan")):
         own = [value[sample] for value in values]
         samples.append(
             scan(*own, body=body, num_scan_inputs=num_scan_inputs, scan_input_directions=directions, node=node)
@@ -70,7 +70,7 @@ def scan(
     axes = list(scan_input_axes or [0] * num_scan_inputs)
     inputs = [value.movedim(axis, 0) for value, axis in zip(values[split:], axes, strict=True)]
     back = list(scan_input_directions or [0] * num_scan_inputs)
-    length = int(inputs[0].shape[0])
+    length = unrolled(inputs[0].shape[0], "Scan")
     yielded: list[list[Tensor]] = [[] for _ in body.outputs[split:]]
     for step in range(length):
         now = [each[length - 1 - step if back[i] else step] for i, each in enumerate(inputs)]

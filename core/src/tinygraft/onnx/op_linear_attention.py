@@ -6,7 +6,7 @@ import math
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import FileFormatError
-from tinygraft.onnx.operator_table import operator, text
+from tinygraft.onnx.operator_table import operator, text, unrolled
 from tinygraft.tensor.tensor import Tensor
 
 _RULES = ("linear", "gated", "delta", "gated_delta")
@@ -43,7 +43,7 @@ def linear_attention(
     if beta is not None and "delta" in rule:
         rate = _tokens(beta, kv_num_heads if int(beta.shape[-1]) != 1 else 1)
     outputs = []
-    for step in range(int(q.shape[2])):
+    for step in range(unrolled(q.shape[2], "LinearAttention")):
         now_k, now_v = k[:, :, step].unsqueeze(-1), v[:, :, step].unsqueeze(-2)
         if gate is not None:
             state = state * gate[:, :, step].unsqueeze(-1)

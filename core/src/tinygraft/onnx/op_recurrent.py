@@ -10,7 +10,7 @@ from typing import Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import FileFormatError
-from tinygraft.onnx.operator_table import operator, text
+from tinygraft.onnx.operator_table import operator, text, unrolled
 from tinygraft.tensor.tensor import Tensor
 
 Cell = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
@@ -56,7 +56,7 @@ def _over_time(x: Tensor, states: tuple[Tensor, ...], lengths: Tensor | None, ce
 
     A sequence that has ended keeps its states, and its outputs are 0. A backward one begins at its own end.
     """
-    count = int(x.shape[0])
+    count = unrolled(x.shape[0], "a recurrent operator")
     outputs: list[Tensor] = [x] * count
     for step in reversed(range(count)) if backward else range(count):
         after = cell(x[step], states)

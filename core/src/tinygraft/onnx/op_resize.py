@@ -1,7 +1,7 @@
 """Operators of ONNX: images of another size.
 
 Each axis by itself: where the places of the result are in the input follows from the scale, on the host; `nearest`
-takes elements, `linear` and `cubic` are a product with a matrix of weights, a row for each place of the result.
+takes elements, `linear` and `cubic` add up elements nearby with weights.
 
 Sources: the documentation of Resize; Keys, "Cubic convolution interpolation for digital image processing" (1981).
 """
@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import FileFormatError, ShapeError
-from tinygraft.onnx.operator_table import axes_of, operator, text
+from tinygraft.onnx.operator_table import axes_of, operator, text, unrolled
 from tinygraft.tensor.tensor import Tensor
 
 _NEAREST: dict[str, Callable[[float], int]] = {
@@ -85,31 +86,41 @@ def _kernel(mode: str, cubic: float) -> tuple[Callable[[float], float], int]:
     return weight, 2
 
 
-def _weights(axis: ResizedAxis, how: Resizing) -> list[list[float]]:
-    """The matrix (after, before) of an axis."""
+def _taps(axis: ResizedAxis, how: Resizing) -> list[tuple[list[int], list[float]]]:
+    """For each place of the result the elements that it is made of, tap by tap, and the weight of each."""
     kernel, reach = _kernel(how.mode, how.cubic)
     narrow = min(axis.scale, 1.0) if how.antialias else 1.0
+    places = [_place(x, axis, how.place) for x in range(axis.after)]
+    first = [math.floor(place - reach / narrow) for place in places]
+    count = math.ceil(2 * reach / narrow) + 2
     rows = []
-    for x in range(axis.after):
-        place, row = _place(x, axis, how.place), [0.0] * axis.before
-        first, last = math.floor(place - reach / narrow), math.ceil(place + reach / narrow)
-        for tap in range(first, last + 1):
-            if how.exclude and not 0 <= tap < axis.before:
-                continue
-            row[min(max(tap, 0), axis.before - 1)] += kernel((tap - place) * narrow)
+    for place, start in zip(places, first, strict=True):
+        row = [kernel((start + tap - place) * narrow) for tap in range(count)]
+        if how.exclude:
+            row = [value if 0 <= start + tap < axis.before else 0.0 for tap, value in enumerate(row)]
         total = sum(row)
         rows.append([value / total for value in row] if total and (how.exclude or how.antialias) else row)
-    return rows
+    found = []
+    for tap in range(count):
+        weights = [row[tap] for row in rows]
+        if any(weights):
+            found.append(([min(max(start + tap, 0), axis.before - 1) for start in first], weights))
+    return found
 
 
 def _along(x: Tensor, number: int, axis: ResizedAxis, how: Resizing) -> Tensor:
     """x with one axis of another size."""
+    unrolled(axis.after, "a place of Resize")
     if how.mode == "nearest":
         taps = [_NEAREST[how.nearest](_place(i, axis, how.place)) for i in range(axis.after)]
         index = Tensor([min(max(tap, 0), axis.before - 1) for tap in taps], dtype=dtypes.int64, device=x.device)
         return x.index_select(number, index)
-    matrix = Tensor(_weights(axis, how), dtype=dtypes.float32, device=x.device)
-    return x.movedim(number, -1).matmul(matrix.T.cast(x.dtype)).movedim(-1, number)
+    beside = [-1 if i == number else 1 for i in range(x.ndim)]
+    parts = []
+    for places, weights in _taps(axis, how):
+        taken = x.index_select(number, Tensor(places, dtype=dtypes.int64, device=x.device))
+        parts.append(taken * Tensor(weights, dtype=dtypes.float32, device=x.device).cast(x.dtype).reshape(beside))
+    return reduce(Tensor.add, parts)
 
 
 def _resized(x: Tensor, axes: dict[int, ResizedAxis], how: Resizing) -> Tensor:
@@ -159,23 +170,24 @@ def resize(
     """x with other sizes, given or by scales."""
     numbers = axes_of(axes, x.ndim) if axes is not None else list(range(x.ndim))
     place = text(coordinate_transformation_mode)
-    found: dict[int, ResizedAxis] = {}
+    parts = dict.fromkeys(numbers, (0.0, 1.0))
+    if roi and place == "tf_crop_and_resize":
+        parts = {number: (roi[i], roi[i + len(numbers)]) for i, number in enumerate(numbers)}
     same = [not isinstance(size, int) for size in sizes] if sizes else [scale == 1 for scale in scales or ()]
-    kept = _whole_axes(x, numbers, same)
-    if kept != list(range(len(numbers))):  # an axis of symbolic size keeps it
-        numbers = [numbers[i] for i in kept]
-        sizes, scales = ([each[i] for i in kept] if each else None for each in (sizes, scales))
+    kept = _whole_axes(x, numbers, same)  # the others have a symbolic size, and keep it
+    numbers = [numbers[i] for i in kept]
     have = [int(x.shape[number]) for number in numbers]
     if sizes:
-        after, factors = _by_sizes(have, sizes, text(keep_aspect_ratio_policy))
+        after, factors = _by_sizes(have, [sizes[i] for i in kept], text(keep_aspect_ratio_policy))
     elif scales:
-        after, factors = None, list(scales)
+        factors = [scales[i] for i in kept]
+        after = [
+            math.floor(size * (parts[number][1] - parts[number][0]) * factor)
+            for size, number, factor in zip(have, numbers, factors, strict=True)
+        ]
     else:
         raise ShapeError("Resize has neither scales nor sizes")
-    for i, number in enumerate(numbers):
-        start, end = (roi[i], roi[i + len(numbers)]) if roi and place == "tf_crop_and_resize" else (0.0, 1.0)
-        size = after[i] if after is not None else math.floor(have[i] * (end - start) * factors[i])
-        found[number] = ResizedAxis(have[i], size, factors[i], start, end)
+    found = {number: ResizedAxis(have[i], after[i], factors[i], *parts[number]) for i, number in enumerate(numbers)}
     how = Resizing(text(mode), place, text(nearest_mode), cubic_coeff_a, bool(exclude_outside), bool(antialias),
                extrapolation_value)  # fmt: skip
     return _resized(x, found, how)

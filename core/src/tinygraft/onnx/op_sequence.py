@@ -6,7 +6,7 @@ from typing import Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import IndexOutOfRange
-from tinygraft.onnx.operator_table import NodeCall, OnnxValue, number, operator
+from tinygraft.onnx.operator_table import NodeCall, OnnxValue, number, operator, unrolled
 from tinygraft.tensor.tensor import Tensor
 
 
@@ -67,6 +67,9 @@ def concat_from_sequence(sequence: list[Tensor], *, axis: int, new_axis: int = 0
 @operator("SplitToSequence", steers="split")
 def split_to_sequence(x: Tensor, split: Any = None, *, axis: int = 0, keepdims: int = 1) -> list[Tensor]:
     """x in parts along an axis: of given sizes, of one size, or of size 1, whose axis may be left out."""
+    count = x.shape[axis] if not isinstance(split, int) else -(-int(x.shape[axis]) // max(split, 1))
+    if not isinstance(split, list):
+        unrolled(count, "a part of SplitToSequence")
     if split is None:
         parts = x.split(1, dim=axis)
         return [part if keepdims else part.squeeze(axis) for part in parts]

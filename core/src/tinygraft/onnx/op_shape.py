@@ -118,7 +118,9 @@ def split_parts(
     x: Tensor, split: list[int] | None = None, *, axis: int = 0, num_outputs: int | None = None, node: NodeCall
 ) -> tuple[Tensor, ...]:
     """x in parts of given sizes, or equal ones, of which the last is smaller where it has to be."""
-    length, count = int(x.shape[axis]), num_outputs or node.count
+    length, count = int(x.shape[axis]), node.count
+    if num_outputs is not None and num_outputs != count:
+        raise FileFormatError(f"Split has num_outputs {num_outputs}, and {count} outputs")
     if split is None:
         step = -(-length // count)
         split = [max(min(step, length - i * step), 0) for i in range(count)]

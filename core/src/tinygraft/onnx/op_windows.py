@@ -7,7 +7,7 @@ from typing import Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.onnx.element_types import FLOAT, held_in
-from tinygraft.onnx.operator_table import number, operator
+from tinygraft.onnx.operator_table import number, operator, unrolled
 from tinygraft.tensor.tensor import Tensor
 
 
@@ -48,6 +48,7 @@ def mel_weight_matrix(
     count, length, rate, low, high = (
         number(value) for value in (num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz)
     )
+    unrolled(count, "a column of MelWeightMatrix")
     first, last = (2595 * math.log10(1 + hertz / 700) for hertz in (low, high))
     step = (last - first) / (count + 2)
     hertz = [700 * (10 ** ((first + i * step) / 2595) - 1) for i in range(count + 2)]

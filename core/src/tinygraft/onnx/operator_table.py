@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
+from tinygraft.errors import UnsupportedError
 from tinygraft.tensor.tensor import Tensor
 
 OnnxValue = Any  # a Tensor, a list of values (a sequence of ONNX), or None (an optional without a value)
 OperatorFunction = Callable[..., Any]
 F = TypeVar("F", bound=OperatorFunction)
+MOST_UNROLLED = 1 << 20  # assumed: a graph of more steps, or a list of more numbers, would not be finished
 ML, TRAINING, PREVIEW = "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview"
 _THEMES = (
     "math", "logic", "casting", "activation", "shape", "indexing", "scatter", "reduce", "products", "conv", "pool",
@@ -125,6 +127,15 @@ def axes_of(axes: Sequence[int], rank: int) -> list[int]:
 def scalar_like(value: float, like: Tensor) -> Tensor:
     """A tensor without axes, of the dtype and on the device of another."""
     return Tensor(value, dtype=like.dtype, device=like.device)
+
+
+def unrolled(count: Any, what: str) -> int:
+    """How often something is made on the host. Raises UnsupportedError for more than is sensible."""
+    if int(count) > MOST_UNROLLED:
+        raise UnsupportedError(
+            f"{what} would be made {int(count)} times one after another; at most {MOST_UNROLLED} are"
+        )
+    return int(count)
 
 
 def number(value: Any, default: Any = None) -> Any:
