@@ -93,8 +93,8 @@ def _slice(data: Known, starts: Known, ends: Known, axes: Any = None, steps: Kno
         return None
     step = steps.items[0] if steps else 1
     start, end = starts.items[0], ends.items[0]
-    if step < 0 and end < -len(data.items):
-        end = None
+    if step < 0:
+        start, end = max(start, -len(data.items)), None if end < -len(data.items) else end
     items = data.items[start:end:step]
     return Known((len(items),), items)
 
@@ -132,13 +132,12 @@ def _where(condition: Known, x: Known, y: Known) -> Known | None:
     return Known(longest.shape, tuple(a if c else b for c, a, b in zip(choices, left, right, strict=True)))
 
 
-def _equal(a: Known, b: Known) -> Known | None:
-    """Whether sizes are equal; a symbolic one is larger than 0, and not known to be anything else."""
-    for left, right in ((a, b), (b, a)):
-        symbolic = [item for item in left.items if not isinstance(item, int)]
-        if symbolic and not all(isinstance(item, int) and item <= 0 for item in right.items):
-            return None
-    return _by_element(lambda x, y: isinstance(x, int) and isinstance(y, int) and x == y)(a, b)
+def _equal(a: Any, b: Any) -> bool | None:
+    """Whether two sizes are equal; of a symbolic one it is known where its bounds say it."""
+    if (isinstance(a, int) and isinstance(b, int)) or a is b:
+        return bool(a is b or a == b)
+    size, other = (b, a) if isinstance(a, int) else (a, b)
+    return False if isinstance(other, int) and not size.lo <= other <= size.hi else None
 
 
 def _remainder(a: Any, b: Any) -> Any:
@@ -151,7 +150,7 @@ def _quotient(a: Any, b: Any) -> Any:
         return None
     if isinstance(a, int):
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    return a // b if b > 0 and a.vmin >= 0 else None
+    return a // b if b > 0 and a.lo >= 0 else None
 
 
 RULES: dict[str, Callable[..., Known | None]] = {
@@ -159,5 +158,5 @@ RULES: dict[str, Callable[..., Known | None]] = {
     "Slice": _slice, "Identity": _identity, "Cast": _cast,
     "Add": _by_element(lambda a, b: a + b), "Sub": _by_element(lambda a, b: a - b),
     "Mul": _by_element(lambda a, b: a * b), "Div": _by_element(_quotient),
-    "Mod": _by_element(_remainder), "Equal": _equal, "Where": _where,
+    "Mod": _by_element(_remainder), "Equal": _by_element(_equal), "Where": _where,
 }  # fmt: skip

@@ -153,10 +153,10 @@ def _clamped(length: Any, start: Any, end: Any, step: int) -> slice:
         return slice(start, None if whole else end, step)
     if step > 0:
         return slice(min(start, length), min(end, length), step)
-    first = min(start + length if start < 0 else start, length - 1)
-    last = end + length if end < 0 else end
-    if first < 0:
+    if not length:
         return slice(0, 0, 1)
+    first = max(min(start + length if start < 0 else start, length - 1), 0)  # NumPy takes nothing from before the begin
+    last = end + length if end < 0 else end
     return slice(first, None if last < 0 else min(last, length), step)
 
 
