@@ -25,7 +25,7 @@ def _collect(obj: Any, prefix: str, tensor_type: type[Any], found: dict[str, Any
     if isinstance(obj, tensor_type):
         found[prefix] = obj
         return
-    items = _items(obj)
+    items = items_of(obj)
     if not items or id(obj) in inside:
         return
     inside.add(id(obj))
@@ -34,7 +34,7 @@ def _collect(obj: Any, prefix: str, tensor_type: type[Any], found: dict[str, Any
     inside.remove(id(obj))
 
 
-def _items(obj: Any) -> Mapping[Any, Any]:
+def items_of(obj: Any) -> Mapping[Any, Any]:
     """Return what `obj` consists of, by name; nothing for what has no tensors in it."""
     if isinstance(obj, dict):
         return obj
