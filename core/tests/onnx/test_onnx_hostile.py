@@ -54,6 +54,7 @@ def test_external_data_is_read_when_it_is_needed(folder: Path) -> None:
     loaded = tinygraft_onnx.load(saved(folder, with_external("w.bin", offset=4, length=24)))
     assert loaded.weights["w"].uop.base.realized is None
     assert loaded(x=[1.0] * 6)["y"].tolist() == (ARRAY + 1).tolist()
+    assert loaded._graph.weights["w"].numbers() == ARRAY.tolist()
 
 
 @pytest.mark.parametrize(
@@ -171,3 +172,34 @@ def test_an_absurd_shape_takes_no_memory() -> None:
     graph = helper.make_graph([helper.make_node("ConstantOfShape", ["shape"], ["y"])], "g", [], ends, [shape])
     proto = onnx.helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
     assert tinygraft_onnx.load(proto)()["y"].shape == (1 << 40,)
+
+
+def test_functions_that_double_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty functions, each of which calls the next one twice, would be a million million nodes."""
+    monkeypatch.setattr("tinygraft.onnx.onnx_graph._MOST_NODES", 1000)
+    proto = proto_of([helper.make_node("F0", ["x"], ["y"], domain="own")])
+    proto.opset_import.add(domain="own", version=1)
+    opsets = [helper.make_opsetid("own", 1), helper.make_opsetid("", 20)]
+    for i in range(40):
+        body = [
+            helper.make_node(f"F{i + 1}", ["a"], ["m"], domain="own"),
+            helper.make_node(f"F{i + 1}", ["m"], ["b"], domain="own"),
+        ]
+        proto.functions.append(helper.make_function("own", f"F{i}", ["a"], ["b"], body, opsets))
+    last = [helper.make_node("Neg", ["a"], ["b"])]
+    proto.functions.append(helper.make_function("own", "F40", ["a"], ["b"], last, opsets))
+    with pytest.raises(FileFormatError, match="the model has more than"):
+        tinygraft_onnx.load(proto)
+
+
+def test_a_model_is_let_go_of_when_its_weights_are_made() -> None:
+    """The bytes of a file are not kept beside the tensors."""
+    array = np.arange(10_000, dtype=np.float32)
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [10_000]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", ends[:1], ends[1:],
+                              [numpy_helper.from_array(array, "w")])  # fmt: skip
+    model = tinygraft_onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]))
+    weight = model._graph.weights["w"]
+    assert weight._proto is not None
+    assert (model(x=array)["y"].numpy() == array * 2).all()
+    assert weight._proto is None and not hasattr(model._graph, "_builder")

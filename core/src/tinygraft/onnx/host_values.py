@@ -17,8 +17,6 @@ from tinygraft.onnx.weights import nested
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 
-MOST = 4096  # assumed: more elements than any list of axes or sizes has; a longer constant is data
-
 
 @dataclass(frozen=True)
 class Known:

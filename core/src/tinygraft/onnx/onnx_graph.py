@@ -7,8 +7,9 @@ function are listed. Functions of the model become graphs of their own, at each 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tinygraft.onnx.weights import Given, Weight
 from tinygraft.uop.uop import Place
 
 _GRAPH, _TENSOR = 5, 4
+_MOST_NODES = 1 << 18  # assumed: the largest models have some ten thousand; functions that call functions may double
 _READ = {1: "f", 2: "i", 3: "s", 6: "floats", 7: "ints", 8: "strings", 13: "tp"}  # AttributeProto.type -> its field
 _NUMBERS = {"value_float": FLOAT, "value_floats": FLOAT, "value_int": INT64, "value_ints": INT64}
 
@@ -35,6 +37,9 @@ class Builder:
     versions: Mapping[str, int]
     functions: Mapping[tuple[str, str], Any]
     unknown: list[str] = field(default_factory=list)
+    nodes: Iterator[int] = field(
+        default_factory=count
+    )  # how many nodes have been prepared, those of functions each time
     calling: tuple[tuple[str, str], ...] = ()  # the functions that the present graph is within
     bound: Mapping[str, Any] = field(default_factory=dict)  # attributes of the call, which nodes of a function name
 
@@ -61,6 +66,7 @@ class OnnxGraph:
         self._later = {name for node in proto.node for name in node.output}
         self.steps = [step for node in proto.node if (step := self._prepared(node)) is not None]
         missing = [name for name in self.outputs if name not in self._own | self._outer]
+        del self._builder  # it has protos, which keep the whole model in memory
         if missing:
             raise FileFormatError(f"{self.label} has the outputs {missing}, which no node makes")
 
@@ -89,6 +95,8 @@ class OnnxGraph:
     def _prepared(self, node: Any) -> OnnxStep | None:
         """The step of a node; None for a constant, which is kept, and for an operator that is not known."""
         label = f"node {node.name!r} ({node.domain + '.' if node.domain else ''}{node.op_type})"
+        if next(self._builder.nodes) >= _MOST_NODES:
+            raise FileFormatError(f"{self.label}: the model has more than {_MOST_NODES} nodes, with those of functions")
         for name in node.input:
             if name and name not in self._own and name not in self._outer:
                 why = "is made by it or by a later node: the graph has a cycle, or is out of order"

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import FileFormatError, UnsupportedError
-from tinygraft.onnx.host_values import MOST, RULES, Known, known, sizes_tensor
+from tinygraft.onnx.host_values import RULES, Known, known, sizes_tensor
 from tinygraft.onnx.operator_table import OnnxValue, Operator
-from tinygraft.onnx.weights import Weight
+from tinygraft.onnx.weights import MOST, Weight
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 

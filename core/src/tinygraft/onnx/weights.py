@@ -25,6 +25,7 @@ from tinygraft.uop.uop import Place
 
 _FIELDS = {1: "float_data", 7: "int64_data", 11: "double_data", 12: "uint64_data", 13: "uint64_data", 14: "float_data",
            15: "double_data"}  # fmt: skip
+MOST = 4096  # assumed: more elements than any list of axes or sizes has; a longer constant is data
 _CODES = {"float_data": "f", "double_data": "d", "int64_data": "q", "uint64_data": "Q"}
 _SIX = (
     0.0,
@@ -46,32 +47,32 @@ class Weight:
         self._proto, self._label, self._device = proto, f"{label}: the tensor {proto.name!r}", device
         self._tensor: Tensor | None = None
         self._file: OpenFile | None = None
-        self._offset = 0
+        self._offset, self._data = 0, b""
         if any(size < 0 for size in self.shape):
             raise FileFormatError(f"{self._label} has the shape {self.shape}; sizes are integers from 0")
         self.count = math.prod(self.shape)
         self.text = self.element == STRING
         if self.text:
+            self._proto = None
             return
         self.dtype = held_in(self.element, self._label)
         self._check(proto, folder, label)
+        if self._file is None and self.count <= MOST:  # the proto, and with it the whole model, is let go of
+            self._data, self._proto = self._raw(), None
 
     def tensor(self) -> Tensor:
         """The tensor; the same one each time. Raises UnsupportedError for text."""
         if self._tensor is None:
             self._tensor = self._made()
+            self._proto = None
         return self._tensor
 
     def numbers(self) -> Any:
         """The elements as nested lists, read on the host: no tensor is made where a dtype is one of Python's."""
-        if self.dtype.fmt and self.element not in (*NARROW, FLOAT4, E8M0):
+        if self.count <= MOST and self.dtype.fmt and self.element not in (*NARROW, FLOAT4, E8M0):
             items = struct.unpack(f"<{self.count}{self.dtype.fmt}", self._raw())
             return nested(self.shape, list(items))
         return self.tensor().tolist()
-
-    def strings(self) -> list[str]:
-        """The elements of a tensor of text."""
-        return [item.decode() for item in self._proto.string_data]
 
     def _stored_bytes(self) -> int:
         """How many bytes the elements take in the file."""
@@ -142,6 +143,8 @@ class Weight:
         proto = self._proto
         if self._file is not None:
             return self._file.read(self._offset, self._stored_bytes())
+        if proto is None:
+            return self._data
         if proto.HasField("raw_data"):
             return bytes(proto.raw_data)
         field = _FIELDS.get(self.element, "int32_data")
