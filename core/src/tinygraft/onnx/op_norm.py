@@ -121,7 +121,7 @@ def local_response_norm(x: Tensor, *, alpha: float = 1e-4, beta: float = 0.75, b
 
 @operator("Dropout")
 def dropout_1(x: Tensor, *, ratio: float = 0.5, is_test: int = 0, consumed_inputs: Any = None) -> tuple[Tensor, Tensor]:
-    """x, as in inference."""
+    """x, as in inference, also where is_test is 0, which it is by default."""
     return x, x.full_like(1, dtype=dtypes.bool)
 
 
