@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tinygraft import Tensor, TinyJit, nn
@@ -100,15 +101,28 @@ def test_a_state_of_any_kind_is_kept(tmp_path: Path) -> None:
     """Keys that are numbers, tuples, None, an infinity, and a dict without an object, whose tensors are lazy."""
     saved = Schedule()
     save_checkpoint(
-        tmp_path / "c", schedule=saved, extra={"w": Tensor([2.0]), "$": "text"}, step={"epoch": 3, "batch": 9}
+        tmp_path / "c", schedule=saved, extra={"w": Tensor([2.0]), "$": "text"}, none=[], step={"epoch": 3, "batch": 9}
     )
     found = Schedule()
     found.state = {}
     rest = load_checkpoint(tmp_path / "c", schedule=found)
     assert found.state.pop(3).tolist() == [1.5]
     assert found.state == {"epoch": 0, "best": math.inf, "name": "ä", "seen": (1, [2, None, True])}
-    assert rest["step"] == {"epoch": 3, "batch": 9} and rest["extra"]["$"] == "text"
+    assert rest["step"] == {"epoch": 3, "batch": 9} and rest["extra"]["$"] == "text" and rest["none"] == []
     assert rest["extra"]["w"].uop.base.realized is None and rest["extra"]["w"].tolist() == [2.0]
+
+
+def test_lists_and_dicts_of_layers_are_models(tmp_path: Path) -> None:
+    """Whose tensors have the names that get_state_dict gives; with numbers between them they are refused."""
+    saved, found = ({"body": [nn.Linear(2, 2), (nn.Linear(2, 1),)]} for _ in range(2))
+    save_checkpoint(tmp_path / "c", model=saved, tensors=[Tensor([1.0]), {"a": Tensor([2.0])}])
+    others = [Tensor([0.0]), {"a": Tensor([0.0])}]
+    load_checkpoint(tmp_path / "c", model=found, tensors=others)
+    for name, tensor in get_state_dict(saved).items():
+        assert get_state_dict(found)[name].tolist() == tensor.tolist()
+    assert others[0].tolist() == [1.0] and others[1]["a"].tolist() == [2.0]
+    with pytest.raises(DTypeError, match="'model.layer' is Linear"):
+        save_checkpoint(tmp_path / "c", model={"layer": nn.Linear(1, 1), "epoch": 3})
 
 
 def test_random_numbers_go_on_where_they_were(tmp_path: Path) -> None:
@@ -162,6 +176,9 @@ def test_what_has_no_place_in_a_file_is_refused(tmp_path: Path) -> None:
     """With its name; nothing is written."""
     with pytest.raises(DTypeError, match="'model.deep.1' is function"):
         save_checkpoint(tmp_path / "c", model={"deep": [1, print.__class__ and (lambda: 0)]})
+    for nothing in (nn.Linear, object(), np.float32(1)):
+        with pytest.raises(DTypeError, match="a checkpoint has nothing to save of 'model'"):
+            save_checkpoint(tmp_path / "c", model=nothing)
     assert not (tmp_path / "c").exists()
 
 

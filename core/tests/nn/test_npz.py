@@ -65,6 +65,8 @@ def test_what_numpy_does_not_have_is_refused(tmp_path: Path) -> None:
         npz_save({"a": Tensor([1]), "b": Tensor([1.0], dtype=dtypes.bfloat16)}, tmp_path / "m.npz")
     with pytest.raises(DTypeError, match="'c' is list"):
         npz_save({"c": [1]}, tmp_path / "m.npz")
+    with pytest.raises(DTypeError, match="by their names, which are text, got 3"):
+        npz_save({3: Tensor([1])}, tmp_path / "m.npz")  # type: ignore[dict-item]
     assert not (tmp_path / "m.npz").exists()
 
 

@@ -28,10 +28,10 @@ _MARK = "$"  # the key of a JSON object that stands for what JSON does not have
 def save_checkpoint(path: FilePath, *, step: Any = None, rng: bool = True, **parts: Any) -> None:
     """Write objects by name to a checkpoint, whole or not at all: a process that is killed leaves the old file.
 
-    parts are models, optimizers, or anything with state_dict and load_state_dict; also dicts of tensors, numbers and
-    text. step is a number, or such a dict. rng=False leaves out the state of Tensor's random numbers. A tensor that
-    several parts have is written once. Raises DTypeError for a part whose state has anything else, and as safe_save
-    does.
+    parts are models (lists and dicts of layers or tensors among them), optimizers, or anything with state_dict and
+    load_state_dict; also dicts with numbers and text, which keep their form. step is a number, or such a dict.
+    rng=False leaves out the state of Tensor's random numbers. A tensor that several parts have is written once. Raises
+    DTypeError for a part whose state has anything else, or nothing, and as safe_save does.
 
     >>> import tempfile, os
     >>> from tinygraft import Tensor, nn
@@ -42,7 +42,7 @@ def save_checkpoint(path: FilePath, *, step: Any = None, rng: bool = True, **par
     """
     tensors: dict[str, Tensor] = {}
     places: dict[int, str] = {}
-    tree = {name: _encoded(_state_of(part), name, tensors, places) for name, part in parts.items()}
+    tree = {name: _encoded(_state_of(part, name), name, tensors, places) for name, part in parts.items()}
     content = {"version": _VERSION, "parts": tree, "step": _encoded(step, "step", tensors, places)}
     if rng:
         content["rng"] = rng_state()
@@ -82,13 +82,26 @@ def load_checkpoint(
     return {"step": _decoded(content.get("step"), tensors, label), **found}
 
 
-def _state_of(part: Any) -> Any:
-    """What is saved of an object."""
-    if hasattr(part, "state_dict") and hasattr(part, "load_state_dict"):
+def _state_of(part: Any, name: str) -> Any:
+    """What is saved of an object. Raises DTypeError where that would be nothing."""
+    if not isinstance(part, type) and hasattr(part, "state_dict") and hasattr(part, "load_state_dict"):
         return part.state_dict()
-    if isinstance(part, Mapping):
-        return dict(part)
-    return collect_state(part)
+    if _has_plain(part) or (isinstance(part, (Mapping, list, tuple)) and not part):
+        return part
+    found = collect_state(part)
+    if not found:
+        raise DTypeError(
+            f"a checkpoint has nothing to save of {name!r}, which is {type(part).__name__}: it has no tensors, and no "
+            "state_dict with load_state_dict"
+        )
+    return found
+
+
+def _has_plain(part: Any) -> bool:
+    """Whether a part is a number or text, or a list or dict with any: such a one is kept as it is, with its form."""
+    if isinstance(part, (Mapping, list, tuple)):
+        return any(_has_plain(item) for item in (part.values() if isinstance(part, Mapping) else part))
+    return part is None or isinstance(part, (bool, int, float, str))
 
 
 def _encoded(value: Any, name: str, tensors: dict[str, Tensor], places: dict[int, str]) -> Any:

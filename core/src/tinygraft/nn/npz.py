@@ -38,7 +38,8 @@ _OF = {dtype: code for code, dtype in _CODES.items()}
 def npz_save(tensors: Mapping[str, Any], path: FilePath, compressed: bool = False) -> None:
     """Write tensors to an .npz file, whole or not at all, that numpy.load reads. Works for NumPy's dtypes.
 
-    Raises DTypeError for what is no tensor, or for a dtype that NumPy does not have: cast bfloat16 and fp8 first.
+    Raises DTypeError for a name that is no text, what is no tensor, or a dtype that NumPy does not have: cast bfloat16
+    and fp8 first.
 
     >>> import tempfile, os
     >>> from tinygraft import Tensor
@@ -48,6 +49,8 @@ def npz_save(tensors: Mapping[str, Any], path: FilePath, compressed: bool = Fals
     [[1, 2]]
     """
     for name, tensor in tensors.items():
+        if not isinstance(name, str):
+            raise DTypeError(f"an .npz file has tensors by their names, which are text, got {name!r}")
         if not isinstance(tensor, Tensor) or tensor.dtype not in _OF:
             what = f"of {tensor.dtype}" if isinstance(tensor, Tensor) else type(tensor).__name__
             raise DTypeError(f"an .npz file has tensors of NumPy's dtypes, {name!r} is {what}; cast it first")
