@@ -112,6 +112,13 @@ def test_a_state_of_any_kind_is_kept(tmp_path: Path) -> None:
     assert rest["extra"]["w"].uop.base.realized is None and rest["extra"]["w"].tolist() == [2.0]
 
 
+def test_names_that_look_alike_are_kept_apart(tmp_path: Path) -> None:
+    """A key with a dot, and a dict in a dict."""
+    save_checkpoint(tmp_path / "c", extra={"a.b": Tensor([1.0]), "a": {"b": Tensor([2.0])}, "n": 0})
+    found = load_checkpoint(tmp_path / "c")["extra"]
+    assert found["a.b"].tolist() == [1.0] and found["a"]["b"].tolist() == [2.0]
+
+
 def test_lists_and_dicts_of_layers_are_models(tmp_path: Path) -> None:
     """Whose tensors have the names that get_state_dict gives; with numbers between them they are refused."""
     saved, found = ({"body": [nn.Linear(2, 2), (nn.Linear(2, 1),)]} for _ in range(2))

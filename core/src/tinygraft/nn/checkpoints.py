@@ -108,6 +108,8 @@ def _encoded(value: Any, name: str, tensors: dict[str, Tensor], places: dict[int
     """A value as JSON; a tensor is its name in tensors. name says where the value is."""
     if isinstance(value, Tensor):
         if id(value) not in places:
+            while name in tensors:  # "a.b" may be one key, or two
+                name += "'"
             places[id(value)] = name
             tensors[name] = value
         return {_MARK: "tensor", "name": places[id(value)]}
