@@ -10,7 +10,7 @@ import safetensors.numpy
 
 from tinygraft import Tensor, dtypes
 from tinygraft.errors import DTypeError, FileFormatError
-from tinygraft.nn.state import load_state_dict, safe_load
+from tinygraft.nn.state import get_state_dict, load_state_dict, safe_load
 
 
 def model() -> dict[str, Tensor]:
@@ -67,3 +67,12 @@ def test_what_is_no_tensor_is_refused() -> None:
     """With its name."""
     with pytest.raises(DTypeError, match="a state has tensors or arrays, 'b' is list; hint: Tensor"):
         load_state_dict(model(), {"w": np.zeros((2, 3)), "b": [1.0, 2.0]})
+
+
+def test_two_tensors_of_one_name_are_refused() -> None:
+    """One of them would not be saved, nor trained; one tensor on two ways to one name is fine."""
+    for model in ({"a.b": Tensor([1.0]), "a": {"b": Tensor([2.0])}}, {1: Tensor([1.0]), "1": Tensor([2.0])}):
+        with pytest.raises(FileFormatError, match="two tensors of a model have the name '(a.b|1)'; rename a key"):
+            get_state_dict(model)
+    shared = Tensor([1.0])
+    assert list(get_state_dict({1: shared, "1": shared})) == ["1"]

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tinygraft.errors import DTypeError
+from tinygraft.errors import DTypeError, FileFormatError
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops
 
 
 def collect_state(obj: Any, prefix: str = "", tensor_type: type[Any] = Tensor) -> dict[str, Any]:
-    """Every tensor of obj by name, in the order of attributes and items; what nn.state.get_state_dict returns."""
+    """Every tensor of obj by name, in the order of attributes and items; what nn.state.get_state_dict returns.
+
+    Raises FileFormatError where two tensors would have one name.
+    """
     found: dict[str, Any] = {}
     _collect(obj, prefix.strip("."), tensor_type, found, set())
     return found
@@ -23,7 +26,8 @@ def collect_state(obj: Any, prefix: str = "", tensor_type: type[Any] = Tensor) -
 def _collect(obj: Any, prefix: str, tensor_type: type[Any], found: dict[str, Any], inside: set[int]) -> None:
     """Add the tensors of obj to found. inside are the objects on the way here."""
     if isinstance(obj, tensor_type):
-        found[prefix] = obj
+        if found.setdefault(prefix, obj) is not obj:
+            raise FileFormatError(f"two tensors of a model have the name {prefix!r}; rename a key or an attribute")
         return
     items = items_of(obj)
     if not items or id(obj) in inside:
