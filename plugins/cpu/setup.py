@@ -19,10 +19,10 @@ ffi.cdef(re.sub(r"^#.*$", "", header, flags=re.MULTILINE))  # what pool.h declar
 ffi.set_source(
     "tinygraft_cpu._native",
     '#include "pool.h"',
-    sources=[f"{SOURCES}/pool.c", f"{SOURCES}/replay.c"],
+    sources=[f"{SOURCES}/{name}.c" for name in ("pool", "replay", "routines", "ordering")],
     include_dirs=[str(HERE / SOURCES)],
-    depends=[f"{SOURCES}/pool.h"],
-    extra_compile_args=["-O2", "-std=gnu11", "-pthread", "-fvisibility=hidden"],
+    depends=[f"{SOURCES}/{name}.h" for name in ("pool", "routines", "radix")],
+    extra_compile_args=["-O3", "-fno-trapping-math", "-std=gnu11", "-pthread", "-fvisibility=hidden"],
     extra_link_args=["-pthread"],
 )
 

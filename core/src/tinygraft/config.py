@@ -204,6 +204,7 @@ PROFILE = Setting(
 )
 # How kernels are made
 NOOPT = Setting("NOOPT", 0, "1 takes no optimising action: plain loops, the easiest code to read", 0, 1)
+ROUTINES = Setting("ROUTINES", 1, "0 computes all by kernels, also what a device has a routine of its own for", 0, 1)
 BEAM = Setting(
     "BEAM",
     0,
@@ -280,7 +281,7 @@ CACHEDIR = Setting("TINYGRAFT_CACHE", "", "the folder of the disk caches; empty 
 CACHELEVEL = Setting("CACHELEVEL", 1, "0 keeps nothing on disk", 0)
 
 # Settings that a captured graph depends on, which are part of its key
-CHANGE_CODE = (NOOPT, BEAM, TRAINING, CHECK_INDEX, DEFAULT_FLOAT, DEFAULT_INT, DEV, TINYGRAFT_DEVICE)
+CHANGE_CODE = (NOOPT, ROUTINES, BEAM, TRAINING, CHECK_INDEX, DEFAULT_FLOAT, DEFAULT_INT, DEV, TINYGRAFT_DEVICE)
 
 
 def code_settings() -> list[Any]:

@@ -22,6 +22,19 @@ CHECKED_OPS = frozenset({Ops.CAST, Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR})
 COMPUTED = frozenset((dtypes.bool, *dtypes.ints, dtypes.float32, dtypes.float64))
 
 
+@dataclass(frozen=True, slots=True)
+class RoutineOffer:
+    """A routine of uop/routines.py that a device brings itself, and for which dtypes of its first operand.
+
+    `least` and `most` are the numbers of elements of an example between which it is the faster way (most 0: no bound).
+    """
+
+    name: str
+    dtypes: tuple[DType, ...]
+    least: int = 0
+    most: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """A device in numbers. Sizes of memory are bytes. `docs/device-fields.md` shows this list as a table.
@@ -53,6 +66,8 @@ class Target:
     - `max_ops`: the most operations of a kernel, about: longer chains are stored on the way, most of them at
       half of it.
     - `alignment`: where memory and the parts of it begin, in bytes.
+    - `routines`: what `Backend.routine` computes, such as sort, for which dtypes (RoutineOffer); kernels compute all
+      others.
     """
 
     arch: str = ""
@@ -75,6 +90,14 @@ class Target:
     max_params: int = 64
     max_ops: int = 4000
     alignment: int = 16
+    routines: tuple[RoutineOffer, ...] = ()
+
+    def offers(self, name: str, dtype: DType, elements: int) -> bool:
+        """Return whether the device brings the routine `name` for examples of so many elements of `dtype`."""
+        for offer in self.routines:
+            if offer.name == name and dtype in offer.dtypes:
+                return offer.least <= elements and (not offer.most or elements <= offer.most)
+        return False
 
     def text(self) -> str:
         """Return all fields as text: equal for equal Targets, in every process, and so part of keys on disk."""

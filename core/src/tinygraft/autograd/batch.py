@@ -169,6 +169,13 @@ def _inside(x: UOp, rank: int, axis: int) -> UOp:
     return permute(x, (0, *before, *range(1, 1 + rank), *range(1 + rank + axis, len(x.shape))))
 
 
+def _routine(n: UOp, s: BatchedSources) -> UOp:
+    """Run the routine once: what its examples are in one run are rows of the same axis for all of them."""
+    lifted = [s.lifted(i) for i in range(len(s.nodes))]
+    rows = tuple([reshape(x, (s.count * x.shape[1], *x.shape[2:])) for x in lifted])
+    return reshape(UOp(Ops.ROUTINE, n.dtype, rows, n.arg), (s.count, *n.shape))
+
+
 def _assign(n: UOp, s: BatchedSources) -> UOp:
     """Return an assigned value without writing memory: the new one where the view writes, else the old."""
     if len(s.nodes) == 2:
@@ -228,6 +235,7 @@ RULES: dict[Ops, BatchRule] = {
     Ops.SCAN: _scan,
     Ops.GATHER: _gather,
     Ops.SCATTER: _scatter,
+    Ops.ROUTINE: _routine,
     **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY), _unary),
     Ops.ASSIGN: _assign,
     Ops.AFTER: _after,

@@ -311,6 +311,8 @@ VJP: dict[Ops, DerivativeRow] = {
     Ops.SCAN: (_scan,),
     Ops.GATHER: (select.gather_table, None),
     Ops.SCATTER: (select.scatter_base, None, select.scatter_value),
+    # of the values of sort and topk; tensor/ops attaches those of all other routines as a FUNCTION
+    Ops.ROUTINE: (select.routine_operand,),
     # memory and order
     Ops.CONTIGUOUS: (_same,),
     Ops.AFTER: (_same, None),

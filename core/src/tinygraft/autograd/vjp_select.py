@@ -29,8 +29,9 @@ from tinygraft.autograd.build import (
     shrink,
 )
 from tinygraft.dtype import accumulator, dtypes
+from tinygraft.errors import GraphError
 from tinygraft.helpers import argsort, prod
-from tinygraft.uop.ops import Ops
+from tinygraft.uop.ops import Ops, RoutineArg
 from tinygraft.uop.uop import UOp, substitute
 
 
@@ -42,6 +43,21 @@ def where_true(n: UOp, g: UOp) -> UOp:
 def where_false(n: UOp, g: UOp) -> UOp:
     """Return the gradient to the third source of WHERE: 0 where the condition holds, else g."""
     return n.src[0].where(full_like(g, 0.0), g)
+
+
+def routine_operand(n: UOp, g: UOp) -> UOp:
+    """Return the gradient of the values of sort and topk: each goes to where its value came from.
+
+    Raises GraphError for another routine: their derivatives are FUNCTIONs around them.
+    """
+    if n.arg.routine not in ("sort", "topk"):
+        raise GraphError(f"the routine {n.arg.routine} has no derivative of its own")
+    rows, size = n.src[0].shape
+    indices = UOp(Ops.ROUTINE, dtypes.int32, n.src, RoutineArg(n.arg.routine, 1, n.arg.options))
+    start = expand(reshape(iota(rows, n.device).cast(dtypes.int64) * size, (rows, 1)), n.shape)
+    flat = reshape(indices.cast(dtypes.int64) + start, (prod(n.shape),))
+    zeros = full((rows * size,), 0.0, n.dtype, n.device)
+    return reshape(scatter(zeros, flat, reshape(g, (prod(n.shape),)), 0, None), (rows, size))
 
 
 def _chosen(n: UOp, g: UOp, mine: UOp, other: UOp) -> UOp:

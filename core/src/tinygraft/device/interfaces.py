@@ -58,7 +58,7 @@ from tinygraft.render.renderer import Renderer
 from tinygraft.target import Target
 from tinygraft.uop.index import size_of
 from tinygraft.uop.sizes import sint
-from tinygraft.uop.stages import Binary, Source
+from tinygraft.uop.stages import Binary, Routine, Source
 
 if TYPE_CHECKING:
     from tinygraft.device.queues import Queue
@@ -297,6 +297,15 @@ class Backend(ABC):
 
         Raises an error where it does not load: core then removes it from the disk and compiles it anew.
         """
+
+    def routine(self, routine: Routine) -> Program:
+        """Return a Program for a routine that the Target offers: for these operands, and the results that are wanted.
+
+        It is launched on the wanted results, ascending, and then the operands, without variables, as a kernel is. What
+        it computes is the meaning in uop/routines.py, for all values. It may be asked for again, also in the same
+        process. Raises an error where it cannot. Default: none is offered.
+        """
+        raise UnsupportedError(f"{self.name} has no routine {routine.name}")
 
     def graph(self, steps: Sequence[Step]) -> GraphExecutor:
         """Return an executor of a captured list of launches. Default: one that launches step by step from Python.

@@ -20,7 +20,11 @@ from tinygraft.uop.held import HELD, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder, toposort
 
-INVOLVED = frozenset({Ops.ASSIGN, Ops.BIND, Ops.CONTIGUOUS, Ops.THREEFRY})  # a graph with one may affect other tensors
+INVOLVED = frozenset(
+    {Ops.ASSIGN, Ops.BIND, Ops.CONTIGUOUS, Ops.ROUTINE, Ops.THREEFRY}
+)  # a graph with one may affect other tensors
+
+STORED = frozenset({Ops.CONTIGUOUS, Ops.ROUTINE})  # whose values a schedule stores anyway
 
 
 @dataclass(slots=True)
@@ -137,7 +141,7 @@ def collect(tensors: Sequence[HasNode], live: LiveTensors) -> RealizeRequest | N
             others = without(live.near(overwritten_by(order)), [*requested, *co_realised])
             if open_captures():
                 pinned, others = _pinned(order, others, co_realised)
-    if Ops.CONTIGUOUS in ops and (stored := _stored_anyway(order, wanted, without(others, readers))):
+    if not STORED.isdisjoint(ops) and (stored := _stored_anyway(order, wanted, without(others, readers))):
         co_realised += stored
         others, wanted = without(others, stored), _wanted([*requested, *co_realised])
         order = postorder(*wanted)
@@ -217,9 +221,19 @@ def _drawn(order: Sequence[UOp], others: Iterable[HasNode]) -> list[HasNode]:
 def _stored_anyway(order: Sequence[UOp], wanted: Sequence[UOp], others: Iterable[HasNode]) -> list[HasNode]:
     """Return the tensors that requested memory of their own with contiguous(), and whose values `order` stores anyway.
 
-    Without those that predate an open capture: a replay would not compute them again.
+    And those that are another result of a routine in `order`, which then is run once for all of them. Without those
+    that predate an open capture: a replay would not compute them again.
     """
-    stored = {node for node in order if node.op is Ops.CONTIGUOUS}.difference(wanted)
-    if not stored:
+    stored = {node for node in order if node.op in STORED}.difference(wanted)
+    runs = {(node.src, node.arg.routine, node.arg.options) for node in order if node.op is Ops.ROUTINE}
+    if not stored and not runs:
         return []
-    return [t for t in others if memory_base(t.uop) in stored and not predates_capture(t, t.uop)]
+    found = []
+    for tensor in others:
+        node = memory_base(tensor.uop)
+        also = node in stored or (
+            node.op is Ops.ROUTINE and (node.src, node.arg.routine, node.arg.options) in runs and node not in wanted
+        )
+        if also and not predates_capture(tensor, tensor.uop):
+            found.append(tensor)
+    return found

@@ -35,7 +35,20 @@ from tinygraft.engine.debug_print import show_compiled
 from tinygraft.engine.exclusive import lock_over_forks
 from tinygraft.errors import CompileError, DeviceError, DeviceLostError
 from tinygraft.events import CompileEvent, RenderEvent
-from tinygraft.uop.stages import Binary, Call, CopyCall, Cost, Kernel, Linear, Signature, Source
+from tinygraft.helpers import prod
+from tinygraft.uop.stages import (
+    Binary,
+    Call,
+    CopyCall,
+    Cost,
+    Kernel,
+    KernelCall,
+    Linear,
+    Param,
+    Routine,
+    Signature,
+    Source,
+)
 from tinygraft.uop.uop import UOp
 
 T = TypeVar("T")
@@ -49,7 +62,8 @@ class Compiled:
     """A program with what is needed to launch it and to report how fast it was; equal only to itself.
 
     `digest` is the name of its binary on disk, empty where none is stored. `data` is the binary. `timeline` is that of
-    the backend, None where launches are synchronous.
+    the backend, None where launches are synchronous. `routine` is what a routine of the device computes, which has
+    neither source nor binary.
     """
 
     name: str
@@ -59,6 +73,7 @@ class Compiled:
     digest: str
     data: bytes
     timeline: Timeline | None
+    routine: Routine | None = None
 
     def __del__(self) -> None:
         """Retain the program until the launches of it have passed: a plugin may unload it when it is freed."""
@@ -121,6 +136,7 @@ _CompileKey = tuple[Backend, Kernel, Options]
 _cache: OrderedDict[_CompileKey, tuple[Compiled, int]] = OrderedDict()  # with the number of instructions of each
 _instructions = 0  # of all kernels in the cache
 _loaded: WeakValueDictionary[tuple[Backend, str], Compiled] = WeakValueDictionary()
+_routines: WeakValueDictionary[tuple[Backend, Routine], Compiled] = WeakValueDictionary()
 _recorded: list[dict[tuple[Kernel, Backend], None]] = []
 _lock = threading.RLock()
 
@@ -135,6 +151,7 @@ def clear() -> None:
     with _lock:
         _cache.clear()
         _loaded.clear()
+        _routines.clear()
         _instructions = 0
 
 
@@ -143,12 +160,44 @@ def ready(calls: Sequence[Call]) -> list[Ready]:
 
     Raises as `compiled` does.
     """
-    kernels = [(c.kernel, Device[c.device]) for c in calls if not isinstance(c, CopyCall)]
-    made = iter(compiled(kernels))
-    return [
-        Ready(None, c.target.device or "", c.buffers, c.written) if isinstance(c, CopyCall)
-        else Ready(next(made), c.device, c.buffers, c.written) for c in calls
-    ]  # fmt: skip
+    made = iter(compiled([(c.kernel, Device[c.device]) for c in calls if isinstance(c, KernelCall)]))
+    found = []
+    for call in calls:
+        if isinstance(call, CopyCall):
+            found.append(Ready(None, call.target.device or "", call.buffers, call.written))
+        else:
+            kernel = next(made) if isinstance(call, KernelCall) else routine_on(Device[call.device], call.routine)
+            found.append(Ready(kernel, call.device, call.buffers, call.written))
+    return found
+
+
+def routine_on(backend: Backend, routine: Routine) -> Compiled:
+    """Return a routine of a device as what is launched like a kernel. Raises UnsupportedError where it has none."""
+    with _lock:
+        found = _routines.get((backend, routine))
+        if found is None:
+            found = _routines[backend, routine] = _made_routine(backend, routine)
+        return found
+
+
+def _made_routine(backend: Backend, routine: Routine) -> Compiled:
+    """Return the Program of a routine from its Backend, with its buffers as params."""
+    from tinygraft.uop.routines import ROUTINES, results_of  # few programs use a routine
+
+    results = results_of(routine.name, routine.operands, routine.options)
+    every = [*[(results[number], True) for number in routine.results], *[(o, False) for o in routine.operands]]
+    params = tuple([Param(dtype, prod(shape), written) for (dtype, shape), written in every])
+    name = f"routine_{routine.name}_{'_'.join(map(str, routine.operands[0][1]))}"
+    try:
+        program = _proper(backend.routine(routine), Program, f"routine of the backend of {backend.name}")
+    except (Exception, SystemExit) as error:
+        note_lost(error, backend)
+        raise_noted(error, f"making the routine {routine.name}", backend.name)
+    if DEBUG.value >= 3:
+        print(f"{name}\n[a routine of {backend.name} itself: {routine}]")
+    moved = sum(param.size * param.dtype.itemsize for param in params)
+    cost = Cost(ROUTINES[routine.name].flops(routine.operands, routine.options), moved)
+    return Compiled(name, program, Signature(params), cost, "", b"", backend.timeline, routine)
 
 
 def compiled(kernels: Sequence[tuple[Kernel, Backend]]) -> list[Compiled]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, AxisKind, Ops
-from tinygraft.uop.stages import Call, CopyCall
+from tinygraft.uop.stages import Call, CopyCall, RoutineCall
 from tinygraft.uop.uop import UOp, toposort
 
 # assumed: looked at, never timed
@@ -22,7 +22,7 @@ KINDS: dict[str, frozenset[Ops]] = {
                          Ops.SHARD, Ops.ASSIGN, Ops.GATHER, Ops.SCATTER, Ops.REG, Ops.GET, Ops.TILE, Ops.PUT}),
     "movement": MOVEMENT | {Ops.CAT, Ops.FOLD},
     "math": ELEMENTWISE,
-    "reduce": frozenset({Ops.REDUCE_AXIS, Ops.REDUCE, Ops.SCAN, Ops.ACCUM, Ops.LANES, Ops.DOT, Ops.MATRIX,
+    "reduce": frozenset({Ops.REDUCE_AXIS, Ops.REDUCE, Ops.SCAN, Ops.ROUTINE, Ops.ACCUM, Ops.LANES, Ops.DOT, Ops.MATRIX,
                          Ops.PRODUCT}),
     "range": frozenset({Ops.RANGE, Ops.END}),
 }  # fmt: skip
@@ -99,7 +99,8 @@ def draw_calls(calls: Sequence[Call], names: Sequence[str] = ()) -> Drawing:
         else:
             writes = [call.buffers[slot] for slot in call.written]
             reads = [b for b in call.buffers if b not in writes or b in writer]
-            title = f"{number + 1}  {names[number] if number < len(names) else 'kernel'}"
+            kind = call.routine.name if isinstance(call, RoutineCall) else "kernel"
+            title = f"{number + 1}  {names[number] if number < len(names) else kind}"
             lines = [f"on {call.device}", *(f"writes {buffer_text(b)}" for b in writes[:4])]
             if len(writes) > 4:
                 lines.append(f"writes {len(writes) - 4} more buffers")

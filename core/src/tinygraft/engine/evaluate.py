@@ -36,6 +36,7 @@ from tinygraft.engine.arithmetic import (
     of_memory,
 )  # fmt: skip
 from tinygraft.engine.noise import Noise
+from tinygraft.engine.routine_values import routine_values
 from tinygraft.uop.ops import ELEMENTWISE, FACTS, Ops
 from tinygraft.uop.sizes import max_shape
 from tinygraft.uop.uop import UOp, toposort
@@ -219,6 +220,9 @@ class Evaluation:
             return _gather(src[0], src[1].astype(np.int64), arg)
         if op is Ops.SCATTER:
             return _set(src[0], src[1].astype(np.int64), src[2], arg.axis)
+        if op is Ops.ROUTINE:
+            found: Array = routine_values(arg.routine, src, arg.options)[arg.result]
+            return found
         if op is Ops.ASSIGN:
             return src[0] if len(src) == 1 else self._assigned(node, src)
         moved = self.moved(op, src[0], arg)

@@ -22,7 +22,7 @@ from tinygraft.codegen.options import Options
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import DType
 from tinygraft.engine import database, diskcache
-from tinygraft.engine.compile import Compiled, compiled_before
+from tinygraft.engine.compile import Compiled, compiled_before, routine_on
 from tinygraft.schedule import form
 from tinygraft.uop.flat import flat, whole
 
@@ -69,7 +69,10 @@ def write(name: str, plan: Plan) -> None:
     kernels = {step.kernel: step.device for step in plan.steps if step.kernel is not None}
     numbers = {kernel: number for number, kernel in enumerate(kernels)}
     content = {
-        "kernels": [[device, k.digest, k.name, flat(k.signature), flat(k.cost)] for k, device in kernels.items()],
+        "kernels": [
+            [device, k.digest, k.name, flat(k.signature), flat(k.cost), flat(k.routine)]
+            for k, device in kernels.items()
+        ],
         "steps": [
             [None if s.kernel is None else numbers[s.kernel], s.device, s.buffers, s.written] for s in plan.steps
         ],
@@ -91,8 +94,11 @@ def read(name: str, backends: Sequence[Backend]) -> Plan | None:
     kernels: list[Compiled] = []
     with suppress(ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):  # what is no pack
         content = json.loads(data)
-        for device, digest, title, signature, cost in content["kernels"]:
-            kernel = compiled_before(on[device], digest, title, whole(signature), whole(cost))
+        for device, digest, title, signature, cost, routine in content["kernels"]:
+            kernel = (
+                compiled_before(on[device], digest, title, whole(signature), whole(cost)) if routine is None
+                else routine_on(on[device], whole(routine))
+            )  # fmt: skip
             if kernel is None:
                 return None
             kernels.append(kernel)

@@ -17,7 +17,7 @@ from tinygraft.engine.drawing import Drawing, buffer_text, draw_calls, draw_grap
 from tinygraft.events import CompileEvent, LaunchEvent, RuleEvent, StageEvent
 from tinygraft.helpers import user_line
 from tinygraft.uop.show import show_kernel, show_linear
-from tinygraft.uop.stages import Binary, Call, CopyCall, Kernel, KernelCall, Linear, Source
+from tinygraft.uop.stages import Binary, Call, CopyCall, Kernel, KernelCall, Linear, RoutineCall, Source
 from tinygraft.uop.uop import UOp, toposort
 
 OBSERVED = (StageEvent, RuleEvent, CompileEvent, LaunchEvent)  # the kinds of events that a Recorder handles
@@ -227,10 +227,12 @@ def describe(name: str, subject: object, draw: bool) -> Stage:
     if isinstance(subject, str):
         lines = len(subject.splitlines())
         return Stage(name, f"{lines} line{'s' * (lines != 1)}" if lines else "as before", cut(subject))
-    if isinstance(subject, Sequence) and all(isinstance(call, (KernelCall, CopyCall)) for call in subject):
+    if isinstance(subject, Sequence) and all(isinstance(call, Call) for call in subject):
         copies = sum(isinstance(call, CopyCall) for call in subject)
-        kernels = len(subject) - copies
+        routines = sum(isinstance(call, RoutineCall) for call in subject)
+        kernels = len(subject) - copies - routines
         about = f"{kernels} kernel{'s' * (kernels != 1)}, {copies} cop{'ies' if copies != 1 else 'y'}"
+        about += f", {routines} routine{'s' * (routines != 1)}" if routines else ""
         text = "\n".join(f"{number:4}  {call_text(call)}" for number, call in enumerate(subject, 1))
         return Stage(name, about, cut(text), draw_calls(subject) if draw else None)
     return Stage(name, type(subject).__name__, cut(str(subject)))
@@ -243,7 +245,8 @@ def call_text(call: Call) -> str:
         return f"copy    {to.device} {buffer_text(to)} <- {start.device} {buffer_text(start)}"
     writes = [b for slot, b in enumerate(call.buffers) if slot in call.written]
     reads = [b for slot, b in enumerate(call.buffers) if slot not in call.written]
-    text = f"kernel  on {call.device} writes {_buffers_text(writes)}"
+    what = f"routine {call.routine.name}" if isinstance(call, RoutineCall) else "kernel "
+    text = f"{what} on {call.device} writes {_buffers_text(writes)}"
     return f"{text}; reads {_buffers_text(reads)}" if reads else text
 
 

@@ -22,13 +22,14 @@ from tinygraft.dtype import DType
 from tinygraft.engine.after_failure import Torn
 from tinygraft.engine.arena import share_memory
 from tinygraft.engine.capture import Recorded, note, open_captures
-from tinygraft.engine.compile import Compiled
+from tinygraft.engine.compile import Compiled, routine_on
 from tinygraft.engine.run import Launch, copy, stored_before
 from tinygraft.errors import GraphError
 from tinygraft.jit.step_order import Access, steps_before
 from tinygraft.schedule.memory import Life
 from tinygraft.schedule.proof import BufferUse, check_offsets
 from tinygraft.uop import index as ix
+from tinygraft.uop.flat import flat, whole
 from tinygraft.uop.index import size_of
 from tinygraft.uop.sizes import sint
 from tinygraft.uop.stages import Binary, Cost, Signature
@@ -367,13 +368,16 @@ class Replay:
 
 def _packed(kernel: Compiled, device: str) -> tuple[Any, ...]:
     """Return a kernel as a tuple that can be pickled."""
-    return device, Device[device].compiler.key, kernel.name, kernel.data, kernel.signature, kernel.cost, kernel.digest
+    key = Device[device].compiler.key
+    return device, key, kernel.name, kernel.data, kernel.signature, kernel.cost, kernel.digest, flat(kernel.routine)
 
 
 def _unpacked(device: str, key: str | None, name: str, data: bytes, signature: Signature, cost: Cost,
-              digest: str) -> Compiled:  # fmt: skip
+              digest: str, routine: Any) -> Compiled:  # fmt: skip
     """Load a kernel from a pickle. Raises GraphError where its machine code is for another compiler or processor."""
     backend = Device[device]
+    if routine is not None:
+        return routine_on(backend, whole(routine))
     if key != backend.compiler.key:
         raise GraphError(
             f"the pickled TinyJit has code of {key} for {device}, which is {backend.compiler.key} here\n"

@@ -53,11 +53,11 @@ from tinygraft.render.cstyle import CStyleRenderer
 from tinygraft.render.dialect import C_TYPES, Dialect, MatrixWords
 from tinygraft.render.llvm import LLVMRenderer
 from tinygraft.render.renderer import Renderer
-from tinygraft.target import BASIC_OPS, CHECKED_OPS, Target
+from tinygraft.target import BASIC_OPS, CHECKED_OPS, RoutineOffer, Target
 from tinygraft.uop.index import size_of
 from tinygraft.uop.linear import Lane, copies, lane_stride, ranges_of
 from tinygraft.uop.ops import AxisKind, Ops
-from tinygraft.uop.stages import Binary, Cost, Linear, Param, Signature, Source
+from tinygraft.uop.stages import Binary, Cost, Linear, Param, Routine, Signature, Source
 from tinygraft.uop.units import MatrixUnit
 from tinygraft.uop.uop import UOp
 from tinygraft.uop.upat import PatternMatcher, UPat, graph_rewrite, rule
@@ -73,7 +73,8 @@ __all__ = [
     "DeviceLostError", "DeviceMemoryError", "DeviceSpec", "DeviceUnavailable", "Dialect", "DoctorCheck", "Event",
     "GraphError", "GraphExecutor", "Handle", "LLVMRenderer", "Lane", "LaunchEvent", "Linear", "MatrixUnit",
     "MatrixWords", "MemoryEvent", "Ops", "Param", "PassRequest", "PatternMatcher", "Probe", "ProfileSession",
-    "ProfileSink", "Program", "PythonBackend", "Queue", "RenderEvent", "Renderer", "ScheduleEvent", "Setting",
+    "ProfileSink", "Program", "PythonBackend", "Queue", "RenderEvent", "Renderer", "Routine", "RoutineOffer",
+    "ScheduleEvent", "Setting",
     "SettingError", "Signature", "Source", "Step", "Target", "TinygraftError", "UOp", "UPat", "UnsupportedError",
     "an_event", "cache_folder", "copies", "dtypes", "graph_rewrite", "hookimpl", "lane_stride", "ranges_of", "rule",
     "size_of", "write_atomic",

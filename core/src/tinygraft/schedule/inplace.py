@@ -82,7 +82,7 @@ def _moved(call: Call, home: dict[UOp, UOp], overwrites: Sequence[SlotPair]) -> 
     buffers = tuple(home.get(buffer, buffer) for buffer in call.buffers)
     if isinstance(call, CopyCall):
         return CopyCall(*buffers)
-    if not overwrites:
+    if not overwrites or not isinstance(call, KernelCall):
         return replace(call, buffers=buffers)
     becomes = dict(overwrites)
     left = [slot for slot in range(len(buffers)) if slot not in becomes]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tinygraft.errors import GraphError
 from tinygraft.uop.show import brief
-from tinygraft.uop.stages import Call, CopyCall
+from tinygraft.uop.stages import Call, CopyCall, RoutineCall
 from tinygraft.uop.uop import UOp
 
 HINT = "  hint: this is a bug of the scheduler; realize the tensors one by one"
@@ -71,7 +71,8 @@ def check_values(steps: Sequence[ProofStep], existing: Collection[UOp], wanted: 
 
 def _name(number: int, call: Call | None) -> str:
     """Return how an error names a call, the `number`-th of its schedule; None is the end of the schedule."""
-    kind = "the end" if call is None else "the copy" if isinstance(call, CopyCall) else "the kernel"
+    kinds = {type(None): "the end", CopyCall: "the copy", RoutineCall: "the routine"}
+    kind = kinds.get(type(call), "the kernel")
     return f"{kind} of the schedule" if call is None else f"{kind} that is call {number}"
 
 

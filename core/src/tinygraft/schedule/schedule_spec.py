@@ -68,7 +68,8 @@ def made_once(state: ScheduleState, stage: str) -> None:
     """
     work = state.work
     seen: set[UOp] = set()
-    for node in (*(n for group in work.groups for n in group.nodes), *work.alone, *work.copies):
+    for node in (*(n for group in work.groups for n in group.nodes), *work.alone, *work.copies,
+                 *(n for nodes in work.routines for n in nodes)):  # fmt: skip
         _require(node not in seen, stage, "a node is computed twice", node)
         seen.add(node)
     needed = [n for n in state.homes.stored if 0 not in n.shape and n not in state.homes.scatters]

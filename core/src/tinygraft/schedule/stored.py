@@ -1,6 +1,7 @@
 """Which nodes of a tensor graph become memory; all others are computed where they are needed.
 
-A value is stored when it must be (an output, a copy, an assigned value, a scatter or a scan) or when storing it is
+A value is stored when it must be (an output, a copy, an assigned value, a scatter or a scan, a routine and what it
+reads) or when storing it is
 cheaper than computing it again. The cost of a node is counted in simple operations for each of its elements; `evals`
 is how often its elements would be computed in all, were it not stored. Five rules decide, from the outputs backwards:
 
@@ -56,11 +57,11 @@ from tinygraft.uop.uop import UOp
 
 # measured: the rules settle in three walks of GPT-2 (2026-11-20, benchmarks/NOTES.md); this is twice that
 WALKS = 6  # times that the rules run at most
-ALWAYS = frozenset({Ops.CONTIGUOUS, Ops.COPY, Ops.ASSIGN, Ops.SCATTER, Ops.SCAN})
+ALWAYS = frozenset({Ops.CONTIGUOUS, Ops.COPY, Ops.ASSIGN, Ops.SCATTER, Ops.SCAN, Ops.ROUTINE})
 MADE = ELEMENTWISE | {Ops.CAT, Ops.FOLD}
 SAME_LOOPS = ELEMENTWISE | PLAIN | {Ops.PERMUTE}  # ops that need each element of a source once, in their own loops
 OTHER_LOOPS = frozenset(
-    {Ops.REDUCE_AXIS, Ops.EXPAND, Ops.PAD, Ops.CAT, Ops.WINDOW, Ops.GATHER, Ops.SCATTER, Ops.SCAN}
+    {Ops.REDUCE_AXIS, Ops.EXPAND, Ops.PAD, Ops.CAT, Ops.WINDOW, Ops.GATHER, Ops.SCATTER, Ops.SCAN, Ops.ROUTINE}
 )  # ops that need their source in other loops than their own
 
 T = TypeVar("T")
@@ -73,6 +74,7 @@ def decide(order: Sequence[UOp], outputs: set[UOp], target: Target) -> set[UOp]:
     """
     stored = {node for node in order if node in outputs or node.op in ALWAYS}
     stored |= {memory_base(node.src[0]) for node in order if node.op is Ops.COPY}
+    stored |= {memory_base(source) for node in order if node.op is Ops.ROUTINE for source in node.src}
     rules = _Rules(order)
     for _ in range(WALKS):
         anchors = rules.apply(stored)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from typing import Any
 
 from tinygraft.schedule.again import NeedsOwnMemory, StoreMore
 from tinygraft.schedule.alone import alone, is_alone
@@ -23,7 +24,7 @@ from tinygraft.schedule.views import flatten
 from tinygraft.target import Target
 from tinygraft.uop.held import LEAVES, memory_base
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.stages import CopyCall
+from tinygraft.uop.stages import CopyCall, Routine, RoutineCall
 from tinygraft.uop.uop import UOp
 
 
@@ -45,6 +46,7 @@ class Work:
     groups: list[Group] = field(default_factory=list)  # kernels of one or several nodes (fusion.py)
     alone: list[UOp] = field(default_factory=list)  # nodes with a kernel of their own (alone.py)
     copies: list[UOp] = field(default_factory=list)  # COPYs of memory to another device
+    routines: list[list[UOp]] = field(default_factory=list)  # ROUTINEs, results of one run together
 
 
 def needs_of(order: Sequence[UOp], stored: Set[UOp], waits: Mapping[UOp, UOp]) -> Needs:
@@ -80,17 +82,22 @@ def divided(homes: Homes, needs: Needs, target: Target, book: Book) -> Work | St
     """
     order = assignments_last(homes.stored, needs.all)
     plain, single, copies = [], [], []
+    routines: dict[tuple[Any, ...], list[UOp]] = {}
     for node in order:
         if 0 in node.shape or node in homes.scatters:
             continue
         if node.op is Ops.COPY and memory_base(node.src[0]).op not in LEAVES - {Ops.BUFFER}:
             copies.append(node)
+        elif node.op is Ops.ROUTINE:
+            routines.setdefault((node.src, node.arg.routine, node.arg.options, needs.awaited[node]), []).append(node)
         elif is_alone(node):
             single.append(node)
         else:
             plain.append(node)
     groups = group_nodes(order, set(order).difference(plain), homes.memory, needs.all, target, book)
-    return groups if isinstance(groups, StoreMore) else Work(groups, single, copies)
+    if isinstance(groups, StoreMore):
+        return groups
+    return Work(groups, single, copies, [sorted(nodes, key=lambda n: n.arg.result) for nodes in routines.values()])
 
 
 def make_tasks(work: Work, homes: Homes, needs: Needs) -> list[Task] | NeedsOwnMemory:
@@ -109,6 +116,7 @@ def make_tasks(work: Work, homes: Homes, needs: Needs) -> list[Task] | NeedsOwnM
     for node in work.copies:
         base = memory_base(node.src[0])
         tasks.append(_copy(homes.memory[node], node, homes.buffer(base), base))
+    tasks += [_routine(nodes, homes, needs) for nodes in work.routines]
     tasks += [_fill(node, base, copied, homes) for node, base, copied in homes.fills]
     for node, (buffer, after) in homes.copies_back.items():
         tasks.append(_copy(buffer, after, homes.memory[node], node))
@@ -146,6 +154,18 @@ def _in_the_way(made: Group | Draft, overwritten: set[UOp], memory: Mapping[UOp,
 def _copy(target: UOp, value: UOp, source: UOp, source_value: UOp) -> Task:
     """Return the task that copies `source`, while it has `source_value`, to `target`, which then has `value`."""
     return Task(lambda: CopyCall(target, source), {(source, source_value)}, {(target, value)})
+
+
+def _routine(nodes: Sequence[UOp], homes: Homes, needs: Needs) -> Task:
+    """Return the task that computes `nodes`, results of one routine on the same operands, in one run of it."""
+    first = nodes[0]
+    bases = [memory_base(source) for source in first.src]
+    operands = tuple([(source.dtype, source.shape) for source in first.src])
+    routine = Routine(first.arg.routine, first.arg.options, operands, tuple([node.arg.result for node in nodes]))
+    buffers = *[homes.memory[node] for node in nodes], *[homes.buffer(base) for base in bases]
+    reads = {(homes.buffer(need), need) for need in (*bases, *needs.awaited.get(first, ()))}
+    call = RoutineCall(routine, first.device or "", buffers)
+    return Task(lambda: call, reads, {(homes.memory[node], node) for node in nodes})
 
 
 def _fill(node: UOp, base: UOp, copied: UOp, homes: Homes) -> Task:

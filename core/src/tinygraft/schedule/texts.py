@@ -45,6 +45,7 @@ def kernels(state: ScheduleState) -> object:
     work = state.work
     lines = [f"kernel: {_nodes(group.nodes)}" for group in work.groups]
     lines += [f"kernel of its own: {brief(node)}" for node in work.alone]
+    lines += [f"routine: {_nodes(nodes)}" for nodes in work.routines]
     return "\n".join(lines + [f"copy: {brief(node)}" for node in work.copies])
 
 

@@ -24,11 +24,11 @@ from tinygraft.uop.ops import (
     StoreHint,
     VariableArg,
 )
-from tinygraft.uop.stages import Cost, Param, Signature
+from tinygraft.uop.stages import Cost, Param, Routine, Signature
 from tinygraft.uop.uop import UOp, postorder
 
 ARGS = (LocalArg, ParamArg, RangeArg, ReduceArg, RegArg, VariableArg)
-BOXES: dict[str, type[Any]] = {box.__name__: box for box in (Signature, Param, Cost, *ARGS)}
+BOXES: dict[str, type[Any]] = {box.__name__: box for box in (Signature, Param, Cost, Routine, *ARGS)}
 ENUMS: dict[str, type[Enum]] = {enum.__name__: enum for enum in (Ops, AxisKind, StoreHint)}
 
 

@@ -89,8 +89,9 @@ TENSOR = Spec(
     "tensor graph",
     frozenset({
         Ops.CONST, Ops.DEVICE, Ops.BUFFER, Ops.VARIABLE, Ops.BIND, Ops.IOTA, Ops.PLACEHOLDER, Ops.FOLD, Ops.CAT,
-        Ops.REDUCE_AXIS, Ops.GATHER, Ops.SCATTER, Ops.SCAN, Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH,
-        Ops.COPY, Ops.ASSIGN, Ops.AFTER, Ops.SINK, Ops.FUNCTION, Ops.SHARD, Ops.MULTI, *MOVEMENT, *ELEMENTWISE,
+        Ops.REDUCE_AXIS, Ops.GATHER, Ops.SCATTER, Ops.SCAN, Ops.ROUTINE, Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD,
+        Ops.DETACH, Ops.COPY, Ops.ASSIGN, Ops.AFTER, Ops.SINK, Ops.FUNCTION, Ops.SHARD, Ops.MULTI, *MOVEMENT,
+        *ELEMENTWISE,
     }),
     (one_device,),
 )  # fmt: skip

@@ -20,7 +20,7 @@ VARIES: dict[Ops, tuple[int, int]] = {  # least and most sources of ops whose nu
     Ops.CONST: (0, 1), Ops.PLACEHOLDER: (0, 1), Ops.IOTA: (1, 2),
     Ops.ASSIGN: (2, 3), Ops.LOAD: (2, 3), Ops.STORE: (3, 4), Ops.AFTER: (1, 9999),
     Ops.REDUCE: (1, 9999), Ops.REG: (1, 9999), Ops.ACCUM: (2, 4), Ops.CAT: (1, 9999), Ops.MATRIX: (6, 9999),
-    Ops.MULTI: (2, 9999), Ops.FUNCTION: (1, 9999),
+    Ops.MULTI: (2, 9999), Ops.FUNCTION: (1, 9999), Ops.ROUTINE: (1, 9),
     **dict.fromkeys((Ops.RESHAPE, Ops.EXPAND, Ops.PAD, Ops.SHRINK), (1, 9999)),
 }  # fmt: skip
 
@@ -301,6 +301,18 @@ def memory_shards(u: UOp) -> str | None:
     return None
 
 
+def known_routine(u: UOp) -> str | None:
+    """A ROUTINE is one of the table of routines, on operands that are memory of known sizes, in its result's dtype."""
+    from tinygraft.uop.routines import ROUTINES, results_of
+
+    if u.arg.routine not in ROUTINES:
+        return f"no routine is called {u.arg.routine!r}"
+    wanted = results_of(u.arg.routine, [(s.dtype, s.shape) for s in u.src], u.arg.options)[u.arg.result][0]
+    if u.dtype is not wanted:
+        return f"result {u.arg.result} of {u.arg.routine} is of {wanted.name}, got {u.dtype.name}"
+    return None
+
+
 def memory_access(u: UOp) -> str | None:
     """LOAD and STORE: PARAM or LOCAL, perhaps after something; an index; the element dtype; a bool as gate."""
     memory = u.src[0]
@@ -342,6 +354,7 @@ NODE: dict[Ops, tuple[SpecRule, ...]] = {
     Ops.GATHER: (first_dtype,),
     Ops.SCATTER: (first_dtype, reducible),
     Ops.SCAN: (first_dtype, reducible),
+    Ops.ROUTINE: (known_routine,),
     **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.ASSIGN, Ops.AFTER), (first_dtype,)),
     Ops.COPY: (first_dtype, source_ops(1, Ops.DEVICE)),
     Ops.FUNCTION: (first_dtype, _REAL),

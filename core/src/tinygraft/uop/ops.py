@@ -50,6 +50,7 @@ class Ops(IntEnum):
     GATHER = auto()  # a load at a computed index
     SCATTER = auto()  # stores at computed indices, in order
     SCAN = auto()  # a running reduction along an axis
+    ROUTINE = auto()  # a result of a named routine, such as sort, which the device brings itself
     # memory and order
     CONTIGUOUS = auto()
     CONTIGUOUS_BACKWARD = auto()
@@ -265,6 +266,15 @@ class ScatterArg:
     op: Ops | None
 
 
+@dataclass(frozen=True, slots=True)
+class RoutineArg:
+    """Result number `result` of a `routine` by its name in uop/routines.py; `options` are its own."""
+
+    routine: str
+    result: int
+    options: tuple[int, ...] = ()
+
+
 class FunctionArg:
     """The derivative of one FUNCTION: equal only to itself, and printed by its name.
 
@@ -404,6 +414,7 @@ FACTS: dict[Ops, OpFacts] = {
     Ops.GATHER: OpFacts(2, (int,)),
     Ops.SCATTER: OpFacts(3, (ScatterArg,)),
     Ops.SCAN: OpFacts(1, (ScanArg,)),
+    Ops.ROUTINE: OpFacts(None, (RoutineArg,)),  # sources: its operands, in memory, examples along axis 0
     Ops.CONTIGUOUS: OpFacts(1),
     Ops.CONTIGUOUS_BACKWARD: OpFacts(1),
     Ops.DETACH: OpFacts(1),

@@ -12,7 +12,7 @@ from typing import Any
 
 from tinygraft.errors import ShapeError
 from tinygraft.uop import index as ix
-from tinygraft.uop.ops import ELEMENTWISE, Ops
+from tinygraft.uop.ops import ELEMENTWISE, Ops, RoutineArg
 from tinygraft.uop.sizes import Shape, high, is_concrete, is_size, low, sint
 from tinygraft.uop.uop import UOp
 
@@ -230,6 +230,13 @@ def _shard(op: Ops, src: Sources, arg: Any) -> Shape:
     return shape
 
 
+def _routine(op: Ops, src: Sources, arg: RoutineArg) -> Shape:
+    """Return the shape of one result. Raises ShapeError where the operands are none of the routine."""
+    from tinygraft.uop.routines import results_of  # imported when a routine is used, which few programs do
+
+    return results_of(arg.routine, [(s.dtype, s.shape) for s in src], arg.options)[arg.result][1]
+
+
 def _nothing(op: Ops, src: Sources, arg: Any) -> Shape:
     return ()
 
@@ -256,6 +263,7 @@ _RULES: dict[Ops, Callable[[Ops, Sources, Any], Shape]] = {
     Ops.ASSIGN: _assign,
     Ops.MULTI: _multi,
     Ops.SHARD: _shard,
+    Ops.ROUTINE: _routine,
 }
 SHAPE: tuple[Callable[[Ops, Sources, Any], Shape], ...] = tuple(
     _RULES.get(Ops(i), _nothing) if i else _nothing for i in range(max(Ops) + 1)

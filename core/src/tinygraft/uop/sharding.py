@@ -258,6 +258,14 @@ def _is_zero(node: UOp) -> bool:
     return node.op is Ops.CONST and node.arg == 0
 
 
+def routine(src: Sources, arg: Any, shape: Shape) -> OpSharding:
+    """Cut along the axis of examples where the first operand is; gathered where another axis is cut."""
+    layout = src[0].sharding
+    if layout is None or layout.axis:
+        return _gathered(src)
+    return OpSharding(layout, (layout,) * len(src))
+
+
 def assign(src: Sources, arg: Any, shape: Shape) -> OpSharding:
     """The layout of the old value. Of a write to a view, schedule/shard.py cuts the view."""
     return OpSharding(src[0].sharding, tuple(src[0].sharding for _ in src))
@@ -290,6 +298,7 @@ OP_SHARDING: dict[Ops, ShardingRule] = {
     Ops.SCAN: scan,
     Ops.GATHER: gather,
     Ops.SCATTER: scatter,
+    Ops.ROUTINE: routine,
     Ops.ASSIGN: assign,
     Ops.SHARD: requested,
     Ops.MULTI: requested,

@@ -3,6 +3,8 @@
     Tensor --tensor/--> UOp graph --schedule/--> [KernelCall] --codegen/--> Kernel -> Linear
            --render/--> Source --Compiler--> Binary --Backend.load--> Program --engine/--> bytes
 
+A RoutineCall goes from --schedule/--> by Backend.routine to its Program.
+
 Read this first. Within a stage everything is a UOp; none of these types refers to a live buffer.
 """
 
@@ -57,7 +59,38 @@ class CopyCall:
         return (0,)
 
 
-Call = KernelCall | CopyCall
+Operand = tuple[DType, tuple[int, ...]]  # the dtype and the shape of an operand or a result of a routine
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """What a device's own routine is to compute: which one (uop/routines.py), of what, and which of its results.
+
+    Operands and results are contiguous, with examples that do not concern each other along axis 0. `results` are the
+    numbers of those that are wanted, ascending.
+    """
+
+    name: str
+    options: tuple[int, ...]
+    operands: tuple[Operand, ...]
+    results: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RoutineCall:
+    """A routine of the device on BUFFERs: its wanted results, then its operands."""
+
+    routine: Routine
+    device: str
+    buffers: tuple[UOp, ...]
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """Return the slots of the results."""
+        return tuple(range(len(self.routine.results)))
+
+
+Call = KernelCall | CopyCall | RoutineCall
 
 
 @dataclass(frozen=True, slots=True)

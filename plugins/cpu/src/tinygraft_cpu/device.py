@@ -14,6 +14,7 @@ from tinygraft.plugin import (
     Ops,
     Program,
     Renderer,
+    Routine,
     SettingError,
     Step,
     Target,
@@ -21,6 +22,7 @@ from tinygraft.plugin import (
 from tinygraft_cpu import extension, machine, units
 from tinygraft_cpu.allocator import ALIGNMENT, ProcessAllocator
 from tinygraft_cpu.program import CpuProgram, NativeGraph
+from tinygraft_cpu.routine_offers import offers
 from tinygraft_cpu.spec import CPU_COMPILER, CPU_THREADS
 
 # Both renderers divide and shift as the machine does, so rules.decompose makes operands safe; their casts saturate.
@@ -45,6 +47,12 @@ class CpuBackend(Backend):
     def graph(self, steps: Sequence[Step]) -> GraphExecutor:
         """Return an executor of a captured list of launches: by one native call, where the native runtime was built."""
         return super().graph(steps) if extension.library() is None else NativeGraph(self, steps)
+
+    def routine(self, routine: Routine) -> Program:
+        """Return the Program of a routine that the Target offers. Raises UnsupportedError for another one."""
+        from tinygraft_cpu.routines import program
+
+        return program(routine, self.threads)
 
     def load(self, binary: Binary) -> Program:
         """Load machine code into memory. Returns it as a Program. Raises DeviceError."""
@@ -90,6 +98,7 @@ def host_target(threads: int, compiler: str) -> Target:
         stream_bytes=4 * machine.cache_bytes(2) * threads if machine.is_x86() else 0,
         fused_sums=machine.has_fma(),
         alignment=ALIGNMENT,
+        routines=offers(),
     )
 
 

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "pool.h"
+#include "routines.h"
 
 #define LINE 64 /* bytes of a cache line */
 #define MOST_PARTS 1024
@@ -69,7 +70,7 @@ static _Thread_local struct {
 
 static void make_room(void) { pthread_key_create(&room, free); }
 
-static void *scratch_of(size_t bytes) {
+void *tg_room(size_t bytes) {
     if (mine.bytes < bytes) {
         pthread_once(&room_made, make_room);
         free(mine.start);
@@ -90,7 +91,7 @@ static void run_part(kernel code, void **buffers, const long long *variables, in
     if (count) memcpy(values, variables, (size_t)count * sizeof *values);
     values[count] = part;
     values[count + 1] = parts;
-    values[count + 2] = scratch ? (long long)(intptr_t)scratch_of((size_t)scratch) : 0;
+    values[count + 2] = scratch ? (long long)(intptr_t)tg_room((size_t)scratch) : 0;
     code(buffers, values);
 }
 
@@ -163,7 +164,7 @@ static void hire(int wanted) {
 }
 
 /* Return the version that extension.py compares, to refuse an extension that was built from other sources. */
-int tg_abi(void) { return 2; }
+int tg_abi(void) { return 3; }
 
 /* Return how many workers exist. */
 int tg_workers(void) { return atomic_load(&state.workers); }

@@ -1,4 +1,5 @@
-/* The functions of the extension: pool.c runs one kernel in chunks ("parts" in names), replay.c a list of kernels. */
+/* The functions of the extension: pool.c runs one kernel in chunks ("parts" in names), replay.c a list of kernels,
+   routines.c and ordering.c what has routines of its own, such as sort. */
 
 #ifndef TINYGRAFT_POOL_H
 #define TINYGRAFT_POOL_H
@@ -14,6 +15,8 @@ typedef struct {
     int variables;
     int parts;
     int scratch; /* bytes of scratch memory that each chunk needs */
+    int count;   /* of facts */
+    const long long *facts; /* of a routine, in place of variables; else 0 */
 } tg_step;
 
 /* A captured list: the addresses of buffers by place and the values of variables by name (memory, values), and the
@@ -36,5 +39,6 @@ int tg_abi(void); /* increased with each change of what is declared here */
 int tg_workers(void);
 int tg_replay(const tg_graph *graph, int next, long long nanoseconds);
 uintptr_t tg_nothing(void);
+uintptr_t tg_routine(const char *name);
 
 #endif

@@ -47,6 +47,23 @@ class CpuProgram(Program):
         self.function((ctypes.c_void_p * len(addresses))(*addresses), (ctypes.c_longlong * len(values))(*values))
 
 
+class NativeRoutine(Program):
+    """A routine of the extension, with the numbers that it is called with: rows, sizes, threads (ordering.c)."""
+
+    def __init__(self, name: str, facts: Sequence[int]) -> None:
+        self.library: Any = extension.library()
+        ffi = extension.module().ffi
+        self.address = int(self.library.tg_routine(name.encode()))
+        self.facts = ffi.new("long long[]", [number - (number >> 63 << 64) for number in facts])
+
+    def launch(
+        self, buffers: Sequence[HostMemory | None], variables: Sequence[int], grid: tuple[int, int, int]
+    ) -> None:
+        """Run the routine and wait for it."""
+        addresses = [0 if b is None else b.address for b in buffers]
+        self.library.tg_launch(self.address, addresses, self.facts, len(self.facts), 1, 0)
+
+
 class NativeGraph(GraphExecutor):
     """A captured list of launches that the native runtime runs in one call.
 
@@ -91,10 +108,13 @@ class NativeGraph(GraphExecutor):
         return int(self.replay(self.graph, first, self.NANOSECONDS))
 
 
-def _native(step: Step) -> dict[str, int]:
+def _native(step: Step) -> dict[str, Any]:
     """Return the fields of a step's `tg_step` (pool.h)."""
     if step.program is None:
         return {"bytes": step.nbytes, "buffers": 2}
+    if isinstance(step.program, NativeRoutine):
+        facts = step.program.facts  # the program retains them, and the executor's steps retain it
+        return {"code": step.program.address, "buffers": len(step.buffers), "facts": facts, "count": len(facts)}
     assert isinstance(step.program, CpuProgram)
     sizes = {"buffers": len(step.buffers), "variables": len(step.variables), "parts": step.program.parts}
     return {"code": step.program.code.address, "scratch": step.program.signature.scratch, **sizes}

@@ -28,7 +28,8 @@ int tg_replay(const tg_graph *graph, int next, long long nanoseconds) {
     for (int i = 0; i < graph->count; i++) {
         const tg_step *step = &graph->steps[i];
         if (i >= next) {
-            if (step->code) tg_launch(step->code, buffers, variables, step->variables, step->parts, step->scratch);
+            if (step->facts) tg_launch(step->code, buffers, step->facts, step->count, 1, 0);
+            else if (step->code) tg_launch(step->code, buffers, variables, step->variables, step->parts, step->scratch);
             else if (step->bytes) memcpy((void *)buffers[0], (const void *)buffers[1], (size_t)step->bytes);
             if (now() >= end && i + 1 < graph->count) return i + 1;
         }

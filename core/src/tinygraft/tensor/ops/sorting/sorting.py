@@ -1,7 +1,8 @@
-"""Sorting: by merging, with the comparisons of a whole round in one kernel.
+"""Sorting: by a routine of the device, or by merging, with the comparisons of a whole round in one kernel.
 
 A tensor in, its elements in order and their indices out. Each element becomes a 64-bit number, its order
-above its index, so that all differ and equal elements keep their order. Few elements are counted against each
+above its index, so that all differ and equal elements keep their order: this is what kernels do where the device has no
+routine. Few elements are counted against each
 other; many are merged: in each round every element looks up, by bisection, how many of the neighbouring run come
 before it, and is scattered to that index.
 """
@@ -17,6 +18,7 @@ from tinygraft.tensor.primitives.casting import as_positions, bits_as
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import reshaped, sliced
+from tinygraft.tensor.primitives.routine_nodes import offers, results
 from tinygraft.uop.ops import Ops, ScatterArg
 from tinygraft.uop.uop import UOp
 
@@ -41,8 +43,12 @@ def sort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool = T
     """
     if not self.ndim:
         return self._again(), as_positions(self._const(0, dtypes.int32))
-    indices = self.argsort(dim, descending)
-    return self.gather(self._axis(dim), indices), indices
+    axis = self._axis(dim)
+    if offers(last := _axis_last(self, axis), "sort"):
+        values, indices = _by_routine(last, "sort", (int(bool(descending)),), axis, (0, 1))
+        return values, indices
+    indices = self.argsort(axis, descending)
+    return self.gather(axis, indices), indices
 
 
 @either_spelling
@@ -58,7 +64,9 @@ def argsort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool 
     if not self.ndim:
         return as_positions(self._const(0, dtypes.int32))
     axis = self._axis(dim)
-    last = self.movedim(axis, -1)
+    last = _axis_last(self, axis)
+    if offers(last, "sort"):
+        return _by_routine(last, "sort", (int(bool(descending)),), axis, (1,))[0]
     shape = size_math.as_ints(last.shape, "sort")
     if 0 in shape:
         return as_positions(self._cast(dtypes.int32))
@@ -90,9 +98,36 @@ def topk(self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted_: boo
         raise ShapeError(
             f"topk cannot take {k} of {size} elements, axis {axis} of {self.shape}\n  made at {self._where()}"
         )
+    if self.ndim and k and offers(last := _axis_last(self, axis), "topk"):
+        values, indices = _by_routine(last, "topk", (k, int(bool(largest))), axis, (0, 1))
+        return values, indices
     indices = self.argsort(dim, descending=largest)
     indices = sliced(indices, axis, 0, k) if self.ndim else indices
     return (self.gather(axis, indices) if self.ndim else self._again()), indices
+
+
+def _axis_last(self: Tensor, axis: int) -> Tensor:
+    """This tensor with an axis moved to the end; itself where it is there, since a movement takes time to write."""
+    return self if axis == self.ndim - 1 else self.movedim(axis, -1)
+
+
+def _by_routine(self: Tensor, name: str, options: tuple[int, ...], axis: int, wanted: tuple[int, ...]) -> list[Tensor]:
+    """The wanted results of sort or topk of rows of the last axis, that axis moved back to `axis`."""
+    rows = self
+    if self.ndim != 2:
+        rows = reshaped(self, (_rows(size_math.as_ints(self.shape, name)), self.shape[-1]))
+    found = []
+    for number, result in zip(wanted, results(name, [rows], options, wanted), strict=True):
+        back = result
+        if self.ndim != 2:
+            back = reshaped(back, (*self.shape[:-1], back.shape[-1]))
+        if axis != self.ndim - 1:
+            back = back.movedim(-1, axis)
+        if number:
+            back = as_positions(back)
+            back._set_flag(False)
+        found.append(back)
+    return found
 
 
 def _sort_keys(self: Tensor, descending: bool) -> Tensor:

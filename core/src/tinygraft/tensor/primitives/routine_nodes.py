@@ -1,0 +1,61 @@
+"""Routines in the tensor graph: whether the device of a tensor brings one, and its results as tensors.
+
+The choice is made when the graph is: by the Target of the tensor's device and ROUTINES. Sharded tensors, symbolic
+sizes and tensors without elements are left to kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from tinygraft.config import ROUTINES
+from tinygraft.device.registry import Device
+from tinygraft.errors import DeviceError
+from tinygraft.helpers import prod
+from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.uop.held import LEAVES, memory_base
+from tinygraft.uop.ops import Ops, RoutineArg
+from tinygraft.uop.routines import results_of
+from tinygraft.uop.sizes import is_concrete
+from tinygraft.uop.uop import UOp
+
+T = TypeVar("T", bound=TensorBase)
+
+
+def offers(tensor: TensorBase, name: str, axes: int = 1) -> bool:
+    """Whether the device of a tensor has the routine `name` for it, an example being the last `axes` axes.
+
+    Opens the device. One that does not open has none: what computes the values raises the reason.
+    """
+    device, shape = tensor.device, tensor.shape
+    if not ROUTINES.value or not device or isinstance(device, tuple) or not is_concrete(shape) or 0 in shape:
+        return False
+    try:
+        target = Device[device].target
+    except DeviceError:
+        return False
+    return target.offers(name, tensor.dtype, prod(shape[len(shape) - axes :]))
+
+
+def results(name: str, operands: Sequence[T], options: tuple[int, ...], wanted: Sequence[int]) -> list[T]:
+    """Return the `wanted` results of a routine on operands of the shapes that uop/routines.py says.
+
+    Those that are no floats have no gradient.
+    """
+    sources = tuple([_in_memory(tensor.uop) for tensor in operands])
+    kinds = results_of(name, [(source.dtype, source.shape) for source in sources], options)
+    found: list[T] = []
+    for number in wanted:
+        node = UOp(Ops.ROUTINE, kinds[number][0], sources, RoutineArg(name, number, options))
+        new = operands[0]._wrap(node, *operands[1:])
+        if kinds[number][0].kind != "float":
+            new._set_flag(False)
+        found.append(new)
+    return found
+
+
+def _in_memory(node: UOp) -> UOp:
+    """Return a node whose values a schedule stores: the node itself but for constants."""
+    base = memory_base(node)
+    return UOp(Ops.CONTIGUOUS, node.dtype, (node,)) if base.op in LEAVES - {Ops.BUFFER} else node

@@ -1,0 +1,106 @@
+/* Stable radix sort of pairs (key, index), written once for each width: the includer defines KEY, PAIR and NAME(x).
+
+   Least significant digit first; a digit that all keys share is skipped. `parts` threads count and move chunks of the
+   pairs; each chunk's pairs of a digit go behind those of earlier chunks, so the order is that of one thread. */
+
+typedef struct {
+    KEY key;
+    KEY at;
+} PAIR;
+
+enum { NAME(WIDE) = 11, NAME(NARROW) = 8, NAME(FEW) = 32, NAME(SHORT) = 3000 };
+
+static void NAME(insert)(PAIR *a, long n) {
+    for (long i = 1; i < n; i++) {
+        PAIR now = a[i];
+        long j = i;
+        for (; j && a[j - 1].key > now.key; j--) a[j] = a[j - 1];
+        a[j] = now;
+    }
+}
+
+/* Sort in one thread; returns where the sorted pairs are, `a` or `b`. */
+static PAIR *NAME(sort)(PAIR *a, PAIR *b, long n, int bits) {
+    if (n <= NAME(FEW)) {
+        NAME(insert)(a, n);
+        return a;
+    }
+    int digit = n < NAME(SHORT) ? NAME(NARROW) : NAME(WIDE), passes = (bits + digit - 1) / digit;
+    KEY mask = ((KEY)1 << digit) - 1;
+    uint32_t counts[8][1 << NAME(WIDE)];
+    for (int p = 0; p < passes; p++) memset(counts[p], 0, sizeof(uint32_t) << digit);
+    for (long i = 0; i < n; i++) {
+        KEY key = a[i].key;
+        for (int p = 0; p < passes; p++) counts[p][key >> (p * digit) & mask]++;
+    }
+    for (int p = 0; p < passes; p++) {
+        uint32_t *count = counts[p], before = 0;
+        if (count[a[0].key >> (p * digit) & mask] == (uint32_t)n) continue;
+        for (KEY d = 0; d <= mask; d++) {
+            uint32_t here = count[d];
+            count[d] = before;
+            before += here;
+        }
+        for (long i = 0; i < n; i++) b[count[a[i].key >> (p * digit) & mask]++] = a[i];
+        PAIR *swap = a;
+        a = b;
+        b = swap;
+    }
+    return a;
+}
+
+typedef struct {
+    PAIR *a, *b;
+    long n;
+    int shift;
+    int parts;
+    uint32_t *counts; /* for each part, for each digit */
+} NAME(job);
+
+static void NAME(count)(void *given, int part, int parts) {
+    NAME(job) *job = given;
+    for (int p = part; p < job->parts; p += parts) {
+        uint32_t *count = job->counts + ((size_t)p << NAME(WIDE));
+        memset(count, 0, sizeof(uint32_t) << NAME(WIDE));
+        long end = tg_begin(job->n, p + 1, job->parts);
+        for (long i = tg_begin(job->n, p, job->parts); i < end; i++)
+            count[job->a[i].key >> job->shift & ((1 << NAME(WIDE)) - 1)]++;
+    }
+}
+
+static void NAME(move)(void *given, int part, int parts) {
+    NAME(job) *job = given;
+    for (int p = part; p < job->parts; p += parts) {
+        uint32_t *count = job->counts + ((size_t)p << NAME(WIDE));
+        long end = tg_begin(job->n, p + 1, job->parts);
+        for (long i = tg_begin(job->n, p, job->parts); i < end; i++)
+            job->b[count[job->a[i].key >> job->shift & ((1 << NAME(WIDE)) - 1)]++] = job->a[i];
+    }
+}
+
+/* The same with several threads. */
+static PAIR *NAME(sort_parts)(PAIR *a, PAIR *b, long n, int bits, int parts) {
+    if (parts < 2) return NAME(sort)(a, b, n, bits);
+    NAME(job) job = {a, b, n, 0, parts, tg_take(((size_t)parts << NAME(WIDE)) * sizeof(uint32_t))};
+    for (; job.shift < bits; job.shift += NAME(WIDE)) {
+        tg_split(NAME(count), &job, parts);
+        uint32_t before = 0;
+        int alone = 0;
+        for (int d = 0; d < 1 << NAME(WIDE); d++) {
+            uint32_t first = before;
+            for (int p = 0; p < parts; p++) {
+                uint32_t *count = job.counts + ((size_t)p << NAME(WIDE)) + d, here = *count;
+                *count = before;
+                before += here;
+            }
+            alone |= before - first == (uint32_t)n;
+        }
+        if (alone) continue;
+        tg_split(NAME(move), &job, parts);
+        PAIR *swap = job.a;
+        job.a = job.b;
+        job.b = swap;
+    }
+    tg_give(job.counts);
+    return job.a;
+}
