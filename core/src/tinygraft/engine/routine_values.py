@@ -51,13 +51,14 @@ def _unique(operands: Sequence[Array], options: Options) -> list[Array]:
     fresh[:, 1:] = values[:, 1:] != values[:, :-1]
     runs = np.cumsum(fresh, axis=1) - 1
     distinct, inverse = np.zeros_like(x), np.empty(x.shape, np.int32)
-    counts = np.zeros(x.shape, np.int32)
+    counts, firsts = np.zeros(x.shape, np.int32), np.zeros(x.shape, np.int32)
     for row in range(len(x)):
         found = values[row][fresh[row]]
         distinct[row, : len(found)] = found
         inverse[row, indices[row]] = runs[row]
         counts[row, : len(found)] = np.bincount(runs[row])
-    return [distinct, fresh.sum(axis=1, keepdims=True).astype(np.int32), inverse, counts]
+        firsts[row, : len(found)] = indices[row][fresh[row]]
+    return [distinct, fresh.sum(axis=1, keepdims=True).astype(np.int32), inverse, counts, firsts]
 
 
 def _histogram(operands: Sequence[Array], options: Options) -> list[Array]:

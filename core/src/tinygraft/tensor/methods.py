@@ -253,9 +253,10 @@ THEMES = (
         "ops.reduce.statistics",
         methods=(
             "amax amin aminmax nansum nanprod nanmean nanvar nanstd nanmax nanmin count_nonzero msort kthvalue "
-            "median nanmedian mode quantile nanquantile bincount histc histogram"
+            "median nanmedian mode quantile nanquantile"
         ),
     ),
+    Theme("ops.reduce.histograms", methods="bincount histc histogram"),
     Theme("ops.reduce.differences", methods="diff trapezoid trapz cumulative_trapezoid cov corrcoef _within_one"),
     Theme(
         "ops.reduce.masked",

@@ -61,7 +61,8 @@ def _greatest(operands: Sequence[Operand], options: Options) -> tuple[Operand, .
 
 def _distinct(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
     (dtype, (rows, n)), = operands  # fmt: skip
-    return (dtype, (rows, n)), (dtypes.int32, (rows, 1)), (dtypes.int32, (rows, n)), (dtypes.int32, (rows, n))
+    line = dtypes.int32, (rows, n)
+    return (dtype, (rows, n)), (dtypes.int32, (rows, 1)), line, line, line
 
 
 def _counted(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
@@ -80,9 +81,9 @@ ROUTINES: dict[str, RoutineFacts] = {
     ),
     "unique": RoutineFacts(
         "of each row its distinct elements in order, of equal ones the first, and each NaN by itself; how many there "
-        "are; for each element its number among them; how often each occurs. What follows the distinct ones, to the "
-        "end of the row, is 0",
-        (2,), ("values", "count", "inverse", "counts"), _distinct,
+        "are; for each element its number among them; how often each occurs; the index of the first of each. What "
+        "follows the distinct ones, to the end of the row, is 0",
+        (2,), ("values", "count", "inverse", "counts", "firsts"), _distinct,
     ),
     "histogram": RoutineFacts(
         "how often each number from 0 to before `bins` is in the row; others count nowhere",

@@ -324,11 +324,11 @@ void tg_topk(void **buffers, const long long *facts) {
     }
 }
 
-/* Results: the distinct elements of each row in order, how many there are, for each element which of them it is, and how
-   often each occurs. The key of NaN equals no key. */
+/* Results: the distinct elements of each row in order, how many there are, for each element which of them it is, how
+   often each occurs, and where it is first. The key of NaN equals no key. */
 void tg_unique(void **buffers, const long long *facts) {
-    void *values, *count, *inverse, *counts;
-    tg_job job = job_of(buffers, facts, (void **[]){&values, &count, &inverse, &counts}, 4);
+    void *values, *count, *inverse, *counts, *firsts;
+    tg_job job = job_of(buffers, facts, (void **[]){&values, &count, &inverse, &counts, &firsts}, 5);
     uint64_t nan = job.order.kind == FLOAT_KEY ? job.order.bytes == 8 ? ~0ull : (1ull << (8 * job.order.bytes)) - 1 : 0;
     for (long row = 0; row < job.rows; row++) {
         if (job.n < TOGETHER) job.parts = 1;
@@ -341,6 +341,7 @@ void tg_unique(void **buffers, const long long *facts) {
             if (!i || key != before || (job.order.kind == FLOAT_KEY && key == nan)) {
                 if (counts && run >= 0) ((int32_t *)counts)[row * n + run] = (int32_t)(i - begun);
                 begun = i, run++;
+                if (firsts) ((int32_t *)firsts)[row * n + run] = (int32_t)at;
                 if (values) tg_put(values, row * n + run, job.order.bytes, tg_raw(job.x, at, job.order.bytes));
             }
             if (inverse) ((int32_t *)inverse)[row * n + at] = (int32_t)run;
@@ -351,6 +352,7 @@ void tg_unique(void **buffers, const long long *facts) {
         for (long i = run + 1; i < n; i++) {
             if (values) tg_put(values, row * n + i, job.order.bytes, 0);
             if (counts) ((int32_t *)counts)[row * n + i] = 0;
+            if (firsts) ((int32_t *)firsts)[row * n + i] = 0;
         }
         tg_give(job.a);
         job.x += n * job.order.bytes;

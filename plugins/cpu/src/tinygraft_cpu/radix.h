@@ -28,20 +28,24 @@ static PAIR *NAME(sort)(PAIR *a, PAIR *b, long n, int bits) {
     int digit = n < NAME(SHORT) ? NAME(NARROW) : NAME(WIDE), passes = (bits + digit - 1) / digit;
     KEY mask = ((KEY)1 << digit) - 1;
     uint32_t counts[8][1 << NAME(WIDE)];
-    for (int p = 0; p < passes; p++) memset(counts[p], 0, sizeof(uint32_t) << digit);
+    int used[8], uses = 0;
+    KEY varied = 0;
+    for (long i = 1; i < n; i++) varied |= a[i].key ^ a[0].key;
+    for (int p = 0; p < passes; p++)
+        if (varied >> (p * digit) & mask) used[uses++] = p * digit;
+    for (int p = 0; p < uses; p++) memset(counts[p], 0, sizeof(uint32_t) << digit);
     for (long i = 0; i < n; i++) {
         KEY key = a[i].key;
-        for (int p = 0; p < passes; p++) counts[p][key >> (p * digit) & mask]++;
+        for (int p = 0; p < uses; p++) counts[p][key >> used[p] & mask]++;
     }
-    for (int p = 0; p < passes; p++) {
+    for (int p = 0; p < uses; p++) {
         uint32_t *count = counts[p], before = 0;
-        if (count[a[0].key >> (p * digit) & mask] == (uint32_t)n) continue;
         for (KEY d = 0; d <= mask; d++) {
             uint32_t here = count[d];
             count[d] = before;
             before += here;
         }
-        for (long i = 0; i < n; i++) b[count[a[i].key >> (p * digit) & mask]++] = a[i];
+        for (long i = 0; i < n; i++) b[count[a[i].key >> used[p] & mask]++] = a[i];
         PAIR *swap = a;
         a = b;
         b = swap;
@@ -55,7 +59,18 @@ typedef struct {
     int shift;
     int parts;
     uint32_t *counts; /* for each part, for each digit */
+    KEY *varied;      /* for each part, the bits in which its keys differ from the first of all */
 } NAME(job);
+
+static void NAME(vary)(void *given, int part, int parts) {
+    NAME(job) *job = given;
+    for (int p = part; p < job->parts; p += parts) {
+        KEY varied = 0, first = job->a[0].key;
+        long end = tg_begin(job->n, p + 1, job->parts);
+        for (long i = tg_begin(job->n, p, job->parts); i < end; i++) varied |= job->a[i].key ^ first;
+        job->varied[p] = varied;
+    }
+}
 
 static void NAME(count)(void *given, int part, int parts) {
     NAME(job) *job = given;
@@ -81,21 +96,22 @@ static void NAME(move)(void *given, int part, int parts) {
 /* The same with several threads. */
 static PAIR *NAME(sort_parts)(PAIR *a, PAIR *b, long n, int bits, int parts) {
     if (parts < 2) return NAME(sort)(a, b, n, bits);
-    NAME(job) job = {a, b, n, 0, parts, tg_take(((size_t)parts << NAME(WIDE)) * sizeof(uint32_t))};
+    KEY each[1024], varied = 0;
+    if (parts > 1024) parts = 1024;
+    NAME(job) job = {a, b, n, 0, parts, tg_take(((size_t)parts << NAME(WIDE)) * sizeof(uint32_t)), each};
+    tg_split(NAME(vary), &job, parts);
+    for (int p = 0; p < parts; p++) varied |= each[p];
     for (; job.shift < bits; job.shift += NAME(WIDE)) {
+        if (!(varied >> job.shift & ((1 << NAME(WIDE)) - 1))) continue;
         tg_split(NAME(count), &job, parts);
         uint32_t before = 0;
-        int alone = 0;
         for (int d = 0; d < 1 << NAME(WIDE); d++) {
-            uint32_t first = before;
             for (int p = 0; p < parts; p++) {
                 uint32_t *count = job.counts + ((size_t)p << NAME(WIDE)) + d, here = *count;
                 *count = before;
                 before += here;
             }
-            alone |= before - first == (uint32_t)n;
         }
-        if (alone) continue;
         tg_split(NAME(move), &job, parts);
         PAIR *swap = job.a;
         job.a = job.b;

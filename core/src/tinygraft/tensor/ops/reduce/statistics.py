@@ -1,7 +1,6 @@
-"""Statistics: order (median, quantiles, mode), sums and means without NaN, counts and histograms.
+"""Statistics: order (median, quantiles, mode), sums and means without NaN.
 
-A tensor and axes in, a reduced tensor out. What needs order sorts once along the axis. Where the size of a result
-follows from the values (bincount), the tensor is read; the docstring says so.
+A tensor and axes in, a reduced tensor out. What needs order sorts once along the axis.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import reshaped, sliced
 from tinygraft.tensor.primitives.reduce import Axis, not_empty, scanned
-from tinygraft.uop.ops import Ops, ScatterArg
+from tinygraft.uop.ops import Ops
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
@@ -303,105 +302,6 @@ def _interpolated(self: Tensor, at: Tensor, last: Tensor, interpolation: str) ->
     below, above = self.gather(-1, low), self.gather(-1, high)
     same = below == above  # also infinities, whose difference is NaN
     return same.where(below, below + same.where(0.0, above - below) * share)
-
-
-# Counts
-
-
-def bincount(self: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
-    """How often each number from 0 on is among the elements, or the sum of their weights. Reads the greatest.
-
-    >>> from tinygraft import Tensor
-    >>> Tensor([0, 2, 2]).bincount().tolist()
-    [1, 0, 2]
-    """
-    if self.dtype.kind not in ("int", "uint") or self.ndim != 1:
-        raise DTypeError(f"bincount needs a line of integers, got {self.dtype} of shape {self.shape}")
-    if minlength < 0:
-        raise ValueError(f"bincount needs a minlength of 0 or more, got {minlength}")
-    if weights is not None and weights.shape != self.shape:
-        raise ShapeError(f"bincount needs a weight for each element, got shapes {self.shape} and {weights.shape}")
-    least, most = (int(t.item()) for t in self.aminmax()) if self.size else (0, -1)
-    if least < 0:
-        raise ValueError(f"bincount needs numbers of 0 or more, got {least}")
-    ones: Any = self._const(1, dtypes.default_int) if weights is None else weights
-    if weights is not None and ones.dtype.kind != "float":
-        ones = ones._cast(dtypes.float64)
-    total = type(self).full((max(most + 1, minlength),), 0, device=self.device, dtype=ones.dtype)
-    return total._join(Ops.SCATTER, self, ones, arg=ScatterArg(0, Ops.ADD)) if self.size else total
-
-
-def histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """How many elements fall into each of equal bins from min to max; both 0 stand for the least and greatest.
-
-    Where these are equal, the bins begin 1 below and end 1 above.
-
-    >>> from tinygraft import Tensor
-    >>> Tensor([1.0, 2.0, 1.0]).histc(bins=4, min=0, max=3).tolist()
-    [0.0, 2.0, 1.0, 0.0]
-    """
-    if bins < 1:
-        raise ValueError(f"histc needs at least 1 bin, got {bins}")
-    x = self.flatten()
-    x = x if x._is_float() else x._cast(dtypes.default_float)
-    low, high = _span(self, (min, max) if (min, max) != (0, 0) else _ends(self, x), 1.0)
-    index = ((x - low) * bins / (high - low))._cast(dtypes.int32).minimum(bins - 1)
-    inside = (x >= low) & (x <= high)
-    start = type(self).full((bins,), 0.0, device=self.device, dtype=x.dtype)
-    found = start._join(Ops.SCATTER, inside.where(index, -1), x._const(1.0), arg=ScatterArg(0, Ops.ADD))
-    return found._cast(self.dtype)
-
-
-def _span(self: Tensor, ends: tuple[float, float], about: float) -> tuple[float, float]:
-    """The ends of a histogram's bins: where both are one number, so far about it. Raises ValueError."""
-    low, high = ends
-    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-        raise ValueError(f"a histogram needs a finite range that does not fall, got {low} to {high}")
-    return (low - about, high + about) if low == high else (low, high)
-
-
-def histogram(
-    self: Tensor, bins: Any = 10, range: tuple[float, float] | None = None, weight: Any = None, density: bool = False
-) -> tuple[Tensor, Tensor]:
-    """(how many elements fall into each bin, the edges of the bins). bins is their number, or the edges in order.
-
-    The last bin has both its edges. Elements outside count nowhere. With density the bins have an area of 1.
-
-    >>> from tinygraft import Tensor
-    >>> [t.tolist() for t in Tensor([1.0, 2.0, 1.0]).histogram(3, range=(0.0, 3.0))]
-    [[0.0, 2.0, 1.0], [0.0, 1.0, 2.0, 3.0]]
-    """
-    counts, edges = _histogram(self, bins, range, weight)
-    if density:
-        counts = counts / counts.sum() / (edges[1:] - edges[:-1])
-    return counts, edges
-
-
-def _histogram(self: Tensor, bins: Any, range: tuple[float, float] | None, weight: Any) -> tuple[Tensor, Tensor]:
-    """Return (counts, or sums of `weight`, and the edges). Only the last bin has its end, as in NumPy.
-
-    Elements outside are scattered to index -1, which is dropped. With `bins` a number and no `range`, self is read.
-    """
-    x = self.flatten()
-    x = x if x._is_float() else x._cast(dtypes.default_float)
-    edges: Any = bins
-    if isinstance(bins, int):
-        low, high = _span(self, range if range is not None else _ends(self, x), 0.5)
-        edges = type(self).linspace(low, high, bins + 1, device=self.device, dtype=x.dtype)
-    elif not isinstance(bins, TensorBase):
-        edges = type(self)(bins, device=self.device, dtype=x.dtype)
-    count = size_math.as_int(edges.shape[0], "histogram") - 1
-    index = edges.searchsorted(x, right=True) - 1
-    index = (x == edges[count]).where(count - 1, index)
-    inside = (x >= edges[0]) & (x <= edges[count])
-    ones = x._const(1.0) if weight is None else weight.flatten()._cast(x.dtype)
-    start = type(self).full((count,), 0.0, device=self.device, dtype=x.dtype)
-    return start._join(Ops.SCATTER, inside.where(index, -1), ones, arg=ScatterArg(0, Ops.ADD)), edges
-
-
-def _ends(self: Tensor, x: Tensor) -> tuple[float, float]:
-    """The least and the greatest value, read; 0 and 1 of none."""
-    return (float(x.min().item()), float(x.max().item())) if x.size else (0.0, 1.0)
 
 
 def _with_one(shape: Sequence[Any], axis: int) -> tuple[Any, ...]:

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tinygraft.device.buffer import buffer_of
 from tinygraft.dtype import dtypes
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.casting import as_positions
+from tinygraft.tensor.primitives.custom import may_require_grad
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.joining import pad_constant
 from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.masking import true_at
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.tensor.primitives.reduce import scanned
+from tinygraft.tensor.primitives.routine_nodes import offers, results
+from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops, ScatterArg
+from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
@@ -37,6 +42,8 @@ def unique(
     >>> values.tolist(), counts.tolist()
     ([1, 3], [1, 2])
     """
+    if dim is None and offers(line := self.flatten(), "unique"):
+        return _by_routine(line, self.shape, return_inverse, return_counts)
     rows, shape = _as_rows(self, dim)
     keys = rows._ranks()
     # stable, so that the first of equals in sorted order is the first in this tensor
@@ -61,6 +68,35 @@ def unique_consecutive(
     rows, shape = _as_rows(self, dim)
     inverse, counts, firsts = _runs(rows._ranks())
     return _answer(self, firsts, dim, [reshaped(inverse, shape)] * return_inverse + [counts] * return_counts)
+
+
+def _by_routine(self: Tensor, shape: Any, return_inverse: bool, return_counts: bool) -> Any:
+    """unique of a line by a routine of the device, which fills whole lines; how many are distinct is read.
+
+    What may need a gradient is gathered from this tensor; else the values are the front of what the routine wrote.
+    """
+    differentiable = may_require_grad(self)
+    wanted = (4 if differentiable else 0, 1, *([2] if return_inverse else []), *([3] if return_counts else []))
+    found = results("unique", [reshaped(self.detach(), (1, self.shape[0]))], (), wanted)
+    type(self).realize(*found)
+    count = int(found[1].item())
+    values = _front(found[0], count)
+    values = self._join(Ops.GATHER, values, arg=0) if differentiable else values
+    inverse = [as_positions(reshaped(found[2], shape))] if return_inverse else []
+    counts = [as_positions(_front(found[-1], count))] if return_counts else []
+    return (values, *inverse, *counts) if return_inverse or return_counts else values
+
+
+def _front(self: Tensor, count: int) -> Tensor:
+    """The first elements of memory as a tensor of their own: by a copy, for a kernel would be one for each number."""
+    source = buffer_of(memory_base(self.uop))
+    bytes_ = source.as_memoryview()
+    bytes_ = source.copy_out(memoryview(bytearray(source.nbytes))) if bytes_ is None else bytes_
+    node = UOp.buffer(source.device, count, self.dtype)
+    buffer_of(node).copy_in(bytes_.cast("B")[: count * self.dtype.itemsize])
+    front = self._wrap(node)
+    front._set_flag(False)
+    return front
 
 
 def _as_rows(self: Tensor, dim: int | None) -> tuple[Tensor, Any]:
