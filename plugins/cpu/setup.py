@@ -19,9 +19,9 @@ ffi.cdef(re.sub(r"^#.*$", "", header, flags=re.MULTILINE))  # what pool.h declar
 ffi.set_source(
     "tinygraft_cpu._native",
     '#include "pool.h"',
-    sources=[f"{SOURCES}/{name}.c" for name in ("pool", "replay", "routines", "ordering")],
+    sources=[f"{SOURCES}/{name}.c" for name in ("pool", "replay", "routines", "ordering", "matrices", "fourier")],
     include_dirs=[str(HERE / SOURCES)],
-    depends=[f"{SOURCES}/{name}.h" for name in ("pool", "routines", "radix")],
+    depends=[f"{SOURCES}/{name}.h" for name in ("pool", "routines", "radix", "fourier")],
     extra_compile_args=["-O3", "-fno-trapping-math", "-std=gnu11", "-pthread", "-fvisibility=hidden"],
     extra_link_args=["-pthread"],
 )

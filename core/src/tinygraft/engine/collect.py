@@ -226,13 +226,13 @@ def _stored_anyway(order: Sequence[UOp], wanted: Sequence[UOp], others: Iterable
     """
     stored = {node for node in order if node.op in STORED}.difference(wanted)
     runs = {(node.src, node.arg.routine, node.arg.options) for node in order if node.op is Ops.ROUTINE}
-    if not stored and not runs:
-        return []
     found = []
-    for tensor in others:
-        node = memory_base(tensor.uop)
+    for tensor in others if stored or runs else ():
+        node = base = memory_base(tensor.uop)
+        while runs and base.op is Ops.FUNCTION:  # a result whose derivative is one
+            base = memory_base(base.src[0])
         also = node in stored or (
-            node.op is Ops.ROUTINE and (node.src, node.arg.routine, node.arg.options) in runs and node not in wanted
+            base.op is Ops.ROUTINE and (base.src, base.arg.routine, base.arg.options) in runs and node not in wanted
         )
         if also and not predates_capture(tensor, tensor.uop):
             found.append(tensor)

@@ -38,6 +38,7 @@ from tinygraft.engine.arithmetic import (
 from tinygraft.engine.noise import Noise
 from tinygraft.engine.routine_values import routine_values
 from tinygraft.uop.ops import ELEMENTWISE, FACTS, Ops
+from tinygraft.uop.routines import ROUTINES
 from tinygraft.uop.sizes import max_shape
 from tinygraft.uop.uop import UOp, toposort
 
@@ -197,6 +198,9 @@ class Evaluation:
         src = [self._of(source) for source in sources_of(node)]
         if op is Ops.SCATTER and arg.op is not None:
             return self._scattered(node, src)
+        if op is Ops.ROUTINE and not ROUTINES[arg.routine].exact:
+            kinds = [source.dtype for source in node.src]
+            return Value(self.noise.routine([v.samples for v in src], kinds, lambda given: self._plain(node, given)))
         rounds = node.dtype.kind == "float" and op in CHANGED | NEAR
         if rounds and self.noise.others:
             return Value(self.noise.elementwise(node, [value.samples for value in src]))
@@ -222,7 +226,7 @@ class Evaluation:
             return _set(src[0], src[1].astype(np.int64), src[2], arg.axis)
         if op is Ops.ROUTINE:
             found: Array = routine_values(arg.routine, src, arg.options)[arg.result]
-            return found
+            return found.astype(numpy_name(node.dtype))
         if op is Ops.ASSIGN:
             return src[0] if len(src) == 1 else self._assigned(node, src)
         moved = self.moved(op, src[0], arg)

@@ -108,6 +108,27 @@ class Noise:
         error = unit(dtype) * math.sqrt(max(count, 1)) * np.abs(totals[0].astype(np.float64))
         return self._with_errors(totals, error, totals[0] != rounded(totals[0], dtype), dtype)
 
+    def routine(self, operands: Sequence[NoisySamples], dtypes_: Sequence[DType],
+                compute: Callable[[list[Array]], Array]) -> tuple[Array, ...]:  # fmt: skip
+        """Return a result of an inexact routine in all runs: `compute` gets the operands.
+
+        Its rounding is as if the elements of the operands were off, by a random walk along an axis of each (backward
+        stability, as LAPACK's functions have it).
+        """
+        first = compute([samples[0] for samples in operands])
+        found = [first]
+        for run in range(1, self.others + 1):
+            here = [samples[run if len(samples) > 1 else 0] for samples in operands]
+            found.append(compute([self._off(x, dtype) for x, dtype in zip(here, dtypes_, strict=True)]))
+        return tuple(found)
+
+    def _off(self, x: Array, dtype: DType) -> Array:
+        """Return floats that are off by up to 1 + sqrt(n) units in the last place, n the length of their last axis."""
+        if dtype.kind != "float":
+            return x
+        error = unit(dtype) * (1 + math.sqrt(x.shape[-1])) * self._chance.uniform(-1, 1, x.shape)
+        return np.asarray(x.astype(np.float64) * (1 + error))
+
     def contraction(self, node: UOp, factors: Sequence[NoisySamples]) -> tuple[Array, ...]:
         """Return the sum of the products of two factors in all runs; the products are never stored.
 

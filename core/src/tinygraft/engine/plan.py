@@ -35,7 +35,7 @@ from tinygraft.schedule.form import Form, form_of
 from tinygraft.schedule.schedule import Schedule, schedule
 from tinygraft.target import Target
 from tinygraft.uop import graph_spec
-from tinygraft.uop.held import buffers_of, together
+from tinygraft.uop.held import buffers_of, memory_base, together
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.stages import CopyCall
 from tinygraft.uop.uop import UOp, postorder, toposort
@@ -106,15 +106,23 @@ def without_functions(outputs: Sequence[UOp]) -> dict[UOp, UOp]:
     """Return each output rebuilt with the value of each FUNCTION in its graph: old node -> new node.
 
     A FUNCTION has a derivative of its own, which matters to no kernel. One that is an output itself becomes a value in
-    memory of its own, also where another output has the same value.
+    memory of its own, also where another output has the same value; the result of a routine is that already, unless
+    another output has it too.
     """
     done: dict[UOp, UOp] = {}
     for node in toposort(*outputs):
         src = tuple([done[source] for source in node.src])
         same = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
         done[node] = src[0] if node.op is Ops.FUNCTION else same
-    own = {n: Own(-1 - i) for i, n in enumerate(outputs) if n.op is Ops.FUNCTION}
-    return {n: UOp(Ops.CONTIGUOUS, n.dtype, (done[n],), tag=own[n]) if n in own else done[n] for n in outputs}
+    bases = [memory_base(done[node]) for node in outputs]
+    own = {
+        n: Own(-1 - i) for i, n in enumerate(outputs)
+        if n.op is Ops.FUNCTION and not (bases[i].op is Ops.ROUTINE and bases.count(bases[i]) == 1)
+    }  # fmt: skip
+    return {
+        n: UOp(Ops.CONTIGUOUS, n.dtype, (done[n],), tag=own[n]) if n in own
+        else base if n.op is Ops.FUNCTION else done[n] for n, base in zip(outputs, bases, strict=True)
+    }  # fmt: skip
 
 
 def _refuse_unknown(order: Sequence[UOp]) -> None:

@@ -68,9 +68,66 @@ def _histogram(operands: Sequence[Array], options: Options) -> list[Array]:
     return [np.stack(rows).astype(np.int32)]
 
 
+def _in_float64(operands: Sequence[Array]) -> list[Array]:
+    return [operand.astype(np.float64) for operand in operands]
+
+
+def _cholesky(operands: Sequence[Array], options: Options) -> list[Array]:
+    """Return the factor, by the steps of the kernels: NumPy raises where a matrix has none."""
+    (a,) = _in_float64(operands)
+    a = np.tril(a)
+    for k in range(a.shape[1]):
+        a[:, k, k] = np.sqrt(a[:, k, k])
+        a[:, k + 1 :, k] /= a[:, k, k][:, None]
+        column = a[:, k + 1 :, k]
+        a[:, k + 1 :, k + 1 :] -= column[:, :, None] * column[:, None, :]
+    return [np.tril(a).astype(operands[0].dtype)]
+
+
+def _solve(operands: Sequence[Array], options: Options) -> list[Array]:
+    a, *others = _in_float64(operands)
+    b = others[0] if others else np.broadcast_to(np.eye(a.shape[1]), a.shape)
+    found = np.full(b.shape, np.nan)
+    for number in range(len(a)):
+        try:
+            found[number] = np.linalg.solve(a[number], b[number])
+        except np.linalg.LinAlgError:
+            raise NotImplementedError("the solution of a singular system is no number") from None
+    return [found.astype(operands[-1].dtype)]
+
+
+def _transform(x: Array, inverse: int) -> Array:
+    return np.asarray(np.fft.ifft(x, axis=1) * x.shape[1] if inverse else np.fft.fft(x, axis=1))
+
+
+def _fft(operands: Sequence[Array], options: Options) -> list[Array]:
+    real, imaginary = _in_float64(operands)
+    found = _transform(real + 1j * imaginary, options[0])
+    return [found.real, found.imag]
+
+
+def _rfft(operands: Sequence[Array], options: Options) -> list[Array]:
+    (x,) = _in_float64(operands)
+    found = _transform(x, options[0])[:, : x.shape[1] // 2 + 1]
+    return [found.real, found.imag]
+
+
+def _irfft(operands: Sequence[Array], options: Options) -> list[Array]:
+    real, imaginary = _in_float64(operands)
+    inverse, n = options
+    found = np.fft.irfft(real + 1j * (imaginary if inverse else -imaginary), n, axis=1) * n
+    return [np.asarray(found)]
+
+
 MEANINGS: dict[str, Callable[[Sequence[Array], Options], list[Array]]] = {
     "sort": _sort,
     "topk": _topk,
     "unique": _unique,
     "histogram": _histogram,
+    "cholesky": _cholesky,
+    "solve": _solve,
+    "inverse": _solve,
+    "fft": _fft,
+    "rfft": _rfft,
+    "irfft": _irfft,
 }

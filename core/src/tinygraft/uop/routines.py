@@ -69,6 +69,50 @@ def _counted(operands: Sequence[Operand], options: Options) -> tuple[Operand, ..
     return ((dtypes.int32, (operands[0][1][0], options[0])),)
 
 
+def _cholesky(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+    return (operands[0],)
+
+
+def _lu(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+    dtype, (count, m, n) = operands[0]
+    return (dtype, (count, m, n)), (dtypes.int32, (count, min(m, n))), (dtypes.int32, (count, m))
+
+
+def _solved(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+    return (operands[-1],)
+
+
+def _qr(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+    dtype, (count, m, n) = operands[0]
+    return (dtype, (count, m, options[0])), (dtype, (count, options[0], n))
+
+
+def _eigh(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+    dtype, (count, n, _) = operands[0]
+    return (dtype, (count, n)), (dtype, (count, n, n))
+
+
+def _svd(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+    dtype, (count, m, n) = operands[0]
+    least = min(m, n)
+    left, right = (m, n) if options[0] else (least, least)
+    return (dtype, (count, m, left)), (dtype, (count, least)), (dtype, (count, right, n))
+
+
+def _fft(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+    return (operands[0], operands[0])
+
+
+def _rfft(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+    dtype, (rows, n) = operands[0]
+    return (dtype, (rows, n // 2 + 1)), (dtype, (rows, n // 2 + 1))
+
+
+def _irfft(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+    dtype, (rows, _) = operands[0]
+    return ((dtype, (rows, options[1])),)
+
+
 ROUTINES: dict[str, RoutineFacts] = {
     "sort": RoutineFacts(
         "the elements of each row in ascending order (from the greatest if `descending`: NaN first), and the index in "
@@ -88,5 +132,52 @@ ROUTINES: dict[str, RoutineFacts] = {
     "histogram": RoutineFacts(
         "how often each number from 0 to before `bins` is in the row; others count nowhere",
         (2,), ("counts",), _counted, ("bins",),
+    ),
+    "cholesky": RoutineFacts(
+        "the lower triangular L, with L @ L' equal to the symmetric matrix whose lower triangle is read; from the "
+        "first column on for which that matrix is not positive definite, NaN, or infinities where a pivot is 0",
+        (3,), ("factor",), _cholesky, exact=False,
+    ),
+    "lu": RoutineFacts(
+        "L and U of the rows in another order, in one matrix (L has ones on its diagonal); for each column the row, "
+        "from 0, that was swapped up, which has the greatest magnitude; the order of all rows. Below a pivot of 0 are "
+        "zeros",
+        (3,), ("factors", "pivots", "order"), _lu, exact=False,
+    ),
+    "solve": RoutineFacts(
+        "the X with A @ X equal to B, by LU; infinities and NaN for a singular A",
+        (3, 3), ("solution",), _solved, exact=False,
+    ),
+    "inverse": RoutineFacts(
+        "the inverse, by LU; infinities and NaN for a singular matrix", (3,), ("inverse",), _solved, exact=False
+    ),
+    "qr": RoutineFacts(
+        "the first `columns` columns of an orthogonal Q, and as many rows of the upper triangular R, with Q @ R equal "
+        "to the matrix; R's diagonal has the sign opposite to what the reflection of its column began with",
+        (3,), ("q", "r"), _qr, ("columns",), exact=False,
+    ),
+    "eigh": RoutineFacts(
+        "eigenvalues of a symmetric matrix whose lower triangle, or upper if `upper`, is read, ascending, and "
+        "eigenvectors as columns, up to sign; NaN where an element of the triangle is not finite",
+        (3,), ("values", "vectors"), _eigh, ("upper",), exact=False,
+    ),
+    "svd": RoutineFacts(
+        "U, S and V' with U @ diag(S) @ V' equal to the matrix, S descending, U and V' square if `full` and else of "
+        "min(m, n) columns and rows; vectors up to sign; NaN where an element is not finite",
+        (3,), ("u", "s", "v"), _svd, ("full",), exact=False,
+    ),
+    "fft": RoutineFacts(
+        "the discrete Fourier transform of each row of complex numbers, which are real and imaginary parts; its "
+        "inverse if `inverse`, without a division",
+        (2, 2), ("real", "imaginary"), _fft, ("inverse",), exact=False,
+    ),
+    "rfft": RoutineFacts(
+        "the first n // 2 + 1 numbers of fft of rows of n real numbers",
+        (2,), ("real", "imaginary"), _rfft, ("inverse",), exact=False,
+    ),
+    "irfft": RoutineFacts(
+        "fft of rows of n numbers, of which n // 2 + 1 are given and the others mirror them; the imaginary part of the "
+        "first, and of the middle one of an even n, counts as 0. It is real",
+        (2, 2), ("real",), _irfft, ("inverse", "n"), exact=False,
     ),
 }  # fmt: skip

@@ -19,12 +19,6 @@
 
 enum { TOGETHER = 1 << 15 }; /* elements of a row from which several threads work on one */
 
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
-#define FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define FOR_EACH_PROCESSOR
-#endif
-
 /* The pairs of elements from `first` to before `end` of a row of any type, at pairs[0]. */
 static inline __attribute__((always_inline)) void fill_any(void *pairs, const void *x, long first, long end, int bytes,
                                                            int kind, uint64_t nan_above, int descending) {

@@ -48,9 +48,13 @@ class CpuProgram(Program):
 
 
 class NativeRoutine(Program):
-    """A routine of the extension, with the numbers that it is called with: rows, sizes, threads (ordering.c)."""
+    """A routine of the extension, with the numbers that it is called with: rows, sizes, threads (ordering.c).
 
-    def __init__(self, name: str, facts: Sequence[int]) -> None:
+    `table` is memory whose address is among them.
+    """
+
+    def __init__(self, name: str, facts: Sequence[int], table: object = None) -> None:
+        self.table = table
         self.library: Any = extension.library()
         ffi = extension.module().ffi
         self.address = int(self.library.tg_routine(name.encode()))

@@ -10,6 +10,16 @@
 void tg_sort(void **buffers, const long long *facts);
 void tg_topk(void **buffers, const long long *facts);
 void tg_unique(void **buffers, const long long *facts);
+void tg_fft(void **buffers, const long long *facts);
+void tg_rfft(void **buffers, const long long *facts);
+void tg_irfft(void **buffers, const long long *facts);
+void tg_cholesky(void **buffers, const long long *facts);
+void tg_lu(void **buffers, const long long *facts);
+void tg_solve(void **buffers, const long long *facts);
+void tg_inverse(void **buffers, const long long *facts);
+void tg_qr(void **buffers, const long long *facts);
+void tg_eigh(void **buffers, const long long *facts);
+void tg_svd(void **buffers, const long long *facts);
 
 static void run_split(void **buffers, const long long *variables) {
     tg_part function = (tg_part)buffers[1];
@@ -103,7 +113,9 @@ uintptr_t tg_routine(const char *name) {
     static const struct {
         const char *name;
         void (*code)(void **, const long long *);
-    } known[] = {{"sort", tg_sort}, {"topk", tg_topk}, {"unique", tg_unique}, {"histogram", tg_histogram}};
+    } known[] = {{"sort", tg_sort}, {"topk", tg_topk}, {"unique", tg_unique}, {"histogram", tg_histogram},
+                 {"cholesky", tg_cholesky}, {"lu", tg_lu}, {"solve", tg_solve}, {"inverse", tg_inverse},
+                 {"qr", tg_qr}, {"eigh", tg_eigh}, {"svd", tg_svd}, {"fft", tg_fft}, {"rfft", tg_rfft}, {"irfft", tg_irfft}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i].name, name)) return (uintptr_t)known[i].code;
     return 0;

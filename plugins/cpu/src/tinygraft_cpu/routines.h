@@ -10,6 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Compiled for several processors, of which the best is chosen when the extension is loaded. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
+#define FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define FOR_EACH_PROCESSOR
+#endif
+
 /* Kinds of elements: how their bits become a key. */
 enum { UNSIGNED_KEY, SIGNED_KEY, FLOAT_KEY };
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tinygraft.plugin import DType, Program, Routine, UnsupportedError, dtypes
+from tinygraft_cpu.lapack import FUNCTIONS, addresses
 from tinygraft_cpu.program import NativeRoutine
 
 # kinds of keys, as routines.h has them, and for floats the bits of infinity: greater magnitudes are NaN
@@ -23,7 +26,31 @@ def program(routine: Routine, threads: int) -> Program:
         return NativeRoutine("unique", [*shape, shape[1], *_order(dtype, 0), wanted, threads])
     if routine.name == "histogram":
         return NativeRoutine("histogram", [*shape, options[0], dtype.itemsize, threads])
+    if routine.name in ("fft", "rfft", "irfft"):
+        n = options[1] if routine.name == "irfft" else shape[1]
+        table = circle(n, dtype.itemsize)
+        facts = [table.ctypes.data, shape[0], n, options[0], wanted, dtype.itemsize, threads]
+        return NativeRoutine(routine.name, facts, table)
+    if routine.name in FUNCTIONS:
+        count, m, n = shape
+        if routine.name == "solve":
+            n = routine.operands[1][1][2]
+        first = addresses(routine.name, dtype.itemsize)
+        option = options[0] if options else 0
+        return NativeRoutine(routine.name, [*first, count, m, n, option, wanted, dtype.itemsize, threads])
     raise UnsupportedError(f"the CPU has no routine {routine.name}")
+
+
+def circle(n: int, itemsize: int) -> Any:
+    """Return the cosines and the sines of 2 pi k / n for k below n, as one array; quarters of a turn are exact."""
+    import numpy as np  # where it is used: few programs transform
+
+    turns = np.arange(n)
+    angle = turns * (2.0 * np.pi / n)
+    both = np.stack([np.cos(angle), np.sin(angle)])
+    exact = turns * 4 % n == 0
+    both[:, exact] = np.round(both[:, exact])
+    return np.ascontiguousarray(both, np.float32 if itemsize == 4 else np.float64)
 
 
 def _order(dtype: DType, descending: int) -> list[int]:

@@ -6,14 +6,17 @@ sizes and tensors without elements are left to kernels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
-from tinygraft.config import ROUTINES
+from tinygraft.autograd.walk import gradient
+from tinygraft.config import ROUTINES, Context
 from tinygraft.device.registry import Device
 from tinygraft.errors import DeviceError
 from tinygraft.helpers import prod
 from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.custom import with_derivative
+from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.uop.held import LEAVES, memory_base
 from tinygraft.uop.ops import Ops, RoutineArg
 from tinygraft.uop.routines import results_of
@@ -53,6 +56,28 @@ def results(name: str, operands: Sequence[T], options: tuple[int, ...], wanted: 
             new._set_flag(False)
         found.append(new)
     return found
+
+
+def of_matrices(
+    name: str, operands: Sequence[Any], options: tuple[int, ...] = (), wanted: Sequence[int] = (0,)
+) -> list[Any]:
+    """Return the `wanted` results of a routine on matrices (..., m, n), whose first axes are those of the operands."""
+    batch = operands[0].shape[:-2]
+    count = prod(batch)
+    flat = [reshaped(tensor.detach(), (count, *tensor.shape[-2:])) for tensor in operands]
+    return [reshaped(found, (*batch, *found.shape[1:])) for found in results(name, flat, options, wanted)]
+
+
+def with_kernels(name: str, value: T, sources: Sequence[T], kernels: Callable[..., T]) -> T:
+    """Return `value`, which a routine computes of `sources`, with the derivative of what `kernels` make of the same."""
+
+    def derive(node: UOp, start: T, wanted: list[bool]) -> list[T | None]:
+        given = [start._wrap(source) for source in node.src[1:]]
+        with Context(ROUTINES=0):
+            found = gradient(kernels(*given).uop, [x.uop for x in given], start.uop)
+        return [None if part is None else start._wrap(part) for part in found]
+
+    return with_derivative(name, value, sources, derive)
 
 
 def _in_memory(node: UOp) -> UOp:

@@ -17,6 +17,7 @@ from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.custom import with_derivative
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.movement import reshaped, sliced
+from tinygraft.tensor.primitives.routine_nodes import of_matrices, offers, with_kernels
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -60,6 +61,14 @@ def pivoted(self: Tensor, what: str) -> tuple[Tensor, Tensor, Tensor]:
     check_matrix(self, what)
     m, n = size_math.as_ints(self.shape[-2:], what)
     a = self._in_field()
+    if not offers(a, "lu", 2):
+        return _pivoted_by_kernels(a, m, n)
+    factors, pivots, order = of_matrices("lu", [a], wanted=(0, 1, 2))
+    return with_kernels(what, factors, [a], lambda x: _pivoted_by_kernels(x, m, n)[0]), order, pivots
+
+
+def _pivoted_by_kernels(a: Tensor, m: int, n: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The results of `pivoted`, a column in each step."""
     rows, columns = positions_along(a, a.ndim - 2), positions_along(a, a.ndim - 1)
     order = rows.expand(*a.shape[:-1], 1)
     swapped = []
@@ -190,7 +199,7 @@ def lu_solve(self: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjo
 def solve_by_lu(self: Tensor, order: Tensor, b: Tensor) -> Tensor:
     """Solve A x = `b`, where `self` is L and U in one matrix and `order` the rows of A in their order."""
     wide, b = self._in_field(), b._in_field()
-    shape = (*_common_batch("lu_solve", wide, b), *b.shape[-2:])
+    shape = (*common_batch("lu_solve", wide, b), *b.shape[-2:])
     swapped = b.expand(shape).gather(-2, order.unsqueeze(-1).expand(shape))
     low = wide.solve_triangular(swapped, upper=False, unitriangular=True)
     return wide.solve_triangular(low, upper=True)._narrowed(self.dtype)
@@ -222,7 +231,7 @@ def solve_triangular(self: Tensor, B: Tensor, *, upper: bool, left: bool = True,
         )
         return found.transpose(-2, -1)
     a, b = self._in_field(), B._in_field()._cast(self._in_field().dtype)
-    batch = _common_batch("solve_triangular", a, b)
+    batch = common_batch("solve_triangular", a, b)
     a, b = a.expand(*batch, n, n), b.expand(*batch, *b.shape[-2:])
     value = _substituted(a, b, n, upper, unitriangular)._narrowed(self.dtype)
 
@@ -268,15 +277,8 @@ def cholesky(self: Tensor, upper: bool = False) -> Tensor:
     n = square_size(self, "cholesky")
     source = conjugate_transpose(self) if upper else self
     a = source._in_field()
-    rows, columns = positions_along(a, a.ndim - 2), positions_along(a, a.ndim - 1)
-    for step in range(n):
-        k = step_number(a, step)
-        column = column_at(a, k)
-        root = row_at(column, k)._real().sqrt()
-        column = rows.eq(k).where(root, (rows > k).where(column / root, 0.0))
-        across = conjugate_transpose(column)
-        a = stored_now(columns.eq(k).where(column, (columns > k).where(a - column * across, a)))
-    value = a.tril()._narrowed(self.dtype)
+    factor = of_matrices("cholesky", [a])[0] if offers(a, "cholesky", 2) else _cholesky_by_kernels(a, n)
+    value = factor._narrowed(self.dtype)
 
     def rule(gradient: Tensor, low: Tensor, a: Tensor) -> Tensor:
         """Murray, "Differentiation of the Cholesky decomposition", 2016."""
@@ -288,6 +290,19 @@ def cholesky(self: Tensor, upper: bool = False) -> Tensor:
 
     found = self._with_gradient("cholesky", value, [source], rule)
     return conjugate_transpose(found) if upper else found
+
+
+def _cholesky_by_kernels(a: Tensor, n: int) -> Tensor:
+    """The lower triangular factor, a column in each step."""
+    rows, columns = positions_along(a, a.ndim - 2), positions_along(a, a.ndim - 1)
+    for step in range(n):
+        k = step_number(a, step)
+        column = column_at(a, k)
+        root = row_at(column, k)._real().sqrt()
+        column = rows.eq(k).where(root, (rows > k).where(column / root, 0.0))
+        across = conjugate_transpose(column)
+        a = stored_now(columns.eq(k).where(column, (columns > k).where(a - column * across, a)))
+    return a.tril()
 
 
 def cholesky_ex(self: Tensor, *, upper: bool = False, check_errors: bool = False) -> tuple[Tensor, Tensor]:
@@ -339,7 +354,7 @@ def _only_pivoted(what: str, pivot: bool) -> None:
         raise ValueError(f"{what} always swaps rows: without, it would divide by any number on the diagonal")
 
 
-def _common_batch(what: str, a: Tensor, b: Tensor) -> tuple[Any, ...]:
+def common_batch(what: str, a: Tensor, b: Tensor) -> tuple[Any, ...]:
     """The leading axes of two batches of matrices, broadcast. Raises ShapeError."""
     count = max(a.ndim, b.ndim) - 2
     found = []

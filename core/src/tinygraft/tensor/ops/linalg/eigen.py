@@ -16,6 +16,7 @@ from tinygraft.tensor.ops.linalg.decompositions import identity_of, square_size,
 from tinygraft.tensor.ops.linalg.triangles import check_matrix, conjugate_transpose, stored_now
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.movement import reshaped, sliced
+from tinygraft.tensor.primitives.routine_nodes import of_matrices, offers
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
@@ -48,7 +49,7 @@ def eigh(self: Tensor, UPLO: str = "L") -> Eigen:
     if UPLO.upper() not in ("L", "U"):
         raise ValueError(f"UPLO is L or U, got {UPLO!r}")
     upper = UPLO.upper() == "U"
-    values, vectors = _eigen(whole._mirrored_from(upper), n)
+    values, vectors = _eigen(whole, n, upper)
 
     def of_vectors(gradient: Tensor, v: Tensor, a: Tensor) -> Tensor:
         """The gradient of the matrix from that of its eigenvectors V: V (V' gradient / (w_j - w_i)) V', symmetric.
@@ -93,7 +94,7 @@ def svd(self: Tensor, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tenso
         u, s, v = conjugate_transpose(self).svd(full_matrices)
         return conjugate_transpose(v), s, conjugate_transpose(u)
     a = self._in_field()
-    left, sizes, right = _singular(a, n)
+    left, sizes, adjoint = _singular(a, n, full_matrices)
     first = sliced(left, left.ndim - 1, 0, n)
 
     def of_left(gradient: Tensor, u: Tensor, a: Tensor) -> Tensor:
@@ -109,25 +110,26 @@ def svd(self: Tensor, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tenso
         outside = (gradient - u @ within) / s.unsqueeze(-2)
         return (u @ (part * s.unsqueeze(-2)) + outside) @ turned
 
-    def of_right(gradient: Tensor, v: Tensor, a: Tensor) -> Tensor:
-        """The gradient of the matrix from that of V, with s and U computed again from A V.
+    def of_right(back: Tensor, adjoint: Tensor, a: Tensor) -> Tensor:
+        """The gradient of the matrix from that of V', by that of V, with s and U computed again from A V.
 
         V is square here: m >= n.
         """
+        v, gradient = conjugate_transpose(adjoint), conjugate_transpose(back)
         across = a @ v
         s = _squares(across).sum(-2).sqrt()
         part = (conjugate_transpose(v) @ gradient)._apart(s, False)
         return (across / s.unsqueeze(-2)) @ (part * s.unsqueeze(-1)) @ conjugate_transpose(v)
 
     def of_sizes(gradient: Tensor, s: Tensor, a: Tensor, u: Tensor, v: Tensor) -> Any:
-        return (u * gradient.unsqueeze(-2)) @ conjugate_transpose(v), None, None
+        return (u * gradient.unsqueeze(-2)) @ v, None, None
 
     u = self._with_gradient("svd", first, [a], of_left)
-    v = self._with_gradient("svd", right, [a], of_right)
+    v = self._with_gradient("svd", adjoint, [a], of_right)
     s = self._with_gradient("svd", sizes, [a, u, v], of_sizes)
     if full_matrices and m > n:
         u = u.cat(sliced(left, left.ndim - 1, n, m).detach(), dim=-1)
-    return u._narrowed(self.dtype), s._narrowed(self.dtype), conjugate_transpose(v)._narrowed(self.dtype)
+    return u._narrowed(self.dtype), s._narrowed(self.dtype), v._narrowed(self.dtype)
 
 
 def svdvals(self: Tensor) -> Tensor:
@@ -161,10 +163,13 @@ def _mirrored_from(self: Tensor, upper: bool) -> Tensor:
     return half.tril() + half.tril(-1).transpose(-2, -1)
 
 
-def _eigen(self: Tensor, n: int) -> list[Tensor]:
-    """Eigenvalues and eigenvectors of matrices that are symmetric."""
-    scale = _scale(self)
-    a = stored_now(self / scale)
+def _eigen(self: Tensor, n: int, upper: bool) -> list[Tensor]:
+    """Eigenvalues and eigenvectors of symmetric matrices of which one triangle is read."""
+    if offers(self, "eigh", 2):
+        return of_matrices("eigh", [self], (int(upper),), (0, 1))
+    whole = self._mirrored_from(upper)
+    scale = _scale(whole)
+    a = stored_now(whole / scale)
     bound = write_bound(a)
     more = (bound > 0.0).where(bound * 1.01, 1.0)  # of a matrix of zeros the identity alone
     columns = _orthogonal_columns((a + more * identity_of(a, n, n)), n, n, ALIKE)
@@ -177,11 +182,13 @@ def _eigen(self: Tensor, n: int) -> list[Tensor]:
     return [found._real(), vectors]
 
 
-def _singular(self: Tensor, n: int) -> list[Tensor]:
-    """(U of shape (..., m, m), S, V) of matrices with no more columns than rows.
+def _singular(self: Tensor, n: int, full: bool) -> list[Tensor]:
+    """(U of shape (..., m, m), S, V') of matrices with no more columns than rows; unless `full` U may have n columns.
 
-    The triangle of QR, transposed, times a turn V has orthogonal columns U' S: then U is Q V, and V is U'.
+    By kernels, the triangle of QR, transposed, times a turn V has orthogonal columns U' S: then U is Q V, and V is U'.
     """
+    if offers(self, "svd", 2):
+        return of_matrices("svd", [self], (int(full),), (0, 1, 2))
     scale = _scale(self)
     q, r = (self / scale).qr()
     low = conjugate_transpose(sliced(r, r.ndim - 2, 0, n))
@@ -196,7 +203,7 @@ def _singular(self: Tensor, n: int) -> list[Tensor]:
     left = (sliced(q, q.ndim - 1, 0, n) @ turns).cat(sliced(q, q.ndim - 1, n, q.shape[-1]), dim=-1)
     sizes = sizes.gather(-1, order) * scale.squeeze(-1)
     left, sizes, right = _in_one(left, self.ndim - 2, sizes, right * signs.unsqueeze(-2))
-    return [left, sizes._real(), right]
+    return [left, sizes._real(), conjugate_transpose(right)]
 
 
 def _in_one(self: Tensor, batch: int, *others: Tensor) -> list[Tensor]:

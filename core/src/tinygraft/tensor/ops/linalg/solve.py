@@ -12,13 +12,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinygraft.dtype import dtypes, part_of
 from tinygraft.errors import ShapeError
-from tinygraft.tensor.ops.linalg.decompositions import identity_of, pivoted, solve_by_lu, square_size, write_bound
+from tinygraft.tensor.ops.linalg.decompositions import (
+    common_batch,
+    identity_of,
+    pivoted,
+    solve_by_lu,
+    square_size,
+    write_bound,
+)
 from tinygraft.tensor.ops.linalg.triangles import check_matrix, conjugate_transpose, step_number, stored_now
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.matmul import accumulator_dtypes
 from tinygraft.tensor.primitives.movement import reshaped
+from tinygraft.tensor.primitives.routine_nodes import of_matrices, offers
 from tinygraft.uop.ops import Ops
+from tinygraft.uop.sizes import is_concrete
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
@@ -66,8 +75,7 @@ def solve(self: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
         found = self.transpose(-2, -1).solve(transposed)
         return found.squeeze(-1) if vector else found.transpose(-2, -1)
     a, b = self._in_field(), right._in_field()._cast(self._in_field().dtype)
-    packed, order, _ = pivoted(a, "solve")
-    value = solve_by_lu(packed, order, b)
+    value = _solved(a, b)
 
     def rule(gradient: Tensor, x: Tensor, a: Tensor, b: Tensor) -> Any:
         # by B: A'^-1 g; by A: minus that times x' (Giles, "Extended collection of matrix derivative results", 2008)
@@ -76,6 +84,22 @@ def solve(self: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
     found = self._with_gradient("solve", value, [a, b], rule)._narrowed(self.dtype)
     return found.squeeze(-1) if vector else found
+
+
+def _solved(a: Tensor, b: Tensor) -> Tensor:
+    """The solution of matrices (..., n, n) and right sides (..., n, k), in whose first axes they broadcast."""
+    if not offers(a, "solve", 2) or 0 in b.shape or not is_concrete(b.shape):
+        packed, order, _ = pivoted(a, "solve")
+        return solve_by_lu(packed, order, b)
+    batch, n, k = common_batch("solve", a, b), a.shape[-1], b.shape[-1]
+    if a.ndim > 2:
+        sides = [a.expand(*batch, n, n), b.expand(*batch, n, k)]
+        return of_matrices("solve", sides)[0]
+    if b.ndim == 2:
+        return of_matrices("solve", [a, b])[0]
+    columns = b.movedim(-2, 0)  # one matrix: all right sides are columns of one
+    found = of_matrices("solve", [a, reshaped(columns, (n, size_math.product(columns.shape[1:])))])[0]
+    return reshaped(found, columns.shape).movedim(0, -2)
 
 
 def _summed_to(self: Tensor, like: Tensor) -> Tensor:
@@ -98,8 +122,11 @@ def inv(self: Tensor) -> Tensor:
     """
     n = square_size(self, "inv")
     a = self._in_field()
-    packed, order, _ = pivoted(a, "inv")
-    value = solve_by_lu(packed, order, identity_of(a, n, n))
+    if offers(a, "inverse", 2):
+        value = of_matrices("inverse", [a])[0]
+    else:
+        packed, order, _ = pivoted(a, "inv")
+        value = solve_by_lu(packed, order, identity_of(a, n, n))
 
     def rule(gradient: Tensor, y: Tensor, a: Tensor) -> Tensor:
         adjoint = conjugate_transpose(y)  # dY = -Y dA Y

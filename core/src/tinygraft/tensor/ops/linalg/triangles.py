@@ -14,6 +14,7 @@ from tinygraft.errors import ShapeError
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.movement import sliced
+from tinygraft.tensor.primitives.routine_nodes import of_matrices, offers, with_kernels
 from tinygraft.uop.ops import Ops
 
 if TYPE_CHECKING:
@@ -85,12 +86,22 @@ def qr(self: Tensor, mode: str = "complete") -> tuple[Tensor, Tensor]:
     if mode not in ("complete", "reduced", "r"):
         raise ValueError(f"the mode of qr is complete, reduced or r, got {mode!r}")
     m, n = size_math.as_ints(self.shape[-2:], "qr")
-    q, r = self._in_field()._reflected_to(m, n)
     rows = m if mode == "complete" else min(m, n)
-    q, r = sliced(q, q.ndim - 1, 0, rows), sliced(r, r.ndim - 2, 0, rows)
+    if offers(a := self._in_field(), "qr", 2):
+        q, r = of_matrices("qr", [a], (rows,), (0, 1))
+        q = with_kernels("qr", q, [a], lambda x: _cut_to(x, m, n, rows)[0])
+        r = with_kernels("qr", r, [a], lambda x: _cut_to(x, m, n, rows)[1].triu())
+    else:
+        q, r = _cut_to(a, m, n, rows)
     if mode == "r":
         q = sliced(sliced(q, q.ndim - 1, 0, 0), q.ndim - 2, 0, 0)
     return q._narrowed(self.dtype), r.triu()._narrowed(self.dtype)
+
+
+def _cut_to(a: Tensor, m: int, n: int, rows: int) -> tuple[Tensor, Tensor]:
+    """The first columns of Q and rows of R, by kernels."""
+    q, r = a._reflected_to(m, n)
+    return sliced(q, q.ndim - 1, 0, rows), sliced(r, r.ndim - 2, 0, rows)
 
 
 def _reflected_to(self: Tensor, m: int, n: int) -> tuple[Tensor, Tensor]:

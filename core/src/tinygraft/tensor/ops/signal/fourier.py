@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.errors import AxisError, ShapeError
@@ -11,6 +11,8 @@ from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.movement import reshaped, sliced
 from tinygraft.tensor.primitives.reduce import Axis
+from tinygraft.tensor.primitives.routine_nodes import offers, results, with_kernels
+from tinygraft.uop.routines import ROUTINES
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
@@ -83,9 +85,8 @@ def from_real(self: Tensor, what: str, s: Sequence[int] | None, dim: Axis, norm:
     x = self._in_float()
     for axis, size in zip(axes, sizes, strict=True):
         x = _resized(x, axis, size)
-    whole = _fourier(_last(x, axes[-1]), None, inverse)
-    half = sizes[-1] // 2 + 1
-    real, imaginary = (_unlast(sliced(part, part.ndim - 1, 0, half), axes[-1]) for part in whole)
+    parts = _half_of_real(_last(x, axes[-1]), sizes[-1], inverse)
+    real, imaginary = (_unlast(part, axes[-1]) for part in parts)
     found = _several(real, imaginary, axes[:-1], inverse)
     return self._in_parts().joined(*_scaled(found, sizes, norm, inverse))  # type: ignore[no-any-return]
 
@@ -104,8 +105,7 @@ def to_real(self: Tensor, what: str, s: Sequence[int] | None, dim: Axis, norm: s
     real, imaginary = _several(real, imaginary, axes[:-1], inverse)
     half = sizes[-1] // 2 + 1
     real, imaginary = (_last(_resized(part, axes[-1], half), axes[-1]) for part in (real, imaginary))
-    real, imaginary = _mirrored(real, sizes[-1], 1.0), _mirrored(imaginary, sizes[-1], -1.0)
-    found = _unlast(_fourier(real, imaginary, inverse)[0], axes[-1])
+    found = _unlast(_real_of_half(real, imaginary, sizes[-1], inverse), axes[-1])
     whole: Tensor = _scaled((found, found), sizes, norm, inverse)[0]
     return whole._narrowed(self.dtype)
 
@@ -148,6 +148,13 @@ def _fourier(real: Any, imaginary: Any, inverse: bool) -> tuple[Any, Any]:
     factors = _factors(size)
     if factors and max(factors) > LARGEST:
         return _bluestein(real, imaginary, size, inverse)
+    if offers(real, "fft") and (imaginary is None or imaginary.dtype is real.dtype):
+        options = (int(inverse),)
+        if imaginary is None:
+            half = _half_of_real(real, size, inverse)
+            return _mirrored(half[0], size, 1.0), _mirrored(half[1], size, -1.0)
+        found = _by_routine("fft", [real, imaginary], options, lambda a, b: _fourier(a, b, inverse))
+        return found[0], found[1]
     like, batch = real, real.shape[:-1]
     parts: tuple[Any, Any] = (real, imaginary)
     done, rest = 1, size
@@ -165,6 +172,50 @@ def _fourier(real: Any, imaginary: Any, inverse: bool) -> tuple[Any, Any]:
     order = (*range(count), *range(count + len(factors) - 1, count - 1, -1))
     found = [reshaped(reshaped(part, (*batch, *factors)).permute(*order), (*batch, size)) for part in parts]
     return found[0], found[1]
+
+
+def _half_of_real(x: Any, n: int, inverse: bool) -> Sequence[Any]:
+    """The first half of the transform of a real tensor along its last axis."""
+    if max(_factors(n), default=0) <= LARGEST and offers(x, "rfft"):
+        return _by_routine("rfft", [x], (int(inverse),), lambda real, imaginary: _kernels_of_half(real, n, inverse))
+    return _kernels_of_half(x, n, inverse)
+
+
+def _kernels_of_half(x: Any, n: int, inverse: bool) -> Sequence[Any]:
+    return [sliced(part, part.ndim - 1, 0, n // 2 + 1) for part in _fourier(x, None, inverse)]
+
+
+def _real_of_half(real: Any, imaginary: Any, n: int, inverse: bool) -> Any:
+    """The transform along the last axis of a spectrum of n numbers whose first half this is; it is real."""
+
+    def kernels(real: Any, imaginary: Any) -> Sequence[Any]:
+        return [_fourier(_mirrored(real, n, 1.0), _mirrored(imaginary, n, -1.0), inverse)[0]]
+
+    if max(_factors(n), default=0) <= LARGEST and offers(real, "irfft") and real.dtype is imaginary.dtype:
+        return _by_routine("irfft", [real, imaginary], (int(inverse), n), kernels)[0]
+    return kernels(real, imaginary)[0]
+
+
+def _by_routine(
+    name: str, parts: list[Any], options: tuple[int, ...], kernels: Callable[[Any, Any], Sequence[Any]]
+) -> list[Any]:
+    """The results of a routine along the last axis, each with the derivative of what `kernels` make of the parts.
+
+    A transform is linear: that derivative is a transform too, of kernels or, in their place, of this routine.
+    """
+    batch = parts[0].shape[:-1]
+    parts = [part.expand(*batch, part.shape[-1]) for part in parts]
+    rows = [reshaped(part.detach(), (math.prod(batch), part.shape[-1])) for part in parts]
+    count = len(ROUTINES[name].names)
+    found = []
+    for number, result in enumerate(results(name, rows, options, range(count))):
+        value = reshaped(result, (*batch, result.shape[-1]))
+        found.append(with_kernels(name, value, parts, lambda *given, number=number: kernels(*_two(given))[number]))
+    return found
+
+
+def _two(given: Sequence[Any]) -> tuple[Any, Any]:
+    return (given[0], None) if len(given) == 1 else (given[0], given[1])
 
 
 def _factors(size: int) -> list[int]:

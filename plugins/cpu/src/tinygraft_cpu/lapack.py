@@ -1,0 +1,46 @@
+"""Addresses of LAPACK's functions: those of the library that SciPy brings, which it exports for other compiled code.
+
+Its integers have 32 bits, its functions take pointers only (scipy.linalg.cython_lapack).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+
+from tinygraft.plugin import UnsupportedError
+
+# the functions that each routine of matrices.c calls, without the letter of the dtype, in its order
+FUNCTIONS = {
+    "cholesky": ("potrf",),
+    "lu": ("getrf",),
+    "solve": ("getrf", "getrs"),
+    "inverse": ("getrf", "getrs", "getri"),
+    "qr": ("geqrf", "orgqr"),
+    "eigh": ("syevd",),
+    "svd": ("gesdd",),
+}
+
+
+@functools.cache
+def address(name: str) -> int:
+    """Return the address of a function such as dgetrf. Raises UnsupportedError where SciPy does not have it."""
+    try:
+        capsule = importlib.import_module("scipy.linalg.cython_lapack").__pyx_capi__[name]
+    except (ImportError, AttributeError, KeyError) as error:
+        raise UnsupportedError(
+            f"LAPACK's {name} was looked for in SciPy, which does not give it: {error!r}; "
+            "install SciPy again, or set ROUTINES=0"
+        ) from error
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    return int(api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule)))
+
+
+def addresses(routine: str, itemsize: int) -> list[int]:
+    """Return the addresses that a routine takes among its facts, three, for numbers of 4 or 8 bytes."""
+    found = [address(("s" if itemsize == 4 else "d") + name) for name in FUNCTIONS[routine]]
+    return found + [0] * (3 - len(found))

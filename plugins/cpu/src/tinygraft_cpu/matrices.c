@@ -1,0 +1,303 @@
+/* Routines on matrices, by LAPACK's functions, whose addresses are among the facts (lapack.py finds them).
+
+   LAPACK has columns one after another, we have rows: to it our matrix is the transposed one. Where the factors of that
+   do as well nothing is moved; else a matrix is transposed on the way. A matrix that cannot be factored gives what the
+   kernels give for it, inf and NaN. LAPACK may use threads of its own: of several matrices each thread of the pool takes
+   some only where they are small. */
+
+#include <math.h>
+#include <string.h>
+
+#include "pool.h"
+#include "routines.h"
+
+enum { SMALL = 96, TILE = 16 }; /* rows up to which LAPACK uses one thread; rows of a tile that is transposed */
+
+/* facts: three addresses, how many matrices, rows, columns, an option, which results are wanted, bytes of a number,
+   threads */
+typedef struct {
+    uintptr_t function[3];
+    long count;
+    int m, n, option, wanted, bytes, threads;
+    const char *a, *b;
+    char *out[3];
+} matrices;
+
+typedef void (*one)(const matrices *job, long number);
+typedef struct {
+    const matrices *job;
+    one function;
+} every;
+
+static matrices job_of(void **buffers, const long long *facts, int results) {
+    matrices job = {{(uintptr_t)facts[0], (uintptr_t)facts[1], (uintptr_t)facts[2]}, facts[3], (int)facts[4],
+                    (int)facts[5], (int)facts[6], (int)facts[7], (int)facts[8], (int)facts[9], 0, 0, {0, 0, 0}};
+    for (int i = 0; i < results; i++)
+        if (job.wanted >> i & 1) job.out[i] = *buffers++;
+    job.a = buffers[0];
+    return job;
+}
+
+static void some(void *given, int part, int parts) {
+    every *all = given;
+    long end = tg_begin(all->job->count, part + 1, parts);
+    for (long i = tg_begin(all->job->count, part, parts); i < end; i++) all->function(all->job, i);
+}
+
+static void for_each(const matrices *job, one function) {
+    every all = {job, function};
+    int parts = job->m <= SMALL && job->n <= SMALL ? job->threads : 1;
+    tg_split(some, &all, parts < job->count ? parts : (int)job->count);
+}
+
+static double get(const void *x, long i, int bytes) { return bytes == 4 ? ((const float *)x)[i] : ((const double *)x)[i]; }
+
+static void set(void *x, long i, int bytes, double value) {
+    if (bytes == 4) ((float *)x)[i] = (float)value;
+    else ((double *)x)[i] = value;
+}
+
+static void fill(void *x, long count, int bytes, double value) {
+    if (x)
+        for (long i = 0; i < count; i++) set(x, i, bytes, value);
+}
+
+static int is_finite(const void *x, long count, int bytes) {
+    double sum = 0; /* 0 times what is not finite is NaN */
+    for (long i = 0; i < count; i++) sum += 0 * get(x, i, bytes);
+    return sum == 0;
+}
+
+/* Store the transposed of `rows` by `columns` numbers, of rows that begin `step` numbers after each other. */
+static void transpose(void *to, const void *from, long rows, long columns, long step, int bytes) {
+    for (long r = 0; r < rows; r += TILE)
+        for (long c = 0; c < columns; c += TILE)
+            for (long j = c; j < columns && j < c + TILE; j++) {
+                long end = r + TILE < rows ? r + TILE : rows;
+                if (bytes == 4)
+                    for (long i = r; i < end; i++)
+                        ((uint32_t *)to)[j * rows + i] = ((const uint32_t *)from)[i * step + j];
+                else
+                    for (long i = r; i < end; i++)
+                        ((uint64_t *)to)[j * rows + i] = ((const uint64_t *)from)[i * step + j];
+            }
+}
+
+/* cholesky: the lower triangle. Where LAPACK stops, the steps that the kernels take give the numbers before it and NaN
+   after it. */
+
+typedef void (*potrf)(char *, int *, void *, int *, int *);
+
+static void cholesky_by_steps(void *a, long n, int bytes) {
+    for (long k = 0; k < n; k++) {
+        double root = sqrt(get(a, k * n + k, bytes));
+        if (bytes == 4) root = (float)root;
+        set(a, k * n + k, bytes, root);
+        for (long i = k + 1; i < n; i++) set(a, i * n + k, bytes, get(a, i * n + k, bytes) / root);
+        for (long i = k + 1; i < n; i++)
+            for (long j = k + 1; j <= i; j++)
+                set(a, i * n + j, bytes,
+                    get(a, i * n + j, bytes) - get(a, i * n + k, bytes) * get(a, j * n + k, bytes));
+    }
+}
+
+static void cholesky(const matrices *job, long number) {
+    int n = job->n, info = 0;
+    size_t size = (size_t)n * n * job->bytes;
+    char *out = job->out[0] + number * size;
+    memcpy(out, job->a + number * size, size);
+    ((potrf)job->function[0])("U", &n, out, &n, &info); /* the upper triangle of the transposed matrix */
+    if (info) {
+        memcpy(out, job->a + number * size, size);
+        cholesky_by_steps(out, n, job->bytes);
+    }
+    for (long i = 0; i < n; i++) memset(out + (i * n + i + 1) * job->bytes, 0, (size_t)(n - 1 - i) * job->bytes);
+}
+
+void tg_cholesky(void **buffers, const long long *facts) {
+    matrices job = job_of(buffers, facts, 1);
+    for_each(&job, cholesky);
+}
+
+/* lu: L and U in one matrix, the row that each step swapped up, and the order of rows. */
+
+typedef void (*getrf)(int *, int *, void *, int *, int *, int *);
+
+static void lu(const matrices *job, long number) {
+    int m = job->m, n = job->n, info = 0, least = m < n ? m : n;
+    size_t size = (size_t)m * n * job->bytes;
+    char *columns = tg_take(size + (size_t)(least + m) * sizeof(int));
+    int *pivots = (int *)(columns + size), *order = pivots + least;
+    transpose(columns, job->a + number * size, m, n, n, job->bytes);
+    ((getrf)job->function[0])(&m, &n, columns, &m, pivots, &info);
+    if (job->out[0]) transpose(job->out[0] + number * size, columns, n, m, m, job->bytes);
+    for (int i = 0; i < m; i++) order[i] = i;
+    for (int i = 0; i < least; i++) {
+        int other = --pivots[i], here = order[i];
+        order[i] = order[other], order[other] = here;
+    }
+    if (job->out[1]) memcpy(job->out[1] + number * least * sizeof(int), pivots, (size_t)least * sizeof(int));
+    if (job->out[2]) memcpy(job->out[2] + number * m * sizeof(int), order, (size_t)m * sizeof(int));
+    tg_give(columns);
+}
+
+void tg_lu(void **buffers, const long long *facts) {
+    matrices job = job_of(buffers, facts, 3);
+    for_each(&job, lu);
+}
+
+/* solve and inverse: of the transposed matrix LAPACK solves the transposed system. `n` are the columns of B. */
+
+typedef void (*getrs)(char *, int *, int *, void *, int *, int *, void *, int *, int *);
+typedef void (*getri)(int *, void *, int *, int *, void *, int *, int *);
+
+static void solve(const matrices *job, long number) {
+    int m = job->m, k = job->n, info = 0;
+    size_t size = (size_t)m * m * job->bytes, side = (size_t)m * k * job->bytes;
+    char *factors = tg_take(size + side + (size_t)m * sizeof(int)), *columns = factors + size;
+    int *pivots = (int *)(columns + side);
+    memcpy(factors, job->a + number * size, size);
+    transpose(columns, job->b + number * side, m, k, k, job->bytes);
+    ((getrf)job->function[0])(&m, &m, factors, &m, pivots, &info);
+    ((getrs)job->function[1])("T", &m, &k, factors, &m, pivots, columns, &m, &info);
+    transpose(job->out[0] + number * side, columns, k, m, m, job->bytes);
+    tg_give(factors);
+}
+
+void tg_solve(void **buffers, const long long *facts) {
+    matrices job = job_of(buffers, facts, 1);
+    job.b = buffers[2];
+    for_each(&job, solve);
+}
+
+static void inverse(const matrices *job, long number) {
+    int m = job->m, info = 0, room = m * 64;
+    size_t size = (size_t)m * m * job->bytes;
+    char *work = tg_take((size_t)room * job->bytes + (size_t)m * sizeof(int)), *out = job->out[0] + number * size;
+    int *pivots = (int *)(work + (size_t)room * job->bytes);
+    memcpy(out, job->a + number * size, size);
+    ((getrf)job->function[0])(&m, &m, out, &m, pivots, &info);
+    if (info) { /* a pivot is 0: solved against the identity, which divides by it */
+        char *factors = tg_take(size);
+        memcpy(factors, out, size);
+        fill(out, (long)m * m, job->bytes, 0);
+        for (long i = 0; i < m; i++) set(out, i * m + i, job->bytes, 1);
+        ((getrs)job->function[1])("N", &m, &m, factors, &m, pivots, out, &m, &info);
+        tg_give(factors);
+    } else {
+        ((getri)job->function[2])(&m, out, &m, pivots, work, &room, &info);
+    }
+    tg_give(work);
+}
+
+void tg_inverse(void **buffers, const long long *facts) {
+    matrices job = job_of(buffers, facts, 1);
+    for_each(&job, inverse);
+}
+
+/* qr: Q of `option` columns, and R of as many rows. */
+
+typedef void (*geqrf)(int *, int *, void *, int *, void *, void *, int *, int *);
+typedef void (*orgqr)(int *, int *, int *, void *, int *, void *, void *, int *, int *);
+
+static void qr(const matrices *job, long number) {
+    int m = job->m, n = job->n, k = job->option, least = m < n ? m : n, info = 0, bytes = job->bytes;
+    int wide = k > n ? k : n, room = 64 * wide;
+    size_t size = (size_t)m * wide * bytes;
+    char *a = tg_take(size + (size_t)(room + least) * bytes), *work = a + size, *tau = work + (size_t)room * bytes;
+    transpose(a, job->a + (size_t)number * m * n * bytes, m, n, n, bytes);
+    ((geqrf)job->function[0])(&m, &n, a, &m, tau, work, &room, &info);
+    /* a column that is 0 below its diagonal is not reflected by LAPACK, and is by the kernels, if there is a row below */
+    char *turned = tg_take((size_t)least);
+    for (int i = 0; i < least; i++) turned[i] = get(tau, i, bytes) == 0 && i < m - 1 && get(a, (long)i * m + i, bytes) != 0;
+    if (job->out[1]) {
+        char *r = job->out[1] + (size_t)number * k * n * bytes;
+        for (long i = 0; i < k; i++)
+            for (long j = 0; j < n; j++) {
+                double value = j < i ? 0 : get(a, j * m + i, bytes);
+                set(r, i * n + j, bytes, i < least && turned[i] ? -value : value);
+            }
+    }
+    if (job->out[0]) {
+        ((orgqr)job->function[1])(&m, &k, &least, a, &m, tau, work, &room, &info);
+        for (long j = 0; j < least; j++)
+            for (long i = 0; turned[j] && i < m; i++) set(a, j * m + i, bytes, -get(a, j * m + i, bytes));
+        transpose(job->out[0] + (size_t)number * m * k * bytes, a, k, m, m, bytes);
+    }
+    tg_give(turned);
+    tg_give(a);
+}
+
+void tg_qr(void **buffers, const long long *facts) {
+    matrices job = job_of(buffers, facts, 2);
+    for_each(&job, qr);
+}
+
+/* eigh: eigenvalues, and eigenvectors as columns, of symmetric matrices; the upper triangle is read if `option`. */
+
+typedef void (*syevd)(char *, char *, int *, void *, int *, void *, void *, int *, int *, int *, int *);
+
+static void eigh(const matrices *job, long number) {
+    int n = job->n, info = 0, bytes = job->bytes, whole = 3 + 5 * n;
+    int room = 1 + 6 * n + 2 * n * n + 64 * n;
+    size_t size = (size_t)n * n * bytes;
+    char *a = tg_take(size + (size_t)(room + n) * bytes + (size_t)whole * sizeof(int)), *work = a + size;
+    char *values = work + (size_t)room * bytes;
+    int *integers = (int *)(values + (size_t)n * bytes);
+    memcpy(a, job->a + number * size, size);
+    for (long i = 0; i < n; i++) /* what LAPACK reads of each row */
+        info |= job->option ? !is_finite(a + (i * n + i) * bytes, n - i, bytes) : !is_finite(a + i * n * bytes, i + 1, bytes);
+    if (!info)
+        ((syevd)job->function[0])(job->out[1] ? "V" : "N", job->option ? "L" : "U", &n, a, &n, values, work, &room, integers, &whole, &info);
+    if (info) fill(values, n, bytes, NAN), fill(a, (long)n * n, bytes, NAN);
+    if (job->out[0]) memcpy(job->out[0] + (size_t)number * n * bytes, values, (size_t)n * bytes);
+    if (job->out[1]) transpose(job->out[1] + number * size, a, n, n, n, bytes);
+    tg_give(a);
+}
+
+void tg_eigh(void **buffers, const long long *facts) {
+    matrices job = job_of(buffers, facts, 2);
+    for_each(&job, eigh);
+}
+
+/* svd: U, S and V', U and V' square if `option`. The transposed matrix is V S U', so that LAPACK's two sides are ours,
+   exchanged, with rows where it has columns. */
+
+typedef void (*gesdd)(char *, int *, int *, void *, int *, void *, void *, int *, void *, int *, void *, int *, int *,
+                      int *);
+
+static void svd(const matrices *job, long number) {
+    int m = job->m, n = job->n, least = m < n ? m : n, info = 0, bytes = job->bytes, one = 1;
+    int left = job->option ? m : least, right = job->option ? n : least; /* columns of U, rows of V' */
+    size_t size = (size_t)m * n * bytes;
+    char *vectors = !job->out[0] && !job->out[2] ? "N" : job->option ? "A" : "S";
+    size_t of_u = (size_t)m * left * bytes, of_v = (size_t)right * n * bytes;
+    char *a = tg_take(size + (size_t)least * (bytes + 8 * sizeof(int)) + of_u + of_v), *values = a + size;
+    int *integers = (int *)(values + (size_t)least * bytes);
+    char *u = job->out[0] ? job->out[0] + number * of_u : (char *)(integers + 8 * least);
+    char *v = job->out[2] ? job->out[2] + number * of_v : (char *)(integers + 8 * least) + of_u;
+    int is_values = *vectors == 'N', step_v = is_values ? one : n, step_u = is_values ? one : left, room = -1;
+    double wanted = 0;
+    memcpy(a, job->a + number * size, size);
+    info = !is_finite(a, (long)m * n, bytes);
+    if (!info) {
+        gesdd function = (gesdd)job->function[0];
+        function(vectors, &n, &m, a, &n, values, v, &step_v, u, &step_u, &wanted, &room, integers, &info);
+        room = (int)(get(&wanted, 0, bytes) * 1.01) + 1;
+        char *work = tg_take((size_t)room * bytes);
+        function(vectors, &n, &m, a, &n, values, v, &step_v, u, &step_u, work, &room, integers, &info);
+        tg_give(work);
+    }
+    if (info) {
+        fill(values, least, bytes, NAN);
+        if (job->out[0]) fill(u, (long)m * left, bytes, NAN);
+        if (job->out[2]) fill(v, (long)right * n, bytes, NAN);
+    }
+    if (job->out[1]) memcpy(job->out[1] + (size_t)number * least * bytes, values, (size_t)least * bytes);
+    tg_give(a);
+}
+
+void tg_svd(void **buffers, const long long *facts) {
+    matrices job = job_of(buffers, facts, 3);
+    for_each(&job, svd);
+}
