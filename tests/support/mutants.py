@@ -11,7 +11,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from faults import VALUES as FAULTS
 from faults import Change, Faulty
@@ -22,11 +25,15 @@ from tinygraft.device.device_spec import ApiRange, DeviceSpec, Probe
 from tinygraft.device.interfaces import Compiler, GraphExecutor, Handle, Program, Step
 from tinygraft.device.queues import Event
 from tinygraft.dtype import dtypes
+from tinygraft.engine.arithmetic import of_memory
+from tinygraft.engine.routine_values import routine_values
 from tinygraft.errors import CompileError
+from tinygraft.reference.python import TARGET as PYTHON
 from tinygraft.reference.python import PythonBackend, PythonProgram
 from tinygraft.render.cstyle import CStyleRenderer
 from tinygraft.render.dialect import C_TYPES
-from tinygraft.uop.stages import Binary, Source
+from tinygraft.target import RoutineOffer
+from tinygraft.uop.stages import Binary, Routine, Source
 
 # Faults of a runtime
 
@@ -411,6 +418,77 @@ def with_graph(executor: type[GraphExecutor]) -> type[PythonBackend]:
     return type(executor.__name__, (Graphs,), {"executor": executor})
 
 
+class NumpyRoutine(Program):
+    """A routine by its meaning in NumPy, of the device that interprets; `change` alters its operands and results."""
+
+    def __init__(self, routine: Routine, change: Callable[[Routine, list[Any]], list[Any]]) -> None:
+        self.routine, self.change = routine, change
+
+    def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: tuple[int, int, int]) -> None:
+        """Compute the wanted results, which come before the operands."""
+        count, routine = len(self.routine.results), self.routine
+        given = [of_memory(bytearray(memoryview(buffer)[: prod(shape) * dtype.itemsize]), dtype).reshape(shape)
+                 for buffer, (dtype, shape) in zip(buffers[count:], routine.operands, strict=True)]  # fmt: skip
+        found = self.change(routine, routine_values(routine.name, given, routine.options))
+        for buffer, number in zip(buffers, routine.results, strict=False):
+            data = np.ascontiguousarray(found[number]).tobytes()
+            memoryview(buffer)[: len(data)] = data
+
+
+class Sorts(PythonBackend):
+    """The interpreter, with routines that sort float32."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        offers = tuple([RoutineOffer(routine, (dtypes.float32,)) for routine in ("sort", "topk", "unique")])
+        super().__init__(name, ordinal, replace(PYTHON, routines=offers))
+
+    def change(self, routine: Routine, found: list[Any]) -> list[Any]:
+        """Return the results as they are."""
+        return found
+
+    def routine(self, routine: Routine) -> Program:
+        """Return the routine with the fault of this device."""
+        return NumpyRoutine(routine, self.change)
+
+
+class TurnsTies(Sorts):
+    """Of equal elements the last one comes first."""
+
+    def change(self, routine: Routine, found: list[Any]) -> list[Any]:
+        """Turn the indices of equal neighbours round."""
+        if routine.name != "sort":
+            return found
+        values, indices = found
+        turned = indices.copy()
+        same = values[:, 1:] == values[:, :-1]
+        for row, column in zip(*np.nonzero(same), strict=True):
+            turned[row, column], turned[row, column + 1] = turned[row, column + 1], turned[row, column]
+        return [values, turned]
+
+
+class NanFirst(Sorts):
+    """NaN comes before all numbers, as if it were the least."""
+
+    def change(self, routine: Routine, found: list[Any]) -> list[Any]:
+        """Move what is NaN from the end of sorted rows to their front."""
+        if routine.name == "unique":
+            return found
+        count = np.isnan(found[0]).sum(axis=1)
+        return [np.stack([np.roll(row, n) for row, n in zip(result, count, strict=True)]) for result in found]
+
+
+class OneNan(Sorts):
+    """All NaN are one of the distinct elements."""
+
+    def change(self, routine: Routine, found: list[Any]) -> list[Any]:
+        """Count one of them."""
+        if routine.name != "unique":
+            return found
+        values, count, *others = found
+        fewer = np.maximum(np.isnan(values).sum(axis=1, keepdims=True) - 1, 0)
+        return [values, (count - fewer).astype(np.int32), *others]
+
+
 def with_fault(base: type[PythonBackend], change: Change) -> type[PythonBackend]:
     """A backend whose renderer gets kernels with a fault in them."""
 
@@ -455,6 +533,11 @@ MUTANTS: dict[str, Mutant] = {
     "QUEUESWAITFORNOTHING": Mutant(QueuesWaitForNothing, (
         "test_queue_waits_for_event", "test_overwriting_waits_for_event", "test_copy_event", "test_tensors_on_queues",
     ), ("test_event_waits",)),
+    "TURNSTIES": Mutant(TurnsTies, ("test_routine[sort-0]", "test_routine_or_kernels[sort-0]"),
+                        ("test_routine[topk-5-1]", "test_routine[unique]")),
+    "NANFIRST": Mutant(NanFirst, ("test_routine[sort-0]", "test_routine[topk-5-1]", "test_routine_or_kernels[sort-0]"),
+                       ("test_routine[unique]",)),
+    "ONENAN": Mutant(OneNan, ("test_routine[unique]", "test_routine_or_kernels[unique]"), ("test_routine[sort-1]",)),
     "CLOSESALL": Mutant(ClosesAll, ("test_close_and_open_again",), ("test_graph_runs_in_order",)),
     "TIMESNOTHING": Mutant(TimesNothing, ("test_time",), GRAPHS),
     "TIMESLAUNCHES": Mutant(TimesLaunches, ("test_time",), ("test_graph_of_many_steps",)),

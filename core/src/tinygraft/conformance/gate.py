@@ -15,7 +15,8 @@ import pytest
 from tinygraft.conformance.opened import Opened
 from tinygraft.device.interfaces import Allocator, Backend
 from tinygraft.dtype import BY_NAME, DType, dtypes
-from tinygraft.target import Target
+from tinygraft.target import RoutineOffer, Target
+from tinygraft.uop.routines import ROUTINES
 
 PROFILE = (dtypes.float32, dtypes.int32, dtypes.bool)  # what every device has, whatever it declares
 HALVES = (dtypes.float16, dtypes.bfloat16)
@@ -30,6 +31,11 @@ def _writes(part: Callable[[Backend], object], base: type, method: str) -> Calla
         return getattr(type(part(opened.backend)), method) is not getattr(base, method)
 
     return has
+
+
+def _offers(name: str) -> Callable[[Opened], bool]:
+    """Return a check of whether a Target offers a routine."""
+    return lambda opened: any(offer.name == name for offer in opened.target.routines)
 
 
 def _allocator(backend: Backend) -> object:
@@ -56,6 +62,7 @@ ABILITIES: dict[str, Callable[[Opened], bool]] = {
     "keeps_binaries": lambda opened: opened.backend is not None and opened.backend.compiler.key is not None,
     "counted": lambda opened: opened.count is not None,
     "own_distribution": lambda opened: not opened.is_core,
+    **{f"routine_{name}": _offers(name) for name in ROUTINES},
 }
 
 OF_RECORD = frozenset({"computes", "counted", "ordinals", "own_distribution"})
@@ -124,6 +131,9 @@ class Requirement:
         if self.name in BY_NAME:
             dtype = BY_NAME[self.name]
             return replace(target, dtypes=target.dtypes | {dtype}, compute_dtypes=target.compute_dtypes | {dtype})
+        if self.name.startswith("routine_"):
+            name = self.name.removeprefix("routine_")
+            return replace(target, routines=(*target.routines, RoutineOffer(name, (dtypes.float32,))))
         sizes: dict[str, Any] = {self.name: self.least} if self.name in SIZES else {}
         return replace(target, **sizes)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tinygraft.conformance.levels.optional_launches import Launches
 from tinygraft.conformance.levels.optional_queues import Queues
+from tinygraft.conformance.levels.optional_routines import Routines
 from tinygraft.conformance.levels.optional_threads import Threads
 
 
-class OptionalLevel(Threads, Launches, Queues):
+class OptionalLevel(Routines, Threads, Launches, Queues):
     """The tests of level optional."""

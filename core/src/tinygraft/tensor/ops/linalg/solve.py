@@ -91,14 +91,16 @@ def _solved(a: Tensor, b: Tensor) -> Tensor:
     if not offers(a, "solve", 2) or 0 in b.shape or not is_concrete(b.shape):
         packed, order, _ = pivoted(a, "solve")
         return solve_by_lu(packed, order, b)
-    batch, n, k = common_batch("solve", a, b), a.shape[-1], b.shape[-1]
+    found: Tensor
     if a.ndim > 2:
-        sides = [a.expand(*batch, n, n), b.expand(*batch, n, k)]
-        return of_matrices("solve", sides)[0]
+        batch = common_batch("solve", a, b)
+        (found,) = of_matrices("solve", [x.expand(*batch, *x.shape[-2:]) for x in (a, b)])
+        return found
     if b.ndim == 2:
-        return of_matrices("solve", [a, b])[0]
+        (found,) = of_matrices("solve", [a, b])
+        return found
     columns = b.movedim(-2, 0)  # one matrix: all right sides are columns of one
-    found = of_matrices("solve", [a, reshaped(columns, (n, size_math.product(columns.shape[1:])))])[0]
+    (found,) = of_matrices("solve", [a, reshaped(columns, (a.shape[-1], size_math.product(columns.shape[1:])))])
     return reshaped(found, columns.shape).movedim(0, -2)
 
 

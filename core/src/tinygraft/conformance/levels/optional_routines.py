@@ -1,0 +1,176 @@
+"""Routines: what a device brings itself, such as sort, beside what NumPy and its own kernels make of the same.
+
+A test runs where the Target offers its routine, for each dtype of the offer. Orders and counts are compared bit for
+bit, with ties, NaN of several kinds, infinities and zeros of both signs; what rounds within a bound for its dtype, and
+vectors whose sign is not determined by what they make of the matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from tinygraft.config import Context
+from tinygraft.device.buffer import Buffer, buffer_of
+from tinygraft.device.interfaces import Backend
+from tinygraft.dtype import DType, dtypes
+from tinygraft.engine.arithmetic import Array, of_memory
+from tinygraft.engine.compile import routine_on
+from tinygraft.engine.evaluate import evaluate
+from tinygraft.engine.routine_values import MEANINGS, routine_values
+from tinygraft.engine.run import run_kernel
+from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.held import memory_base
+from tinygraft.uop.routines import ROUTINES, results_of
+from tinygraft.uop.stages import Routine
+
+BOUNDS = {dtypes.float32: 2e-4, dtypes.float64: 1e-11}  # of matrices that are far from singular, and transforms
+ROWS, SIZE = 3, 37
+
+
+@dataclass(frozen=True)
+class RoutineCase:
+    """A routine with its options, and the methods that are compared with kernels: from operands to tensors."""
+
+    name: str
+    options: tuple[int, ...]
+    methods: Callable[..., Sequence[Tensor]]
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Return what a device has to offer."""
+        return (f"routine_{self.name}",)
+
+    def __str__(self) -> str:
+        return "-".join(map(str, (self.name, *self.options)))
+
+
+CASES = [
+    RoutineCase("sort", (0,), lambda x: x.sort()),
+    RoutineCase("sort", (1,), lambda x: x.sort(descending=True)),
+    RoutineCase("topk", (5, 1), lambda x: x.topk(5)),
+    RoutineCase("topk", (30, 0), lambda x: x.topk(30, largest=False)),
+    RoutineCase("unique", (), lambda x: x.unique(return_inverse=True, return_counts=True)),
+    RoutineCase("histogram", (9,), lambda x: [x[0].abs().bincount()]),
+    RoutineCase("cholesky", (), lambda a: [a.cholesky()]),
+    RoutineCase("lu", (), lambda a: [*a.lu_factor(), *a.lu()]),
+    RoutineCase("solve", (), lambda a, b: [a.solve(b)]),
+    RoutineCase("inverse", (), lambda a: [a.inv()]),
+    RoutineCase("qr", (7,), lambda a: a.qr()),
+    RoutineCase("eigh", (0,), lambda a: [a.eigh().eigenvalues]),
+    RoutineCase("svd", (0,), lambda a: [a.svd(full_matrices=False)[1]]),
+    RoutineCase("fft", (0,), lambda x, y: [x.fft().real, x.fft().imag]),
+    RoutineCase("rfft", (0,), lambda x: [x.rfft().real, x.rfft().imag]),
+    RoutineCase("irfft", (1, 2 * SIZE - 2), lambda x, y: [x.irfft()]),
+]
+
+
+def operands_of(case: RoutineCase, dtype: DType, device: str) -> list[Tensor]:
+    """Return the operands of a case on a device, realised."""
+    chance = np.random.default_rng(5)
+    axes = ROUTINES[case.name].axes
+    shapes = [(ROWS, 7, 7 if number == 0 else 2) if count == 3 else (ROWS, SIZE) for number, count in enumerate(axes)]
+    if case.name == "histogram":
+        values = [chance.integers(-2, 11, shapes[0])]
+    elif axes[0] == 3:
+        values = [chance.standard_normal(shape) for shape in shapes]
+        values[0] = values[0] @ values[0].transpose(0, 2, 1) + 3 * np.eye(7)
+    elif not ROUTINES[case.name].exact:
+        values = [chance.standard_normal(shape) for shape in shapes]
+    elif dtype.kind == "float":
+        values = [np.round(chance.standard_normal(shapes[0]) * 4) / 2]
+        for number, special in enumerate((np.nan, -np.nan, np.inf, -np.inf, -0.0, 0.0)):
+            values[0][:, 5 * number + 1 : 5 * number + 3] = special
+    else:
+        low, high = (0, 1) if dtype is dtypes.bool else (int(dtypes.min(dtype)), int(dtypes.max(dtype)))
+        least = np.uint64 if dtype.kind == "uint" else np.int64
+        values = [chance.integers(low, high, shapes[0], endpoint=True, dtype=least)]
+        values[0][:, ::3] = values[0][:, 1:2]
+    return [Tensor(value, device=device).cast(dtype).realize() for value in values]
+
+
+def launched(backend: Backend, case: RoutineCase, operands: Sequence[Tensor], wanted: tuple[int, ...]) -> list[Array]:
+    """Return the `wanted` results of a routine of the device on memory of its own."""
+    kinds = [(operand.dtype, tuple(map(int, operand.shape))) for operand in operands]
+    results = [results_of(case.name, kinds, case.options)[number] for number in wanted]
+    made = [Buffer(backend.name, int(np.prod(shape)), dtype).allocate() for dtype, shape in results]
+    given = [buffer_of(memory_base(operand.uop)) for operand in operands]
+    program = routine_on(backend, Routine(case.name, case.options, tuple(kinds), wanted))
+    run_kernel(program, backend.name, [*made, *given], {})
+    found = []
+    for buffer, (dtype, shape) in zip(made, results, strict=True):
+        found.append(of_memory(buffer.copy_out(memoryview(bytearray(buffer.nbytes))), dtype).reshape(shape))
+    return found
+
+
+def same_bits(got: Array, wanted: Array) -> bool:
+    """Return whether arrays are equal, to the sign of a zero; a NaN equals a NaN."""
+    if got.dtype.kind != "f":
+        return bool(np.array_equal(got, wanted))
+    signs = np.signbit(got) == np.signbit(wanted)
+    return bool(np.array_equal(got, wanted, equal_nan=True) and (signs | np.isnan(got)).all())
+
+
+def rebuilt(name: str, found: Sequence[Array]) -> Array:
+    """Return the matrix that the factors of one are multiplied to."""
+    if name == "eigh":
+        values, vectors = found
+        return np.asarray((vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1))
+    if name == "svd":
+        return np.asarray((found[0] * found[1][:, None, :]) @ found[2])
+    if name == "qr":
+        return np.asarray(found[0] @ found[1])
+    factors, _, order = found
+    n = factors.shape[1]
+    product = (np.tril(factors, -1) + np.eye(n)) @ np.triu(factors)
+    return np.stack([matrix[np.argsort(rows)] for matrix, rows in zip(product, order, strict=True)])
+
+
+class Routines:
+    """What the device's own routines compute."""
+
+    @pytest.mark.parametrize("case", CASES, ids=str)
+    def test_routine(self, backend: Backend, case: RoutineCase) -> None:
+        """A routine computes its meaning, whichever of its results are wanted."""
+        for dtype in next(offer.dtypes for offer in backend.target.routines if offer.name == case.name):
+            operands = operands_of(case, dtype, backend.name)
+            arrays = [evaluate(operand.uop) for operand in operands]
+            every = tuple(range(len(ROUTINES[case.name].names)))
+            found = launched(backend, case, operands, every)
+            if case.name not in MEANINGS:
+                close(rebuilt(case.name, found), arrays[0], dtype)
+                continue
+            wanted = routine_values(case.name, arrays, case.options)
+            for number in every:
+                (alone,) = launched(backend, case, operands, (number,))
+                for got in (found[number], alone):
+                    if ROUTINES[case.name].exact:
+                        shown = f"{case} of {dtype.name}: {ROUTINES[case.name].names[number]}"
+                        assert same_bits(got, wanted[number]), f"{shown} {got} differ from {wanted[number]}"
+                    else:
+                        close(got, wanted[number], dtype)
+
+    @pytest.mark.parametrize("case", CASES, ids=str)
+    def test_routine_or_kernels(self, backend: Backend, case: RoutineCase) -> None:
+        """Methods give with a routine what they give without one."""
+        offered = next(offer.dtypes for offer in backend.target.routines if offer.name == case.name)
+        dtype = dtypes.float32 if dtypes.float32 in offered else offered[0]
+        operands = operands_of(case, dtype, backend.name)
+        found = case.methods(*operands)
+        with Context(ROUTINES=0):
+            wanted = case.methods(*operands)
+            for got, by_kernels in zip(found, wanted, strict=True):
+                assert (got.shape, got.dtype) == (by_kernels.shape, by_kernels.dtype)
+                if ROUTINES[case.name].exact:
+                    assert same_bits(got.numpy(), by_kernels.numpy()), f"{case}: {got.numpy()}"
+                else:
+                    close(got.numpy(), by_kernels.numpy(), dtype)
+
+
+def close(got: Array, wanted: Array, dtype: DType) -> None:
+    """Fail where arrays differ by more than the bound of a dtype, for elements of about 10."""
+    bound = 10 * BOUNDS[dtype]
+    np.testing.assert_allclose(got, wanted, rtol=bound, atol=bound)
