@@ -22,7 +22,7 @@ from tinygraft.plugin import (
 from tinygraft_cpu import extension, machine, units
 from tinygraft_cpu.allocator import ALIGNMENT, ProcessAllocator
 from tinygraft_cpu.program import CpuProgram, NativeGraph
-from tinygraft_cpu.routine_offers import offers
+from tinygraft_cpu.routine_offers import about, offers
 from tinygraft_cpu.spec import CPU_COMPILER, CPU_THREADS
 
 # Both renderers divide and shift as the machine does, so rules.decompose makes operands safe; their casts saturate.
@@ -47,6 +47,10 @@ class CpuBackend(Backend):
     def graph(self, steps: Sequence[Step]) -> GraphExecutor:
         """Return an executor of a captured list of launches: by one native call, where the native runtime was built."""
         return super().graph(steps) if extension.library() is None else NativeGraph(self, steps)
+
+    def about(self) -> str:
+        """Return where routines come from."""
+        return about()
 
     def routine(self, routine: Routine) -> Program:
         """Return the Program of a routine that the Target offers. Raises UnsupportedError for another one."""

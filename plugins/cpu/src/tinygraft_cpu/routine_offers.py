@@ -1,7 +1,12 @@
-"""Which routines the CPU brings itself, for which dtypes: what the extension has."""
+"""Which routines the CPU brings itself, for which dtypes, and from where: the fastest source that is here.
+
+Measured beside each other on 2026-11-23 (benchmarks/NOTES.md): the extension's C for orders, counts and transforms;
+LAPACK by the addresses that SciPy exports for linear algebra; NumPy where one of these is missing.
+"""
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sys
 
@@ -20,16 +25,32 @@ BY_EXTENSION: dict[str, tuple[DType, ...]] = {
     "rfft": REAL,
     "irfft": REAL,
 }
-
-
 BY_LAPACK = ("cholesky", "lu", "solve", "inverse", "qr", "eigh", "svd")
+BY_NUMPY = ("cholesky", "solve", "inverse", "eigh", "svd", "fft", "rfft", "irfft")
+
+
+@functools.cache
+def sources() -> dict[str, str]:
+    """Return where each routine comes from, by name: extension, lapack or numpy."""
+    found = dict.fromkeys(BY_NUMPY, "numpy")
+    if extension.library() is not None and sys.byteorder == "little":
+        found |= dict.fromkeys(BY_EXTENSION, "extension")
+        if importlib.util.find_spec("scipy") is not None:
+            found |= dict.fromkeys(BY_LAPACK, "lapack")
+    return found
 
 
 def offers() -> tuple[RoutineOffer, ...]:
-    """Return the routines that there are here: none of the extension's where that is missing."""
-    if extension.library() is None or sys.byteorder != "little":
-        return ()
-    found = [RoutineOffer(name, kinds) for name, kinds in BY_EXTENSION.items()]
-    if importlib.util.find_spec("scipy") is not None:
-        found += [RoutineOffer(name, REAL) for name in BY_LAPACK]
-    return tuple(found)
+    """Return the routines that there are here, each with its dtypes."""
+    return tuple([RoutineOffer(name, BY_EXTENSION.get(name, REAL)) for name in sources()])
+
+
+def about() -> str:
+    """Return where routines come from, as a line for doctor."""
+    named = {"extension": "of the extension", "lapack": "by SciPy's LAPACK", "numpy": "by NumPy"}
+    by: dict[str, list[str]] = {}
+    for name, source in sources().items():
+        by.setdefault(source, []).append(name)
+    text = "; ".join(f"{', '.join(sorted(names))} {named[source]}" for source, names in sorted(by.items()))
+    missing = [name for name in (*BY_EXTENSION, *BY_LAPACK) if name not in sources()]
+    return f"routines: {text}" + (f"; {', '.join(missing)} by kernels" if missing else "")

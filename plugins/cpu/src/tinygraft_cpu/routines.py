@@ -1,4 +1,4 @@
-"""Routines of the CPU as Programs: those of the extension, with the numbers that they take."""
+"""Routines of the CPU as Programs: those of the extension with the numbers that they take, and those of NumPy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 from tinygraft.plugin import DType, Program, Routine, UnsupportedError, dtypes
 from tinygraft_cpu.lapack import FUNCTIONS, addresses
+from tinygraft_cpu.numpy_routines import NumpyRoutine
 from tinygraft_cpu.program import NativeRoutine
+from tinygraft_cpu.routine_offers import sources
 
 # kinds of keys, as routines.h has them, and for floats the bits of infinity: greater magnitudes are NaN
 INFINITY = {dtypes.float16: 0x7C00, dtypes.bfloat16: 0x7F80, dtypes.float32: 0x7F800000, dtypes.float64: 0x7FF << 52}
@@ -15,6 +17,8 @@ KINDS = {"bool": 0, "uint": 0, "int": 1, "float": 2}
 
 def program(routine: Routine, threads: int) -> Program:
     """Return the Program of a routine on up to `threads` threads. Raises UnsupportedError for an unknown one."""
+    if sources().get(routine.name) == "numpy":
+        return NumpyRoutine(routine)
     dtype, shape = routine.operands[0]
     wanted = sum(1 << number for number in routine.results)
     options = routine.options
