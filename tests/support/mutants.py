@@ -32,7 +32,7 @@ from tinygraft.reference.python import TARGET as PYTHON
 from tinygraft.reference.python import PythonBackend, PythonProgram
 from tinygraft.render.cstyle import CStyleRenderer
 from tinygraft.render.dialect import C_TYPES
-from tinygraft.target import RoutineOffer
+from tinygraft.target import DeclaredRoutine
 from tinygraft.uop.stages import Binary, Routine, Source
 
 # Faults of a runtime
@@ -439,8 +439,8 @@ class Sorts(PythonBackend):
     """The interpreter, with routines that sort float32."""
 
     def __init__(self, name: str, ordinal: int) -> None:
-        offers = tuple([RoutineOffer(routine, (dtypes.float32,)) for routine in ("sort", "topk", "unique")])
-        super().__init__(name, ordinal, replace(PYTHON, routines=offers))
+        declared = tuple([DeclaredRoutine(routine, (dtypes.float32,)) for routine in ("sort", "topk", "unique")])
+        super().__init__(name, ordinal, replace(PYTHON, routines=declared))
 
     def change(self, routine: Routine, found: list[Any]) -> list[Any]:
         """Return the results as they are."""

@@ -23,7 +23,7 @@ COMPUTED = frozenset((dtypes.bool, *dtypes.ints, dtypes.float32, dtypes.float64)
 
 
 @dataclass(frozen=True, slots=True)
-class RoutineOffer:
+class DeclaredRoutine:
     """A routine of uop/routines.py that a device brings itself, and for which dtypes of its first operand.
 
     `least` and `most` are the numbers of elements of an example between which it is the faster way (most 0: no bound).
@@ -66,7 +66,7 @@ class Target:
     - `max_ops`: the most operations of a kernel, about: longer chains are stored on the way, most of them at
       half of it.
     - `alignment`: where memory and the parts of it begin, in bytes.
-    - `routines`: what `Backend.routine` computes, such as sort, for which dtypes (RoutineOffer); kernels compute all
+    - `routines`: what `Backend.routine` computes, such as sort, for which dtypes (DeclaredRoutine); kernels compute all
       others.
     """
 
@@ -90,13 +90,13 @@ class Target:
     max_params: int = 64
     max_ops: int = 4000
     alignment: int = 16
-    routines: tuple[RoutineOffer, ...] = ()
+    routines: tuple[DeclaredRoutine, ...] = ()
 
-    def offers(self, name: str, dtype: DType, elements: int) -> bool:
+    def has_routine(self, name: str, dtype: DType, elements: int) -> bool:
         """Return whether the device brings the routine `name` for examples of so many elements of `dtype`."""
-        for offer in self.routines:
-            if offer.name == name and dtype in offer.dtypes:
-                return offer.least <= elements and (not offer.most or elements <= offer.most)
+        for known in self.routines:
+            if known.name == name and dtype in known.dtypes:
+                return known.least <= elements and (not known.most or elements <= known.most)
         return False
 
     def text(self) -> str:

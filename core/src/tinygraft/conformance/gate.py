@@ -15,7 +15,7 @@ import pytest
 from tinygraft.conformance.opened import Opened
 from tinygraft.device.interfaces import Allocator, Backend
 from tinygraft.dtype import BY_NAME, DType, dtypes
-from tinygraft.target import RoutineOffer, Target
+from tinygraft.target import DeclaredRoutine, Target
 from tinygraft.uop.routines import ROUTINES
 
 PROFILE = (dtypes.float32, dtypes.int32, dtypes.bool)  # what every device has, whatever it declares
@@ -33,9 +33,9 @@ def _writes(part: Callable[[Backend], object], base: type, method: str) -> Calla
     return has
 
 
-def _offers(name: str) -> Callable[[Opened], bool]:
-    """Return a check of whether a Target offers a routine."""
-    return lambda opened: any(offer.name == name for offer in opened.target.routines)
+def _declares(name: str) -> Callable[[Opened], bool]:
+    """Return a check of whether a Target declares a routine."""
+    return lambda opened: any(known.name == name for known in opened.target.routines)
 
 
 def _allocator(backend: Backend) -> object:
@@ -62,7 +62,7 @@ ABILITIES: dict[str, Callable[[Opened], bool]] = {
     "keeps_binaries": lambda opened: opened.backend is not None and opened.backend.compiler.key is not None,
     "counted": lambda opened: opened.count is not None,
     "own_distribution": lambda opened: not opened.is_core,
-    **{f"routine_{name}": _offers(name) for name in ROUTINES},
+    **{f"routine_{name}": _declares(name) for name in ROUTINES},
 }
 
 OF_RECORD = frozenset({"computes", "counted", "ordinals", "own_distribution"})
@@ -133,7 +133,7 @@ class Requirement:
             return replace(target, dtypes=target.dtypes | {dtype}, compute_dtypes=target.compute_dtypes | {dtype})
         if self.name.startswith("routine_"):
             name = self.name.removeprefix("routine_")
-            return replace(target, routines=(*target.routines, RoutineOffer(name, (dtypes.float32,))))
+            return replace(target, routines=(*target.routines, DeclaredRoutine(name, (dtypes.float32,))))
         sizes: dict[str, Any] = {self.name: self.least} if self.name in SIZES else {}
         return replace(target, **sizes)
 

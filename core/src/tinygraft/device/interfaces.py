@@ -299,7 +299,7 @@ class Backend(ABC):
         """
 
     def routine(self, routine: Routine) -> Program:
-        """Return a Program for a routine that the Target offers: for these operands, and the results that are wanted.
+        """Return a Program for a routine that the Target declares: for these operands, and the results that are wanted.
 
         It is launched on the wanted results, ascending, and then the operands, without variables, as a kernel is. What
         it computes is the meaning in uop/routines.py, for all values. It may be asked for again, also in the same

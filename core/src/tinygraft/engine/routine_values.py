@@ -13,11 +13,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tinygraft.engine.arithmetic import Array
+from tinygraft.uop.routines import RoutineOptions
 
-Options = tuple[int, ...]
 
-
-def routine_values(name: str, operands: Sequence[Array], options: Options) -> list[Array]:
+def routine_values(name: str, operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
     """Return the results of a routine on operands of one shape each. Raises NotImplementedError for an unknown one."""
     if name not in MEANINGS:
         raise NotImplementedError(f"no meaning of the routine {name} in NumPy")
@@ -33,18 +32,18 @@ def _indices(x: Array, descending: bool) -> Array:
     return np.asarray(x.shape[1] - 1 - backwards)
 
 
-def _sort(operands: Sequence[Array], options: Options) -> list[Array]:
+def _sort(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
     (x,) = operands
     indices = _indices(x, bool(options[0]))
     return [np.take_along_axis(x, indices, axis=1), indices.astype(np.int32)]
 
 
-def _topk(operands: Sequence[Array], options: Options) -> list[Array]:
+def _topk(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
     k, largest = options
     return [np.ascontiguousarray(result[:, :k]) for result in _sort(operands, (largest,))]
 
 
-def _unique(operands: Sequence[Array], options: Options) -> list[Array]:
+def _unique(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
     (x,) = operands
     values, indices = _sort(operands, (0,))
     fresh = np.ones(x.shape, bool)
@@ -61,7 +60,7 @@ def _unique(operands: Sequence[Array], options: Options) -> list[Array]:
     return [distinct, fresh.sum(axis=1, keepdims=True).astype(np.int32), inverse, counts, firsts]
 
 
-def _histogram(operands: Sequence[Array], options: Options) -> list[Array]:
+def _histogram(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
     (x,) = operands
     bins = options[0]
     rows = [np.bincount(row[(row >= 0) & (row < bins)].astype(np.int64), minlength=bins) for row in x]
@@ -72,7 +71,7 @@ def _in_float64(operands: Sequence[Array]) -> list[Array]:
     return [operand.astype(np.float64) for operand in operands]
 
 
-def _cholesky(operands: Sequence[Array], options: Options) -> list[Array]:
+def _cholesky(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
     """Return the factor, by the steps of the kernels: NumPy raises where a matrix has none."""
     (a,) = _in_float64(operands)
     a = np.tril(a)
@@ -84,7 +83,7 @@ def _cholesky(operands: Sequence[Array], options: Options) -> list[Array]:
     return [np.tril(a).astype(operands[0].dtype)]
 
 
-def _solve(operands: Sequence[Array], options: Options) -> list[Array]:
+def _solve(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
     a, *others = _in_float64(operands)
     b = others[0] if others else np.broadcast_to(np.eye(a.shape[1]), a.shape)
     found = np.full(b.shape, np.nan)
@@ -100,26 +99,26 @@ def _transform(x: Array, inverse: int) -> Array:
     return np.asarray(np.fft.ifft(x, axis=1) * x.shape[1] if inverse else np.fft.fft(x, axis=1))
 
 
-def _fft(operands: Sequence[Array], options: Options) -> list[Array]:
+def _fft(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
     real, imaginary = _in_float64(operands)
     found = _transform(real + 1j * imaginary, options[0])
     return [found.real, found.imag]
 
 
-def _rfft(operands: Sequence[Array], options: Options) -> list[Array]:
+def _rfft(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
     (x,) = _in_float64(operands)
     found = _transform(x, options[0])[:, : x.shape[1] // 2 + 1]
     return [found.real, found.imag]
 
 
-def _irfft(operands: Sequence[Array], options: Options) -> list[Array]:
+def _irfft(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
     real, imaginary = _in_float64(operands)
     inverse, n = options
     found = np.fft.irfft(real + 1j * (imaginary if inverse else -imaginary), n, axis=1) * n
     return [np.asarray(found)]
 
 
-MEANINGS: dict[str, Callable[[Sequence[Array], Options], list[Array]]] = {
+MEANINGS: dict[str, Callable[[Sequence[Array], RoutineOptions], list[Array]]] = {
     "sort": _sort,
     "topk": _topk,
     "unique": _unique,

@@ -53,7 +53,7 @@ from tinygraft.render.cstyle import CStyleRenderer
 from tinygraft.render.dialect import C_TYPES, Dialect, MatrixWords
 from tinygraft.render.llvm import LLVMRenderer
 from tinygraft.render.renderer import Renderer
-from tinygraft.target import BASIC_OPS, CHECKED_OPS, RoutineOffer, Target
+from tinygraft.target import BASIC_OPS, CHECKED_OPS, DeclaredRoutine, Target
 from tinygraft.uop.index import size_of
 from tinygraft.uop.linear import Lane, copies, lane_stride, ranges_of
 from tinygraft.uop.ops import AxisKind, Ops
@@ -69,15 +69,14 @@ if TYPE_CHECKING:
 __all__ = [
     "BASIC_OPS", "CHECKED_OPS", "C_TYPES", "DEBUG", "PLUGIN_API", "UNCOUNTED", "Allocator", "ApiRange", "AxisKind",
     "Backend", "Binary", "CStyleRenderer", "Candidate", "CodegenPass", "Command", "CommandRegistry", "CompileError",
-    "CompileEvent", "Compiler", "Context", "Cost", "DType", "DefaultRequest", "DeviceError", "DeviceEvent",
-    "DeviceLostError", "DeviceMemoryError", "DeviceSpec", "DeviceUnavailable", "Dialect", "DoctorCheck", "Event",
-    "GraphError", "GraphExecutor", "Handle", "LLVMRenderer", "Lane", "LaunchEvent", "Linear", "MatrixUnit",
-    "MatrixWords", "MemoryEvent", "Ops", "Param", "PassRequest", "PatternMatcher", "Probe", "ProfileSession",
-    "ProfileSink", "Program", "PythonBackend", "Queue", "RenderEvent", "Renderer", "Routine", "RoutineOffer",
-    "ScheduleEvent", "Setting",
-    "SettingError", "Signature", "Source", "Step", "Target", "TinygraftError", "UOp", "UPat", "UnsupportedError",
-    "an_event", "cache_folder", "copies", "dtypes", "graph_rewrite", "hookimpl", "lane_stride", "ranges_of", "rule",
-    "size_of", "write_atomic",
+    "CompileEvent", "Compiler", "Context", "Cost", "DType", "DeclaredRoutine", "DefaultRequest", "DeviceError",
+    "DeviceEvent", "DeviceLostError", "DeviceMemoryError", "DeviceSpec", "DeviceUnavailable", "Dialect",
+    "DoctorCheck", "Event", "GraphError", "GraphExecutor", "Handle", "LLVMRenderer", "Lane", "LaunchEvent", "Linear",
+    "MatrixUnit", "MatrixWords", "MemoryEvent", "Ops", "Param", "PassRequest", "PatternMatcher", "Probe",
+    "ProfileSession", "ProfileSink", "Program", "PythonBackend", "Queue", "RenderEvent", "Renderer", "Routine",
+    "RoutineOffer", "ScheduleEvent", "Setting", "SettingError", "Signature", "Source", "Step", "Target",
+    "TinygraftError", "UOp", "UPat", "UnsupportedError", "an_event", "cache_folder", "copies", "dtypes",
+    "graph_rewrite", "hookimpl", "lane_stride", "ranges_of", "rule", "size_of", "write_atomic",
 ]  # fmt: skip
 
 

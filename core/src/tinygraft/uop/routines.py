@@ -1,9 +1,9 @@
-"""Routines: what is no loop nest and has a name, such as sort; each with one meaning on every device that offers it.
+"""Routines: what is no loop nest and has a name, such as sort; each with one meaning on every device that declares it.
 
     results_of(name, operands, options) -> dtype and shape of each result
 
 Operands and results are contiguous, with examples that do not concern each other along axis 0, so that many examples
-at once are a longer axis 0. ROUTINES has a row for each; its `meaning` is what a Backend that offers it has to
+at once are a longer axis 0. ROUTINES has a row for each; its `meaning` is what a Backend that declares it has to
 compute, which is what the kernels of tensor/ops compute without it. Orders are those of sort: NaN after all numbers,
 whatever its sign and bits, -0.0 equal to 0.0, equal elements in the order of their indices. A result is bit for bit
 that of the kernels where `exact` says so; else it is as near to the true one as theirs.
@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tinygraft.dtype import DType, dtypes
+from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
+from tinygraft.uop.stages import RoutineOperand
 
-Operand = tuple[DType, tuple[int, ...]]
-Options = tuple[int, ...]
+RoutineOptions = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class RoutineFacts:
     meaning: str
     axes: tuple[int, ...]
     names: tuple[str, ...]
-    results: Callable[[Sequence[Operand], Options], tuple[Operand, ...]]
+    results: Callable[[Sequence[RoutineOperand], RoutineOptions], tuple[RoutineOperand, ...]]
     options: tuple[str, ...] = ()
     exact: bool = True
-    flops: Callable[[Sequence[Operand], Options], int] = lambda operands, options: 0
+    flops: Callable[[Sequence[RoutineOperand], RoutineOptions], int] = lambda operands, options: 0
 
 
-def results_of(name: str, operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+def results_of(name: str, operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     """Return the dtype and shape of each result. Raises ShapeError for operands that are none of the routine."""
     facts = ROUTINES[name]
     shapes = [shape for _, shape in operands]
@@ -49,66 +49,66 @@ def results_of(name: str, operands: Sequence[Operand], options: Options) -> tupl
     return facts.results(operands, options)
 
 
-def _sorted(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+def _sorted(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     (dtype, shape), = operands  # fmt: skip
     return (dtype, shape), (dtypes.int32, shape)
 
 
-def _greatest(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+def _greatest(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     (dtype, (rows, _)), = operands  # fmt: skip
     return (dtype, (rows, options[0])), (dtypes.int32, (rows, options[0]))
 
 
-def _distinct(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+def _distinct(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     (dtype, (rows, n)), = operands  # fmt: skip
     line = dtypes.int32, (rows, n)
     return (dtype, (rows, n)), (dtypes.int32, (rows, 1)), line, line, line
 
 
-def _counted(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+def _counted(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     return ((dtypes.int32, (operands[0][1][0], options[0])),)
 
 
-def _cholesky(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+def _cholesky(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     return (operands[0],)
 
 
-def _lu(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+def _lu(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     dtype, (count, m, n) = operands[0]
     return (dtype, (count, m, n)), (dtypes.int32, (count, min(m, n))), (dtypes.int32, (count, m))
 
 
-def _solved(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+def _solved(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     return (operands[-1],)
 
 
-def _qr(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+def _qr(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     dtype, (count, m, n) = operands[0]
     return (dtype, (count, m, options[0])), (dtype, (count, options[0], n))
 
 
-def _eigh(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+def _eigh(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     dtype, (count, n, _) = operands[0]
     return (dtype, (count, n)), (dtype, (count, n, n))
 
 
-def _svd(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+def _svd(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     dtype, (count, m, n) = operands[0]
     least = min(m, n)
     left, right = (m, n) if options[0] else (least, least)
     return (dtype, (count, m, left)), (dtype, (count, least)), (dtype, (count, right, n))
 
 
-def _fft(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+def _fft(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     return (operands[0], operands[0])
 
 
-def _rfft(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+def _rfft(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     dtype, (rows, n) = operands[0]
     return (dtype, (rows, n // 2 + 1)), (dtype, (rows, n // 2 + 1))
 
 
-def _irfft(operands: Sequence[Operand], options: Options) -> tuple[Operand, ...]:
+def _irfft(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     dtype, (rows, _) = operands[0]
     return ((dtype, (rows, options[1])),)
 

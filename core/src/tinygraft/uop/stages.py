@@ -59,7 +59,7 @@ class CopyCall:
         return (0,)
 
 
-Operand = tuple[DType, tuple[int, ...]]  # the dtype and the shape of an operand or a result of a routine
+RoutineOperand = tuple[DType, tuple[int, ...]]  # the dtype and the shape of an operand or a result of a routine
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Routine:
 
     name: str
     options: tuple[int, ...]
-    operands: tuple[Operand, ...]
+    operands: tuple[RoutineOperand, ...]
     results: tuple[int, ...]
 
 

@@ -22,7 +22,7 @@ from tinygraft.plugin import (
 from tinygraft_cpu import extension, machine, units
 from tinygraft_cpu.allocator import ALIGNMENT, ProcessAllocator
 from tinygraft_cpu.program import CpuProgram, NativeGraph
-from tinygraft_cpu.routine_offers import about, offers
+from tinygraft_cpu.routine_sources import about, declared
 from tinygraft_cpu.spec import CPU_COMPILER, CPU_THREADS
 
 # Both renderers divide and shift as the machine does, so rules.decompose makes operands safe; their casts saturate.
@@ -53,7 +53,7 @@ class CpuBackend(Backend):
         return about()
 
     def routine(self, routine: Routine) -> Program:
-        """Return the Program of a routine that the Target offers. Raises UnsupportedError for another one."""
+        """Return the Program of a routine that the Target declares. Raises UnsupportedError for another one."""
         from tinygraft_cpu.routines import program
 
         return program(routine, self.threads)
@@ -102,7 +102,7 @@ def host_target(threads: int, compiler: str) -> Target:
         stream_bytes=4 * machine.cache_bytes(2) * threads if machine.is_x86() else 0,
         fused_sums=machine.has_fma(),
         alignment=ALIGNMENT,
-        routines=offers(),
+        routines=declared(),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from tinygraft.plugin import Program, Routine
 from tinygraft_cpu.allocator import HostMemory
 
-Arrays = list[Any]
+OperandArrays = list[Any]
 
 
 class NumpyRoutine(Program):
@@ -54,7 +54,7 @@ def _each(function: Callable[..., Any], matrices: Sequence[Any], otherwise: Call
     return np.stack([_each(function, one, otherwise) for one in zip(*matrices, strict=True)])
 
 
-def _cholesky(operands: Arrays, options: Sequence[int]) -> Arrays:
+def _cholesky(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
     import numpy as np
 
     return [_each(np.linalg.cholesky, operands, _cholesky_by_steps)]
@@ -78,19 +78,19 @@ def _nowhere(matrix: Any, side: Any = None) -> Any:
     return np.full((matrix if side is None else side).shape, np.nan, matrix.dtype)
 
 
-def _solve(operands: Arrays, options: Sequence[int]) -> Arrays:
+def _solve(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
     import numpy as np
 
     return [_each(np.linalg.solve, operands, _nowhere)]
 
 
-def _inverse(operands: Arrays, options: Sequence[int]) -> Arrays:
+def _inverse(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
     import numpy as np
 
     return [_each(np.linalg.inv, operands, _nowhere)]
 
 
-def _where_finite(matrices: Any, read: Any, found: Sequence[Any]) -> Arrays:
+def _where_finite(matrices: Any, read: Any, found: Sequence[Any]) -> OperandArrays:
     """Return results with NaN for the matrices of which an element that is read is not finite."""
     import numpy as np
 
@@ -100,7 +100,7 @@ def _where_finite(matrices: Any, read: Any, found: Sequence[Any]) -> Arrays:
     return list(found)
 
 
-def _eigh(operands: Arrays, options: Sequence[int]) -> Arrays:
+def _eigh(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
     import numpy as np
 
     (a,) = operands
@@ -110,7 +110,7 @@ def _eigh(operands: Arrays, options: Sequence[int]) -> Arrays:
     return _where_finite(a, read, [found[0], found[1]])
 
 
-def _svd(operands: Arrays, options: Sequence[int]) -> Arrays:
+def _svd(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
     import numpy as np
 
     (a,) = operands
@@ -118,25 +118,25 @@ def _svd(operands: Arrays, options: Sequence[int]) -> Arrays:
     return _where_finite(a, a, [found[0], found[1], found[2]])
 
 
-def _transformed(x: Any, inverse: int) -> Arrays:
+def _transformed(x: Any, inverse: int) -> OperandArrays:
     import numpy as np
 
     found = np.fft.ifft(x, axis=1, norm="forward") if inverse else np.fft.fft(x, axis=1)
     return [found.real, found.imag]
 
 
-def _fft(operands: Arrays, options: Sequence[int]) -> Arrays:
+def _fft(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
     return _transformed(operands[0] + 1j * operands[1], options[0])
 
 
-def _rfft(operands: Arrays, options: Sequence[int]) -> Arrays:
+def _rfft(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
     import numpy as np
 
     found = np.fft.rfft(operands[0], axis=1)
     return [found.real, -found.imag if options[0] else found.imag]
 
 
-def _irfft(operands: Arrays, options: Sequence[int]) -> Arrays:
+def _irfft(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
     import numpy as np
 
     inverse, n = options
@@ -144,7 +144,7 @@ def _irfft(operands: Arrays, options: Sequence[int]) -> Arrays:
     return [np.fft.irfft(real + 1j * (imaginary if inverse else -imaginary), n, axis=1, norm="forward")]
 
 
-BY_NUMPY: dict[str, Callable[[Arrays, Sequence[int]], Arrays]] = {
+BY_NUMPY: dict[str, Callable[[OperandArrays, Sequence[int]], OperandArrays]] = {
     "cholesky": _cholesky,
     "solve": _solve,
     "inverse": _inverse,

@@ -8,7 +8,7 @@ from tinygraft.plugin import DType, Program, Routine, UnsupportedError, dtypes
 from tinygraft_cpu.lapack import FUNCTIONS, addresses
 from tinygraft_cpu.numpy_routines import NumpyRoutine
 from tinygraft_cpu.program import NativeRoutine
-from tinygraft_cpu.routine_offers import sources
+from tinygraft_cpu.routine_sources import sources
 
 # kinds of keys, as routines.h has them, and for floats the bits of infinity: greater magnitudes are NaN
 INFINITY = {dtypes.float16: 0x7C00, dtypes.bfloat16: 0x7F80, dtypes.float32: 0x7F800000, dtypes.float64: 0x7FF << 52}

@@ -1,6 +1,6 @@
 """Routines: what a device brings itself, such as sort, beside what NumPy and its own kernels make of the same.
 
-A test runs where the Target offers its routine, for each dtype of the offer. Orders and counts are compared bit for
+A test runs where the Target declares its routine, for each dtype that it names. Orders and counts are compared bit for
 bit, with ties, NaN of several kinds, infinities and zeros of both signs; what rounds within a bound for its dtype, and
 vectors whose sign is not determined by what they make of the matrix.
 """
@@ -41,7 +41,7 @@ class RoutineCase:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Return what a device has to offer."""
+        """Return what a Target has to declare."""
         return (f"routine_{self.name}",)
 
     def __str__(self) -> str:
@@ -73,6 +73,7 @@ def operands_of(case: RoutineCase, dtype: DType, device: str) -> list[Tensor]:
     chance = np.random.default_rng(5)
     axes = ROUTINES[case.name].axes
     shapes = [(ROWS, 7, 7 if number == 0 else 2) if count == 3 else (ROWS, SIZE) for number, count in enumerate(axes)]
+    values: list[Array]
     if case.name == "histogram":
         values = [chance.integers(-2, 11, shapes[0])]
     elif axes[0] == 3:
@@ -102,7 +103,9 @@ def launched(backend: Backend, case: RoutineCase, operands: Sequence[Tensor], wa
     run_kernel(program, backend.name, [*made, *given], {})
     found = []
     for buffer, (dtype, shape) in zip(made, results, strict=True):
-        found.append(of_memory(buffer.copy_out(memoryview(bytearray(buffer.nbytes))), dtype).reshape(shape))
+        raw = bytearray(buffer.nbytes)
+        buffer.copy_out(memoryview(raw))
+        found.append(of_memory(raw, dtype).reshape(shape))
     return found
 
 
@@ -135,7 +138,7 @@ class Routines:
     @pytest.mark.parametrize("case", CASES, ids=str)
     def test_routine(self, backend: Backend, case: RoutineCase) -> None:
         """A routine computes its meaning, whichever of its results are wanted."""
-        for dtype in next(offer.dtypes for offer in backend.target.routines if offer.name == case.name):
+        for dtype in next(known.dtypes for known in backend.target.routines if known.name == case.name):
             operands = operands_of(case, dtype, backend.name)
             arrays = [evaluate(operand.uop) for operand in operands]
             every = tuple(range(len(ROUTINES[case.name].names)))
@@ -156,7 +159,7 @@ class Routines:
     @pytest.mark.parametrize("case", CASES, ids=str)
     def test_routine_or_kernels(self, backend: Backend, case: RoutineCase) -> None:
         """Methods give with a routine what they give without one."""
-        offered = next(offer.dtypes for offer in backend.target.routines if offer.name == case.name)
+        offered = next(known.dtypes for known in backend.target.routines if known.name == case.name)
         dtype = dtypes.float32 if dtypes.float32 in offered else offered[0]
         operands = operands_of(case, dtype, backend.name)
         found = case.methods(*operands)

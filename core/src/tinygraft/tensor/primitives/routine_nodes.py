@@ -26,7 +26,7 @@ from tinygraft.uop.uop import UOp
 T = TypeVar("T", bound=TensorBase)
 
 
-def offers(tensor: TensorBase, name: str, axes: int = 1) -> bool:
+def has_routine(tensor: TensorBase, name: str, axes: int = 1) -> bool:
     """Whether the device of a tensor has the routine `name` for it, an example being the last `axes` axes.
 
     Opens the device. One that does not open has none: what computes the values raises the reason.
@@ -38,7 +38,7 @@ def offers(tensor: TensorBase, name: str, axes: int = 1) -> bool:
         target = Device[device].target
     except DeviceError:
         return False
-    return target.offers(name, tensor.dtype, prod(shape[len(shape) - axes :]))
+    return target.has_routine(name, tensor.dtype, prod(shape[len(shape) - axes :]))
 
 
 def results(name: str, operands: Sequence[T], options: tuple[int, ...], wanted: Sequence[int]) -> list[T]:

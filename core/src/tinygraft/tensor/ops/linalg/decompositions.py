@@ -17,7 +17,7 @@ from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.custom import with_derivative
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.movement import reshaped, sliced
-from tinygraft.tensor.primitives.routine_nodes import of_matrices, offers, with_kernels
+from tinygraft.tensor.primitives.routine_nodes import has_routine, of_matrices, with_kernels
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -61,7 +61,7 @@ def pivoted(self: Tensor, what: str) -> tuple[Tensor, Tensor, Tensor]:
     check_matrix(self, what)
     m, n = size_math.as_ints(self.shape[-2:], what)
     a = self._in_field()
-    if not offers(a, "lu", 2):
+    if not has_routine(a, "lu", 2):
         return _pivoted_by_kernels(a, m, n)
     factors, pivots, order = of_matrices("lu", [a], wanted=(0, 1, 2))
     return with_kernels(what, factors, [a], lambda x: _pivoted_by_kernels(x, m, n)[0]), order, pivots
@@ -277,7 +277,7 @@ def cholesky(self: Tensor, upper: bool = False) -> Tensor:
     n = square_size(self, "cholesky")
     source = conjugate_transpose(self) if upper else self
     a = source._in_field()
-    factor = of_matrices("cholesky", [a])[0] if offers(a, "cholesky", 2) else _cholesky_by_kernels(a, n)
+    factor = of_matrices("cholesky", [a])[0] if has_routine(a, "cholesky", 2) else _cholesky_by_kernels(a, n)
     value = factor._narrowed(self.dtype)
 
     def rule(gradient: Tensor, low: Tensor, a: Tensor) -> Tensor:

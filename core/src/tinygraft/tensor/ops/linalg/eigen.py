@@ -16,7 +16,7 @@ from tinygraft.tensor.ops.linalg.decompositions import identity_of, square_size,
 from tinygraft.tensor.ops.linalg.triangles import check_matrix, conjugate_transpose, stored_now
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.movement import reshaped, sliced
-from tinygraft.tensor.primitives.routine_nodes import of_matrices, offers
+from tinygraft.tensor.primitives.routine_nodes import has_routine, of_matrices
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
@@ -165,7 +165,7 @@ def _mirrored_from(self: Tensor, upper: bool) -> Tensor:
 
 def _eigen(self: Tensor, n: int, upper: bool) -> list[Tensor]:
     """Eigenvalues and eigenvectors of symmetric matrices of which one triangle is read."""
-    if offers(self, "eigh", 2):
+    if has_routine(self, "eigh", 2):
         return of_matrices("eigh", [self], (int(upper),), (0, 1))
     whole = self._mirrored_from(upper)
     scale = _scale(whole)
@@ -187,7 +187,7 @@ def _singular(self: Tensor, n: int, full: bool) -> list[Tensor]:
 
     By kernels, the triangle of QR, transposed, times a turn V has orthogonal columns U' S: then U is Q V, and V is U'.
     """
-    if offers(self, "svd", 2):
+    if has_routine(self, "svd", 2):
         return of_matrices("svd", [self], (int(full),), (0, 1, 2))
     scale = _scale(self)
     q, r = (self / scale).qr()

@@ -25,7 +25,7 @@ from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.matmul import accumulator_dtypes
 from tinygraft.tensor.primitives.movement import reshaped
-from tinygraft.tensor.primitives.routine_nodes import of_matrices, offers
+from tinygraft.tensor.primitives.routine_nodes import has_routine, of_matrices
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.sizes import is_concrete
 
@@ -88,7 +88,7 @@ def solve(self: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 def _solved(a: Tensor, b: Tensor) -> Tensor:
     """The solution of matrices (..., n, n) and right sides (..., n, k), in whose first axes they broadcast."""
-    if not offers(a, "solve", 2) or 0 in b.shape or not is_concrete(b.shape):
+    if not has_routine(a, "solve", 2) or 0 in b.shape or not is_concrete(b.shape):
         packed, order, _ = pivoted(a, "solve")
         return solve_by_lu(packed, order, b)
     found: Tensor
@@ -124,7 +124,7 @@ def inv(self: Tensor) -> Tensor:
     """
     n = square_size(self, "inv")
     a = self._in_field()
-    if offers(a, "inverse", 2):
+    if has_routine(a, "inverse", 2):
         value = of_matrices("inverse", [a])[0]
     else:
         packed, order, _ = pivoted(a, "inv")

@@ -14,7 +14,7 @@ from tinygraft.errors import ShapeError
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.movement import sliced
-from tinygraft.tensor.primitives.routine_nodes import of_matrices, offers, with_kernels
+from tinygraft.tensor.primitives.routine_nodes import has_routine, of_matrices, with_kernels
 from tinygraft.uop.ops import Ops
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def qr(self: Tensor, mode: str = "complete") -> tuple[Tensor, Tensor]:
         raise ValueError(f"the mode of qr is complete, reduced or r, got {mode!r}")
     m, n = size_math.as_ints(self.shape[-2:], "qr")
     rows = m if mode == "complete" else min(m, n)
-    if offers(a := self._in_field(), "qr", 2):
+    if has_routine(a := self._in_field(), "qr", 2):
         q, r = of_matrices("qr", [a], (rows,), (0, 1))
         q = with_kernels("qr", q, [a], lambda x: _cut_to(x, m, n, rows)[0])
         r = with_kernels("qr", r, [a], lambda x: _cut_to(x, m, n, rows)[1].triu())

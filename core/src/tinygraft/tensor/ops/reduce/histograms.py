@@ -14,7 +14,7 @@ from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.movement import reshaped
-from tinygraft.tensor.primitives.routine_nodes import offers, results
+from tinygraft.tensor.primitives.routine_nodes import has_routine, results
 from tinygraft.uop.ops import Ops, ScatterArg
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _counts(self: Tensor, bins: int) -> Tensor:
     By a routine of the device where it has one, or by adding ones.
     """
     index = self if self.dtype in (dtypes.int32, dtypes.int64) else self._cast(dtypes.int64)
-    if offers(index, "histogram"):
+    if has_routine(index, "histogram"):
         return results("histogram", [reshaped(index.detach(), (1, index.shape[0]))], (bins,), (0,))[0].flatten()
     start = type(self).full((bins,), 0, device=self.device, dtype=dtypes.int32)
     if not self.size:

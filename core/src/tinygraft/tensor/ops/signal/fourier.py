@@ -11,7 +11,7 @@ from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.movement import reshaped, sliced
 from tinygraft.tensor.primitives.reduce import Axis
-from tinygraft.tensor.primitives.routine_nodes import offers, results, with_kernels
+from tinygraft.tensor.primitives.routine_nodes import has_routine, results, with_kernels
 from tinygraft.uop.routines import ROUTINES
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _fourier(real: Any, imaginary: Any, inverse: bool) -> tuple[Any, Any]:
     factors = _factors(size)
     if factors and max(factors) > LARGEST:
         return _bluestein(real, imaginary, size, inverse)
-    if offers(real, "fft") and (imaginary is None or imaginary.dtype is real.dtype):
+    if has_routine(real, "fft") and (imaginary is None or imaginary.dtype is real.dtype):
         options = (int(inverse),)
         if imaginary is None:
             half = _half_of_real(real, size, inverse)
@@ -176,7 +176,7 @@ def _fourier(real: Any, imaginary: Any, inverse: bool) -> tuple[Any, Any]:
 
 def _half_of_real(x: Any, n: int, inverse: bool) -> Sequence[Any]:
     """The first half of the transform of a real tensor along its last axis."""
-    if max(_factors(n), default=0) <= LARGEST and offers(x, "rfft"):
+    if max(_factors(n), default=0) <= LARGEST and has_routine(x, "rfft"):
         return _by_routine("rfft", [x], (int(inverse),), lambda real, imaginary: _kernels_of_half(real, n, inverse))
     return _kernels_of_half(x, n, inverse)
 
@@ -191,7 +191,7 @@ def _real_of_half(real: Any, imaginary: Any, n: int, inverse: bool) -> Any:
     def kernels(real: Any, imaginary: Any) -> Sequence[Any]:
         return [_fourier(_mirrored(real, n, 1.0), _mirrored(imaginary, n, -1.0), inverse)[0]]
 
-    if max(_factors(n), default=0) <= LARGEST and offers(real, "irfft") and real.dtype is imaginary.dtype:
+    if max(_factors(n), default=0) <= LARGEST and has_routine(real, "irfft") and real.dtype is imaginary.dtype:
         return _by_routine("irfft", [real, imaginary], (int(inverse), n), kernels)[0]
     return kernels(real, imaginary)[0]
 

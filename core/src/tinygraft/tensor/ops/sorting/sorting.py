@@ -18,7 +18,7 @@ from tinygraft.tensor.primitives.casting import as_positions, bits_as
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import reshaped, sliced
-from tinygraft.tensor.primitives.routine_nodes import offers, results
+from tinygraft.tensor.primitives.routine_nodes import has_routine, results
 from tinygraft.uop.ops import Ops, ScatterArg
 from tinygraft.uop.uop import UOp
 
@@ -44,7 +44,7 @@ def sort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool = T
     if not self.ndim:
         return self._again(), as_positions(self._const(0, dtypes.int32))
     axis = self._axis(dim)
-    if offers(last := _axis_last(self, axis), "sort"):
+    if has_routine(last := _axis_last(self, axis), "sort"):
         values, indices = _by_routine(last, "sort", (int(bool(descending)),), axis, (0, 1))
         return values, indices
     indices = self.argsort(axis, descending)
@@ -65,7 +65,7 @@ def argsort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool 
         return as_positions(self._const(0, dtypes.int32))
     axis = self._axis(dim)
     last = _axis_last(self, axis)
-    if offers(last, "sort"):
+    if has_routine(last, "sort"):
         return _by_routine(last, "sort", (int(bool(descending)),), axis, (1,))[0]
     shape = size_math.as_ints(last.shape, "sort")
     if 0 in shape:
@@ -98,7 +98,7 @@ def topk(self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted_: boo
         raise ShapeError(
             f"topk cannot take {k} of {size} elements, axis {axis} of {self.shape}\n  made at {self._where()}"
         )
-    if self.ndim and k and offers(last := _axis_last(self, axis), "topk"):
+    if self.ndim and k and has_routine(last := _axis_last(self, axis), "topk"):
         values, indices = _by_routine(last, "topk", (k, int(bool(largest))), axis, (0, 1))
         return values, indices
     indices = self.argsort(dim, descending=largest)

@@ -19,7 +19,7 @@ from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.masking import true_at
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.tensor.primitives.reduce import scanned
-from tinygraft.tensor.primitives.routine_nodes import offers, results
+from tinygraft.tensor.primitives.routine_nodes import has_routine, results
 from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops, ScatterArg
 from tinygraft.uop.uop import UOp
@@ -42,7 +42,7 @@ def unique(
     >>> values.tolist(), counts.tolist()
     ([1, 3], [1, 2])
     """
-    if dim is None and offers(line := self.flatten(), "unique"):
+    if dim is None and has_routine(line := self.flatten(), "unique"):
         return _by_routine(line, self.shape, return_inverse, return_counts)
     rows, shape = _as_rows(self, dim)
     keys = rows._ranks()

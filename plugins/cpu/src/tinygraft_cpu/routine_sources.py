@@ -10,7 +10,7 @@ import functools
 import importlib.util
 import sys
 
-from tinygraft.plugin import DType, RoutineOffer, dtypes
+from tinygraft.plugin import DeclaredRoutine, DType, dtypes
 from tinygraft_cpu import extension
 
 ORDERED = (dtypes.bool, *dtypes.ints, dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
@@ -40,9 +40,9 @@ def sources() -> dict[str, str]:
     return found
 
 
-def offers() -> tuple[RoutineOffer, ...]:
+def declared() -> tuple[DeclaredRoutine, ...]:
     """Return the routines that there are here, each with its dtypes."""
-    return tuple([RoutineOffer(name, BY_EXTENSION.get(name, REAL)) for name in sources()])
+    return tuple([DeclaredRoutine(name, BY_EXTENSION.get(name, REAL)) for name in sources()])
 
 
 def about() -> str:

@@ -1,0 +1,82 @@
+"""What routines mean in NumPy: the rows of the table, beside plain Python."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tinygraft.engine.routine_values import MEANINGS, routine_values
+from tinygraft.uop.routines import ROUTINES, results_of
+
+NAN, INF = math.nan, math.inf
+X = np.array([[2.0, NAN, -0.0, 0.0, -INF, 2.0, NAN, INF]], np.float32)
+
+
+def test_ascending_order() -> None:
+    """NaN comes last, zeros are equal, equal elements keep their order."""
+    values, indices = routine_values("sort", [X], (0,))
+    assert indices.tolist() == [[4, 2, 3, 0, 5, 7, 1, 6]]
+    assert np.signbit(values[0, :3]).tolist() == [True, True, False]
+
+
+def test_descending_order() -> None:
+    """NaN comes first, and equal elements keep their order too."""
+    _, indices = routine_values("sort", [X], (1,))
+    assert indices.tolist() == [[1, 6, 7, 0, 5, 2, 3, 4]]
+
+
+def test_topk_is_the_front_of_sort() -> None:
+    """In both directions."""
+    for largest in (0, 1):
+        values, indices = routine_values("sort", [X], (largest,))
+        first = routine_values("topk", [X], (3, largest))
+        np.testing.assert_array_equal(first[0], values[:, :3])
+        np.testing.assert_array_equal(first[1], indices[:, :3])
+
+
+def test_unique_has_each_nan() -> None:
+    """NaN equals nothing; of equal elements the first stands for all."""
+    values, count, inverse, counts, firsts = routine_values("unique", [X], ())
+    assert count.tolist() == [[6]] and counts.tolist() == [[1, 2, 2, 1, 1, 1, 0, 0]]
+    assert inverse.tolist() == [[2, 4, 1, 1, 0, 2, 5, 3]] and firsts.tolist() == [[4, 2, 0, 7, 1, 6, 0, 0]]
+    assert np.signbit(values[0, 1])
+
+
+def test_histogram_drops_what_is_outside() -> None:
+    """Negative numbers and those from the number of bins on."""
+    assert routine_values("histogram", [np.array([[0, 2, -1, 3, 2]])], (3,))[0].tolist() == [[1, 0, 2]]
+
+
+def test_cholesky_of_no_positive_definite_matrix() -> None:
+    """Columns before the failure are numbers, what follows is NaN."""
+    (low,) = routine_values("cholesky", [np.array([[[4.0, 2.0], [2.0, 0.0]]])], ())
+    assert low[0, :, 0].tolist() == [2.0, 1.0] and math.isnan(low[0, 1, 1])
+
+
+def test_a_singular_system_has_no_number() -> None:
+    """So VALIDATE=1 skips it, and says so."""
+    with pytest.raises(NotImplementedError, match="the solution of a singular system is no number"):
+        routine_values("inverse", [np.ones((1, 2, 2))], ())
+
+
+@pytest.mark.parametrize("name", MEANINGS)
+def test_results_have_the_shapes_of_the_table(name: str) -> None:
+    """Each result, in its dtype."""
+    facts, chance = ROUTINES[name], np.random.default_rng(0)
+    options = {"topk": (2, 1), "histogram": (4,), "irfft": (1, 8), "qr": (3,)}.get(name, (0,) * len(facts.options))
+    shapes = [(2, 5, 5) if axes == 3 else (2, 5) for axes in facts.axes]
+    kind = np.int32 if name == "histogram" else np.float32
+    operands = [(chance.random(shape) + (5 * np.eye(5) if len(shape) == 3 else 0)).astype(kind) for shape in shapes]
+    from tinygraft.dtype import dtypes
+
+    given = [(dtypes.int32 if kind is np.int32 else dtypes.float32, shape) for shape in shapes]
+    found = routine_values(name, operands, options)
+    assert [result.shape for result in found] == [shape for _, shape in results_of(name, given, options)]
+
+
+def test_an_unknown_routine() -> None:
+    """Its name is in the error."""
+    with pytest.raises(NotImplementedError, match="no meaning of the routine nothing in NumPy"):
+        routine_values("nothing", [X], ())

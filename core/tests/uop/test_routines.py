@@ -1,0 +1,51 @@
+"""The table of routines: shapes of results, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tinygraft import Context
+from tinygraft.dtype import dtypes
+from tinygraft.errors import GraphError, ShapeError
+from tinygraft.uop.nodes import fault
+from tinygraft.uop.ops import Ops, RoutineArg
+from tinygraft.uop.routines import ROUTINES, results_of
+from tinygraft.uop.uop import UOp
+
+
+def source(*shape: int) -> UOp:
+    """Memory of a shape."""
+    count = 1
+    for size in shape:
+        count *= size
+    return UOp(Ops.RESHAPE, dtypes.float32, (UOp.buffer("PYTHON", count, dtypes.float32),), shape)
+
+
+def test_shapes_of_results() -> None:
+    """svd of a wide matrix, whole and not."""
+    operand = [(dtypes.float32, (2, 3, 5))]
+    assert [shape for _, shape in results_of("svd", operand, (1,))] == [(2, 3, 3), (2, 3), (2, 5, 5)]
+    assert [shape for _, shape in results_of("svd", operand, (0,))] == [(2, 3, 3), (2, 3), (2, 3, 5)]
+
+
+def test_operands_of_other_shapes_are_refused() -> None:
+    """Their number of axes and the first one have to fit."""
+    with pytest.raises(ShapeError, match="the routine sort takes operands of 2 axes with the same axis 0, got"):
+        UOp(Ops.ROUTINE, dtypes.float32, (source(3),), RoutineArg("sort", 0, (0,)))
+    with pytest.raises(ShapeError, match="the routine solve takes operands of 3 and 3 axes with the same axis 0"):
+        UOp(Ops.ROUTINE, dtypes.float32, (source(2, 3, 3), source(1, 3, 1)), RoutineArg("solve", 0))
+
+
+def test_a_node_has_its_results_dtype() -> None:
+    """The indices of sort are int32."""
+    with Context(SPEC=0):
+        node = UOp(Ops.ROUTINE, dtypes.float32, (source(2, 3),), RoutineArg("sort", 1, (0,)))
+    assert fault(node) == "result 1 of sort is of int, got float"
+    with pytest.raises((GraphError, KeyError)):
+        UOp(Ops.ROUTINE, dtypes.float32, (source(2, 3),), RoutineArg("nothing", 0))
+
+
+def test_each_routine_says_what_it_means() -> None:
+    """With a name for each result."""
+    for name, facts in ROUTINES.items():
+        assert len(facts.meaning) > 30 and facts.names, name

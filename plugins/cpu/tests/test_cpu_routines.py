@@ -1,0 +1,188 @@
+"""The CPU's own routines: where they come from, their place in replays, any number of threads, and beside kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinygraft import Context, Device, GlobalCounters, Tensor, TinyJit, dtypes
+from tinygraft.dtype import DType
+from tinygraft.plugin import Routine
+from tinygraft_cpu import extension, numpy_routines, routine_sources, routines
+from tinygraft_cpu.program import NativeGraph, NativeRoutine
+
+needs_ext = pytest.mark.needs("ext")
+Array = np.ndarray[Any, Any]
+
+
+@pytest.fixture(autouse=True)
+def cpu() -> Iterator[None]:
+    """All of this runs on the CPU."""
+    with Context(DEV="CPU"):
+        yield
+
+
+def run(name: str, operands: Sequence[Array], options: tuple[int, ...], wanted: Sequence[tuple[Any, DType]],
+        threads: int) -> list[Array]:  # fmt: skip
+    """Results of a routine with some threads; `wanted` are their shapes and dtypes."""
+    backend = Device["CPU"]
+    kinds = {np.dtype("f4"): dtypes.float32, np.dtype("f8"): dtypes.float64, np.dtype("i4"): dtypes.int32}
+    given = tuple((kinds[x.dtype], x.shape) for x in operands)
+    program = routines.program(Routine(name, options, given, tuple(range(len(wanted)))), threads)
+    numpy_of = {dtype: kind for kind, dtype in kinds.items()}
+    out = [backend.allocator.alloc(int(np.prod(shape)) * dtype.itemsize) for shape, dtype in wanted]
+    memory = []
+    for x in operands:
+        memory.append(backend.allocator.alloc(x.nbytes))
+        backend.allocator.copy_in(memory[-1], memoryview(np.ascontiguousarray(x)))
+    program.launch([*out, *memory], [], (1, 1, 1))
+    return [np.frombuffer(bytes(m.view), numpy_of[d]).reshape(s) for m, (s, d) in zip(out, wanted, strict=True)]
+
+
+@needs_ext
+@pytest.mark.parametrize("n", [1, 2, 33, 2999, 3001, 40_000])
+def test_any_number_of_threads_gives_the_same_bits(n: int) -> None:
+    """Of orders: rows shared by threads, and one row that all of them sort."""
+    x = np.round(np.random.default_rng(n).standard_normal((2, n)) * 100).astype(np.float32)
+    x[:, ::7] = np.nan
+    k = max(1, n // 50)
+    for name, options, size in (("sort", (0,), n), ("sort", (1,), n), ("topk", (k, 1), k), ("topk", (k, 0), k)):
+        wanted = [((2, size), dtypes.float32), ((2, size), dtypes.int32)]
+        first = run(name, [x], options, wanted, 1)
+        for threads in (2, 3, 7):
+            for one, other in zip(first, run(name, [x], options, wanted, threads), strict=True):
+                assert one.tobytes() == other.tobytes(), (name, threads)
+
+
+@needs_ext
+def test_one_row_by_chunks() -> None:
+    """topk of a long line, whose chunks are put together; ties at the border go to the first."""
+    x = np.zeros((1, 100_000), np.float32)
+    x[0, 70_000:] = 1.0
+    values, indices = run("topk", [x], (5, 1), [((1, 5), dtypes.float32), ((1, 5), dtypes.int32)], 3)
+    assert values.tolist() == [[1.0] * 5] and indices.tolist() == [[70_000, 70_001, 70_002, 70_003, 70_004]]
+
+
+@needs_ext
+@pytest.mark.parametrize("n", [1, 2, 7, 16, 60, 61, 64, 512, 1000])
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_transforms(n: int, kind: str) -> None:
+    """Of all radices, by any number of threads, and there and back."""
+    x = np.random.default_rng(n).standard_normal((5, n)).astype(kind)
+    dtype, bound = (dtypes.float32, 2e-5) if kind == "f4" else (dtypes.float64, 1e-13)
+    half = [((5, n // 2 + 1), dtype)] * 2
+    parts = run("rfft", [x], (0,), half, 1)
+    wanted = np.fft.rfft(x.astype(np.float64))
+    np.testing.assert_allclose(parts[0] + 1j * parts[1], wanted, rtol=0, atol=bound * n)
+    assert [p.tobytes() for p in run("rfft", [x], (0,), half, 3)] == [p.tobytes() for p in parts]
+    (back,) = run("irfft", parts, (1, n), [((5, n), dtype)], 2)
+    np.testing.assert_allclose(back / n, x, rtol=0, atol=bound * 10)
+
+
+@needs_ext
+def test_a_replay_stays_native() -> None:
+    """Kernels and routines in one call of the native loop."""
+
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        values, _ = (x * 2).realize().sort()
+        return (values + 1).realize()
+
+    for seed in range(4):
+        x = np.random.default_rng(seed).standard_normal((3, 40)).astype(np.float32)
+        before = GlobalCounters.kernel_count
+        np.testing.assert_array_equal(step(Tensor(x)).numpy(), np.sort(x * 2) + 1)
+        if seed > 1:
+            assert GlobalCounters.kernel_count - before == 3
+    backend = Device["CPU"]
+    routine = backend.routine(Routine("sort", (0,), ((dtypes.float32, (1, 4)),), (0,)))
+    assert isinstance(routine, NativeRoutine)
+
+
+BY_NUMPY: dict[str, Callable[[Tensor], list[Tensor]]] = {
+    "cholesky": lambda a: [a.cholesky()],
+    "solve": lambda a: [a.solve(a + 1)],
+    "inverse": lambda a: [a.inv()],
+    "eigh": lambda a: [a.eigh().eigenvalues],
+    "svd": lambda a: [a.svd()[1]],
+}
+
+
+@pytest.mark.parametrize("name", BY_NUMPY)
+def test_numpy_without_scipy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy computes what LAPACK's functions do."""
+    x = np.random.default_rng(1).standard_normal((3, 5, 5))
+    a = Tensor(x @ x.transpose(0, 2, 1) + np.eye(5)).realize()
+    wanted = [t.numpy() for t in BY_NUMPY[name](a)]
+    known = routine_sources.sources() | dict.fromkeys(BY_NUMPY, "numpy")
+    monkeypatch.setattr(routines, "sources", lambda: known)
+    from tinygraft.engine import compile as compiling
+    from tinygraft.engine import plan
+
+    plan.clear(), compiling.clear()
+    try:
+        for got, here in zip(BY_NUMPY[name](a), wanted, strict=True):
+            np.testing.assert_allclose(got.numpy(), here, rtol=1e-10, atol=1e-10)
+    finally:
+        plan.clear(), compiling.clear()
+
+
+def test_numpy_where_matrices_are_singular() -> None:
+    """No error: infinities and NaN, for that matrix alone."""
+    stack = np.array([[[1.0, 2.0], [2.0, 4.0]], [[2.0, 0.0], [0.0, 4.0]]])
+    (found,) = numpy_routines.BY_NUMPY["inverse"]([stack], ())
+    assert not np.isfinite(found[0]).any() and found[1].tolist() == [[0.5, 0.0], [0.0, 0.25]]
+    with np.errstate(all="ignore"):
+        (low,) = numpy_routines.BY_NUMPY["cholesky"](
+            [np.array([[[1.0, 2.0], [2.0, 1.0]], [[4.0, 0.0], [0.0, 1.0]]])], ()
+        )
+    assert np.isnan(low[0, 1, 1]) and low[1].tolist() == [[2.0, 0.0], [0.0, 1.0]]
+    stack[0, 0, 0] = np.nan
+    values, vectors = numpy_routines.BY_NUMPY["eigh"]([stack], (0,))
+    assert np.isnan(values[0]).all() and np.isnan(vectors[0]).all() and values[1].tolist() == [2.0, 4.0]
+
+
+@needs_ext
+def test_steps_of_the_interpreter_between_native_ones() -> None:
+    """A list with a routine of NumPy runs in parts, and says that it is not native."""
+    backend = Device["CPU"]
+    routine = Routine("inverse", (), ((dtypes.float64, (1, 2, 2)),), (0,))
+    from tinygraft.device.interfaces import Step
+
+    program = numpy_routines.NumpyRoutine(routine)
+    graph = backend.graph([Step(None, (1, 0), nbytes=32), Step(program, (2, 1)), Step(None, (3, 2), nbytes=32)])
+    assert isinstance(graph, NativeGraph) and not graph.is_native
+    handles = [backend.allocator.alloc(32) for _ in range(4)]
+    backend.allocator.copy_in(handles[0], memoryview(np.array([2.0, 0.0, 0.0, 4.0])))
+    for place, handle in enumerate(handles):
+        graph.set_buffer(place, handle)
+    graph.set_values({})
+    done = 0
+    while done < 3:
+        done = graph.run(done)
+    assert np.frombuffer(bytes(handles[3].view)).tolist() == [0.5, 0.0, 0.0, 0.25]
+
+
+def test_where_routines_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Doctor's line names each source; without the extension NumPy has the most, and kernels the others."""
+    assert Device["CPU"].about().startswith("routines: ")
+    monkeypatch.setattr(extension, "library", lambda: None)
+    routine_sources.sources.cache_clear()
+    try:
+        assert routine_sources.about() == (
+            "routines: cholesky, eigh, fft, inverse, irfft, rfft, solve, svd by NumPy; "
+            "sort, topk, unique, histogram, lu, qr by kernels"
+        )
+    finally:
+        routine_sources.sources.cache_clear()
+
+
+def test_an_unknown_routine() -> None:
+    """Is refused by its name."""
+    from tinygraft.errors import UnsupportedError
+
+    with pytest.raises(UnsupportedError, match="the CPU has no routine nothing"):
+        Device["CPU"].routine(Routine("nothing", (), ((dtypes.float32, (1, 1)),), (0,)))
