@@ -18,6 +18,8 @@ from tinygraft.tensor.nested import check_ends, mapped, tensors_in
 from tinygraft.tensor.primitives import index_checks
 from tinygraft.tensor.state.live import live_holders
 from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.held import memory_base
+from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, toposort
 
 
@@ -133,6 +135,8 @@ def _front(what: str, tensor: Tensor, axis: int) -> UOp:
         raise ShapeError(
             f"{what} cannot go over axis {axis} of a tensor of shape {tensor.shape}\n  made at {tensor._where()}"
         )
+    if axis % rank == 0:
+        return tensor.uop  # memory stays memory, which a routine reads as it is
     return permute(tensor.uop, (axis % rank, *(i for i in range(rank) if i != axis % rank)))
 
 
@@ -165,4 +169,6 @@ def _placed(tensor: Tensor, node: UOp, has_axis: bool, axis: int | None, count: 
         raise ShapeError(f"out_axes is {axis}, for a result of shape {tensor.shape} and one more axis")
     whole = node if has_axis else expand(reshape(node, (1, *node.shape)), (count, *node.shape))
     at = axis % rank
+    if at == 0 and memory_base(whole).op is Ops.FUNCTION:  # a new value, which is its own memory
+        return whole
     return permute(whole, (*range(1, at + 1), 0, *range(at + 1, rank)))
