@@ -121,6 +121,20 @@ def gpt2(kind: str, work: int, tolerance: float = MODEL) -> Make:
 
 LAYERS = [((64, 56), (63, 55)), ((128, 28), (127, 27)), ((256, 14), (255, 13)), ((512, 7), (511, 7))]
 
+# what is no loop nest: kind, sizes, bar, launches
+ROUTINES: list[tuple[str, Sizes, float, int]] = [
+    ("sort", (1, MI), 1.0, 1),
+    ("sort", (1000, 1000), 1.0, 1),
+    ("argsort", (1, MI), 0.83, 1),
+    ("topk", (8, 50257), 0.83, 1),
+    ("histc", (4 * MI,), 0.83, 3),
+    ("cholesky", (256,), 0.83, 1),
+    ("solve", (256,), 0.83, 1),
+    ("inverse", (256,), 0.83, 1),
+    ("svdvals", (128,), 0.83, 1),
+    ("eigvalsh", (128,), 0.83, 1),
+    ("rfft", (1024, 4096), 0.83, 2),
+]
 ITEMS: list[Item] = [
     *both(matmul, (256,)),
     *both(matmul, (512,), (509,), torch=0.8),
@@ -145,6 +159,7 @@ ITEMS: list[Item] = [
     *both(gpt2("gpt2", 1), (1, 256), (1, 255), torch=0.9),
     *both(gpt2("gpt2_train", 3), (2, 256), (2, 255), torch=0.8),
     Item("gpt2_decode", bars={"torch": 0.9}, tolerance=MODEL, flops=2 * 124e6, bytes=4 * 124e6),
+    *(Item(kind, sizes, bars={"torch": bar}, kernels=count, tolerance=MODEL) for kind, sizes, bar, count in ROUTINES),
     Item("replay", (100,), limit=0.140, kernels=100, exact=True),
     Item("replay_empty", (100,), limit=0.050, kernels=100, exact=True, tolerance=EXACT),
     Item("tiny", limit=0.060, kernels=1, tolerance=EXACT),

@@ -73,6 +73,22 @@ def conv(batch: int, channels: int, size: int) -> Case:
     return replayed(lambda x, w: x.conv2d(w, padding=1), x, w)
 
 
+def routine(function: Callable[[Tensor], Tensor]) -> Builder:
+    """A routine of a tensor."""
+    return lambda *sizes: replayed(function, tensor("x", *sizes))
+
+
+def square(function: Callable[[Tensor], Tensor], symmetric: bool = False) -> Builder:
+    """A routine of a square matrix that is far from singular."""
+
+    def make(n: int) -> Case:
+        x = data.normal("x", n, n)
+        a = x @ x.T / n + np.eye(n, dtype=np.float32) if symmetric else x + 8 * n**0.5 * np.eye(n, dtype=np.float32)
+        return replayed(function, Tensor(a.astype(np.float32)).realize())
+
+    return make
+
+
 def tiny() -> Case:
     """The round trip of a tensor of three numbers, without a capture."""
     return Case(lambda: (Tensor([1, 2, 3]) + 1).numpy(), lambda result: result)
@@ -114,4 +130,14 @@ ITEMS: dict[str, Builder] = {
     "tiny": tiny,
     "replay": replay,
     "replay_empty": replay_empty,
+    "sort": routine(lambda x: x.sort()[0]),
+    "argsort": routine(lambda x: x.argsort()),
+    "topk": routine(lambda x: x.topk(50)[0]),
+    "histc": routine(lambda x: x.histc(100, -3, 3)),
+    "cholesky": square(lambda a: a.cholesky(), symmetric=True),
+    "solve": square(lambda a: a.solve(a[0])),
+    "inverse": square(lambda a: a.inverse()),
+    "svdvals": square(lambda a: a.svdvals()),
+    "eigvalsh": square(lambda a: a.eigvalsh(), symmetric=True),
+    "rfft": routine(lambda x: x.rfft().abs()),
 }

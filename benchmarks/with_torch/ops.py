@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
@@ -65,6 +66,22 @@ def conv(batch: int, channels: int, size: int) -> Case:
     return called(lambda x, w: F.conv2d(x, w, padding=1), x, w)
 
 
+def routine(function: Callable[[torch.Tensor], torch.Tensor]) -> Builder:
+    """A routine of a tensor."""
+    return lambda *sizes: called(function, tensor("x", *sizes))
+
+
+def square(function: Callable[[torch.Tensor], torch.Tensor], symmetric: bool = False) -> Builder:
+    """A routine of a square matrix that is far from singular."""
+
+    def make(n: int) -> Case:
+        x = data.normal("x", n, n)
+        a = x @ x.T / n + np.eye(n, dtype=np.float32) if symmetric else x + 8 * n**0.5 * np.eye(n, dtype=np.float32)
+        return called(function, torch.from_numpy(a.astype(np.float32)))
+
+    return make
+
+
 def tiny() -> Case:
     """The round trip of a tensor of three numbers."""
     return Case(lambda: (torch.tensor([1, 2, 3]) + 1).numpy(), lambda result: result)
@@ -106,4 +123,14 @@ ITEMS: dict[str, Builder] = {
     "tiny": tiny,
     "replay": replay,
     "replay_empty": replay_empty,
+    "sort": routine(lambda x: x.sort(stable=True)[0]),
+    "argsort": routine(lambda x: x.argsort(stable=True)),
+    "topk": routine(lambda x: x.topk(50)[0]),
+    "histc": routine(lambda x: x.histc(100, -3, 3)),
+    "cholesky": square(lambda a: torch.linalg.cholesky(a), symmetric=True),
+    "solve": square(lambda a: torch.linalg.solve(a, a[0])),
+    "inverse": square(lambda a: torch.linalg.inv(a)),
+    "svdvals": square(lambda a: torch.linalg.svdvals(a)),
+    "eigvalsh": square(lambda a: torch.linalg.eigvalsh(a), symmetric=True),
+    "rfft": routine(lambda x: torch.fft.rfft(x).abs()),
 }
