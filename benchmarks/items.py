@@ -129,7 +129,7 @@ ROUTINES: list[tuple[str, Sizes, float, int]] = [
     ("topk", (8, 50257), 0.83, 1),
     ("histc", (4 * MI,), 0.83, 3),
     ("cholesky", (256,), 0.83, 1),
-    ("solve", (256,), 0.83, 1),
+    ("solve", (256,), 0.83, 2),
     ("inverse", (256,), 0.83, 1),
     ("svdvals", (128,), 0.83, 1),
     ("eigvalsh", (128,), 0.83, 1),

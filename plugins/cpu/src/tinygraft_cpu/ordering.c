@@ -221,8 +221,8 @@ static inline __attribute__((always_inline)) long select_any(char *pairs, char *
                 j += GROUP - 1;
                 continue;
             }
+            if (full && !any_below(x, j, 1, bound, order, bytes, kind, flip)) continue;
             uint64_t key = tg_key(tg_raw(x, j, bytes), 8 * bytes, kind, nan_above) ^ flip;
-            if (full && key >= bound) continue;
             if (bytes == 8) ((pair64 *)pairs)[kept++] = (pair64){key, (uint64_t)j};
             else ((pair32 *)pairs)[kept++] = (pair32){(uint32_t)key, (uint32_t)j};
         }

@@ -49,8 +49,8 @@ static inline __attribute__((always_inline)) uint64_t tg_key(uint64_t x, int bit
     uint64_t sign = 1ull << (bits - 1), all = sign | (sign - 1);
     if (kind == UNSIGNED_KEY) return x;
     if (kind == SIGNED_KEY) return x ^ sign;
-    uint64_t magnitude = x & (sign - 1);
-    uint64_t key = x & sign ? (magnitude ? ~x & all : sign) : x | sign;
+    uint64_t magnitude = x & (sign - 1), negative = 0 - (x >> (bits - 1));
+    uint64_t key = magnitude ? (x ^ (negative | sign)) & all : sign; /* no branch: signs are not predictable */
     return magnitude > nan_above ? all : key;
 }
 
