@@ -2,9 +2,9 @@
 
 To declare: DeviceSpec, ApiRange, Probe, Setting. To implement: Backend, Allocator, Program, Compiler, GraphExecutor,
 and a renderer, most easily CStyleRenderer over a Dialect, or LLVMRenderer; Queue and Event where launches do not wait.
-Their arguments: Target, Linear, Source, Binary, Signature, Param, Step. To read the linear form: Ops, UOp, AxisKind
-and the functions of uop.linear. To start from: PythonBackend, core's interpreter, which is imported when it is first
-used.
+Their arguments: Target, DeclaredRoutine, Linear, Source, Binary, Signature, Param, Routine, Step. To read the linear
+form: Ops, UOp, AxisKind and the functions of uop.linear. To start from: PythonBackend, core's interpreter, which is
+imported when it is first used.
 
 For hooks: hookimpl, which imports pluggy when it is first used, the events and requests that are the arguments of
 hooks, and for codegen passes UPat, PatternMatcher, rule and graph_rewrite. What changes here changes PLUGIN_API.

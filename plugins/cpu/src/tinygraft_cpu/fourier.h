@@ -1,9 +1,9 @@
 /* Fourier transforms of rows, for one type: the includer defines REAL and NAME(x).
 
-   Stockham's order of steps (Cochran and others, "What is the fast Fourier transform?", 1967) needs no reordering: a step
-   of radix r reads from one buffer, turns, and writes to the other one. A row stays in the first cache meanwhile. Loops
-   are over neighbours: in the first step over p, whose turns are therefore in a table of their own, later over the
-   numbers that earlier steps have brought together. */
+   Stockham's order of steps (Cochran and others, "What is the fast Fourier transform?", 1967) needs no reordering: a
+   step of radix r reads from one buffer, turns, and writes to the other one. A row stays in the first cache meanwhile.
+   Loops are over neighbours: in the first step over p, whose turns are therefore in a table of their own, later over
+   the numbers that earlier steps have brought together. */
 
 typedef struct {
     REAL *re, *im;
@@ -15,8 +15,8 @@ typedef struct {
     REAL *first; /* room for the turns of the first step: cosines, then sines */
 } NAME(circle);
 
-/* b[k] = (the sum of a[j] times the turn by -j k / radix) times the turn c[k], for `count` neighbours and k below radix;
-   a[j] are `far` numbers from each other, those of b `by_k`, and a neighbour's `by_q`. Turns of neighbours are the same
+/* b[k] = (the sum of a[j] times the turn by -j k / radix) times the turn c[k], for `count` neighbours and k below
+   radix; a[j] are `far` numbers from each other, those of b `by_k`, and a neighbour's `by_q`. Turns of neighbours are the same
    where `turn_q` is 0. */
 #define STEP(RADIX, BODY)                                                                                              \
     static inline __attribute__((always_inline)) void NAME(core##RADIX)(                                               \

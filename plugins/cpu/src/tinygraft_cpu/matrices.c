@@ -2,7 +2,7 @@
 
    LAPACK has columns one after another, we have rows: to it our matrix is the transposed one. Where the factors of that
    do as well nothing is moved; else a matrix is transposed on the way. A matrix that cannot be factored gives what the
-   kernels give for it, inf and NaN. LAPACK may use threads of its own: of several matrices each thread of the pool takes
+   kernels give for it, inf and NaN. LAPACK may use threads of its own: of several matrices each thread of the pool has
    some only where they are small. */
 
 #include <math.h>
@@ -50,7 +50,9 @@ static void for_each(const matrices *job, one function) {
     tg_split(some, &all, parts < job->count ? parts : (int)job->count);
 }
 
-static double get(const void *x, long i, int bytes) { return bytes == 4 ? ((const float *)x)[i] : ((const double *)x)[i]; }
+static double get(const void *x, long i, int bytes) {
+    return bytes == 4 ? ((const float *)x)[i] : ((const double *)x)[i];
+}
 
 static void set(void *x, long i, int bytes, double value) {
     if (bytes == 4) ((float *)x)[i] = (float)value;
@@ -207,9 +209,10 @@ static void qr(const matrices *job, long number) {
     char *a = tg_take(size + (size_t)(room + least) * bytes), *work = a + size, *tau = work + (size_t)room * bytes;
     transpose(a, job->a + (size_t)number * m * n * bytes, m, n, n, bytes);
     ((geqrf)job->function[0])(&m, &n, a, &m, tau, work, &room, &info);
-    /* a column that is 0 below its diagonal is not reflected by LAPACK, and is by the kernels, if there is a row below */
+    /* a column that is 0 below its diagonal is not reflected by LAPACK, and is by kernels if there is a row below */
     char *turned = tg_take((size_t)least);
-    for (int i = 0; i < least; i++) turned[i] = get(tau, i, bytes) == 0 && i < m - 1 && get(a, (long)i * m + i, bytes) != 0;
+    for (int i = 0; i < least; i++)
+        turned[i] = get(tau, i, bytes) == 0 && i < m - 1 && get(a, (long)i * m + i, bytes) != 0;
     if (job->out[1]) {
         char *r = job->out[1] + (size_t)number * k * n * bytes;
         for (long i = 0; i < k; i++)
@@ -246,9 +249,11 @@ static void eigh(const matrices *job, long number) {
     int *integers = (int *)(values + (size_t)n * bytes);
     memcpy(a, job->a + number * size, size);
     for (long i = 0; i < n; i++) /* what LAPACK reads of each row */
-        info |= job->option ? !is_finite(a + (i * n + i) * bytes, n - i, bytes) : !is_finite(a + i * n * bytes, i + 1, bytes);
+        info |= job->option ? !is_finite(a + (i * n + i) * bytes, n - i, bytes)
+                            : !is_finite(a + i * n * bytes, i + 1, bytes);
     if (!info)
-        ((syevd)job->function[0])(job->out[1] ? "V" : "N", job->option ? "L" : "U", &n, a, &n, values, work, &room, integers, &whole, &info);
+        ((syevd)job->function[0])(job->out[1] ? "V" : "N", job->option ? "L" : "U", &n, a, &n, values, work, &room,
+                                  integers, &whole, &info);
     if (info) fill(values, n, bytes, NAN), fill(a, (long)n * n, bytes, NAN);
     if (job->out[0]) memcpy(job->out[0] + (size_t)number * n * bytes, values, (size_t)n * bytes);
     if (job->out[1]) transpose(job->out[1] + number * size, a, n, n, n, bytes);

@@ -25,6 +25,8 @@ BY_EXTENSION: dict[str, tuple[DType, ...]] = {
     "rfft": REAL,
     "irfft": REAL,
 }
+MOST = 2**31 - 1  # elements of a row: its indices are int32, and so are counts
+MOST_OF_LAPACK = 2**29  # of a matrix: LAPACK's integers have 32 bits, and count a workspace of 2 n**2 numbers
 BY_LAPACK = ("cholesky", "lu", "solve", "inverse", "qr", "eigh", "svd")
 BY_NUMPY = ("cholesky", "solve", "inverse", "eigh", "svd", "fft", "rfft", "irfft")
 
@@ -42,7 +44,10 @@ def sources() -> dict[str, str]:
 
 def declared() -> tuple[DeclaredRoutine, ...]:
     """Return the routines that there are here, each with its dtypes."""
-    return tuple([DeclaredRoutine(name, BY_EXTENSION.get(name, REAL)) for name in sources()])
+    return tuple([
+        DeclaredRoutine(name, BY_EXTENSION.get(name, REAL), most=MOST_OF_LAPACK if source == "lapack" else MOST)
+        for name, source in sources().items()
+    ])  # fmt: skip
 
 
 def about() -> str:

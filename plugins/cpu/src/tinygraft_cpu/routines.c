@@ -115,7 +115,8 @@ uintptr_t tg_routine(const char *name) {
         void (*code)(void **, const long long *);
     } known[] = {{"sort", tg_sort}, {"topk", tg_topk}, {"unique", tg_unique}, {"histogram", tg_histogram},
                  {"cholesky", tg_cholesky}, {"lu", tg_lu}, {"solve", tg_solve}, {"inverse", tg_inverse},
-                 {"qr", tg_qr}, {"eigh", tg_eigh}, {"svd", tg_svd}, {"fft", tg_fft}, {"rfft", tg_rfft}, {"irfft", tg_irfft}};
+                 {"qr", tg_qr}, {"eigh", tg_eigh}, {"svd", tg_svd}, {"fft", tg_fft},
+                 {"rfft", tg_rfft}, {"irfft", tg_irfft}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i].name, name)) return (uintptr_t)known[i].code;
     return 0;
