@@ -64,7 +64,7 @@ def of_matrices(
     """Return the `wanted` results of a routine on matrices (..., m, n), whose first axes are those of the operands."""
     batch = operands[0].shape[:-2]
     count = prod(batch)
-    flat = [reshaped(tensor.detach(), (count, *tensor.shape[-2:])) for tensor in operands]
+    flat = [reshaped(tensor, (count, *tensor.shape[-2:])) for tensor in operands]
     return [reshaped(found, (*batch, *found.shape[1:])) for found in results(name, flat, options, wanted)]
 
 
