@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,19 +19,15 @@ from faults import VALUES as FAULTS
 from faults import Change, Faulty
 from host_groups import DIALECT
 from late_queues import LateBackend, LateEvent, LateQueue
-from sound import SOUND, Grid, Host, Kept, Queued, Shares
+from sound import SOUND, Grid, Host, Kept, Queued, Shares, Sorts
 from tinygraft.device.device_spec import ApiRange, DeviceSpec, Probe
 from tinygraft.device.interfaces import Compiler, GraphExecutor, Handle, Program, Step
 from tinygraft.device.queues import Event
 from tinygraft.dtype import dtypes
-from tinygraft.engine.arithmetic import of_memory
-from tinygraft.engine.routine_values import routine_values
 from tinygraft.errors import CompileError
-from tinygraft.reference.python import TARGET as PYTHON
 from tinygraft.reference.python import PythonBackend, PythonProgram
 from tinygraft.render.cstyle import CStyleRenderer
 from tinygraft.render.dialect import C_TYPES
-from tinygraft.target import DeclaredRoutine
 from tinygraft.uop.stages import Binary, Routine, Source
 
 # Faults of a runtime
@@ -416,39 +411,6 @@ class Graphs(PythonBackend):
 def with_graph(executor: type[GraphExecutor]) -> type[PythonBackend]:
     """A backend with that kind of graphs."""
     return type(executor.__name__, (Graphs,), {"executor": executor})
-
-
-class NumpyRoutine(Program):
-    """A routine by its meaning in NumPy, of the device that interprets; `change` alters its operands and results."""
-
-    def __init__(self, routine: Routine, change: Callable[[Routine, list[Any]], list[Any]]) -> None:
-        self.routine, self.change = routine, change
-
-    def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: tuple[int, int, int]) -> None:
-        """Compute the wanted results, which come before the operands."""
-        count, routine = len(self.routine.results), self.routine
-        given = [of_memory(bytearray(memoryview(buffer)[: prod(shape) * dtype.itemsize]), dtype).reshape(shape)
-                 for buffer, (dtype, shape) in zip(buffers[count:], routine.operands, strict=True)]  # fmt: skip
-        found = self.change(routine, routine_values(routine.name, given, routine.options))
-        for buffer, number in zip(buffers, routine.results, strict=False):
-            data = np.ascontiguousarray(found[number]).tobytes()
-            memoryview(buffer)[: len(data)] = data
-
-
-class Sorts(PythonBackend):
-    """The interpreter, with routines that sort float32."""
-
-    def __init__(self, name: str, ordinal: int) -> None:
-        declared = tuple([DeclaredRoutine(routine, (dtypes.float32,)) for routine in ("sort", "topk", "unique")])
-        super().__init__(name, ordinal, replace(PYTHON, routines=declared))
-
-    def change(self, routine: Routine, found: list[Any]) -> list[Any]:
-        """Return the results as they are."""
-        return found
-
-    def routine(self, routine: Routine) -> Program:
-        """Return the routine with the fault of this device."""
-        return NumpyRoutine(routine, self.change)
 
 
 class TurnsTies(Sorts):

@@ -6,14 +6,22 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
 
 from gpusim import TARGET
 from host_groups import HostGroups
 from late_queues import LateBackend
 from tinygraft.device.interfaces import Handle, Program
+from tinygraft.dtype import dtypes
+from tinygraft.engine.arithmetic import of_memory
+from tinygraft.engine.routine_values import routine_values
 from tinygraft.reference.python import TARGET as PYTHON
 from tinygraft.reference.python import HostAllocator, PythonBackend
-from tinygraft.uop.stages import Binary
+from tinygraft.target import DeclaredRoutine
+from tinygraft.uop.stages import Binary, Routine
 
 Grid = tuple[int, int, int]
 
@@ -114,7 +122,40 @@ class Shares(PythonBackend):
         super().__init__(name, ordinal, replace(PYTHON, chunks=4))
 
 
+class NumpyRoutine(Program):
+    """A routine by its meaning in NumPy, of the device that interprets; `change` alters its operands and results."""
+
+    def __init__(self, routine: Routine, change: Callable[[Routine, list[Any]], list[Any]]) -> None:
+        self.routine, self.change = routine, change
+
+    def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: tuple[int, int, int]) -> None:
+        """Compute the wanted results, which come before the operands."""
+        count, routine = len(self.routine.results), self.routine
+        given = [of_memory(bytearray(memoryview(buffer)[: prod(shape) * dtype.itemsize]), dtype).reshape(shape)
+                 for buffer, (dtype, shape) in zip(buffers[count:], routine.operands, strict=True)]  # fmt: skip
+        found = self.change(routine, routine_values(routine.name, given, routine.options))
+        for buffer, number in zip(buffers, routine.results, strict=False):
+            data = np.ascontiguousarray(found[number]).tobytes()
+            memoryview(buffer)[: len(data)] = data
+
+
+class Sorts(PythonBackend):
+    """The interpreter, with routines that sort float32."""
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        declared = tuple([DeclaredRoutine(routine, (dtypes.float32,)) for routine in ("sort", "topk", "unique")])
+        super().__init__(name, ordinal, replace(PYTHON, routines=declared))
+
+    def change(self, routine: Routine, found: list[Any]) -> list[Any]:
+        """Return the results as they are."""
+        return found
+
+    def routine(self, routine: Routine) -> Program:
+        """Return the routine with the fault of this device."""
+        return NumpyRoutine(routine, self.change)
+
+
 SOUND = {
     "SOUNDPYTHON": PythonBackend, "SOUNDKEPT": Kept, "SOUNDQUEUE": Queued, "SOUNDHOST": Host, "SOUNDGPU": Gpu,
-    "SOUNDSHARES": Shares, "SOUNDLATE": LateBackend,
+    "SOUNDSHARES": Shares, "SOUNDLATE": LateBackend, "SOUNDSORTS": Sorts,
 }  # fmt: skip

@@ -20,7 +20,8 @@ def routine_values(name: str, operands: Sequence[Array], options: RoutineOptions
     """Return the results of a routine on operands of one shape each. Raises NotImplementedError for an unknown one."""
     if name not in MEANINGS:
         raise NotImplementedError(f"no meaning of the routine {name} in NumPy")
-    return MEANINGS[name](operands, options)
+    with np.errstate(all="ignore"):
+        return MEANINGS[name](operands, options)
 
 
 def _indices(x: Array, descending: bool) -> Array:
@@ -95,6 +96,24 @@ def _solve(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
     return [found.astype(operands[-1].dtype)]
 
 
+def _lu(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return the factors by elimination, a column in each step, with the greatest pivot of each column."""
+    (a,) = _in_float64(operands)
+    a = a.copy()
+    count, m, n = a.shape
+    order = np.tile(np.arange(m, dtype=np.int32), (count, 1))
+    pivots = np.zeros((count, min(m, n)), np.int32)
+    for number, matrix in enumerate(a):
+        for k in range(min(m, n)):
+            best = pivots[number, k] = k + int(np.abs(matrix[k:, k]).argmax())
+            matrix[[k, best]] = matrix[[best, k]]
+            order[number, [k, best]] = order[number, [best, k]]
+            if matrix[k, k]:
+                matrix[k + 1 :, k] /= matrix[k, k]
+            matrix[k + 1 :, k + 1 :] -= np.outer(matrix[k + 1 :, k], matrix[k, k + 1 :])
+    return [a.astype(operands[0].dtype), pivots, order]
+
+
 def _transform(x: Array, inverse: int) -> Array:
     return np.asarray(np.fft.ifft(x, axis=1) * x.shape[1] if inverse else np.fft.fft(x, axis=1))
 
@@ -124,6 +143,7 @@ MEANINGS: dict[str, Callable[[Sequence[Array], RoutineOptions], list[Array]]] = 
     "unique": _unique,
     "histogram": _histogram,
     "cholesky": _cholesky,
+    "lu": _lu,
     "solve": _solve,
     "inverse": _solve,
     "fft": _fft,

@@ -124,12 +124,7 @@ def rebuilt(name: str, found: Sequence[Array]) -> Array:
         return np.asarray((vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1))
     if name == "svd":
         return np.asarray((found[0] * found[1][:, None, :]) @ found[2])
-    if name == "qr":
-        return np.asarray(found[0] @ found[1])
-    factors, _, order = found
-    n = factors.shape[1]
-    product = (np.tril(factors, -1) + np.eye(n)) @ np.triu(factors)
-    return np.stack([matrix[np.argsort(rows)] for matrix, rows in zip(product, order, strict=True)])
+    return np.asarray(found[0] @ found[1])
 
 
 class Routines:
