@@ -23,7 +23,7 @@ ffi.set_source(
     include_dirs=[str(HERE / SOURCES)],
     depends=[f"{SOURCES}/{name}.h" for name in ("pool", "routines", "radix", "fourier")],
     extra_compile_args=["-O3", "-fno-trapping-math", "-std=gnu11", "-pthread", "-fvisibility=hidden"],
-    extra_link_args=["-pthread"],
+    extra_link_args=["-pthread", "-lm"],
 )
 
 
