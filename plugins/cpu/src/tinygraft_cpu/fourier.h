@@ -16,8 +16,8 @@ typedef struct {
 } NAME(circle);
 
 /* b[k] = (the sum of a[j] times the turn by -j k / radix) times the turn c[k], for `count` neighbours and k below
-   radix; a[j] are `far` numbers from each other, those of b `by_k`, and a neighbour's `by_q`. Turns of neighbours are the same
-   where `turn_q` is 0. */
+   radix; a[j] are `far` numbers from each other, those of b `by_k`, and a neighbour's `by_q`. All neighbours have the
+   same turns where `turn_q` is 0. */
 #define STEP(RADIX, BODY)                                                                                              \
     static inline __attribute__((always_inline)) void NAME(core##RADIX)(                                               \
         const REAL *restrict ar, const REAL *restrict ai, REAL *restrict br, REAL *restrict bi, long count, long far,  \
@@ -82,7 +82,8 @@ STEP(8, IN(0, r0, i0) IN(1, r1, i1) IN(2, r2, i2) IN(3, r3, i3) IN(4, r4, i4) IN
      REAL tr1 = gr1 + gi3; REAL ti1 = gi1 - gr3; REAL tr3 = gr1 - gi3; REAL ti3 = gi1 + gr3;
      REAL yr1 = h * (tr1 + ti1); REAL yi1 = h * (ti1 - tr1); REAL yr3 = h * (ti3 - tr3); REAL yi3 = -h * (tr3 + ti3);
      FIRST(xr0 + yr0, xi0 + yi0) OUT(1, xr1 + yr1, xi1 + yi1) OUT(2, xr2 + yr2, xi2 + yi2) OUT(3, xr3 + yr3, xi3 + yi3)
-     OUT(4, xr0 - yr0, xi0 - yi0) OUT(5, xr1 - yr1, xi1 - yi1) OUT(6, xr2 - yr2, xi2 - yi2) OUT(7, xr3 - yr3, xi3 - yi3))
+     OUT(4, xr0 - yr0, xi0 - yi0) OUT(5, xr1 - yr1, xi1 - yi1) OUT(6, xr2 - yr2, xi2 - yi2)
+     OUT(7, xr3 - yr3, xi3 - yi3))
 /* clang-format on */
 
 /* Any radix: sums of all products. */
@@ -205,7 +206,8 @@ FOR_EACH_PROCESSOR static void NAME(join)(const REAL *restrict re, const REAL *r
     tr[0] = re[0] + re[h], ti[0] = re[0] - re[h];
 }
 
-FOR_EACH_PROCESSOR static void NAME(unpair)(const REAL *restrict re, const REAL *restrict im, REAL *restrict x, long h) {
+FOR_EACH_PROCESSOR static void NAME(unpair)(const REAL *restrict re, const REAL *restrict im, REAL *restrict x,
+                                            long h) {
     for (long k = 0; k < h; k++) x[2 * k] = re[k], x[2 * k + 1] = im[k];
 }
 

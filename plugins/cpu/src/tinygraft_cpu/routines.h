@@ -1,7 +1,7 @@
 /* What routines share: splitting work over the pool, workspace, and keys that order elements of any type.
 
-   A routine is a function void f(void **buffers, const long long *facts), launched as a kernel on one thread is; it asks
-   the pool for the others itself. `buffers` are its wanted results and then its operands, `facts` are listed above each
+   A routine is a function void f(void **buffers, const long long *facts), launched as a kernel on one thread is; it
+   asks the pool for the others itself. `buffers` are its wanted results and then its operands, `facts` are listed above each
    routine. Results do not depend on the number of threads. */
 
 #ifndef TINYGRAFT_ROUTINES_H
