@@ -152,6 +152,58 @@ def muon_rule(momentum: float = 0.95, weight_decay: float = 0.1, nesterov: bool 
     return rule
 
 
+def rmsprop_rule(alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0.0, momentum: float = 0.0,
+                 centered: bool = False) -> Rule:  # fmt: skip
+    """RMSprop as PyTorch documents it."""
+
+    def rule(p: Any, g: Any, state: State, step: int, lr: float) -> Any:
+        g = g + weight_decay * p
+        state["v"] = alpha * state.get("v", 0.0) + (1 - alpha) * g * g
+        state["mean"] = alpha * state.get("mean", 0.0) + (1 - alpha) * g
+        spread = state["v"] - state["mean"] ** 2 if centered else state["v"]
+        state["b"] = momentum * state.get("b", 0.0) + g / (spread.sqrt() + eps)
+        return p - lr * state["b"]
+
+    return rule
+
+
+def adagrad_rule(lr_decay: float = 0.0, weight_decay: float = 0.0, initial_accumulator_value: float = 0.0,
+                 eps: float = 1e-10) -> Rule:  # fmt: skip
+    """Adagrad (Duchi et al., 2011), with PyTorch's decay of the rate."""
+
+    def rule(p: Any, g: Any, state: State, step: int, lr: float) -> Any:
+        g = g + weight_decay * p
+        state["s"] = state.get("s", initial_accumulator_value) + g * g
+        return p - lr / (1 + (step - 1) * lr_decay) * g / (state["s"].sqrt() + eps)
+
+    return rule
+
+
+def adadelta_rule(rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0.0) -> Rule:
+    """Adadelta (arXiv:1212.5701, algorithm 1), its step times lr."""
+
+    def rule(p: Any, g: Any, state: State, step: int, lr: float) -> Any:
+        g = g + weight_decay * p
+        state["v"] = rho * state.get("v", 0.0) + (1 - rho) * g * g
+        u = state.get("u", torch.zeros_like(p))
+        change = (u + eps).sqrt() / (state["v"] + eps).sqrt() * g
+        state["u"] = rho * u + (1 - rho) * change * change
+        return p - lr * change
+
+    return rule
+
+
+def lion_rule(b1: float = 0.9, b2: float = 0.99, weight_decay: float = 0.0) -> Rule:
+    """Lion (arXiv:2302.06675, algorithm 2)."""
+
+    def rule(p: Any, g: Any, state: State, step: int, lr: float) -> Any:
+        m = state.get("m", 0.0)
+        state["m"] = b2 * m + (1 - b2) * g
+        return p - lr * (torch.sign(b1 * m + (1 - b1) * g) + weight_decay * p)
+
+    return rule
+
+
 @dataclass(frozen=True)
 class Case:
     """An optimizer of nn.optim by name, its options, its rule, and the one of PyTorch that it equals."""
@@ -196,6 +248,13 @@ CASES = [
     _case("LAMB", lamb_rule, weight_decay=0.1, adam=True),
     _case("Muon", muon_rule),
     _case("Muon", muon_rule, nesterov=False, weight_decay=0.0),
+    _case("RMSprop", rmsprop_rule, torch.optim.RMSprop),
+    _case("RMSprop", rmsprop_rule, torch.optim.RMSprop, alpha=0.9, weight_decay=0.1, momentum=0.9, centered=True),
+    _case("Adagrad", adagrad_rule, torch.optim.Adagrad),
+    _case("Adagrad", adagrad_rule, torch.optim.Adagrad, lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.2),
+    _case("Adadelta", adadelta_rule, torch.optim.Adadelta),
+    _case("Adadelta", adadelta_rule, torch.optim.Adadelta, rho=0.8, weight_decay=0.1),
+    _case("Lion", lion_rule, weight_decay=0.1),
 ]
 
 

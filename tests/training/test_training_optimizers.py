@@ -35,6 +35,7 @@ from tinygraft.errors import DTypeError, ShapeError
 CONSTANT = [RATE] * STEPS
 EXACT, SINGLE = 1e-10, 1e-4
 by_case = pytest.mark.parametrize("case", CASES, ids=str)
+NEW = [c for c in CASES if c.name in ("RMSprop", "Adagrad", "Adadelta", "Lion") and c.options]
 FEW = [c for c in CASES if str(c) in ("SGD momentum=0.9 weight_decay=0.1 nesterov=True", "AdamW", "LARS", "Muon")]
 
 
@@ -65,7 +66,7 @@ def test_rules_are_pytorchs(case: Case) -> None:
         check(theirs(case, ALL, RATES, by_rule=True), theirs(case, ALL, RATES), 1e-13)
 
 
-@pytest.mark.parametrize("case", [*FEW, *(case for case in CASES if str(case) in ("Adam", "LAMB"))], ids=str)
+@pytest.mark.parametrize("case", [*FEW, *NEW, *(case for case in CASES if str(case) in ("Adam", "LAMB"))], ids=str)
 def test_all_losses_at_once(case: Case) -> None:
     """Float64, one graph for all losses, lr assigned after the tenth step; the other cases are in the whole matrix."""
     check(ours(case, ALL, RATES), expected(str(case), "all", True), EXACT)
@@ -85,7 +86,7 @@ def test_adam_of_one_loss(loss: str) -> None:
     check(ours(case, LOSSES[loss], RATES, jit=True), expected(str(case), loss, True), EXACT)
 
 
-@pytest.mark.parametrize("case", FEW, ids=str)
+@pytest.mark.parametrize("case", [*FEW, *NEW], ids=str)
 def test_all_losses_at_once_in_float32(case: Case) -> None:
     """Float32 and replayed."""
     check(ours(case, ALL, RATES, dtypes.float32, jit=True), expected(str(case), "all", True), SINGLE)
@@ -177,7 +178,9 @@ def test_a_wrong_lr_is_refused() -> None:
         nn.optim.SGD([Tensor([1.0])], lr=Tensor([1]))
 
 
-@pytest.mark.parametrize("name", ["SGD", "LARS", "Adam", "AdamW", "LAMB", "Muon"])
+@pytest.mark.parametrize(
+    "name", ["SGD", "LARS", "Adam", "AdamW", "LAMB", "Muon", "RMSprop", "Adagrad", "Adadelta", "Lion"]
+)
 def test_a_parameter_without_axes(name: str) -> None:
     """One number is trained like a line of one."""
     case = next(c for c in CASES if c.name == name)

@@ -26,7 +26,7 @@ def exact(t: Tensor) -> Any:
 
 def states(optimizer: Any, place: int) -> dict[str, Any]:
     """The state of one parameter, by the names that the rules give it."""
-    held = {name: getattr(optimizer, name, []) for name in ("b", "m", "v")}
+    held = {name: getattr(optimizer, name, []) for name in ("b", "m", "v", "u", "s", "mean")}
     return {name: exact(tensors[place]) for name, tensors in held.items() if tensors}
 
 

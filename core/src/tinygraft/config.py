@@ -276,12 +276,20 @@ LAUNCH_BLOCKING = Setting(
 TRAINING = Setting(
     "TRAINING", 0, "1 is training mode: dropout drops, batch norm measures; Tensor.train() sets it", 0, 1
 )
+AUTOCAST = Setting(
+    "AUTOCAST",
+    "",
+    "bfloat16 or float16: products of floats are computed in it, sums, losses and the like in float32; "
+    "nn.autocast sets it",
+)
 # Files
 CACHEDIR = Setting("TINYGRAFT_CACHE", "", "the folder of the disk caches; empty is the user's cache folder")
 CACHELEVEL = Setting("CACHELEVEL", 1, "0 keeps nothing on disk", 0)
 
 # Settings that a captured graph depends on, which are part of its key
-CHANGE_CODE = (NOOPT, ROUTINES, BEAM, TRAINING, CHECK_INDEX, DEFAULT_FLOAT, DEFAULT_INT, DEV, TINYGRAFT_DEVICE)
+CHANGE_CODE = (
+    NOOPT, ROUTINES, BEAM, TRAINING, AUTOCAST, CHECK_INDEX, DEFAULT_FLOAT, DEFAULT_INT, DEV, TINYGRAFT_DEVICE,
+)  # fmt: skip
 
 
 def code_settings() -> list[Any]:

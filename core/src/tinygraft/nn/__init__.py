@@ -20,11 +20,12 @@ from tinygraft.nn.norm import (
     LayerNorm2d,
     RMSNorm,
 )
+from tinygraft.nn.precision import autocast
 
 __all__ = [
     "BatchNorm", "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d",
     "Embedding", "GroupNorm", "InstanceNorm", "LSTMCell", "LayerNorm", "LayerNorm2d", "Linear", "RMSNorm",
-    "datasets", "optim", "state",
+    "autocast", "datasets", "optim", "state",
 ]  # fmt: skip
 
 _INSTEAD = {  # what other libraries have in their nn, and what is done here

@@ -19,7 +19,7 @@ class BatchNorm:
 
     In training the mean and the (biased) variance are those of the batch, and running_mean and running_var
     move towards them by momentum, the variance unbiased. Otherwise the running ones are used, if
-    track_running_stats.
+    track_running_stats. Half types are normalised in float32, and come out as they went in.
 
     Raises ShapeError when the channels of x do not fit, or when training has one value for each channel.
     Source: Ioffe & Szegedy, "Batch normalization", arXiv:1502.03167.
@@ -54,10 +54,13 @@ class BatchNorm:
                 f"BatchNorm of {self.sz} channels needs x (N, {self.sz}, ...), got shape {x.shape}\n"
                 f"  made at {x._where()}"
             )
-        mean, var = self._stats(x)
+        half = dtypes.is_float(x.dtype) and x.dtype.itemsize < 4
+        wide = x.float() if half else x  # the variance of many halves would have lost its last places
+        mean, var = self._stats(wide)
         if self.track_running_stats and Tensor.training:
-            self._track(x, mean.reshape(-1), var.reshape(-1))
-        return _scale_and_shift((x - mean) * (var + self.eps).rsqrt(), self.weight, self.bias, mean.shape)
+            self._track(wide, mean.reshape(-1), var.reshape(-1))
+        y = _scale_and_shift((wide - mean) * (var + self.eps).rsqrt(), self.weight, self.bias, mean.shape)
+        return y.cast(x.dtype) if half else y
 
     def calc_stats(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """(mean, biased variance) of each channel, both (sz,): the batch's in training, else running ones."""

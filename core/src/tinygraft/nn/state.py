@@ -7,7 +7,8 @@ the way to it, as in `layers.0.weight`, which is also the name that PyTorch give
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from types import FunctionType, MethodType
 from typing import Any
 
 from tinygraft.errors import FileFormatError
@@ -53,6 +54,34 @@ def get_state_dict(obj: Any, prefix: str = "", tensor_type: type[Any] = Tensor) 
     ['layers.0', 'layers.1.0', 'w']
     """
     return collect_state(obj, prefix, tensor_type)
+
+
+def objects_in(obj: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Go through obj and all objects in it that are no tensors, by name: what get_state_dict goes through.
+
+    One that contains itself is entered once on each way; plain values, and what has no attributes, are left out.
+
+    >>> from tinygraft import nn
+    >>> [(name, type(found).__name__) for name, found in objects_in([nn.Linear(1, 1), {"last": nn.LayerNorm(1)}])]
+    [('', 'list'), ('0', 'Linear'), ('1', 'dict'), ('1.last', 'LayerNorm')]
+    """
+    yield from _objects(obj, prefix.strip("."), set())
+
+
+def _objects(obj: Any, prefix: str, inside: set[int]) -> Iterator[tuple[str, Any]]:
+    if isinstance(obj, Tensor) or id(obj) in inside:
+        return
+    items = _items(obj)
+    if isinstance(obj, (tuple, list, dict)):
+        if not any(isinstance(item, Tensor) or _items(item) for item in items.values()):
+            return  # plain values
+    elif not hasattr(obj, "__dict__") or isinstance(obj, (type, FunctionType, MethodType)):
+        return
+    yield prefix, obj
+    inside.add(id(obj))
+    for name, value in items.items():
+        yield from _objects(value, f"{prefix}.{name}" if prefix else str(name), inside)
+    inside.remove(id(obj))
 
 
 def get_parameters(obj: Any) -> list[Tensor]:

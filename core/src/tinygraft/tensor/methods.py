@@ -34,8 +34,10 @@ class Theme:
 
     def members(self) -> dict[str, Any]:
         """Import the module: each name with what a class has under it."""
-        module = import_late(f"tinygraft.tensor.{self.module}")
-        return {name: _member(vars(module), name, kind) for name, kind in self.names().items()}
+        module = vars(import_late(f"tinygraft.tensor.{self.module}"))
+        if self.module in AUTOCAST_THEMES:
+            module = import_late("tinygraft.tensor.autocast").casting_in(module)
+        return {name: _member(module, name, kind) for name, kind in self.names().items()}
 
 
 THEMES = (
@@ -316,6 +318,14 @@ EAGER = (
     "data.properties", "state.device_transfer", "primitives.movement", "primitives.creation",
     "primitives.operators", "primitives.elementwise",
 )  # fmt: skip
+
+# the themes with methods whose arguments AUTOCAST casts (`autocast.py` has their names)
+AUTOCAST_THEMES = frozenset({
+    "primitives.matmul", "primitives.reduce", "primitives.transcendental", "ops.nn.convolution", "ops.nn.attention",
+    "ops.nn.embedding", "ops.nn.activation", "ops.nn.normalization", "ops.nn.loss", "ops.nn.ctc",
+    "ops.nn.regression_losses", "ops.linalg.norms", "ops.nn.classification_losses", "ops.reduce.scan",
+    "ops.math.special",
+})  # fmt: skip
 
 
 class LateMember:

@@ -266,8 +266,8 @@ def test_parameters_that_share_memory_are_refused() -> None:
     with pytest.raises(
         TrainingError,
         match=r"^parameter 1 of 2, shape \(3, 2\), has memory in common with parameter 0, shape \(2, 3\): each step wou"
-        r"ld write both of them there\n  made at .*optim.py:\d+      the other one made at .*\n  hint: give the optim"
-        r"izer one of them; a model takes the view where it is used, as in x @ self.weight.T, and does not keep it$",
+        r"ld write both of them there\n  made at .*optimizer.py:\d+      the other one made at .*\n  hint: give the op"
+        r"timizer one of them; a model takes the view where it is used, as in x @ self.weight.T, and does not keep it$",
     ):
         nn.optim.SGD([w, w.T])
     with pytest.raises(TrainingError, match=r"parameter 2 of 3, shape \(2, 2\), has memory in common with parameter 0"):
@@ -346,7 +346,7 @@ def test_a_missing_gradient_is_named() -> None:
         "parameter 1 of 2, shape (1, 2), has no gradient: the loss does not depend on it, or backward() was not called "
         "since zero_grad()"
     )
-    assert "test_optim.py:" in second
+    assert "test_optimizer.py:" in second
     assert third.startswith("  hint: set requires_grad=False")
     assert used.item() == 1.0
 
@@ -409,8 +409,8 @@ def test_the_rate_can_be_set() -> None:
         sgd.lr = Tensor([1.0, 2.0])
 
 
-@pytest.mark.parametrize("given", [[{"params": []}], {"weight": Tensor([1.0])}], ids=["groups", "state_dict"])
+@pytest.mark.parametrize("given", [[{"param": []}], {"weight": Tensor([1.0])}], ids=["groups", "state_dict"])
 def test_what_is_no_tensor_is_named(given: Any) -> None:
-    """Groups of parameters, and a dict of them."""
+    """What is no group, and a dict of parameters."""
     with pytest.raises(TypeError, match="an optimizer takes a list of tensors, got (dict|str) in it\n  hint: "):
         nn.optim.SGD(given)

@@ -1,0 +1,24 @@
+"""Optimizers (SGD to Muon), learning rates over time (`lr_scheduler`), and what belongs to a training step.
+
+`optimizer` is the base class: parameters in groups (`param_group`), their state (`optimizer_state`), the step.
+`momentum`, `moments`, `squares`, `muon` and `lbfgs` are the optimizers by what they are made of. `clipping` limits
+gradients, `averaging` has means of weights, `loss_scaler` trains in float16.
+"""
+
+from __future__ import annotations
+
+from tinygraft.nn.optim import lr_scheduler
+from tinygraft.nn.optim.averaging import EMA, SWA, update_batchnorm
+from tinygraft.nn.optim.clipping import clip_grad_norm, clip_grad_value
+from tinygraft.nn.optim.lbfgs import LBFGS
+from tinygraft.nn.optim.loss_scaler import LossScaler
+from tinygraft.nn.optim.moments import LAMB, Adam, AdamW, Lion
+from tinygraft.nn.optim.momentum import LARS, SGD
+from tinygraft.nn.optim.muon import Muon
+from tinygraft.nn.optim.optimizer import Optimizer, OptimizerGroup
+from tinygraft.nn.optim.squares import Adadelta, Adagrad, RMSprop
+
+__all__ = [
+    "EMA", "LAMB", "LARS", "LBFGS", "SGD", "SWA", "Adadelta", "Adagrad", "Adam", "AdamW", "Lion", "LossScaler", "Muon",
+    "Optimizer", "OptimizerGroup", "RMSprop", "clip_grad_norm", "clip_grad_value", "lr_scheduler", "update_batchnorm",
+]  # fmt: skip

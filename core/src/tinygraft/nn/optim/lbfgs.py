@@ -1,0 +1,201 @@
+"""LBFGS: steps by an estimate of the curvature, from the last changes of the parameters and of their gradient.
+
+A step calls the loss several times and decides by its value: it reads numbers, and a function under TinyJit that has
+such a step is run in every call. Vectors stay on the device.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tinygraft.errors import TrainingError
+from tinygraft.nn.optim.line_search import Point, strong_wolfe
+from tinygraft.nn.optim.optimizer import Optimizer, wide
+from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.uop import Place
+
+Closure = Callable[[], Tensor]
+
+
+class LBFGS(Optimizer):
+    """Limited-memory BFGS, as PyTorch's: `step(closure)`, where closure computes the loss and its gradients anew.
+
+    A step makes up to max_iter moves with up to max_eval calls of the closure (None: 1.25 * max_iter), and ends when
+    the greatest gradient is at most tolerance_grad, or a move or a change of the loss at most tolerance_change.
+    history_size pairs of changes estimate the curvature. A move has the length lr (at first at most lr / sum |g|), or
+    line_search_fn="strong_wolfe" looks for one. There is one group of parameters, on one device.
+
+    Raises ValueError for another line search and for several groups; TrainingError as other optimizers.
+    Source: Nocedal & Wright, "Numerical optimization", 2006, algorithms 7.4 and 3.5.
+
+    >>> from tinygraft import Tensor, nn
+    >>> p = Tensor([3.0, -2.0])
+    >>> lbfgs = nn.optim.LBFGS([p], lr=1.0, line_search_fn="strong_wolfe")
+    >>> def closure():
+    ...     lbfgs.zero_grad()
+    ...     return ((p - Tensor([1.0, 2.0])).square() * Tensor([1.0, 10.0])).sum().backward()
+    >>> with Tensor.train():
+    ...     _ = lbfgs.step(closure)
+    >>> [round(value, 3) for value in p.tolist()]
+    [1.0, 2.0]
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1.0, max_iter: int = 20, max_eval: int | None = None,
+        tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,
+        line_search_fn: str | None = None, device: Place = None,
+    ) -> None:  # fmt: skip
+        if line_search_fn not in (None, "strong_wolfe"):
+            raise ValueError(f"LBFGS has the line_search_fn 'strong_wolfe', or None; got {line_search_fn!r}")
+        max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
+        self.max_iter, self.max_eval, self.history_size = max_iter, max_eval, history_size
+        self.tolerance_grad, self.tolerance_change = tolerance_grad, tolerance_change
+        self.line_search_fn = line_search_fn
+        super().__init__(params, lr, device)
+        if len(self.param_groups) > 1:
+            raise ValueError(f"LBFGS has one group of parameters, got {len(self.param_groups)}")
+        self.moves: list[Tensor] = []  # changes of the parameters, the newest last
+        self.bends: list[Tensor] = []  # changes of the gradient
+        self.weights: list[float] = []  # 1 / (move . bend)
+        self.direction: Tensor | None = None
+        self.last_gradient: Tensor | None = None
+        self.shape = 1.0  # of the first estimate of the inverse curvature, a multiple of the identity
+        self.length, self.evaluations, self.iterations = 0.0, 0, 0
+        self._realize_state()
+
+    def step(self, closure: Closure | None = None) -> Tensor:  # type: ignore[override]
+        """Move until a limit is reached; return the loss at the start. Raises TypeError without a closure."""
+        if closure is None:
+            raise TypeError(
+                "LBFGS calls the loss several times a step: step(closure), which computes it and its gradients"
+            )
+        loss = closure().realize()
+        value, gradient = float(loss.item()), self._gradient()
+        used, self.evaluations = 1, self.evaluations + 1
+        if _greatest(gradient) <= self.tolerance_grad:
+            return loss
+        for number in range(1, self.max_iter + 1):
+            self.iterations += 1
+            direction = self._next_direction(gradient)
+            self.last_gradient, before, rate = gradient, value, float(self.lr.item())
+            self.length = min(1.0, 1.0 / float(gradient.abs().sum().item())) * rate if self.iterations == 1 else rate
+            slope = _dot(gradient, direction)
+            if slope > -self.tolerance_change:
+                break
+            more, done = 0, _greatest(gradient) <= self.tolerance_grad
+            if self.line_search_fn is not None:
+                value, gradient, more = self._search(closure, direction, value, gradient, slope, used)
+                done = _greatest(gradient) <= self.tolerance_grad
+            else:
+                self._move(self._flat(), direction, self.length)
+                if number != self.max_iter:
+                    value, gradient, more = float(closure().item()), self._gradient(), 1
+                    done = _greatest(gradient) <= self.tolerance_grad
+            used += more
+            self.evaluations += more
+            if self._is_over(number, used, done, direction, value, before):
+                break
+        return loss
+
+    def _is_over(self, number: int, used: int, done: bool, direction: Tensor, value: float, before: float) -> bool:
+        """Return whether a limit ends the step."""
+        if number == self.max_iter or used >= self.max_eval or done:
+            return True
+        moved = _greatest(direction) * abs(self.length)
+        return moved <= self.tolerance_change or abs(value - before) < self.tolerance_change
+
+    def schedule_step(self) -> list[Tensor]:
+        """Refused: a step of LBFGS reads numbers, and cannot be lazy."""
+        raise TrainingError(
+            "a step of LBFGS decides by values of the loss and cannot be scheduled; hint: step(closure)"
+        )
+
+    def _next_direction(self, gradient: Tensor) -> Tensor:
+        """Return the direction of the next move: the gradient times minus the estimate of the inverse curvature."""
+        if self.direction is None or self.last_gradient is None:
+            self.direction = (-gradient).realize()
+            return self.direction
+        bend, move = (gradient - self.last_gradient).realize(), (self.direction * self.length).realize()
+        product = _dot(bend, move)
+        if product > 1e-10:
+            if len(self.moves) == self.history_size:
+                del self.moves[0], self.bends[0], self.weights[0]
+            self.moves.append(move)
+            self.bends.append(bend)
+            self.weights.append(1.0 / product)
+            self.shape = product / _dot(bend, bend)
+        q, shares = -gradient, []
+        for move, bend, weight in zip(reversed(self.moves), reversed(self.bends), reversed(self.weights), strict=True):
+            share = _dot(move, q) * weight
+            shares.append(share)
+            q = _plus(q, bend, -share)
+        r = (q * Tensor(self.shape, dtype=q.dtype, device=q.device)).realize()
+        for move, bend, weight, share in zip(self.moves, self.bends, self.weights, reversed(shares), strict=True):
+            r = _plus(r, move, share - _dot(bend, r) * weight)
+        self.direction = r
+        return r
+
+    def _search(
+        self, closure: Closure, direction: Tensor, value: float, gradient: Tensor, slope: float, used: int
+    ) -> tuple[float, Tensor, int]:
+        """Move by a line search; return the loss and the gradient there, and how often the closure was called."""
+        start = self._flat()
+
+        def at(length: float) -> Point:
+            self._move(start, direction, length)
+            loss = float(closure().item())
+            found = self._gradient()
+            return Point(length, loss, found, _dot(found, direction))
+
+        first = Point(0.0, value, gradient, slope)
+        # 25 evaluations at most, as in PyTorch
+        best, calls = strong_wolfe(at, first, self.length, _greatest(direction), self.tolerance_change, 25)
+        self.length = best.length
+        self._move(start, direction, self.length)
+        return best.value, best.gradient, calls
+
+    def _gradient(self) -> Tensor:
+        """Return all gradients as one vector, computed."""
+        return _vector([wide(g) for g in self.gradients()])
+
+    def _flat(self) -> Tensor:
+        """Return all parameters as one vector, computed."""
+        return _vector([wide(p) for p in self.params])
+
+    def _move(self, start: Tensor, direction: Tensor, length: float) -> None:
+        """Make the parameters start + length * direction."""
+        new, at = _plus(start, direction, length), 0
+        for p in self.params:
+            count = p.numel()
+            p.assign(new[at : at + count].reshape(p.shape).cast(p.dtype))
+            at += count
+        self.params[0].realize(*self.params[1:])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Refused: what LBFGS knows is of this run. Make another one, which begins with the gradient."""
+        raise TrainingError("the state of LBFGS cannot be saved; hint: save the parameters, and make another LBFGS")
+
+    def load_state_dict(self, state_dict: Any) -> None:
+        """Refused as `state_dict`."""
+        raise TrainingError("the state of LBFGS cannot be loaded; hint: load the parameters, and make another LBFGS")
+
+
+def _vector(tensors: list[Tensor]) -> Tensor:
+    first, *others = (t.detach().flatten() for t in tensors)
+    return (first.cat(*others) if others else first.clone()).contiguous().realize()
+
+
+def _dot(a: Tensor, b: Tensor) -> float:
+    return float((a * b).sum().item())
+
+
+def _greatest(a: Tensor) -> float:
+    found = float(a.abs().max().item())
+    return math.inf if math.isnan(found) else found
+
+
+def _plus(a: Tensor, b: Tensor, share: float) -> Tensor:
+    """a + share * b, computed; share is a tensor, or each new one would be a new kernel."""
+    return (a + b * Tensor(share, dtype=a.dtype, device=a.device)).realize()

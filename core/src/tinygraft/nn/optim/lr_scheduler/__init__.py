@@ -1,0 +1,31 @@
+"""Learning rates over time, by PyTorch's names: each gives the rate of every group after so many steps.
+
+In: an optimizer (or an OptimizerGroup), whose rates at the start are the base. `step()`, after each epoch or each
+batch, writes the next rates into the tensors that a step reads: also a captured one goes on with them, and nothing is
+compiled. A rate is computed from its base and the number of the step, with Python's floats: what other code writes to
+lr in between is overwritten. Two schedulers on one optimizer do not multiply; `SequentialLR` has one after the other.
+
+A scheduler belongs outside of a function under TinyJit. Within one that function is run in every call, as with any
+value that Python decides by.
+"""
+
+from __future__ import annotations
+
+from tinygraft.nn.optim.lr_scheduler.one_cycle import OneCycleLR
+from tinygraft.nn.optim.lr_scheduler.plateau import ReduceLROnPlateau
+from tinygraft.nn.optim.lr_scheduler.schedules import (
+    CosineAnnealingLR,
+    CosineAnnealingWarmRestarts,
+    ExponentialLR,
+    LambdaLR,
+    LinearLR,
+    LRScheduler,
+    MultiStepLR,
+    StepLR,
+)
+from tinygraft.nn.optim.lr_scheduler.sequence import SequentialLR
+
+__all__ = [
+    "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR",
+    "MultiStepLR", "OneCycleLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
+]  # fmt: skip

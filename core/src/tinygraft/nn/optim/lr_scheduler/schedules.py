@@ -1,0 +1,247 @@
+"""The base of all schedulers, and those whose rate is a function of the number of the step."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tinygraft.engine.capture import note_read
+from tinygraft.errors import FileFormatError
+from tinygraft.nn.optim.optimizer import Optimizer
+
+
+class LRScheduler:
+    """What all schedulers do; a subclass gives `rate(base, epoch)`, the rate of a group after `epoch` steps.
+
+    `last_epoch` is the number of steps so far. Made with a last_epoch other than -1 a scheduler goes on from there,
+    with the rates at the start from "initial_lr" of the groups: ValueError where they have none. TypeError for what is
+    no optimizer.
+    """
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(self).__name__} takes an optimizer, got {type(optimizer).__name__}")
+        self.optimizer, self.last_epoch = optimizer, last_epoch
+        self.base_lrs = [self._initial(group, last_epoch == -1) for group in optimizer.param_groups]
+        self._last_lr = list(self.base_lrs)
+        self._go(last_epoch + 1)
+
+    def _initial(self, group: Any, new: bool) -> float:
+        """Return the rate at the start of a group, which is noted there as "initial_lr"."""
+        if "initial_lr" not in group:
+            if not new:
+                raise ValueError(
+                    f"{type(self).__name__} with a last_epoch needs 'initial_lr' in every group; hint: the default of "
+                    "-1, and load_state_dict"
+                )
+            group["initial_lr"] = group.exact_rate()
+        return float(group["initial_lr"])
+
+    def rate(self, base: float, epoch: int) -> float:
+        """Return the rate after `epoch` steps of a group that began with `base`."""
+        raise NotImplementedError(f"{type(self).__name__} does not say its rates")
+
+    def rates(self, epoch: int) -> list[float]:
+        """Return the rates of all groups after `epoch` steps."""
+        return [self.rate(base, epoch) for base in self.base_lrs]
+
+    def _go(self, epoch: int) -> None:
+        """Set the rates of the step with that number."""
+        self._last_lr = self.rates(epoch)
+        self.last_epoch = epoch
+        for group, rate in zip(self.optimizer.param_groups, self._last_lr, strict=True):
+            group["lr"] = rate
+
+    def step(self) -> None:
+        """Set the next rates."""
+        note_read()  # the number of the step is Python's: a function under TinyJit cannot be replayed with it
+        self._go(self.last_epoch + 1)
+
+    def get_last_lr(self) -> list[float]:
+        """Return the rate of each group as a Python float, which reads nothing from a device."""
+        return list(self._last_lr)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all numbers of the scheduler; not the optimizer, nor functions."""
+        return {name: value for name, value in vars(self).items() if name != "optimizer" and _is_plain(value)}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` returned. The rates themselves are part of the optimizer's state_dict.
+
+        Raises FileFormatError for names that this scheduler does not have; nothing is loaded then.
+        """
+        unknown = sorted(set(state_dict) - set(self.state_dict()))
+        if unknown:
+            raise FileFormatError(f"{type(self).__name__} has no {unknown[0]!r}, which the state has")
+        vars(self).update(state_dict)
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is made of numbers and names."""
+    if isinstance(value, (list, tuple)):
+        return all(_is_plain(item) for item in value)
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+class LambdaLR(LRScheduler):
+    """The rate at the start times lr_lambda(epoch): one function, or a list of one for each group.
+
+    >>> from tinygraft import Tensor, nn
+    >>> sgd = nn.optim.SGD([Tensor([1.0])], lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.LambdaLR(sgd, lambda epoch: 0.5**epoch)
+    >>> schedule.step()
+    >>> schedule.get_last_lr(), sgd.lr.item()
+    ([0.5], 0.5)
+    """
+
+    def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
+        count = len(getattr(optimizer, "param_groups", ()))
+        self.lr_lambdas: list[Callable[[int], float]] = (
+            list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
+        )
+        if len(self.lr_lambdas) != count:
+            raise ValueError(f"LambdaLR needs a function for each of {count} groups, got {len(self.lr_lambdas)}")
+        super().__init__(optimizer, last_epoch)
+
+    def rates(self, epoch: int) -> list[float]:
+        """Return the rates of all groups after `epoch` steps."""
+        return [base * each(epoch) for base, each in zip(self.base_lrs, self.lr_lambdas, strict=True)]
+
+
+class StepLR(LRScheduler):
+    """The rate at the start, times gamma after every step_size steps."""
+
+    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
+        _at_least_one("StepLR", step_size=step_size)
+        self.step_size, self.gamma = step_size, gamma
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, epoch: int) -> float:
+        """Return the rate after `epoch` steps of a group that began with `base`."""
+        return base * self.gamma ** (epoch // self.step_size)
+
+
+class MultiStepLR(LRScheduler):
+    """The rate at the start, times gamma at each of the milestones."""
+
+    def __init__(
+        self, optimizer: Optimizer, milestones: Sequence[int], gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
+        self.milestones, self.gamma = sorted(milestones), gamma
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, epoch: int) -> float:
+        """Return the rate after `epoch` steps of a group that began with `base`."""
+        return base * self.gamma ** bisect_right(self.milestones, epoch)
+
+
+class ExponentialLR(LRScheduler):
+    """The rate at the start, times gamma at every step."""
+
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, epoch: int) -> float:
+        """Return the rate after `epoch` steps of a group that began with `base`."""
+        return base * self.gamma**epoch
+
+
+class LinearLR(LRScheduler):
+    """A linear warm-up: from start_factor to end_factor times the rate at the start, in total_iters steps; then
+    constant.
+
+    Raises ValueError unless 0 < start_factor <= 1 and 0 <= end_factor <= 1.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, start_factor: float = 1 / 3, end_factor: float = 1.0, total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        if not (0 < start_factor <= 1 and 0 <= end_factor <= 1):
+            raise ValueError(
+                f"LinearLR needs factors of at most 1, a start_factor above 0 and an end_factor of at least 0, got "
+                f"{start_factor} and {end_factor}"
+            )
+        _at_least_one("LinearLR", total_iters=total_iters)
+        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, epoch: int) -> float:
+        """Return the rate after `epoch` steps of a group that began with `base`."""
+        part = min(epoch, self.total_iters) / self.total_iters
+        return base * (self.start_factor + (self.end_factor - self.start_factor) * part)
+
+
+class CosineAnnealingLR(LRScheduler):
+    """From the rate at the start to eta_min in T_max steps, as half a period of a cosine; then up again.
+
+    Source: Loshchilov & Hutter, "SGDR: stochastic gradient descent with warm restarts", arXiv:1608.03983.
+    """
+
+    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+        _at_least_one("CosineAnnealingLR", T_max=T_max)
+        self.T_max, self.eta_min = T_max, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, epoch: int) -> float:
+        """Return the rate after `epoch` steps of a group that began with `base`."""
+        return cosine(base, self.eta_min, epoch / self.T_max)
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """CosineAnnealingLR that begins anew after T_0 steps, and then each time after T_mult times as many.
+
+    Source: Loshchilov & Hutter, "SGDR: stochastic gradient descent with warm restarts", arXiv:1608.03983.
+
+    >>> from tinygraft import Tensor, nn
+    >>> sgd = nn.optim.SGD([Tensor([1.0])], lr=1.0)
+    >>> schedule = nn.optim.lr_scheduler.CosineAnnealingWarmRestarts(sgd, 2)
+    >>> for _ in range(3):
+    ...     schedule.step()
+    ...     print(round(schedule.get_last_lr()[0], 4))
+    0.5
+    1.0
+    0.5
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
+    ) -> None:
+        _at_least_one("CosineAnnealingWarmRestarts", T_0=T_0, T_mult=T_mult)
+        self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, epoch: float) -> float:
+        """Return the rate after `epoch` steps, which may be a fraction, of a group that began with `base`."""
+        length, at = self.T_0, epoch
+        while at >= length:
+            if self.T_mult == 1:
+                at %= length
+                break
+            at, length = at - length, length * self.T_mult
+        return cosine(base, self.eta_min, at / length)
+
+    def step(self, epoch: float | None = None) -> None:
+        """Set the next rates, or those of `epoch`: with a fraction, of a batch within one."""
+        note_read()
+        if epoch is not None and epoch < 0:
+            raise ValueError(f"CosineAnnealingWarmRestarts needs an epoch of at least 0, got {epoch}")
+        if epoch is None:
+            self._go(self.last_epoch + 1)
+        else:
+            self._go(epoch)  # type: ignore[arg-type]
+            self.last_epoch = math.floor(epoch)
+
+
+def cosine(high: float, low: float, part: float) -> float:
+    """From high to low over half a period."""
+    return low + (high - low) * (1 + math.cos(math.pi * part)) / 2
+
+
+def _at_least_one(what: str, **numbers: int) -> None:
+    for name, value in numbers.items():
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"{what} needs {name} to be a whole number of at least 1, got {value}")

@@ -1,0 +1,89 @@
+"""Gradient descent with momentum: SGD, and LARS, where each parameter's rate follows its norm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from tinygraft.nn.optim.optimizer import GroupOption, Optimizer, Update, needs_momentum
+from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.uop import Place
+
+
+class LARS(Optimizer):
+    """Gradient descent with momentum, where each parameter's rate follows its norm.
+
+    The gradient g + weight_decay*p is scaled by tcoef*|p| / (|g| + weight_decay*|p|) (by 1 if a norm is 0 or
+    tcoef is 0), and enters a momentum. With classic the rate enters the momentum too, as in the paper;
+    without, it multiplies the result, as in PyTorch's SGD. nesterov looks one step ahead.
+
+    Source: You, Gitman & Ginsburg, "Large batch training of convolutional networks", arXiv:1708.03888.
+    """
+
+    STATE: ClassVar[dict[str, str]] = {"b": "momentum_buffer"}
+    momentum = GroupOption()
+    weight_decay = GroupOption()
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 0.001, momentum: float = 0.9, weight_decay: float = 1e-4,
+        nesterov: bool = False, classic: bool = True, tcoef: float = 0.001, device: Place = None,
+    ) -> None:  # fmt: skip
+        self.b: list[Tensor] | None = None
+        options = {"momentum": momentum, "weight_decay": weight_decay}
+        self.tcoef = tcoef
+        if not tcoef >= 0:
+            raise ValueError(f"{type(self).__name__} needs tcoef to be at least 0, got {tcoef}")
+        super().__init__(params, lr, device, options=options, fixed={"nesterov": nesterov, "classic": classic})
+        self.nesterov, self.classic = nesterov, classic
+        self.b = self._filled() if any(group["momentum"] for group in self.param_groups) else []
+        self._realize_state(*self.b)
+
+    def _check_option(self, name: str, value: Any) -> None:
+        """Raise also for a momentum above 0 where there is no state for it."""
+        super()._check_option(name, value)
+        if name == "momentum":
+            needs_momentum(self, value, self.b)
+
+    def _step(self, grads: list[Tensor]) -> None:
+        """Assign each parameter its new value, and its momentum. SGD is this without trust ratios."""
+        for each in self._updates(grads):
+            trust, g = self._trust(each), each.decayed()
+            if trust is not None:
+                g = g * trust
+            if self.classic:
+                g = g * each.rate
+            if self.b:
+                new = each.state(self.b) * each["momentum"] + g
+                each.store(self.b, new)
+                g = g + new * each["momentum"] if self.nesterov else new
+            each.apply(each.old - (g if self.classic else g * each.rate))
+
+    def _trust(self, each: Update) -> Tensor | None:
+        """Return the factor of this parameter's learning rate; None for 1."""
+        if not self.tcoef:
+            return None
+        size, pull = each.old.square().sum().sqrt(), each.g.square().sum().sqrt()
+        ratio = self.tcoef * size / (pull + each["weight_decay"] * size)
+        return ((size > 0) & (pull > 0)).where(ratio, 1.0)
+
+
+class SGD(LARS):
+    """Gradient descent: p -= lr * g, with momentum b = momentum*b + g in place of g, as PyTorch's SGD.
+
+    weight_decay adds that share of p to its gradient.
+
+    >>> from tinygraft import Tensor, nn
+    >>> p = Tensor([1.0, 2.0])
+    >>> sgd = nn.optim.SGD([p], lr=0.5)
+    >>> with Tensor.train():
+    ...     _ = p.sum().backward()
+    ...     sgd.step()
+    >>> p.tolist()
+    [0.5, 1.5]
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 0.001, momentum: float = 0.0, weight_decay: float = 0.0,
+        nesterov: bool = False, classic: bool = False, device: Place = None,
+    ) -> None:  # fmt: skip
+        super().__init__(params, lr, momentum, weight_decay, nesterov, classic, 0.0, device)

@@ -1,0 +1,57 @@
+"""Muon: momentum whose step for each matrix is made orthogonal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from tinygraft.nn.optim.optimizer import GroupOption, Optimizer
+from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.uop import Place
+
+
+class Muon(Optimizer):
+    """Momentum whose step for each matrix is made orthogonal: all its directions are learned equally fast.
+
+    The gradient enters a momentum (looking one step ahead with nesterov); that, as a matrix (first axis, all others),
+    is brought near U @ V.T of its singular value decomposition by ns_steps of a Newton-Schulz iteration. weight_decay
+    shrinks p by lr * weight_decay. Meant for matrices; put vectors into an AdamW, both into an OptimizerGroup.
+
+    Source: Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024.
+    """
+
+    STATE: ClassVar[dict[str, str]] = {"b": "momentum_buffer"}
+    momentum = GroupOption()
+    weight_decay = GroupOption()
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 0.001, momentum: float = 0.95, weight_decay: float = 0.1,
+        ns_steps: int = 5, ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
+        nesterov: bool = True, device: Place = None,
+    ) -> None:  # fmt: skip
+        self._check_option("ns_steps", ns_steps)
+        options = {"momentum": momentum, "weight_decay": weight_decay}
+        super().__init__(params, lr, device, options=options, fixed={"nesterov": nesterov, "ns_steps": ns_steps})
+        self.nesterov, self.ns_steps, self.ns_coefficients = nesterov, ns_steps, ns_coefficients
+        self.b = self._filled()
+        self._realize_state(*self.b)
+
+    def _step(self, grads: list[Tensor]) -> None:
+        """Assign each parameter and its momentum; a parameter is a matrix of its first axis by all others."""
+        for each in self._updates(grads):
+            p, momentum = each.p, each.state(self.b) * each["momentum"] + each.g
+            each.store(self.b, momentum)
+            wanted = each.g + momentum * each["momentum"] if self.nesterov else momentum
+            step = self._orthogonal(wanted.reshape(p.shape[0] if p.ndim else 1, -1)).reshape(p.shape)
+            each.apply(each.old * (1 - each.rate * each["weight_decay"]) - step * each.rate)
+
+    def _orthogonal(self, x: Tensor) -> Tensor:
+        """Return the matrix `x` with its singular values brought near 1."""
+        a, b, c = self.ns_coefficients
+        tall = x.shape[0] > x.shape[1]
+        x = x.transpose() if tall else x
+        x = x / (x.square().sum().sqrt() + 1e-7)
+        for _ in range(self.ns_steps):
+            square = (x @ x.transpose()).contiguous()
+            x = (a * x + (b * square + c * (square @ square)) @ x).contiguous()
+        return x.transpose() if tall else x

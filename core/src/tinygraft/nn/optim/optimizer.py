@@ -1,0 +1,388 @@
+"""What all optimizers share: parameters in groups, options that can be set, state that can be saved, the step.
+
+An optimizer takes parameters (usually nn.state.get_parameters(model)) and, at each step, their gradients; it
+gives each parameter a new value, in its own memory. All its state is memory from the start, so that the
+second step is the same graph as the first and compiles nothing. An update is one elementwise expression for
+each parameter, of a half type computed in float32: it is rounded where a parameter or state is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tinygraft.dtype import DType, dtypes
+from tinygraft.errors import FileFormatError, TrainingError
+from tinygraft.interrupt import guarded
+from tinygraft.nn.optim.optimizer_state import load_into, saved_state
+from tinygraft.nn.optim.param_group import ParamGroup, as_rate
+from tinygraft.nn.optim.shared_memory import check_views
+from tinygraft.nn.parameter import filled
+from tinygraft.tensor.state.leaf_nodes import in_memory, own_memory
+from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.uop import Place, UOp
+
+
+class GroupOption:
+    """An option of the groups as an attribute of the optimizer.
+
+    Reading it gives the value that all groups have, and raises TrainingError where they differ; setting it sets it in
+    every group, where a captured step reads it.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Optimizer | None, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        values = [group[self.name] for group in instance.param_groups]
+        same = all(value is values[0] for value in values) if self.name == "lr" else len(set(values)) == 1
+        if not same:
+            raise TrainingError(
+                f"the {len(values)} groups of this optimizer have an own {self.name} each; "
+                f"hint: param_groups[0][{self.name!r}]"
+            )
+        return values[0]
+
+    def __set__(self, instance: Optimizer, value: Any) -> None:
+        for group in instance.param_groups:
+            group[self.name] = value
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a step knows of one parameter: p itself, its number, and old and g, its value and its gradient as wide
+    as the update is computed. `rate` is its learning rate, `self["b1"]` a number of its group.
+    """
+
+    optimizer: Optimizer
+    number: int
+    p: Tensor
+    group: ParamGroup
+    old: Tensor
+    g: Tensor
+
+    @property
+    def rate(self) -> Tensor:
+        """lr where p is, in the dtype that its update is computed in."""
+        return self.optimizer._number(self.p, self.group.lr)
+
+    def __getitem__(self, name: str) -> Tensor:
+        assert self.group.numbers is not None
+        return self.optimizer._numbers_at(self.p, self.group.numbers)[self.group.number_at(name)]
+
+    def state(self, tensors: Sequence[Tensor]) -> Tensor:
+        """The state of p among those of all parameters, where p is, as wide as the update."""
+        return wide(tensors[self.number]).to(self.p.device)
+
+    def store(self, tensors: Sequence[Tensor], new: Tensor) -> None:
+        """Give state a new value, on its own device and in its own dtype."""
+        state = tensors[self.number]
+        self.optimizer._write(state, new.cast(state.dtype).to(state.device))
+
+    def decayed(self) -> Tensor:
+        """The gradient with weight_decay's share of p."""
+        return self.g + self["weight_decay"] * self.old
+
+    def apply(self, new: Tensor) -> None:
+        """Give p its new value."""
+        self.optimizer._write(self.p, new.cast(self.p.dtype))
+
+
+class Optimizer:
+    """What all optimizers do; a subclass gives `_step`.
+
+    params are tensors, or groups of them with options of their own: [{"params": [...], "lr": 0.1}, ...]. An optimizer
+    keeps each tensor once, if it is of floats and requires_grad is not False, and sets requires_grad; of a
+    complex tensor both parts, which are trained as two.
+    The other tensors given (such as running statistics) are listed in buffers, and realised with each step. lr
+    is a tensor of shape (1,), of float64 where a parameter is, else of float32: assign to it to change it, also between
+    replays of a TinyJit. A tensor of one element given as lr is that tensor itself. Other numbers (momentum, b1,
+    weight_decay, ...) can be set as well, here for all groups, or in param_groups for one. State and parameters may be
+    moved (`to_`): each stays where it is, and what a step needs of the state is copied to the parameter and back.
+
+    A parameter may be a view: the memory of its base is trained. Raises TrainingError when there is nothing to train,
+    for parameters that have memory in common and for a view of a tensor that requires a gradient itself; ShapeError for
+    a tensor lr of more than one number. Every optimizer raises ValueError for an lr, a momentum, a weight decay or an
+    eps below 0, and for a share (b1, b2) that is not from 0 to below 1.
+    """
+
+    lr = GroupOption()
+    SHARES: ClassVar[tuple[str, ...]] = ()  # the options that are from 0 to below 1
+    STATE: ClassVar[dict[str, str]] = {}  # lists of state, one for each parameter, by their names in a state_dict
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor, device: Place = None, *,
+        options: Mapping[str, float] | None = None, fixed: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        """`options` are the numbers of a subclass that can be set later, `fixed` what decides the form of its step."""
+        options, fixed = options or {}, fixed or {}
+        given = _grouped(params)
+        seen: dict[int, Tensor] = {}
+        members = [self._members(tensors, seen, len(given) == 1) for tensors, _ in given]
+        self.buffers = [t for group in members for t in group if not _is_trained(t)]
+        trained = [[t for t in group if _is_trained(t)] for group in members]
+        self.params = [t for group in trained for t in group]
+        if not self.params:
+            raise TrainingError(
+                f"the optimizer got {len(seen)} tensors and none to train; it needs tensors of floats whose "
+                "requires_grad is not False, such as nn.state.get_parameters(model)"
+            )
+        for _, own in given:
+            self._check_group({"lr": lr, **options, **own}, {"lr", "initial_lr", "betas", *options, *fixed}, fixed)
+        check_views(self.params)
+        self._own_memory()
+        self.device = device or self.params[0].device
+        shared = as_rate(lr) if isinstance(lr, Tensor) else lr
+        self.param_groups = [
+            self._group(group, own, shared, options, fixed) for group, (_, own) in zip(trained, given, strict=True)
+        ]
+        self._groups = [group for group in self.param_groups for _ in group["params"]]
+        rates = [group.lr for group in self.param_groups]
+        self.__dict__["lr"] = rates[0] if len(rates) == 1 else rates  # its name in a state_dict
+        self._made = [*rates, *(g.numbers for g in self.param_groups if g.numbers is not None)]
+        self._numbers: dict[tuple[int, Any, DType], Tensor] = {}  # of this step, by the id of what they are made from
+        self._skip: Tensor | None = None  # a bool: whether this step leaves all as it is (LossScaler)
+
+    def _members(self, tensors: list[Tensor], seen: dict[int, Tensor], alone: bool) -> list[Tensor]:
+        """Return the tensors of a group, each once. Raises TrainingError for one in another group."""
+        parts = {id(part): part for tensor in tensors for part in tensor._parts()}
+        if not alone and not seen.keys().isdisjoint(parts):
+            raise TrainingError("a parameter is in two groups of the optimizer; give it to one of them")
+        seen.update(parts)
+        return list(parts.values())
+
+    def _check_group(self, given: Mapping[str, Any], known: set[str], fixed: Mapping[str, Any]) -> None:
+        """Raise ValueError for a wrong number among the options of a group, and for one that no step would read.
+
+        Shares are checked last, as in the order of arguments.
+        """
+        for name in sorted((name for name in given if name not in fixed), key=self.SHARES.__contains__):
+            if name not in known and isinstance(given[name], (int, float)):
+                raise ValueError(f"{type(self).__name__} has no option {name!r}, which a group gives")
+            if name != "lr" or not isinstance(given[name], Tensor):
+                self._check_option(name, given[name])
+
+    def _group(
+        self, params: list[Tensor], own: Mapping[str, Any], lr: Any, options: Mapping[str, float],
+        fixed: Mapping[str, Any],
+    ) -> ParamGroup:  # fmt: skip
+        """Make a group, with its own options over those of all."""
+        given = own.get("lr", lr)
+        rate = as_rate(given) if isinstance(given, Tensor) else self._state([given])
+        group = ParamGroup(params, rate, options, fixed, self._check_option, self._derived, self._state)
+        group.note_given(given)
+        group.update({name: value for name, value in own.items() if name != "lr"})
+        return group
+
+    def _own_memory(self) -> None:
+        """Make each parameter a leaf with memory of its own, that requires a gradient."""
+        nodes: set[UOp] = set()
+        for tensor in self.params:
+            tensor.requires_grad_()
+            tensor.uop = own_memory(tensor.uop) if tensor.uop in nodes else in_memory(tensor.uop)
+            nodes.add(tensor.uop)
+
+    def _derived(self, options: Mapping[str, Any]) -> dict[str, float]:
+        """Return the numbers that a step reads, by name, from the options of a group."""
+        return dict(options)
+
+    def _check_option(self, name: str, value: Any) -> None:
+        """Raise ValueError for a number below 0 or NaN, and for a share that is not from 0 to below 1."""
+        if name == "betas":
+            for number, share in enumerate(value, 1):
+                self._check_option(f"b{number}", share)
+        elif name in self.SHARES:
+            if not 0 <= value < 1:
+                raise ValueError(f"{type(self).__name__} needs {name} to be from 0 to below 1, got {value}")
+        elif isinstance(value, (int, float)) and not value >= 0:
+            raise ValueError(f"{type(self).__name__} needs {name} to be at least 0, got {value}")
+
+    def _state(self, values: Sequence[float]) -> Tensor:
+        """Numbers of the optimizer's state as a tensor on its device, float64 if a parameter is, else float32."""
+        dtype = dtypes.float64 if any(t.dtype is dtypes.float64 for t in self.params) else dtypes.float32
+        return Tensor(list(values), dtype=dtype, device=self.device, requires_grad=False)
+
+    def _number(self, p: Tensor, x: Tensor) -> Tensor:
+        """One number without axes for the update of p, which may have none: where p is, as wide; made once a step."""
+        return self._numbers_at(p, x).reshape(())
+
+    def _numbers_at(self, p: Tensor, x: Tensor) -> Tensor:
+        """Numbers where p is, in the dtype of its update."""
+        # one transfer and cast a step for all parameters of a device and dtype, and not one for each
+        key = id(x), p.device, _wide_dtype(p)
+        if key not in self._numbers:
+            self._numbers[key] = x.detach().to(p.device).cast(key[-1])
+        return self._numbers[key]
+
+    def _filled(self, value: float = 0) -> list[Tensor]:
+        """Return one number for each element of each parameter, of its shape and dtype."""
+        values = [filled(t.shape, value, dtype=t.dtype, device=t.device, requires_grad=False) for t in self.params]
+        return [state.shard_like(t) for state, t in zip(values, self.params, strict=True)]
+
+    def _realize_state(self, *state: Tensor) -> None:
+        """Make memory of the parameters and all state: called once, at the end of a subclass's __init__."""
+        self._made += state
+        self.params[0].realize(*self.params[1:], *self.buffers, *self._made)
+
+    def zero_grad(self) -> None:
+        """Set the gradients to None, so that the next backward does not add to them."""
+        for tensor in self.params:
+            tensor.grad = None
+
+    def step(self) -> None:
+        """Give each parameter its new value, now. Raises TrainingError as schedule_step does."""
+        first, *others = self.schedule_step()
+        first.realize(*others)
+
+    def schedule_step(self) -> list[Tensor]:
+        """Give each parameter its new value, lazily; return all that one realize() call has to compute.
+
+        That is parameters, state and buffers, and the gradients too, so that a .grad that other code refers to stays
+        readable. Raises TrainingError outside training mode, and for a parameter without a gradient.
+        """
+        grads = self.gradients()
+        self._numbers.clear()
+        with guarded(whole=True):  # a signal finds all of them with a new value to come, or none
+            self._step(grads)
+        self._numbers.clear()
+        return [*self.params, *self._made, *self.buffers, *grads]
+
+    def gradients(self) -> list[Tensor]:
+        """Return the gradient of each parameter. Raises TrainingError as `schedule_step` does."""
+        if not Tensor.training:
+            raise TrainingError(
+                "an optimizer steps in training mode only, in which dropout and batch norm behave as in training; "
+                "hint: with Tensor.train(): ..."
+            )
+        return [self._grad_of(number, tensor) for number, tensor in enumerate(self.params)]
+
+    def _grad_of(self, number: int, tensor: Tensor) -> Tensor:
+        """Return the gradient of `tensor`, parameter `number`. Raises TrainingError where it has none."""
+        if tensor.grad is None:
+            raise TrainingError(
+                f"parameter {number} of {len(self.params)}, shape {tensor.shape}, has no gradient: the loss "
+                f"does not depend on it, or backward() was not called since zero_grad()\n  made at {tensor._where()}\n"
+                "  hint: set requires_grad=False on what is not to be trained, before the optimizer is made"
+            )
+        return tensor.grad
+
+    def _updates(self, grads: Sequence[Tensor]) -> Iterator[Update]:
+        """Go through the parameters of a step."""
+        for number, (p, group, g) in enumerate(zip(self.params, self._groups, grads, strict=True)):
+            yield Update(self, number, p, group, wide(p), wide(g))
+
+    def _write(self, t: Tensor, new: Tensor) -> None:
+        """Assign to a parameter or to state, unless the step is to be skipped: that is decided on the device."""
+        t.assign(new if self._skip is None else self._skip.to(t.device).where(t.detach(), new))
+
+    def _step(self, grads: list[Tensor]) -> None:
+        """Write params and state. grads are theirs, in order."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it steps")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state and the options: {"state": {number: {name: tensor}}, "param_groups": [...]}.
+
+        Parameters are numbers, in order, and names are those of PyTorch. The tensors are the optimizer's own, and
+        change with the next step; options are plain values, for which lr is read.
+
+        >>> from tinygraft import Tensor, nn
+        >>> saved = nn.optim.SGD([Tensor([1.0])], lr=0.5, momentum=0.75).state_dict()
+        >>> saved["state"][0]["momentum_buffer"].tolist(), saved["param_groups"][0]["momentum"]
+        ([0.0], 0.75)
+        """
+        return saved_state(self)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` returned, here or in PyTorch, into the memory of this optimizer's state.
+
+        A captured step goes on with it. Values are converted to dtype and device of the state here. Raises
+        FileFormatError where groups, names or shapes do not fit, and for options of PyTorch that this optimizer
+        lacks; nothing is loaded then.
+        """
+        load_into(self, state_dict)
+
+
+def _grouped(params: Iterable[Any]) -> list[tuple[list[Any], dict[str, Any]]]:
+    """Return tensors, or groups of them, as (tensors, options) of each group. Raises TypeError for anything else."""
+    if not isinstance(params, Iterable) or isinstance(params, Tensor):
+        raise TypeError(
+            f"an optimizer takes a list of tensors, got {type(params).__name__}\n"
+            "  hint: nn.state.get_parameters(model) finds those of a model"
+        )
+    items = list(params)
+    if not items or not all(isinstance(item, Mapping) and "params" in item for item in items):
+        return [(_tensors(items), {})]
+    groups = []
+    for item in items:
+        own = item["params"]
+        tensors = _tensors([own] if isinstance(own, Tensor) else own)
+        groups.append((tensors, {name: value for name, value in item.items() if name != "params"}))
+    return groups
+
+
+def _tensors(items: Iterable[Any]) -> list[Tensor]:
+    tensors = list(items)
+    for item in tensors:
+        if not isinstance(item, Tensor):
+            raise TypeError(
+                f"an optimizer takes a list of tensors, got {type(item).__name__} in it\n  hint: parameters with "
+                "options of their own are groups, all of them: [{'params': [...], 'lr': ...}, ...]"
+            )
+    return tensors
+
+
+def _is_trained(t: Tensor) -> bool:
+    return t.requires_grad is not False and dtypes.is_float(t.dtype)
+
+
+def _wide_dtype(t: Tensor) -> DType:
+    """Return the dtype that an update is computed in."""
+    return dtypes.float32 if t.dtype.itemsize < 4 else t.dtype
+
+
+def wide(t: Tensor) -> Tensor:
+    """Return the values of `t`, without a gradient, in the dtype that an update is computed in."""
+    plain = t if t.requires_grad is False else t.detach()
+    return plain.cast(_wide_dtype(t)) if t.dtype.itemsize < 4 else plain
+
+
+def needs_momentum(optimizer: Optimizer, momentum: float, state: list[Tensor] | None) -> None:
+    """Raise TrainingError for a momentum above 0 where there is no state for it. None: state is yet to be made."""
+    if momentum and state is not None and not state:
+        raise TrainingError(
+            f"{type(optimizer).__name__} was made without momentum and has no state for it; hint: make it with a "
+            "momentum above 0, which may be set to 0"
+        )
+
+
+class OptimizerGroup(Optimizer):
+    """Several optimizers that step as one, such as one with weight decay and one without.
+
+    Its param_groups are those of all of them; lr is set in all.
+    """
+
+    def __init__(self, *optimizers: Optimizer) -> None:
+        self.optimizers = optimizers
+        self.params = [tensor for optimizer in optimizers for tensor in optimizer.params]
+        self.buffers = [tensor for optimizer in optimizers for tensor in optimizer.buffers]
+        self.param_groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+        check_views(list({id(tensor): tensor for tensor in self.params}.values()))
+
+    def schedule_step(self) -> list[Tensor]:
+        """schedule_step of each, in one list."""
+        return [tensor for optimizer in self.optimizers for tensor in optimizer.schedule_step()]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state_dict of each optimizer, in a list: {"optimizers": [...]}."""
+        return {"optimizers": [optimizer.state_dict() for optimizer in self.optimizers]}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """load_state_dict of each. Raises FileFormatError where their number differs, or one does not fit."""
+        saved = state_dict.get("optimizers", ())
+        if len(saved) != len(self.optimizers):
+            raise FileFormatError(f"the group has {len(self.optimizers)} optimizers, the state has {len(saved)}")
+        for optimizer, each in zip(self.optimizers, saved, strict=True):
+            optimizer.load_state_dict(each)

@@ -1,0 +1,99 @@
+"""The state of an optimizer as a dict, in PyTorch's form, and from one into its memory.
+
+In: an optimizer, or {"state": {number: {name: tensor}}, "param_groups": [...]}, where parameters are numbers. Out: that
+dict, or new values in the tensors of the optimizer. All is checked before anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.errors import FileFormatError
+from tinygraft.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from tinygraft.nn.optim.optimizer import Optimizer
+
+# options of PyTorch that say how a step is computed and not what: nothing here depends on them
+_HOW = {"foreach", "capturable", "differentiable", "fused", "initial_lr", "decoupled_weight_decay"}
+
+
+def _own_state(optimizer: Optimizer) -> list[dict[str, Tensor]]:
+    """Return the state of each parameter by the names of PyTorch; "step" is one tensor for all."""
+    lists = {name: getattr(optimizer, attribute) for attribute, name in optimizer.STATE.items()}
+    t = getattr(optimizer, "t", None)
+    found = []
+    for number in range(len(optimizer.params)):
+        state = {name: tensors[number] for name, tensors in lists.items() if tensors}
+        found.append({**({"step": t} if t is not None else {}), **state})
+    return found
+
+
+def saved_state(optimizer: Optimizer) -> dict[str, Any]:
+    """Return what `Optimizer.state_dict` says."""
+    groups, first = [], 0
+    for group in optimizer.param_groups:
+        groups.append(group.saved(first))
+        first += len(group["params"])
+    return {"state": {n: state for n, state in enumerate(_own_state(optimizer)) if state}, "param_groups": groups}
+
+
+def load_into(optimizer: Optimizer, saved: Mapping[str, Any]) -> None:
+    """Do what `Optimizer.load_state_dict` says."""
+    groups = _checked_groups(optimizer, saved)
+    numbers = [number for group in groups for number in group["params"]]
+    pairs: list[tuple[Tensor, Tensor]] = []
+    for place, (number, own) in enumerate(zip(numbers, _own_state(optimizer), strict=True)):
+        pairs += _checked_state(place, own, saved.get("state", {}).get(number, {}))
+    steps = {value.item() for tensor, value in pairs if tensor is getattr(optimizer, "t", None)}
+    if len(steps) > 1:
+        raise FileFormatError(f"one step count holds for all parameters here, the state has {sorted(steps)}")
+    for group, values in zip(optimizer.param_groups, groups, strict=True):
+        for name, value in values.items():
+            if name != "params" and (name in group or name not in _HOW):
+                group[name] = value
+    done: set[int] = set()
+    for tensor, value in pairs:
+        if id(tensor) not in done:
+            done.add(id(tensor))
+            value = value.reshape(tensor.shape).cast(tensor.dtype).to(tensor.device)
+            tensor.assign(value.clone().shard_like(tensor))
+    optimizer.params[0].realize(*optimizer._made)
+
+
+def _checked_groups(optimizer: Optimizer, saved: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the groups of a state. Raises FileFormatError unless they are those of `optimizer`."""
+    groups = list(saved.get("param_groups", ()))
+    wanted, found = ([len(group["params"]) for group in each] for each in (optimizer.param_groups, groups))
+    if wanted != found:
+        raise FileFormatError(f"the optimizer has groups of {wanted} parameters, the state has {found}")
+    for own, group in zip(optimizer.param_groups, groups, strict=True):
+        for name, value in group.items():
+            if name not in own and name not in _HOW and value not in (None, False):
+                raise FileFormatError(
+                    f"the state has the option {name}={value!r}, which {type(optimizer).__name__} lacks"
+                )
+            if name in own._fixed and value != own._fixed[name]:
+                raise FileFormatError(f"the state has {name}={value!r}, and this optimizer {name}={own._fixed[name]!r}")
+    return groups
+
+
+def _checked_state(place: int, own: Mapping[str, Tensor], given: Mapping[str, Any]) -> list[tuple[Tensor, Tensor]]:
+    """Pair the state of a parameter with what it is to become. Raises FileFormatError where they differ."""
+    found = {name: value if isinstance(value, Tensor) else Tensor(value) for name, value in given.items()
+             if value is not None}  # fmt: skip
+    if not found:  # PyTorch has none before the first step
+        return [(tensor, tensor.zeros_like()) for tensor in own.values()]
+    if set(found) - {"step"} != set(own) - {"step"} or ("step" in own and "step" not in found):
+        raise FileFormatError(
+            f"parameter {place} has the state {sorted(own)} here, and {sorted(found)} in the state_dict"
+        )
+    pairs = []
+    for name, tensor in own.items():
+        if found[name].numel() != tensor.numel() or (name != "step" and found[name].shape != tensor.shape):
+            raise FileFormatError(
+                f"{name} of parameter {place} has shape {tensor.shape} here and {found[name].shape} in the state_dict"
+            )
+        pairs.append((tensor, found[name].detach()))
+    return pairs

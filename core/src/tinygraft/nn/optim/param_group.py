@@ -1,0 +1,153 @@
+"""One group of parameters and its options: what an optimizer has in `param_groups`.
+
+In: the tensors, and numbers by name. Out: the numbers as tensors, which a step reads. A number that is set later is
+written into that memory: it holds from the next step on, also in a captured one, and compiles nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from typing import Any
+
+from tinygraft.errors import DTypeError, ShapeError, TrainingError
+from tinygraft.tensor.state.leaf_nodes import in_memory
+from tinygraft.tensor.tensor import Tensor
+
+Derive = Callable[[Mapping[str, Any]], dict[str, float]]
+
+
+class ParamGroup(MutableMapping[str, Any]):
+    """A mapping of options: "params", "lr", those of the optimizer, and any others that were put in.
+
+    "lr" is a tensor of one float. Setting it, or another number of the optimizer, writes memory. "params" and what
+    decides the form of a step (`nesterov` and the like) are fixed; "betas" stands for "b1" and "b2".
+
+    Raises ValueError for a number that the optimizer does not allow, TrainingError for what is fixed, ShapeError
+    for a tensor of several numbers as "lr", DTypeError for one that is not of floats.
+
+    >>> from tinygraft import Tensor, nn
+    >>> a, b = Tensor([1.0]), Tensor([2.0])
+    >>> adam = nn.optim.Adam([{"params": [a]}, {"params": [b], "lr": 0.5, "b1": 0.8}], lr=0.25)
+    >>> [(group["lr"].item(), group["b1"]) for group in adam.param_groups]
+    [(0.25, 0.9), (0.5, 0.8)]
+    >>> adam.param_groups[0]["lr"] *= 2
+    >>> adam.param_groups[0]["lr"].item()
+    0.5
+    """
+
+    def __init__(
+        self, params: list[Tensor], lr: Tensor, options: Mapping[str, Any], fixed: Mapping[str, Any],
+        check: Callable[[str, Any], None], derive: Derive, make: Callable[[list[float]], Tensor],
+    ) -> None:  # fmt: skip
+        """`options` are numbers, `fixed` what may not change. `check(name, value)` raises for a wrong number,
+        `derive` gives the numbers that a step reads by their names there, `make` a tensor of numbers.
+        """
+        self.lr = lr
+        self._given: float | None = None  # the rate as it was given as a number, before a dtype rounded it
+        self._params, self._options, self._fixed = params, dict(options), dict(fixed)
+        self._extra: dict[str, Any] = {}
+        self._check, self._derive = check, derive
+        numbers = derive(self._options)
+        self._index = {name: index for index, name in enumerate(numbers)}
+        self.numbers = make(list(numbers.values())) if numbers else None
+
+    def __getitem__(self, name: str) -> Any:
+        if name == "params":
+            return list(self._params)
+        if name == "lr":
+            return self.lr
+        if name == "betas" and "b1" in self._options:
+            return self._options["b1"], self._options["b2"]
+        for options in (self._options, self._fixed, self._extra):
+            if name in options:
+                return options[name]
+        raise KeyError(name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Write an option. Raises as the class says; nothing has changed then."""
+        if name == "lr":
+            write_rate(self.lr, value, self._check)
+            self._given = None if isinstance(value, Tensor) else float(value)
+        elif name == "betas" and "b1" in self._options:
+            first, second = value
+            self._write({"b1": first, "b2": second})
+        elif name in self._options:
+            self._write({name: value})
+        elif name == "params" or name in self._fixed:
+            if name == "params" or value != self._fixed[name]:
+                raise TrainingError(f"{name!r} is fixed when an optimizer is made; hint: make another optimizer")
+        else:
+            self._extra[name] = value
+
+    def _write(self, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            self._check(name, value)
+        self._options.update({name: float(value) for name, value in values.items()})
+        if self.numbers is not None:
+            numbers = list(self._derive(self._options).values())
+            # from a tensor: a number would be part of a kernel, and each new one a new kernel
+            self.numbers.assign(Tensor(numbers, dtype=self.numbers.dtype, device=self.numbers.device))
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self._extra:
+            if name in self:
+                raise TrainingError(f"{name!r} is an option of the optimizer, and stays in its group")
+            raise KeyError(name)
+        del self._extra[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from ("params", "lr", *self._options, *self._fixed, *self._extra)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        shown = {name: value for name, value in self.items() if name not in ("params", "lr")}
+        return f"<group of {len(self._params)} parameters, lr in a tensor, {shown}>"
+
+    def exact_rate(self) -> float:
+        """Read the rate. Where it was given as a number it is that number, as exact as Python has it."""
+        read = float(self.lr.item())
+        return self._given if self._given is not None and math.isclose(self._given, read, rel_tol=1e-6) else read
+
+    def note_given(self, lr: Any) -> None:
+        """Note the number that the rate was made from."""
+        self._given = None if isinstance(lr, Tensor) else float(lr)
+
+    def saved(self, first: int) -> dict[str, Any]:
+        """Return the options as plain values; "params" are numbers from `first` on."""
+        found = {name: value for name, value in self.items() if name not in ("params", "lr")}
+        return {**found, "lr": self.exact_rate(), "params": list(range(first, first + len(self._params)))}
+
+    def number_at(self, name: str) -> int:
+        """Return the index in `numbers` of what `derive` called `name`."""
+        return self._index[name]
+
+
+def as_rate(lr: Tensor) -> Tensor:
+    """Return a tensor that was given as lr, with its node in memory.
+
+    Raises ShapeError unless it is one number, DTypeError unless that is a float.
+    """
+    if lr.shape not in ((), (1,)):
+        raise ShapeError(
+            f"lr is a number or a tensor of one, of shape () or (1,); got shape {lr.shape}\n  made at {lr._where()}\n"
+            "  hint: give each rate to a group of its own: [{'params': [...], 'lr': ...}, ...]"
+        )
+    if lr.dtype.kind != "float":
+        raise DTypeError(f"lr is a number or a tensor of floats, got {lr.dtype}\n  made at {lr._where()}")
+    lr.uop = in_memory(lr.uop)  # a captured step reads it there
+    return lr
+
+
+def write_rate(old: Tensor, value: Any, check: Callable[[str, Any], None]) -> None:
+    """Write a rate, a number or a tensor of one, into the memory of `old`. Raises as `as_rate` and `check` do."""
+    if value is old:
+        return  # `group["lr"] *= 0.5` has written it
+    if isinstance(value, Tensor):
+        old[...] = as_rate(value).detach().reshape(old.shape).cast(old.dtype).to(old.device)
+        return
+    check("lr", value)
+    # from a tensor: a number would be part of a kernel, and each new one a new kernel
+    old.assign(Tensor([float(value)], dtype=old.dtype, device=old.device).reshape(old.shape))

@@ -1,0 +1,83 @@
+"""Mixed precision: which methods compute in a half type, and which in float32, where AUTOCAST is set (`nn.autocast`).
+
+In: a method. Out: one that casts the tensors among its arguments first: float32 to the half type, or half types to
+float32. Casts are part of the graph, and gradients come back in the dtype of each tensor. Float64 is left as it is.
+The tables follow PyTorch's for CUDA ("Automatic Mixed Precision", its documentation of torch.amp), but for pow, which
+stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+from tinygraft.config import AUTOCAST
+from tinygraft.dtype import DType, dtypes, to_dtype
+from tinygraft.errors import SettingError
+from tinygraft.tensor.primitives.base import TensorBase
+
+HALF = (dtypes.float16, dtypes.bfloat16)
+# products: what matrix units do
+NARROW = frozenset({
+    "matmul", "linear", "einsum", "conv2d", "conv_transpose2d", "scaled_dot_product_attention",
+    "multi_head_attention_forward", "bilinear",
+})  # fmt: skip
+# long sums, and functions of a large range or with much cancellation
+WIDE = frozenset({
+    "sum", "prod", "cumsum", "cumprod", "logcumsumexp", "norm", "vector_norm", "matrix_norm", "normalize", "dist",
+    "cdist", "pdist", "renorm", "softmax", "log_softmax", "softmin", "logsumexp", "softplus", "layernorm",
+    "layer_norm", "group_norm", "rms_norm", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "reciprocal",
+    "rsqrt", "acos", "asin", "cosh", "sinh", "tan", "erfinv", "binary_crossentropy", "binary_crossentropy_logits",
+    "sparse_categorical_crossentropy", "cross_entropy", "nll_loss", "ctc_loss", "l1_loss", "mse_loss",
+    "smooth_l1_loss", "huber_loss", "kl_div", "poisson_nll_loss", "gaussian_nll_loss", "cosine_similarity",
+    "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "triplet_margin_loss",
+    "pairwise_distance", "binary_cross_entropy", "binary_cross_entropy_with_logits", "soft_margin_loss",
+    "multilabel_soft_margin_loss", "multi_margin_loss", "multilabel_margin_loss",
+})  # fmt: skip
+
+
+def casting(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `method`, called `name`, as one that does what AUTOCAST says; a dtype that a caller gives wins."""
+    narrow = name in NARROW
+
+    @wraps(method)
+    def cast_first(*args: Any, **kwargs: Any) -> Any:
+        if not AUTOCAST.value or kwargs.get("dtype") is not None:
+            return method(*args, **kwargs)
+        half = half_type(AUTOCAST.value)
+        change = (
+            (lambda t: _to(t, (dtypes.float32, *HALF), half)) if narrow else (lambda t: _to(t, HALF, dtypes.float32))
+        )
+        return method(*(_each(a, change) for a in args), **{key: _each(a, change) for key, a in kwargs.items()})
+
+    return cast_first
+
+
+def casting_in(module: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the functions of a theme, with those that AUTOCAST concerns as ones that cast first."""
+    return {name: casting(name, found) if name in NARROW or name in WIDE else found for name, found in module.items()}
+
+
+def half_type(name: object) -> DType:
+    """Return the dtype that AUTOCAST names. Raises SettingError for one that is no half type."""
+    try:
+        found = to_dtype(name)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        found = None
+    if found not in HALF:
+        raise SettingError(f"AUTOCAST is bfloat16 or float16, got {getattr(name, 'name', name)!r}")
+    return found
+
+
+def _to(t: Any, those: tuple[DType, ...], dtype: DType) -> Any:
+    return t._cast(dtype) if t.dtype in those and t.dtype is not dtype else t
+
+
+def _each(argument: Any, change: Callable[[Any], Any]) -> Any:
+    """Return an argument with its tensors changed, those in a list too."""
+    if isinstance(argument, TensorBase):
+        return change(argument)
+    if isinstance(argument, (list, tuple)) and any(isinstance(item, TensorBase) for item in argument):
+        return type(argument)(_each(item, change) for item in argument)
+    return argument
