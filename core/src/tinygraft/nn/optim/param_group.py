@@ -87,7 +87,7 @@ class ParamGroup(MutableMapping[str, Any]):
         if self.numbers is not None:
             numbers = list(self._derive(self._options).values())
             # from a tensor: a number would be part of a kernel, and each new one a new kernel
-            self.numbers.assign(Tensor(numbers, dtype=self.numbers.dtype, device=self.numbers.device))
+            self.numbers.assign(Tensor(numbers, dtype=self.numbers.dtype, device=self.numbers.device)).realize()
 
     def __delitem__(self, name: str) -> None:
         if name not in self._extra:
@@ -146,8 +146,9 @@ def write_rate(old: Tensor, value: Any, check: Callable[[str, Any], None]) -> No
     if value is old:
         return  # `group["lr"] *= 0.5` has written it
     if isinstance(value, Tensor):
-        old[...] = as_rate(value).detach().reshape(old.shape).cast(old.dtype).to(old.device)
+        old.assign(as_rate(value).detach().reshape(old.shape).cast(old.dtype).to(old.device)).realize()
         return
     check("lr", value)
-    # from a tensor: a number would be part of a kernel, and each new one a new kernel
-    old.assign(Tensor([float(value)], dtype=old.dtype, device=old.device).reshape(old.shape))
+    # from a tensor: a number would be part of a kernel, and each new one a new kernel; at once, so that the next step
+    # is the graph that it always is
+    old.assign(Tensor([float(value)], dtype=old.dtype, device=old.device).reshape(old.shape)).realize()

@@ -1,0 +1,180 @@
+"""Parameters in groups, with options of their own that can be set: as PyTorch's, in captured steps too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinygraft import GlobalCounters, Tensor, TinyJit, nn
+from tinygraft.errors import DTypeError, ShapeError, TrainingError
+
+torch = pytest.importorskip("torch")
+
+START = [np.random.RandomState(n).standard_normal((3, 2)).astype(np.float32) for n in range(3)]
+# an optimizer, options of its second group, and what is set after five steps
+CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "sgd": ("SGD", {"lr": 0.03, "momentum": 0.5, "weight_decay": 0.1}, {"momentum": 0.8}),
+    "adam": ("Adam", {"lr": 0.03, "betas": (0.8, 0.95), "weight_decay": 0.1}, {"betas": (0.7, 0.9), "eps": 1e-3}),
+    "adamw": ("AdamW", {"weight_decay": 0.3}, {"weight_decay": 0.0}),
+    "rmsprop": ("RMSprop", {"alpha": 0.8, "momentum": 0.5}, {"alpha": 0.7, "momentum": 0.0}),
+    "adagrad": ("Adagrad", {"lr_decay": 0.3, "lr": 0.5}, {"lr_decay": 0.0}),
+    "adadelta": ("Adadelta", {"rho": 0.5, "lr": 2.0}, {"rho": 0.6}),
+}
+
+
+def theirs(case: str) -> list[Any]:
+    """The parameters after each of ten steps of PyTorch."""
+    name, own, later = CASES[case]
+    params = [torch.tensor(value, requires_grad=True) for value in START]
+    optimizer = getattr(torch.optim, name)([{"params": params[:1]}, {"params": params[1:], **own}], lr=0.1)
+    found = []
+    for number in range(10):
+        if number == 5:
+            optimizer.param_groups[1].update(later)
+            optimizer.param_groups[0]["lr"] = 0.05
+        optimizer.zero_grad()
+        sum((p * p * p).sum() for p in params).backward()
+        optimizer.step()
+        found.append([p.detach().numpy().copy() for p in params])
+    return found
+
+
+@pytest.mark.parametrize("jit", [False, True], ids=["eager", "replayed"])
+@pytest.mark.parametrize("case", CASES)
+def test_groups_are_pytorchs(case: str, jit: bool) -> None:
+    """Options of a group, and new ones from the fifth step on, which hold in what was captured; no step compiles."""
+    name, own, later = CASES[case]
+    params = [Tensor(value) for value in START]
+    optimizer = getattr(nn.optim, name)([{"params": params[:1]}, {"params": params[1:], **own}], lr=0.1)
+
+    @Tensor.train()
+    def step() -> None:
+        optimizer.zero_grad()
+        sum(((p * p * p).sum() for p in params), Tensor(0.0)).backward()
+        optimizer.step()
+
+    run: Any = TinyJit(step) if jit else step
+    for number, wanted in enumerate(theirs(case)):
+        if number == 5:
+            optimizer.param_groups[1].update(later)
+            optimizer.param_groups[0]["lr"] = 0.05
+        before = GlobalCounters.kernels_compiled
+        run()
+        assert number < 3 or GlobalCounters.kernels_compiled == before
+        for p, value in zip(params, wanted, strict=True):
+            np.testing.assert_allclose(p.numpy(), value, rtol=1e-3 if "ad" in case else 1e-4, atol=1e-5)
+    assert not jit or run.captured == 1
+
+
+def test_a_new_number_compiles_nothing() -> None:
+    """After the first, whose copy into memory is a kernel."""
+    adam = nn.optim.Adam([Tensor([1.0])])
+    adam.lr, adam.b1 = 0.5, 0.25
+    before = GlobalCounters.kernels_compiled
+    for number in range(5):
+        adam.lr, adam.b1 = 0.125 * number, 0.0625 * number
+    assert GlobalCounters.kernels_compiled == before
+    assert (adam.lr.item(), adam.b1) == (0.5, 0.25)
+
+
+def test_groups_make_no_more_kernels() -> None:
+    """An update is one kernel for each parameter, in one group and in four."""
+    launched = []
+    for grouped in (False, True):
+        params = [Tensor(np.ones((3, 4), np.float32)) for _ in range(4)]
+        adam = nn.optim.Adam([{"params": [p], "lr": 0.1} for p in params] if grouped else params)
+        for p in params:
+            p.grad = Tensor(np.ones((3, 4), np.float32)).realize()
+        with Tensor.train():
+            before = GlobalCounters.kernel_count
+            adam.step()
+        launched.append(GlobalCounters.kernel_count - before)
+    assert launched[0] == launched[1] <= 5
+
+
+def test_a_group_is_a_mapping() -> None:
+    """Its options by name, with others that are put in; a copy is a dict."""
+    p = Tensor([1.0])
+    group = nn.optim.Adam([{"params": p, "name": "first"}], lr=0.5, b1=0.8).param_groups[0]
+    assert (group["name"], group["b1"], group["betas"]) == ("first", 0.8, (0.8, 0.999))
+    assert [id(t) for t in group["params"]] == [id(p)]
+    assert list(group) == ["params", "lr", "eps", "weight_decay", "b1", "b2", "name"]
+    assert {**group}["eps"] == 1e-8
+    group["initial_lr"] = 0.25
+    del group["initial_lr"]
+    assert "initial_lr" not in group
+    assert len(group) == 7
+    assert repr(group).startswith("<group of 1 parameters, lr in a tensor, {'eps': 1e-08")
+    with pytest.raises(KeyError):
+        group["alpha"]
+
+
+def test_an_option_of_the_optimizer_is_that_of_all_groups() -> None:
+    """Read where all have one, set in all."""
+    optimizer = nn.optim.SGD([{"params": [Tensor([1.0])]}, {"params": [Tensor([1.0])], "lr": 0.5}], momentum=0.9)
+    assert optimizer.momentum == 0.9
+    with pytest.raises(TrainingError, match=r"the 2 groups .* have an own lr each; hint: param_groups\[0\]\['lr'\]"):
+        _ = optimizer.lr
+    optimizer.lr = 0.25
+    optimizer.momentum = 0.5
+    assert [(group["lr"].item(), group["momentum"]) for group in optimizer.param_groups] == [(0.25, 0.5)] * 2
+
+
+def sgd(**options: Any) -> nn.optim.Optimizer:
+    """One parameter."""
+    return nn.optim.SGD([Tensor([1.0])], **options)
+
+
+def two(**own: Any) -> nn.optim.Optimizer:
+    """Two groups, the second with options."""
+    return nn.optim.Adam([{"params": [Tensor([1.0])]}, {"params": [Tensor([1.0])], **own}])
+
+
+def put(optimizer: nn.optim.Optimizer, name: str, value: Any) -> None:
+    """Set an option of the first group."""
+    optimizer.param_groups[0][name] = value
+
+
+shared = Tensor([1.0])
+BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "negative": (lambda: put(sgd(), "lr", -1.0), ValueError, "SGD needs lr to be at least 0, got -1.0"),
+    "share": (lambda: put(two(), "b1", 1.0), ValueError, "Adam needs b1 to be from 0 to below 1, got 1.0"),
+    "shares": (lambda: put(two(), "betas", (0.5, 1.5)), ValueError, "Adam needs b2 to be from 0 to below 1, got 1.5"),
+    "of a group": (lambda: two(weight_decay=-1.0), ValueError, "Adam needs weight_decay to be at least 0, got -1.0"),
+    "misspelt": (lambda: two(weight_decy=0.1), ValueError, "Adam has no option 'weight_decy', which a group gives"),
+    "several": (lambda: put(sgd(), "lr", Tensor([1.0, 2.0])), ShapeError, "lr is a number or a tensor of one"),
+    "integers": (lambda: put(sgd(), "lr", Tensor([1])), DTypeError, "lr is a number or a tensor of floats"),
+    "params": (lambda: put(sgd(), "params", []), TrainingError, "'params' is fixed when an optimizer is made"),
+    "form": (lambda: put(sgd(), "nesterov", True), TrainingError, "'nesterov' is fixed when an optimizer is made"),
+    "momentum": (lambda: put(sgd(), "momentum", 0.9), TrainingError, "SGD was made without momentum and has no state"),
+    "rmsprop": (lambda: put(nn.optim.RMSprop([Tensor([1.0])]), "momentum", 0.9), TrainingError, "RMSprop was made without"),
+    "deleted": (lambda: sgd().param_groups[0].pop("lr"), TrainingError, "'lr' is an option of the optimizer"),
+    "twice": (lambda: nn.optim.SGD([{"params": [shared]}, {"params": [shared]}]), TrainingError, "is in two groups"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_refusals(case: str) -> None:
+    """What cannot be meant is named, and nothing is written."""
+    make, error, message = BAD[case]
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_both_shares_or_none() -> None:
+    """A wrong second share leaves the first as it was."""
+    adam = nn.optim.Adam([Tensor([1.0])])
+    with pytest.raises(ValueError, match="b2"):
+        adam.param_groups[0]["betas"] = (0.5, 1.5)
+    assert adam.param_groups[0]["betas"] == (0.9, 0.999)
+
+
+@pytest.mark.parametrize("name", ["Lion", "RMSprop", "Adagrad", "Adadelta"])
+@pytest.mark.parametrize("option", ["lr", "weight_decay"])
+def test_numbers_below_zero(name: str, option: str) -> None:
+    """As the other optimizers."""
+    with pytest.raises(ValueError, match=f"{name} needs {option} to be at least 0, got -1"):
+        getattr(nn.optim, name)([Tensor([1.0])], **{option: -1})
