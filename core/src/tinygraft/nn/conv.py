@@ -1,4 +1,4 @@
-"""Convolutions: Conv1d, Conv2d and their transposes, for any number of spatial axes.
+"""Convolutions: Conv1d, Conv2d, Conv3d and their transposes, for any number of spatial axes.
 
 The length of kernel_size says how many spatial axes there are. Sizes count elements; an int stands for every
 axis.
@@ -115,6 +115,29 @@ def ConvTranspose1d(
     return ConvTranspose2d(
         in_channels, out_channels, (kernel_size,), stride, padding, output_padding, dilation, groups, bias
     )
+
+
+def Conv3d(
+    in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, padding: Sizes | str = 0,
+    dilation: Sizes = 1, groups: int = 1, bias: bool = True,
+) -> Conv2d:  # fmt: skip
+    """A Conv2d with three spatial axes: x (N, in_channels, D, H, W) -> (N, out_channels, D', H', W').
+
+    >>> from tinygraft import Tensor, nn
+    >>> nn.Conv3d(4, 8, 3)(Tensor.rand(2, 4, 5, 6, 7)).shape
+    (2, 8, 3, 4, 5)
+    """
+    kernel = (kernel_size,) * 3 if isinstance(kernel_size, int) else kernel_size
+    return Conv2d(in_channels, out_channels, kernel, stride, padding, dilation, groups, bias)
+
+
+def ConvTranspose3d(
+    in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, padding: Sizes = 0,
+    output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1, bias: bool = True,
+) -> ConvTranspose2d:  # fmt: skip
+    """A ConvTranspose2d with three spatial axes: x (N, in_channels, D, H, W) -> (N, out_channels, D', H', W')."""
+    kernel = (kernel_size,) * 3 if isinstance(kernel_size, int) else kernel_size
+    return ConvTranspose2d(in_channels, out_channels, kernel, stride, padding, output_padding, dilation, groups, bias)
 
 
 def _sizes_of(padding: Sizes | str) -> int | tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Layers that are one matrix product or a table: Linear, Embedding, LSTMCell.
+"""Layers that are one product or a table: Linear, Bilinear, Embedding, EmbeddingBag.
 
 A layer is a plain object: its tensors are attributes, which nn.state finds, and calling it builds the graph.
 """
@@ -64,44 +64,63 @@ class Embedding:
         return self.weight[index]
 
 
-class LSTMCell:
-    """One step of a long short-term memory: x (N, input_size) and (h, c) -> the new (h, c), each (N, hidden).
+class EmbeddingBag:
+    """index (bags, n) of integers, or (n,) and offsets, -> the mean, sum or max (mode) of the rows of each bag.
 
-    The gates are input, forget, cell and output, in this order along the first axis of weight_ih (4*hidden,
-    input_size) and weight_hh (4*hidden, hidden), as in PyTorch; all start uniform in +-1/sqrt(hidden_size).
-    Without a state it is zero. Raises ShapeError when x or the state does not fit.
+    weight (num_embeddings, embedding_dim) starts normal with deviation 1, and its row padding_idx, which does not
+    count, as zeros. max_norm, norm_type, scale_grad_by_freq and include_last_offset are those of Tensor.embedding_bag,
+    which says what raises.
 
-    Source: Hochreiter & Schmidhuber, "Long short-term memory", 1997, with the forget gate of Gers et al.,
-    2000.
+    >>> from tinygraft import Tensor, nn
+    >>> nn.EmbeddingBag(10, 4)(Tensor([1, 2, 9]), Tensor([0, 2])).shape
+    (2, 4)
     """
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True) -> None:
-        bound = 1 / math.sqrt(hidden_size)
-        self.weight_ih = uniform(bound, (hidden_size * 4, input_size))
-        self.weight_hh = uniform(bound, (hidden_size * 4, hidden_size))
-        self.bias_ih = uniform(bound, (hidden_size * 4,)) if bias else None
-        self.bias_hh = uniform(bound, (hidden_size * 4,)) if bias else None
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False, mode: str = "mean", include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> None:  # fmt: skip
+        if mode not in ("sum", "mean", "max"):
+            raise ValueError(f"EmbeddingBag puts rows together by sum, mean or max, got {mode!r}")
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise ValueError(f"EmbeddingBag needs a padding_idx of its {num_embeddings} rows, got {padding_idx}")
+        self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
+        self.mode, self.include_last_offset = mode, include_last_offset
+        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        weight = Tensor.randn(num_embeddings, embedding_dim)
+        if padding_idx is not None:
+            rows = Tensor.arange(num_embeddings).reshape(-1, 1)
+            weight = (rows == self.padding_idx).where(0.0, weight)
+        self.weight = weight
 
-    def __call__(self, x: Tensor, hc: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        """The next state."""
-        hidden = self.weight_hh.shape[1]
-        if x.ndim != 2 or x.shape[1] != self.weight_ih.shape[1]:
-            raise ShapeError(
-                f"LSTMCell with weight_ih {self.weight_ih.shape} needs x (N, {self.weight_ih.shape[1]}), got "
-                f"shape {x.shape}\n  made at {x._where()}"
-            )
-        if hc is None:
-            zeros = Tensor.zeros(x.shape[0], hidden, dtype=x.dtype, device=x.device)
-            hc = zeros, zeros
-        h, c = hc
-        for name, state in (("h", h), ("c", c)):
-            if state.shape != (x.shape[0], hidden):
-                raise ShapeError(
-                    f"LSTMCell needs {name} {(x.shape[0], hidden)} beside x {x.shape}, got shape "
-                    f"{state.shape}\n  made at {state._where()}"
-                )
-        # all four gates in one product each, which is why their weights are stacked
-        gates = x.linear(self.weight_ih.transpose(), self.bias_ih) + h.linear(self.weight_hh.transpose(), self.bias_hh)
-        i, f, g, o = gates.chunk(4, dim=1)
-        new_c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        return o.sigmoid() * new_c.tanh(), new_c
+    def __call__(
+        self, index: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
+    ) -> Tensor:
+        """The bags."""
+        return index.embedding_bag(
+            self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode,
+            per_sample_weights=per_sample_weights, include_last_offset=self.include_last_offset,
+            padding_idx=self.padding_idx,
+        )  # fmt: skip
+
+
+class Bilinear:
+    """a (..., in1_features) and b (..., in2_features) -> a @ weight[o] @ b + bias[o] for each o: (..., out_features).
+
+    weight (out, in1, in2) and bias (out,) start uniform in +-1/sqrt(in1_features). Raises ShapeError where a and b
+    do not fit.
+
+    >>> from tinygraft import Tensor, nn
+    >>> nn.Bilinear(3, 4, 5)(Tensor.rand(2, 3), Tensor.rand(2, 4)).shape
+    (2, 5)
+    """
+
+    def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True) -> None:
+        bound = 1 / math.sqrt(in1_features)
+        self.weight = uniform(bound, (out_features, in1_features, in2_features))
+        self.bias = uniform(bound, (out_features,)) if bias else None
+
+    def __call__(self, a: Tensor, b: Tensor) -> Tensor:
+        """The bilinear form of a and b."""
+        return a.bilinear(b, self.weight, self.bias)

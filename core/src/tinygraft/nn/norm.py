@@ -97,7 +97,7 @@ class BatchNorm:
         self.num_batches_tracked.assign(self.num_batches_tracked + 1)
 
 
-BatchNorm2d = BatchNorm3d = BatchNorm
+BatchNorm1d = BatchNorm2d = BatchNorm3d = BatchNorm
 
 
 class LayerNorm:

@@ -103,8 +103,7 @@ def test_lr_is_as_it_was_given() -> None:
     """0.1 is 0.1, though the tensor is float32; one that was assigned is what the tensor has."""
     sgd = nn.optim.SGD([Tensor([1.0])], lr=0.1)
     assert sgd.state_dict() == {"state": {}, "param_groups": [
-        {"momentum": 0.0, "weight_decay": 0.0, "nesterov": False, "classic": False, "lr": 0.1, "params": [0]}]}  # fmt:
-        skip
+        {"momentum": 0.0, "weight_decay": 0.0, "nesterov": False, "classic": False, "lr": 0.1, "params": [0]}]}  # fmt: skip
     sgd.lr.assign(Tensor([0.5]))
     assert sgd.state_dict()["param_groups"][0]["lr"] == 0.5
 
@@ -125,9 +124,8 @@ def test_refusals() -> None:
     wrong = [
         ({"param_groups": []}, r"the optimizer has groups of \[1\] parameters, the state has \[\]"),
         ({"param_groups": [{**group, "amsgrad": True}]}, "the state has the option amsgrad=True, which Adam lacks"),
-        ({"state": {0: {"step": state["step"]}}}, r"parameter 0 has the state \['exp_avg', 'exp_avg_sq', 'step'\]
-        here"), ({"state": {0: {**state, "exp_avg": Tensor([1.0])}}}, r"exp_avg of parameter 0 has shape \(3, 2\) here
-        and \(1,\)"),
+        ({"state": {0: {"step": state["step"]}}}, r"parameter 0 has the state \['exp_avg', 'exp_avg_sq', 'step'\]"),
+        ({"state": {0: {**state, "exp_avg": Tensor([1.0])}}}, r"exp_avg of parameter 0 has shape \(3, 2\) here and"),
     ]  # fmt: skip
     for change, message in wrong:
         with pytest.raises(FileFormatError, match=message):
@@ -149,7 +147,7 @@ def test_one_count_of_steps() -> None:
         adam.step()
     mine = nn.optim.Adam([Tensor([1.0]), Tensor([1.0])])
     saved = adam.state_dict()
-    saved["state"] = {n: {k: v.item() if k == "step" else v.numpy() for k, v in s.items()} for n, s in saved["state"].items()}
-    with pytest.raises(FileFormatError, match=r"one step count holds for all parameters here, the state has \[1.0,
-    2.0\]"):
+    for state in saved["state"].values():
+        state.update({name: value.item() if name == "step" else value.numpy() for name, value in state.items()})
+    with pytest.raises(FileFormatError, match=r"one step count holds for all parameters here, the .* \[1.0, 2.0\]"):
         mine.load_state_dict(saved)

@@ -128,6 +128,11 @@ def sgd(**options: Any) -> nn.optim.Optimizer:
     return nn.optim.SGD([Tensor([1.0])], **options)
 
 
+def rmsprop() -> nn.optim.Optimizer:
+    """One parameter, without momentum."""
+    return nn.optim.RMSprop([Tensor([1.0])])
+
+
 def two(**own: Any) -> nn.optim.Optimizer:
     """Two groups, the second with options."""
     return nn.optim.Adam([{"params": [Tensor([1.0])]}, {"params": [Tensor([1.0])], **own}])
@@ -150,7 +155,7 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "params": (lambda: put(sgd(), "params", []), TrainingError, "'params' is fixed when an optimizer is made"),
     "form": (lambda: put(sgd(), "nesterov", True), TrainingError, "'nesterov' is fixed when an optimizer is made"),
     "momentum": (lambda: put(sgd(), "momentum", 0.9), TrainingError, "SGD was made without momentum and has no state"),
-    "rmsprop": (lambda: put(nn.optim.RMSprop([Tensor([1.0])]), "momentum", 0.9), TrainingError, "RMSprop was made without"),
+    "rmsprop": (lambda: put(rmsprop(), "momentum", 0.9), TrainingError, "RMSprop was made without momentum"),
     "deleted": (lambda: sgd().param_groups[0].pop("lr"), TrainingError, "'lr' is an option of the optimizer"),
     "twice": (lambda: nn.optim.SGD([{"params": [shared]}, {"params": [shared]}]), TrainingError, "is in two groups"),
 }  # fmt: skip

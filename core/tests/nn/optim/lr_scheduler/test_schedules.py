@@ -1,5 +1,7 @@
 """Learning rates over time: 40 steps of every scheduler are PyTorch's, also in groups; state, TinyJit, refusals."""
 
+# ruff: noqa: E501 - a table of cases has one line for each
+
 from __future__ import annotations
 
 import math

@@ -1,0 +1,285 @@
+"""Activations as layers, by PyTorch's names: each calls the method of Tensor that its docstring names.
+
+They are for lists of layers and for models that come from PyTorch; a function such as Tensor.relu does as well there.
+"""
+
+from __future__ import annotations
+
+from tinygraft.nn.parameter import filled
+from tinygraft.tensor.tensor import Tensor
+
+
+class Identity:
+    """x itself."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x
+
+
+class ReLU:
+    """Tensor.relu."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.relu()
+
+
+class ReLU6:
+    """Tensor.relu6."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.relu6()
+
+
+class LeakyReLU:
+    """Tensor.leaky_relu."""
+
+    def __init__(self, negative_slope: float = 0.01) -> None:
+        self.negative_slope = negative_slope
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.leaky_relu(self.negative_slope)
+
+
+class ELU:
+    """Tensor.elu."""
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        self.alpha = alpha
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.elu(self.alpha)
+
+
+class CELU:
+    """Tensor.celu."""
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        self.alpha = alpha
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.celu(self.alpha)
+
+
+class SELU:
+    """Tensor.selu."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.selu()
+
+
+class GELU:
+    """Tensor.gelu, exact unless approximate is "tanh": that is the default of the method."""
+
+    def __init__(self, approximate: str = "none") -> None:
+        self.approximate = approximate
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.gelu(self.approximate)
+
+
+class SiLU:
+    """Tensor.silu."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.silu()
+
+
+class Mish:
+    """Tensor.mish."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.mish()
+
+
+class Sigmoid:
+    """Tensor.sigmoid."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.sigmoid()
+
+
+class LogSigmoid:
+    """Tensor.logsigmoid."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.logsigmoid()
+
+
+class Tanh:
+    """Tensor.tanh."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.tanh()
+
+
+class Tanhshrink:
+    """Tensor.tanhshrink."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.tanhshrink()
+
+
+class Softplus:
+    """Tensor.softplus."""
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        self.beta, self.threshold = beta, threshold
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.softplus(self.beta, self.threshold)
+
+
+class Softsign:
+    """Tensor.softsign."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.softsign()
+
+
+class Softshrink:
+    """Tensor.softshrink."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        self.lambd = lambd
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.softshrink(self.lambd)
+
+
+class Hardshrink:
+    """Tensor.hardshrink."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        self.lambd = lambd
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.hardshrink(self.lambd)
+
+
+class Hardsigmoid:
+    """Tensor.hardsigmoid."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.hardsigmoid()
+
+
+class Hardswish:
+    """Tensor.hardswish."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.hardswish()
+
+
+class Hardtanh:
+    """Tensor.hardtanh."""
+
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0) -> None:
+        self.min_val, self.max_val = min_val, max_val
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.hardtanh(self.min_val, self.max_val)
+
+
+class Threshold:
+    """Tensor.threshold."""
+
+    def __init__(self, threshold: float, value: float) -> None:
+        self.threshold, self.value = threshold, value
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.threshold(self.threshold, self.value)
+
+
+class RReLU:
+    """Tensor.rrelu: slopes are drawn in training mode."""
+
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3) -> None:
+        self.lower, self.upper = lower, upper
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.rrelu(self.lower, self.upper)
+
+
+class GLU:
+    """Tensor.glu."""
+
+    def __init__(self, dim: int = -1) -> None:
+        self.dim = dim
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.glu(self.dim)
+
+
+class Softmax:
+    """Tensor.softmax over axis dim."""
+
+    def __init__(self, dim: int = -1) -> None:
+        self.dim = dim
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.softmax(self.dim)
+
+
+class LogSoftmax:
+    """Tensor.log_softmax over axis dim."""
+
+    def __init__(self, dim: int = -1) -> None:
+        self.dim = dim
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.log_softmax(self.dim)
+
+
+class Softmin:
+    """Tensor.softmin over axis dim."""
+
+    def __init__(self, dim: int = -1) -> None:
+        self.dim = dim
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.softmin(self.dim)
+
+
+class PReLU:
+    """Tensor.prelu: x where it is positive, weight * x elsewhere, with one weight or one for each channel (axis 1).
+
+    weight (num_parameters,) starts at init, and is used in the dtype of x.
+
+    >>> from tinygraft import Tensor, nn
+    >>> nn.PReLU()(Tensor([-4.0, 2.0])).tolist()
+    [-1.0, 2.0]
+    """
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
+        self.weight = filled((num_parameters,), init)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.prelu(self.weight.cast(x.dtype))

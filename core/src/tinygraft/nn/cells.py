@@ -1,0 +1,134 @@
+"""One step of a recurrent network: LSTMCell, GRUCell, RNNCell, and the formulas that the layers share with them."""
+
+from __future__ import annotations
+
+import math
+
+from tinygraft.errors import ShapeError
+from tinygraft.nn.parameter import uniform
+from tinygraft.tensor.tensor import Tensor
+
+
+def lstm_step(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    """The new (h, c) from the sums of the gates (..., 4*hidden): input, forget, cell, output."""
+    i, f, g, o = gates.chunk(4, dim=-1)
+    new = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    return o.sigmoid() * new.tanh(), new
+
+
+def gru_step(from_x: Tensor, from_h: Tensor, h: Tensor) -> Tensor:
+    """The new h from the sums of the gates (..., 3*hidden), those of x and those of h: reset, update, new."""
+    (r, z, n), (hr, hz, hn) = from_x.chunk(3, dim=-1), from_h.chunk(3, dim=-1)
+    z = (z + hz).sigmoid()
+    new = (n + (r + hr).sigmoid() * hn).tanh()
+    return new + z * (h - new)
+
+
+def rnn_step(sums: Tensor, nonlinearity: str) -> Tensor:
+    """The new h from its sum."""
+    return sums.tanh() if nonlinearity == "tanh" else sums.relu()
+
+
+def check_nonlinearity(what: str, nonlinearity: str) -> None:
+    """Raise ValueError for what is neither tanh nor relu."""
+    if nonlinearity not in ("tanh", "relu"):
+        raise ValueError(f"{what} has the nonlinearity 'tanh' or 'relu', got {nonlinearity!r}")
+
+
+class _Cell:
+    """The weights of a cell with so many gates, and the checks of what it is called with."""
+
+    def __init__(self, gates: int, input_size: int, hidden_size: int, bias: bool) -> None:
+        bound = 1 / math.sqrt(hidden_size)
+        self.weight_ih = uniform(bound, (hidden_size * gates, input_size))
+        self.weight_hh = uniform(bound, (hidden_size * gates, hidden_size))
+        self.bias_ih = uniform(bound, (hidden_size * gates,)) if bias else None
+        self.bias_hh = uniform(bound, (hidden_size * gates,)) if bias else None
+
+    def _states(self, x: Tensor, **states: Tensor | None) -> list[Tensor]:
+        """Return the states, zeros where they are None. Raises ShapeError where x or a state does not fit."""
+        what, hidden = type(self).__name__, self.weight_hh.shape[1]
+        if x.ndim != 2 or x.shape[1] != self.weight_ih.shape[1]:
+            raise ShapeError(
+                f"{what} with weight_ih {self.weight_ih.shape} needs x (N, {self.weight_ih.shape[1]}), got "
+                f"shape {x.shape}\n  made at {x._where()}"
+            )
+        for name, state in states.items():
+            if state is not None and state.shape != (x.shape[0], hidden):
+                raise ShapeError(
+                    f"{what} needs {name} {(x.shape[0], hidden)} beside x {x.shape}, got shape "
+                    f"{state.shape}\n  made at {state._where()}"
+                )
+        zeros = Tensor.zeros(x.shape[0], hidden, dtype=x.dtype, device=x.device)
+        return [zeros if state is None else state for state in states.values()]
+
+    def _sums(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        # all gates in one product each, which is why their weights are stacked
+        return x.linear(self.weight_ih.transpose(), self.bias_ih), h.linear(self.weight_hh.transpose(), self.bias_hh)
+
+
+class LSTMCell(_Cell):
+    """One step of a long short-term memory: x (N, input_size) and (h, c) -> the new (h, c), each (N, hidden).
+
+    The gates are input, forget, cell and output, in this order along the first axis of weight_ih (4*hidden,
+    input_size) and weight_hh (4*hidden, hidden), as in PyTorch; all start uniform in +-1/sqrt(hidden_size).
+    Without a state it is zero. Raises ShapeError when x or the state does not fit.
+
+    Source: Hochreiter & Schmidhuber, "Long short-term memory", 1997, with the forget gate of Gers et al.,
+    2000.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True) -> None:
+        super().__init__(4, input_size, hidden_size, bias)
+
+    def __call__(self, x: Tensor, hc: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        """The next state."""
+        h, c = self._states(x, h=hc and hc[0], c=hc and hc[1])
+        from_x, from_h = self._sums(x, h)
+        return lstm_step(from_x + from_h, c)
+
+
+class GRUCell(_Cell):
+    """One step of a gated recurrent unit: x (N, input_size) and h (N, hidden) -> the new h.
+
+    The gates are reset, update and new, in this order along the first axis of the weights (3*hidden, ...), as in
+    PyTorch: the reset gate scales the new gate's product with h. All start uniform in +-1/sqrt(hidden_size).
+    Raises ShapeError when x or h does not fit.
+
+    Source: Cho et al., "Learning phrase representations using RNN encoder-decoder", arXiv:1406.1078.
+
+    >>> from tinygraft import Tensor, nn
+    >>> nn.GRUCell(3, 4)(Tensor.rand(2, 3)).shape
+    (2, 4)
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True) -> None:
+        super().__init__(3, input_size, hidden_size, bias)
+
+    def __call__(self, x: Tensor, h: Tensor | None = None) -> Tensor:
+        """The next state."""
+        (state,) = self._states(x, h=h)
+        return gru_step(*self._sums(x, state), state)
+
+
+class RNNCell(_Cell):
+    """One step of a plain recurrent network: tanh (or relu) of x @ weight_ih.T + h @ weight_hh.T and both biases.
+
+    All start uniform in +-1/sqrt(hidden_size). Raises ShapeError when x or h does not fit, ValueError for another
+    nonlinearity. Source: Elman, "Finding structure in time", 1990.
+
+    >>> from tinygraft import Tensor, nn
+    >>> nn.RNNCell(3, 4)(Tensor.rand(2, 3)).shape
+    (2, 4)
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh") -> None:
+        check_nonlinearity("RNNCell", nonlinearity)
+        super().__init__(1, input_size, hidden_size, bias)
+        self.nonlinearity = nonlinearity
+
+    def __call__(self, x: Tensor, h: Tensor | None = None) -> Tensor:
+        """The next state."""
+        (state,) = self._states(x, h=h)
+        from_x, from_h = self._sums(x, state)
+        return rnn_step(from_x + from_h, self.nonlinearity)

@@ -1,0 +1,38 @@
+"""Sequential: layers one after the other. Other containers are plain lists and dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Layer = Callable[[Any], Any]
+
+
+class Sequential(list[Layer]):
+    """A list of layers, or of any functions, that is called: each gets the result of the one before.
+
+    Its tensors have the names that PyTorch gives: "0.weight" is that of the first. A slice is a Sequential. Raises
+    TypeError for what cannot be called.
+
+    >>> from tinygraft import Tensor, nn
+    >>> model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    >>> model(Tensor.rand(5, 3)).shape, sorted(nn.state.get_state_dict(model))
+    ((5, 2), ['0.bias', '0.weight', '2.bias', '2.weight'])
+    """
+
+    def __init__(self, *layers: Layer) -> None:
+        for layer in layers:
+            if not callable(layer):
+                hint = "\n  hint: Sequential(*layers)" if isinstance(layer, (list, tuple)) else ""
+                raise TypeError(f"Sequential takes layers that can be called, got {type(layer).__name__}{hint}")
+        super().__init__(layers)
+
+    def __call__(self, x: Any) -> Any:
+        """The result of the last layer."""
+        for layer in self:
+            x = layer(x)
+        return x
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        return type(self)(*found) if isinstance(index, slice) else found

@@ -1,0 +1,250 @@
+"""Recurrent layers: LSTM, GRU and RNN, with several layers, both directions, dropout between layers and lengths.
+
+In: a sequence (L, N, input_size), or (N, L, input_size) with batch_first, or (L, input_size), and the first state.
+Out: the output of the last layer at each step, and the last state of each layer. The products with x of all steps are
+one; the steps are written one after the other, so that a sequence of another length is another graph.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tinygraft.dtype import dtypes
+from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.nn.cells import check_nonlinearity, gru_step, lstm_step, rnn_step
+from tinygraft.nn.parameter import uniform
+from tinygraft.tensor.tensor import Tensor
+
+States = list[Tensor]  # of one layer and direction: [h], or [h, c]
+
+
+class _Recurrent:
+    """The weights of all layers by PyTorch's names, the order of the steps, and the checks."""
+
+    GATES, STATES = 1, 1
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int, bias: bool, batch_first: bool, dropout: float,
+        bidirectional: bool,
+    ) -> None:  # fmt: skip
+        what = type(self).__name__
+        if input_size < 1 or hidden_size < 1 or num_layers < 1:
+            raise ShapeError(
+                f"{what} needs sizes and layers of at least 1, got {(input_size, hidden_size, num_layers)}"
+            )
+        if not 0 <= dropout <= 1:
+            raise ValueError(f"{what} needs a dropout from 0 to 1, got {dropout}")
+        self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias
+        self.batch_first, self.dropout, self.bidirectional = batch_first, dropout, bidirectional
+        bound, rows, directions = 1 / math.sqrt(hidden_size), self.GATES * hidden_size, 2 if bidirectional else 1
+        for layer in range(num_layers):
+            for end in ("", "_reverse")[:directions]:
+                width = input_size if layer == 0 else hidden_size * directions
+                setattr(self, f"weight_ih_l{layer}{end}", uniform(bound, (rows, width)))
+                setattr(self, f"weight_hh_l{layer}{end}", uniform(bound, (rows, hidden_size)))
+                for name in ("ih", "hh") if bias else ():
+                    setattr(self, f"bias_{name}_l{layer}{end}", uniform(bound, (rows,)))
+
+    def _from_x(self, x: Tensor, end: str) -> Tensor:
+        """Return the part of all gates that x makes, for all steps at once: stored, since each step reads a part."""
+        bias = self._biases(end) if self.bias else None
+        return x.linear(getattr(self, f"weight_ih{end}").transpose(), bias).contiguous()
+
+    def _biases(self, end: str) -> Tensor:
+        """Return what is added to the gates of x: both biases, where they are only added."""
+        total: Tensor = getattr(self, f"bias_ih{end}") + getattr(self, f"bias_hh{end}")
+        return total
+
+    def _step(self, from_x: Tensor, states: States, end: str) -> States:
+        """Return the next states of one layer and direction, from the gates of x at this step."""
+        raise NotImplementedError(f"{type(self).__name__} does not say its step")
+
+    def _run(self, x: Tensor, initial: States | None, lengths: Any) -> tuple[Tensor, States]:
+        """Return (output, last states), with the axes of the arguments. Raises as the class says."""
+        self._check_input(x)
+        batched = x.ndim == 3
+        x = x.transpose(0, 1) if batched and self.batch_first else x if batched else x.unsqueeze(1)
+        valid = None if lengths is None else self._valid(x, lengths)
+        first = self._initial(x, initial, batched)
+        last: list[States] = []
+        directions = 2 if self.bidirectional else 1
+        for layer in range(self.num_layers):
+            if layer:
+                x = x.dropout(self.dropout)
+            outputs = []
+            for direction, end in enumerate((f"_l{layer}", f"_l{layer}_reverse")[:directions]):
+                states = [state[layer * directions + direction] for state in first]
+                found, states = self._direction(x, states, end, direction == 1, valid)
+                outputs.append(found)
+                last.append(states)
+            x = outputs[0].cat(outputs[1], dim=-1) if directions == 2 else outputs[0]
+        ends = [each[0].stack(*each[1:]) for each in ([states[n] for states in last] for n in range(self.STATES))]
+        if not batched:
+            return x.squeeze(1), [state.squeeze(1) for state in ends]
+        return (x.transpose(0, 1) if self.batch_first else x), ends
+
+    def _direction(
+        self, x: Tensor, states: States, end: str, backwards: bool, valid: Tensor | None
+    ) -> tuple[Tensor, States]:
+        """Go through all steps of one layer in one direction."""
+        from_x, outputs = self._from_x(x, end), []
+        steps = range(x.shape[0])
+        for number in reversed(steps) if backwards else steps:
+            new = self._step(from_x[number], states, end)
+            output = new[0]
+            if valid is not None:  # after its end a sequence keeps its state, and has zeros
+                new = [valid[number].where(after, before) for after, before in zip(new, states, strict=True)]
+                output = valid[number].where(output, 0)
+            states = new
+            outputs.append(output)
+        if backwards:
+            outputs.reverse()
+        return outputs[0].stack(*outputs[1:]), states
+
+    def _check_input(self, x: Tensor) -> None:
+        form = "(N, L, {})" if self.batch_first else "(L, N, {})"
+        if x.ndim not in (2, 3) or x.shape[-1] != self.input_size or 0 in x.shape:
+            raise ShapeError(
+                f"{type(self).__name__} needs x {form.format(self.input_size)} or (L, {self.input_size}), with a step "
+                f"at least, got shape {x.shape}\n  made at {x._where()}"
+            )
+        if not all(isinstance(size, int) for size in x.shape):
+            raise ShapeError(
+                f"{type(self).__name__} writes its steps one by one, and needs a number of them, not {x.shape}"
+            )
+
+    def _valid(self, x: Tensor, lengths: Any) -> Tensor:
+        """Return (L, N, 1): whether a step is before the end of its sequence."""
+        steps, batch = x.shape[:2]
+        given = lengths if isinstance(lengths, Tensor) else Tensor(list(lengths), dtype=dtypes.int32, device=x.device)
+        if not dtypes.is_int(given.dtype):
+            raise DTypeError(f"{type(self).__name__} needs lengths of integers, got {given.dtype}")
+        if given.shape != (batch,):
+            raise ShapeError(f"{type(self).__name__} needs {batch} lengths, one for each sequence, got {given.shape}")
+        if not isinstance(lengths, Tensor) and not all(1 <= length <= int(steps) for length in lengths):
+            raise ValueError(
+                f"{type(self).__name__} of {steps} steps needs lengths from 1 to {steps}, got {list(lengths)}"
+            )
+        numbers = Tensor.arange(int(steps), device=x.device).reshape(steps, 1, 1)
+        return numbers < given.to(x.device).reshape(1, batch, 1)
+
+    def _initial(self, x: Tensor, given: States | None, batched: bool) -> States:
+        """Return the first states, (layers * directions, N, hidden) each; zeros where there are none."""
+        count = self.num_layers * (2 if self.bidirectional else 1)
+        shape = (count, x.shape[1], self.hidden_size)
+        if given is None:
+            return [Tensor.zeros(*shape, dtype=x.dtype, device=x.device)] * self.STATES
+        wanted = shape if batched else (count, self.hidden_size)
+        for name, state in zip(("h", "c"), given, strict=False):
+            if state.shape != wanted:
+                raise ShapeError(
+                    f"{type(self).__name__} needs {name} {wanted}, got shape {state.shape}\n  made at {state._where()}"
+                )
+        return [state if batched else state.unsqueeze(1) for state in given]
+
+
+class LSTM(_Recurrent):
+    """A long short-term memory over a sequence: lstm(x, (h, c)) -> (output, (h, c)).
+
+    x is (L, N, input_size), (N, L, input_size) with batch_first, or (L, input_size); output has hidden_size in place of
+    input_size, or twice that where bidirectional: first the forward direction. h and c are (num_layers * directions, N,
+    hidden_size), zeros where they are not given. lengths, a list of ints or a tensor of integers (N,), says how many
+    steps of each sequence count, as packed sequences do in PyTorch: the output is zero after them, h and c are
+    those at the last one, and the reverse direction begins there. dropout is applied between layers, in training mode.
+
+    Weights are weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, ... and these with _reverse, with gates in the order
+    of LSTMCell, all uniform in +-1/sqrt(hidden_size) at first. Raises ShapeError where shapes do not fit, ValueError
+    for a dropout outside [0, 1] and for a length in a list that is no number of steps. Source: LSTMCell's.
+
+    >>> from tinygraft import Tensor, nn
+    >>> output, (h, c) = nn.LSTM(3, 4, num_layers=2, batch_first=True)(Tensor.rand(5, 7, 3), lengths=[7, 5, 2, 1, 3])
+    >>> output.shape, h.shape, c.shape
+    ((5, 7, 4), (2, 5, 4), (2, 5, 4))
+    """
+
+    GATES, STATES = 4, 2
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
+
+    def __call__(
+        self, x: Tensor, hc: tuple[Tensor, Tensor] | None = None, lengths: Sequence[int] | Tensor | None = None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """The outputs and the last state."""
+        output, (h, c) = self._run(x, None if hc is None else list(hc), lengths)
+        return output, (h, c)
+
+    def _step(self, from_x: Tensor, states: States, end: str) -> States:
+        h, c = states
+        return list(lstm_step(from_x + h.matmul(getattr(self, f"weight_hh{end}").transpose()), c))
+
+
+class GRU(_Recurrent):
+    """A gated recurrent unit over a sequence: gru(x, h) -> (output, h), with everything as in LSTM but for c.
+
+    Gates are in the order of GRUCell, whose source it has.
+
+    >>> from tinygraft import Tensor, nn
+    >>> output, h = nn.GRU(3, 4, bidirectional=True)(Tensor.rand(7, 5, 3))
+    >>> output.shape, h.shape
+    ((7, 5, 8), (2, 5, 4))
+    """
+
+    GATES = 3
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
+
+    def __call__(
+        self, x: Tensor, h: Tensor | None = None, lengths: Sequence[int] | Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The outputs and the last state."""
+        output, (last,) = self._run(x, None if h is None else [h], lengths)
+        return output, last
+
+    def _biases(self, end: str) -> Tensor:
+        bias: Tensor = getattr(self, f"bias_ih{end}")  # that of h is scaled by a gate
+        return bias
+
+    def _step(self, from_x: Tensor, states: States, end: str) -> States:
+        bias = getattr(self, f"bias_hh{end}") if self.bias else None
+        return [gru_step(from_x, states[0].linear(getattr(self, f"weight_hh{end}").transpose(), bias), states[0])]
+
+
+class RNN(_Recurrent):
+    """A plain recurrent network over a sequence: rnn(x, h) -> (output, h), with everything as in LSTM but for c.
+
+    nonlinearity is tanh or relu: ValueError for another one. Source: RNNCell's.
+
+    >>> from tinygraft import Tensor, nn
+    >>> output, h = nn.RNN(3, 4)(Tensor.rand(7, 3))
+    >>> output.shape, h.shape
+    ((7, 4), (1, 4))
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+    ) -> None:  # fmt: skip
+        check_nonlinearity("RNN", nonlinearity)
+        self.nonlinearity = nonlinearity
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
+
+    def __call__(
+        self, x: Tensor, h: Tensor | None = None, lengths: Sequence[int] | Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The outputs and the last state."""
+        output, (last,) = self._run(x, None if h is None else [h], lengths)
+        return output, last
+
+    def _step(self, from_x: Tensor, states: States, end: str) -> States:
+        sums = from_x + states[0].matmul(getattr(self, f"weight_hh{end}").transpose())
+        return [rnn_step(sums, self.nonlinearity)]

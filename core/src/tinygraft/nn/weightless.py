@@ -1,0 +1,272 @@
+"""Layers without weights that are no activations: dropout, pooling, flattening; by PyTorch's names.
+
+Each calls the method of Tensor that its docstring names, which says what raises. Sizes are ints or one for each axis;
+a stride that is not given is the kernel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tinygraft.tensor.ops.nn.pooling_windows import Sizes
+from tinygraft.tensor.tensor import Tensor
+
+
+class _Dropping:
+    """A probability p. Raises ValueError for one outside [0, 1]."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        if not 0 <= p <= 1:
+            raise ValueError(f"{type(self).__name__} needs a probability from 0 to 1, got {p}")
+        self.p = p
+
+
+class Dropout(_Dropping):
+    """Tensor.dropout: elements are 0 with probability p, in training mode."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.dropout(self.p)
+
+
+class Dropout1d(_Dropping):
+    """Tensor.dropout1d, of whole channels."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.dropout1d(self.p)
+
+
+class Dropout2d(_Dropping):
+    """Tensor.dropout2d, of whole channels."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.dropout2d(self.p)
+
+
+class Dropout3d(_Dropping):
+    """Tensor.dropout3d, of whole channels."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.dropout3d(self.p)
+
+
+class AlphaDropout(_Dropping):
+    """Tensor.alpha_dropout."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.alpha_dropout(self.p)
+
+
+class FeatureAlphaDropout(_Dropping):
+    """Tensor.feature_alpha_dropout."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.feature_alpha_dropout(self.p)
+
+
+class MaxPool1d:
+    """Tensor.max_pool1d."""
+
+    def __init__(
+        self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
+        return_indices: bool = False, ceil_mode: bool = False,
+    ) -> None:  # fmt: skip
+        self.kernel_size, self.stride, self.padding, self.dilation = kernel_size, stride, padding, dilation
+        self.return_indices, self.ceil_mode = return_indices, ceil_mode
+
+    def __call__(self, x: Tensor) -> Any:
+        """The layer of x, with the numbers of the greatest if return_indices."""
+        return x.max_pool1d(
+            self.kernel_size, self.stride, padding=self.padding, dilation=self.dilation, ceil_mode=self.ceil_mode,
+            return_indices=self.return_indices,
+        )  # fmt: skip
+
+
+class MaxPool2d:
+    """Tensor.max_pool2d."""
+
+    def __init__(
+        self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
+        return_indices: bool = False, ceil_mode: bool = False,
+    ) -> None:  # fmt: skip
+        self.kernel_size, self.stride, self.padding, self.dilation = kernel_size, stride, padding, dilation
+        self.return_indices, self.ceil_mode = return_indices, ceil_mode
+
+    def __call__(self, x: Tensor) -> Any:
+        """The layer of x, with the numbers of the greatest if return_indices."""
+        return x.max_pool2d(
+            self.kernel_size, self.stride, padding=self.padding, dilation=self.dilation, ceil_mode=self.ceil_mode,
+            return_indices=self.return_indices,
+        )  # fmt: skip
+
+
+class MaxPool3d:
+    """Tensor.max_pool3d."""
+
+    def __init__(
+        self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
+        return_indices: bool = False, ceil_mode: bool = False,
+    ) -> None:  # fmt: skip
+        self.kernel_size, self.stride, self.padding, self.dilation = kernel_size, stride, padding, dilation
+        self.return_indices, self.ceil_mode = return_indices, ceil_mode
+
+    def __call__(self, x: Tensor) -> Any:
+        """The layer of x, with the numbers of the greatest if return_indices."""
+        return x.max_pool3d(
+            self.kernel_size, self.stride, padding=self.padding, dilation=self.dilation, ceil_mode=self.ceil_mode,
+            return_indices=self.return_indices,
+        )  # fmt: skip
+
+
+class AvgPool1d:
+    """Tensor.avg_pool1d."""
+
+    def __init__(
+        self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:  # fmt: skip
+        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
+        self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.avg_pool1d(
+            self.kernel_size, self.stride, padding=self.padding, ceil_mode=self.ceil_mode,
+            count_include_pad=self.count_include_pad,
+        )  # fmt: skip
+
+
+class AvgPool2d:
+    """Tensor.avg_pool2d."""
+
+    def __init__(
+        self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
+        count_include_pad: bool = True, divisor_override: int | None = None,
+    ) -> None:  # fmt: skip
+        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
+        self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
+        self.divisor_override = divisor_override
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.avg_pool2d(
+            self.kernel_size, self.stride, padding=self.padding, ceil_mode=self.ceil_mode,
+            count_include_pad=self.count_include_pad, divisor_override=self.divisor_override,
+        )  # fmt: skip
+
+
+class AvgPool3d:
+    """Tensor.avg_pool3d."""
+
+    def __init__(
+        self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
+        count_include_pad: bool = True, divisor_override: int | None = None,
+    ) -> None:  # fmt: skip
+        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
+        self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
+        self.divisor_override = divisor_override
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.avg_pool3d(
+            self.kernel_size, self.stride, padding=self.padding, ceil_mode=self.ceil_mode,
+            count_include_pad=self.count_include_pad, divisor_override=self.divisor_override,
+        )  # fmt: skip
+
+
+class AdaptiveAvgPool1d:
+    """Tensor.adaptive_avg_pool1d to output_size."""
+
+    def __init__(self, output_size: Any) -> None:
+        self.output_size = output_size
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.adaptive_avg_pool1d(self.output_size)
+
+
+class AdaptiveMaxPool1d:
+    """Tensor.adaptive_max_pool1d to output_size."""
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        self.output_size, self.return_indices = output_size, return_indices
+
+    def __call__(self, x: Tensor) -> Any:
+        """The layer of x, with the numbers of the greatest if return_indices."""
+        return x.adaptive_max_pool1d(self.output_size, self.return_indices)
+
+
+class AdaptiveAvgPool2d:
+    """Tensor.adaptive_avg_pool2d to output_size."""
+
+    def __init__(self, output_size: Any) -> None:
+        self.output_size = output_size
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.adaptive_avg_pool2d(self.output_size)
+
+
+class AdaptiveMaxPool2d:
+    """Tensor.adaptive_max_pool2d to output_size."""
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        self.output_size, self.return_indices = output_size, return_indices
+
+    def __call__(self, x: Tensor) -> Any:
+        """The layer of x, with the numbers of the greatest if return_indices."""
+        return x.adaptive_max_pool2d(self.output_size, self.return_indices)
+
+
+class AdaptiveAvgPool3d:
+    """Tensor.adaptive_avg_pool3d to output_size."""
+
+    def __init__(self, output_size: Any) -> None:
+        self.output_size = output_size
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.adaptive_avg_pool3d(self.output_size)
+
+
+class AdaptiveMaxPool3d:
+    """Tensor.adaptive_max_pool3d to output_size."""
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        self.output_size, self.return_indices = output_size, return_indices
+
+    def __call__(self, x: Tensor) -> Any:
+        """The layer of x, with the numbers of the greatest if return_indices."""
+        return x.adaptive_max_pool3d(self.output_size, self.return_indices)
+
+
+class Flatten:
+    """Tensor.flatten, but for the axes before start_dim: by default the batch stays.
+
+    >>> from tinygraft import Tensor, nn
+    >>> nn.Flatten()(Tensor.rand(2, 3, 4)).shape
+    (2, 12)
+    """
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.flatten(self.start_dim, self.end_dim)
+
+
+class Unflatten:
+    """Tensor.unflatten of axis dim into sizes."""
+
+    def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
+        self.dim, self.unflattened_size = dim, unflattened_size
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """The layer of x."""
+        return x.unflatten(self.dim, self.unflattened_size)
