@@ -20,7 +20,7 @@ def summary(model: Any) -> str:
     Sequential                                                              24
       0: Linear     weight (4, 3), bias (4,)                                16
       1: ReLU                                                                0
-      2: BatchNorm  weight (4,), bias (4,), num_batches_tracked (), running_mean (4,), running_var (4,)   8
+      2: BatchNorm  weight (4,), bias (4,), num_batches_tracked (), running_mean (4,), running_var (4,)       8
     24 parameters, 96 bytes; 3 other tensors of 9 numbers
     """
     rows = []
