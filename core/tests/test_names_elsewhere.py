@@ -33,8 +33,8 @@ def test_a_name_that_is_nowhere_has_no_hint() -> None:
 
 
 @pytest.mark.parametrize(("layer", "method"), [
-    ("PixelShuffle", "pixel_shuffle"), ("LPPool2d", "lp_pool2d"), ("Fold", "fold"), ("CosineSimilarity", "cosine_similarity"),
-    ("CrossEntropyLoss", "cross_entropy"),
+    ("PixelShuffle", "pixel_shuffle"), ("LPPool2d", "lp_pool2d"), ("Fold", "fold"),
+    ("CosineSimilarity", "cosine_similarity"), ("CrossEntropyLoss", "cross_entropy"),
 ])  # fmt: skip
 def test_layers_without_weights_are_methods(layer: str, method: str) -> None:
     """nn has what holds weights, and of the others what is common in lists of layers."""

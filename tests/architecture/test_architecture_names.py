@@ -21,6 +21,7 @@ CLASSES = {
         "a public class, and what signatures of the plugin API call the code of a rule",
     ),
     "Linear": ("nn.dense uop.stages", "the layer as all libraries call it, and a box of the plugin API"),
+    "Sigmoid": ("mlops nn.activations", "a function by its older name, and the layer as PyTorch calls it"),
     "UOp": ("uop.ops uop.uop", "one class: uop.uop puts it into uop.ops, from where the seeds import it"),
 }
 # the name of a file -> the modules of that name, and why that stays; __init__ and the folders of MIRRORS are left out

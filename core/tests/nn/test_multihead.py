@@ -179,7 +179,9 @@ def test_half_types() -> None:
         setattr(owner, name.split(".")[-1], t.half().realize())
     out, weights = ours(*[Tensor(numbers(5, 3, 8)).half()] * 3)
     assert (out.dtype, weights.dtype) == (dtypes.float16, dtypes.float16)
-    np.testing.assert_allclose(out.numpy(), theirs(*[torch.tensor(numbers(5, 3, 8))] * 3)[0].detach().numpy(), atol=1e-2)
+    np.testing.assert_allclose(
+        out.numpy(), theirs(*[torch.tensor(numbers(5, 3, 8))] * 3)[0].detach().numpy(), atol=1e-2
+    )
 
 
 BAD: list[tuple[Any, type[Exception], str]] = [

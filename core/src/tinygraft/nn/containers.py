@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-Layer = Callable[[Any], Any]
 
-
-class Sequential(list[Layer]):
+class Sequential(list[Callable[[Any], Any]]):
     """A list of layers, or of any functions, that is called: each gets the result of the one before.
 
     Its tensors have the names that PyTorch gives: "0.weight" is that of the first. A slice is a Sequential. Raises
@@ -20,7 +18,7 @@ class Sequential(list[Layer]):
     ((5, 2), ['0.bias', '0.weight', '2.bias', '2.weight'])
     """
 
-    def __init__(self, *layers: Layer) -> None:
+    def __init__(self, *layers: Callable[[Any], Any]) -> None:
         for layer in layers:
             if not callable(layer):
                 hint = "\n  hint: Sequential(*layers)" if isinstance(layer, (list, tuple)) else ""

@@ -34,7 +34,7 @@ def exact_gelu(x: Tensor) -> Tensor:
     return x.gelu("none")
 
 
-class _Layer:
+class _TransformerLayer:
     """The feed-forward part, dropout and norms of both kinds of layers."""
 
     def __init__(
@@ -60,7 +60,7 @@ class _Layer:
         return x + part(norm(x)) if self.norm_first else norm(x + part(x))
 
 
-class TransformerEncoderLayer(_Layer):
+class TransformerEncoderLayer(_TransformerLayer):
     """Self-attention and two linear layers, each added to its input and normalised: layer(src) of the shape of src.
 
     src_mask and src_key_padding_mask are the masks of MultiheadAttention: they leave out where they are True, or are
@@ -95,7 +95,7 @@ class TransformerEncoderLayer(_Layer):
         return self._added(self._added(src, attend, 1), self._feed, 2)
 
 
-class TransformerDecoderLayer(_Layer):
+class TransformerDecoderLayer(_TransformerLayer):
     """Self-attention, attention to `memory` (what an encoder gave) and two linear layers: layer(tgt, memory).
 
     Masks and options are those of TransformerEncoderLayer, for both attentions.

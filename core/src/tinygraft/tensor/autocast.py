@@ -21,7 +21,7 @@ HALF = (dtypes.float16, dtypes.bfloat16)
 # products: what matrix units do
 NARROW = frozenset({
     "matmul", "linear", "einsum", "conv2d", "conv_transpose2d", "scaled_dot_product_attention",
-    "multi_head_attention_forward", "bilinear",
+    "multi_head_attention_forward",
 })  # fmt: skip
 # long sums, and functions of a large range or with much cancellation
 WIDE = frozenset({

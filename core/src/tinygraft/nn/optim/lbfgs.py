@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tinygraft.errors import TrainingError
-from tinygraft.nn.optim.line_search import Point, strong_wolfe
+from tinygraft.nn.optim.line_search import LinePoint, strong_wolfe
 from tinygraft.nn.optim.optimizer import Optimizer, wide
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
@@ -143,13 +143,13 @@ class LBFGS(Optimizer):
         """Move by a line search; return the loss and the gradient there, and how often the closure was called."""
         start = self._flat()
 
-        def at(length: float) -> Point:
+        def at(length: float) -> LinePoint:
             self._move(start, direction, length)
             loss = float(closure().item())
             found = self._gradient()
-            return Point(length, loss, found, _dot(found, direction))
+            return LinePoint(length, loss, found, _dot(found, direction))
 
-        first = Point(0.0, value, gradient, slope)
+        first = LinePoint(0.0, value, gradient, slope)
         # 25 evaluations at most, as in PyTorch
         best, calls = strong_wolfe(at, first, self.length, _greatest(direction), self.tolerance_change, 25)
         self.length = best.length

@@ -12,7 +12,7 @@ LESS, FLATTER = 1e-4, 0.9  # given: the constants of the two conditions, as PyTo
 
 
 @dataclass(frozen=True)
-class Point:
+class LinePoint:
     """What is known at a length: the loss, its gradient, and the slope along the direction."""
 
     length: float
@@ -22,8 +22,8 @@ class Point:
 
 
 def strong_wolfe(
-    at: Callable[[float], Point], start: Point, length: float, size: float, tolerance: float, most: int
-) -> tuple[Point, int]:
+    at: Callable[[float], LinePoint], start: LinePoint, length: float, size: float, tolerance: float, most: int
+) -> tuple[LinePoint, int]:
     """Return (the point found, how often `at` was called).
 
     `start` is at length 0, `length` is tried first, `size` is the greatest number of the direction: a bracket that
@@ -34,7 +34,7 @@ def strong_wolfe(
     safeguards are those of PyTorch's, so that the same lengths are found.
     """
     before, now, calls, tries = start, at(length), 1, 0
-    bracket: list[Point] = []
+    bracket: list[LinePoint] = []
     done = False
     while tries < most:
         if now.value > start.value + LESS * now.length * start.slope or (tries > 1 and now.value >= before.value):
@@ -56,9 +56,9 @@ def strong_wolfe(
 
 
 def _narrowed(
-    at: Callable[[float], Point], start: Point, bracket: list[Point], done: bool, size: float, tolerance: float,
+    at: Callable[[float], LinePoint], start: LinePoint, bracket: list[LinePoint], done: bool, size: float, tolerance: float,
     most: int, calls: int, tries: int,
-) -> tuple[Point, int]:  # fmt: skip
+) -> tuple[LinePoint, int]:  # fmt: skip
     """Make a bracket narrower until its lower end meets the conditions."""
     stuck = False
     low, high = (0, 1) if bracket[0].value <= bracket[-1].value else (1, 0)
@@ -80,7 +80,7 @@ def _narrowed(
     return bracket[low if len(bracket) > 1 else 0], calls
 
 
-def _inside(bracket: list[Point], stuck: bool) -> tuple[float, bool]:
+def _inside(bracket: list[LinePoint], stuck: bool) -> tuple[float, bool]:
     """Return (the next length, whether it is near an end); not near an end twice in a row."""
     length = _cubic(bracket[0], bracket[1], None)
     least, greatest = sorted(point.length for point in bracket)
@@ -92,7 +92,7 @@ def _inside(bracket: list[Point], stuck: bool) -> tuple[float, bool]:
     return length, True
 
 
-def _cubic(a: Point, b: Point, bounds: tuple[float, float] | None) -> float:
+def _cubic(a: LinePoint, b: LinePoint, bounds: tuple[float, float] | None) -> float:
     """Return where the cubic through two points, with their slopes, is least between bounds, which are those points."""
     low, high = bounds or (min(a.length, b.length), max(a.length, b.length))
     if a.length == b.length:

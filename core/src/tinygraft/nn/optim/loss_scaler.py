@@ -66,6 +66,8 @@ class LossScaler:
     def unscale(self, optimizer: Optimizer) -> None:
         """Take the scale out of the gradients, lazily: before they are clipped. `step` does it otherwise.
 
+        Those of half types become float32, in which they are not too small.
+
         Raises TrainingError when it was done since the last `update`, or a parameter has no gradient.
         """
         if not self.enabled:
@@ -78,7 +80,7 @@ class LossScaler:
         inverse = 1 / self.scale_factor.detach().reshape(())
         for p, g in zip(optimizer.params, grads, strict=True):
             found.append((wide(g).isfinite().logical_not()).any().to(self.found_inf.device))
-            p.grad = (wide(g) * inverse.to(g.device).cast(wide(g).dtype)).cast(g.dtype)
+            p.grad = wide(g) * inverse.to(g.device).cast(wide(g).dtype)
         self._unscaled[id(optimizer)] = reduce(Tensor.logical_or, found)
 
     def schedule_step(self, optimizer: Optimizer) -> list[Tensor]:

@@ -7,19 +7,16 @@ dict, or new values in the tensors of the optimizer. All is checked before anyth
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tinygraft.errors import FileFormatError
 from tinygraft.tensor.tensor import Tensor
-
-if TYPE_CHECKING:
-    from tinygraft.nn.optim.optimizer import Optimizer
 
 # options of PyTorch that say how a step is computed and not what: nothing here depends on them
 _HOW = {"foreach", "capturable", "differentiable", "fused", "initial_lr", "decoupled_weight_decay"}
 
 
-def _own_state(optimizer: Optimizer) -> list[dict[str, Tensor]]:
+def _own_state(optimizer: Any) -> list[dict[str, Tensor]]:
     """Return the state of each parameter by the names of PyTorch; "step" is one tensor for all."""
     lists = {name: getattr(optimizer, attribute) for attribute, name in optimizer.STATE.items()}
     t = getattr(optimizer, "t", None)
@@ -30,7 +27,7 @@ def _own_state(optimizer: Optimizer) -> list[dict[str, Tensor]]:
     return found
 
 
-def saved_state(optimizer: Optimizer) -> dict[str, Any]:
+def saved_state(optimizer: Any) -> dict[str, Any]:
     """Return what `Optimizer.state_dict` says."""
     groups, first = [], 0
     for group in optimizer.param_groups:
@@ -39,7 +36,7 @@ def saved_state(optimizer: Optimizer) -> dict[str, Any]:
     return {"state": {n: state for n, state in enumerate(_own_state(optimizer)) if state}, "param_groups": groups}
 
 
-def load_into(optimizer: Optimizer, saved: Mapping[str, Any]) -> None:
+def load_into(optimizer: Any, saved: Mapping[str, Any]) -> None:
     """Do what `Optimizer.load_state_dict` says."""
     groups = _checked_groups(optimizer, saved)
     numbers = [number for group in groups for number in group["params"]]
@@ -62,7 +59,7 @@ def load_into(optimizer: Optimizer, saved: Mapping[str, Any]) -> None:
     optimizer.params[0].realize(*optimizer._made)
 
 
-def _checked_groups(optimizer: Optimizer, saved: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _checked_groups(optimizer: Any, saved: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the groups of a state. Raises FileFormatError unless they are those of `optimizer`."""
     groups = list(saved.get("param_groups", ()))
     wanted, found = ([len(group["params"]) for group in each] for each in (optimizer.param_groups, groups))

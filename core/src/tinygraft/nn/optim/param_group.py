@@ -14,7 +14,7 @@ from tinygraft.errors import DTypeError, ShapeError, TrainingError
 from tinygraft.tensor.state.leaf_nodes import in_memory
 from tinygraft.tensor.tensor import Tensor
 
-Derive = Callable[[Mapping[str, Any]], dict[str, float]]
+DeriveNumbers = Callable[[Mapping[str, Any]], dict[str, float]]
 
 
 class ParamGroup(MutableMapping[str, Any]):
@@ -38,7 +38,7 @@ class ParamGroup(MutableMapping[str, Any]):
 
     def __init__(
         self, params: list[Tensor], lr: Tensor, options: Mapping[str, Any], fixed: Mapping[str, Any],
-        check: Callable[[str, Any], None], derive: Derive, make: Callable[[list[float]], Tensor],
+        check: Callable[[str, Any], None], derive: DeriveNumbers, make: Callable[[list[float]], Tensor],
     ) -> None:  # fmt: skip
         """`options` are numbers, `fixed` what may not change. `check(name, value)` raises for a wrong number,
         `derive` gives the numbers that a step reads by their names there, `make` a tensor of numbers.
