@@ -37,8 +37,9 @@ class Conv2d:
         self.kernel_size = (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
         self.stride, self.dilation, self.groups = stride, dilation, groups
         self.padding = self._same() if padding == "same" else _sizes_of(padding)
-        bound = 1 / math.sqrt(in_channels // groups * prod(self.kernel_size))
-        self.weight = uniform(bound, (*self._channel_axes(in_channels, out_channels), *self.kernel_size))
+        shape = (*self._channel_axes(in_channels, out_channels), *self.kernel_size)
+        bound = 1 / math.sqrt(prod(shape[1:]))
+        self.weight = uniform(bound, shape)
         self.bias = uniform(bound, (out_channels,)) if bias else None
 
     def _channel_axes(self, in_channels: int, out_channels: int) -> tuple[int, int]:
@@ -82,7 +83,8 @@ class ConvTranspose2d(Conv2d):
     """x (N, in_channels, *spatial) -> (N, out_channels, *spatial'), the transpose of a convolution.
 
     A size s becomes (s - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding + 1. weight is
-    (in_channels, out_channels//groups, *kernel_size). Raises ShapeError when the channels of x do not fit.
+    (in_channels, out_channels//groups, *kernel_size); it and bias start uniform in +-1/sqrt(the product of all of its
+    sizes but the first), as in PyTorch. Raises ShapeError when the channels of x do not fit.
 
     >>> from tinygraft import Tensor, nn
     >>> nn.ConvTranspose2d(4, 2, 2, stride=2)(Tensor.rand(1, 4, 3, 3)).shape

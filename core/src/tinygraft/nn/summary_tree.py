@@ -10,17 +10,17 @@ from tinygraft.tensor.tensor import Tensor
 
 
 def summary(model: Any) -> str:
-    """Return the layers of a model as a tree: name, class, its own tensors with shapes, and parameters in all of it.
+    """Return the layers of a model as a tree: name, class, how many parameters it has, its own tensors.
 
     Parameters are the tensors of floats that an optimizer would train, each counted once; the others are named
     at the end. Lists and dicts stand by their lengths.
 
     >>> from tinygraft import nn
     >>> print(nn.summary(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.BatchNorm(4))))
-    Sequential                                                              24
-      0: Linear     weight (4, 3), bias (4,)                                16
-      1: ReLU                                                                0
-      2: BatchNorm  weight (4,), bias (4,), num_batches_tracked (), running_mean (4,), running_var (4,)       8
+    Sequential      24
+      0: Linear     16  weight (4, 3), bias (4,)
+      1: ReLU        0
+      2: BatchNorm   8  weight (4,), bias (4,), num_batches_tracked (), running_mean (4,), running_var (4,)
     24 parameters, 96 bytes; 3 other tensors of 9 numbers
     """
     rows = []
@@ -35,8 +35,9 @@ def summary(model: Any) -> str:
     tensors = list({id(t): t for t in get_state_dict(model).values()}.values())
     trained = _trained(model)
     others = [t for t in tensors if not any(t is other for other in trained)]
+    digits = max((len(count) for _, _, count in rows), default=0)
     wide, size = max((len(label) for label, _, _ in rows), default=0), sum(int(t.nbytes()) for t in trained)
-    lines = [f"{f'{label:<{wide}}  {shapes}':<66} {count:>7}" for label, shapes, count in rows]
+    lines = [f"{label:<{wide}}  {count:>{digits}}  {shapes}".rstrip() for label, shapes, count in rows]
     total = f"{_count(trained):,} parameters, {size:,} bytes"
     rest = f"; {len(others)} other tensors of {_count(others):,} numbers" if others else ""
     return "\n".join([*lines, total + rest])

@@ -56,8 +56,8 @@ def strong_wolfe(
 
 
 def _narrowed(
-    at: Callable[[float], LinePoint], start: LinePoint, bracket: list[LinePoint], done: bool, size: float, tolerance: float,
-    most: int, calls: int, tries: int,
+    at: Callable[[float], LinePoint], start: LinePoint, bracket: list[LinePoint], done: bool, size: float,
+    tolerance: float, most: int, calls: int, tries: int,
 ) -> tuple[LinePoint, int]:  # fmt: skip
     """Make a bracket narrower until its lower end meets the conditions."""
     stuck = False
