@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 _HERE = "tinygraft.tensor."  # the package whose functions a message looks through
-_EITHER = Tensor.sum.__code__  # what `spelled` puts around a method
+# what stands around a method: the spellings of its parameters, and AUTOCAST
+_AROUND = {Tensor.sum.__code__, Tensor.sum.__wrapped__.__code__, Tensor.matmul.__code__}  # type: ignore[attr-defined]
 
 
 def partwise(name: str) -> Callable[..., Any]:
@@ -117,7 +118,7 @@ class ComplexAccess(Tensor):
         frame, name = sys._getframe(1), ""
         while frame is not None and frame.f_globals.get("__name__", "").startswith(_HERE):
             code, frame = frame.f_code, frame.f_back  # type: ignore[assignment]
-            name = name if code is _EITHER else code.co_name
+            name = name if code in _AROUND else code.co_name
         raise DTypeError(
             f"{name} is not defined for {self.dtype}\n  made at {self._where()}\n"
             "  hint: use it on t.real, t.imag or t.abs()"
