@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -167,6 +169,29 @@ def test_refusals(case: str) -> None:
     make, error, message = BAD[case]
     with pytest.raises(error, match=message):
         make()
+
+
+def test_betas_are_the_shares() -> None:
+    """In the constructor, as in a group."""
+    for name in ("Adam", "AdamW", "LAMB", "Lion"):
+        optimizer = getattr(nn.optim, name)([Tensor([1.0])], betas=(0.5, 0.75))
+        assert (optimizer.b1, optimizer.b2, optimizer.param_groups[0]["betas"]) == (0.5, 0.75, (0.5, 0.75))
+
+
+def test_names_in_a_state_dict() -> None:
+    """nn.state finds rates, parameters and state, each by one name; a copy and a pickle step on."""
+    a, b = Tensor([1.0]), Tensor([2.0])
+    adam = nn.optim.Adam([{"params": [a]}, {"params": [b], "lr": 0.5}])
+    assert sorted(nn.state.get_state_dict(adam)) == [
+        "lr.0", "lr.1", "m.0", "m.1", "params.0", "params.1", "t", "v.0", "v.1",
+    ]  # fmt: skip
+    for other in (copy.deepcopy(adam), pickle.loads(pickle.dumps(adam))):
+        other.param_groups[1]["lr"] = 0.25
+        with Tensor.train():
+            (other.params[0] + other.params[1]).sum().backward()
+            other.step()
+        assert abs(other.params[1].item() - 1.75) < 1e-5
+    assert (b.item(), adam.param_groups[1]["lr"].item()) == (2.0, 0.5)
 
 
 def test_both_shares_or_none() -> None:

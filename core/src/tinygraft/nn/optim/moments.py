@@ -16,7 +16,7 @@ class LAMB(Optimizer):
 
     m and v are the running means of the gradient and its square, with weights b1 and b2. They start at zero, which the
     number t of the step undoes: m' = m / (1 - b1**t), v' = v / (1 - b2**t). The update is
-    m' / (sqrt(v') + eps) + weight_decay * p.
+    m' / (sqrt(v') + eps) + weight_decay * p. betas=(b1, b2) is another spelling.
 
     Source: You et al., "Large batch optimization for deep learning", arXiv:1904.00962.
     """
@@ -32,7 +32,9 @@ class LAMB(Optimizer):
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 0.001, b1: float = 0.9, b2: float = 0.999,
         eps: float = 1e-6, weight_decay: float = 0.0, adam: bool = False, device: Place = None,
+        betas: tuple[float, float] | None = None,
     ) -> None:  # fmt: skip
+        b1, b2 = (b1, b2) if betas is None else betas
         options = {"eps": eps, "weight_decay": weight_decay, "b1": b1, "b2": b2}
         super().__init__(params, lr, device, options=options)
         self.adam = adam
@@ -87,8 +89,9 @@ class AdamW(LAMB):
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 0.001, b1: float = 0.9, b2: float = 0.999,
         eps: float = 1e-8, weight_decay: float = 0.01, device: Place = None,
+        betas: tuple[float, float] | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(params, lr, b1, b2, eps, weight_decay, True, device)
+        super().__init__(params, lr, b1, b2, eps, weight_decay, True, device, betas)
 
 
 class Adam(LAMB):
@@ -113,8 +116,9 @@ class Adam(LAMB):
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 0.001, b1: float = 0.9, b2: float = 0.999,
         eps: float = 1e-8, weight_decay: float = 0.0, device: Place = None,
+        betas: tuple[float, float] | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(params, lr, b1, b2, eps, weight_decay, True, device)
+        super().__init__(params, lr, b1, b2, eps, weight_decay, True, device, betas)
 
 
 class Lion(Optimizer):
@@ -142,8 +146,9 @@ class Lion(Optimizer):
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-4, b1: float = 0.9, b2: float = 0.99,
-        weight_decay: float = 0.0, device: Place = None,
+        weight_decay: float = 0.0, device: Place = None, betas: tuple[float, float] | None = None,
     ) -> None:  # fmt: skip
+        b1, b2 = (b1, b2) if betas is None else betas
         super().__init__(params, lr, device, options={"weight_decay": weight_decay, "b1": b1, "b2": b2})
         self.m = self._filled()
         self._realize_state(*self.m)

@@ -91,6 +91,16 @@ class Update:
         self.optimizer._write(self.p, new.cast(self.p.dtype))
 
 
+class Made:
+    """The tensors that an optimizer has made: rates, numbers of groups, state. They have other names in a
+    state_dict."""
+
+    __slots__ = ("tensors",)
+
+    def __init__(self, tensors: list[Tensor]) -> None:
+        self.tensors = tensors
+
+
 class Optimizer:
     """What all optimizers do; a subclass gives `_step`.
 
@@ -142,7 +152,7 @@ class Optimizer:
         self._groups = [group for group in self.param_groups for _ in group["params"]]
         rates = [group.lr for group in self.param_groups]
         self.__dict__["lr"] = rates[0] if len(rates) == 1 else rates  # its name in a state_dict
-        self._made = [*rates, *(g.numbers for g in self.param_groups if g.numbers is not None)]
+        self._made = Made([*rates, *(g.numbers for g in self.param_groups if g.numbers is not None)])
         self._numbers: dict[tuple[int, Any, DType], Tensor] = {}  # of this step, by the id of what they are made from
         self._skip: Tensor | None = None  # a bool: whether this step leaves all as it is (LossScaler)
 
@@ -224,8 +234,8 @@ class Optimizer:
 
     def _realize_state(self, *state: Tensor) -> None:
         """Make memory of the parameters and all state: called once, at the end of a subclass's __init__."""
-        self._made += state
-        self.params[0].realize(*self.params[1:], *self.buffers, *self._made)
+        self._made.tensors += state
+        self.params[0].realize(*self.params[1:], *self.buffers, *self._made.tensors)
 
     def zero_grad(self) -> None:
         """Set the gradients to None, so that the next backward does not add to them."""
@@ -248,7 +258,7 @@ class Optimizer:
         with guarded(whole=True):  # a signal finds all of them with a new value to come, or none
             self._step(grads)
         self._numbers.clear()
-        return [*self.params, *self._made, *self.buffers, *grads]
+        return [*self.params, *self._made.tensors, *self.buffers, *grads]
 
     def gradients(self) -> list[Tensor]:
         """Return the gradient of each parameter. Raises TrainingError as `schedule_step` does."""

@@ -56,7 +56,7 @@ def load_into(optimizer: Any, saved: Mapping[str, Any]) -> None:
             done.add(id(tensor))
             value = value.reshape(tensor.shape).cast(tensor.dtype).to(tensor.device)
             tensor.assign(value.clone().shard_like(tensor))
-    optimizer.params[0].realize(*optimizer._made)
+    optimizer.params[0].realize(*optimizer._made.tensors)
 
 
 def _checked_groups(optimizer: Any, saved: Mapping[str, Any]) -> list[Mapping[str, Any]]:

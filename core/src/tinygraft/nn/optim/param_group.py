@@ -36,6 +36,9 @@ class ParamGroup(MutableMapping[str, Any]):
     0.5
     """
 
+    # no __dict__: a state_dict of the optimizer by nn.state goes past, since the options of a group are no tensors
+    __slots__ = ("_check", "_derive", "_extra", "_fixed", "_given", "_index", "_options", "_params", "lr", "numbers")
+
     def __init__(
         self, params: list[Tensor], lr: Tensor, options: Mapping[str, Any], fixed: Mapping[str, Any],
         check: Callable[[str, Any], None], derive: DeriveNumbers, make: Callable[[list[float]], Tensor],
