@@ -124,6 +124,7 @@ def test_a_method_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(Tensor.sum)) is Tensor.sum
     assert pickle.loads(pickle.dumps(Tensor.conv2d)) is Tensor.conv2d
     assert pickle.loads(pickle.dumps(Tensor.cov)) is Tensor.cov
+    assert pickle.loads(pickle.dumps(Tensor.matmul)) is Tensor.matmul
 
 
 def test_a_parameter_with_two_names_is_decorated() -> None:
@@ -136,6 +137,7 @@ def test_a_parameter_with_two_names_is_decorated() -> None:
             function = vars(import_module(f"tinygraft.tensor.{theme.module}"))[name]  # as it is written
             if name.startswith("_") or isinstance(vars(Tensor)[name], property):
                 continue
+            function = function.__wrapped__ if hasattr(function, "autocasts") else function
             declared = inspect.signature(function).parameters
             asks = any(own in declared and other not in declared for other, own in ALSO.items())
             if asks != (function.__code__ is wrapper):

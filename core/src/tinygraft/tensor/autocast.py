@@ -8,7 +8,7 @@ stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -54,9 +54,15 @@ def casting(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     return cast_first
 
 
-def casting_in(module: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the functions of a theme, with those that AUTOCAST concerns as ones that cast first."""
-    return {name: casting(name, found) if name in NARROW or name in WIDE else found for name, found in module.items()}
+def cast_in(module: dict[str, Any]) -> None:
+    """Put what casts first in the place of the functions of a theme that AUTOCAST concerns, each once.
+
+    In the module itself, so that a method is the function that its module has under its name: pickle finds it there.
+    """
+    for name in [name for name in module if name in NARROW or name in WIDE]:
+        if getattr(module[name], "__module__", None) == module["__name__"] and not hasattr(module[name], "autocasts"):
+            module[name] = casting(name, module[name])
+            module[name].autocasts = True
 
 
 def half_type(name: object) -> DType:

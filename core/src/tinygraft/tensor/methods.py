@@ -36,7 +36,7 @@ class Theme:
         """Import the module: each name with what a class has under it."""
         module = vars(import_late(f"tinygraft.tensor.{self.module}"))
         if self.module in AUTOCAST_THEMES:
-            module = import_late("tinygraft.tensor.autocast").casting_in(module)
+            import_late("tinygraft.tensor.autocast").cast_in(module)
         return {name: _member(module, name, kind) for name, kind in self.names().items()}
 
 
