@@ -98,6 +98,8 @@ def test_refusals() -> None:
     p = Tensor([1.0])
     with pytest.raises(ValueError, match="LBFGS has the line_search_fn 'strong_wolfe', or None; got 'armijo'"):
         nn.optim.LBFGS([p], line_search_fn="armijo")
+    with pytest.raises(ValueError, match="LBFGS needs a history_size of at least 1, got 0"):
+        nn.optim.LBFGS([p], history_size=0)
     with pytest.raises(ValueError, match="LBFGS has one group of parameters, got 2"):
         nn.optim.LBFGS([{"params": [p]}, {"params": [Tensor([1.0])]}])
     lbfgs = nn.optim.LBFGS([p])

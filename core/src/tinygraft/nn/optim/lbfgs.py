@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tinygraft.errors import TrainingError
+from tinygraft.nn.optim.curvature import Curvature
 from tinygraft.nn.optim.line_search import LinePoint, strong_wolfe
 from tinygraft.nn.optim.optimizer import Optimizer, wide
 from tinygraft.tensor.tensor import Tensor
@@ -27,8 +28,8 @@ class LBFGS(Optimizer):
     history_size pairs of changes estimate the curvature. A move has the length lr (at first at most lr / sum |g|), or
     line_search_fn="strong_wolfe" looks for one. There is one group of parameters, on one device.
 
-    Raises ValueError for another line search and for several groups; TrainingError as other optimizers.
-    Source: Nocedal & Wright, "Numerical optimization", 2006, algorithms 7.4 and 3.5.
+    Raises ValueError for another line search, for several groups and for a history_size below 1; TrainingError as
+    other optimizers. Source: Nocedal & Wright, "Numerical optimization", 2006, algorithms 7.4 and 3.5.
 
     >>> from tinygraft import Tensor, nn
     >>> p = Tensor([3.0, -2.0])
@@ -49,6 +50,8 @@ class LBFGS(Optimizer):
     ) -> None:  # fmt: skip
         if line_search_fn not in (None, "strong_wolfe"):
             raise ValueError(f"LBFGS has the line_search_fn 'strong_wolfe', or None; got {line_search_fn!r}")
+        if history_size < 1:
+            raise ValueError(f"LBFGS needs a history_size of at least 1, got {history_size}")
         max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
         self.max_iter, self.max_eval, self.history_size = max_iter, max_eval, history_size
         self.tolerance_grad, self.tolerance_change = tolerance_grad, tolerance_change
@@ -56,12 +59,9 @@ class LBFGS(Optimizer):
         super().__init__(params, lr, device)
         if len(self.param_groups) > 1:
             raise ValueError(f"LBFGS has one group of parameters, got {len(self.param_groups)}")
-        self.moves: list[Tensor] = []  # changes of the parameters, the newest last
-        self.bends: list[Tensor] = []  # changes of the gradient
-        self.weights: list[float] = []  # 1 / (move . bend)
+        self.curvature: Curvature | None = None
         self.direction: Tensor | None = None
         self.last_gradient: Tensor | None = None
-        self.shape = 1.0  # of the first estimate of the inverse curvature, a multiple of the identity
         self.length, self.evaluations, self.iterations = 0.0, 0, 0
         self._realize_state()
 
@@ -113,29 +113,15 @@ class LBFGS(Optimizer):
         )
 
     def _next_direction(self, gradient: Tensor) -> Tensor:
-        """Return the direction of the next move: the gradient times minus the estimate of the inverse curvature."""
-        if self.direction is None or self.last_gradient is None:
-            self.direction = (-gradient).realize()
-            return self.direction
-        bend, move = (gradient - self.last_gradient).realize(), (self.direction * self.length).realize()
-        product = _dot(bend, move)
-        if product > 1e-10:
-            if len(self.moves) == self.history_size:
-                del self.moves[0], self.bends[0], self.weights[0]
-            self.moves.append(move)
-            self.bends.append(bend)
-            self.weights.append(1.0 / product)
-            self.shape = product / _dot(bend, bend)
-        q, shares = -gradient, []
-        for move, bend, weight in zip(reversed(self.moves), reversed(self.bends), reversed(self.weights), strict=True):
-            share = _dot(move, q) * weight
-            shares.append(share)
-            q = _plus(q, bend, -share)
-        r = (q * Tensor(self.shape, dtype=q.dtype, device=q.device)).realize()
-        for move, bend, weight, share in zip(self.moves, self.bends, self.weights, reversed(shares), strict=True):
-            r = _plus(r, move, share - _dot(bend, r) * weight)
-        self.direction = r
-        return r
+        """Return the direction of the next move, after adding the change of the last one to what is known."""
+        if self.curvature is None:
+            self.curvature = Curvature(gradient, self.history_size)
+        if self.direction is not None and self.last_gradient is not None:
+            length = Tensor(self.length, dtype=gradient.dtype, device=gradient.device)
+            move, bend = (self.direction * length).realize(), (gradient - self.last_gradient).realize()
+            self.curvature.add(move, bend)
+        self.direction = self.curvature.direction(gradient)
+        return self.direction
 
     def _search(
         self, closure: Closure, direction: Tensor, value: float, gradient: Tensor, slope: float, used: int
