@@ -60,6 +60,7 @@ def test_values_are_pytorchs(form: str) -> None:
     close(ours(*[Tensor(x)] * 3, **mine), theirs(*[torch.tensor(x)] * 3, **its))
 
 
+@pytest.mark.slow
 def test_other_widths_of_keys_and_values() -> None:
     """Three weights, and their gradients."""
     ours, theirs = pair(kdim=3, vdim=4)
@@ -83,6 +84,7 @@ def test_without_a_batch_and_causal() -> None:
     close(ours(*[Tensor(x)] * 3, is_causal=True), wanted)
 
 
+@pytest.mark.slow
 def test_first_values_are_pytorchs() -> None:
     """Names, shapes, bounds; biases are zero."""
     for options in ({}, {"kdim": 30, "add_bias_kv": True}):

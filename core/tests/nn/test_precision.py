@@ -42,7 +42,7 @@ SAME = [
 UP = ["sum", "softmax", "log_softmax", "logsumexp", "exp", "log1p", "softplus", "layernorm", "normalize", "norm"]
 
 
-@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+@pytest.mark.parametrize("name", ["bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("product", WHOLE)
 def test_products_are_of_the_half_type(product: str, name: str) -> None:
     """Of float32, and near what float32 gives; not of float64."""

@@ -121,7 +121,8 @@ def test_cells_are_pytorchs(kind: str, bias: bool) -> None:
         close(state, its)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "LSTMCell", "GRUCell", "RNNCell"])
+@pytest.mark.parametrize("kind", ["LSTM", "GRUCell", *(pytest.param(kind, marks=pytest.mark.slow)
+                                  for kind in ("GRU", "RNN", "LSTMCell", "RNNCell"))])  # fmt: skip
 def test_first_values_are_pytorchs(kind: str) -> None:
     """All uniform within the same bounds, with the same names and shapes in the same order of names."""
     ours, theirs = getattr(nn, kind)(7, 64), getattr(torch.nn, kind)(7, 64).state_dict()

@@ -31,6 +31,7 @@ FORMS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_an_encoder_is_pytorchs(form: str) -> None:
     """Two layers and a norm, with both masks; the gradients of all weights."""
@@ -80,6 +81,7 @@ def test_first_values_are_pytorchs() -> None:
     assert (stack.layers[1].norm1.weight.sum().item(), ours.norm1.weight.sum().item()) == (32, 32)
 
 
+@pytest.mark.slow
 def test_a_training_step_is_captured() -> None:
     """An encoder learns to repeat the last token, with dropout, in one capture."""
     Tensor.manual_seed(0)

@@ -32,7 +32,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("loss", [rosenbrock, quartic])
+@pytest.mark.parametrize("loss", [pytest.param(rosenbrock, marks=pytest.mark.slow), quartic])
 @pytest.mark.parametrize("case", CASES)
 def test_steps_are_pytorchs(case: str, loss: Any) -> None:
     """Two steps, in float64."""
