@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 _HERE = "tinygraft.tensor."  # the package whose functions a message looks through
-# what stands around a method: the spellings of its parameters, and AUTOCAST
+# what stands around a method: the aliases of its parameters, and AUTOCAST
 _AROUND = {Tensor.sum.__code__, Tensor.sum.__wrapped__.__code__, Tensor.matmul.__code__}  # type: ignore[attr-defined]
 
 
