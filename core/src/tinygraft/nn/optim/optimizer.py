@@ -91,7 +91,7 @@ class Update:
         self.optimizer._write(self.p, new.cast(self.p.dtype))
 
 
-class Made:
+class MadeTensors:
     """The tensors that an optimizer has made: rates, numbers of groups, state. They have other names in a
     state_dict."""
 
@@ -152,7 +152,7 @@ class Optimizer:
         self._groups = [group for group in self.param_groups for _ in group["params"]]
         rates = [group.lr for group in self.param_groups]
         self.__dict__["lr"] = rates[0] if len(rates) == 1 else rates  # its name in a state_dict
-        self._made = Made([*rates, *(g.numbers for g in self.param_groups if g.numbers is not None)])
+        self._made = MadeTensors([*rates, *(g.numbers for g in self.param_groups if g.numbers is not None)])
         self._numbers: dict[tuple[int, Any, DType], Tensor] = {}  # of this step, by the id of what they are made from
         self._skip: Tensor | None = None  # a bool: whether this step leaves all as it is (LossScaler)
 
