@@ -135,6 +135,18 @@ def test_grouped_queries(kv_heads: int) -> None:
     assert not np.allclose(free[:, 0], reference(attention, x)[:, 0])
 
 
+def test_a_mask_beside_is_causal() -> None:
+    """Both leave out: a mask of the first key, as bools and as numbers, and the keys after a query."""
+    attention, x = nn.GroupedQueryAttention(16, 4, 2), numbers(1, 4, 16)
+    seen = np.ones((4, 4), bool)
+    seen[1:, 0] = False
+    both = attention(Tensor(x), Tensor(seen & np.tril(np.ones((4, 4), bool))), is_causal=False).numpy()
+    np.testing.assert_allclose(attention(Tensor(x), Tensor(seen)).numpy(), both, rtol=1e-5, atol=1e-6)
+    added = np.where(seen, 0, -np.inf).astype(np.float32)
+    np.testing.assert_allclose(attention(Tensor(x), Tensor(added)).numpy(), both, rtol=1e-5, atol=1e-6)
+    assert not np.allclose(attention(Tensor(x)).numpy(), both)
+
+
 def test_a_cache_gives_what_a_whole_pass_gives() -> None:
     """A prompt of three, then one by one, in one capture with a Variable as position; a start of 0 begins anew."""
     attention, x = nn.GroupedQueryAttention(16, 4, 2), numbers(1, 8, 16)

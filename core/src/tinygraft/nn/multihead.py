@@ -64,9 +64,10 @@ def _by_head(x: Tensor, heads: int) -> Tensor:
 
 def _attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, start: Any) -> Tensor:
     """Attention of queries that begin at position `start` of the keys: (batch, heads, L, width) -> (batch, L, ...)."""
-    if is_causal and mask is None and q.shape[2] != 1:  # one query, the last position, sees all keys
+    if is_causal and q.shape[2] != 1:  # one query, the last position, sees all keys
         rows = Tensor.arange(q.shape[2], device=q.device).reshape(-1, 1) + start
-        mask = Tensor.arange(k.shape[2], device=q.device).reshape(1, -1) <= rows
+        seen = Tensor.arange(k.shape[2], device=q.device).reshape(1, -1) <= rows
+        mask = seen if mask is None else mask & seen if mask.dtype.kind == "bool" else seen.where(mask, -math.inf)
     out = q.scaled_dot_product_attention(k, v, mask, enable_gqa=q.shape[1] != k.shape[1])
     return out.transpose(1, 2).reshape(q.shape[0], q.shape[2], -1)
 
@@ -179,7 +180,8 @@ class GroupedQueryAttention:
 
     num_kv_heads divides num_heads: 1 is multi-query attention, num_heads (the default) ordinary attention. q_proj,
     k_proj, v_proj and o_proj are Linear layers, without a bias unless `bias`; head_dim is embed_dim / num_heads unless
-    it is given. is_causal leaves out the keys after a query; mask (L, S) is added, or leaves out where it is False.
+    it is given. is_causal leaves out the keys after a query, also beside a mask; mask (L, S) is added, or leaves out
+    where it is False.
 
     With a cache (KVCache of num_kv_heads), x are the positions from `start` on, an int or a bound Variable, and attend
     to those before them too. Raises ShapeError where shapes or heads do not fit.
