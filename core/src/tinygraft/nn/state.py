@@ -14,7 +14,7 @@ from typing import Any
 from tinygraft.errors import FileFormatError
 from tinygraft.nn.archives import TensorIO, tar_extract, zip_extract
 from tinygraft.nn.checkpoints import load_checkpoint, save_checkpoint
-from tinygraft.nn.collected import assign_state, collect_state, differences, listed_names
+from tinygraft.nn.collected import assign_state, collect_state, differences, items_of, listed_names
 from tinygraft.nn.gguf import gguf_load
 from tinygraft.nn.npz import npz_load, npz_save
 from tinygraft.nn.safetensors import safe_load, safe_load_metadata, safe_save
@@ -71,9 +71,9 @@ def objects_in(obj: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 def _objects(obj: Any, prefix: str, inside: set[int]) -> Iterator[tuple[str, Any]]:
     if isinstance(obj, Tensor) or id(obj) in inside:
         return
-    items = _items(obj)
+    items = items_of(obj)
     if isinstance(obj, (tuple, list, dict)):
-        if not any(isinstance(item, Tensor) or _items(item) for item in items.values()):
+        if not any(isinstance(item, Tensor) or items_of(item) for item in items.values()):
             return  # plain values
     elif not hasattr(obj, "__dict__") or isinstance(obj, (type, FunctionType, MethodType)):
         return

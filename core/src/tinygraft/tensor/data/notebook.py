@@ -23,7 +23,7 @@ from tinygraft.engine.layout import CHAR, LINE, PADDING, lay_out
 from tinygraft.tensor.data.shown_values import NotInMemory, array_text, text_of, values_at
 from tinygraft.uop.held import is_constant, is_stored
 from tinygraft.uop.sizes import is_concrete
-from tinygraft.uop.stages import CopyCall
+from tinygraft.uop.stages import KernelCall
 from tinygraft.uop.uop import UOp, toposort
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def _kernels(tensor: Tensor) -> str:
 
     parts = []
     for number, call in enumerate(schedule(_plain(nodes), lambda name: Device[name].target).calls):
-        if isinstance(call, CopyCall) or number >= MOST_KERNELS:
+        if not isinstance(call, KernelCall) or number >= MOST_KERNELS:
             parts.append(_pre(call_text(call)))
             continue
         backend = Device[call.device]
