@@ -13,9 +13,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tinygraft import events
 from tinygraft.codegen.options import Options
@@ -26,7 +26,7 @@ from tinygraft.dtype import DType
 from tinygraft.engine import pack
 from tinygraft.engine.applied import counted_rules, rules_text
 from tinygraft.engine.bindings import values_in, with_separate_names
-from tinygraft.engine.capture import note_varied
+from tinygraft.engine.capture import note_varied, open_captures
 from tinygraft.engine.compile import Ready, ready
 from tinygraft.engine.pack import BufferNumber, Plan, Planned
 from tinygraft.errors import DeviceError, GraphError
@@ -39,6 +39,9 @@ from tinygraft.uop.held import buffers_of, memory_base, together
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.stages import CopyCall
 from tinygraft.uop.uop import UOp, postorder, toposort
+
+if TYPE_CHECKING:
+    from tinygraft.engine.families import Lifted, Member
 
 # assumed: bounds on memory that no usual program meets
 MOST = 256  # plans in memory; the least recently used one is dropped first
@@ -61,13 +64,18 @@ class BoundPlan:
 
 
 _plans: OrderedDict[PlanKey, Plan] = OrderedDict()
+_varying: set[tuple[Ops, ...]] = set()  # the ops of graphs whose family has arguments: these need no form
 _lock = threading.RLock()
 
 
 def clear() -> None:
     """Drop all plans from memory."""
+    from tinygraft.engine import families  # loaded already where a plan was made
+
     with _lock:
         _plans.clear()
+        _varying.clear()
+        families.clear()
 
 
 def target_of(device: str) -> Target:
@@ -167,12 +175,10 @@ def work_for(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan:
     if Ops.BIND in ops and values_in(order) is None:
         note_varied()
         return _work_of_others(with_separate_names(outputs))
-    form = None if events.active else form_of(order, outputs)
-    if form is None:
+    work = None if events.active else _work_of(order, outputs)
+    if work is None:
         made = shown_schedule(outputs)
         work = BoundPlan(ready(made.calls), made.memory, made.values, made.existing)
-    else:
-        work = _on(_plan_for(form, outputs), form, outputs)
     if DEBUG.value >= 1 and len(work.calls) > 1:
         print(f"scheduled {len(work.calls)} kernels")
     return work
@@ -185,16 +191,92 @@ def _work_of_others(others: Mapping[UOp, UOp]) -> BoundPlan:
     return replace(work, memory={node: work.memory[root] for node, root in others.items()})
 
 
-def _plan_for(form: Form, outputs: Sequence[UOp]) -> Plan:
-    """Return the plan of a form: from memory, from the disk, or made from `outputs`."""
-    backends = tuple([Device[name] for name in form.devices])
-    key = (form.key, backends, _options(backends))
+def _work_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan | None:
+    """Return the BoundPlan of a form: its plan, or that of its family (families.py) with its numbers as arguments.
+
+    None where the graph has no form. A capture has plans of forms alone: what it records is launched again with these
+    very numbers.
+    """
+    captured = bool(open_captures())
+    member: Member | None = None
+    if _varying and not captured and tuple([node.op for node in order]) in _varying:
+        member = _member(order, outputs)
+        if member is not None and (found := member.known()) is not None:
+            return _on(found[0], member.numbers.buffers, outputs, member.numbers.bound | found[1])
+    form = form_of(order, outputs)
+    if form is None:
+        return None
+    key = (form.key, *_where(form.devices))
+    if (plan := _known(key)) is not None:
+        return _on(plan, form.buffers, outputs, form.values)
+    if member is None and not captured:
+        member = _member(order, outputs)
+        if member is not None and (found := member.known()) is not None:
+            return _on(found[0], form.buffers, outputs, form.values | found[1])
+    if member is not None and (lifted := _lifted(member, key)) is not None:
+        return _on(lifted[0], form.buffers, outputs, form.values | lifted[1])
+    plan = _plan_for(key, form, outputs)
+    if member is not None:
+        member.compiled()
+    return _on(plan, form.buffers, outputs, form.values)
+
+
+def _where(devices: Iterable[str]) -> tuple[tuple[Backend, ...], Options]:
+    """Return the rest of a PlanKey: the backends of a graph, and the options for them."""
+    backends = tuple([Device[name] for name in devices])
+    return backends, _options(backends)
+
+
+def _member(order: Sequence[UOp], outputs: Sequence[UOp]) -> Member | None:
+    """Return a graph as one of its family; None where it has no numbers."""
+    from tinygraft.engine import families  # both are imported when something is compiled
+    from tinygraft.schedule.slots import numbers_of
+
+    numbers = numbers_of(order, outputs)
+    return None if numbers is None else families.member(numbers, _where(numbers.devices), order, outputs)
+
+
+def _lifted(member: Member, key: PlanKey) -> tuple[Plan, dict[str, int]] | None:
+    """Make the plan of a member that takes its numbers as arguments; return it with these, or None."""
+    lifted = member.lift(target_of)
+    if lifted is None or not _sums_as_before(member, lifted, key[2]):
+        return None
+    form = form_of(postorder(*lifted.outputs), lifted.outputs)
+    assert form is not None and form.buffers == member.numbers.buffers, "numbers are no buffers"
+    plan = _plan_for((form.key, *key[1:]), form, lifted.outputs)
+    member.add(lifted, plan)
+    _varying.add(tuple([node.op for node in member.order]))
+    return plan, form.values
+
+
+def _sums_as_before(member: Member, lifted: Lifted, options: Options) -> bool:
+    """Whether a graph with arguments adds floats in the order of that with constants; notes in its family if not."""
+    if not member.numbers.combines:
+        return True
+    from tinygraft.engine.same_sums import same_sums  # imported when a reduction has numbers that vary
+
+    fixed, made = schedule(member.outputs, target_of), schedule(lifted.outputs, target_of)
+    targets = {call.device: target_of(call.device) for call in made.calls if not isinstance(call, CopyCall)}
+    if same_sums(fixed, made, frozenset(lifted.names), targets, options):
+        return True
+    member.family.stays = "with the numbers as arguments, sums of floats would be added in another order"
+    return False
+
+
+def _known(key: PlanKey) -> Plan | None:
+    """Return the plan of a form on some backends where it is in memory."""
     with _lock:
         plan = _plans.get(key)
         if plan is not None:
             _plans.move_to_end(key)
-            return plan
-    plan = _stored_or_made(form, backends, outputs)
+        return plan
+
+
+def _plan_for(key: PlanKey, form: Form, outputs: Sequence[UOp]) -> Plan:
+    """Return the plan of a form: from memory, from the disk, or made from `outputs`."""
+    if (plan := _known(key)) is not None:
+        return plan
+    plan = _stored_or_made(form, key[1], outputs)
     with _lock:
         _plans[key] = plan
         while len(_plans) > MOST or sum(len(form_key) for form_key, _, _ in _plans) > MOST_NODES:
@@ -243,12 +325,12 @@ def _prepare(calls: Sequence[Ready], made: Schedule, outputs: Sequence[UOp], buf
     return Plan(steps, memory, tuple(new))
 
 
-def _on(plan: Plan, form: Form, outputs: Sequence[UOp]) -> BoundPlan:
-    """Return `plan` on the buffers of a graph of its form, that of `outputs`; the BUFFERs that it makes are new."""
-    nodes = [*form.buffers, *[UOp.buffer(*made) for made in plan.made]]
+def _on(plan: Plan, buffers: Sequence[UOp], outputs: Sequence[UOp], values: dict[str, int]) -> BoundPlan:
+    """Return `plan` on the `buffers` of a graph, with `values`, its arguments; the BUFFERs that it makes are new."""
+    nodes = [*buffers, *[UOp.buffer(*made) for made in plan.made]]
     calls = [Ready(s.kernel, s.device, tuple([nodes[number] for number in s.buffers]), s.written) for s in plan.steps]
     memory = {
         node: together(node, [nodes[number] for number in numbers])
         for node, numbers in zip(outputs, plan.memory, strict=True)
     }
-    return BoundPlan(calls, memory, form.values, form.buffers)
+    return BoundPlan(calls, memory, values, buffers)

@@ -19,6 +19,7 @@ from functools import cache
 from tinygraft import events
 from tinygraft.dtype import SMALL_FLOATS, DType, coerce, dtypes
 from tinygraft.rules import error, exponential, fmod, gamma, inverse, logarithm, powers, threefry, trigonometric
+from tinygraft.rules.arguments import from_bits
 from tinygraft.rules.narrow import narrow, no_fma, odd_sum
 from tinygraft.rules.target_ops import LAYOUT, TargetOps, magnitude, signed
 from tinygraft.target import Target
@@ -36,7 +37,7 @@ def decompose(sink: UOp, target: Target) -> UOp:
     >>> decompose(UOp(Ops.SINK, dtypes.void, (x,)), Target()).src[0].op.name
     'FDIV'
     """
-    sink = narrow(sink, target)
+    sink = narrow(from_bits(sink, toposort(sink)), target)
     lacking = _lacking(target.native_ops)
     nodes = toposort(sink)
     if not any(node.op in lacking for node in nodes):

@@ -72,7 +72,7 @@ def form_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Form | None:
             note_value(node, values)
             arg = None
         elif len(src) > 1 and type(arg) is tuple:
-            arg = _with_numbers(arg, numbers)
+            arg = with_numbers(arg, numbers)
         key.append((op, node.dtype, arg, tag, *map(numbers.__getitem__, src)))
     key.append(tuple([numbers[node] for node in outputs]))
     return Form(tuple(key), buffers, devices, values)
@@ -91,14 +91,14 @@ def note_value(bind: UOp, values: dict[str, int]) -> None:
         )
 
 
-def _with_numbers(arg: tuple[Any, ...], numbers: dict[UOp, int]) -> tuple[Any, ...]:
+def with_numbers(arg: tuple[Any, ...], numbers: dict[UOp, int]) -> tuple[Any, ...]:
     """Return `arg` with each symbolic size in it that `numbers` has replaced by its number, in nested tuples too."""
     found: list[Any] = []
     for item in arg:
         if isinstance(item, UOp):
             found.append(("size", numbers[item]) if item in numbers else item)
         else:
-            found.append(_with_numbers(item, numbers) if type(item) is tuple else item)
+            found.append(with_numbers(item, numbers) if type(item) is tuple else item)
     return tuple(found)
 
 
@@ -113,7 +113,7 @@ def text(key: FormKey) -> str:
             if entry.op is Ops.CONST:
                 arg = constant_bits(arg)
             elif len(entry.src) > 1 and type(arg) is tuple:
-                arg = _with_numbers(arg, numbers)
+                arg = with_numbers(arg, numbers)
             entry = entry.op, entry.dtype, arg, entry.tag, *[numbers[s] for s in entry.src]
         lines.append(" ".join(part.name if hasattr(part, "name") else repr(part) for part in entry))
     return "\n".join(lines)

@@ -137,7 +137,8 @@ _KNOWN: dict[Ops, Callable[..., Bounds]] = {
     **dict.fromkeys(_UNCHANGED, lambda whole, dtype, src, arg: (src[0].lo, src[0].hi)),
     Ops.CONST: lambda whole, dtype, src, arg: (arg, arg),
     Ops.RANGE: lambda whole, dtype, src, arg: (0, max(src[0].hi - 1, 0)),
-    Ops.VARIABLE: lambda whole, dtype, src, arg: (arg.low, arg.high),
+    # the argument of a variable of a value dtype has the bits of the value, so its bounds are none of that
+    Ops.VARIABLE: lambda whole, dtype, src, arg: (arg.low, arg.high) if dtype is dtypes.index else whole,
     Ops.BIND: lambda whole, dtype, src, arg: (src[0].lo, src[0].hi),
     Ops.CAST: _cast,
 }

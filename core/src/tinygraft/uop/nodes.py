@@ -344,8 +344,8 @@ NODE: dict[Ops, tuple[SpecRule, ...]] = {
     Ops.DEVICE: (_VOID, names),
     Ops.BUFFER: (source_ops(0, Ops.DEVICE), one_device),
     Ops.PLACEHOLDER: (source_ops(0, Ops.DEVICE),),
-    Ops.VARIABLE: (_INDEX,),
-    Ops.BIND: (_INDEX, source_ops(0, Ops.VARIABLE)),
+    Ops.VARIABLE: (_VALUE,),  # the argument of one of another dtype than index has the bits of the value
+    Ops.BIND: (_VALUE, first_dtype, source_ops(0, Ops.VARIABLE)),
     Ops.IOTA: (of_kind("int", "uint"), source_ops(0, Ops.DEVICE), sizes),
     **dict.fromkeys(MOVEMENT | {Ops.FOLD}, (first_dtype,)),
     **dict.fromkeys((Ops.RESHAPE, Ops.EXPAND, Ops.PAD, Ops.SHRINK, Ops.PERMUTE, Ops.FLIP), (first_dtype, sizes)),

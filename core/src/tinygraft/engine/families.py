@@ -1,0 +1,214 @@
+"""Families: graphs that differ only in Python numbers, and the plans in which those that vary are arguments.
+
+    member(numbers, where, order, outputs) -> Member
+
+The first graph of a family is compiled as it is. For the second, with other numbers, `Member.lift` gives a graph in
+which the numbers that differ are variables (schedule/slots.py), and the plan of that one serves all members that agree
+in the other numbers: it is launched with their numbers, and nothing is compiled. Starts of a slice become arguments
+together; those that have kept their distance, as in t[i + 1] = t[i], are one argument, so that more can be proved of
+them. Where sums of floats would be added in another order, or more numbers vary than kernels take, the family stays as
+it is: each member is compiled.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tinygraft.engine.pack import Plan
+from tinygraft.rules.arguments import carrier
+from tinygraft.schedule.slots import (
+    NUMBER,
+    Numbers,
+    Slot,
+    argument_of,
+    room,
+    typed_variable,
+    with_arguments,
+)
+from tinygraft.target import Target
+from tinygraft.uop import index as ix
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
+
+# assumed: bounds that no usual program meets
+MOST = 256  # families; the least recently used one is dropped first
+MOST_NODES = 1_000_000  # of all their graphs together
+VARIANTS, SEEN = 8, 8  # plans with arguments of a family, and members whose numbers tell which ones vary
+MOST_ARGUMENTS = 24  # of the kernels of one plan: devices have room for some hundred bytes of them
+
+Groups = tuple[tuple[tuple[int, int], ...], ...]  # for each argument its slots, each with its distance from the first
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A plan that takes numbers as arguments: `names` and `groups` say which, `fixed` what the others have to be."""
+
+    plan: Plan
+    names: tuple[str, ...]
+    groups: Groups
+    fixed: tuple[tuple[int, int], ...]
+
+    def arguments(self, values: tuple[int, ...]) -> dict[str, int] | None:
+        """Return the arguments for the numbers of a member, by name; None where the plan is not for these."""
+        for slot, value in self.fixed:
+            if values[slot] != value:
+                return None
+        found: dict[str, int] = {}
+        for name, group in zip(self.names, self.groups, strict=True):
+            found[name] = first = values[group[0][0]]
+            for slot, distance in group:
+                if values[slot] != first + distance:
+                    return None
+        return found
+
+
+@dataclass(slots=True)
+class Family:
+    """Graphs that differ in numbers alone: the numbers of those that were compiled, and the plans with arguments.
+
+    `varied` are the slots whose numbers are known to differ. `stays` says why the members are compiled one by one; it
+    is empty where they need not be.
+    """
+
+    seen: list[tuple[int, ...]] = field(default_factory=list)
+    variants: list[Variant] = field(default_factory=list)
+    varied: set[int] = field(default_factory=set)
+    stays: str = ""
+
+
+@dataclass(slots=True)
+class Lifted:
+    """The graph of a member with arguments: its outputs, and the arguments with the slots that each is for."""
+
+    outputs: list[UOp]
+    names: tuple[str, ...]
+    groups: Groups
+    fixed: tuple[tuple[int, int], ...]
+
+
+_families: OrderedDict[Any, Family] = OrderedDict()
+_nodes = 0  # of the graphs of all families
+_lock = threading.RLock()
+
+
+def clear() -> None:
+    """Forget all families."""
+    global _nodes
+    with _lock:
+        _families.clear()
+        _nodes = 0
+
+
+@dataclass(slots=True)
+class Member:
+    """A graph with its numbers, as one of its family."""
+
+    family: Family
+    numbers: Numbers
+    order: Sequence[UOp]
+    outputs: Sequence[UOp]
+
+    def known(self) -> tuple[Plan, dict[str, int]] | None:
+        """Return a plan of the family that takes these numbers as arguments, and the arguments; None if none does."""
+        for variant in self.family.variants:
+            if (found := variant.arguments(self.numbers.values)) is not None:
+                return variant.plan, found
+        return None
+
+    def varied(self) -> list[int]:
+        """Return the slots whose numbers differ among the members so far, with all starts of the same slices."""
+        values, differ = self.numbers.values, self.family.varied
+        differ |= {i for i, value in enumerate(values) if any(other[i] != value for other in self.family.seen)}
+        slices = {self.numbers.slots[i][0] for i in differ}
+        return [i for i, (node, _) in enumerate(self.numbers.slots) if i in differ or node in slices]
+
+    def lift(self, target_of: Callable[[str], Target]) -> Lifted | None:
+        """Return this graph with the numbers that vary as arguments; None where it is the first of its family.
+
+        None too where no kernel can take them: `family.stays` says why.
+        """
+        if not self.family.seen or self.family.stays:
+            return None
+        varied = self.varied()
+        slots = self.numbers.slots
+        groups = self._groups(varied)
+        if len(groups) > MOST_ARGUMENTS:
+            self.family.stays = f"{len(groups)} numbers vary, and kernels take {MOST_ARGUMENTS} at most"
+            return None
+        for device in {node.arg for node in self.order if node.op is Ops.DEVICE}:
+            known = target_of(device)
+            for slot in varied:
+                node, axis = slots[slot]
+                if axis == NUMBER and carrier(node.dtype) not in known.dtypes & known.compute_dtypes:
+                    self.family.stays = f"a number of {node.dtype!r} is no argument of kernels on {device}"
+                    return None
+        names = self._names(len(groups))
+        chosen: dict[Slot, UOp] = {}
+        for name, group in zip(names, groups, strict=True):
+            chosen |= self._bound(name, group)
+        fixed = tuple([(i, value) for i, value in enumerate(self.numbers.values) if i not in varied])
+        return Lifted(with_arguments(self.order, self.outputs, chosen), names, groups, fixed)
+
+    def _groups(self, varied: Sequence[int]) -> Groups:
+        """Return the slots of each argument: a constant, or starts that have kept their distance in all members."""
+        members = [self.numbers.values, *self.family.seen]
+        found: dict[Any, list[int]] = {}
+        for slot in varied:
+            axis = self.numbers.slots[slot][1]
+            moves = tuple([values[slot] - members[0][slot] for values in members])
+            found.setdefault(slot if axis == NUMBER or not any(moves) else (axis, moves), []).append(slot)
+        return tuple([tuple([(s, members[0][s] - members[0][group[0]]) for s in group]) for group in found.values()])
+
+    def _names(self, count: int) -> tuple[str, ...]:
+        """Return names of arguments that no variable of the graph has."""
+        used = {node.arg.name for node in self.order if node.op is Ops.VARIABLE}
+        prefix = "number"
+        while any(name.startswith(prefix) for name in used):
+            prefix += "_"
+        return tuple([f"{prefix}{k}" for k in range(count)])
+
+    def _bound(self, name: str, group: tuple[tuple[int, int], ...]) -> dict[Slot, UOp]:
+        """Return what stands for each slot of an argument: a BIND, for starts at a distance from it a sum with it."""
+        slots = [(self.numbers.slots[slot], distance) for slot, distance in group]
+        value = self.numbers.values[group[0][0]]
+        node, axis = slots[0][0]
+        if axis == NUMBER:
+            return {slots[0][0]: UOp(Ops.BIND, node.dtype, (typed_variable(node, name),), argument_of(node))}
+        low = max(room(slot)[0] - distance for slot, distance in slots)
+        high = min(room(slot)[1] - distance for slot, distance in slots)
+        start = UOp.variable(name, low, high).bind(value)
+        return {slot: ix.add(start, distance) for slot, distance in slots}
+
+    def compiled(self) -> None:
+        """Note that a plan with these numbers as constants was made."""
+        seen = self.family.seen
+        if self.numbers.values not in seen:
+            seen.append(self.numbers.values)
+            del seen[1:-SEEN]
+
+    def add(self, lifted: Lifted, plan: Plan) -> None:
+        """Add a plan with arguments to the family."""
+        self.compiled()
+        self.family.variants.insert(0, Variant(plan, lifted.names, lifted.groups, lifted.fixed))
+        del self.family.variants[VARIANTS:]
+
+
+def member(numbers: Numbers, where: Any, order: Sequence[UOp], outputs: Sequence[UOp]) -> Member:
+    """Return a graph as a member of its family, the first one of a new one. `where` are its backends and options."""
+    global _nodes
+    key = (numbers.key, where)
+    with _lock:
+        family = _families.get(key)
+        if family is None:
+            family = _families[key] = Family()
+            _nodes += len(numbers.key)
+            while len(_families) > MOST or (_nodes > MOST_NODES and len(_families) > 1):
+                (dropped, _), _ = _families.popitem(last=False)
+                _nodes -= len(dropped)
+        else:
+            _families.move_to_end(key)
+    return Member(family, numbers, order, outputs)
