@@ -3,7 +3,8 @@
 `generate(seed, kind)` makes the same program for the same seed, always. Shapes and constants come from small pools, so
 that kernels repeat and caches help. Kinds: "values" (everything that computes), "state" (writes, several of them
 realised together), "views" (views of views, written in turn with their bases), "jit" (TinyJit with changing arguments
-and state), "training" (gradients and optimizers, with PyTorch as the reference), "shards" (several devices).
+and state), "training" (gradients and optimizers, with PyTorch as the reference), "shards" (several devices), "numbers"
+(the same steps again and again, with other Python numbers).
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import random
 from actions import COMPUTE, ELEMENTWISE, along, binary, view
 from draft import SHAPES, Draft
 from generate_jit import jit
+from generate_numbers import numbers
 from program import Program
 from writes import LOOK, WRITE, assign, delete, finish, inplace, refused, setitem, through_views
 
-KINDS = ("values", "state", "views", "jit", "training", "shards")
-WEIGHTS = (4, 3, 3, 3, 4, 2)
+KINDS = ("values", "state", "views", "jit", "training", "shards", "numbers")
+WEIGHTS = (4, 3, 3, 3, 4, 2, 4)
 
 
 def values(d: Draft) -> Program:
@@ -80,7 +82,14 @@ def generate(seed: int, kind: str = "", leave_out: frozenset[str] = frozenset())
 
             made = training(d)
         else:
-            makers = {"values": values, "state": state, "views": views, "jit": jit, "shards": shards}
+            makers = {
+                "values": values,
+                "state": state,
+                "views": views,
+                "jit": jit,
+                "shards": shards,
+                "numbers": numbers,
+            }
             made = makers[kind](d)
         if made is not None:
             return made

@@ -158,7 +158,7 @@ def numbers_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Numbers | None:
         return None
     reader = _Reader()
     for node in order:
-        if node.op is Ops.DEVICE and type(node.arg) is tuple:
+        if type(node.device) is tuple:
             return None
         reader.read(node)
     return reader.finish(outputs) if reader.constants or reader.slots else None
