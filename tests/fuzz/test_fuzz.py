@@ -46,7 +46,7 @@ def test_a_program_that_once_failed_is_right(file, lane):
 
 def test_every_operation_is_generated():
     """Among a few hundred programs each operation of the tables occurs, so none is there for nothing."""
-    seeds = {"values": 300, "state": 60, "views": 40, "jit": 80, "training": 60, "shards": 30}
+    seeds = {"values": 300, "state": 60, "views": 40, "jit": 80, "training": 60, "shards": 30, "numbers": 40}
     kinds = seeds_with_torch()
     features = set().union(*(generate(seed, kind).features for kind in kinds for seed in range(seeds[kind])))
     tables = {
@@ -63,7 +63,7 @@ def test_every_operation_is_generated():
     assert tables - features - (set() if "training" in kinds else training) == set()
 
 
-@pytest.mark.parametrize("kind", ["values", "jit", "shards"])
+@pytest.mark.parametrize("kind", ["values", "jit", "shards", "numbers"])
 def test_a_program_survives_its_file(kind):
     """JSON gives the program back, and the same seed gives the same program."""
     for seed in range(20):
