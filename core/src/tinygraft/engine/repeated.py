@@ -1,6 +1,6 @@
 """DEBUG=1: says once where the same operations are compiled again and again, and what differs each time.
 
-    note(order, outputs, captured, stays)       called for each graph that has no plan yet
+note(order, outputs, captured, stays)       called for each graph that has no plan yet
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.show import show_arg
 from tinygraft.uop.uop import UOp
 
-TOLD = 8  # assumed: what is compiled so often will be compiled for every further value
+# assumed: what is compiled so often will be compiled for every further value
+TOLD = 8
+# assumed: a bound on memory that no usual program meets
 MOST = 256  # graphs that are counted; the least recently compiled one is forgotten first
 
 

@@ -1,0 +1,102 @@
+"""DEBUG=1 says once, with the user's line, why the same operations are compiled again and again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tinygraft import Context, Tensor, TinyJit
+from tinygraft.engine import plan, repeated
+
+
+@pytest.fixture(autouse=True)
+def empty():
+    """Each test starts without plans, on the PYTHON device with DEBUG=1."""
+    plan.clear()
+    repeated._counted.clear()
+    with Context(DEV="PYTHON", DEBUG=1):
+        yield
+    plan.clear()
+
+
+def said(capsys, loop) -> list[str]:
+    """What a loop prints about repetitions: the sentence, and the hint below it, without file and line."""
+    capsys.readouterr()
+    loop()
+    lines = [line for line in capsys.readouterr().out.splitlines() if "compiled 8 times" in line or "hint" in line]
+    assert not lines or "test_repeated.py:" in lines[0]
+    return [line.partition(": ")[2] for line in lines]
+
+
+def test_a_shape_that_grows(capsys):
+    """A result of another shape each time."""
+    x = Tensor.ones(40).contiguous().realize()
+
+    def loop():
+        for i in range(1, 20):
+            (x[:i] * 2).realize()
+
+    assert said(capsys, loop) == [
+        "the same operations were compiled 8 times, for 8 shapes, at last for a result of (8,)",
+        "keep one shape and fill the rest up, or give the size that changes as a Variable",
+    ]
+
+
+def test_a_number_that_kernels_are_specialised_for(capsys):
+    """The divisor of an integer division."""
+    x = Tensor([7, 8, 9]).realize()
+
+    def loop():
+        for i in range(2, 20):
+            (x // i).realize()
+
+    assert said(capsys, loop) == [
+        "the same operations were compiled 8 times, as a number of IDIV differs, which kernels are specialised for: 8, "
+        "now 9",
+        "put what changes into a Tensor",
+    ]
+
+
+def test_numbers_under_tinyjit(capsys):
+    """A number that is an argument of a captured function."""
+    x = Tensor([7.0, 8.0]).realize()
+
+    @TinyJit
+    def scaled(t, by):
+        return (t * by).realize()
+
+    def loop():
+        for i in range(12):
+            scaled(x, i + 0.5)
+
+    assert said(capsys, loop) == [
+        "the same operations were compiled 8 times, because Python numbers in a function under TinyJit are part of "
+        "what it captures",
+        "give what changes as an argument that is a Tensor or a bound Variable",
+    ]
+
+
+def test_a_family_that_stays(capsys, monkeypatch):
+    """Numbers that cannot be arguments."""
+    monkeypatch.setattr("tinygraft.engine.same_sums.same_sums", lambda *args: False)
+    x = Tensor([7.0, 8.0]).realize()
+
+    def loop():
+        for i in range(2, 14):
+            (x * i).sum().realize()
+
+    assert said(capsys, loop) == [
+        "the same operations were compiled 8 times, once for each Python number: with the numbers as arguments, sums "
+        "of floats would be added in another order",
+        "put the numbers that change into a Tensor",
+    ]
+
+
+def test_nothing_is_said_where_numbers_are_arguments(capsys):
+    """30 numbers, two compilations."""
+    x = Tensor([7.0, 8.0]).realize()
+
+    def loop():
+        for i in range(30):
+            (x * (i + 0.5)).realize()
+
+    assert said(capsys, loop) == []
