@@ -21,10 +21,11 @@ from typing import Any
 from tinygraft.engine.pack import Plan
 from tinygraft.rules.arguments import carrier
 from tinygraft.schedule.slots import (
-    NUMBER,
+    START,
     Numbers,
     Slot,
     argument_of,
+    constant_of,
     room,
     typed_variable,
     with_arguments,
@@ -123,8 +124,9 @@ class Member:
         """Return the slots whose numbers differ among the members so far, with all starts of the same slices."""
         values, differ = self.numbers.values, self.family.varied
         differ |= {i for i, value in enumerate(values) if any(other[i] != value for other in self.family.seen)}
-        slices = {self.numbers.slots[i][0] for i in differ}
-        return [i for i, (node, _) in enumerate(self.numbers.slots) if i in differ or node in slices]
+        slots = self.numbers.slots
+        slices = {slots[i][0] for i in differ if slots[i][1] >= START}
+        return [i for i, (node, place) in enumerate(slots) if i in differ or (place >= START and node in slices)]
 
     def lift(self, target_of: Callable[[str], Target]) -> Lifted | None:
         """Return this graph with the numbers that vary as arguments; None where it is the first of its family.
@@ -142,9 +144,11 @@ class Member:
         for device in {node.arg for node in self.order if node.op is Ops.DEVICE}:
             known = target_of(device)
             for slot in varied:
-                node, axis = slots[slot]
-                if axis == NUMBER and carrier(node.dtype) not in known.dtypes & known.compute_dtypes:
-                    self.family.stays = f"a number of {node.dtype!r} is no argument of kernels on {device}"
+                if slots[slot][1] >= START:
+                    continue
+                dtype = constant_of(slots[slot]).dtype
+                if carrier(dtype) not in known.dtypes & known.compute_dtypes:
+                    self.family.stays = f"a number of {dtype!r} is no argument of kernels on {device}"
                     return None
         names = self._names(len(groups))
         chosen: dict[Slot, UOp] = {}
@@ -154,13 +158,18 @@ class Member:
         return Lifted(with_arguments(self.order, self.outputs, chosen), names, groups, fixed)
 
     def _groups(self, varied: Sequence[int]) -> Groups:
-        """Return the slots of each argument: a constant, or starts that have kept their distance in all members."""
+        """Return the slots of each argument: constants that were equal, or starts at one distance, in all members."""
         members = [self.numbers.values, *self.family.seen]
         found: dict[Any, list[int]] = {}
         for slot in varied:
-            axis = self.numbers.slots[slot][1]
-            moves = tuple([values[slot] - members[0][slot] for values in members])
-            found.setdefault(slot if axis == NUMBER or not any(moves) else (axis, moves), []).append(slot)
+            _, place = self.numbers.slots[slot]
+            if place < START:
+                dtype = constant_of(self.numbers.slots[slot]).dtype
+                key: Any = (dtype, tuple([values[slot] for values in members]))
+            else:
+                moves = tuple([values[slot] - members[0][slot] for values in members])
+                key = (place, moves) if any(moves) else slot
+            found.setdefault(key, []).append(slot)
         return tuple([tuple([(s, members[0][s] - members[0][group[0]]) for s in group]) for group in found.values()])
 
     def _names(self, count: int) -> tuple[str, ...]:
@@ -175,9 +184,11 @@ class Member:
         """Return what stands for each slot of an argument: a BIND, for starts at a distance from it a sum with it."""
         slots = [(self.numbers.slots[slot], distance) for slot, distance in group]
         value = self.numbers.values[group[0][0]]
-        node, axis = slots[0][0]
-        if axis == NUMBER:
-            return {slots[0][0]: UOp(Ops.BIND, node.dtype, (typed_variable(node, name),), argument_of(node))}
+        first = slots[0][0]
+        if first[1] < START:
+            constant = constant_of(first)
+            bound = UOp(Ops.BIND, constant.dtype, (typed_variable(constant, name),), argument_of(constant))
+            return {slot: bound for slot, _ in slots}
         low = max(room(slot)[0] - distance for slot, distance in slots)
         high = min(room(slot)[1] - distance for slot, distance in slots)
         start = UOp.variable(name, low, high).bind(value)

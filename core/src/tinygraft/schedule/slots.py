@@ -35,9 +35,11 @@ EXACT = frozenset({
 })  # fmt: skip
 _BROADCAST = frozenset({Ops.RESHAPE, Ops.EXPAND})  # a constant stays one number
 _COMBINING = frozenset({Ops.REDUCE_AXIS, Ops.SCAN, Ops.FOLD, Ops.SCATTER})  # in an order that may decide the last bits
-NUMBER = -1  # the axis of the slot of a constant
 
-Slot = tuple[UOp, int]  # a CONST and NUMBER, or a SHRINK and the axis that it begins at
+# An operand that is a constant: the node that it is an operand of, and at which place. Or a SHRINK, and an axis that it
+# cuts, counted from START on.
+Slot = tuple[UOp, int]
+START = 1000
 
 
 @dataclass(slots=True)
@@ -58,35 +60,38 @@ class Numbers:
 
 
 class _Reader:
-    """Reads the numbers of a graph, node by node; sources come first."""
+    """Reads the numbers of a graph, node by node; sources come first.
+
+    A constant has no entry in the key: it is in that of each node that it is an operand of. So two numbers that happen
+    to be equal, and then are one node, are two slots as ever.
+    """
 
     def __init__(self) -> None:
         self.numbers: dict[UOp, int] = {}
         self.key: list[Any] = []
         self.slots: list[Slot] = []
         self.values: list[int] = []
-        self.constants: list[UOp] = []
         self.broadcast: dict[UOp, UOp] = {}  # a CONST, and what has its one value -> the CONST
         self.held: set[UOp] = set()  # what is computed from memory
-        self.stays: set[UOp] = set()  # the CONSTs that have no slot
+        self.pure: set[UOp] = set()  # what is computed by EXACT ops from constants alone, as in the seed of a gradient
+        self.stays: list[UOp] = []  # of these, what has another use than as an operand of an EXACT op
         self.combines = False
         self.buffers: list[UOp] = []
         self.devices: list[str] = []
         self.bound: dict[str, int] = {}
 
     def read(self, node: UOp) -> None:
-        """Add the entry of a node to the key, with its starts left out, and decide what its constants are."""
+        """Add the entry of a node to the key, with its numbers left out."""
         op, src, arg, tag = node.op, node.src, node.arg, node.tag
+        if op is Ops.CONST:
+            self.broadcast[node] = node
+            return
+        if op in _BROADCAST and src[0] in self.broadcast and len(src) == 1:
+            self.broadcast[node] = self.broadcast[src[0]]
+            return
         if tag is not None and isinstance(tag, Own):
             tag = None  # as in form_of
-        if op is Ops.CONST:
-            self.constants.append(node)
-            self.broadcast[node] = node
-            arg = None
-            # a compiler may give the NaN of a constant expression another sign than the processor gives
-            if node.dtype.kind == "bool" or tag is not None or node.arg != node.arg:
-                self.stays.add(node)
-        elif op is Ops.BUFFER:
+        if op is Ops.BUFFER:
             self.held.add(node)
             self.buffers.append(node)
             arg = arg.size
@@ -95,33 +100,51 @@ class _Reader:
         elif op is Ops.BIND:
             note_value(node, self.bound)
             arg = None
-        else:
-            self._use(node)
-            if op is Ops.SHRINK and src[0] in self.held:
-                arg = self._starts(node)
-            if len(src) > 1 and type(arg) is tuple:
-                arg = with_numbers(arg, self.numbers)
-        self.key.append((op, node.dtype, arg, tag, *map(self.numbers.__getitem__, src)))
-        self.numbers[node] = len(self.numbers)
+        operands = self._operands(node)
+        if op is Ops.SHRINK and node in self.held:
+            arg = self._starts(node)
+        if len(src) > 1 and type(arg) is tuple:
+            arg = with_numbers(arg, self.numbers)
+        self.numbers[node] = len(self.key)
+        self.key.append((op, node.dtype, arg, tag, *operands))
 
-    def _use(self, node: UOp) -> None:
-        """Note what a node is computed from, and the constants that it does not let be arguments."""
-        op, src, broadcast = node.op, node.src, self.broadcast
-        if op in _BROADCAST and src[0] in broadcast and len(src) == 1:
-            broadcast[node] = broadcast[src[0]]
-            return
-        held, constants = False, None
-        for place, source in enumerate(src):
-            if source in self.held:
-                held = True
-            elif source in broadcast and not (op is Ops.ASSIGN and place == 1):
-                constants = [*(constants or ()), broadcast[source]]
-        if held:
+    def _operands(self, node: UOp) -> list[Any]:
+        """Return the sources of a node as the key has them, and note what is computed from memory."""
+        op, src = node.op, node.src
+        if not self.held.isdisjoint(src):
             self.held.add(node)
             if op in _COMBINING and node.dtype.kind == "float":
                 self.combines = True
-        if constants and not (held and op in EXACT):
-            self.stays.update(constants)
+        elif op in EXACT and all(source in self.broadcast or source in self.pure for source in src):
+            self.pure.add(node)
+        lets = op in EXACT and (node in self.held or node in self.pure)
+        if self.pure and not lets:
+            self._use_pure(node)
+        if self.broadcast.keys().isdisjoint(src):
+            return [self.numbers[source] for source in src]
+        found: list[Any] = []
+        for place, source in enumerate(src):
+            if source not in self.broadcast:
+                found.append(self.numbers[source])
+            elif (lets or (op is Ops.ASSIGN and place == 1)) and _may_vary(constant := self.broadcast[source]):
+                self.slots.append((node, place))
+                self.values.append(argument_of(constant))
+                found.append((constant.dtype, source.shape, constant.device))
+            else:
+                found.append(self.constant(source))
+        return found
+
+    def _use_pure(self, node: UOp) -> None:
+        """Note the use of what is computed from constants by a node that moves it, or takes it as it is."""
+        if node.op in _BROADCAST and len(node.src) == 1 and node.src[0] in self.pure:
+            self.pure.add(node)
+            return
+        self.stays += [source for source in node.src if source in self.pure]
+
+    def constant(self, node: UOp) -> tuple[Any, ...]:
+        """Return what stands in the key for a constant that has no slot."""
+        of = self.broadcast[node]
+        return of.dtype, node.shape, of.device, constant_bits(of.arg)
 
     def _starts(self, node: UOp) -> tuple[Any, ...]:
         """Return the arg of a SHRINK with a slot for each start that may be another one."""
@@ -129,7 +152,7 @@ class _Reader:
         for axis, (bounds, size) in enumerate(zip(node.arg, node.src[0].shape, strict=True)):
             start, end = bounds
             if is_concrete((start, end, size)) and 0 < end - start < size:
-                self.slots.append((node, axis))
+                self.slots.append((node, START + axis))
                 self.values.append(start)
                 bounds = ("start", end - start)
             found.append(bounds)
@@ -137,16 +160,29 @@ class _Reader:
 
     def finish(self, outputs: Sequence[UOp]) -> Numbers:
         """Return the numbers of the graph that was read."""
-        self.stays.update([self.broadcast[node] for node in outputs if node in self.broadcast])
-        for node in self.constants:
-            if node in self.stays or (self.combines and node.arg in (0, 1, -1)):
-                self.key.append((self.numbers[node], constant_bits(node.arg)))
-            else:
-                self.slots.append((node, NUMBER))
-                self.values.append(argument_of(node))
-        self.key.append(tuple([self.numbers[node] for node in outputs]))
-        key, values = tuple(self.key), tuple(self.values)
-        return Numbers(key, self.slots, values, self.combines, self.buffers, self.devices, self.bound)
+        slots, values = self.slots, self.values
+        self.key.append(tuple([self.constant(n) if n in self.broadcast else self.numbers[n] for n in outputs]))
+        if self.combines or self.stays or not self.pure.isdisjoint(outputs):
+            fixed = {*self.stays, *self.pure.intersection(outputs)}
+            for node in sorted(self.pure, key=lambda n: n.serial, reverse=True):
+                if node in fixed:
+                    fixed.update(node.src)
+            stay = [i for i, slot in enumerate(slots) if slot[0] in fixed or (self.combines and _is_special(slot))]
+            self.key += [(i, values[i]) for i in stay]
+            kept = sorted({*range(len(slots))} - {*stay})
+            slots, values = [slots[i] for i in kept], [values[i] for i in kept]
+        return Numbers(tuple(self.key), slots, tuple(values), self.combines, self.buffers, self.devices, self.bound)
+
+
+def _is_special(slot: Slot) -> bool:
+    """Return whether a rule may remove the number of a slot. A part of memory that it is written to reads it back."""
+    node, place = slot
+    return place < START and not (node.op is Ops.ASSIGN and len(node.src) == 3) and constant_of(slot).arg in (0, 1, -1)
+
+
+def _may_vary(constant: UOp) -> bool:
+    """Return whether a CONST may be an argument: a compiler may give a NaN it computes itself another sign."""
+    return constant.dtype.kind != "bool" and constant.arg == constant.arg
 
 
 def numbers_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Numbers | None:
@@ -161,7 +197,7 @@ def numbers_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Numbers | None:
         if type(node.device) is tuple:
             return None
         reader.read(node)
-    return reader.finish(outputs) if reader.constants or reader.slots else None
+    return reader.finish(outputs) if reader.slots else None
 
 
 def argument_of(constant: UOp) -> int:
@@ -181,30 +217,51 @@ def typed_variable(constant: UOp, name: str) -> UOp:
     return UOp(Ops.VARIABLE, constant.dtype, (), VariableArg(name, low, high))
 
 
+def constant_of(slot: Slot) -> UOp:
+    """Return the CONST of a slot that is no start."""
+    node, place = slot
+    constant = node.src[place]
+    while constant.op is not Ops.CONST:
+        constant = constant.src[0]
+    return constant
+
+
 def room(slot: Slot) -> tuple[int, int]:
     """Return the least and the greatest start that a slice of this length may have."""
-    node, axis = slot
-    start, end = node.arg[axis]
-    return 0, node.src[0].shape[axis] - (end - start)
+    node, place = slot
+    start, end = node.arg[place - START]
+    return 0, node.src[0].shape[place - START] - (end - start)
 
 
 def with_arguments(order: Sequence[UOp], outputs: Sequence[UOp], chosen: Mapping[Slot, UOp]) -> list[UOp]:
     """Return the outputs rebuilt with `chosen` in place of the numbers of these slots: BINDs, or sums with one."""
     done: dict[UOp, UOp] = {}
-    sliced = {node for node, axis in chosen if axis != NUMBER}
+    places: dict[UOp, list[int]] = {}
+    for node, place in chosen:
+        places.setdefault(node, []).append(place)
     for node in order:
-        src = tuple([done[source] for source in node.src])
-        if (node, NUMBER) in chosen:
-            done[node] = chosen[node, NUMBER]
-        elif node in sliced:
-            bounds = tuple(
-                [
-                    (at, ix.add(at, end - start)) if (at := chosen.get((node, axis))) is not None else (start, end)
-                    for axis, (start, end) in enumerate(node.arg)
-                ]
-            )
-            sizes = symbolic_sizes([size for pair in bounds for size in pair])
-            done[node] = UOp(Ops.SHRINK, node.dtype, (src[0], *sizes), bounds, node.tag)
-        else:
-            done[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
+        src, arg = [done[source] for source in node.src], node.arg
+        for place in places.get(node, ()):
+            if place < START:
+                src[place] = _broadcast_as(node.src[place], chosen[node, place])
+        if places.get(node, (0,))[-1] >= START:
+            bounds = []
+            for axis, (start, end) in enumerate(arg):
+                at = chosen.get((node, START + axis), start)
+                bounds.append((at, end if at is start else ix.add(at, end - start)))
+            arg = tuple(bounds)
+            src += symbolic_sizes([size for pair in arg for size in pair if size not in src])
+        same = arg is node.arg and all(new is old for new, old in zip(src, node.src, strict=True))
+        done[node] = node if same else UOp(node.op, node.dtype, tuple(src), arg, node.tag)
     return [done[node] for node in outputs]
+
+
+def _broadcast_as(constant: UOp, number: UOp) -> UOp:
+    """Return `number` moved as `constant`, which is a CONST that is reshaped and expanded."""
+    moves = []
+    while constant.op is not Ops.CONST:
+        moves.append(constant)
+        constant = constant.src[0]
+    for move in reversed(moves):
+        number = UOp(move.op, move.dtype, (number,), move.arg, move.tag)
+    return number
