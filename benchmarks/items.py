@@ -163,6 +163,10 @@ ITEMS: list[Item] = [
     Item("replay", (100,), limit=0.140, kernels=100, exact=True),
     Item("replay_empty", (100,), limit=0.050, kernels=100, exact=True, tolerance=EXACT),
     Item("tiny", limit=0.060, kernels=1, tolerance=EXACT),
+    # a loop over a Python number may take 1.3 times as long with numbers that vary as with one that stays
+    *(Item(f"{kind}_{how}", (count,), kernels=count, exact=True, tolerance=EXACT, alone=True)
+      for kind, count in (("scalar", 30), ("slice", 50), ("row", 200), ("write", 64), ("rate", 30))
+      for how in ("fixed", "varied")),
     Item("mnist_unjitted", (128,), limit=60, kernels=80, alone=True),
     Item("import", how="import", limit=60),
     Item("import_names", how="import", of="names"),
