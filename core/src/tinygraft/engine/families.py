@@ -1,8 +1,8 @@
 """Families: graphs that differ only in Python numbers, and the plans in which those that vary are arguments.
 
-    member(numbers, where, order, outputs) -> Member
+    member(numbers, where, order, outputs) -> FamilyMember
 
-The first graph of a family is compiled as it is. For the second, with other numbers, `Member.lift` gives a graph in
+The first graph of a family is compiled as it is. For the second, with other numbers, `FamilyMember.lift` gives a graph in
 which the numbers that differ are variables (schedule/slots.py), and the plan of that one serves all members that agree
 in the other numbers: it is launched with their numbers, and nothing is compiled. Starts of a slice become arguments
 together; those that have kept their distance, as in t[i + 1] = t[i], are one argument, so that more can be proved of
@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tinygraft.engine.pack import Plan
-from tinygraft.rules.arguments import carrier
+from tinygraft.rules.typed_variables import carrier
 from tinygraft.schedule.slots import (
     START,
     Numbers,
-    Slot,
+    NumberSlot,
     argument_of,
     constant_of,
     room,
@@ -105,7 +105,7 @@ def clear() -> None:
 
 
 @dataclass(slots=True)
-class Member:
+class FamilyMember:
     """A graph with its numbers, as one of its family."""
 
     family: Family
@@ -151,7 +151,7 @@ class Member:
                     self.family.stays = f"a number of {dtype!r} is no argument of kernels on {device}"
                     return None
         names = self._names(len(groups))
-        chosen: dict[Slot, UOp] = {}
+        chosen: dict[NumberSlot, UOp] = {}
         for name, group in zip(names, groups, strict=True):
             chosen |= self._bound(name, group)
         fixed = tuple([(i, value) for i, value in enumerate(self.numbers.values) if i not in varied])
@@ -180,7 +180,7 @@ class Member:
             prefix += "_"
         return tuple([f"{prefix}{k}" for k in range(count)])
 
-    def _bound(self, name: str, group: tuple[tuple[int, int], ...]) -> dict[Slot, UOp]:
+    def _bound(self, name: str, group: tuple[tuple[int, int], ...]) -> dict[NumberSlot, UOp]:
         """Return what stands for each slot of an argument: a BIND, for starts at a distance from it a sum with it."""
         slots = [(self.numbers.slots[slot], distance) for slot, distance in group]
         value = self.numbers.values[group[0][0]]
@@ -208,7 +208,7 @@ class Member:
         del self.family.variants[VARIANTS:]
 
 
-def member(numbers: Numbers, where: Any, order: Sequence[UOp], outputs: Sequence[UOp]) -> Member:
+def member(numbers: Numbers, where: Any, order: Sequence[UOp], outputs: Sequence[UOp]) -> FamilyMember:
     """Return a graph as a member of its family, the first one of a new one. `where` are its backends and options."""
     global _nodes
     key = (numbers.key, where)
@@ -222,4 +222,4 @@ def member(numbers: Numbers, where: Any, order: Sequence[UOp], outputs: Sequence
                 _nodes -= len(dropped)
         else:
             _families.move_to_end(key)
-    return Member(family, numbers, order, outputs)
+    return FamilyMember(family, numbers, order, outputs)

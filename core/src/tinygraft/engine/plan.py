@@ -41,7 +41,7 @@ from tinygraft.uop.stages import CopyCall
 from tinygraft.uop.uop import UOp, postorder, toposort
 
 if TYPE_CHECKING:
-    from tinygraft.engine.families import Lifted, Member
+    from tinygraft.engine.families import Lifted, FamilyMember
 
 # assumed: bounds on memory that no usual program meets
 MOST = 256  # plans in memory; the least recently used one is dropped first
@@ -198,7 +198,7 @@ def _work_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan | None:
     very numbers.
     """
     captured = bool(open_captures())
-    member: Member | None = None
+    member: FamilyMember | None = None
     if _varying and not captured and tuple([node.op for node in order]) in _varying:
         member = _member(order, outputs)
         if member is not None and (found := member.known()) is not None:
@@ -231,7 +231,7 @@ def _where(devices: Iterable[str]) -> tuple[tuple[Backend, ...], Options]:
     return backends, _options(backends)
 
 
-def _member(order: Sequence[UOp], outputs: Sequence[UOp]) -> Member | None:
+def _member(order: Sequence[UOp], outputs: Sequence[UOp]) -> FamilyMember | None:
     """Return a graph as one of its family; None where it has no numbers."""
     from tinygraft.engine import families  # both are imported when something is compiled
     from tinygraft.schedule.slots import numbers_of
@@ -240,7 +240,7 @@ def _member(order: Sequence[UOp], outputs: Sequence[UOp]) -> Member | None:
     return None if numbers is None else families.member(numbers, _where(numbers.devices), order, outputs)
 
 
-def _lifted(member: Member, key: PlanKey) -> tuple[Plan, dict[str, int]] | None:
+def _lifted(member: FamilyMember, key: PlanKey) -> tuple[Plan, dict[str, int]] | None:
     """Make the plan of a member that takes its numbers as arguments; return it with these, or None."""
     lifted = member.lift(target_of)
     if lifted is None or not _sums_as_before(member, lifted, key[2]):
@@ -253,7 +253,7 @@ def _lifted(member: Member, key: PlanKey) -> tuple[Plan, dict[str, int]] | None:
     return plan, form.values
 
 
-def _sums_as_before(member: Member, lifted: Lifted, options: Options) -> bool:
+def _sums_as_before(member: FamilyMember, lifted: Lifted, options: Options) -> bool:
     """Whether a graph with arguments adds floats in the order of that with constants; notes in its family if not."""
     if not member.numbers.combines:
         return True

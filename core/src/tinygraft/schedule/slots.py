@@ -38,7 +38,8 @@ _COMBINING = frozenset({Ops.REDUCE_AXIS, Ops.SCAN, Ops.FOLD, Ops.SCATTER})  # in
 
 # An operand that is a constant: the node that it is an operand of, and at which place. Or a SHRINK, and an axis that it
 # cuts, counted from START on.
-Slot = tuple[UOp, int]
+NumberSlot = tuple[UOp, int]
+# given: more than any op has operands
 START = 1000
 
 
@@ -51,7 +52,7 @@ class Numbers:
     """
 
     key: FormKey
-    slots: list[Slot]
+    slots: list[NumberSlot]
     values: tuple[int, ...]
     combines: bool
     buffers: list[UOp]
@@ -59,7 +60,7 @@ class Numbers:
     bound: dict[str, int]
 
 
-class _Reader:
+class _NumberReader:
     """Reads the numbers of a graph, node by node; sources come first.
 
     A constant has no entry in the key: it is in that of each node that it is an operand of. So two numbers that happen
@@ -69,7 +70,7 @@ class _Reader:
     def __init__(self) -> None:
         self.numbers: dict[UOp, int] = {}
         self.key: list[Any] = []
-        self.slots: list[Slot] = []
+        self.slots: list[NumberSlot] = []
         self.values: list[int] = []
         self.broadcast: dict[UOp, UOp] = {}  # a CONST, and what has its one value -> the CONST
         self.held: set[UOp] = set()  # what is computed from memory
@@ -174,7 +175,7 @@ class _Reader:
         return Numbers(tuple(self.key), slots, tuple(values), self.combines, self.buffers, self.devices, self.bound)
 
 
-def _is_special(slot: Slot) -> bool:
+def _is_special(slot: NumberSlot) -> bool:
     """Return whether a rule may remove the number of a slot. A part of memory that it is written to reads it back."""
     node, place = slot
     return place < START and not (node.op is Ops.ASSIGN and len(node.src) == 3) and constant_of(slot).arg in (0, 1, -1)
@@ -192,7 +193,7 @@ def numbers_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Numbers | None:
     """
     if len(order) > LARGEST:
         return None
-    reader = _Reader()
+    reader = _NumberReader()
     for node in order:
         if type(node.device) is tuple:
             return None
@@ -211,13 +212,13 @@ def argument_of(constant: UOp) -> int:
 
 
 def typed_variable(constant: UOp, name: str) -> UOp:
-    """Return a VARIABLE of the dtype of a CONST, whose argument has the bits of the value (rules/arguments.py)."""
+    """Return a VARIABLE of the dtype of a CONST, whose argument has the bits of the value (rules/typed_variables.py)."""
     bits = constant.dtype.bits
     low, high = (-(1 << 63), (1 << 63) - 1) if bits == 64 else (0, (1 << bits) - 1)
     return UOp(Ops.VARIABLE, constant.dtype, (), VariableArg(name, low, high))
 
 
-def constant_of(slot: Slot) -> UOp:
+def constant_of(slot: NumberSlot) -> UOp:
     """Return the CONST of a slot that is no start."""
     node, place = slot
     constant = node.src[place]
@@ -226,14 +227,14 @@ def constant_of(slot: Slot) -> UOp:
     return constant
 
 
-def room(slot: Slot) -> tuple[int, int]:
+def room(slot: NumberSlot) -> tuple[int, int]:
     """Return the least and the greatest start that a slice of this length may have."""
     node, place = slot
     start, end = node.arg[place - START]
     return 0, node.src[0].shape[place - START] - (end - start)
 
 
-def with_arguments(order: Sequence[UOp], outputs: Sequence[UOp], chosen: Mapping[Slot, UOp]) -> list[UOp]:
+def with_arguments(order: Sequence[UOp], outputs: Sequence[UOp], chosen: Mapping[NumberSlot, UOp]) -> list[UOp]:
     """Return the outputs rebuilt with `chosen` in place of the numbers of these slots: BINDs, or sums with one."""
     done: dict[UOp, UOp] = {}
     places: dict[UOp, list[int]] = {}
