@@ -2,8 +2,8 @@
 
     member(numbers, where, order, outputs) -> FamilyMember
 
-The first graph of a family is compiled as it is. For the second, with other numbers, `FamilyMember.lift` gives a graph in
-which the numbers that differ are variables (schedule/slots.py), and the plan of that one serves all members that agree
+The first graph of a family is compiled as it is. For the second, with other numbers, `FamilyMember.lift` gives a graph
+in which the numbers that differ are variables (schedule/slots.py). The plan of that one serves all members that agree
 in the other numbers: it is launched with their numbers, and nothing is compiled. Starts of a slice become arguments
 together; those that have kept their distance, as in t[i + 1] = t[i], are one argument, so that more can be proved of
 them. Where sums of floats would be added in another order, or more numbers vary than kernels take, the family stays as

@@ -41,7 +41,7 @@ from tinygraft.uop.stages import CopyCall
 from tinygraft.uop.uop import UOp, postorder, toposort
 
 if TYPE_CHECKING:
-    from tinygraft.engine.families import Lifted, FamilyMember
+    from tinygraft.engine.families import FamilyMember, Lifted
 
 # assumed: bounds on memory that no usual program meets
 MOST = 256  # plans in memory; the least recently used one is dropped first

@@ -19,9 +19,9 @@ from functools import cache
 from tinygraft import events
 from tinygraft.dtype import SMALL_FLOATS, DType, coerce, dtypes
 from tinygraft.rules import error, exponential, fmod, gamma, inverse, logarithm, powers, threefry, trigonometric
-from tinygraft.rules.typed_variables import from_bits
 from tinygraft.rules.narrow import narrow, no_fma, odd_sum
 from tinygraft.rules.target_ops import LAYOUT, TargetOps, magnitude, signed
+from tinygraft.rules.typed_variables import from_bits
 from tinygraft.target import Target
 from tinygraft.uop.ops import COMPOSITE, Ops
 from tinygraft.uop.rulebook import reported, rulebook

@@ -212,7 +212,7 @@ def argument_of(constant: UOp) -> int:
 
 
 def typed_variable(constant: UOp, name: str) -> UOp:
-    """Return a VARIABLE of the dtype of a CONST, whose argument has the bits of the value (rules/typed_variables.py)."""
+    """Return a VARIABLE of the dtype of a CONST, whose argument has its bits (rules/typed_variables.py)."""
     bits = constant.dtype.bits
     low, high = (-(1 << 63), (1 << 63) - 1) if bits == 64 else (0, (1 << bits) - 1)
     return UOp(Ops.VARIABLE, constant.dtype, (), VariableArg(name, low, high))
