@@ -204,6 +204,7 @@ def numbers_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Numbers | None:
 def argument_of(constant: UOp) -> int:
     """Return the argument of a kernel that stands for a CONST: its bits, as an integer that fits an int64.
 
+    >>> from tinygraft.dtype import dtypes
     >>> argument_of(UOp.const(dtypes.float32, -2.0)) == 0xC0000000, argument_of(UOp.const(dtypes.int64, -3))
     (True, -3)
     """
