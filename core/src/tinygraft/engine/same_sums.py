@@ -23,7 +23,7 @@ from tinygraft.schedule.schedule import Schedule
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.stages import CopyCall
+from tinygraft.uop.stages import Call, KernelCall, Routine, RoutineCall
 from tinygraft.uop.uop import UOp, postorder
 
 
@@ -36,8 +36,8 @@ def same_sums(fixed: Schedule, lifted: Schedule, names: frozenset[str], targets:
     if len(fixed.calls) != len(lifted.calls):
         return False
     for one, other in zip(fixed.calls, lifted.calls, strict=True):
-        if isinstance(one, CopyCall) or isinstance(other, CopyCall):
-            if type(one) is not type(other):
+        if not isinstance(one, KernelCall) or not isinstance(other, KernelCall):
+            if type(one) is not type(other) or _routine_of(one) != _routine_of(other):
                 return False
             continue
         mine, theirs, target = one.kernel.sink, other.kernel.sink, targets[one.device]
@@ -76,3 +76,7 @@ def _term(value: UOp) -> tuple[Any, ...]:
     is_gated = value.op is Ops.WHERE and is_const(value.src[2], 0)
     inner = value.src[1] if is_gated else value
     return is_gated, inner.op if inner.op in (Ops.MUL, Ops.DOT, Ops.REDUCE, Ops.CAST) else None
+
+
+def _routine_of(call: Call) -> Routine | None:
+    return call.routine if isinstance(call, RoutineCall) else None
