@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tinygraft_cuda.context import CudaContext
+from tinygraft_cuda.driver import facts
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,7 @@ from tinygraft_cuda.context import CudaContext
 )
 def test_only_an_end_of_the_work_is_one(result: int, has_passed: bool) -> None:
     """Not ready is none, nor are results about the caller: a capture by another library, a missing context."""
-    driver = SimpleNamespace(function=lambda name: lambda handle: result)
+    driver = SimpleNamespace(function=lambda name: lambda handle: result, facts=facts(13000))
     context = SimpleNamespace(is_usable=True, current=nullcontext, driver=driver)
     assert CudaContext.has_passed(context, SimpleNamespace(handle=0)) is has_passed  # type: ignore[arg-type]
 

@@ -22,7 +22,7 @@ MUTANTS: dict[str, tuple[str, list[str], str]] = {
         [*KIT, "-k", "test_barrier"], "test_barrier_in_a_loop",
     ),
     "shared memory that is not asked for": (
-        "from tinygraft_cuda.program import CudaProgram as P; old = P.__init__\n"
+        "from tinygraft.plugin.driver import DriverProgram as P; old = P.__init__\n"
         "def new(self, *a): old(self, *a); self.shared = 0\nP.__init__ = new",
         [*KIT, "-k", "test_all_shared_memory"], "test_all_shared_memory",
     ),
@@ -35,16 +35,18 @@ MUTANTS: dict[str, tuple[str, list[str], str]] = {
         [*KIT, "-k", "test_event_waits"], "test_event_waits",
     ),
     "a graph that keeps old buffers": (
-        "from tinygraft_cuda.graph import CudaGraph as G, GraphExecutor as E; G.set_buffer = E.set_buffer",
+        "from tinygraft.plugin.driver import DriverGraph as G\n"
+        "from tinygraft.plugin import GraphExecutor as E; G.set_buffer = E.set_buffer",
         [str(CARDS / "check_graphs.py")], "test_new_buffers_change_the_nodes_that_use_them",
     ),
     "a graph whose nodes are in no order": (
-        "from tinygraft_cuda import graph as g; old = g.KernelStep.add\n"
-        "g.KernelStep.add = lambda s, graph, after: old(s, graph, after[0:0])",
+        "from tinygraft.plugin.driver import KernelStep as K; old = K.add\n"
+        "K.add = lambda s, graph, after: old(s, graph, after[0:0])",
         [str(CARDS / "check_graphs.py")], "test_a_replay_is_one_launch",
     ),
     "a graph that keeps old values": (
-        "from tinygraft_cuda.graph import CudaGraph as G, GraphExecutor as E; G.set_values = E.set_values",
+        "from tinygraft.plugin.driver import DriverGraph as G\n"
+        "from tinygraft.plugin import GraphExecutor as E; G.set_values = E.set_values",
         [str(CARDS / "check_graphs.py")], "test_a_symbolic_size_changes_the_grid",
     ),
     "streams of others that nobody waits for": (
@@ -68,7 +70,7 @@ MUTANTS: dict[str, tuple[str, list[str], str]] = {
         [str(CARDS / "check_refusals.py")], "test_where_there_is_no_room_what_is_cached_is_freed",
     ),
     "a graph that is changed in part": (
-        "from tinygraft_cuda.graph import CudaGraph as G; old = G._took\n"
+        "from tinygraft.plugin.driver import DriverGraph as G; old = G._took\n"
         "G._took = lambda s, action: old(s, action) or s.made is not None",
         [str(CARDS / "check_refusals.py")], "test_a_graph_whose_change_is_refused_is_made_anew",
     ),

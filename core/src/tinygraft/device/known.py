@@ -15,8 +15,9 @@ KNOWN = {
     "CPU": ("tinygraft-cpu", "plugins/cpu"),
     "OPENCL": ("tinygraft-opencl", "plugins/opencl"),
     "CUDA": ("tinygraft-cuda", "plugins/cuda"),
+    "AMD": ("tinygraft-amd", "plugins/amd"),
 }
-WITHOUT_PLUGIN = frozenset({"METAL", "AMD"})  # names that scripts use, for which there is no plugin yet
+WITHOUT_PLUGIN = frozenset({"METAL"})  # names that scripts use, for which there is no plugin yet
 NAMES = frozenset({*KNOWN, *WITHOUT_PLUGIN})
 ALSO_CALLED = {
     "GPU": "CUDA or OPENCL", "NV": "CUDA", "NVIDIA": "CUDA", "CL": "OPENCL", "CLANG": "CPU", "LLVM": "CPU",

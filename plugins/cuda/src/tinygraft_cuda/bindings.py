@@ -8,14 +8,15 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from tinygraft.plugin import DeviceUnavailable, SettingError
+from tinygraft.plugin.driver import DriverCard
 from tinygraft_cuda.context import CudaContext
-from tinygraft_cuda.driver import CudaDevice, Driver
+from tinygraft_cuda.driver import Driver
 from tinygraft_cuda.spec import CUDA_BINDING
 
 BUILD_PYCUDA = "python -m tinygraft_cuda.build_pycuda"
 
 
-def opened(driver: Driver, device: CudaDevice) -> CudaContext:
+def opened(driver: Driver, device: DriverCard) -> CudaContext:
     """Return the context of a card by the binding that is asked for, or that works. Raises DeviceUnavailable."""
     wanted = CUDA_BINDING.value
     if wanted not in ("", "pycuda", "cffi"):

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 
 from tinygraft.plugin import DeviceUnavailable
-from tinygraft_cuda.driver import CudaDevice, Driver, start
+from tinygraft.plugin.driver import DriverCard, allowed, of_ordinal
+from tinygraft_cuda.driver import Driver, start
 from tinygraft_cuda.probe import VISIBLE
 from tinygraft_cuda.spec import CUDA_DEVICE
 
@@ -29,46 +30,14 @@ def started() -> Driver:
     return driver
 
 
-def choose(ordinal: int) -> CudaDevice:
+def choose(ordinal: int) -> DriverCard:
     """Return the card of an ordinal. Raises DeviceUnavailable, which says which there are."""
-    found = allowed()
-    if ordinal >= len(found):
-        raise DeviceUnavailable(
-            f"there is no card {ordinal}; {'this is the only one' if len(found) == 1 else 'these are all'}: "
-            f"{named(found)}{_hidden()}"
-        )
-    return found[ordinal]
+    return of_ordinal(every(), ordinal, _hidden())
 
 
-def allowed() -> list[CudaDevice]:
+def every() -> list[DriverCard]:
     """Return the cards by ordinal. Raises DeviceUnavailable, which says which there are, where none is left."""
-    devices = started().devices()
-    found = chosen(devices, CUDA_DEVICE.value)
-    if not found:
-        raise DeviceUnavailable(
-            f"no card is called CUDA_DEVICE={CUDA_DEVICE.value!r}; there are: {named(devices)}{_hidden()}"
-        )
-    return found
-
-
-def chosen(devices: list[CudaDevice], wanted: str) -> list[CudaDevice]:
-    """Return the devices that a list of numbers, UUIDs or names allows, in its order; all of them for an empty one."""
-    words = [word.strip().lower() for word in wanted.split(",") if word.strip()]
-    if not words:
-        return devices
-    return list(dict.fromkeys(d for word in words for d in devices if is_called(d, word)))
-
-
-def is_called(device: CudaDevice, word: str) -> bool:
-    """Return whether a word in lower case is a device's number, the beginning of its UUID or a part of its name."""
-    if word.isdecimal():
-        return int(word) == device.number
-    return device.uuid.lower().startswith(word) or word in device.name.lower()
-
-
-def named(devices: list[CudaDevice]) -> str:
-    """Return devices for a message, with their numbers."""
-    return "; ".join(f"{number}: {device}" for number, device in enumerate(devices)) or "none"
+    return allowed(started().devices(), CUDA_DEVICE.name, CUDA_DEVICE.value, _hidden())
 
 
 def _hidden() -> str:

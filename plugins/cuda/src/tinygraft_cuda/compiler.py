@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 
 from tinygraft.plugin import DEBUG, Binary, CompileError, Compiler, DeviceUnavailable, Source
+from tinygraft.plugin.driver import SourceRefused
 from tinygraft_cuda import nvrtc
 from tinygraft_cuda.dialect import ARCHITECTURES, Capability, architecture
 from tinygraft_cuda.probe import dotted
@@ -39,11 +40,11 @@ class NvrtcCompiler(Compiler):
             options += [f"-I{folder}" for folder in nvrtc.header_folders()]
         try:
             data = self.library.cubin(source.text, f"{source.name}.cu", options)
-        except nvrtc.NvrtcError as error:
+        except SourceRefused as error:
             raise CompileError(self._refusal(source, error), source.text, error.log) from error
         return Binary(source.name, data, source.signature, self._assembly(data) if DEBUG.value >= 7 else "")
 
-    def _refusal(self, source: Source, error: nvrtc.NvrtcError) -> str:
+    def _refusal(self, source: Source, error: SourceRefused) -> str:
         said = f"NVRTC {dotted(self.library.version)} refused kernel {source.name} for {self.arch}: {error}"
         if missing := MISSING.search(error.log):
             return f"{said}\nCUDA's header {missing[1]} is not here; {nvrtc.GET_HEADERS}"

@@ -1,71 +1,24 @@
-"""The context of one card, by cffi: memory, streams, events, modules and launches, as the rest of the plugin uses them.
+"""The context of one card, by cffi: the card's primary context, which PyTorch, CuPy and the runtime library use too.
 
-It is the card's primary context, which PyTorch, CuPy and the runtime library use too, so that memory is shared with
-them as it is. `pycuda_context` is the same by pycuda. Addresses are numbers; streams, events and functions are what the
-binding makes them, and no other code looks inside.
+`pycuda_context` is the same by pycuda.
 """
 
 from __future__ import annotations
 
-import ctypes
-import os
-import threading
-import weakref
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any
 
-from tinygraft.plugin import Backend, DeviceError, DeviceLostError, DeviceMemoryError, DeviceUnavailable
+from tinygraft.plugin import DeviceUnavailable
+from tinygraft.plugin.driver import DriverContext, NameRange
 from tinygraft_cuda import functions as f
-from tinygraft_cuda.driver import CudaDevice, Driver
-from tinygraft_cuda.probe import dotted
 from tinygraft_cuda.ranges import marks
 
-MOST_LEFT = 64  # modules and graphs that are not needed any more
-BITS = (1 << 64) - 1
-T = TypeVar("T")
-KEEP_ALL = BITS  # bytes of freed memory that the driver's pool keeps: core decides what goes back
 
-
-class DriverEvent:
-    """An event of the driver, which goes back to its context when it is freed here."""
-
-    __slots__ = ("context", "handle")
-
-    def __init__(self, context: CudaContext, handle: Any) -> None:
-        self.context, self.handle = context, handle
-
-    def __del__(self) -> None:
-        self.context.give_event(self.handle)
-
-
-class CudaContext:
+class CudaContext(DriverContext):
     """The primary context of a device."""
 
-    binding = "cffi"
-
-    def __init__(self, driver: Driver, device: CudaDevice) -> None:
-        self.driver, self.device, self.ffi = driver, device, driver.ffi
-        self.process, self.is_open = os.getpid(), False
-        self.mark = marks()
-        self.is_lost = False  # whether an error has reported that work there failed
-        self._events: deque[Any] = deque()
-        self._leaving: deque[tuple[str, Any]] = deque()
-        self._owned: dict[tuple[str, int], Any] = {}  # what was made here: what destroys it, where it is
-        self._peers: dict[Any, bool] = {}
-        self._lock = threading.Lock()
-        self.backend: weakref.ref[Backend] | None = None  # whose caches give room
-        self.pool: Any = None
-        self._threshold: Any = None  # what the driver's pool kept before
-        self.handle = self._retain()
-        self.is_open = True
-        try:
-            self.pool = self._pool()
-            self.memory = self.new_stream()  # where memory is allocated and freed, in that order
-        except BaseException:
-            self.close()
-            raise
+    def marks(self) -> NameRange | None:
+        """Return what names launches for NVIDIA's profilers; None where CUDA_NVTX does not ask for it."""
+        return marks()
 
     def _retain(self) -> Any:
         """Return the primary context, made unless another library made it."""
@@ -84,20 +37,15 @@ class CudaContext:
             raise self.driver.error(result, f"opening {self.device}")
         return holder[0]
 
-    def _pool(self) -> Any:
-        """Return the driver's pool of memory, which keeps what is freed; None where the card has none."""
-        if not self.driver.number("cuDeviceGetAttribute", f.POOLS, self.device.number):
-            return None
-        holder, kept = self.ffi.new("CUmemoryPool *"), self.ffi.new("unsigned long long *", KEEP_ALL)
-        self.driver.call("cuDeviceGetDefaultMemPool", holder, self.device.number)
-        self._threshold = self.ffi.new("unsigned long long *")
-        self.driver.call("cuMemPoolGetAttribute", holder[0], f.RELEASE_THRESHOLD, self._threshold)
-        self.driver.call("cuMemPoolSetAttribute", holder[0], f.RELEASE_THRESHOLD, kept)
-        return holder[0]
+    def _release(self) -> None:
+        self.driver.function("cuDevicePrimaryCtxRelease_v2")(self.device.number)
 
-    @contextmanager
-    def current(self) -> Iterator[None]:
-        """Have this context current in this thread for a block; that of another library is so again afterwards."""
+    def has_pool(self) -> bool:
+        """Return whether the card allocates memory in the order of a stream."""
+        return bool(self.driver.number("cuDeviceGetAttribute", f.POOLS, self.device.number))
+
+    def enter(self) -> Any:
+        """Make this context current in this thread."""
         driver, before = self.driver, self.ffi.new("CUcontext *")
         driver.call("cuCtxGetCurrent", before)
         is_pushed = before[0] not in (self.handle, self.ffi.NULL)
@@ -105,366 +53,26 @@ class CudaContext:
             driver.call("cuCtxPushCurrent_v2", self.handle)
         elif before[0] == self.ffi.NULL:  # it stays, as the runtime library of CUDA has it
             driver.call("cuCtxSetCurrent", self.handle)
-        try:
-            yield
-        except DeviceLostError:
-            self.is_lost = True
-            raise
-        finally:
-            if is_pushed:
-                driver.function("cuCtxPopCurrent_v2")(before)
+        return before if is_pushed else None
 
-    @property
-    def is_usable(self) -> bool:
-        """Whether the driver can still be called for it: not in a forked child, and not after `close`."""
-        return self.is_open and self.process == os.getpid()
-
-    def close(self) -> None:
-        """Let go of the context, in which nothing remains but memory in use: other libraries may keep it alive."""
-        if self.is_usable:
-            try:
-                if not self.is_lost:  # else the driver answers nothing
-                    self._clear()
-            finally:
-                self.is_open = False
-                self._release()
-
-    def _clear(self) -> None:
-        """Destroy what was made here and still is, and free what the driver's pool keeps. Errors are suppressed."""
-        with suppress(DeviceError):
-            self.trim()
-            if self.pool is not None:
-                self.driver.call("cuMemPoolSetAttribute", self.pool, f.RELEASE_THRESHOLD, self._threshold)
-        while self._owned:
-            (name, _), handle = self._owned.popitem()  # the last one first: graphs before the kernels in them
-            self._quietly(name, handle)
-        self._leaving.clear()
-        self._events.clear()
-
-    def _release(self) -> None:
-        self.driver.function("cuDevicePrimaryCtxRelease_v2")(self.device.number)
-
-    def synchronize(self) -> None:
-        """Wait for all that runs in the context."""
-        with self.current():
-            self.driver.call("cuCtxSynchronize")
-
-    def with_room(self, call: Callable[..., T], *arguments: Any) -> T:
-        """Call for something of the driver; where the card has no room, once more when all that is cached is freed."""
-        try:
-            return call(*arguments)
-        except DeviceMemoryError:
-            self.make_room()
-        return call(*arguments)
-
-    def make_room(self) -> None:
-        """Free the memory that core and the driver's pool cache. Raises DeviceLostError."""
-        backend = self.backend() if self.backend is not None else None
-        if backend is not None:
-            with suppress(DeviceMemoryError):  # for an event: something may have been freed all the same
-                backend.make_room()
-        self.trim()
-
-    def own(self, name: str, handle: Any) -> Any:
-        """Note what the driver made, and the function that destroys it. Returns the handle."""
-        self._owned[name, int(self.ffi.cast("uintptr_t", handle))] = handle
-        return handle
-
-    def destroy(self, name: str, handle: Any) -> None:
-        """Destroy what `own` noted. The garbage collector calls this, at any time, also when all is lost."""
-        key = name, int(self.ffi.cast("uintptr_t", handle))
-        if self.is_usable and self._owned.pop(key, None) is not None:
-            self._quietly(name, handle)
-
-    def _quietly(self, name: str, handle: Any) -> None:
-        with suppress(DeviceError), self.current():
-            self.driver.function(name)(handle)
-
-    # Memory
-
-    def alloc(self, nbytes: int) -> int:
-        """Return the address of new memory, which every stream can use. Raises DeviceMemoryError."""
-        holder = self.ffi.new("CUdeviceptr *")
-        with self.current():
-            if self.pool is None:
-                self.driver.call("cuMemAlloc_v2", holder, nbytes)
-            else:
-                self.driver.call("cuMemAllocAsync", holder, nbytes, self.memory)
-                self.driver.call("cuStreamSynchronize", self.memory)  # nothing but memory is in that stream
-        return int(holder[0])
-
-    def free(self, address: int) -> None:
-        """Give memory back that nothing uses any more."""
-        with self.current():
-            if self.pool is None:
-                self.driver.call("cuMemFree_v2", address)
-            else:
-                self.driver.call("cuMemFreeAsync", address, self.memory)
-
-    def trim(self) -> None:
-        """Let the driver's pool give what is free in it to other programs."""
-        if self.pool is not None:
-            with self.current():
-                self.driver.call("cuStreamSynchronize", self.memory)
-                self.driver.call("cuMemPoolTrimTo", self.pool, 0)
-
-    def room(self) -> tuple[int, int]:
-        """Return how many bytes are free on the card, and how many it has."""
-        free, total = self.ffi.new("size_t *"), self.ffi.new("size_t *")
-        with self.current():
-            self.driver.call("cuMemGetInfo_v2", free, total)
-        return int(free[0]), int(total[0])
-
-    def alloc_host(self, nbytes: int) -> memoryview:
-        """Return pinned host memory, which is freed when nothing refers to it. Raises DeviceMemoryError."""
-        return self.with_room(self._alloc_host, nbytes)
-
-    def _alloc_host(self, nbytes: int) -> memoryview:
-        holder = self.ffi.new("void **")
-        with self.current():
-            self.driver.call("cuMemHostAlloc", holder, nbytes, f.PORTABLE)
-        address = int(self.ffi.cast("uintptr_t", holder[0]))
-        # not ffi.gc: where the garbage collector ends a cycle, that frees memory under the views of it
-        owner = (ctypes.c_ubyte * nbytes).from_address(address)
-        weakref.finalize(owner, self._free_host, holder[0]).atexit = False
-        return memoryview(owner).cast("B")
-
-    def _free_host(self, handle: Any) -> None:
-        """Free pinned memory. The garbage collector calls this, at any time."""
-        if self.is_usable:
-            self._quietly("cuMemFreeHost", handle)
-
-    def owner_of(self, address: int) -> int | None:
-        """Return the driver's number of the device whose memory an address is; None where it is no device's."""
-        kind, number = self.ffi.new("unsigned int *"), self.ffi.new("int *")
-        ask = self.driver.function("cuPointerGetAttribute")
-        with self.current():
-            if ask(kind, f.POINTER_TYPE, address) or kind[0] != f.IS_DEVICE or ask(number, f.POINTER_DEVICE, address):
-                return None
-        return int(number[0])
+    def restore(self, before: Any) -> None:
+        """Make another library's context current again."""
+        if before is not None:
+            self.driver.function("cuCtxPopCurrent_v2")(before)
 
     def is_elsewhere(self, address: int) -> bool:
         """Return whether memory was made in another context. That of a pool is of none: all of the card use it."""
         holder = self.ffi.new("CUcontext *")
         with self.current():
-            result = self.driver.function("cuPointerGetAttribute")(holder, f.POINTER_CONTEXT, address)
+            result = self.driver.function("about_address")(holder, f.POINTER_CONTEXT, address)
         return not result and holder[0] not in (self.handle, self.ffi.NULL)
 
-    def leave(self, name: str, handle: Any) -> None:
-        """Free a module or a graph later, as something may still run of it. The garbage collector calls this."""
-        if self.is_usable:
-            self._leaving.append((name, handle))
-
-    def collect(self) -> None:
-        """Free what was left, where that is much: whatever ran of it has ended then."""
-        if len(self._leaving) < MOST_LEFT:
-            return
-        count = len(self._leaving)  # what is left from here on may still run
-        self.synchronize()
-        for _ in range(count):
-            name, handle = self._leaving.popleft()
-            if name:  # else it frees itself
-                self.destroy(name, handle)
-
-    # Streams and events
-
-    def new_stream(self, is_beside: bool = True) -> Any:
-        """Return a stream beside the default stream of the process, or one in a common order with that."""
-        return self.with_room(self._new_stream, f.NON_BLOCKING if is_beside else 0)
-
-    def _new_stream(self, flags: int) -> Any:
-        holder = self.ffi.new("CUstream *")
-        with self.current():
-            self.driver.call("cuStreamCreate", holder, flags)
-        return self.own("cuStreamDestroy_v2", holder[0])
-
-    def raw(self, stream: Any) -> Any:
-        """Return the driver's handle of a stream."""
-        return stream
-
-    def order(self, first: Any, then: Any) -> None:
-        """Let what one stream is given later run after what another was given, where one is another library's."""
-        holder = self.ffi.new("CUevent *")
-        with self.current():
-            self.with_room(self.driver.call, "cuEventCreate", holder, f.NO_TIMING)
-            try:
-                self.driver.call("cuEventRecord", holder[0], self.raw(first))
-                self.driver.call("cuStreamWaitEvent", self.raw(then), holder[0], 0)
-            finally:
-                self.driver.function("cuEventDestroy_v2")(holder[0])
-
-    def stream_at(self, number: int) -> Any:
-        """Return a stream of another library by its number: 1 and 2 are the default ones."""
-        return self.ffi.cast("CUstream", number)
-
-    def number_of(self, stream: Any) -> int:
-        """Return the number of a stream, as other libraries take it."""
-        return int(self.ffi.cast("uintptr_t", self.raw(stream)))
-
-    def finish(self, stream: Any) -> None:
-        """Wait for a stream."""
-        with self.current():
-            self.driver.call("cuStreamSynchronize", stream)
-
-    def record(self, stream: Any) -> DriverEvent:
-        """Return an event behind all that a stream was given."""
-        event = DriverEvent(self, self._event())
-        with self.current():
-            self.driver.call("cuEventRecord", event.handle, stream)
-        return event
-
-    def _event(self) -> Any:
-        try:
-            return self._events.pop()
-        except IndexError:
-            return self.with_room(self._new_event)
-
-    def _new_event(self) -> Any:
-        holder = self.ffi.new("CUevent *")
-        with self.current():
-            self.driver.call("cuEventCreate", holder, 0)
-        return self.own("cuEventDestroy_v2", holder[0])
-
-    def give_event(self, handle: Any) -> None:
-        """Keep an event for the next record. The garbage collector calls this, at any time."""
-        if len(self._events) < f.KEPT_EVENTS:
-            self._events.append(handle)
-        else:
-            self.destroy("cuEventDestroy_v2", handle)
-
-    def wait_for(self, stream: Any, event: DriverEvent) -> None:
-        """Let what a stream is given later run after an event."""
-        with self.current():
-            self.driver.call("cuStreamWaitEvent", stream, event.handle, 0)
-
-    def has_passed(self, event: DriverEvent) -> bool:
-        """Return whether an event has passed, or its work has failed.
-
-        Other results say nothing of the work, such as that of a query while another library captures a graph.
-        """
-        if not self.is_usable:
-            return True
-        with self.current():
-            return self.driver.function("cuEventQuery")(event.handle) in f.PASSED
-
-    def wait(self, event: DriverEvent) -> None:
-        """Let the host wait for an event."""
-        with self.current():
-            self.driver.call("cuEventSynchronize", event.handle)
-
-    def seconds(self, start: DriverEvent, end: DriverEvent) -> float:
-        """Return the time between two events that have passed, by the card's clock."""
-        holder = self.ffi.new("float *")
-        with self.current():
-            self.driver.call("cuEventElapsedTime", holder, start.handle, end.handle)
-        return float(holder[0]) * 1e-3
-
-    # Copies
-
-    def copy_in(self, target: int, source: memoryview, stream: Any) -> None:
-        """Copy from host memory, which stays as it is until the stream has done so."""
-        with self.current(), self.ffi.from_buffer(source) as data:  # core keeps the source; an error's frame must not
-            self.driver.call("cuMemcpyHtoDAsync_v2", target, data, source.nbytes, stream)
-
-    def copy_out(self, target: memoryview, source: int, stream: Any) -> None:
-        """Copy to host memory."""
-        with self.current(), self.ffi.from_buffer(target, require_writable=True) as data:
-            self.driver.call("cuMemcpyDtoHAsync_v2", data, source, target.nbytes, stream)
-
-    def copy(self, target: int, source: int, nbytes: int, stream: Any) -> None:
-        """Copy within the card."""
-        with self.current():
-            self.driver.call("cuMemcpyDtoDAsync_v2", target, source, nbytes, stream)
-
-    def copy_peer(self, target: int, peer: CudaContext, source: int, nbytes: int, stream: Any) -> None:
-        """Copy from another card: directly where the cards can, else the driver takes it through the host."""
-        self.reaches(peer)
-        with self.current():
-            to, come = (target, self.handle), (source, peer.handle)
-            self.driver.call("cuMemcpyPeerAsync", *to, *come, nbytes, self.raw(stream))
-
-    def reaches(self, peer: CudaContext) -> bool:
-        """Return whether this card reads a peer's memory over the bus that joins them, and let it."""
-        with self._lock:
-            if peer.handle not in self._peers:
-                numbers = self.device.number, peer.device.number
-                can = numbers[0] != numbers[1] and bool(self.driver.number("cuDeviceCanAccessPeer", *numbers))
-                if can:
-                    can = self._join(peer)
-                self._peers[peer.handle] = can
-            return self._peers[peer.handle]
-
-    def _join(self, peer: CudaContext) -> bool:
-        """Let this card use a peer's memory, whose pool has a permission of its own. Returns whether it may."""
-        with self.current():
-            result = self.driver.function("cuCtxEnablePeerAccess")(peer.handle, 0)
-        if peer.pool is not None:
-            access = self.ffi.new("PoolAccess *", (f.OF_DEVICE, self.device.number, f.READ_AND_WRITE))
-            result = self.driver.function("cuMemPoolSetAccess")(peer.pool, access, 1) or result
-        return result in (0, f.PEER_ENABLED)
-
-    # Kernels
-
-    def load(self, name: str, image: bytes, shared: int) -> Module:
-        """Return a kernel of an image, which may ask for that many bytes of shared memory. Raises DeviceError."""
-        self.collect()
-        return self.with_room(Module, self, name, image, shared)
-
-    def function_of(self, module: Module) -> Any:
-        """Return the driver's function of a kernel, for a graph."""
-        return module.function
-
-    def launch(
-        self, module: Module, grid: tuple[int, int, int], threads: int, shared: int, stream: Any, words: Sequence[int]
-    ) -> None:
-        """Run a kernel whose arguments are words of 64 bits: addresses, then numbers."""
-        arguments = module.filled(words)
-        with self.current():
-            what = module.function, *grid, threads, 1, 1, shared, stream, arguments, self.ffi.NULL
-            self.with_room(self.driver.call, "cuLaunchKernel", *what)
-
-
-class Module:
-    """A loaded kernel, by the driver. One thread at a time fills its arguments, which the driver copies at a launch."""
-
-    def __init__(self, context: CudaContext, name: str, image: bytes, shared: int) -> None:
-        self.context, self.name = context, name
-        self.handle = None
-        driver, ffi = context.driver, context.ffi
-        module, function = ffi.new("CUmodule *"), ffi.new("CUfunction *")
-        with context.current():
-            result = driver.function("cuModuleLoadData")(module, image)
-            if result:
-                raise refused(driver, result, name, context.device)
-            self.handle = context.own("cuModuleUnload", module[0])
-            driver.call("cuModuleGetFunction", function, module[0], name.encode())
-            self.function = function[0]
-            if shared:
-                driver.call("cuFuncSetAttribute", self.function, f.DYNAMIC_SHARED, shared)
-        self._words: Any = None
-        self._pointers: Any = None
-
-    def filled(self, words: Sequence[int]) -> Any:
-        """Return the arguments of a launch, as pointers to their values."""
-        if self._words is None:
-            ffi = self.context.ffi
-            self._words = ffi.new("unsigned long long[]", max(len(words), 1))
-            self._pointers = ffi.new("void *[]", [self._words + i for i in range(max(len(words), 1))])
-        for i, word in enumerate(words):
-            self._words[i] = word & BITS  # of a negative number those that it has
-        return self._pointers
-
-    def __del__(self) -> None:
-        if self.handle is not None:
-            self.context.leave("cuModuleUnload", self.handle)
-
-
-def refused(driver: Driver, result: int, name: str, device: CudaDevice) -> DeviceError:
-    """Return the error for an image that the driver does not take."""
-    if result not in f.REFUSED_IMAGES:
-        return driver.error(result, "cuModuleLoadData")
-    return DeviceError(
-        f"the driver, for CUDA {dotted(driver.version)}, does not take the machine code of kernel {name} for {device}: "
-        f"{driver.words(result)}; code is for one architecture, and of a toolkit that is no newer than the driver: "
-        "update the driver, or let DEBUG=7 show what was made"
-    )
+    def copy_node(self, target: int, source: int, nbytes: int) -> tuple[Any, ...]:
+        """Return what describes a copy within the card to the functions for nodes of a graph."""
+        node = self.ffi.new("CopyNode *")
+        node.source_type = node.target_type = f.IS_DEVICE
+        node.width, node.height, node.depth = nbytes, 1, 1
+        node.source_pitch = node.target_pitch = nbytes
+        node.source_height = node.target_height = 1
+        node.target_device, node.source_device = target, source
+        return node, self.handle

@@ -7,12 +7,11 @@ install this, and nothing of NVIDIA's to import it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from tinygraft.plugin import DeviceError, DeviceLostError, DeviceMemoryError, DeviceUnavailable
+from tinygraft.plugin import DeviceUnavailable
+from tinygraft.plugin.driver import DriverCalls, DriverCard, DriverFacts
 from tinygraft_cuda import functions as f
 from tinygraft_cuda.dialect import Card
 from tinygraft_cuda.probe import DRIVER, GET_DRIVER, OLDEST, UPDATE_DRIVER, VISIBLE, dotted, driver_version, too_old
@@ -23,70 +22,35 @@ FIND_KERNEL = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CudaDevice:
-    """A card as the driver numbers it. uuid is GPU-... or, of a slice of a card, MIG-...; number is the driver's."""
+def facts(version: int) -> DriverFacts:
+    """Return what core has to know of a driver for a version of CUDA."""
+    return DriverFacts(
+        functions=f.NAMES,
+        title=f"the driver, for CUDA {dotted(version)}",
+        get=GET_DRIVER,
+        find_kernel=FIND_KERNEL,
+        shows_use="nvidia-smi shows which programs use it",
+        refuses_image="code is for one architecture, and of a toolkit that is no newer than the driver: update the "
+        "driver, or let DEBUG=7 show what was made",
+        no_room=f.OUT_OF_MEMORY,
+        faults=f.FAULTS,
+        passed=f.PASSED,
+        refused_images=f.REFUSED_IMAGES,
+    )
 
-    number: int
-    name: str
-    uuid: str
-    card: Card
 
-    def __str__(self) -> str:
-        return f"{self.name} ({self.uuid})"
-
-
-class Driver:
-    """The functions of the driver. `call(name, ...)` raises our error where one fails."""
+class Driver(DriverCalls):
+    """The functions of the driver for a version of CUDA, and its cards."""
 
     def __init__(self, ffi: Any, lib: Any, version: int) -> None:
-        self.ffi, self.lib, self.version = ffi, lib, version
-        self.process = os.getpid()  # a driver works in the process that started it
+        super().__init__(ffi, lib, facts(version))
+        self.version = version
 
-    def function(self, name: str) -> Callable[..., int]:
-        """Return a function that gives its result as a number. Raises DeviceUnavailable where the driver lacks it."""
-        try:
-            found: Callable[..., int] = getattr(self.lib, name)
-        except AttributeError as error:
-            raise DeviceUnavailable(
-                f"the driver, for CUDA {dotted(self.version)}, has no function {name}; {GET_DRIVER}"
-            ) from error
-        return found
-
-    def call(self, name: str, *arguments: Any) -> None:
-        """Call a function. Raises DeviceMemoryError, DeviceLostError or DeviceError where it fails."""
-        if result := self.function(name)(*arguments):
-            raise self.error(result, name)
-
-    def error(self, result: int, what: str) -> DeviceError:
-        """Return the error for a result that is not 0."""
-        said = f"{what}: {self.words(result)}"
-        if result == f.OUT_OF_MEMORY:
-            return DeviceMemoryError(f"the card has no room: {said}")
-        if result in f.FAULTS:
-            found = f"{self.words(result)}, which {what} found"
-            return DeviceLostError(f"work that was launched before failed: {found}; {FIND_KERNEL}")
-        return DeviceError(said)
-
-    def words(self, result: int) -> str:
-        """Return the name and the driver's sentence of a result."""
-        holder, found = self.ffi.new("const char **"), []
-        for name in ("cuGetErrorName", "cuGetErrorString"):
-            if not self.function(name)(result, holder) and holder[0] != self.ffi.NULL:
-                found.append(self.ffi.string(holder[0]).decode())
-        return f"{found[0]} ({found[1]})" if len(found) == 2 else f"result {result}, which this driver does not explain"
-
-    def number(self, name: str, *arguments: Any) -> int:
-        """Return the int that a function writes to its first argument."""
-        holder = self.ffi.new("int *")
-        self.call(name, holder, *arguments)
-        return int(holder[0])
-
-    def devices(self) -> list[CudaDevice]:
+    def devices(self) -> list[DriverCard]:
         """Return all cards that the driver shows this process."""
         return [self._device(number) for number in range(self.number("cuDeviceGetCount"))]
 
-    def _device(self, number: int) -> CudaDevice:
+    def _device(self, number: int) -> DriverCard:
         handle = self.number("cuDeviceGet", number)
         name, uuid = self.ffi.new("char[]", 256), self.ffi.new("unsigned char[]", 16)
         self.call("cuDeviceGetName", name, 256, handle)
@@ -95,7 +59,7 @@ class Driver:
         kind = "MIG" if " MIG " in f" {text} " else "GPU"
         digits = bytes(self.ffi.buffer(uuid, 16)).hex()
         parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
-        return CudaDevice(handle, text, f"{kind}-{'-'.join(parts)}", self._card(handle))
+        return DriverCard(handle, text, f"{kind}-{'-'.join(parts)}", self._card(handle))
 
     def _card(self, handle: int) -> Card:
         def attribute(number: int) -> int:

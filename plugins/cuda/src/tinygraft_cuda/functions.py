@@ -1,6 +1,7 @@
-"""The driver's functions that are called, as C declares them. Types that are only passed on are void pointers.
+"""The driver's functions that are called, as C declares them, and what core calls them.
 
-Versioned names (_v2) are those that cuda.h gives programs built today; all are there from CUDA 12.0 on.
+Types that are only passed on are void pointers. Versioned names (_v2) are those that cuda.h gives programs built today;
+all are there from CUDA 12.0 on.
 """
 
 DECLARATIONS = """
@@ -104,19 +105,32 @@ int cuGraphNodeSetEnabled(CUgraphExec made, CUgraphNode node, unsigned int is_en
 int cuGraphLaunch(CUgraphExec made, CUstream stream);
 """
 
+# given: what core calls the functions
+NAMES = {
+    "error_name": "cuGetErrorName", "error_text": "cuGetErrorString", "synchronize": "cuCtxSynchronize",
+    "alloc": "cuMemAlloc_v2", "free": "cuMemFree_v2", "alloc_async": "cuMemAllocAsync", "free_async": "cuMemFreeAsync",
+    "room": "cuMemGetInfo_v2", "alloc_host": "cuMemHostAlloc", "free_host": "cuMemFreeHost",
+    "default_pool": "cuDeviceGetDefaultMemPool", "pool_set": "cuMemPoolSetAttribute",
+    "pool_get": "cuMemPoolGetAttribute", "pool_access": "cuMemPoolSetAccess", "pool_trim": "cuMemPoolTrimTo",
+    "about_address": "cuPointerGetAttribute", "can_reach": "cuDeviceCanAccessPeer", "reach": "cuCtxEnablePeerAccess",
+    "copy_in": "cuMemcpyHtoDAsync_v2", "copy_out": "cuMemcpyDtoHAsync_v2", "copy": "cuMemcpyDtoDAsync_v2",
+    "copy_peer": "cuMemcpyPeerAsync", "stream_new": "cuStreamCreate", "stream_free": "cuStreamDestroy_v2",
+    "stream_wait": "cuStreamSynchronize", "stream_follow": "cuStreamWaitEvent", "event_new": "cuEventCreate",
+    "event_free": "cuEventDestroy_v2", "event_record": "cuEventRecord", "event_query": "cuEventQuery",
+    "event_wait": "cuEventSynchronize", "event_elapsed": "cuEventElapsedTime", "module_load": "cuModuleLoadData",
+    "module_free": "cuModuleUnload", "module_function": "cuModuleGetFunction", "function_set": "cuFuncSetAttribute",
+    "launch": "cuLaunchKernel", "graph_new": "cuGraphCreate", "graph_free": "cuGraphDestroy",
+    "graph_add_kernel": "cuGraphAddKernelNode_v2", "graph_add_copy": "cuGraphAddMemcpyNode",
+    "graph_make": "cuGraphInstantiateWithFlags", "graph_end": "cuGraphExecDestroy",
+    "graph_set_kernel": "cuGraphExecKernelNodeSetParams_v2", "graph_set_copy": "cuGraphExecMemcpyNodeSetParams",
+    "graph_enable": "cuGraphNodeSetEnabled", "graph_launch": "cuGraphLaunch",
+}  # fmt: skip
 # given: numbers of cuda.h
 MAX_THREADS, GRID_X, GRID_Y, GRID_Z, L2_CACHE, MAJOR, MINOR, SHARED_OPTIN, POOLS = 1, 5, 6, 7, 38, 75, 76, 97, 115
-KEPT_EVENTS = 256  # events of a context that wait to be used again
-NO_TIMING = 2  # of an event
-NON_BLOCKING = 1  # of a stream: it does not wait for what others do on the default stream
-PORTABLE = 1  # of pinned memory: for all contexts
-OF_DEVICE, READ_AND_WRITE = 1, 3  # who may use the memory of a pool, and for what
-RELEASE_THRESHOLD = 4  # of a memory pool: bytes that it keeps
-DYNAMIC_SHARED = 8  # of a function: the most shared memory that a launch may ask for
 IS_DEVICE = 2  # of a copy: memory of a device
-POINTER_CONTEXT, POINTER_TYPE, POINTER_DEVICE = 1, 2, 9
+POINTER_CONTEXT = 1
 
-OUT_OF_MEMORY, NO_DEVICE, IN_USE, NOT_READY, PEER_ENABLED = 2, 100, 46, 600, 704
+OUT_OF_MEMORY, NO_DEVICE, IN_USE = 2, 100, 46
 # Results after which a context answers nothing but this result: what was computed is lost.
 FAULTS = frozenset({214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999})
 REFUSED_IMAGES = frozenset({200, 209, 222})

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tinygraft.plugin import DeviceUnavailable
+from tinygraft.plugin.driver import RuntimeCompiler
 from tinygraft_cuda.probe import dotted
 from tinygraft_cuda.spec import CUDA_NVRTC
 
@@ -25,28 +26,9 @@ HEADERS = {13: ("nvidia.cu13",), 12: ("nvidia.cuda_runtime", "nvidia.cuda_nvcc")
 GET_HEADERS = "pip install 'tinygraft-cuda[headers]', or set CUDA_PATH to a toolkit"
 
 DECLARATIONS = """
-typedef struct _nvrtcProgram *nvrtcProgram;
-int nvrtcVersion(int *major, int *minor);
-const char *nvrtcGetErrorString(int result);
 int nvrtcGetNumSupportedArchs(int *count);
 int nvrtcGetSupportedArchs(int *archs);
-int nvrtcCreateProgram(nvrtcProgram *program, const char *text, const char *name, int count, const char *const *headers,
-                       const char *const *names);
-int nvrtcDestroyProgram(nvrtcProgram *program);
-int nvrtcCompileProgram(nvrtcProgram program, int count, const char *const *options);
-int nvrtcGetProgramLogSize(nvrtcProgram program, size_t *size);
-int nvrtcGetProgramLog(nvrtcProgram program, char *log);
-int nvrtcGetCUBINSize(nvrtcProgram program, size_t *size);
-int nvrtcGetCUBIN(nvrtcProgram program, char *cubin);
 """
-
-
-class NvrtcError(Exception):
-    """A source that NVRTC refused: its result in words, and what it wrote about it."""
-
-    def __init__(self, result: str, log: str) -> None:
-        super().__init__(f"{result}\n{log}".strip())
-        self.log = log
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,38 +38,12 @@ class Nvrtc:
     path: str
     version: int
     archs: frozenset[int]
-    ffi: Any
-    lib: Any
+    compiler: RuntimeCompiler
     parts: tuple[Any, ...]
 
     def cubin(self, text: str, name: str, options: Sequence[str]) -> bytes:
-        """Return the machine code of a source. Raises NvrtcError."""
-        ffi, lib = self.ffi, self.lib
-        holder = ffi.new("nvrtcProgram *")
-        self._must(lib.nvrtcCreateProgram(holder, text.encode(), name.encode(), 0, ffi.NULL, ffi.NULL), "")
-        try:
-            words = [ffi.new("char[]", option.encode()) for option in options]
-            result = lib.nvrtcCompileProgram(holder[0], len(words), ffi.new("char *[]", words))
-            self._must(result, self._log(holder[0]))
-            size = ffi.new("size_t *")
-            self._must(lib.nvrtcGetCUBINSize(holder[0], size), "")
-            data = ffi.new("char[]", size[0])
-            self._must(lib.nvrtcGetCUBIN(holder[0], data), "")
-            return bytes(ffi.buffer(data, size[0]))
-        finally:
-            lib.nvrtcDestroyProgram(holder)
-
-    def _log(self, program: Any) -> str:
-        size = self.ffi.new("size_t *")
-        if self.lib.nvrtcGetProgramLogSize(program, size) or size[0] < 2:
-            return ""
-        log = self.ffi.new("char[]", size[0])
-        self.lib.nvrtcGetProgramLog(program, log)
-        return str(self.ffi.string(log).decode(errors="replace")).strip()
-
-    def _must(self, result: int, log: str) -> None:
-        if result:
-            raise NvrtcError(self.ffi.string(self.lib.nvrtcGetErrorString(result)).decode(), log)
+        """Return the machine code of a source. Raises SourceRefused."""
+        return self.compiler.compile(text, name, options)
 
 
 @cache
@@ -95,20 +51,16 @@ def load(path: str) -> Nvrtc:
     """Return the NVRTC of a file, or of a name that the loader knows. Raises OSError where that is none."""
     import cffi
 
-    ffi = cffi.FFI()
-    ffi.cdef(DECLARATIONS)
     # NVRTC opens this one by its bare name, which only a library that is loaded already has wherever it lies
-    parts = tuple(ffi.dlopen(str(part)) for part in sorted(Path(path).parent.glob(BUILTINS)) if os.sep in path)
-    lib = ffi.dlopen(path)
-    try:
-        major, minor, count = ffi.new("int *"), ffi.new("int *"), ffi.new("int *")
-        if lib.nvrtcVersion(major, minor) or lib.nvrtcGetNumSupportedArchs(count):
-            raise OSError(f"{path} does not tell its version")
-        archs = ffi.new("int[]", count[0])
-        lib.nvrtcGetSupportedArchs(archs)
-    except AttributeError as error:
-        raise OSError(f"{path} is no NVRTC: {error}") from error
-    return Nvrtc(path, major[0] * 1000 + minor[0] * 10, frozenset(archs[i] for i in range(count[0])), ffi, lib, parts)
+    parts = tuple(cffi.FFI().dlopen(str(part)) for part in sorted(Path(path).parent.glob(BUILTINS)) if os.sep in path)
+    compiler = RuntimeCompiler.load(path, "nvrtc", "CUBIN", DECLARATIONS)
+    major, minor = compiler.version()
+    count = compiler.ffi.new("int *")
+    if compiler.lib.nvrtcGetNumSupportedArchs(count):
+        raise OSError(f"{path} does not tell what it makes code for")
+    archs = compiler.ffi.new("int[]", count[0])
+    compiler.lib.nvrtcGetSupportedArchs(archs)
+    return Nvrtc(path, major * 1000 + minor * 10, frozenset(archs[i] for i in range(count[0])), compiler, parts)
 
 
 def find(driver: int) -> Nvrtc:

@@ -12,9 +12,17 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from tinygraft.plugin import DeviceError, DeviceLostError, DeviceMemoryError
+from tinygraft.plugin.driver import (
+    BITS,
+    KEPT_EVENTS,
+    DriverCalls,
+    DriverCard,
+    DriverEvent,
+    DriverModule,
+    refused,
+)
 from tinygraft_cuda import functions as f
-from tinygraft_cuda.context import BITS, CudaContext, DriverEvent, Module, refused
-from tinygraft_cuda.driver import CudaDevice, Driver
+from tinygraft_cuda.context import CudaContext
 
 
 class PycudaContext(CudaContext):
@@ -22,7 +30,7 @@ class PycudaContext(CudaContext):
 
     binding = "pycuda"
 
-    def __init__(self, driver: Driver, device: CudaDevice) -> None:
+    def __init__(self, driver: DriverCalls, device: DriverCard) -> None:
         import pycuda.driver
 
         self.drv = pycuda.driver
@@ -133,7 +141,7 @@ class PycudaContext(CudaContext):
 
     def give_event(self, handle: Any) -> None:
         """Keep an event for the next record; pycuda frees it where there are many."""
-        if len(self._events) < f.KEPT_EVENTS:
+        if len(self._events) < KEPT_EVENTS:
             self._events.append(handle)
 
     def wait_for(self, stream: Any, event: DriverEvent) -> None:
@@ -191,7 +199,7 @@ class PycudaContext(CudaContext):
     def function_of(self, module: Any) -> Any:
         """Return the driver's function of a kernel, for a graph: pycuda does not tell its own."""
         if module.twin is None:
-            module.twin = self.with_room(Module, self, module.name, module.image, module.shared)
+            module.twin = self.with_room(DriverModule, self, module.name, module.image, module.shared)
         return module.twin.function
 
     def launch(
@@ -213,7 +221,7 @@ class PycudaModule:
 
     def __init__(self, context: PycudaContext, name: str, image: bytes, shared: int) -> None:
         self.context, self.name, self.image, self.shared = context, name, image, shared
-        self.twin: Module | None = None
+        self.twin: DriverModule | None = None
         self.loaded: Any = None
         drv = context.drv
         with context.current():

@@ -15,9 +15,8 @@ from tinygraft import Context, Device, Tensor, TinyJit, dtypes
 from tinygraft.conformance.kernels import programs
 from tinygraft.conformance.levels.optional_launches import BackendMemory, spinning
 from tinygraft.errors import DTypeError, UnsupportedError
-from tinygraft_cuda.allocator import CudaMemory
+from tinygraft.plugin.driver import DriverMemory, DriverQueue
 from tinygraft_cuda.device import CudaBackend
-from tinygraft_cuda.queues import CudaQueue
 
 needs_pycuda = pytest.mark.skipif(find_spec("pycuda") is None, reason="pycuda is not installed")
 SHAPE = (3, 4)
@@ -32,7 +31,7 @@ class Array:
         }  # fmt: skip
 
 
-def slowly(memory: BackendMemory, queue: CudaQueue, out: CudaMemory, turns: int = 5_000_000) -> None:
+def slowly(memory: BackendMemory, queue: DriverQueue, out: DriverMemory, turns: int = 5_000_000) -> None:
     """Give a queue some kernels, of which each reads what the one before it wrote, and the last one writes `out`."""
     backend = queue.backend
     (slow,) = programs(backend, [spinning(turns)])
@@ -110,7 +109,7 @@ def test_what_others_compute_is_waited_for(backend: CudaBackend) -> None:
 class Capsules:
     """An array of another library that gives capsules, and lets their consumer's stream wait for its own."""
 
-    def __init__(self, made: Tensor, queue: CudaQueue) -> None:
+    def __init__(self, made: Tensor, queue: DriverQueue) -> None:
         self.made, self.queue = made, queue
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -154,7 +153,7 @@ def test_the_stream_that_is_named_has_waited_for_other_queues(backend: CudaBacke
         with context.current():
             context.driver.call("cuStreamSynchronize", context.stream_at(named["stream"]))
         found = np.zeros((128, 128), np.float32)
-        other.copy_out(memoryview(found).cast("B"), CudaMemory(named["data"][0], found.nbytes)).wait()
+        other.copy_out(memoryview(found).cast("B"), DriverMemory(named["data"][0], found.nbytes)).wait()
         assert (found == 16384 * k).all()
 
 

@@ -13,8 +13,8 @@ from tinygraft import Context, Device, Tensor, TinyJit, dtypes
 from tinygraft.conformance.kernels import programs
 from tinygraft.conformance.levels.optional_launches import BackendMemory, Graph, spinning
 from tinygraft.errors import DeviceError, DeviceLostError, DeviceMemoryError
+from tinygraft.plugin.driver import DriverGraph
 from tinygraft_cuda.device import CudaBackend
-from tinygraft_cuda.graph import CudaGraph
 
 NO_ROOM, INVALID = 2, 1
 UPDATES = ("cuGraphExecKernelNodeSetParams_v2", "cuGraphExecMemcpyNodeSetParams")
@@ -109,7 +109,7 @@ def test_a_graph_whose_change_is_refused_is_made_anew(
 ) -> None:
     """One more graph is made, with the new buffers, and later runs change that one; the first or a later change."""
     graph, memory = graph_of(backend)
-    assert isinstance(graph.executor, CudaGraph)
+    assert isinstance(graph.executor, DriverGraph)
     rerun(graph, memory, 0)
     with done() as counts, emulated.refused(function, INVALID, before=before):
         rerun(graph, memory, 100)

@@ -36,7 +36,8 @@ FUTURE = (999, 0)  # a plugin API that no plugin can have been made for
 QUICK = 0.2  # seconds that importing and calling a probe may take
 TRIES = 3  # the shortest of so many times counts, since a machine may be busy
 PATIENCE = 120.0  # seconds after which a child process is taken to hang
-SURFACE = "tinygraft.plugin"  # all that a plugin may import of core
+SURFACE = "tinygraft.plugin"  # all that a plugin may import of core, with what belongs to it
+OF_SURFACE = (SURFACE, f"{SURFACE}.driver")
 
 
 class SpecLevel:
@@ -169,7 +170,7 @@ def files_of(package: str) -> list[Path]:
 
 def is_allowed(module: str) -> bool:
     """Return whether a plugin may import a module: any but core's own, save tinygraft.plugin."""
-    return module.partition(".")[0] != CORE or module == SURFACE
+    return module.partition(".")[0] != CORE or module in OF_SURFACE
 
 
 def imports(file: Path) -> Iterator[tuple[int, str]]:

@@ -59,8 +59,10 @@ static int refusal(const char *function) {
 /* What the driver calls unsafe while any stream is captured, in whichever thread: that is the mode of a capture that
    names none. Memory of a pool is work of a stream, and is not among it. */
 static int is_unsafe(const char *function) {
-    static const char *const names[] = {"cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuEventQuery",
-                                        "cuStreamQuery", "cuCtxSynchronize", "cuModuleLoadData"};
+    static const char *const names[] = {EMULATED_NAME(cuMemAlloc_v2), EMULATED_NAME(cuMemFree_v2),
+                                        EMULATED_NAME(cuMemHostAlloc), EMULATED_NAME(cuEventQuery),
+                                        EMULATED_NAME(cuStreamQuery), EMULATED_NAME(cuCtxSynchronize),
+                                        EMULATED_NAME(cuModuleLoadData)};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(function, names[i])) return 1;
     return 0;
@@ -75,6 +77,14 @@ int emulated_usable_for(Context **context, const char *function) {
 }
 
 /* Contexts */
+
+#ifdef EMULATED_HIP
+static int shown_first(void) {
+    if (!emulated_is_started || !emulated_card_count()) return 0;
+    contexts[0].retained = 1;
+    return 1;
+}
+#endif
 
 static void end(Context *context) {
     emulated_wait_all(context);
@@ -115,7 +125,14 @@ int cuCtxDestroy_v2(Context *context) {
     if (emulated_current() == context && depth) current[depth--] = NULL;
     return OK;
 }
+#ifdef EMULATED_HIP
+Context *emulated_current(void) { /* every thread begins with the first card */
+    if (!depth && !current[0] && shown_first()) current[0] = &contexts[0];
+    return current[depth];
+}
+#else
 Context *emulated_current(void) { return depth ? current[depth] : current[0]; }
+#endif
 int cuCtxGetCurrent(Context **context) {
     *context = emulated_current();
     return OK;

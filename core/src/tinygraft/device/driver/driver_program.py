@@ -6,27 +6,29 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from tinygraft.plugin import Binary, DeviceError, Program
-from tinygraft_cuda.allocator import CudaMemory
-from tinygraft_cuda.context import CudaContext
-from tinygraft_cuda.queues import CudaQueue, GridSize
+from tinygraft.device.driver.driver_context import DriverContext
+from tinygraft.device.driver.driver_memory import DriverMemory
+from tinygraft.device.driver.driver_queue import DriverQueue, GridSize
+from tinygraft.device.interfaces import Program
+from tinygraft.errors import DeviceError
+from tinygraft.uop.stages import Binary
 
 
-class CudaProgram(Program):
+class DriverProgram(Program):
     """A kernel of a card."""
 
-    def __init__(self, context: CudaContext, queue: CudaQueue, binary: Binary) -> None:
+    def __init__(self, context: DriverContext, queue: DriverQueue, binary: Binary) -> None:
         signature = binary.signature
         self.name, self.context, self.queue = binary.name, context, queue
         self.threads, self.shared = signature.block_threads, signature.shared
         self.module = context.load(binary.name, binary.data, signature.shared)
 
-    def launch(self, buffers: Sequence[CudaMemory | None], variables: Sequence[int], grid: GridSize) -> None:
+    def launch(self, buffers: Sequence[DriverMemory | None], variables: Sequence[int], grid: GridSize) -> None:
         """Run the kernel on the first queue; returns before it has finished."""
         self.enqueue(self.queue.stream, buffers, variables, grid)
 
     def enqueue(
-        self, stream: Any, buffers: Sequence[CudaMemory | None], variables: Sequence[int], grid: GridSize
+        self, stream: Any, buffers: Sequence[DriverMemory | None], variables: Sequence[int], grid: GridSize
     ) -> None:
         """Put a launch behind the others of a stream."""
         if 0 in grid:
@@ -39,6 +41,6 @@ class CudaProgram(Program):
             raise type(error)(f"kernel {self.name} could not be launched: {error}") from error
 
 
-def words_of(buffers: Sequence[CudaMemory | None], variables: Sequence[int]) -> list[int]:
+def words_of(buffers: Sequence[DriverMemory | None], variables: Sequence[int]) -> list[int]:
     """Return the arguments of a kernel: addresses, 0 where there are no elements, then numbers."""
     return [0 if buffer is None else buffer.value for buffer in buffers] + list(variables)

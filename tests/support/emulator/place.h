@@ -1,5 +1,5 @@
 /* What a kernel of the emulator and the scheduler that runs it know of each other.
-   A kernel is C made of CUDA C by libnvrtc.c; the scheduler is fibers.c. */
+   A kernel is C made of CUDA C or HIP C by compiler.c; the scheduler is fibers.c. */
 #pragma once
 
 typedef struct {
@@ -12,5 +12,5 @@ typedef struct {
     unsigned char *shared;     /* memory that the launch asked for */
     void (*wait)(int of_warp); /* until all threads of the block, or of the warp, are there */
     unsigned long long *lanes; /* a slot for each thread of a block, for exchanges in a warp */
-    unsigned number;           /* of the thread in its block */
+    unsigned number, warp;     /* of the thread in its block; how many threads a warp (a wave) has */
 } Place;

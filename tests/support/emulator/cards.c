@@ -1,4 +1,4 @@
-/* A driver for cards that are not there: devices and memory. Kernels are code for this processor (libnvrtc.c).
+/* A driver for cards that are not there: devices and memory. Kernels are code for this processor (compiler.c).
 
    EMULATED_DEVICES (2), EMULATED_DRIVER (13000), EMULATED_CAPABILITY (80), EMULATED_MEMORY (MiB, 4096), EMULATED_TAKEN
    (1: another process has the cards) and EMULATED_POOLS (1) say what is there. Memory ends where 64 KiB cannot be
@@ -13,6 +13,15 @@
 #include "emulated.h"
 
 enum { OF_HOST = 1, OF_CARD, OF_POOL, RELEASE_THRESHOLD = 4 };
+#ifdef EMULATED_HIP
+#define VISIBLE "HIP_VISIBLE_DEVICES"
+enum { VERSION = 60442134 };
+#else
+#define VISIBLE "CUDA_VISIBLE_DEVICES"
+enum { VERSION = 13000 };
+unsigned emulated_warp(void) { return 32; }
+#endif
+
 enum { PAGE = 4096, GUARD = 64 << 10, ALIGNED = 256, MOST_COUNTS = 128 };
 enum { THREADS = 1, SHARED = 8, GRID_X = 5, GRID_Y = 6, GRID_Z = 7, WARP = 10, UNITS = 16, L2 = 38, UNIFIED = 41, MAJOR = 75,
        MINOR = 76, SHARED_OPTIN = 97, POOLS = 115 };
@@ -30,7 +39,7 @@ pthread_mutex_t emulated_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t emulated_changed = PTHREAD_COND_INITIALIZER;
 int emulated_is_started;
 
-static int shown[MOST_DEVICES], shown_count, is_slice; /* the cards that CUDA_VISIBLE_DEVICES leaves, in its order */
+static int shown[MOST_DEVICES], shown_count, is_slice; /* the cards that the variable leaves, in its order */
 static Block *blocks;
 static size_t used[MOST_DEVICES];
 static Address kept[MOST_DEVICES]; /* bytes of freed memory that each pool is to keep; 0 at first */
@@ -59,7 +68,7 @@ long emulated_counted(const char *what) {
 
 /* Devices */
 
-static void uuid_of(int device, unsigned char *uuid) {
+void emulated_uuid_of(int device, unsigned char *uuid) {
     for (int i = 0; i < 16; i++) uuid[i] = (unsigned char)(0x10 * (device + 1) + i);
 }
 static int is_named(int device, const char *word) {
@@ -67,14 +76,14 @@ static int is_named(int device, const char *word) {
     unsigned char u[16];
     long number = strtol(word, &end, 10);
     if (end != word && !*end) return number == device;
-    uuid_of(device, u);
+    emulated_uuid_of(device, u);
     int n = snprintf(text, sizeof text, "GPU-%02x%02x%02x%02x-", u[0], u[1], u[2], u[3]);
     for (int i = 4; i < 16; i++) n += snprintf(text + n, sizeof text - n, i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", u[i]);
     return !strncasecmp(text, word, strlen(word)) || (is_slice && !strncasecmp(text + 4, word + 4, strlen(word + 4)));
 }
 static void look_at_variable(void) {
     int count = emulated_setting("EMULATED_DEVICES", 2);
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    const char *visible = getenv(VISIBLE);
     shown_count = 0;
     if (count > MOST_DEVICES) {
         fprintf(stderr, "EMULATED_DEVICES=%d: there can be %d at most\n", count, MOST_DEVICES);
@@ -102,7 +111,7 @@ int cuInit(unsigned flags) {
     return shown_count ? OK : NO_DEVICE;
 }
 int cuDriverGetVersion(int *version) {
-    *version = emulated_setting("EMULATED_DRIVER", 13000);
+    *version = emulated_setting("EMULATED_DRIVER", VERSION);
     return OK;
 }
 int emulated_card_count(void) { return shown_count; }
@@ -120,7 +129,7 @@ int cuDeviceGetName(char *name, int size, int device) {
     return OK;
 }
 int cuDeviceGetUuid_v2(unsigned char *uuid, int device) {
-    uuid_of(shown[device], uuid);
+    emulated_uuid_of(shown[device], uuid);
     return OK;
 }
 int cuDeviceGetUuid(unsigned char *uuid, int device) { return cuDeviceGetUuid_v2(uuid, device); }
@@ -319,6 +328,7 @@ int cuPointerGetAttribute(void *value, int attribute, Address address) {
 
 /* Errors */
 
+#ifndef EMULATED_HIP
 static const struct { int result; const char *name, *text; } results[] = {
     {OK, "CUDA_SUCCESS", "no error"},
     {INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
@@ -352,3 +362,4 @@ static int say(int result, const char **text, int is_name) {
 }
 int cuGetErrorName(int result, const char **text) { return say(result, text, 1); }
 int cuGetErrorString(int result, const char **text) { return say(result, text, 0); }
+#endif

@@ -1,6 +1,7 @@
 /* The emulator inside: devices, contexts, streams, events, kernels, and the lock that all of them share.
-   The functions of the driver are in libcuda.c (devices, memory), contexts.c (contexts, handles, refusals), streams.c
-   (work) and graphs.c. */
+   The functions of the driver are in cards.c (devices, memory), contexts.c (contexts, handles, refusals), streams.c
+   (work) and graphs.c. They have CUDA's names;
+   for HIP (EMULATED_HIP) hip.h gives them others, and hip.c has those that differ in more. */
 #pragma once
 #include <pthread.h>
 #include <stddef.h>
@@ -10,7 +11,14 @@ enum { OK = 0, INVALID_VALUE = 1, NO_ROOM = 2, NOT_STARTED = 3, DEVICE_IN_USE = 
        BAD_IMAGE = 200, BAD_CONTEXT = 201, OTHER_IMAGE = 209, BAD_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600,
        BAD_ADDRESS = 700, OUT_OF_RESOURCES = 701, PEER_ENABLED = 704, LAUNCH_FAILED = 719, NOT_SUPPORTED = 801,
        CAPTURING = 900, CAPTURE_ENDED = 901 };
-enum { MOST_DEVICES = 8, MOST_WORDS = 160, MOST_THREADS = 1024, DECLARED = 48 << 10, OPTIN = 99 << 10 };
+enum { MOST_DEVICES = 8, MOST_WORDS = 160, MOST_THREADS = 1024 };
+#ifdef EMULATED_HIP
+enum { DECLARED = 64 << 10, OPTIN = 64 << 10, OF_A_CARD = 224 }; /* the machine that ELF files for a card name */
+#else
+enum { DECLARED = 48 << 10, OPTIN = 99 << 10, OF_A_CARD = 190 };
+#endif
+#define EMULATED_TEXT(name) #name
+#define EMULATED_NAME(name) EMULATED_TEXT(name) /* as a program calls it: of HIP its name there */
 
 typedef unsigned long long Address;
 
@@ -85,10 +93,27 @@ typedef struct Task {
     int node_count;
 } Task;
 
+/* A copy of a graph. */
+typedef struct {
+    size_t source_x, source_y, source_z, source_level;
+    int source_type;
+    const void *source_host;
+    Address source_device;
+    void *source_array, *reserved0;
+    size_t source_pitch, source_height, target_x, target_y, target_z, target_level;
+    int target_type;
+    void *target_host;
+    Address target_device;
+    void *target_array, *reserved1;
+    size_t target_pitch, target_height, width, height, depth;
+} CopyParams;
+
 extern pthread_mutex_t emulated_lock;
 extern pthread_cond_t emulated_changed; /* something has passed, or was given */
 extern int emulated_is_started;
 int emulated_card_count(void);
+unsigned emulated_warp(void);
+void emulated_uuid_of(int device, unsigned char *uuid);
 
 Context *emulated_current(void);
 /* The current context, or the result that says why the calling function is refused. */

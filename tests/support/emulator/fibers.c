@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include "emulated.h"
 
-enum { STACK = 256 << 10, WARP_THREADS = 32, PAGE = 4096 };
+enum { STACK = 256 << 10, PAGE = 4096 };
 enum State { READY, AT_BARRIER, AT_WARP, ENDED };
 
 #if defined(__x86_64__)
@@ -118,9 +118,9 @@ static void go_on(int first, int end) {
 
 /* Let every warp go on of which all threads that have not ended wait; whether there was one. */
 static int release_warps(int n) {
-    int found = 0;
-    for (int first = 0; first < n; first += WARP_THREADS) {
-        int end = first + WARP_THREADS < n ? first + WARP_THREADS : n;
+    int found = 0, warp = place.warp;
+    for (int first = 0; first < n; first += warp) {
+        int end = first + warp < n ? first + warp : n;
         int waiting = in_state(AT_WARP, first, end);
         if (waiting && waiting + in_state(ENDED, first, end) == end - first) {
             for (int i = first; i < end; i++) states[i] = states[i] == AT_WARP ? READY : states[i];
@@ -214,7 +214,8 @@ int emulated_run(const Launch *wanted) {
     runner = pthread_self();
     place = (Place){.threads = {wanted->threads[0], wanted->threads[1], wanted->threads[2]},
                     .blocks = {wanted->grid[0], wanted->grid[1], wanted->grid[2]},
-                    .shared = dynamic_memory(wanted->shared), .wait = wait_here, .lanes = lanes};
+                    .shared = dynamic_memory(wanted->shared), .wait = wait_here, .lanes = lanes,
+                    .warp = emulated_warp()};
     for (int i = 0; i < 3; i++) sigaction(signals[i], &mine, &before[i]);
     int result = BAD_ADDRESS;
     if (!sigsetjmp(fault, 1)) {

@@ -1,4 +1,4 @@
-/* A stand-in for NVRTC: CUDA C becomes code for this processor, by the system's C compiler.
+/* A stand-in for NVRTC and hipRTC: CUDA C and HIP C become code for this processor, by the system's C compiler.
 
    It takes kernels as this plugin writes them: one in a source, all of whose arguments have 64 bits. kernel.h has the
    words. What is no such text is refused in the compiler's words. */
@@ -12,9 +12,31 @@
 
 extern char **environ;
 enum { FINE = 0, NO_MEMORY = 1, BAD_PROGRAM = 4, BAD_OPTION = 5, FAILED = 6 };
+#ifdef EMULATED_HIP
+#define ARCH "--offload-arch=gfx"
+#define REFUSED "error: invalid target ID in %s"
+#define BOUND "amdgpu_flat_work_group_size("
+#define SHARED_WORD "__attribute__((shared))"
+#define SHARED_MEANS "EMULATED_SHARED"
+#define WORDS HERE "/hip_words.h"
+enum { MAJOR = 6, MINOR = 4 };
+static const char *const archs[] = {"90a", "942", "950", "1030", "1100", "1101", "1200", "1201"};
+static const char *const options_known[] = {"-O3", "-std=c++17", "-ffp-contract=off", "-fno-fast-math", "-w",
+                                            "-fno-gpu-flush-denormals-to-zero"};
+static int has_barrier(const char *text) { return strstr(text, "s_barrier") || strstr(text, "wave_barrier"); }
+#else
+#define ARCH "--gpu-architecture=sm_"
+#define REFUSED "nvrtc: error: invalid value for %s"
+#define BOUND "__launch_bounds__("
+#define SHARED_WORD "extern __shared__ __align__(16) unsigned char shared_bytes[];"
+#define SHARED_MEANS "unsigned char *const shared_bytes = emulated_place->shared;"
+#define WORDS HERE "/cuda_words.h"
+enum { MAJOR = 13, MINOR = 0 };
 static const int archs[] = {75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121};
 static const char *const options_known[] = {"-fmad=false", "-prec-div=true", "-prec-sqrt=true", "-ftz=false", "-std=c++17",
                                             "-default-device", "-w"};
+static int has_barrier(const char *text) { return strstr(text, "__sync") || strstr(text, "__shfl"); }
+#endif
 
 typedef struct {
     char *text, *log, *code;
@@ -22,12 +44,24 @@ typedef struct {
 } Program;
 
 int nvrtcVersion(int *major, int *minor) {
-    *major = 13;
-    *minor = 0;
+    *major = MAJOR;
+    *minor = MINOR;
     return FINE;
 }
 const char *nvrtcGetErrorString(int result) {
     return result == FAILED ? "NVRTC_ERROR_COMPILATION" : result == BAD_OPTION ? "NVRTC_ERROR_INVALID_OPTION" : "NVRTC_ERROR";
+}
+#ifdef EMULATED_HIP
+static int is_arch(const char *text) {
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
+        if (!strcmp(text, archs[i])) return 1;
+    return 0;
+}
+#else
+static int is_arch(const char *text) {
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
+        if (atoi(text) == archs[i]) return 1;
+    return 0;
 }
 int nvrtcGetNumSupportedArchs(int *count) {
     *count = sizeof archs / sizeof *archs;
@@ -37,6 +71,7 @@ int nvrtcGetSupportedArchs(int *found) {
     memcpy(found, archs, sizeof archs);
     return FINE;
 }
+#endif
 int nvrtcCreateProgram(Program **program, const char *text, const char *name, int count, const char *const *headers,
                        const char *const *names) {
     (void)name, (void)count, (void)headers, (void)names;
@@ -59,14 +94,12 @@ static int fail(Program *program, int result, const char *why) {
     return result;
 }
 static int check_option(Program *program, const char *option) {
-    const char *arch = "--gpu-architecture=sm_";
     char said[256];
     if (!strncmp(option, "-I", 2)) return FINE;
     for (size_t i = 0; i < sizeof options_known / sizeof *options_known; i++)
         if (!strcmp(option, options_known[i])) return FINE;
-    for (size_t i = 0; i < sizeof archs / sizeof *archs && !strncmp(option, arch, strlen(arch)); i++)
-        if (atoi(option + strlen(arch)) == archs[i]) return FINE;
-    snprintf(said, sizeof said, "nvrtc: error: invalid value for %s", option);
+    if (!strncmp(option, ARCH, strlen(ARCH)) && is_arch(option + strlen(ARCH))) return FINE;
+    snprintf(said, sizeof said, REFUSED, option);
     return fail(program, BAD_OPTION, said);
 }
 
@@ -84,13 +117,13 @@ static char *replaced(const char *text, const char *old, const char *new) {
 }
 /* What the driver has to know of the kernel: its arguments, whether its threads wait, how many there may be. */
 static int facts(const char *text, char *said, size_t size) {
-    const char *bound = strstr(text, "__launch_bounds__("), *name = bound ? strstr(bound, ") ") : NULL;
+    const char *bound = strstr(text, BOUND), *name = bound ? strstr(bound, ") ") : NULL;
     const char *open = name ? strchr(name + 2, '(') : NULL, *close = open ? strchr(open, ')') : NULL;
     if (!close) return 0;
     int count = close > open + 1;
     for (const char *p = open; p < close; p++) count += *p == ',';
     snprintf(said, size, "\nconst int emulated_facts_%.*s[] = {%d, %d, %d};\n", (int)(open - name - 2), name + 2, count,
-             strstr(text, "__sync") || strstr(text, "__shfl"), atoi(bound + strlen("__launch_bounds__(")));
+             has_barrier(text), atoi(bound + strlen(BOUND)));
     return 1;
 }
 static char *read_all(const char *path, size_t *size) {
@@ -136,8 +169,7 @@ int nvrtcCompileProgram(Program *program, int count, const char *const *options)
     if (!facts(program->text, said, sizeof said)) return fail(program, FAILED, "error: there is no kernel in this source");
     if (!mkdtemp(folder)) return fail(program, FAILED, "error: no folder for files");
     char *plain = replaced(program->text, "extern \"C\" ", "");
-    char *text = replaced(plain, "extern __shared__ __align__(16) unsigned char shared_bytes[];",
-                          "unsigned char *const shared_bytes = emulated_place->shared;");
+    char *text = replaced(plain, SHARED_WORD, SHARED_MEANS);
     snprintf(source, sizeof source, "%s/kernel.c", folder);
     snprintf(code, sizeof code, "%s/kernel.so", folder);
     snprintf(log, sizeof log, "%s/log", folder);
@@ -148,7 +180,7 @@ int nvrtcCompileProgram(Program *program, int count, const char *const *options)
     free(text);
     const char *cc = getenv("CC");
     char *command[] = {(char *)(cc && *cc ? cc : "cc"), "-std=gnu11", "-O1", "-w", "-fPIC", "-shared", "-ffp-contract=off",
-                       "-fno-math-errno", "-include", HERE "/kernel.h", "-o", code, source, "-lm", NULL};
+                       "-fno-math-errno", "-include", HERE "/kernel.h", "-include", WORDS, "-o", code, source, "-lm", NULL};
     result = run(command, log) ? FAILED : FINE;
     program->log = read_all(log, &program->size);
     if (!result) program->code = read_all(code, &program->size);

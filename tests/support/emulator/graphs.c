@@ -18,6 +18,16 @@ typedef struct Node {
 typedef struct { Life life; Node **nodes; int count; } Graph;
 typedef struct { Life life; Node *nodes; int count; } Made;
 
+#ifdef EMULATED_HIP
+typedef struct {
+    unsigned threads[3];
+    void **extra;
+    Function *function;
+    unsigned grid[3];
+    void **arguments;
+    unsigned shared;
+} KernelParams;
+#else
 typedef struct {
     Function *function;
     unsigned grid[3], threads[3], shared;
@@ -25,19 +35,7 @@ typedef struct {
     void *kernel;
     Context *context;
 } KernelParams;
-typedef struct {
-    size_t source_x, source_y, source_z, source_level;
-    int source_type;
-    const void *source_host;
-    Address source_device;
-    void *source_array, *reserved0;
-    size_t source_pitch, source_height, target_x, target_y, target_z, target_level;
-    int target_type;
-    void *target_host;
-    Address target_device;
-    void *target_array, *reserved1;
-    size_t target_pitch, target_height, width, height, depth;
-} CopyParams;
+#endif
 
 int cuGraphCreate(Graph **graph, unsigned flags) {
     Context *context;

@@ -14,24 +14,25 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from tinygraft.plugin import DeviceError, DeviceLostError, GraphExecutor, Handle, Step, size_of
-from tinygraft_cuda import functions as f
-from tinygraft_cuda.context import BITS
-from tinygraft_cuda.program import CudaProgram, words_of
+from tinygraft.device.driver.driver_context import BITS
+from tinygraft.device.driver.driver_program import DriverProgram, words_of
+from tinygraft.device.interfaces import GraphExecutor, Handle, Step
+from tinygraft.errors import DeviceError, DeviceLostError
+from tinygraft.uop.index import size_of
 
 if TYPE_CHECKING:
-    from tinygraft_cuda.device import CudaBackend
+    from tinygraft.device.driver.driver_backend import DriverBackend
 
-MOST_COPIED = 1 << 30  # bytes of a copy that a node takes: its width is one of a picture
+MOST_COPIED = 1 << 30  # given: bytes of a copy that a node takes where its width is one of a picture
 FEWEST = 2  # steps: one by itself is launched as it is
 
 
-class CudaGraph(GraphExecutor):
+class DriverGraph(GraphExecutor):
     """Launches and copies within a card, launched as one. Where only some are to be run, they are launched singly."""
 
-    backend: CudaBackend
+    backend: DriverBackend
 
-    def __init__(self, backend: CudaBackend, steps: Sequence[Step]) -> None:
+    def __init__(self, backend: DriverBackend, steps: Sequence[Step]) -> None:
         super().__init__(backend, steps)
         self.context = backend.context
         self.source: Any = None  # the driver's graph, whose nodes name those of the executable one: it lives as long
@@ -73,7 +74,7 @@ class CudaGraph(GraphExecutor):
                 self.is_one = (has_graph and self._took(self._change)) or self._took(self._make_anew)
                 if self.is_one:
                     stream = context.raw(self.queue.stream)  # type: ignore[attr-defined]
-                    context.with_room(context.driver.call, "cuGraphLaunch", self.made, stream)
+                    context.with_room(context.driver.call, "graph_launch", self.made, stream)
         except DeviceError as error:
             raise type(error)(f"a graph of {len(self.steps)} launches could not be launched: {error}") from error
         return len(self.steps) if self.is_one else super().run(first)
@@ -103,33 +104,33 @@ class CudaGraph(GraphExecutor):
     def _drop(self) -> None:
         """Let the graph be destroyed later: it may still run."""
         if self.made is not None:
-            self.context.leave("cuGraphExecDestroy", self.made)
-            self.context.leave("cuGraphDestroy", self.source)
+            self.context.leave("graph_end", self.made)
+            self.context.leave("graph_free", self.source)
         self.made = self.source = None
         self.nodes.clear()
 
     def _make(self) -> None:
         """Make the graph, each node behind those that its step has to follow."""
         driver, ffi = self.context.driver, self.context.ffi
-        graph, made = ffi.new("CUgraph *"), ffi.new("CUgraphExec *")
-        driver.call("cuGraphCreate", graph, 0)
+        graph, made = ffi.new("void **"), ffi.new("void **")
+        driver.call("graph_new", graph, 0)
         try:
             for step in self.steps:
                 node: KernelStep | CopyStep = (CopyStep if step.program is None else KernelStep)(self, step)
-                node.add(graph[0], ffi.new("CUgraphNode[]", [self.nodes[number].handle[0] for number in step.after]))
+                node.add(graph[0], ffi.new("void *[]", [self.nodes[number].handle[0] for number in step.after]))
                 self.nodes.append(node)
-            driver.call("cuGraphInstantiateWithFlags", made, graph[0], 0)
-            self.made = self.context.own("cuGraphExecDestroy", made[0])
+            driver.call("graph_make", made, graph[0], 0)
+            self.made = self.context.own("graph_end", made[0])
             for node in self.nodes:
                 node.enable(self.made)
         except BaseException:
             if self.made is not None:
-                self.context.destroy("cuGraphExecDestroy", self.made)
+                self.context.destroy("graph_end", self.made)
             self.made = None
             self.nodes.clear()
-            driver.function("cuGraphDestroy")(graph[0])
+            driver.function("graph_free")(graph[0])
             raise
-        self.source = self.context.own("cuGraphDestroy", graph[0])
+        self.source = self.context.own("graph_free", graph[0])
 
     def __del__(self) -> None:
         if hasattr(self, "made"):
@@ -139,11 +140,11 @@ class CudaGraph(GraphExecutor):
 class KernelStep:
     """A node that launches a kernel. The driver takes copies of its parameters."""
 
-    def __init__(self, graph: CudaGraph, step: Step) -> None:
-        assert isinstance(step.program, CudaProgram)
+    def __init__(self, graph: DriverGraph, step: Step) -> None:
+        assert isinstance(step.program, DriverProgram)
         self.graph, self.step, self.program = graph, step, step.program
         self.ffi, self.driver = graph.context.ffi, graph.context.driver
-        self.handle = self.ffi.new("CUgraphNode *")
+        self.handle = self.ffi.new("void **")
         count = len(step.buffers) + len(step.variables)
         self.words = self.ffi.new("unsigned long long[]", max(count, 1))
         self.pointers = self.ffi.new("void *[]", [self.words + i for i in range(max(count, 1))])
@@ -156,18 +157,18 @@ class KernelStep:
     def add(self, graph: Any, after: Any) -> None:
         """Put the node into a graph, behind other nodes."""
         self._fill()
-        self.driver.call("cuGraphAddKernelNode_v2", self.handle, graph, after, len(after), self.params)
+        self.driver.call("graph_add_kernel", self.handle, graph, after, len(after), self.params)
 
     def change(self, made: Any) -> None:
         """Give the node of a graph that was made the buffers and values of the next run."""
         self._fill()
-        self.driver.call("cuGraphExecKernelNodeSetParams_v2", made, self.handle[0], self.params)
+        self.driver.call("graph_set_kernel", made, self.handle[0], self.params)
         self.enable(made)
 
     def enable(self, made: Any) -> None:
         """Leave the node of a graph that was made out where its grid has no thread block."""
         if self.is_wanted != self.is_enabled:
-            self.driver.call("cuGraphNodeSetEnabled", made, self.handle[0], int(self.is_wanted))
+            self.driver.call("graph_enable", made, self.handle[0], int(self.is_wanted))
             self.is_enabled = self.is_wanted
 
     def _fill(self) -> None:
@@ -184,31 +185,21 @@ class KernelStep:
 class CopyStep:
     """A node that copies within the card."""
 
-    def __init__(self, graph: CudaGraph, step: Step) -> None:
+    def __init__(self, graph: DriverGraph, step: Step) -> None:
         self.graph, self.step = graph, step
-        self.ffi, self.driver = graph.context.ffi, graph.context.driver
-        self.handle = self.ffi.new("CUgraphNode *")
-        self.params = self.ffi.new("CopyNode *")
-        self.params.source_type = self.params.target_type = f.IS_DEVICE
-        self.params.width, self.params.height, self.params.depth = step.nbytes, 1, 1
-        self.params.source_pitch = self.params.target_pitch = step.nbytes
-        self.params.source_height = self.params.target_height = 1
+        self.driver, self.handle = graph.context.driver, graph.context.ffi.new("void **")
 
     def add(self, graph: Any, after: Any) -> None:
         """Put the node into a graph, behind other nodes."""
-        self._fill()
-        context = self.graph.context.handle
-        self.driver.call("cuGraphAddMemcpyNode", self.handle, graph, after, len(after), self.params, context)
+        self.driver.call("graph_add_copy", self.handle, graph, after, len(after), *self._what())
 
     def change(self, made: Any) -> None:
         """Give the node of a graph that was made the buffers of the next run."""
-        self._fill()
-        context = self.graph.context.handle
-        self.driver.call("cuGraphExecMemcpyNodeSetParams", made, self.handle[0], self.params, context)
+        self.driver.call("graph_set_copy", made, self.handle[0], *self._what())
 
     def enable(self, made: Any) -> None:
         """Do nothing: a copy is never left out."""
 
-    def _fill(self) -> None:
+    def _what(self) -> tuple[Any, ...]:
         target, source = (self.graph.handles[place] for place in self.step.buffers)
-        self.params.target_device, self.params.source_device = target.value, source.value
+        return self.graph.context.copy_node(target.value, source.value, self.step.nbytes)

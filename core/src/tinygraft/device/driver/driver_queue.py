@@ -1,4 +1,4 @@
-"""Queues of a card, which are streams, and events of the driver.
+"""Queues of a card, which are streams of its driver, and their events.
 
 All cards of a process have one driver, so an event of one card's stream is waited for by another's. Events of other
 kinds of devices the host waits for.
@@ -10,19 +10,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tinygraft.plugin import DeviceError, DeviceLostError, Event, Handle, Program, Queue, an_event
-from tinygraft_cuda import context
+from tinygraft.device.interfaces import Handle, Program
+from tinygraft.device.queues import Event, Queue, an_event
+from tinygraft.errors import DeviceError, DeviceLostError
 
 if TYPE_CHECKING:
-    from tinygraft_cuda.device import CudaBackend
+    from tinygraft.device.driver.driver_backend import DriverBackend
+    from tinygraft.device.driver.driver_context import DriverEvent
 
 GridSize = tuple[int, int, int]
 
 
-class CudaEvent(Event):
+class StreamEvent(Event):
     """A point in the work of a stream."""
 
-    def __init__(self, queue: CudaQueue, event: context.DriverEvent) -> None:
+    def __init__(self, queue: DriverQueue, event: DriverEvent) -> None:
         self.queue, self.event = queue, event
 
     def done(self) -> bool:
@@ -36,18 +38,18 @@ class CudaEvent(Event):
 
     def elapsed(self, since: Event) -> float:
         """Return the seconds since an earlier event, by the card's clock."""
-        if not isinstance(since, CudaEvent):
+        if not isinstance(since, StreamEvent):
             raise DeviceError(f"time is measured from an earlier event of the same queue, got {since!r}")
         self.wait()
         return self.queue.context.seconds(since.event, self.event)
 
 
-class CudaQueue(Queue):
+class DriverQueue(Queue):
     """A stream."""
 
-    backend: CudaBackend
+    backend: DriverBackend
 
-    def __init__(self, backend: CudaBackend, is_beside: bool = True) -> None:
+    def __init__(self, backend: DriverBackend, is_beside: bool = True) -> None:
         super().__init__(backend)
         self.context = backend.context
         self.stream: Any = self.context.new_stream(is_beside)
@@ -56,19 +58,19 @@ class CudaQueue(Queue):
         """Put a kernel behind what is in the queue."""
         program.enqueue(self.stream, buffers, variables, grid)  # type: ignore[attr-defined]
 
-    def copy(self, target: Handle, source: Handle, nbytes: int) -> CudaEvent:
+    def copy(self, target: Handle, source: Handle, nbytes: int) -> StreamEvent:
         """Copy within the card."""
         with self.errors(f"could not copy {nbytes} bytes"):
             self.context.copy(target.value, source.value, nbytes, self.stream)
             return self.record()
 
-    def copy_in(self, target: Handle, source: memoryview) -> CudaEvent:
+    def copy_in(self, target: Handle, source: memoryview) -> StreamEvent:
         """Copy from host memory."""
         with self.errors(f"could not copy {source.nbytes} bytes from the host"):
             self.context.copy_in(target.value, source, self.stream)
             return self.record()
 
-    def copy_out(self, target: memoryview, source: Handle) -> CudaEvent:
+    def copy_out(self, target: memoryview, source: Handle) -> StreamEvent:
         """Copy to host memory."""
         with self.errors(f"could not copy {target.nbytes} bytes to the host"):
             self.context.copy_out(target, source.value, self.stream)
@@ -78,20 +80,20 @@ class CudaQueue(Queue):
         """Return whether that is a card too: the driver copies between them, directly where they reach each other."""
         return type(peer) is type(self.backend)
 
-    def copy_from(self, target: Handle, peer: Any, source: Handle, nbytes: int) -> CudaEvent:
+    def copy_from(self, target: Handle, peer: Any, source: Handle, nbytes: int) -> StreamEvent:
         """Copy from another card."""
         with self.errors(f"could not copy {nbytes} bytes from {peer.name}"):
             self.context.copy_peer(target.value, peer.context, source.value, nbytes, self.stream)
             return self.record()
 
-    def record(self) -> CudaEvent:
+    def record(self) -> StreamEvent:
         """Return an event behind all that was called for here."""
         with self.errors("an event could not be recorded"):
-            return CudaEvent(self, self.context.record(self.stream))
+            return StreamEvent(self, self.context.record(self.stream))
 
     def wait(self, event: Event) -> None:
         """Let later work wait for an event."""
-        if not isinstance(event, CudaEvent):
+        if not isinstance(event, StreamEvent):
             an_event(event).wait()
         elif event.queue is not self:
             with self.errors("a queue could not wait for an event"):

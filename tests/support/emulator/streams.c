@@ -308,7 +308,7 @@ int cuModuleLoadData(Module **module, const void *image) {
     int result = emulated_usable(&context);
     if (result) return result;
     if (memcmp(head->e_ident, ELFMAG, SELFMAG)) return BAD_IMAGE;
-    if (head->e_machine == 190 || head->e_type != ET_DYN) return OTHER_IMAGE; /* 190: for a card that is there */
+    if (head->e_machine == OF_A_CARD || head->e_type != ET_DYN) return OTHER_IMAGE; /* for a card that is there */
     size_t size = head->e_shoff + (size_t)head->e_shnum * head->e_shentsize;
     char path[] = "/tmp/emulated-kernel-XXXXXX"; /* the loader tells libraries apart by their names */
     int file = mkstemp(path);
@@ -369,6 +369,10 @@ int emulated_check(const Launch *l) {
     Address threads = (Address)l->threads[0] * l->threads[1] * l->threads[2];
     if (!l->grid[0] || !l->grid[1] || !l->grid[2] || !threads || threads > MOST_THREADS) return INVALID_VALUE;
     if (l->grid[0] > 0x7fffffffu || l->grid[1] > 65535 || l->grid[2] > 65535) return INVALID_VALUE;
+#ifdef EMULATED_HIP
+    for (int i = 0; i < 3; i++) /* the hardware counts threads, and not blocks */
+        if ((Address)l->grid[i] * l->threads[i] > 0xffffffffu) return INVALID_VALUE;
+#endif
     if (l->shared && l->shared + (l->shared > DECLARED ? 0 : l->function->declared) > l->function->most_shared) return INVALID_VALUE;
     return l->function->bound && threads > (Address)l->function->bound ? OUT_OF_RESOURCES : OK;
 }

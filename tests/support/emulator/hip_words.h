@@ -1,0 +1,10 @@
+/* The words of HIP C without headers for kernel.h: builtins of clang for these processors. */
+#define __builtin_amdgcn_workgroup_id_x() (emulated_place->block.x)
+#define __builtin_amdgcn_workgroup_id_y() (emulated_place->block.y)
+#define __builtin_amdgcn_workgroup_id_z() (emulated_place->block.z)
+#define __builtin_amdgcn_workitem_id_x() (emulated_place->thread.x)
+#define __builtin_amdgcn_fence(order, scope) ((void)0)
+#define __builtin_amdgcn_s_barrier() emulated_wait_for_block()
+#define __builtin_amdgcn_wave_barrier() emulated_wait_for_warp()
+#define __builtin_amdgcn_wavefrontsize() (emulated_place->warp)
+#define __builtin_amdgcn_ds_bpermute(byte, bits) ((int)emulated_exchanged((unsigned)(bits), (unsigned)(byte) / 4))
