@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from gpu_emulator import PATIENCE, ROOT, SOURCES, Emulator
 
-__all__ = ["EMULATOR", "PATIENCE", "ROOT", "build", "environment", "python"]
+__all__ = ["EMULATOR", "PATIENCE", "ROOT", "build", "environment", "python", "run"]
 EMULATOR = Emulator(
     "libamdhip64.so.6", "libhiprtc.so.6", "AMD_HIPRTC",
     ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCM_PATH"), ("hip.c",),
     ("-include", str(SOURCES / "hip.h")),
 )  # fmt: skip
-build, environment, python = EMULATOR.build, EMULATOR.environment, EMULATOR.python
+build, environment, python, run = EMULATOR.build, EMULATOR.environment, EMULATOR.python, EMULATOR.run

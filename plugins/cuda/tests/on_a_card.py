@@ -28,7 +28,8 @@ HERE = Path(__file__).parent
 PACKED = ROOT / "card"  # ignored by git
 KIT = ["-m", "tinygraft", "conformance", "--device", "CUDA"]
 PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-CHECKS = [str(file) for file in sorted((HERE / "cards").glob("check_*.py"))]
+CARDS = (ROOT / "tests" / "support" / "cards", HERE / "cards")
+CHECKS = [str(file) for folder in CARDS for file in sorted(folder.glob("check_*.py"))]
 ABOUT = """
 import json
 from tinygraft import Device, Tensor

@@ -15,8 +15,8 @@ import pytest
 import cuda_emulator
 from tinygraft_cuda import build_pycuda
 
-CARDS = Path(__file__).parent / "cards"
-FILES = sorted(file.name for file in CARDS.glob("check_*.py"))
+CARDS = (cuda_emulator.ROOT / "tests" / "support" / "cards", Path(__file__).parent / "cards")
+FILES = sorted(str(file.relative_to(cuda_emulator.ROOT)) for folder in CARDS for file in folder.glob("check_*.py"))
 pytestmark = pytest.mark.needs("cc")
 
 
@@ -31,7 +31,7 @@ def run(command: list[str], **settings: str) -> subprocess.CompletedProcess[str]
 @pytest.mark.parametrize("file", FILES)
 def test_on_cards_that_are_emulated(file: str) -> None:
     """All tests of a file pass, and none is skipped but those of pycuda."""
-    done = run(["pytest", "-q", "-p", "no:cacheprovider", "-n0", str(CARDS / file)], CUDA_BINDING="cffi")
+    done = run(["pytest", "-q", "-p", "no:cacheprovider", "-n0", file], CUDA_BINDING="cffi")
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-4000:]
     skips = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
     assert all("pycuda is not installed" in line for line in skips), skips
@@ -95,7 +95,7 @@ def test_all_of_it_by_pycuda(tmp_path: Path) -> None:
     stubs = cuda_emulator.stubs_for(next(folder.glob("pycuda/_driver*.so")))
     environment = cuda_emulator.environment(stubs, CUDA_BINDING="pycuda")
     environment["PYTHONPATH"] += os.pathsep + str(folder)
-    files = [str(CARDS / file) for file in FILES]
+    files = [str(cuda_emulator.ROOT / file) for file in FILES]
     for command in (["pytest", "-q", "-n0", *files], ["tinygraft", "conformance", "--device", "CUDA"]):
         done = subprocess.run(
             [sys.executable, "-m", *command], env=environment, capture_output=True, text=True, timeout=900, check=False,
@@ -108,7 +108,7 @@ def test_all_of_it_by_pycuda(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_script_for_a_card_works(tmp_path: Path) -> None:
     """It runs its parts in processes of their own, and leaves out what is not there with the reason."""
-    script = CARDS.parent / "on_a_card.py"
+    script = Path(__file__).parent / "on_a_card.py"
     environment = cuda_emulator.environment(SPEED_SMALL="1")
     done = subprocess.run(
         [sys.executable, str(script), "--out", str(tmp_path), "--only", "open,checks,compute-sanitizer,speed"],

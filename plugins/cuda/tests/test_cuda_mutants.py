@@ -10,7 +10,8 @@ import pytest
 
 import cuda_emulator
 
-CARDS = Path(__file__).parent / "cards"
+CARDS = cuda_emulator.ROOT / "tests" / "support" / "cards"
+OWN = Path(__file__).parent / "cards"
 KIT = ["-p", "tinygraft.conformance.plugin", "--pyargs", "tinygraft.conformance", "--tinygraft-device", "CUDA"]
 pytestmark = [pytest.mark.needs("cc"), pytest.mark.slow]
 
@@ -63,7 +64,7 @@ MUTANTS: dict[str, tuple[str, list[str], str]] = {
     ),
     "memory of any context": (
         "from tinygraft_cuda.context import CudaContext as C; C.is_elsewhere = lambda *a: False",
-        [str(CARDS / "check_interop.py")], "test_memory_of_another_context_of_the_card_is_refused",
+        [str(OWN / "check_contexts.py")], "test_memory_of_another_context_of_the_card_is_refused",
     ),
     "a card that is full": (
         "from tinygraft_cuda.context import CudaContext as C; C.make_room = lambda s: s.trim()",

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from card import DEVICE
 from tinygraft import Context, Tensor
 from tinygraft.conformance.kernels import programs
 from tinygraft.conformance.levels.optional_launches import BackendMemory, spinning
-from tinygraft.errors import SettingError
-from tinygraft_cuda.device import CudaBackend
+from tinygraft.plugin.driver import DriverBackend
 
 
-def test_a_launch_and_a_copy_do_not_wait(backend: CudaBackend) -> None:
+def test_a_launch_and_a_copy_do_not_wait(backend: DriverBackend) -> None:
     """Behind a kernel that takes its time, a launch, a copy from the host and an event are called for at once."""
     memory = BackendMemory(backend)
     (slow,) = programs(backend, [spinning(20_000_000)])
@@ -35,7 +31,7 @@ def test_a_launch_and_a_copy_do_not_wait(backend: CudaBackend) -> None:
     assert copied.done()
 
 
-def test_a_stream_does_not_wait_for_another(backend: CudaBackend) -> None:
+def test_a_stream_does_not_wait_for_another(backend: DriverBackend) -> None:
     """A copy on a second queue ends while a kernel of the first one runs: copies overlap with kernels."""
     memory, other = BackendMemory(backend), backend.make_queue()
     (slow,) = programs(backend, [spinning(20_000_000)])
@@ -49,7 +45,7 @@ def test_a_stream_does_not_wait_for_another(backend: CudaBackend) -> None:
     running.wait()
 
 
-def test_events_have_the_cards_time(backend: CudaBackend) -> None:
+def test_events_have_the_cards_time(backend: DriverBackend) -> None:
     """The time between two events is that of the work between them."""
     memory = BackendMemory(backend)
     (slow,) = programs(backend, [spinning(5_000_000)])
@@ -61,7 +57,7 @@ def test_events_have_the_cards_time(backend: CudaBackend) -> None:
     assert 0 < took <= time.perf_counter() - start
 
 
-def test_another_card_waits_for_the_first(pair: list[CudaBackend]) -> None:
+def test_another_card_waits_for_the_first(pair: list[DriverBackend]) -> None:
     """A copy from a peer's memory waits, on the card, for the kernel there that writes it."""
     here, there = pair
     memory, own = BackendMemory(there), BackendMemory(here)
@@ -78,17 +74,17 @@ def test_another_card_waits_for_the_first(pair: list[CudaBackend]) -> None:
 def test_a_sharded_product_is_that_of_one_card() -> None:
     """Rows on two cards, uneven ones too, and gathered again."""
     a, b = (np.random.RandomState(i).randint(-8, 9, (34, 34)).astype(np.float32) for i in range(2))
-    devices = ("CUDA:0", "CUDA:1")
+    devices = (f"{DEVICE}:0", f"{DEVICE}:1")
     for splits in ((17, 17), (30, 4)):
-        x = Tensor(a, device="CUDA").shard(devices, 0, splits)
-        y = Tensor(b, device="CUDA").shard(devices)
-        np.testing.assert_array_equal((x @ y).relu().to("CUDA").numpy(), np.maximum(a @ b, 0))
+        x = Tensor(a, device=DEVICE).shard(devices, 0, splits)
+        y = Tensor(b, device=DEVICE).shard(devices)
+        np.testing.assert_array_equal((x @ y).relu().to(DEVICE).numpy(), np.maximum(a @ b, 0))
 
 
-def test_queues_never_change_a_value(backend: CudaBackend) -> None:
+def test_queues_never_change_a_value(backend: DriverBackend) -> None:
     """Work on two queues in turn, in memory that is freed and taken again, is what NumPy computes."""
     queue, data = backend.new_queue(), np.arange(5000, dtype=np.int32)
-    x, want = Tensor(data, device="CUDA").realize(), data
+    x, want = Tensor(data, device=DEVICE).realize(), data
     for i in range(12):
         with queue:
             y = (x * 3 + i).realize()
@@ -101,38 +97,11 @@ def test_queues_never_change_a_value(backend: CudaBackend) -> None:
     np.testing.assert_array_equal(x.numpy(), want)
 
 
-def test_launches_have_names_for_profilers(backend: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With CUDA_NVTX=1 a launch is a range of its kernel's name, in a domain of its own."""
-    names: list[tuple[str, str]] = []
-
-    @contextmanager
-    def annotate(name: str, domain: str) -> Iterator[None]:
-        names.append((domain, name))
-        yield
-
-    monkeypatch.setitem(sys.modules, "nvtx", SimpleNamespace(annotate=annotate))
-    with Context(CUDA_NVTX=1):
-        marked = CudaBackend("CUDA", 0)
-    memory = BackendMemory(marked)
-    (slow,) = programs(marked, [spinning(10)])
-    marked.queue.launch(slow, [memory.make([0]), memory.make([1])], [], (1, 1, 1))
-    marked.synchronize()
-    assert names == [("tinygraft", "spinning")]
-    assert backend.context.mark is None
-    marked.close()
-    monkeypatch.setitem(sys.modules, "nvtx", None)
-    with (
-        Context(CUDA_NVTX=1),
-        pytest.raises(SettingError, match="CUDA_NVTX=1 needs the package nvtx .* pip install nvtx"),
-    ):
-        CudaBackend("CUDA", 0)
-
-
-def test_launch_blocking_waits_for_each_launch(backend: CudaBackend) -> None:
+def test_launch_blocking_waits_for_each_launch(backend: DriverBackend) -> None:
     """With LAUNCH_BLOCKING=1 what was launched has run when a realisation returns: another queue sees it at once."""
     found, other = bytearray(4), backend.make_queue()
-    (Tensor.arange(100_000, device="CUDA") * 3).contiguous().realize()
+    (Tensor.arange(100_000, device=DEVICE) * 3).contiguous().realize()
     with Context(LAUNCH_BLOCKING=1):
-        x = (Tensor.arange(100_000, device="CUDA") * 3).contiguous().realize()
+        x = (Tensor.arange(100_000, device=DEVICE) * 3).contiguous().realize()
         other.copy_out(memoryview(found), backend.allocator.view(x.uop.base.realized.handle, 4 * 99_999, 4)).wait()
     assert int.from_bytes(found, "little") == 299_997

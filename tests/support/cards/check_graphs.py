@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from card import DEVICE
 from tinygraft import Context, Device, Tensor, TinyJit, Variable, nn
-from tinygraft.plugin.driver import DriverGraph
-from tinygraft_cuda.device import CudaBackend
+from tinygraft.plugin.driver import DriverBackend, DriverGraph
 
-pytestmark = pytest.mark.usefixtures("on_cuda")
+pytestmark = pytest.mark.usefixtures("on_the_card")
 
 
 @pytest.fixture
-def on_cuda() -> Any:
-    """CUDA is the default device."""
-    with Context(DEV="CUDA"):
+def on_the_card() -> Any:
+    """The card is the default device."""
+    with Context(DEV=DEVICE):
         yield
 
 
@@ -64,7 +64,7 @@ def test_a_symbolic_size_changes_the_grid() -> None:
         assert got.item() == sum(2 * (i + 1) for i in range(length)), length
 
 
-def test_a_copy_within_the_card_is_a_node(backend: CudaBackend, done: Callable[..., Any]) -> None:
+def test_a_copy_within_the_card_is_a_node(backend: DriverBackend, done: Callable[..., Any]) -> None:
     """A kernel, a copy and a kernel in one launch; the copy follows the buffers that are given."""
     from tinygraft.conformance.levels.optional_launches import BackendMemory, Graph
 
@@ -84,7 +84,7 @@ def test_a_copy_within_the_card_is_a_node(backend: CudaBackend, done: Callable[.
         assert got[:30] == [(start + i + 1) * 30 + 5 for i in range(30)]
 
 
-def test_an_empty_grid_runs_nothing(backend: CudaBackend) -> None:
+def test_an_empty_grid_runs_nothing(backend: DriverBackend) -> None:
     """A step whose grid has no thread block is left out of that launch, and runs again in the next one."""
     from tinygraft.conformance.levels.optional_launches import BackendMemory, Graph
 
@@ -120,7 +120,7 @@ def test_a_training_step_is_one_launch(done: Callable[..., Any]) -> None:
         found = [float(f(x, y).item()) for _ in range(6)]
         with done() as counts:
             f(x, y)
-            Device["CUDA"].synchronize()
+            Device[DEVICE].synchronize()
         if jit:
             assert counts("graph launch") in (1, None)
             assert counts("launch") in (0, None)
