@@ -85,3 +85,14 @@ def test_subnormals_and_nan_are_kept() -> None:
     np.testing.assert_array_equal((x * 1).numpy(), tiny)
     np.testing.assert_array_equal((x / 2).numpy(), tiny / 2)
     np.testing.assert_array_equal((x + x).numpy().view(np.int32)[:3], (tiny + tiny).view(np.int32)[:3])
+
+
+def test_the_card_that_was_current_is_so_again(pair: list[DriverBackend]) -> None:
+    """What is done on one card changes nothing for a program that works on another one by itself."""
+    first, second = pair
+    with second.context.current():
+        before = second.context.enter()
+        assert (Tensor([1.0], device=DEVICE) + 1).tolist() == [2.0]
+        first.context.synchronize()
+        assert second.context.enter() is None  # it is current
+        second.context.restore(before)

@@ -68,7 +68,7 @@ long emulated_counted(const char *what) {
 
 /* Devices */
 
-void emulated_uuid_of(int device, unsigned char *uuid) {
+static void uuid_of(int device, unsigned char *uuid) {
     for (int i = 0; i < 16; i++) uuid[i] = (unsigned char)(0x10 * (device + 1) + i);
 }
 static int is_named(int device, const char *word) {
@@ -76,7 +76,7 @@ static int is_named(int device, const char *word) {
     unsigned char u[16];
     long number = strtol(word, &end, 10);
     if (end != word && !*end) return number == device;
-    emulated_uuid_of(device, u);
+    uuid_of(device, u);
     int n = snprintf(text, sizeof text, "GPU-%02x%02x%02x%02x-", u[0], u[1], u[2], u[3]);
     for (int i = 4; i < 16; i++) n += snprintf(text + n, sizeof text - n, i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", u[i]);
     return !strncasecmp(text, word, strlen(word)) || (is_slice && !strncasecmp(text + 4, word + 4, strlen(word + 4)));
@@ -129,7 +129,7 @@ int cuDeviceGetName(char *name, int size, int device) {
     return OK;
 }
 int cuDeviceGetUuid_v2(unsigned char *uuid, int device) {
-    emulated_uuid_of(shown[device], uuid);
+    uuid_of(shown[device], uuid);
     return OK;
 }
 int cuDeviceGetUuid(unsigned char *uuid, int device) { return cuDeviceGetUuid_v2(uuid, device); }

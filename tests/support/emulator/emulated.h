@@ -113,7 +113,6 @@ extern pthread_cond_t emulated_changed; /* something has passed, or was given */
 extern int emulated_is_started;
 int emulated_card_count(void);
 unsigned emulated_warp(void);
-void emulated_uuid_of(int device, unsigned char *uuid);
 
 Context *emulated_current(void);
 /* The current context, or the result that says why the calling function is refused. */

@@ -14,6 +14,7 @@ int cuMemcpyPeerAsync(Address target, Context *here, Address source, Context *th
 int cuGraphAddMemcpyNode(void **made, void *graph, void *const *after, size_t count, const CopyParams *params, Context *c);
 int cuGraphExecMemcpyNodeSetParams(void *made, void *node, const CopyParams *params, Context *context);
 int cuDeviceGetName(char *name, int size, int device);
+int cuDeviceGetUuid_v2(unsigned char *uuid, int device);
 
 static const char *arch(void) {
     const char *text = getenv("EMULATED_ARCH");
@@ -55,7 +56,7 @@ int hipGetDevicePropertiesR0600(char *found, int device) {
     if (device < 0 || device >= emulated_card_count()) return BAD_DEVICE;
     memset(found, 0, PROPERTIES);
     cuDeviceGetName(found, 256, device);
-    emulated_uuid_of(device, uuid);
+    cuDeviceGetUuid_v2(uuid, device);
     for (int i = 0; i < 8; i++) snprintf(text + 2 * i, 3, "%02x", uuid[i]);
     memcpy(found + UUID, text, 16); /* letters, as ROCm's tools show them behind GPU- */
     put_size(found + MEMORY, (size_t)emulated_setting("EMULATED_MEMORY", 4096) << 20);

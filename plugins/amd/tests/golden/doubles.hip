@@ -1,0 +1,7 @@
+/* doubles: local(0, 101) */
+extern "C" __attribute__((global)) void __attribute__((amdgpu_flat_work_group_size(101, 101))) doubles(double *__restrict__ data0, const double *__restrict__ data1, const double *__restrict__ data2) {
+    const long long r0 = __builtin_amdgcn_workitem_id_x();
+    const double x0 = data1[r0];
+    const double x1 = data2[r0];
+    data0[r0] = (x0 * x1) + x0;
+}

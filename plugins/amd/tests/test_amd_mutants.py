@@ -1,0 +1,56 @@
+"""The tests on the emulated HIP find what is broken on purpose in the plugin, each by the test that is about it."""
+
+from __future__ import annotations
+
+import pytest
+
+import hip_emulator
+
+CARDS = hip_emulator.ROOT / "tests" / "support" / "cards"
+KIT = ["-p", "tinygraft.conformance.plugin", "--pyargs", "tinygraft.conformance", "--tinygraft-device", "AMD"]
+pytestmark = [pytest.mark.needs("cc"), pytest.mark.slow]
+DIALECT = "from dataclasses import replace; from tinygraft_amd import dialect as d; d.DIALECT = replace(d.DIALECT, "
+CONTEXT = "from tinygraft_amd.context import AmdContext as C; "
+
+# name: what is done to the plugin before its tests run, the tests, and the one of them that has to fail
+MUTANTS: dict[str, tuple[str, list[str], str]] = {
+    "no barrier": (DIALECT + "barrier=';')", [*KIT, "-k", "test_barrier"], "test_barrier_in_a_loop"),
+    "an index that is one too far": (
+        DIALECT + "group='(__builtin_amdgcn_workgroup_id_{axis}() + 1)')", [*KIT, "-k", "test_positions"],
+        "test_positions",
+    ),
+    "a queue that does not wait": (
+        CONTEXT + "C.wait_for = lambda *a: None", [*KIT, "-k", "waits_for_event"], "test_queue_waits_for_event",
+    ),
+    "a card that stays current": (
+        CONTEXT + "C.restore = lambda *a: None", [str(CARDS / "check_memory.py"), "-k", "current"],
+        "test_the_card_that_was_current_is_so_again",
+    ),
+    "a card that is never current": (
+        CONTEXT + "C.enter = lambda *a: None", [str(CARDS / "check_queues.py"), "-k", "another_card"],
+        "test_another_card_waits_for_the_first",
+    ),
+    "a graph whose copies go the other way": (
+        CONTEXT + "old = C.copy_node\nC.copy_node = lambda s, to, source, n: old(s, source, to, n)",
+        [str(CARDS / "check_graphs.py"), "-k", "copy"], "test_a_copy_within_the_card_is_a_node",
+    ),
+    "a default stream by its number in CUDA": (
+        CONTEXT + "C.stream_at = lambda s, n: s.new_stream()", [str(CARDS / "check_interop.py"), "-k", "others"],
+        "test_others_wait_for_what_is_computed_here",
+    ),
+    "a first stream beside the default one": (
+        CONTEXT + "old = C.new_stream\nC.new_stream = lambda s, b=True: old(s)",
+        [str(CARDS / "check_interop.py"), "-k", "default_stream"],
+        "test_the_default_stream_is_in_one_order_with_ours",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_is_found(name: str) -> None:
+    """The test of that name fails."""
+    patch, tests, failing = MUTANTS[name]
+    code = f"import sys, pytest\n{patch}\nsys.exit(pytest.main({['-q', '-n0', '-p', 'no:cacheprovider', *tests]!r}))"
+    done = hip_emulator.python(code, EMULATED_LATE="400", TINYGRAFT_CARD="AMD")
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    assert any(failing in line for line in failed), done.stdout[-3000:] + done.stderr[-1000:]
