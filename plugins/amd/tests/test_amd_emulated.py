@@ -106,3 +106,16 @@ def test_digits_are_learnt(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     found = re.findall(r"accuracy[^0-9]*([0-9.]+)", done.stdout + done.stderr)
     assert float(found[-1].rstrip(".")) >= 0.98, done.stdout
+
+
+@pytest.mark.slow
+def test_the_script_for_a_card_works(tmp_path: Path) -> None:
+    """It runs its parts in processes of their own, writes the report, and leaves out what is not there."""
+    script = str(Path(__file__).parent / "on_a_card.py")
+    done = hip_emulator.run([script, "--out", str(tmp_path), "--only", "open,checks,speed"], SPEED_SMALL="1")
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    found = json.loads((tmp_path / "card.json").read_text())
+    assert [part["verdict"] for part in found.values()] == ["passed"] * 3
+    assert "Emulated GPU 0" in found["open"]["said"]
+    assert "GFLOP/s" in found["speed"]["said"]
+    assert done.stdout.endswith("ALL PASSED, or left with a reason\n")

@@ -47,10 +47,8 @@ def test_a_hip_that_is_too_old() -> None:
 
 def test_an_architecture_that_the_compiler_does_not_know() -> None:
     """The compiler's own words, with the architecture."""
-    found = said(
-        OPEN.format(ordinal="").replace(").realize()", ") + 1).realize()").replace("print(Tensor", "print((Tensor"),
-        EMULATED_ARCH="gfx803",
-    )
+    code = OPEN.format(ordinal="").replace("print(Tensor", "print((1 + Tensor").replace(").realize", ")).realize")
+    found = said(code, EMULATED_ARCH="gfx803")
     assert "hipRTC 6.4 in" in found
     assert "for gfx803: " in found
     assert "invalid target ID" in found

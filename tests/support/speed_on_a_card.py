@@ -14,6 +14,7 @@ import numpy as np
 
 from tinygraft import Device, Tensor, TinyJit
 
+DEVICE = os.environ.get("TINYGRAFT_CARD", "CUDA")
 SMALL = bool(os.environ.get("SPEED_SMALL"))
 ROUNDS = 2 if SMALL else 10
 
@@ -48,7 +49,7 @@ def line(what: str, value: float, unit: str) -> None:
 
 def launches() -> None:
     """What a launch costs the host, by itself and in a graph."""
-    steps, x = 20 if SMALL else 100, Tensor.zeros(32, device="CUDA").contiguous().realize()
+    steps, x = 20 if SMALL else 100, Tensor.zeros(32, device=DEVICE).contiguous().realize()
 
     def chain(x: Tensor) -> Tensor:
         for _ in range(steps):
@@ -79,7 +80,7 @@ def copies() -> None:
     line(
         "within the card, read and written", 2 * gb / on_card(lambda: backend.queue.copy(other, handle, nbytes)), "GB/s"
     )
-    x = Tensor.rand(256 if SMALL else 4096, 256 if SMALL else 4096, device="CUDA").realize()
+    x = Tensor.rand(256 if SMALL else 4096, 256 if SMALL else 4096, device=DEVICE).realize()
     product = TinyJit(lambda: (x @ x).realize())
     for _ in range(3):
         product()
@@ -98,7 +99,7 @@ def copies() -> None:
 def kernels() -> None:
     """Generated kernels, by the card's clock."""
     n = 1 << (14 if SMALL else 26)
-    x, y = (Tensor.rand(n, device="CUDA").realize() for _ in range(2))
+    x, y = (Tensor.rand(n, device=DEVICE).realize() for _ in range(2))
     for name, work, moved in (
         ("x + y", lambda: (x + y).realize(), 12 * n),
         ("x.exp()", lambda: x.exp().realize(), 8 * n),
@@ -108,7 +109,7 @@ def kernels() -> None:
         work()
         line(f"{name}, {n} floats", moved / on_card(work) / 1e9, "GB/s")
     for size in (64,) if SMALL else (1024, 2048, 4096):
-        a, b = (Tensor.rand(size, size, device="CUDA").realize() for _ in range(2))
+        a, b = (Tensor.rand(size, size, device=DEVICE).realize() for _ in range(2))
         (a @ b).realize()
         seconds = on_card(lambda a=a, b=b: (a @ b).realize(), 3)
         line(f"product of {size} x {size} floats", 2 * size**3 / seconds / 1e9, "GFLOP/s")
@@ -117,7 +118,7 @@ def kernels() -> None:
 
 
 if __name__ == "__main__":
-    backend: Any = Device["CUDA"]
+    backend: Any = Device[DEVICE]
     print(backend.about())
     launches()
     copies()

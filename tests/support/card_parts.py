@@ -1,0 +1,133 @@
+"""Parts of a run on a machine with a card, one process each with a limit of its own, and the report of all of them.
+
+Used by on_a_card.py of the plugins for cards. It needs this checkout and a Python with numpy, cffi and pytest; it
+installs nothing and asks no network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The arguments of Python, settings, its share of the time in percent, and a command that it runs under."""
+
+    arguments: list[str]
+    settings: dict[str, str]
+    share: int
+    under: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Card:
+    """A plugin's run: its parts, of which the first opens the card, and what else it needs.
+
+    left_out says why a part is not run, given its name and the path of modules; packed is a folder with wheels and
+    libraries, which need not be there.
+    """
+
+    plugin: str
+    parts: dict[str, Part]
+    left_out: Callable[[str, str], str] = lambda name, path: ""
+    packed: Path | None = None
+
+
+def main(card: Card, doc: str) -> int:
+    """Run the parts one after another; the exit code."""
+    print(f"Python {sys.version.split()[0]}, {sysconfig.get_platform()}", flush=True)
+    parser = argparse.ArgumentParser(description=doc.partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--out", default=os.environ.get("OUT", "out"))
+    parser.add_argument("--only", default="")
+    given = parser.parse_args()
+    out = Path(given.out)
+    out.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + given.minutes * 60
+    first = next(iter(card.parts))
+    found: dict[str, dict[str, object]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.pathsep.join(site(card, Path(folder)))
+        for name in [name for name in card.parts if not given.only or name in given.only.split(",")]:
+            left = end - time.monotonic()
+            why = "no time is left" if left < 5 else card.left_out(name, path)
+            if found.get(first, {}).get("verdict") == "failed":
+                why = "the card could not be opened"
+            if why:
+                found[name] = {"verdict": f"left out ({why})", "seconds": 0.0, "said": ""}
+            else:
+                found[name] = run(name, card.parts[name], path, Path(folder), left, given.minutes * 60)
+            (out / "card.json").write_text(json.dumps(found, indent=1))
+            print(f"{name}: {found[name]['verdict']} in {found[name]['seconds']:.0f} s", flush=True)
+    bad = [name for name, part in found.items() if part["verdict"] == "failed"]
+    print(f"FAILED: {', '.join(bad)}" if bad else "ALL PASSED, or left with a reason")
+    return len(bad) > 0
+
+
+def run(name: str, part: Part, path: str, folder: Path, left: float, whole: float) -> dict[str, object]:
+    """Run one part, and print the end of what it says."""
+    environment = {**os.environ, **part.settings, "PYTHONPATH": path, "SPEC": "0", "PYTHONUNBUFFERED": "1",
+                   "TINYGRAFT_CACHE": str(folder / "cache")}  # fmt: skip
+    begun = time.monotonic()
+    try:
+        done = subprocess.run(
+            [*part.under, sys.executable, *part.arguments], env=environment, cwd=ROOT, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, timeout=min(left, whole * part.share / 100 * 2), check=False,
+        )  # fmt: skip
+        said, verdict = done.stdout, "passed" if done.returncode == 0 else "failed"
+    except subprocess.TimeoutExpired as error:
+        text = error.stdout or b""
+        said, verdict = text if isinstance(text, str) else text.decode(errors="replace"), "failed"
+        said += "\nit took longer than its share of the time"
+    print(f"--- {name}\n{said[-3000:]}", flush=True)
+    return {"verdict": verdict, "seconds": time.monotonic() - begun, "said": said[-20_000:]}
+
+
+def site(card: Card, folder: Path) -> list[str]:
+    """Return what comes before the path of modules: this checkout, and what was packed, unpacked into a folder."""
+    sources = [ROOT / "core" / "src", *(ROOT / "plugins" / name / "src" for name in ("cpu", card.plugin))]
+    made = folder / "site"
+    made.mkdir()
+    if card.packed is not None:
+        unpack(card.packed, made)
+    devices = "python = tinygraft.reference.spec:PYTHON\nnull = tinygraft.reference.spec:NULL\n"
+    entries = {"tinygraft": devices}
+    for name in ("cpu", card.plugin):  # an entry point each, as an installed package has it
+        entries[f"tinygraft-{name}"] = f"{name} = tinygraft_{name}.spec:SPEC\n"
+    for name, points in entries.items():
+        info = made / f"{name.replace('-', '_')}-0.1.0.dist-info"
+        info.mkdir()
+        requires = "" if name == "tinygraft" else "Requires-Dist: tinygraft<0.2,>=0.1\n"
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n{requires}")
+        (info / "entry_points.txt").write_text(f"[tinygraft.devices]\n{points}")
+    return [*map(str, sources), str(ROOT / "tests" / "support"), str(made)]
+
+
+def unpack(packed: Path, made: Path) -> None:
+    """Unpack wheels for this Python, and libraries."""
+    for wheel in sorted(packed.glob("*.whl")):
+        tag = wheel.stem.split("-")[-3]
+        if tag.startswith("py") or tag == f"cp{sys.version_info.major}{sys.version_info.minor}":
+            with zipfile.ZipFile(wheel) as archive:
+                archive.extractall(made)
+    libraries = made / "nvidia" / "cu13" / "lib"
+    for library in sorted(packed.glob("*.xz")):
+        libraries.mkdir(parents=True, exist_ok=True)
+        with lzma.open(library) as source, (libraries / library.stem).open("wb") as target:
+            shutil.copyfileobj(source, target)
