@@ -31,9 +31,10 @@ LANES = {
     "NOOPT": Lane({"DEV": "CPU", "NOOPT": 1}, ("CPU", "CPU:1"), 0.12),
     "GPUSIM": Lane({"DEV": "GPUSIM"}, (), 0.12),
     "CUDA": Lane({"DEV": "CUDA"}, ("CUDA", "CUDA:1"), 0.12),
+    "AMD": Lane({"DEV": "AMD"}, ("AMD", "AMD:1"), 0.12),
 }
 
-BY_DEFAULT = tuple(name for name in LANES if name != "CUDA")  # which needs two cards, or tests/fuzz/emulated.py
+BY_DEFAULT = tuple(name for name in LANES if name not in ("CUDA", "AMD"))  # they need two cards, or emulated.py
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import cuda_emulator
+import hip_emulator
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = [ROOT / "core", *sorted(file.parent for file in (ROOT / "plugins").glob("*/pyproject.toml"))]
@@ -49,10 +50,11 @@ EXTRAS = {"tinygraft-opencl": "[pocl]"}  # what a plugin needs to find a device 
 
 def driver_of(plugin: str) -> dict[str, str]:
     """Return the variables with which a plugin finds a driver on a machine without its hardware: an emulated one."""
-    if plugin != "tinygraft-cuda":
+    emulator = {"tinygraft-cuda": cuda_emulator.EMULATOR, "tinygraft-amd": hip_emulator.EMULATOR}.get(plugin)
+    if emulator is None:
         return {}
-    folder = cuda_emulator.build()
-    return {"LD_LIBRARY_PATH": str(folder), "CUDA_NVRTC": str(folder / "libnvrtc.so.13")}
+    folder = emulator.build()
+    return {"LD_LIBRARY_PATH": str(folder), emulator.compiler_setting: str(folder / emulator.kernels)}
 
 
 def device_of(plugin: str) -> str:

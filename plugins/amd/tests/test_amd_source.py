@@ -24,7 +24,7 @@ from tinygraft.errors import CompileError, DeviceUnavailable, SettingError
 from tinygraft.plugin import Binary, Context
 from tinygraft.uop.stages import Linear, Signature, Source
 from tinygraft_amd import compiler
-from tinygraft_amd.dialect import Card, amd_renderer, offline, target_of
+from tinygraft_amd.dialect import AmdCard, amd_renderer, offline, target_of
 
 ARCHS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
 TARGET, RENDERER = offline()
@@ -132,7 +132,7 @@ def test_halves_are_converted_by_instructions(arch: str) -> None:
 
 def test_a_target_says_which_code_it_takes() -> None:
     """The name without the features that a card may have on or off; threads of a grid are counted in 32 bits."""
-    target = target_of(Card("gfx1100", wave=32, shared=64 << 10, l2=6 << 20, threads=1024))
+    target = target_of(AmdCard("gfx1100", wave=32, shared=64 << 10, l2=6 << 20, threads=1024))
     assert (target.arch, target.shared_memory, target.l3_bytes) == ("gfx1100", 64 << 10, 6 << 20)
     assert target.block_threads % 64 == 0
     assert all(blocks * 1024 < 1 << 32 for blocks in target.max_grid)

@@ -7,9 +7,9 @@ It is imported when a device is opened, and not with `tinygraft.plugin`.
 """
 
 from tinygraft.device.driver.driver_backend import DriverBackend
-from tinygraft.device.driver.driver_calls import DriverCalls, DriverFacts
+from tinygraft.device.driver.driver_calls import BITS, DriverCalls, DriverFacts
 from tinygraft.device.driver.driver_cards import DriverCard, allowed, chosen, named, of_ordinal
-from tinygraft.device.driver.driver_context import BITS, KEPT_EVENTS, DriverContext, DriverEvent, NameRange
+from tinygraft.device.driver.driver_context import KEPT_EVENTS, DriverContext, DriverEvent, NameRange
 from tinygraft.device.driver.driver_graph import CopyStep, DriverGraph, KernelStep
 from tinygraft.device.driver.driver_memory import DriverAllocator, DriverMemory
 from tinygraft.device.driver.driver_module import DriverModule, refused

@@ -41,7 +41,7 @@ DIALECT = Dialect(
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class AmdCard:
     """What a card says of itself, as far as kernels depend on it. The defaults are those of every card."""
 
     arch: str = "gfx90a"
@@ -53,7 +53,7 @@ class Card:
     has_pools: bool = False
 
 
-def target_of(card: Card) -> Target:
+def target_of(card: AmdCard) -> Target:
     """Return a card in numbers."""
     threads = min(THREADS, card.threads)
     return Target(
@@ -78,4 +78,4 @@ def amd_renderer() -> Renderer:
 
 def offline() -> tuple[Target, Renderer]:
     """Return a usual card in numbers, and what writes its kernels, on a machine without one."""
-    return target_of(Card("gfx942")), amd_renderer()
+    return target_of(AmdCard("gfx942")), amd_renderer()

@@ -14,7 +14,7 @@ from typing import Any
 from tinygraft.plugin import DeviceUnavailable
 from tinygraft.plugin.driver import DriverCalls, DriverCard, DriverFacts
 from tinygraft_amd import functions as f
-from tinygraft_amd.dialect import Card
+from tinygraft_amd.dialect import AmdCard
 from tinygraft_amd.probe import GET_ROCM, OLDEST, UPDATE_ROCM, VISIBLE, dotted, hip, too_old
 
 FIND_KERNEL = (
@@ -67,12 +67,12 @@ class Hip(DriverCalls):
         shown = uuid.decode() if uuid.isascii() and uuid.decode().isalnum() else uuid.hex()
         (shared,) = struct.unpack_from("=Q", data, f.SHARED)
         grid = integers(f.GRID, 3)
-        card = Card(
+        card = AmdCard(
             arch=text(f.ARCH, f.TEXT).partition(":")[0],
             wave=integers(f.WAVE, 1)[0],
             threads=integers(f.THREADS, 1)[0],
-            shared=shared or Card().shared,
-            l2=integers(f.L2_CACHE, 1)[0] or Card().l2,
+            shared=shared or AmdCard().shared,
+            l2=integers(f.L2_CACHE, 1)[0] or AmdCard().l2,
             grid=(grid[0], grid[1], grid[2]),
             has_pools=bool(integers(f.POOLS, 1)[0]),
         )

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any
-
 from tinygraft.plugin import SettingError
+from tinygraft.plugin.driver import NameRange
 from tinygraft_cuda.spec import CUDA_NVTX
 
 DOMAIN = "tinygraft"
-NameRange = Callable[[str], AbstractContextManager[Any]]
 
 
 def marks() -> NameRange | None:

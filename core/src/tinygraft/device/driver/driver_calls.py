@@ -12,6 +12,8 @@ from typing import Any
 
 from tinygraft.errors import DeviceError, DeviceLostError, DeviceMemoryError, DeviceUnavailable
 
+BITS = (1 << 64) - 1  # of an argument of a kernel
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverFacts:

@@ -17,17 +17,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tinygraft.device.driver.driver_calls import DriverCalls
+from tinygraft.device.driver.driver_calls import BITS, DriverCalls
 from tinygraft.device.driver.driver_cards import DriverCard
+from tinygraft.device.driver.driver_module import DriverModule
 from tinygraft.errors import DeviceError, DeviceLostError, DeviceMemoryError
 
 if TYPE_CHECKING:
-    from tinygraft.device.driver.driver_module import DriverModule
     from tinygraft.device.interfaces import Backend
 
 MOST_LEFT = 64  # assumed, 2026-11-23: modules and graphs that are not needed any more
 KEPT_EVENTS = 256  # assumed, 2026-11-23: events of a context that wait to be used again
-BITS = (1 << 64) - 1
 T = TypeVar("T")
 # given: numbers that these drivers have in common
 NO_TIMING = 2  # of an event
@@ -419,8 +418,6 @@ class DriverContext(ABC):
 
     def load(self, name: str, image: bytes, shared: int) -> DriverModule:
         """Return a kernel of an image, which may ask for that many bytes of shared memory. Raises DeviceError."""
-        from tinygraft.device.driver.driver_module import DriverModule  # which imports this module
-
         self.collect()
         return self.with_room(DriverModule, self, name, image, shared)
 

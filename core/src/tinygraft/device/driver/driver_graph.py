@@ -12,16 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tinygraft.device.driver.driver_context import BITS
+from tinygraft.device.driver.driver_calls import BITS
+from tinygraft.device.driver.driver_context import DriverContext
 from tinygraft.device.driver.driver_program import DriverProgram, words_of
 from tinygraft.device.interfaces import GraphExecutor, Handle, Step
 from tinygraft.errors import DeviceError, DeviceLostError
 from tinygraft.uop.index import size_of
-
-if TYPE_CHECKING:
-    from tinygraft.device.driver.driver_backend import DriverBackend
 
 MOST_COPIED = 1 << 30  # given: bytes of a copy that a node takes where its width is one of a picture
 FEWEST = 2  # steps: one by itself is launched as it is
@@ -30,11 +28,11 @@ FEWEST = 2  # steps: one by itself is launched as it is
 class DriverGraph(GraphExecutor):
     """Launches and copies within a card, launched as one. Where only some are to be run, they are launched singly."""
 
-    backend: DriverBackend
+    backend: Any  # a DriverBackend, whose module imports this one
 
-    def __init__(self, backend: DriverBackend, steps: Sequence[Step]) -> None:
+    def __init__(self, backend: Any, steps: Sequence[Step]) -> None:
         super().__init__(backend, steps)
-        self.context = backend.context
+        self.context: DriverContext = backend.context
         self.source: Any = None  # the driver's graph, whose nodes name those of the executable one: it lives as long
         self.made: Any = None  # the executable graph
         self.nodes: list[KernelStep | CopyStep] = []

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tinygraft.device.driver.driver_calls import DriverCalls
+from tinygraft.device.driver.driver_calls import BITS, DriverCalls
 from tinygraft.device.driver.driver_cards import DriverCard
-from tinygraft.device.driver.driver_context import BITS, DriverContext
 from tinygraft.errors import DeviceError
 
 DYNAMIC_SHARED = 8  # given: of a function: the most shared memory that a launch may ask for
 
 
 class DriverModule:
-    """A loaded kernel, by the driver. One thread at a time fills its arguments, which the driver copies at a launch."""
+    """A loaded kernel, in a DriverContext.
 
-    def __init__(self, context: DriverContext, name: str, image: bytes, shared: int) -> None:
+    One thread at a time fills its arguments, which the driver copies at a launch.
+    """
+
+    def __init__(self, context: Any, name: str, image: bytes, shared: int) -> None:
         self.context, self.name = context, name
         self.handle = None
         driver, ffi = context.driver, context.ffi

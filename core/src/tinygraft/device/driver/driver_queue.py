@@ -15,8 +15,7 @@ from tinygraft.device.queues import Event, Queue, an_event
 from tinygraft.errors import DeviceError, DeviceLostError
 
 if TYPE_CHECKING:
-    from tinygraft.device.driver.driver_backend import DriverBackend
-    from tinygraft.device.driver.driver_context import DriverEvent
+    from tinygraft.device.driver.driver_context import DriverContext, DriverEvent
 
 GridSize = tuple[int, int, int]
 
@@ -47,11 +46,11 @@ class StreamEvent(Event):
 class DriverQueue(Queue):
     """A stream."""
 
-    backend: DriverBackend
+    backend: Any  # a DriverBackend, whose module imports this one
 
-    def __init__(self, backend: DriverBackend, is_beside: bool = True) -> None:
+    def __init__(self, backend: Any, is_beside: bool = True) -> None:
         super().__init__(backend)
-        self.context = backend.context
+        self.context: DriverContext = backend.context
         self.stream: Any = self.context.new_stream(is_beside)
 
     def launch(self, program: Program, buffers: Sequence[Handle], variables: Sequence[int], grid: GridSize) -> None:
