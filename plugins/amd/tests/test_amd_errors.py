@@ -121,7 +121,7 @@ for what in (lambda: (x + 1).tolist(), lambda: x.tolist(), lambda: (other * 2 + 
 def test_code_that_is_refused_and_a_kernel_that_faults() -> None:
     """Code for another machine is refused by name; a fault loses its card alone."""
     found = said(FAULT)
-    assert found.count("HIP 6.4, does not take the machine code of kernel k for Emulated GPU 0") == 2
+    assert found.count("HIP 6.4 does not take the machine code of kernel k for Emulated GPU 0") == 2
     assert "hipErrorInvalidImage" in found
     assert "hipErrorNoBinaryForGpu" in found
     assert "hipErrorIllegalAddress (an illegal memory access was encountered)" in found

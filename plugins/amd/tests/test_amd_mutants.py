@@ -27,8 +27,8 @@ MUTANTS: dict[str, tuple[str, list[str], str]] = {
         "test_the_card_that_was_current_is_so_again",
     ),
     "a card that is never current": (
-        CONTEXT + "C.enter = lambda *a: None", [str(CARDS / "check_memory.py"), "-k", "between_cards"],
-        "test_copies_between_cards",
+        CONTEXT + "C.enter = lambda *a: None", [str(CARDS / "check_memory.py"), "-k", "own_card"],
+        "test_memory_lies_on_its_own_card",
     ),
     "a graph whose copies go the other way": (
         CONTEXT + "old = C.copy_node\nC.copy_node = lambda s, to, source, n: old(s, source, to, n)",

@@ -96,3 +96,12 @@ def test_the_card_that_was_current_is_so_again(pair: list[DriverBackend]) -> Non
         first.context.synchronize()
         assert second.context.enter() is None  # it is current
         second.context.restore(before)
+
+
+def test_memory_lies_on_its_own_card(pair: list[DriverBackend]) -> None:
+    """What each backend allocates, streams included, is its own card's, whichever was current."""
+    for backend in (*pair, pair[0]):
+        handle = backend.allocator.alloc(64)
+        assert backend.context.owner_of(handle.value) == backend.device.number
+        assert backend.allocator.at_address(handle.value, 64).value == handle.value
+        backend.allocator.free(handle, 64)

@@ -26,7 +26,7 @@ def facts(version: int) -> DriverFacts:
     """Return what core has to know of a driver for a version of CUDA."""
     return DriverFacts(
         functions=f.NAMES,
-        title=f"the driver, for CUDA {dotted(version)}",
+        title=f"the driver, for CUDA {dotted(version)},",
         get=GET_DRIVER,
         find_kernel=FIND_KERNEL,
         shows_use="nvidia-smi shows which programs use it",

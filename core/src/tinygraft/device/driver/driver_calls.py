@@ -20,7 +20,7 @@ class DriverFacts:
     """What a driver calls its functions, which numbers its results have, and what its users are told.
 
     - `functions`: the name of each function, by what it does.
-    - `title`: what the driver is called in a message, such as "the driver, for version 13.0".
+    - `title`: what the driver is called in a message, such as "the driver, for version 13.0,".
     - `get`: what to do where a function is missing.
     - `find_kernel`: what to do to find the kernel that failed.
     - `shows_use`: the sentence on what shows which programs use a device's memory.
@@ -61,7 +61,7 @@ class DriverCalls:
         try:
             found: Callable[..., int] = getattr(self.lib, name)
         except AttributeError as error:
-            raise DeviceUnavailable(f"{self.facts.title}, has no function {name}; {self.facts.get}") from error
+            raise DeviceUnavailable(f"{self.facts.title} has no function {name}; {self.facts.get}") from error
         return found
 
     def call(self, what: str, *arguments: Any) -> None:

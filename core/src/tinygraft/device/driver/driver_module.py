@@ -55,6 +55,6 @@ def refused(driver: DriverCalls, result: int, name: str, device: DriverCard) -> 
     if result not in driver.facts.refused_images:
         return driver.error(result, driver.named("module_load"))
     return DeviceError(
-        f"{driver.facts.title}, does not take the machine code of kernel {name} for {device}: "
+        f"{driver.facts.title} does not take the machine code of kernel {name} for {device}: "
         f"{driver.words(result)}; {driver.facts.refuses_image}"
     )
