@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -29,7 +30,7 @@ def said(code: str = "", ordinal: str = "", **settings: str) -> str:
 
 def test_no_rocm_says_what_to_install() -> None:
     """Where there is no HIP the error names the library that is missing."""
-    if not probe.hip()[2]:
+    if not probe.hip()[1]:
         pytest.skip("this machine has ROCm")
     code = OPEN.format(ordinal="")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
@@ -43,6 +44,38 @@ def test_a_hip_that_is_too_old() -> None:
     found = said(EMULATED_DRIVER="60032830")
     assert "this is HIP 6.0, and 6.2 is the oldest that works" in found
     assert "update ROCm to 6.2 or newer" in found
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [("libamdhip64.so.6.2.60204", 60_200_000), ("libamdhip64.so.7.0.70002", 70_000_000), ("libamdhip64.so.6", 0)],
+)
+def test_the_version_is_in_the_name_of_the_file(tmp_path: Path, name: str, version: int) -> None:
+    """HIP is not asked for it where only a probe is wanted: asked, it starts."""
+    (tmp_path / name).touch()
+    (tmp_path / "libamdhip64.so").symlink_to(tmp_path / name)
+    assert probe.version_of(str(tmp_path / "libamdhip64.so")) == version
+
+
+def test_probing_starts_nothing() -> None:
+    """Devices are listed, and a child that is forked then uses the card."""
+    found = said("""
+import os, sys
+from tinygraft import Device, Tensor
+from tinygraft_amd import driver, probe
+print(probe.probe())
+assert driver.start.cache_info().currsize == 0
+sys.stdout.flush()
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+else:
+    print((Tensor([1.0], device="AMD") + 1).tolist())
+    sys.stdout.flush()
+    os._exit(0)
+""")
+    assert "ok=True, detail='HIP in libamdhip64.so.6, called by cffi'" in found
+    assert found.endswith("[2.0]\n")
 
 
 def test_an_architecture_that_the_compiler_does_not_know() -> None:

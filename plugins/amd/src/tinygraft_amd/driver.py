@@ -41,7 +41,7 @@ def facts(version: int) -> DriverFacts:
 
 
 class Hip(DriverCalls):
-    """The functions of a version of HIP, in the library at path, and its cards."""
+    """The functions of HIP, in the library at path, and its cards. version is known once it is started."""
 
     def __init__(self, ffi: Any, lib: Any, version: int, path: str) -> None:
         super().__init__(ffi, lib, facts(version))
@@ -81,17 +81,15 @@ class Hip(DriverCalls):
 
 @cache
 def load() -> Hip:
-    """Return HIP, loaded and asked for its version but not started. Raises DeviceUnavailable."""
-    path, version, why = hip()
+    """Return HIP, loaded and not started: its version is not known yet. Raises DeviceUnavailable."""
+    path, why = hip()
     if why:
         raise DeviceUnavailable(f"{why}; {GET_ROCM}")
-    if version < OLDEST:
-        raise DeviceUnavailable(f"{too_old(version)}; {UPDATE_ROCM}")
     import cffi
 
     ffi = cffi.FFI()
     ffi.cdef(f.DECLARATIONS)
-    return Hip(ffi, ffi.dlopen(path), version, path)
+    return Hip(ffi, ffi.dlopen(path), 0, path)
 
 
 @cache
@@ -101,6 +99,10 @@ def start() -> Hip:
     Raises DeviceUnavailable, which says what there is instead of a card.
     """
     driver = load()
+    driver.version = driver.number("hipRuntimeGetVersion")  # the first call starts it
+    driver.facts = facts(driver.version)
+    if driver.version < OLDEST:
+        raise DeviceUnavailable(f"{too_old(driver.version)}; {UPDATE_ROCM}")
     result = driver.function("hipInit")(0)
     if result in (f.NO_DEVICE, f.BAD_DEVICE):  # which of them differs between versions
         visible = os.environ.get(VISIBLE)

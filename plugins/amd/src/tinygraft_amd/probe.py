@@ -1,13 +1,15 @@
-"""Whether there may be a card: ROCm's HIP can be loaded. It is asked for its version, which opens no card.
+"""Whether there may be a card: ROCm's HIP can be loaded. Nothing of it is called, as each of its functions starts it.
 
-The library is looked for where the loader finds it, and in ROCM_PATH or /opt/rocm. How many cards there are is told
-when one is opened.
+A HIP that is started cannot be used after a fork, so how many cards there are is told when one is opened, and so is the
+version where the name of the file does not have it. The library is looked for where the loader finds it, and in
+ROCM_PATH or /opt/rocm.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +19,7 @@ NAMES = ("libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so")
 OLDEST = 60_200_000  # the HIP whose compiler (LLVM 18) is the first to round the square root of a float correctly
 LOADED = Path("/sys/module/amdgpu")
 NODES = Path("/dev/kfd")
+MAPS = Path("/proc/self/maps")
 GET_ROCM = (
     "install AMD's ROCm, 6.2 or newer (rocm.docs.amd.com; in a container start it with --device=/dev/kfd "
     "--device=/dev/dri), or set ROCM_PATH to its folder"
@@ -26,19 +29,21 @@ VISIBLE = "HIP_VISIBLE_DEVICES"  # HIP's own variable
 
 
 def probe() -> Probe:
-    """Return whether HIP can be loaded, and its version."""
-    _, version, why = hip()
+    """Return whether HIP can be loaded, and its version where the name of its file has it."""
+    path, why = hip()
     if why:
         return Probe(ok=False, detail=why, hint=GET_ROCM, warns=False)
-    if version < OLDEST:
+    version = version_of(path)
+    if version and version < OLDEST:
         return Probe(ok=False, detail=too_old(version), hint=UPDATE_ROCM, warns=NODES.exists())
     if hidden := hides_all(os.environ.get(VISIBLE)):
         return Probe(ok=False, detail=hidden, hint=f"unset {VISIBLE}, or name cards that rocminfo shows")
-    return Probe(ok=True, detail=f"HIP {dotted(version)}, called by cffi", count=UNCOUNTED)
+    said = f"HIP {dotted(version)}" if version else "HIP"
+    return Probe(ok=True, detail=f"{said} in {path}, called by cffi", count=UNCOUNTED)
 
 
-def hip() -> tuple[str, int, str]:
-    """Return the file of HIP or its name, its version such as 60241133, and why it cannot be told: "" where it can."""
+def hip() -> tuple[str, str]:
+    """Return the file of HIP, or its name, loaded; and why there is none: "" where there is one."""
     failed = ""
     for path in candidates():
         try:
@@ -47,16 +52,21 @@ def hip() -> tuple[str, int, str]:
             if os.sep in path:
                 failed = f"; {error}"
             continue
-        version = ctypes.c_int()
-        try:
-            result = library.hipRuntimeGetVersion(ctypes.byref(version))
-        except AttributeError as error:
-            return path, 0, f"{path} is no HIP: {error}"
-        if result or not version.value:
-            return path, 0, f"{path} does not tell its version (result {result})"
-        return path, version.value, ""
+        if not hasattr(library, "hipRuntimeGetVersion"):
+            return path, f"{path} is no HIP: it has no function hipRuntimeGetVersion"
+        return path, ""
     there = "there is the kernel's amdgpu driver, and no HIP" if LOADED.exists() else "there is no ROCm"
-    return "", 0, f"{there}: {NAMES[-1]} cannot be loaded{failed}"
+    return "", f"{there}: {NAMES[-1]} cannot be loaded{failed}"
+
+
+def version_of(path: str) -> int:
+    """Return the version that the name of a loaded library's file has, such as 60200000; 0 where it has none."""
+    file = Path(path)
+    if not file.is_absolute() and MAPS.exists():
+        used = (line.split()[-1] for line in MAPS.read_text().splitlines() if line.endswith(".so") or ".so." in line)
+        file = next((Path(one) for one in used if Path(one).name.startswith("libamdhip64.so")), file)
+    found = re.match(r"libamdhip64\.so\.(\d+)\.(\d+)", file.resolve().name)
+    return int(found[1]) * 10_000_000 + int(found[2]) * 100_000 if found else 0
 
 
 def candidates() -> Iterator[str]:
