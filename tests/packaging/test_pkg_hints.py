@@ -30,7 +30,6 @@ ON_THE_INDEX = {
     "nvidia-cuda-nvrtc-cu12": "NVRTC for drivers of CUDA 12",
     "nvtx": "names for NVIDIA's profilers",
     "nvidia-cuda-nvdisasm": "machine code as text",
-    "ziglang": "a clang for AMD's processors, where ROCm has none",
 }
 # What benchmarks, documents and the template of a plugin's README name beside those.
 ELSEWHERE_NAMED = {"numpy", "torch", "jax", "tinygrad", "onnxruntime", "onnx", "matplotlib", "scikit-learn", "tqdm",

@@ -59,7 +59,7 @@ MUTANTS: dict[str, tuple[str, list[str], str]] = {
         [str(CARDS / "check_interop.py")], "test_every_queue_waits_for_what_others_compute",
     ),
     "lent memory that is reused at once": (
-        "from tinygraft_cuda.device import CudaBackend as B; del B.synchronize_all",
+        "from tinygraft.plugin.driver import DriverBackend as B; del B.synchronize_all",
         [str(CARDS / "check_interop.py")], "test_memory_that_was_lent_is_kept_until_their_kernels_have_run",
     ),
     "memory of any context": (
