@@ -40,20 +40,21 @@ class Card:
     """A plugin's run: its parts, of which the first opens the card, and what else it needs.
 
     left_out says why a part is not run, given its name and the path of modules; packed is a folder with wheels and
-    libraries, which need not be there.
+    libraries, which need not be there; minutes is how long the run may take.
     """
 
     plugin: str
     parts: dict[str, Part]
     left_out: Callable[[str, str], str] = lambda name, path: ""
     packed: Path | None = None
+    minutes: float = 10
 
 
 def main(card: Card, doc: str) -> int:
     """Run the parts one after another; the exit code."""
     print(f"Python {sys.version.split()[0]}, {sysconfig.get_platform()}", flush=True)
     parser = argparse.ArgumentParser(description=doc.partition("\n")[0])
-    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--minutes", type=float, default=card.minutes)
     parser.add_argument("--out", default=os.environ.get("OUT", "out"))
     parser.add_argument("--only", default="")
     given = parser.parse_args()

@@ -40,7 +40,7 @@ def parts() -> dict[str, Part]:
         "checks": Part([*PYTEST, *CHECKS], own, 15),
         "values": Part([*KIT, "--level", "ops"], {}, 30),
         "by clang": Part([*KIT, "--level", "optional"], {"AMD_COMPILER": "clang"}, 15),
-        "seeds": Part([*PYTEST, "-m", "not slow and not long", *SEEDS], default, 20),
+        "seeds": Part([*PYTEST, "-m", "not long", *SEEDS], default, 20),
         "digits": Part(["examples/train_digits.py", "--out", "out"], default, 15),
         "speed": Part([str(ROOT / "tests" / "support" / "speed_on_a_card.py")], own, 10),
     }
@@ -53,4 +53,4 @@ def left_out(name: str, path: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Card("amd", parts(), left_out), __doc__ or ""))
+    sys.exit(main(Card("amd", parts(), left_out, minutes=30), __doc__ or ""))
