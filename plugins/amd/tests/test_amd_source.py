@@ -196,6 +196,7 @@ def test_clang_compiles_kernels_of_the_kit(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-4000:]
     files = sorted(tmp_path.glob("*"))
     assert len(files) > 20
+    files = files[:60]
 
     def refusal(number: int) -> str:
         text = files[number].read_text()
