@@ -13,7 +13,7 @@ from tinygraft.errors import FileFormatError
 from tinygraft.onnx.operator_table import operator, text, unrolled
 from tinygraft.tensor.tensor import Tensor
 
-Cell = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
+StepOfCell = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
 _PLAIN: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": Tensor.relu, "tanh": Tensor.tanh, "sigmoid": Tensor.sigmoid, "softsign": Tensor.softsign,
     "softplus": Tensor.softplus,
@@ -50,7 +50,7 @@ def _clipped(function: Callable[[Tensor], Tensor], clip: float | None) -> Callab
     return function if clip is None else lambda x: function(x.clamp(-clip, clip))
 
 
-def _over_time(x: Tensor, states: tuple[Tensor, ...], lengths: Tensor | None, cell: Cell, backward: bool,
+def _over_time(x: Tensor, states: tuple[Tensor, ...], lengths: Tensor | None, cell: StepOfCell, backward: bool,
                ) -> tuple[Tensor, tuple[Tensor, ...]]:  # fmt: skip
     """The first state after each step of x (time, batch, ...), and all states after the last.
 
@@ -71,7 +71,7 @@ def _over_time(x: Tensor, states: tuple[Tensor, ...], lengths: Tensor | None, ce
 
 def _directions(
     x: Tensor, direction: bytes, layout: int, starts: Sequence[Tensor | None], hidden: int, lengths: Tensor | None,
-    cells: Sequence[Cell], state_count: int,
+    cells: Sequence[StepOfCell], state_count: int,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Run the cells, one a direction: the outputs of all steps, then the last states."""
     x = x.transpose(0, 1) if layout else x
@@ -117,7 +117,7 @@ def rnn(
     count, hidden = int(w.shape[0]), int(r.shape[-1])
     functions = _functions(activations, ["tanh"], count, activation_alpha, activation_beta, clip)
 
-    def cell_of(number: int) -> Cell:
+    def cell_of(number: int) -> StepOfCell:
         of_input, of_state = _parts(b, number, hidden, 1, x)
 
         def cell(now: Tensor, states: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -141,7 +141,7 @@ def gru(
     count, hidden = int(w.shape[0]), int(r.shape[-1])
     functions = _functions(activations, ["sigmoid", "tanh"], count, activation_alpha, activation_beta, clip)
 
-    def cell_of(number: int) -> Cell:
+    def cell_of(number: int) -> StepOfCell:
         f, g = functions[2 * number], functions[2 * number + 1]
         of_input, of_state = (part.split(hidden) for part in _parts(b, number, hidden, 3, x))
         wz, wr, wh = w[number].split(hidden)
@@ -175,7 +175,7 @@ def lstm(
     count, hidden = int(w.shape[0]), int(r.shape[-1])
     functions = _functions(activations, ["sigmoid", "tanh", "tanh"], count, activation_alpha, activation_beta, clip)
 
-    def cell_of(number: int) -> Cell:
+    def cell_of(number: int) -> StepOfCell:
         f, g, after = functions[3 * number : 3 * number + 3]
         of_input, of_state = _parts(b, number, hidden, 4, x)
         peep = p[number].split(hidden) if p is not None else None

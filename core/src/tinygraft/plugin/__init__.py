@@ -74,7 +74,7 @@ __all__ = [
     "DoctorCheck", "Event", "GraphError", "GraphExecutor", "Handle", "LLVMRenderer", "Lane", "LaunchEvent", "Linear",
     "MatrixUnit", "MatrixWords", "MemoryEvent", "Ops", "Param", "PassRequest", "PatternMatcher", "Probe",
     "ProfileSession", "ProfileSink", "Program", "PythonBackend", "Queue", "RenderEvent", "Renderer", "Routine",
-    "RoutineOffer", "ScheduleEvent", "Setting", "SettingError", "Signature", "Source", "Step", "Target",
+    "ScheduleEvent", "Setting", "SettingError", "Signature", "Source", "Step", "Target",
     "TinygraftError", "UOp", "UPat", "UnsupportedError", "an_event", "cache_folder", "copies", "dtypes",
     "graph_rewrite", "hookimpl", "lane_stride", "ranges_of", "rule", "size_of", "write_atomic",
 ]  # fmt: skip
