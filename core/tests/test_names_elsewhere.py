@@ -26,7 +26,7 @@ def test_the_package_says_where_a_name_is(name: str, where: str) -> None:
 
 def test_a_name_that_is_nowhere_has_no_hint() -> None:
     """Nor has one that Python itself asks for."""
-    for name in ("Tensors", "__wrapped__"):
+    for name in ("Nonsense", "__wrapped__"):
         with pytest.raises(AttributeError) as caught:
             getattr(tinygraft, name)
         assert str(caught.value) == f"module 'tinygraft' has no attribute {name!r}"

@@ -30,6 +30,7 @@ ON_THE_INDEX = {
     "nvidia-cuda-nvrtc-cu12": "NVRTC for drivers of CUDA 12",
     "nvtx": "names for NVIDIA's profilers",
     "nvidia-cuda-nvdisasm": "machine code as text",
+    "pytest": "the conformance kit",
 }
 # What benchmarks, documents and the template of a plugin's README name beside those.
 ELSEWHERE_NAMED = {"numpy", "torch", "jax", "tinygrad", "onnxruntime", "onnx", "matplotlib", "scikit-learn", "tqdm",

@@ -66,7 +66,7 @@ def trained(kind: str) -> State:
             optimizer.step()
 
     x, small = data(4, 3), data(2, 3, seed=5)
-    state = optimizer._made
+    state = optimizer._made.tensors
     return State([w, v, *state], lambda: step(x), lambda: step(small), [watched])
 
 

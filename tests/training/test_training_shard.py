@@ -18,7 +18,7 @@ STEPS = 5
 State = dict[str, Any]
 
 
-DEVICES = [name for name in Device.names() if name not in ("NULL", "PYTHON")]
+DEVICES = sorted((name for name in Device.names() if name not in ("NULL", "PYTHON")), key=lambda name: name != "CPU")
 # the first device has all of it; of others, which may compile slowly, a small network that is replayed
 CASES = [(name, kind, jit) for name in DEVICES for kind in ("sgd", "adam") for jit in (False, True)
          if name == DEVICES[0] or (jit and kind == "sgd")]  # fmt: skip

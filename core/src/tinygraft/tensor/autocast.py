@@ -16,6 +16,7 @@ from tinygraft.config import AUTOCAST
 from tinygraft.dtype import DType, dtypes, to_dtype
 from tinygraft.errors import SettingError
 from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.keyword_aliases import unknown_keyword
 
 HALF = (dtypes.float16, dtypes.bfloat16)
 # products: what matrix units do
@@ -43,15 +44,23 @@ def casting(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def cast_first(*args: Any, **kwargs: Any) -> Any:
-        if not AUTOCAST.value or kwargs.get("dtype") is not None:
+        if AUTOCAST.value and kwargs.get("dtype") is None:
+            args, kwargs = _changed(args, kwargs, narrow)
+        try:
             return method(*args, **kwargs)
-        half = half_type(AUTOCAST.value)
-        change = (
-            (lambda t: _to(t, (dtypes.float32, *HALF), half)) if narrow else (lambda t: _to(t, HALF, dtypes.float32))
-        )
-        return method(*(_each(a, change) for a in args), **{key: _each(a, change) for key, a in kwargs.items()})
+        except TypeError as error:
+            if kwargs and not hasattr(method, "__wrapped__"):  # else the method has answered
+                unknown_keyword(error, method, kwargs)
+            raise
 
     return cast_first
+
+
+def _changed(args: tuple[Any, ...], kwargs: dict[str, Any], narrow: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments with their tensors cast as AUTOCAST says: to the half type if `narrow`, else from it."""
+    half = half_type(AUTOCAST.value)
+    change = (lambda t: _to(t, (dtypes.float32, *HALF), half)) if narrow else (lambda t: _to(t, HALF, dtypes.float32))
+    return tuple(_each(a, change) for a in args), {key: _each(a, change) for key, a in kwargs.items()}
 
 
 def cast_in(module: dict[str, Any]) -> None:

@@ -208,3 +208,27 @@ def test_numbers_below_zero(name: str, option: str) -> None:
     """As the other optimizers."""
     with pytest.raises(ValueError, match=f"{name} needs {option} to be at least 0, got -1"):
         getattr(nn.optim, name)([Tensor([1.0])], **{option: -1})
+
+
+@pytest.mark.parametrize("kind", [nn.optim.SGD, nn.optim.Adam, nn.optim.AdamW, nn.optim.RMSprop])
+def test_a_weight_decay_that_was_0_holds_in_a_captured_step(kind: Any) -> None:
+    """A step has no part for it before, so that infinite parameters stay infinite; then it is captured anew."""
+    found = []
+    for wrap in (lambda function: function, TinyJit):
+        p, x = Tensor([[1.0, -2.0], [0.5, 3.0]]), Tensor([[0.5, 1.0], [-1.0, 0.25]]).realize()
+        optimizer = kind([p], lr=0.002, weight_decay=0.0)
+
+        @wrap
+        def step(x: Tensor, p: Tensor = p, optimizer: Any = optimizer) -> None:
+            with Tensor.train():
+                optimizer.zero_grad()
+                (p @ x).square().sum().backward()
+                optimizer.step()
+
+        for decay in (None, 0.5, 0.0):
+            if decay is not None:
+                optimizer.weight_decay = decay
+            for _ in range(4):
+                step(x)
+        found.append(p.tolist())
+    assert found[0] == found[1]

@@ -67,7 +67,7 @@ class LAMB(Optimizer):
             # 1 - b**t, of whose last places a subtraction in float32 would lose 10 bits at t = 1 and b = 0.999
             left1, left2 = (-(step * each[f"log {name}"]).expm1() for name in ("b1", "b2"))
             update = new_m / left1 / ((new_v / left2).sqrt() + each["eps"])
-            if self.decoupled:
+            if self.decoupled and each.group.needs("weight_decay"):
                 update = update + each["weight_decay"] * each.old
             if not self.adam:
                 update = update * self._trust(each.old, update)

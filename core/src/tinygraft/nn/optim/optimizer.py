@@ -83,7 +83,9 @@ class Update:
         self.optimizer._write(state, new.cast(state.dtype).to(state.device))
 
     def decayed(self) -> Tensor:
-        """The gradient with weight_decay's share of p."""
+        """The gradient with weight_decay's share of p, if there is to be one: 0 times an infinite p is NaN."""
+        if not self.group.needs("weight_decay"):
+            return self.g
         return self.g + self["weight_decay"] * self.old
 
     def apply(self, new: Tensor) -> None:

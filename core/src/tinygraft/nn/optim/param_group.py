@@ -1,7 +1,8 @@
 """One group of parameters and its options: what an optimizer has in `param_groups`.
 
 In: the tensors, and numbers by name. Out: the numbers as tensors, which a step reads. A number that is set later is
-written into that memory: it holds from the next step on, also in a captured one, and compiles nothing.
+written into that memory: it holds from the next step on, also in a captured one, and compiles nothing; but for a
+weight_decay that was 0, which a step has no part for: it is captured anew.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from tinygraft.errors import DTypeError, ShapeError, TrainingError
 from tinygraft.tensor.state.leaf_nodes import in_memory
 from tinygraft.tensor.tensor import Tensor
 
+REMOVABLE = ("weight_decay",)  # options whose part of a step is left out as long as they are 0, as in PyTorch
 DeriveNumbers = Callable[[Mapping[str, Any]], dict[str, float]]
 
 
@@ -37,7 +39,8 @@ class ParamGroup(MutableMapping[str, Any]):
     """
 
     # no __dict__: a state_dict of the optimizer by nn.state goes past, since the options of a group are no tensors
-    __slots__ = ("_check", "_derive", "_extra", "_fixed", "_given", "_index", "_options", "_params", "lr", "numbers")
+    __slots__ = ("_check", "_derive", "_extra", "_fixed", "_given", "_index", "_options", "_params",
+                 "_unneeded", "lr", "numbers")  # fmt: skip
 
     def __init__(
         self, params: list[Tensor], lr: Tensor, options: Mapping[str, Any], fixed: Mapping[str, Any],
@@ -51,6 +54,7 @@ class ParamGroup(MutableMapping[str, Any]):
         self._params, self._options, self._fixed = params, dict(options), dict(fixed)
         self._extra: dict[str, Any] = {}
         self._check, self._derive = check, derive
+        self._unneeded = {name for name in REMOVABLE if self._options.get(name) == 0}
         numbers = derive(self._options)
         self._index = {name: index for index, name in enumerate(numbers)}
         self.numbers = make(list(numbers.values())) if numbers else None
@@ -87,10 +91,22 @@ class ParamGroup(MutableMapping[str, Any]):
         for name, value in values.items():
             self._check(name, value)
         self._options.update({name: float(value) for name, value in values.items()})
-        if self.numbers is not None:
-            numbers = list(self._derive(self._options).values())
-            # from a tensor: a number would be part of a kernel, and each new one a new kernel
-            self.numbers.assign(Tensor(numbers, dtype=self.numbers.dtype, device=self.numbers.device)).realize()
+        if self.numbers is None:
+            return
+        numbers = list(self._derive(self._options).values())
+        # from a tensor: a number would be part of a kernel, and each new one a new kernel
+        new = Tensor(numbers, dtype=self.numbers.dtype, device=self.numbers.device, requires_grad=False)
+        if needed := {name for name in self._unneeded if self._options[name]}:
+            self._unneeded -= needed
+            # other memory, so that a captured step is run and captured anew; of lr too, which every step reads
+            self.numbers.replace(new.realize())
+            self.lr.replace(self.lr.detach().clone().realize())
+        else:
+            self.numbers.assign(new).realize()
+
+    def needs(self, name: str) -> bool:
+        """Return whether a step reads an option: not one of REMOVABLE that has always been 0."""
+        return name not in self._unneeded
 
     def __delitem__(self, name: str) -> None:
         if name not in self._extra:

@@ -119,8 +119,8 @@ def inv(self: Tensor) -> Tensor:
     """The inverse of each square matrix.
 
     >>> from tinygraft import Tensor
-    >>> Tensor([[2.0, 0.0], [0.0, 4.0]]).inv().tolist()
-    [[0.5, 0.0], [0.0, 0.25]]
+    >>> Tensor([[4.0, 2.0], [2.0, 2.0]]).inv().tolist()
+    [[0.5, -0.5], [-0.5, 1.0]]
     """
     n = square_size(self, "inv")
     a = self._in_field()
