@@ -140,3 +140,23 @@ def test_other_dtypes_are_refused(name: str) -> None:
         nn.autocast(name)
     with Context(AUTOCAST=name), pytest.raises(SettingError, match="AUTOCAST is bfloat16 or float16"):
         Tensor(x).matmul(Tensor(x))
+
+
+@pytest.mark.parametrize("routines", [0, 1])
+def test_linear_algebra_and_transforms_are_whole(routines: int) -> None:
+    """Their own products are not computed in a half type, whether a device has them or kernels do; nor gradients."""
+    a = np.random.default_rng(3).standard_normal((4, 4)).astype(np.float32) + 3 * np.eye(4, dtype=np.float32)
+    functions = (
+        lambda x: x.inv(), lambda x: x.qr()[0], lambda x: x.det(), lambda x: x.matrix_exp(), lambda x: x.rfft().abs(),
+        lambda x: x.svdvals(), lambda x: x.lstsq(x[:, :1] + 1).solution,
+    )  # fmt: skip
+    for function in functions:
+        found = []
+        for setting in ("", "bfloat16"):
+            with Context(ROUTINES=routines, AUTOCAST=setting):
+                x = Tensor(a, requires_grad=True)
+                y = function(x)
+                (gradient,) = (y * y).sum().gradient(x)
+                found.append((y.numpy(), gradient.numpy()))
+        for plain, half in zip(*found, strict=True):
+            assert np.allclose(plain, half, rtol=1e-4, atol=1e-3)

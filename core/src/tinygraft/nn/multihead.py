@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from tinygraft.dtype import DTypeLike
-from tinygraft.errors import ShapeError
+from tinygraft.errors import ShapeError, TrainingError
 from tinygraft.nn.dense import Linear
 from tinygraft.nn.parameter import filled, uniform
 from tinygraft.tensor.tensor import Tensor
@@ -40,6 +40,12 @@ class KVCache:
 
     def append(self, k: Tensor, v: Tensor, start: Any) -> tuple[Tensor, Tensor]:
         """Write keys and values from position `start` on; return those of all positions so far."""
+        if start is None:
+            raise TypeError(
+                "a cache needs the position of the first key; hint: start=0, then the number of keys so far"
+            )
+        if Tensor.training and (k.requires_grad or v.requires_grad):
+            raise TrainingError("a cache passes no gradient to its keys and values; hint: train without a cache")
         batch, heads, most, width = self.k.shape
         for name, new in (("k", k), ("v", v)):
             if new.ndim != 4 or (new.shape[0], new.shape[1], new.shape[3]) != (batch, heads, width):
@@ -122,7 +128,7 @@ class MultiheadAttention:
     def __call__(
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
         need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
-        is_causal: bool = False, cache: KVCache | None = None, start: Any = 0,
+        is_causal: bool = False, cache: KVCache | None = None, start: Any = None,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
         """The output and the weights."""
         if cache is not None:
@@ -219,7 +225,7 @@ class GroupedQueryAttention:
         mask: Tensor | None = None,
         is_causal: bool = True,
         cache: KVCache | None = None,
-        start: Any = 0,
+        start: Any = None,
     ) -> Tensor:
         """The output for each position of x."""
         if x.ndim != 3:

@@ -67,6 +67,8 @@ class _Recurrent:
         batched = x.ndim == 3
         x = x.transpose(0, 1) if batched and self.batch_first else x if batched else x.unsqueeze(1)
         valid = None if lengths is None else self._valid(x, lengths)
+        if valid is not None:
+            x = valid.where(x, 0)  # also what gradients are multiplied with: NaN in the padding goes nowhere
         first = self._initial(x, initial, batched)
         last: list[States] = []
         directions = 2 if self.bidirectional else 1
@@ -123,6 +125,8 @@ class _Recurrent:
             raise DTypeError(f"{type(self).__name__} needs lengths of integers, got {given.dtype}")
         if given.shape != (batch,):
             raise ShapeError(f"{type(self).__name__} needs {batch} lengths, one for each sequence, got {given.shape}")
+        if not isinstance(lengths, Tensor) and any(int(length) != length for length in lengths):
+            raise DTypeError(f"{type(self).__name__} needs lengths of integers, got {list(lengths)}")
         if not isinstance(lengths, Tensor) and not all(1 <= length <= int(steps) for length in lengths):
             raise ValueError(
                 f"{type(self).__name__} of {steps} steps needs lengths from 1 to {steps}, got {list(lengths)}"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from tinygraft.config import AUTOCAST
+from tinygraft.config import AUTOCAST, Context
 from tinygraft.dtype import DType, dtypes, to_dtype
 from tinygraft.errors import SettingError
 from tinygraft.tensor.primitives.base import TensorBase
@@ -38,20 +38,37 @@ WIDE = frozenset({
 })  # fmt: skip
 
 
+# computed with AUTOCAST off, whose own products would lose the digits that they are for
+WHOLE = frozenset({
+    "fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "ifft2", "rfft2", "irfft2", "hfft2", "ihfft2", "fftn",
+    "ifftn", "rfftn", "irfftn", "hfftn", "ihfftn", "qr", "linalg_qr", "newton_schulz", "lu_factor", "lu", "lu_solve",
+    "solve_triangular", "cholesky", "cholesky_ex", "lu_factor_ex", "cholesky_solve", "cholesky_inverse", "solve",
+    "inv", "inv_ex", "solve_ex", "inverse", "det", "slogdet", "logdet", "pinv", "pinverse", "matrix_rank", "lstsq",
+    "matrix_exp", "tensorinv", "tensorsolve", "eigh", "eigvalsh", "svd", "svdvals",
+})  # fmt: skip
+
+
 def casting(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     """Return `method`, called `name`, as one that does what AUTOCAST says; a dtype that a caller gives wins."""
     narrow = name in NARROW
 
-    @wraps(method)
-    def cast_first(*args: Any, **kwargs: Any) -> Any:
-        if AUTOCAST.value and kwargs.get("dtype") is None:
-            args, kwargs = _changed(args, kwargs, narrow)
+    def called(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             return method(*args, **kwargs)
         except TypeError as error:
             if kwargs and not hasattr(method, "__wrapped__"):  # else the method has answered
                 unknown_keyword(error, method, kwargs)
             raise
+
+    @wraps(method)
+    def cast_first(*args: Any, **kwargs: Any) -> Any:
+        if not AUTOCAST.value or kwargs.get("dtype") is not None:
+            return called(args, kwargs)
+        args, kwargs = _changed(args, kwargs, narrow)
+        if name not in WHOLE:
+            return called(args, kwargs)
+        with Context(AUTOCAST=""):
+            return called(args, kwargs)
 
     return cast_first
 
@@ -68,7 +85,7 @@ def cast_in(module: dict[str, Any]) -> None:
 
     In the module itself, so that a method is the function that its module has under its name: pickle finds it there.
     """
-    for name in [name for name in module if name in NARROW or name in WIDE]:
+    for name in [name for name in module if name in NARROW or name in WIDE or name in WHOLE]:
         if getattr(module[name], "__module__", None) == module["__name__"] and not hasattr(module[name], "autocasts"):
             module[name] = casting(name, module[name])
             module[name].autocasts = True

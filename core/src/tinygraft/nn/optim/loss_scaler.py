@@ -54,7 +54,9 @@ class LossScaler:
             Tensor([float(value)], dtype="float32", device=device, requires_grad=False) for value in (init_scale, 0, 0)
         )
         self.scale_factor.realize(self.growth_tracker, self.found_inf)
-        self._unscaled: dict[int, Tensor] = {}  # of this step: by the id of an optimizer, whether it overflowed
+        # since the last update: by the id of an optimizer, whether it overflowed, and those that have stepped
+        self._unscaled: dict[int, Tensor] = {}
+        self._stepped: set[int] = set()
 
     def scale(self, loss: Tensor) -> Tensor:
         """Return the loss times the scale, in its own dtype but float32 where that is a half type."""
@@ -72,25 +74,34 @@ class LossScaler:
         """
         if not self.enabled:
             return
-        if id(optimizer) in self._unscaled:
+        if any(id(each) in self._unscaled for each in _each(optimizer)):
             raise TrainingError(
                 "the gradients of this optimizer were unscaled before, and update() was not called since"
             )
-        grads, found = optimizer.gradients(), []
         inverse = 1 / self.scale_factor.detach().reshape(())
-        for p, g in zip(optimizer.params, grads, strict=True):
-            found.append((wide(g).isfinite().logical_not()).any().to(self.found_inf.device))
-            p.grad = wide(g) * inverse.to(g.device).cast(wide(g).dtype)
-        self._unscaled[id(optimizer)] = reduce(Tensor.logical_or, found)
+        for each in _each(optimizer):
+            grads, found = each.gradients(), []
+            for p, g in zip(each.params, grads, strict=True):
+                found.append((wide(g).isfinite().logical_not()).any().to(self.found_inf.device))
+                p.grad = wide(g) * inverse.to(g.device).cast(wide(g).dtype)
+            self._unscaled[id(each)] = reduce(Tensor.logical_or, found)
 
     def schedule_step(self, optimizer: Optimizer) -> list[Tensor]:
         """Return what realize() has to compute, as Optimizer.schedule_step, of a step that is left out on overflow."""
         if not self.enabled:
             return optimizer.schedule_step()
-        if id(optimizer) not in self._unscaled:
-            self.unscale(optimizer)
-        skip = self._unscaled[id(optimizer)].contiguous()
-        inner: tuple[Any, ...] = optimizer.optimizers if isinstance(optimizer, OptimizerGroup) else (optimizer,)
+        inner = _each(optimizer)
+        if any(id(each) in self._stepped for each in inner):
+            raise TrainingError(
+                "this optimizer has stepped before, and update() was not called since: its next gradients would be "
+                "taken for unscaled ones; hint: scaler.update() after the steps of all optimizers, also of a step that "
+                "an exception ended"
+            )
+        for each in inner:
+            if id(each) not in self._unscaled:
+                self.unscale(each)
+        skip = reduce(Tensor.logical_or, [self._unscaled[id(each)] for each in inner]).contiguous()
+        self._stepped |= {id(each) for each in inner}
         for each in inner:
             each._skip = skip
         try:
@@ -110,6 +121,7 @@ class LossScaler:
     def schedule_update(self) -> list[Tensor]:
         """Adapt the scale to what the steps since the last update found, lazily; return what is to be realised."""
         self._unscaled.clear()
+        self._stepped.clear()
         if not self.enabled:
             return []
         overflowed, count = self.found_inf > 0, self.growth_tracker + 1
@@ -146,3 +158,8 @@ class LossScaler:
         for tensor, number in zip((self.scale_factor, self.growth_tracker), numbers, strict=True):
             tensor.assign(Tensor([number], dtype=tensor.dtype, device=tensor.device))
         self.scale_factor.realize(self.growth_tracker)
+
+
+def _each(optimizer: Optimizer) -> tuple[Optimizer, ...]:
+    """Return the optimizers of a group; an optimizer that is none by itself."""
+    return optimizer.optimizers if isinstance(optimizer, OptimizerGroup) else (optimizer,)

@@ -34,6 +34,8 @@ class LARS(Optimizer):
         if not tcoef >= 0:
             raise ValueError(f"{type(self).__name__} needs tcoef to be at least 0, got {tcoef}")
         super().__init__(params, lr, device, options=options, fixed={"nesterov": nesterov, "classic": classic})
+        if nesterov and not all(group["momentum"] for group in self.param_groups):
+            raise ValueError(f"{type(self).__name__} with nesterov needs a momentum above 0")
         self.nesterov, self.classic = nesterov, classic
         self.b = self._filled() if any(group["momentum"] for group in self.param_groups) else []
         self._realize_state(*self.b)

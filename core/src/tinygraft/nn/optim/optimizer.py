@@ -377,7 +377,10 @@ class OptimizerGroup(Optimizer):
     """
 
     def __init__(self, *optimizers: Optimizer) -> None:
-        self.optimizers = optimizers
+        # those of a group one by one, so that each is there once, whatever is made of them
+        self.optimizers: tuple[Optimizer, ...] = tuple(
+            one for each in optimizers for one in (each.optimizers if isinstance(each, OptimizerGroup) else (each,))
+        )
         self.params = [tensor for optimizer in optimizers for tensor in optimizer.params]
         self.buffers = [tensor for optimizer in optimizers for tensor in optimizer.buffers]
         self.param_groups = [group for optimizer in optimizers for group in optimizer.param_groups]

@@ -11,11 +11,12 @@ import math
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
-from tinygraft.errors import DTypeError, ShapeError, TrainingError
+from tinygraft.errors import DTypeError, ShapeError, TrainingError, did_you_mean
 from tinygraft.tensor.state.leaf_nodes import in_memory
 from tinygraft.tensor.tensor import Tensor
 
 REMOVABLE = ("weight_decay",)  # options whose part of a step is left out as long as they are 0, as in PyTorch
+KEPT = ("initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum")  # numbers that schedulers put in
 DeriveNumbers = Callable[[Mapping[str, Any]], dict[str, float]]
 
 
@@ -84,6 +85,10 @@ class ParamGroup(MutableMapping[str, Any]):
         elif name == "params" or name in self._fixed:
             if name == "params" or value != self._fixed[name]:
                 raise TrainingError(f"{name!r} is fixed when an optimizer is made; hint: make another optimizer")
+        elif isinstance(value, (int, float)) and value and name not in KEPT:  # PyTorch has some that are False
+            known = ["lr", *self._options, *self._fixed]
+            hint = did_you_mean(name, known) or f"\n  hint: it has {', '.join(known)}"
+            raise ValueError(f"this optimizer has no option {name!r}, and no step would read it{hint}")
         else:
             self._extra[name] = value
 

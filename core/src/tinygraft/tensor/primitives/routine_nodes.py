@@ -73,7 +73,7 @@ def with_kernels(name: str, value: T, sources: Sequence[T], kernels: Callable[..
 
     def derive(node: UOp, start: T, wanted: list[bool]) -> list[T | None]:
         given = [start._wrap(source) for source in node.src[1:]]
-        with Context(ROUTINES=0):
+        with Context(ROUTINES=0, AUTOCAST=""):
             found = gradient(kernels(*given).uop, [x.uop for x in given], start.uop)
         return [None if part is None else start._wrap(part) for part in found]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tinygraft.config import Context
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
 from tinygraft.tensor.ops.linalg.triangles import check_matrix, column_at, conjugate_transpose, step_number, stored_now
@@ -47,7 +48,8 @@ def _with_gradient(
     """value with gradients that rule(gradient, value, *inputs) gives: a tensor, or one for each input."""
 
     def derive(node: UOp, gradient: Tensor, wanted: list[bool]) -> Sequence[Tensor | None]:
-        found = rule(gradient, gradient._wrap(node), *(gradient._wrap(source) for source in node.src[1:]))
+        with Context(AUTOCAST=""):  # that of the backward: the rule's own products are whole
+            found = rule(gradient, gradient._wrap(node), *(gradient._wrap(source) for source in node.src[1:]))
         return found if isinstance(found, tuple) else (found,)
 
     return with_derivative(name, value, inputs, derive)

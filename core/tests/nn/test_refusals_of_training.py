@@ -1,0 +1,102 @@
+"""What a training script asks for and would get wrong numbers of: each is an error, or is done as PyTorch does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinygraft import Tensor, nn
+from tinygraft.errors import DTypeError, TrainingError
+from tinygraft.nn.optim import SGD, Adam, LossScaler, OptimizerGroup
+
+
+def weight() -> Tensor:
+    """Two numbers to train."""
+    return Tensor([1.0, 2.0])
+
+
+def stepped(scaler: LossScaler, optimizer: Any, p: Tensor) -> None:
+    """One step of a sum, whose gradients are ones."""
+    with Tensor.train():
+        optimizer.zero_grad()
+        scaler.scale(p.sum()).backward()
+        scaler.step(optimizer)
+
+
+def test_a_step_without_update_before_is_refused() -> None:
+    """Its gradients would be taken for unscaled ones."""
+    p, scaler = weight(), LossScaler(init_scale=1024.0)
+    sgd = SGD([p], lr=0.1)
+    stepped(scaler, sgd, p)
+    with pytest.raises(TrainingError, match=r"has stepped before, and update\(\) was not called since"):
+        stepped(scaler, sgd, p)
+    scaler.update()
+    stepped(scaler, sgd, p)
+    assert np.allclose(p.numpy(), [0.8, 1.8])
+
+
+def test_what_a_group_unscaled_its_members_do_not_again() -> None:
+    """unscale of the group, and a step of each."""
+    p, q, scaler = weight(), weight(), LossScaler(init_scale=1024.0)
+    a, b = SGD([p], lr=0.1), SGD([q], lr=0.1)
+    group = OptimizerGroup(a, b)
+    with Tensor.train():
+        group.zero_grad()
+        scaler.scale((p + q).sum()).backward()
+        scaler.unscale(group)
+        scaler.step(a)
+        scaler.step(b)
+    assert np.allclose([p.numpy(), q.numpy()], [[0.9, 1.9]] * 2)
+
+
+def test_an_overflow_is_skipped_in_groups_of_groups() -> None:
+    """Every parameter stays."""
+    p, q, scaler = weight(), weight(), LossScaler()
+    group = OptimizerGroup(OptimizerGroup(SGD([p], lr=0.1)), Adam([q]))
+    with Tensor.train():
+        group.zero_grad()
+        scaler.scale((p + q).sum() * float("inf")).backward()
+        scaler.step(group)
+    assert p.tolist() == q.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "sentence"),
+    [
+        (lambda: SGD([weight()], lr=0.1, nesterov=True), ValueError, "nesterov needs a momentum above 0"),
+        (lambda: Adam([weight()]).param_groups[0].update(weigth_decay=0.5), ValueError,
+         "has no option 'weigth_decay', and no step would read it\n  hint: did you mean 'weight_decay'?"),
+        (lambda: Adam([weight()]).param_groups[0].update(maximize=True), ValueError, "has no option 'maximize'"),
+        (lambda: nn.GRU(2, 3)(Tensor.ones(4, 2, 2), lengths=[1.9, 2]), DTypeError, "needs lengths of integers, got"),
+        (lambda: nn.GroupedQueryAttention(8, 2, 1)(Tensor.ones(1, 2, 8), cache=nn.KVCache(1, 4, 1, 4)), TypeError,
+         "a cache needs the position of the first key; hint: start=0"),
+    ],
+)  # fmt: skip
+def test_sentences(wrong: Callable[[], Any], kind: type[Exception], sentence: str) -> None:
+    """Each says what was found and what to do."""
+    with pytest.raises(kind) as caught:
+        wrong()
+    assert sentence in str(caught.value)
+
+
+def test_a_cache_in_training_is_refused() -> None:
+    """Keys and values would get no gradient."""
+    attention, cache = nn.GroupedQueryAttention(8, 2, 1), nn.KVCache(1, 4, 1, 4)
+    SGD(nn.state.get_parameters(attention))
+    with Tensor.train(), pytest.raises(TrainingError, match="a cache passes no gradient to its keys and values"):
+        attention(Tensor.ones(1, 2, 8), cache=cache, start=0)
+    assert attention(Tensor.ones(1, 2, 8), cache=cache, start=0).shape == (1, 2, 8)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_what_is_in_the_padding_reaches_no_gradient(kind: type) -> None:
+    """NaN behind the end of a sequence: neither values nor gradients see it."""
+    layer, x = kind(2, 3), np.ones((4, 2, 2), np.float32)
+    x[3, 0] = np.nan
+    weights = nn.state.get_parameters(layer)
+    SGD(weights)
+    layer(Tensor(x), lengths=[3, 4])[0].sum().backward()
+    assert all(np.isfinite(w.grad.numpy()).all() for w in weights)
