@@ -236,7 +236,9 @@ void tg_qr(void **buffers, const long long *facts) {
     for_each(&job, qr);
 }
 
-/* eigh: eigenvalues, and eigenvectors as columns, of symmetric matrices; the upper triangle is read if `option`. */
+/* eigh: eigenvalues, and eigenvectors as columns, of symmetric matrices; the upper triangle is read if `option`. The
+   vectors are always computed: LAPACK's values without them differ in their last bits, and a gradient compares values
+   of one call with those of another (the greatest of them, with all). svd does the same. */
 
 typedef void (*syevd)(char *, char *, int *, void *, int *, void *, void *, int *, int *, int *, int *);
 
@@ -252,7 +254,7 @@ static void eigh(const matrices *job, long number) {
         info |= job->option ? !is_finite(a + (i * n + i) * bytes, n - i, bytes)
                             : !is_finite(a + i * n * bytes, i + 1, bytes);
     if (!info)
-        ((syevd)job->function[0])(job->out[1] ? "V" : "N", job->option ? "L" : "U", &n, a, &n, values, work, &room,
+        ((syevd)job->function[0])("V", job->option ? "L" : "U", &n, a, &n, values, work, &room,
                                   integers, &whole, &info);
     if (info) fill(values, n, bytes, NAN), fill(a, (long)n * n, bytes, NAN);
     if (job->out[0]) memcpy(job->out[0] + (size_t)number * n * bytes, values, (size_t)n * bytes);
@@ -272,16 +274,16 @@ typedef void (*gesdd)(char *, int *, int *, void *, int *, void *, void *, int *
                       int *);
 
 static void svd(const matrices *job, long number) {
-    int m = job->m, n = job->n, least = m < n ? m : n, info = 0, bytes = job->bytes, one = 1;
+    int m = job->m, n = job->n, least = m < n ? m : n, info = 0, bytes = job->bytes;
     int left = job->option ? m : least, right = job->option ? n : least; /* columns of U, rows of V' */
     size_t size = (size_t)m * n * bytes;
-    char *vectors = !job->out[0] && !job->out[2] ? "N" : job->option ? "A" : "S";
+    char *vectors = job->option ? "A" : "S";
     size_t of_u = (size_t)m * left * bytes, of_v = (size_t)right * n * bytes;
     char *a = tg_take(size + (size_t)least * (bytes + 8 * sizeof(int)) + of_u + of_v), *values = a + size;
     int *integers = (int *)(values + (size_t)least * bytes);
     char *u = job->out[0] ? job->out[0] + number * of_u : (char *)(integers + 8 * least);
     char *v = job->out[2] ? job->out[2] + number * of_v : (char *)(integers + 8 * least) + of_u;
-    int is_values = *vectors == 'N', step_v = is_values ? one : n, step_u = is_values ? one : left, room = -1;
+    int step_v = n, step_u = left, room = -1;
     double wanted = 0;
     memcpy(a, job->a + number * size, size);
     info = !is_finite(a, (long)m * n, bytes);
