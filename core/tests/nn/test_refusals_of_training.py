@@ -73,6 +73,10 @@ def test_an_overflow_is_skipped_in_groups_of_groups() -> None:
         (lambda: nn.GRU(2, 3)(Tensor.ones(4, 2, 2), lengths=[1.9, 2]), DTypeError, "needs lengths of integers, got"),
         (lambda: nn.GroupedQueryAttention(8, 2, 1)(Tensor.ones(1, 2, 8), cache=nn.KVCache(1, 4, 1, 4)), TypeError,
          "a cache needs the position of the first key; hint: start=0"),
+        (lambda: nn.state.load_state_dict(nn.Linear(1, 1), "x.safetensors"), TypeError,
+         "takes a mapping of names to tensors, got str\n  hint: safe_load(path)"),
+        (lambda: LossScaler().load_state_dict({**LossScaler().state_dict(), "scale": -3.0}), ValueError,
+         "LossScaler needs an init_scale above 0"),
     ],
 )  # fmt: skip
 def test_sentences(wrong: Callable[[], Any], kind: type[Exception], sentence: str) -> None:
@@ -100,3 +104,23 @@ def test_what_is_in_the_padding_reaches_no_gradient(kind: type) -> None:
     SGD(weights)
     layer(Tensor(x), lengths=[3, 4])[0].sum().backward()
     assert all(np.isfinite(w.grad.numpy()).all() for w in weights)
+
+
+def test_a_state_that_does_not_fit_changes_nothing() -> None:
+    """A rate of the second group below 0: the first group has its own still."""
+    a, b = weight(), weight()
+    sgd = SGD([{"params": [a]}, {"params": [b]}], lr=0.1)
+    state = sgd.state_dict()
+    state["param_groups"][0]["lr"], state["param_groups"][1]["lr"] = 0.7, -1.0
+    with pytest.raises(ValueError, match="needs lr to be at least 0, got -1.0"):
+        sgd.load_state_dict(state)
+    assert [group["lr"].item() for group in sgd.param_groups] == pytest.approx([0.1, 0.1])
+
+
+def test_an_optimizer_prints_what_it_is() -> None:
+    """Without reading memory."""
+    assert repr(SGD([weight()], lr=0.5, momentum=0.75)).startswith(
+        "<SGD of 1 parameters, lr in a tensor, momentum=0.75"
+    )
+    two = Adam([{"params": [weight()]}, {"params": [weight()]}])
+    assert repr(two).startswith("<Adam of 2 parameters in 2 groups, the first with lr in a tensor, eps=1e-08")

@@ -249,6 +249,8 @@ def _lifted(member: FamilyMember, key: PlanKey) -> tuple[Plan, dict[str, int]] |
     assert form is not None and form.buffers == member.numbers.buffers, "numbers are no buffers"
     plan = _plan_for((form.key, *key[1:]), form, lifted.outputs)
     member.add(lifted, plan)
+    if len(_varying) >= MOST:
+        _varying.clear()  # what is asked for again is added again
     _varying.add(tuple([node.op for node in member.order]))
     return plan, form.values
 

@@ -109,8 +109,13 @@ def load_state_dict(
     copies lazy.
 
     Raises FileFormatError when names or shapes do not fit, and names all of them; nothing is loaded then. Raises
-    DTypeError for a value that is no tensor.
+    DTypeError for a value that is no tensor, TypeError for a state that is no mapping.
     """
+    if not isinstance(state_dict, Mapping):
+        raise TypeError(
+            f"load_state_dict takes a mapping of names to tensors, got {type(state_dict).__name__}\n"
+            "  hint: safe_load(path), torch_load(path) and gguf_load(path) read one from a file"
+        )
     own = get_state_dict(model)
     wrong = differences(own, state_dict, strict)
     if wrong:

@@ -71,6 +71,11 @@ class OnnxModel:
         TypeError for names that the model does not have, or that are missing, DTypeError and ShapeError for a tensor
         that is not what the model asks for.
         """
+        if inputs is not None and not isinstance(inputs, Mapping):
+            raise TypeError(
+                f"{self._label} takes its inputs by name, got {type(inputs).__name__}\n"
+                f"  hint: model({next(iter(self.inputs), 'x')}=...), or a dict"
+            )
         given = {**(inputs or {}), **named}
         self._check_names(given)
         sizes: dict[str, tuple[int, str]] = {}

@@ -9,6 +9,7 @@ stays as it is.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import wraps
 from typing import Any
 
@@ -52,23 +53,20 @@ def casting(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     """Return `method`, called `name`, as one that does what AUTOCAST says; a dtype that a caller gives wins."""
     narrow = name in NARROW
 
-    def called(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    @wraps(method)
+    def cast_first(*args: Any, **kwargs: Any) -> Any:
+        casts = AUTOCAST.value and kwargs.get("dtype") is None
+        if casts:
+            args, kwargs = _changed(args, kwargs, narrow)
         try:
-            return method(*args, **kwargs)
+            if not casts:
+                return method(*args, **kwargs)
+            with Context(AUTOCAST="") if name in WHOLE else nullcontext():
+                return method(*args, **kwargs)
         except TypeError as error:
             if kwargs and not hasattr(method, "__wrapped__"):  # else the method has answered
                 unknown_keyword(error, method, kwargs)
             raise
-
-    @wraps(method)
-    def cast_first(*args: Any, **kwargs: Any) -> Any:
-        if not AUTOCAST.value or kwargs.get("dtype") is not None:
-            return called(args, kwargs)
-        args, kwargs = _changed(args, kwargs, narrow)
-        if name not in WHOLE:
-            return called(args, kwargs)
-        with Context(AUTOCAST=""):
-            return called(args, kwargs)
 
     return cast_first
 

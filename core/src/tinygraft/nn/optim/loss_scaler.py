@@ -43,11 +43,7 @@ class LossScaler:
         self, init_scale: float = 2.0**16, growth_factor: float = 2.0, backoff_factor: float = 0.5,
         growth_interval: int = 2000, enabled: bool = True, device: Place = None,
     ) -> None:  # fmt: skip
-        if not (growth_factor > 1 > backoff_factor > 0 and init_scale > 0 and growth_interval > 0):
-            raise ValueError(
-                f"LossScaler needs an init_scale above 0, growth_factor > 1 > backoff_factor > 0 and a growth_interval "
-                f"of at least 1; got {init_scale}, {growth_factor}, {backoff_factor} and {growth_interval}"
-            )
+        _check_factors(init_scale, growth_factor, backoff_factor, growth_interval)
         self.growth_factor, self.backoff_factor = growth_factor, backoff_factor
         self.growth_interval, self.enabled = growth_interval, enabled
         self.scale_factor, self.growth_tracker, self.found_inf = (
@@ -150,14 +146,24 @@ class LossScaler:
         """Take over what `state_dict` returned, here or in PyTorch; a captured step goes on with scale and count.
 
         The factors and the interval are numbers in the kernels of a captured `update`: they hold for what is captured
-        later. Raises KeyError for a name that is missing; nothing is loaded then.
+        later. Raises KeyError for a name that is missing, ValueError as the constructor; nothing is loaded then.
         """
         factors = {name: state_dict[name] for name in ("growth_factor", "backoff_factor", "growth_interval")}
         numbers = [float(state_dict[name]) for name in ("scale", "_growth_tracker")]
+        _check_factors(numbers[0], **factors)
         vars(self).update(factors)
         for tensor, number in zip((self.scale_factor, self.growth_tracker), numbers, strict=True):
             tensor.assign(Tensor([number], dtype=tensor.dtype, device=tensor.device))
         self.scale_factor.realize(self.growth_tracker)
+
+
+def _check_factors(scale: float, growth_factor: float, backoff_factor: float, growth_interval: int) -> None:
+    """Raise ValueError for numbers with which the scale would not be adapted."""
+    if not (growth_factor > 1 > backoff_factor > 0 and scale > 0 and growth_interval > 0):
+        raise ValueError(
+            f"LossScaler needs an init_scale above 0, growth_factor > 1 > backoff_factor > 0 and a growth_interval "
+            f"of at least 1; got {scale}, {growth_factor}, {backoff_factor} and {growth_interval}"
+        )
 
 
 def _each(optimizer: Optimizer) -> tuple[Optimizer, ...]:

@@ -23,6 +23,8 @@ from tinygraft.tensor.state.leaf_nodes import in_memory, own_memory
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place, UOp
 
+_UNSHOWN = ("params", "lr")
+
 
 class GroupOption:
     """An option of the groups as an attribute of the optimizer.
@@ -188,6 +190,14 @@ class Optimizer:
         group.note_given(given)
         group.update({name: value for name, value in own.items() if name != "lr"})
         return group
+
+    def __repr__(self) -> str:
+        """Say which parameters there are, without reading memory: the rates are in tensors."""
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.param_groups[0].items() if name not in _UNSHOWN)
+        many = f" in {len(self.param_groups)} groups, the first with" if len(self.param_groups) > 1 else ","
+        return f"<{type(self).__name__} of {len(self.params)} parameters{many} lr in a tensor, {shown}>".replace(
+            ", >", ">"
+        )
 
     def _own_memory(self) -> None:
         """Make each parameter a leaf with memory of its own, that requires a gradient."""

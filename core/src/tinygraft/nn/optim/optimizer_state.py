@@ -60,7 +60,10 @@ def load_into(optimizer: Any, saved: Mapping[str, Any]) -> None:
 
 
 def _checked_groups(optimizer: Any, saved: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the groups of a state. Raises FileFormatError unless they are those of `optimizer`."""
+    """Return the groups of a state.
+
+    Raises FileFormatError unless they are those of `optimizer`, ValueError for a number that it does not allow.
+    """
     groups = list(saved.get("param_groups", ()))
     wanted, found = ([len(group["params"]) for group in each] for each in (optimizer.param_groups, groups))
     if wanted != found:
@@ -71,6 +74,8 @@ def _checked_groups(optimizer: Any, saved: Mapping[str, Any]) -> list[Mapping[st
                 raise FileFormatError(
                     f"the state has the option {name}={value!r}, which {type(optimizer).__name__} lacks"
                 )
+            if name == "lr" or name in own._options:
+                own._check(name, value)
             if name in own._fixed and value != own._fixed[name]:
                 raise FileFormatError(f"the state has {name}={value!r}, and this optimizer {name}={own._fixed[name]!r}")
     return groups
