@@ -124,3 +124,17 @@ def test_an_optimizer_prints_what_it_is() -> None:
     )
     two = Adam([{"params": [weight()]}, {"params": [weight()]}])
     assert repr(two).startswith("<Adam of 2 parameters in 2 groups, the first with lr in a tensor, eps=1e-08")
+
+
+def test_a_plateau_and_a_warm_up_do_not_undo_each_other() -> None:
+    """Making the plateau's scheduler changes no rate; a warm-up that has ended leaves its reductions."""
+    rates = nn.optim.lr_scheduler
+    sgd = SGD([weight()], lr=0.1)
+    warm = rates.LinearLR(sgd, 0.5, total_iters=2)
+    plateau = rates.ReduceLROnPlateau(sgd, factor=0.5, patience=0)
+    found = [sgd.lr.item()]
+    for loss in (1.0, 0.5, 0.5, 0.5, 0.5):
+        warm.step()
+        plateau.step(loss)
+        found.append(sgd.lr.item())
+    assert found == pytest.approx([0.05, 0.075, 0.1, 0.05, 0.025, 0.0125])

@@ -49,8 +49,8 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError(f"ReduceLROnPlateau needs a min_lr for each of {count} groups, got {len(self.min_lrs)}")
 
     def rates(self, epoch: int) -> list[float]:
-        """Return the present rates."""
-        return self._last_lr
+        """Return the present rates, which making a scheduler of this kind does not change."""
+        return [group.exact_rate() for group in self.optimizer.param_groups]
 
     def _is_better(self, value: float) -> bool:
         sign = -1 if self.mode == "min" else 1

@@ -48,9 +48,15 @@ class LRScheduler:
         return [self.rate(base, epoch) for base in self.base_lrs]
 
     def _go(self, epoch: int) -> None:
-        """Set the rates of the step with that number."""
-        self._last_lr = self.rates(epoch)
+        """Set the rates of the step with that number.
+
+        Where the schedule has no other rates than before, those of the groups stay: what was set there since, by hand
+        or by a plateau's scheduler, holds until the schedule's next change.
+        """
+        before, self._last_lr = self._last_lr, self.rates(epoch)
         self.last_epoch = epoch
+        if epoch > 0 and self._last_lr == before:
+            return
         for group, rate in zip(self.optimizer.param_groups, self._last_lr, strict=True):
             group["lr"] = rate
 
