@@ -29,6 +29,11 @@ class Setting(Generic[T]):
     environment.
     """
 
+    name: str
+    doc: str
+    least: int | None
+    most: int | None
+
     __slots__ = ("_default", "_var", "_watchers", "doc", "least", "most", "name")
 
     def __init__(self, name: str, default: T, doc: str, least: int | None = None, most: int | None = None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -114,37 +114,55 @@ class dtypes(metaclass=_Defaults):
     True
     """
 
-    void = DType("void", "void", 0, None)
-    index = DType("index", "index", 8, "q")  # loop counters and addresses: never wraps, never stored
-    bool = DType("bool", "bool", 1, "?")
-    int8 = char = DType("char", "int", 1, "b")
-    uint8 = uchar = DType("uchar", "uint", 1, "B")
-    int16 = short = DType("short", "int", 2, "h")
-    uint16 = ushort = DType("ushort", "uint", 2, "H")
-    int32 = int = DType("int", "int", 4, "i")
-    uint32 = uint = DType("uint", "uint", 4, "I")
-    int64 = long = DType("long", "int", 8, "q")
-    uint64 = ulong = DType("ulong", "uint", 8, "Q")
-    fp8e4m3 = DType("fp8e4m3", "float", 1, None)  # no inf: saturates. Of the Open Compute Project, as is
-    fp8e5m2 = DType("fp8e5m2", "float", 1, None)  # this one: a half with 8 mantissa bits less
-    fp8e4m3fnuz = DType("fp8e4m3fnuz", "float", 1, None)  # no inf, no -0.0, one NaN
-    fp8e5m2fnuz = DType("fp8e5m2fnuz", "float", 1, None)
-    float16 = half = DType("half", "float", 2, "e")
-    bfloat16 = DType("bfloat16", "float", 2, None)
-    float32 = float = DType("float", "float", 4, "f")
-    float64 = double = DType("double", "float", 8, "d")
-    complex64 = complex = cfloat = DType("complex64", "complex", 8, None)  # two float32
-    complex128 = cdouble = DType("complex128", "complex", 16, None)  # two float64
+    void: DType = DType("void", "void", 0, None)
+    index: DType = DType("index", "index", 8, "q")  # loop counters and addresses: never wraps, never stored
+    bool: DType = DType("bool", "bool", 1, "?")
+    int8: DType = DType("char", "int", 1, "b")
+    char: DType = int8
+    uint8: DType = DType("uchar", "uint", 1, "B")
+    uchar: DType = uint8
+    int16: DType = DType("short", "int", 2, "h")
+    short: DType = int16
+    uint16: DType = DType("ushort", "uint", 2, "H")
+    ushort: DType = uint16
+    int32: DType = DType("int", "int", 4, "i")
+    int: DType = int32
+    uint32: DType = DType("uint", "uint", 4, "I")
+    uint: DType = uint32
+    int64: DType = DType("long", "int", 8, "q")
+    long: DType = int64
+    uint64: DType = DType("ulong", "uint", 8, "Q")
+    ulong: DType = uint64
+    fp8e4m3: DType = DType("fp8e4m3", "float", 1, None)  # no inf: saturates. Of the Open Compute Project, as is
+    fp8e5m2: DType = DType("fp8e5m2", "float", 1, None)  # this one: a half with 8 mantissa bits less
+    fp8e4m3fnuz: DType = DType("fp8e4m3fnuz", "float", 1, None)  # no inf, no -0.0, one NaN
+    fp8e5m2fnuz: DType = DType("fp8e5m2fnuz", "float", 1, None)
+    float16: DType = DType("half", "float", 2, "e")
+    half: DType = float16
+    bfloat16: DType = DType("bfloat16", "float", 2, None)
+    float32: DType = DType("float", "float", 4, "f")
+    float: DType = float32
+    float64: DType = DType("double", "float", 8, "d")
+    double: DType = float64
+    complex64: DType = DType("complex64", "complex", 8, None)  # two float32
+    complex: DType = complex64
+    cfloat: DType = complex64
+    complex128: DType = DType("complex128", "complex", 16, None)  # two float64
+    cdouble: DType = complex128
 
-    fp8_ocp, fp8_fnuz = (fp8e4m3, fp8e5m2), (fp8e4m3fnuz, fp8e5m2fnuz)
-    fp8s = fp8_ocp + fp8_fnuz
-    int8s, int16s, int32s, int64s = (int8, uint8), (int16, uint16), (int32, uint32), (int64, uint64)
-    floats = (float16, bfloat16, float32, float64)
-    uints = (uint8, uint16, uint32, uint64)
-    sints = (int8, int16, int32, int64)
-    ints = uints + sints
-    all = (bool, *ints, *floats)  # what a device computes with, and complex numbers are made of
-    complexes = (complex64, complex128)
+    fp8_ocp: tuple[DType, ...] = (fp8e4m3, fp8e5m2)
+    fp8_fnuz: tuple[DType, ...] = (fp8e4m3fnuz, fp8e5m2fnuz)
+    fp8s: tuple[DType, ...] = fp8_ocp + fp8_fnuz
+    int8s: tuple[DType, ...] = (int8, uint8)
+    int16s: tuple[DType, ...] = (int16, uint16)
+    int32s: tuple[DType, ...] = (int32, uint32)
+    int64s: tuple[DType, ...] = (int64, uint64)
+    floats: tuple[DType, ...] = (float16, bfloat16, float32, float64)
+    uints: tuple[DType, ...] = (uint8, uint16, uint32, uint64)
+    sints: tuple[DType, ...] = (int8, int16, int32, int64)
+    ints: tuple[DType, ...] = uints + sints
+    all: tuple[DType, ...] = (bool, *ints, *floats)  # what a device computes with, and complex numbers are made of
+    complexes: tuple[DType, ...] = (complex64, complex128)
 
     @staticmethod
     def is_float(dtype: DType) -> Any:
@@ -418,7 +436,9 @@ def can_lossless_cast(source: DType, target: DType) -> bool:
     return bool(target.min <= source.min and source.max <= target.max)
 
 
-least_upper_dtype, sum_acc_dtype = promote, accumulator  # their names in other versions
+# Their names in other versions.
+least_upper_dtype: Callable[..., DType] = promote
+sum_acc_dtype: Callable[[DType], DType] = accumulator
 
 
 def round_small(value: float, dtype: DType) -> float:

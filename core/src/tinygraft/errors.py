@@ -116,6 +116,9 @@ class CompileError(TinygraftError, RuntimeError):
     `source` is the text that was compiled, `log` what the compiler printed about it.
     """
 
+    source: str
+    log: str
+
     def __init__(self, message: str, source: str = "", log: str = "") -> None:
         super().__init__(message)
         self.source, self.log = source, log

@@ -116,7 +116,7 @@ class MemoryEvent:
 
 
 Observer = Callable[[Any], object]
-KINDS = {
+KINDS: dict[type[Any], str] = {
     StageEvent: "active", RuleEvent: "on_rule", DeviceEvent: "on_device", ScheduleEvent: "on_schedule",
     RenderEvent: "on_render", CompileEvent: "on_compile", LaunchEvent: "on_launch", MemoryEvent: "on_memory",
 }  # fmt: skip

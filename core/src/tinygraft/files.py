@@ -35,6 +35,8 @@ class OpenFile:
     opened.
     """
 
+    path: str
+
     __slots__ = ("_file", "_lock", "_number", "_stamp", "path", "size")
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -49,7 +51,7 @@ class OpenFile:
         self._file = open(self._number, "rb", buffering=0, closefd=False)  # noqa: SIM115
         self._lock = threading.Lock()
         self._stamp = _settled(self._number)
-        self.size = self._stamp.st_size
+        self.size: int = self._stamp.st_size
         if not self.size and self._file.read(1):
             raise FileFormatError(
                 f"{self.path} says that it has 0 bytes and has some: the system makes them up when they are read\n"
@@ -129,6 +131,10 @@ def _settled(number: int) -> os.stat_result:
 
 class FilePart:
     """`nbytes` of a file, from `offset` on."""
+
+    file: OpenFile
+    offset: int
+    nbytes: int
 
     __slots__ = ("file", "nbytes", "offset")
 

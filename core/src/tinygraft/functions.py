@@ -56,6 +56,8 @@ class Function:
     ([8.0], [12.0], [12.0])
     """
 
+    needs_input_grad: list[bool]
+
     def __init__(self, device: str, *tensors: Tensor) -> None:
         self.device = device
         self.needs_input_grad = [may_require_grad(tensor) for tensor in tensors]

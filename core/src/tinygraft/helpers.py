@@ -184,7 +184,11 @@ class Timing(contextlib.ContextDecorator):
     True
     """
 
+    prefix: str
+    enabled: bool
+
     et: int
+    on_exit: Callable[[int], str] | None
 
     def __init__(self, prefix: str = "", on_exit: Callable[[int], str] | None = None, enabled: bool = True) -> None:
         self.prefix, self.on_exit, self.enabled = prefix, on_exit, enabled
@@ -205,6 +209,11 @@ class Profiling(contextlib.ContextDecorator):
     `sort` is a column of pstats (cumtime or tottime), `frac` the fraction of functions shown, `fn` a file for the raw
     profile.
     """
+
+    enabled: bool
+    sort: str
+    frac: float
+    fn: str | None
 
     def __init__(self, enabled: bool = True, sort: str = "cumtime", frac: float = 0.2, fn: str | None = None) -> None:
         self.enabled, self.sort, self.frac, self.fn = enabled, sort, frac, fn

@@ -42,6 +42,10 @@ class Guard:
     thread, where signals can come.
     """
 
+    whole: bool
+    sealed: bool
+    hears: bool
+
     __slots__ = ("_outer", "hears", "sealed", "whole")
 
     def __init__(self, whole: bool = False, sealed: bool = False) -> None:

@@ -89,7 +89,7 @@ class Sqrt(_Derived):
 
     def forward(self, x: Tensor) -> Tensor:
         """The square root of each value."""
-        self.ret = self._derived(lambda x: x.sqrt(), x)
+        self.ret: Tensor = self._derived(lambda x: x.sqrt(), x)
         return self.ret
 
 
@@ -98,7 +98,7 @@ class Exp(_Derived):
 
     def forward(self, x: Tensor) -> Tensor:
         """The exponential of each value."""
-        self.ret = self._derived(lambda x: x.exp(), x)
+        self.ret: Tensor = self._derived(lambda x: x.exp(), x)
         return self.ret
 
 
@@ -117,7 +117,7 @@ class Relu(_Derived):
     def forward(self, x: Tensor) -> Tensor:
         """The positive part of each value."""
         self.x = x
-        self.ret = self._derived(lambda x: x.relu(), x)
+        self.ret: Tensor = self._derived(lambda x: x.relu(), x)
         return self.ret
 
 
@@ -126,12 +126,15 @@ class Sigmoid(_Derived):
 
     def forward(self, x: Tensor) -> Tensor:
         """The sigmoid of each value."""
-        self.ret = self._derived(lambda x: x.sigmoid(), x)
+        self.ret: Tensor = self._derived(lambda x: x.sigmoid(), x)
         return self.ret
 
 
 class Cast(Function):
     """x as another dtype: its values, or with bitcast its bits."""
+
+    input_dtype: DType
+    bitcast: bool
 
     def forward(self, x: Tensor, dtype: DType, bitcast: bool = False) -> Tensor:
         """The values, or the bits, as dtype."""
@@ -161,6 +164,9 @@ class Zero(Function):
 class Add(_Derived):
     """x + y."""
 
+    x: Tensor
+    y: Tensor
+
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         """The sum of both."""
         self.x, self.y = x, y
@@ -169,6 +175,9 @@ class Add(_Derived):
 
 class Sub(_Derived):
     """x - y."""
+
+    x: Tensor
+    y: Tensor
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         """The difference of both."""
@@ -179,6 +188,9 @@ class Sub(_Derived):
 class Mul(_Derived):
     """x * y."""
 
+    x: Tensor
+    y: Tensor
+
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         """The product of both."""
         self.x, self.y = x, y
@@ -188,6 +200,9 @@ class Mul(_Derived):
 class Div(_Derived):
     """x / y."""
 
+    x: Tensor
+    y: Tensor
+
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         """The quotient of both."""
         self.x, self.y = x, y
@@ -196,6 +211,9 @@ class Div(_Derived):
 
 class Less(_Derived):
     """Whether x is less than y; there is no gradient."""
+
+    x: Tensor
+    y: Tensor
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         """True where x < y."""
@@ -220,7 +238,7 @@ class Sum(_Derived):
 
     def forward(self, x: Tensor, new_shape: Shape) -> Tensor:
         """The sums, of shape new_shape."""
-        self.input_shape = x.shape
+        self.input_shape: Shape = x.shape
         return self._derived(lambda x: x.sum(_reduced(x.shape, new_shape), keepdim=True).cast(x.dtype), x)
 
 
@@ -230,7 +248,7 @@ class Max(_Derived):
     def forward(self, x: Tensor, new_shape: Shape) -> Tensor:
         """The maxima, of shape new_shape."""
         self.x = x
-        self.ret = self._derived(lambda x: x.max(_reduced(x.shape, new_shape), keepdim=True), x)
+        self.ret: Tensor = self._derived(lambda x: x.max(_reduced(x.shape, new_shape), keepdim=True), x)
         return self.ret
 
 
@@ -246,7 +264,7 @@ class Expand(_Derived):
 
     def forward(self, x: Tensor, shape: Shape) -> Tensor:
         """The values repeated to shape."""
-        self.input_shape = x.shape
+        self.input_shape: Shape = x.shape
         return self._derived(lambda x: x.expand(shape), x)
 
 
@@ -255,12 +273,15 @@ class Reshape(_Derived):
 
     def forward(self, x: Tensor, shape: Shape) -> Tensor:
         """The elements in shape."""
-        self.input_shape = x.shape
+        self.input_shape: Shape = x.shape
         return self._derived(lambda x: x.reshape(shape), x)
 
 
 class Permute(_Derived):
     """The axes in another order."""
+
+    input_order: tuple[int, ...]
+    inverse_order: tuple[int, ...]
 
     def forward(self, x: Tensor, order: tuple[int, ...]) -> Tensor:
         """The values with their axes in order."""
@@ -273,7 +294,9 @@ class Pad(_Derived):
 
     def forward(self, x: Tensor, arg: tuple[tuple[int, int], ...]) -> Tensor:
         """The values with arg[axis] zeros before and after."""
-        self.narg = tuple((before, size + before) for size, (before, _) in zip(x.shape, arg, strict=True))
+        self.narg: tuple[tuple[int, Any], ...] = tuple(
+            (before, size + before) for size, (before, _) in zip(x.shape, arg, strict=True)
+        )
         return self._derived(lambda x: x.pad(arg), x)
 
 
@@ -282,7 +305,9 @@ class Shrink(_Derived):
 
     def forward(self, x: Tensor, arg: tuple[tuple[sint, sint], ...]) -> Tensor:
         """The values from arg[axis][0] to arg[axis][1]."""
-        self.narg = tuple((start, size - end) for size, (start, end) in zip(x.shape, arg, strict=True))
+        self.narg: tuple[tuple[sint, Any], ...] = tuple(
+            (start, size - end) for size, (start, end) in zip(x.shape, arg, strict=True)
+        )
         return self._derived(lambda x: x.shrink(arg), x)
 
 
@@ -291,7 +316,9 @@ class Flip(_Derived):
 
     def forward(self, x: Tensor, axis: tuple[int, ...]) -> Tensor:
         """The values with the axes of axis reversed."""
-        self.arg = tuple(-1 if i in {a % x.ndim for a in axis} else 1 for i in range(x.ndim))  # as tinygrad's: a stride
+        self.arg: tuple[int, ...] = tuple(
+            -1 if i in {a % x.ndim for a in axis} else 1 for i in range(x.ndim)
+        )  # as tinygrad's: a stride
         return self._derived(lambda x: x.flip(axis), x)
 
 

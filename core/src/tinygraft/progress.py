@@ -155,9 +155,9 @@ class TerminalLine:
         self._bar.update(self._done - self._bar.n)
 
 
-making = TerminalLine(" kernels")  # of a first step: graphs are scheduled, kernels compiled
-tuning = TerminalLine(" kernels")
-downloading = TerminalLine("B")
+making: TerminalLine = TerminalLine(" kernels")  # of a first step: graphs are scheduled, kernels compiled
+tuning: TerminalLine = TerminalLine(" kernels")
+downloading: TerminalLine = TerminalLine("B")
 
 
 def _after_fork() -> None:

@@ -125,6 +125,7 @@ def test_cells_are_pytorchs(kind: str, bias: bool) -> None:
                                   for kind in ("GRU", "RNN", "LSTMCell", "RNNCell"))])  # fmt: skip
 def test_first_values_are_pytorchs(kind: str) -> None:
     """All uniform within the same bounds, with the same names and shapes in the same order of names."""
+    Tensor.manual_seed(5)  # of 64 numbers, the greatest is below 0.9 once in 850 times
     ours, theirs = getattr(nn, kind)(7, 64), getattr(torch.nn, kind)(7, 64).state_dict()
     mine = nn.state.get_state_dict(ours)
     assert {name: t.shape for name, t in mine.items()} == {name: tuple(t.shape) for name, t in theirs.items()}

@@ -11,10 +11,22 @@ from tinygraft.dtype import FORMATS, DType, dtypes, part_of, promote, promote_sc
 from tinygraft.errors import DTypeError
 from tinygraft.tensor.tensor import Tensor
 
-bool = dtypes.bool
+bool: DType = dtypes.bool
+int8: DType
+int16: DType
+int32: DType
+int64: DType
 int8, int16, int32, int64 = dtypes.sints
+uint8: DType
+uint16: DType
+uint32: DType
+uint64: DType
 uint8, uint16, uint32, uint64 = dtypes.uints
+float32: DType
+float64: DType
 float32, float64 = dtypes.float32, dtypes.float64
+complex64: DType
+complex128: DType
 complex64, complex128 = dtypes.complexes
 
 NAMES = {
@@ -22,7 +34,7 @@ NAMES = {
     "uint32": uint32, "uint64": uint64, "float32": float32, "float64": float64, "complex64": complex64,
     "complex128": complex128,
 }  # fmt: skip
-KINDS = {
+KINDS: dict[str, tuple[str, ...]] = {
     "bool": ("bool",), "signed integer": ("int",), "unsigned integer": ("uint",), "integral": ("int", "uint"),
     "real floating": ("float",), "complex floating": ("complex",), "numeric": ("int", "uint", "float", "complex"),
 }  # fmt: skip

@@ -32,7 +32,7 @@ from tinygraft.installed.records import Record, Status
 from tinygraft.installed.requires import required, satisfies
 
 LIMITS = (10.0, 10.0, 10.0, 120.0, 120.0, 20.0)  # seconds that each of STEPS may take
-MARKS = {True: "[ok]  ", False: "[FAIL]", None: "[--]  "}
+MARKS: dict[bool | None, str] = {True: "[ok]  ", False: "[FAIL]", None: "[--]  "}
 
 
 def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:

@@ -33,6 +33,9 @@ class LoopBody:
     same shared memory.
     """
 
+    axis: int
+    range: UOp | None
+
     __slots__ = ("axis", "items", "last", "range", "stores", "values")
 
     def __init__(self, axis: int, loop: UOp | None) -> None:

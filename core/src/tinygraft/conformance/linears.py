@@ -15,7 +15,7 @@ from tinygraft.uop.ops import AxisKind, LocalArg, Ops, ParamArg, ReduceArg, RegA
 from tinygraft.uop.stages import Linear, Param, Signature
 from tinygraft.uop.uop import UOp, postorder
 
-index = dtypes.index
+index: DType = dtypes.index
 
 
 class Build:
@@ -27,9 +27,13 @@ class Build:
     def __init__(self, name: str, *params: tuple[DType, int], written: tuple[int, ...] = (0,)) -> None:
         self.name = name
         self.uops: list[UOp] = []
-        self.params = tuple(Param(dtype, size, i in written) for i, (dtype, size) in enumerate(params))
-        self.memory = [UOp(Ops.PARAM, dtype, (), ParamArg(i, size)) for i, (dtype, size) in enumerate(params)]
-        self.axes = 0
+        self.params: tuple[Param, ...] = tuple(
+            Param(dtype, size, i in written) for i, (dtype, size) in enumerate(params)
+        )
+        self.memory: list[UOp] = [
+            UOp(Ops.PARAM, dtype, (), ParamArg(i, size)) for i, (dtype, size) in enumerate(params)
+        ]
+        self.axes: int = 0
 
     def add(self, node: UOp) -> UOp:
         """Append a node, after its sources. Returns it."""

@@ -29,7 +29,9 @@ class Kit:
         self.require: bool = config.getoption("--tinygraft-require-device")
         self.probe_undeclared: bool = config.getoption("--tinygraft-probe-undeclared")
         self.xfail: str = config.getoption("--tinygraft-xfail")
-        self.levels = _levels(config.getoption("--tinygraft-level"), option_of(config, "--tinygraft-level"))
+        self.levels: tuple[str, ...] = _levels(
+            config.getoption("--tinygraft-level"), option_of(config, "--tinygraft-level")
+        )
         self._opened: dict[str, Opened] = {}
 
     def suite_of(self, item: pytest.Item) -> type[Suite] | None:

@@ -38,6 +38,9 @@ class Borrowed:
     The owner is retained until the last launch that uses the memory has run.
     """
 
+    pool: Pool
+    owner: object
+
     __slots__ = ("owner", "pool", "uses")
     is_foreign = True
 
@@ -53,6 +56,9 @@ class Borrowed:
 class Lent:
     """Memory that another library on the device uses: where it is, and what has to stay as long as this is held."""
 
+    address: int
+    block: Allocation | Borrowed | None
+
     __slots__ = ("__weakref__", "address", "block")
 
     def __init__(self, address: int, block: Allocation | Borrowed | None) -> None:
@@ -65,14 +71,22 @@ class Buffer:
     `filled` says that it was made to hold data from Python; `offset` is its offset in the block that it is a part of.
     """
 
+    size: int
+    dtype: DType
+    filled: bool
+    offset: int
+    device: str
+
     __module__ = "tinygraft.device"  # where people import it from, and what its type prints
-    times_shared = 0  # how often memory was lent (`share`, `lend`): what was cached of values before may be out of date
+    times_shared: int = (
+        0  # how often memory was lent (`share`, `lend`): what was cached of values before may be out of date
+    )
     __slots__ = ("__weakref__", "_block", "_handle", "_lease", "_lent", "_lock", "_source", "device", "dtype", "filled",
                  "nbytes", "offset", "size")  # fmt: skip
 
     def __init__(self, device: str, size: int, dtype: DType) -> None:
         self.device, self.size, self.dtype = Device.canonicalize(device), size, dtype
-        self.nbytes = size * dtype.itemsize
+        self.nbytes: int = size * dtype.itemsize
         self.filled = False
         self.offset = 0  # in bytes
         self._handle: Handle = None

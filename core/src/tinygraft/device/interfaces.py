@@ -205,11 +205,14 @@ class GraphExecutor:
     the middle of a step.
     """
 
+    backend: Backend
+    steps: Sequence[Step]
+
     is_native: bool = False
 
     def __init__(self, backend: Backend, steps: Sequence[Step]) -> None:
         self.backend, self.steps = backend, steps
-        self.queue = backend.queue  # where `run` puts the steps; core sets it before each run
+        self.queue: Queue = backend.queue  # where `run` puts the steps; core sets it before each run
         self._copies_in_order = backend.has_queues
         self.handles: dict[int, Handle] = {}
         self.values: Mapping[str, int] = {}
@@ -276,6 +279,8 @@ class Backend(ABC):
     nothing of it; but its objects may be collected there, so a finaliser that calls the driver checks os.getpid()
     first. No fork happens while kernels are compiled.
     """
+
+    ordinal: int
 
     survives_fork: bool = False
     dlpack_device: tuple[int, int] | None = None  # what DLPack calls its memory, where the host does not see it

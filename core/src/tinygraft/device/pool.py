@@ -43,14 +43,19 @@ class Allocation:
     the memory, and may have launched work on it that runs longer than that code refers to it.
     """
 
+    handle: Handle
+    nbytes: int
+    size: int
+    pool: Pool
+
     __slots__ = ("__weakref__", "_is_returned", "_whole", "handle", "lease", "nbytes", "pool", "size", "uses",
                  "was_lent")  # fmt: skip
 
     def __init__(self, pool: Pool, handle: Handle, whole: Handle, nbytes: int, size: int, uses: Uses | None) -> None:
         self.handle, self._whole, self.nbytes, self.size = handle, whole, nbytes, size
-        self.uses = uses
+        self.uses: Uses | None = uses
         self.lease: weakref.ref[Any] | None = None
-        self.was_lent = False
+        self.was_lent: bool = False
         self._is_returned, self.pool = False, pool  # last: __del__ does nothing where `pool` is not set
 
     @property
@@ -117,12 +122,18 @@ class Pool:
     Before the pool grows it waits until the whole device is idle, once for all such blocks, and then reuses them.
     """
 
+    peak: int
+    closed: bool
+    name: str
+    allocator: Allocator
+    lost: bool
+
     def __init__(self, backend: Backend) -> None:
         self.name, self.allocator = backend.name, backend.allocator
         self._used = self._cached = self.peak = 0  # bytes
         self.lost = self.closed = False
         self._why = ""  # why it was lost, where a late error is the reason
-        self.has_views = type(self.allocator).view is not Allocator.view
+        self.has_views: bool = type(self.allocator).view is not Allocator.view
         timeline = backend.timeline
         self._timeline = None if timeline is None else weakref.ref(timeline)  # the pool must not keep its backend alive
         if timeline is not None:

@@ -75,7 +75,7 @@ class Event:
     """
 
     def __init__(self) -> None:
-        self.time = time.perf_counter()
+        self.time: float = time.perf_counter()
 
     def done(self) -> bool:
         """Return whether the event has passed. Does not wait, and does not raise what failed: `wait` does."""

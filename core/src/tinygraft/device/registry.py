@@ -402,7 +402,7 @@ def _renew_registries() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_registries)
 
-Device = Registry()
+Device: Registry = Registry()
 
 
 def raise_noted(error: BaseException, doing: str, name: str) -> NoReturn:

@@ -51,7 +51,7 @@ class Uses:
     __slots__ = ("readers", "writer")
 
     def __init__(self, queue: Queue, number: int) -> None:
-        self.writer = (queue, number)
+        self.writer: tuple[Queue, int] = (queue, number)
         self.readers: dict[Queue, int] = {}
 
     def all(self) -> Iterator[tuple[Queue, int]]:
@@ -73,6 +73,9 @@ class Block(Protocol):
 class Mark:
     """An event of a queue after its first `number` pieces of work."""
 
+    number: int
+    event: Event
+
     __slots__ = ("event", "number")
 
     def __init__(self, number: int, event: Event) -> None:
@@ -82,11 +85,14 @@ class Mark:
 class Timeline:
     """The work of one asynchronous backend. `has_events` says that it has queues and events of its own."""
 
+    is_ordered: bool
+    is_foreign: bool
+
     def __init__(self, backend: QueueOwner) -> None:
         """Make a timeline without work, with the first queue of `backend`, which its plugin has set before."""
         self.backend = backend
-        self.has_events = backend.has_queues
-        self.queues = [backend.queue]
+        self.has_events: bool = backend.has_queues
+        self.queues: list[Queue] = [backend.queue]
         self.is_ordered = False  # whether blocks record their uses
         self.is_closed = False  # whether the backend is closed, or about to be, which waits for all of this
         self.is_foreign = False  # whether borrowed or lent memory was used since the last `settle`

@@ -157,8 +157,8 @@ class Aftermath:
 
     def __init__(self, request: RealizeRequest, prepared: Prepared | None, progress: Progress,
                  homes: Mapping[UOp, UOp]) -> None:  # fmt: skip
-        self.order = request.order
-        self.done = set(homes)
+        self.order: Sequence[UOp] = request.order
+        self.done: set[UOp] = set(homes)
         self.touched: set[UOp] = set()
         self.doubtful: set[UOp] = set()
         self.unwritten: set[UOp] = set()
@@ -167,8 +167,8 @@ class Aftermath:
             self.doubtful = {b for i in progress.doubtful for b in writes(prepared.calls[i])}
             undone = [call for call, ran in zip(prepared.calls, progress.done, strict=True) if not ran]
             self.unwritten = {b for call in undone for b in writes(call)}
-        self.over = None if prepared is None else prepared.over
-        self.assigned = self._assigned()
+        self.over: set[UOp] | None = None if prepared is None else prepared.over
+        self.assigned: dict[UOp, UOp] = self._assigned()
         self.done.update(self.assigned)
         self.dropped: list[tuple[HasNode, UOp]] = []
         self.writes: set[UOp] = set()  # the ASSIGNs of those

@@ -71,6 +71,10 @@ class DrawFirst(Exception):
 class Pending:
     """A node that is realised for requested tensors which are computed after it, and which no tensor may have."""
 
+    uop: UOp
+    tensors: Sequence[HasNode]
+    made_at: tuple[str, int]
+
     def __init__(self, node: UOp, tensors: Sequence[HasNode]) -> None:
         self.uop, self.tensors, self.made_at = node, tensors, tensors[0].made_at
         self.requires_grad: bool | None = None  # undecided: a backward may come through it
@@ -81,6 +85,9 @@ class ConflictingBindings(Exception):
 
     `first` are to be realised before `remaining`.
     """
+
+    first: Sequence[HasNode]
+    remaining: Sequence[HasNode]
 
     def __init__(self, first: Sequence[HasNode], remaining: Sequence[HasNode]) -> None:
         super().__init__()

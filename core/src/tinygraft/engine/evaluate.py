@@ -140,11 +140,16 @@ class Evaluation:
     of noisy runs.
     """
 
+    roots: Sequence[UOp]
+    variables: Mapping[str, int] | dict[str, int]
+    noise: Noise
+    read: Callable[[UOp], Array]
+
     def __init__(self, roots: Sequence[UOp], read: Callable[[UOp], Array] = read,
                  variables: Mapping[str, int] | None = None, others: int = 0) -> None:  # fmt: skip
         self.roots, self.read, self.variables, self.noise = roots, read, variables or {}, Noise(others)
-        self.order = needed(roots)
-        self.products = contracted_products(self.order, roots)
+        self.order: list[UOp] = needed(roots)
+        self.products: set[UOp] = contracted_products(self.order, roots)
         self.found: dict[UOp, Value | EvaluatedProduct] = {}
 
     def run(self) -> dict[UOp, Value]:

@@ -14,6 +14,7 @@ from tinygraft.engine.assigns import HasNode, Nodes, is_detached_write, overwrit
 from tinygraft.engine.bindings import agreeing
 from tinygraft.engine.capture import Recorded, note, open_captures
 from tinygraft.engine.run import copy
+from tinygraft.engine.tape_entry import TapeEntry
 from tinygraft.engine.values_needed import needs_values
 from tinygraft.uop.held import HELD, memory_base
 from tinygraft.uop.ops import Ops
@@ -162,14 +163,14 @@ class Saved:
 
         `more` are BUFFERs that are copied also where no reader has them, `replaced` those that are written as a whole.
         """
-        self.readers = readers
-        self.old_nodes = [tensor.uop for tensor in readers]
-        self.entries = tape.to_save(overwritten, replaced)
+        self.readers: Sequence[HasNode] = readers
+        self.old_nodes: list[UOp] = [tensor.uop for tensor in readers]
+        self.entries: list[TapeEntry] = tape.to_save(overwritten, replaced)
         read = {node: None for node in postorder(*self.old_nodes) if node in overwritten} if readers else {}
         taped = {buffer for entry in self.entries for buffer in tape.current(entry)}
         read |= {node: None for node in overwritten if node in taped}
         read |= dict.fromkeys(more)
-        self.copies = {node: UOp.buffer(node.device or "", node.arg.size, node.dtype) for node in read}
+        self.copies: dict[UOp, UOp] = {node: UOp.buffer(node.device or "", node.arg.size, node.dtype) for node in read}
         for new in self.copies.values():
             buffer_of(new).allocate()
 

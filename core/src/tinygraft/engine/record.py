@@ -91,6 +91,10 @@ class Recorder:
     MOST_SCHEDULES, which are not recorded.
     """
 
+    draw: bool
+    on_done: Callable[[ScheduleRecord], object] | None
+    omitted: int
+
     def __init__(self, draw: bool = False, on_done: Callable[[ScheduleRecord], object] | None = None) -> None:
         self.draw, self.on_done = draw, on_done
         self.schedules: list[ScheduleRecord] = []

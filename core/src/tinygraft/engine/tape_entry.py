@@ -45,18 +45,23 @@ class TapedMemory:
     the graph read it. `pin` is the node itself where it is retained.
     """
 
+    entry: TapeEntry | None
+    dtype: DType
+    ref: weakref.ref[UOp]
+    arg: Any
+
     __slots__ = ("arg", "at", "dtype", "entry", "is_multi", "pin", "ref", "shards")
 
     def __init__(self, node: UOp, entry: TapeEntry | None, pin: bool, at: tuple[int, ...]) -> None:
         buffers = buffers_of(node)
-        self.at = at
+        self.at: tuple[int, ...] = at
         self.ref, self.entry, self.dtype, self.arg = weakref.ref(node), entry, node.dtype, node.arg
-        self.is_multi = node.op is Ops.MULTI
+        self.is_multi: bool = node.op is Ops.MULTI
         shapes = [shard.shape for shard in node.src] if self.is_multi else [node.shape]
         self.shards: tuple[tuple[str, int, Shape], ...] = tuple(
             [(buffer.src[0].arg, buffer.arg.size, shape) for buffer, shape in zip(buffers, shapes, strict=True)]
         )
-        self.pin = node if pin and is_small(node) else None
+        self.pin: UOp | None = node if pin and is_small(node) else None
 
     def unknown(self) -> UOp:
         """Return a node of the shape and devices of the memory, over new BUFFERs that never get a value."""
@@ -74,7 +79,7 @@ class Rows:
 
     def __init__(self, rows: list[NodeRow | TapedMemory]) -> None:
         self._rows = rows
-        self.memories = [row for row in rows if isinstance(row, TapedMemory)]
+        self.memories: list[TapedMemory] = [row for row in rows if isinstance(row, TapedMemory)]
 
     def node(self, leaf: Callable[[TapedMemory], UOp]) -> UOp:
         """Return the graph as nodes; `leaf` returns the node of each memory.
@@ -141,6 +146,11 @@ class TapeEntry:
     of inputs, and `used` says that a backward has gone through.
     """
 
+    tracked: bool
+    used: bool
+    at: int
+    length: int
+
     __slots__ = (
         "__weakref__", "at", "depends", "inputs", "known", "length", "lost", "memory", "node", "rows", "tracked",
         "used", "versions",
@@ -153,7 +163,7 @@ class TapeEntry:
         self.node: UOp | None = None
         self.known: UOp | None = None
         self.rows: Rows | None = None
-        self.lost = ""
+        self.lost: str = ""
         self.inputs: Mapping[UOp, TapeEntry] = _NONE
         self.versions: Mapping[UOp, MemoryVersion] = _NONE
         self.depends: Collection[weakref.ref[UOp]] = ()

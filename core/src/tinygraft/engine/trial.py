@@ -32,7 +32,7 @@ from tinygraft.hooks.manager import here as hooks
 from tinygraft.uop.flat import whole
 from tinygraft.uop.index import size_of
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.stages import Kernel, Linear
+from tinygraft.uop.stages import Kernel, Linear, Param
 from tinygraft.uop.uop import postorder
 
 # assumed: twice the 32 MiB of the last cache of the machine in benchmarks/NOTES.md (2026-11-20)
@@ -63,22 +63,26 @@ class Trial:
     is larger than LARGEST.
     """
 
+    current: int
+    backend: Backend
+    kernel: Kernel
+
     def __init__(self, backend: Backend, kernel: Kernel) -> None:
         self.backend, self.kernel = backend, kernel
         linear = to_linear(kernel, backend.target, Options(noopt=True))
-        self.params = linear.signature.params
+        self.params: tuple[Param, ...] = linear.signature.params
         names = {n.arg.name: n.arg.high for n in postorder(kernel.sink) if n.op is Ops.VARIABLE}
         self.values: dict[str, int] = names
         size = sum(p.size * p.dtype.itemsize for p in self.params)
         if size > LARGEST:
             raise DeviceMemoryError(f"{size} bytes of data are more than a trial allows ({LARGEST})")
         read = {n.src[0].arg.slot for n in postorder(kernel.sink) if n.op is Ops.LOAD and n.src[0].op is Ops.PARAM}
-        self.first = [fill(p, slot in read, slot) for slot, p in enumerate(self.params)]
-        self.changed = [slot for slot, p in enumerate(self.params) if p.written]
-        self.restored = [slot for slot in self.changed if slot in read]
-        self.cold = size > backend.target.l2_bytes
+        self.first: list[bytearray] = [fill(p, slot in read, slot) for slot, p in enumerate(self.params)]
+        self.changed: list[int] = [slot for slot, p in enumerate(self.params) if p.written]
+        self.restored: list[int] = [slot for slot in self.changed if slot in read]
+        self.cold: bool = size > backend.target.l2_bytes
         copies = max(1, min(COPIES, CIRCLE // max(size, 1))) if self.cold else 1
-        self.memory = [[self._memory(data) for data in self.first] for _ in range(copies)]
+        self.memory: list[list[Handle]] = [[self._memory(data) for data in self.first] for _ in range(copies)]
         self.current = 0  # index in `memory` of the copy that the next launch uses
         self.versions: dict[str, KernelVersion] = {}
         self.texts: dict[str, str] = {}
@@ -101,7 +105,7 @@ class Trial:
         version = self._load(to_linear(plain, self.backend.target, Options(noopt=True)))
         self._run(version, self.changed)
         whole = plain.sink is self.kernel.sink
-        self.samples = [Sample.of(self.params[slot], self._content(slot), self.first[slot],
+        self.samples: list[Sample] = [Sample.of(self.params[slot], self._content(slot), self.first[slot],
                                   whole and slot in self.restored) for slot in self.changed]  # fmt: skip
 
     def _content(self, slot: int) -> bytearray:

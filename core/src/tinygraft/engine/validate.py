@@ -22,7 +22,7 @@ from __future__ import annotations
 import atexit
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -122,13 +122,15 @@ class Checking:
     """
 
     def __init__(self, order: Sequence[UOp], homes: Mapping[UOp, UOp], tensors: Iterable[Any]) -> None:
-        self.homes = list(dict.fromkeys(homes.values()))
-        self.assigned = {node: memory for node, memory in _assigned(order).items() if node not in homes}
+        self.homes: list[UOp] = list(dict.fromkeys(homes.values()))
+        self.assigned: dict[UOp, UOp] = {node: memory for node, memory in _assigned(order).items() if node not in homes}
         roots = [*self.homes, *self.assigned]
-        self.lines = {memory_base(t.uop): t.made_at for t in tensors if hasattr(t, "made_at")}
+        self.lines: dict[UOp, Any] = {memory_base(t.uop): t.made_at for t in tensors if hasattr(t, "made_at")}
         self.memory: dict[UOp, bytearray] = {}
-        self.read = partial(_read, self.memory)  # bound to self it would be a cycle, which keeps memory alive
-        self.evaluation = Evaluation(roots, self.read, others=FEW)
+        self.read: Callable[[UOp], Array] = partial(
+            _read, self.memory
+        )  # bound to self it would be a cycle, which keeps memory alive
+        self.evaluation: Evaluation = Evaluation(roots, self.read, others=FEW)
         largest, together = work(self.evaluation.order, self.evaluation.products)
         if largest > LARGEST or together > MOST:
             raise CannotEvaluate("too large")
@@ -136,8 +138,10 @@ class Checking:
             if not can_read(Device[name]):
                 raise CannotEvaluate(f"on {Device[name].name}, whose memory cannot be read")
         self.memory |= {n: _bytes(buffer_of(n)) for n in self.evaluation.order if n.op is Ops.BUFFER}
-        self.values = self.evaluation.run()
-        self.unchanged = set(self.memory) - {b for n in order if n.op is Ops.ASSIGN for b in buffers_of(assigned_to(n))}
+        self.values: dict[UOp, Value] = self.evaluation.run()
+        self.unchanged: set[UOp] = set(self.memory) - {
+            b for n in order if n.op is Ops.ASSIGN for b in buffers_of(assigned_to(n))
+        }
 
     def compare(self, made: BoundPlan) -> None:
         """Compare memory with the expected values. Raises ValidationError where it differs."""

@@ -50,6 +50,10 @@ class Hooks:
     passes, or implements the choice of the default device.
     """
 
+    loaded: bool
+    has_passes: bool
+    has_choice: bool
+
     def __init__(self, path: Sequence[str] | None = None) -> None:
         self.path = path
         self.loaded = self.has_passes = self.has_choice = False
@@ -373,7 +377,7 @@ def _declared(entries: Iterable[Any]) -> list[Record]:
     return [records[key] for key in sorted(records)]
 
 
-here = Hooks()
+here: Hooks = Hooks()
 
 
 def _after_fork() -> None:

@@ -54,6 +54,8 @@ class Child:
     "loading it". `on_wait` is called with the limit when a message takes longer than a second, at most once.
     """
 
+    what: str
+
     def __init__(
         self, function: str, job: dict[str, Any], what: str = "it", on_wait: Callable[[float], object] | None = None
     ) -> None:

@@ -52,7 +52,7 @@ class Arguments:
         self.values: dict[str, int] = {}
         self.tensors: list[TensorBase] = []
         self.memory: list[tuple[int, ...]] = []
-        self.varied = False
+        self.varied: bool = False
         self.copied: list[SharedStorage] = []
         self.wholes: list[int] = []
 

@@ -34,8 +34,8 @@ class BeforeCall:
         self._items, self._references = items_in(self._nested), References(self._nested)
         self._states = [_state_of(tensor) for tensor in arguments.tensors]
         self._versions = _versions(arguments)
-        self.grads = GradsBefore(live_tensors())
-        self.left_containers = False  # whether the call has left a list or dict of its arguments elsewhere
+        self.grads: GradsBefore = GradsBefore(live_tensors())
+        self.left_containers: bool = False  # whether the call has left a list or dict of its arguments elsewhere
 
     def written_views(self) -> set[int]:
         """Return the numbers of the tensors, views among the arguments, whose storages were written since."""

@@ -143,10 +143,15 @@ class Replay:
     a time may run a Replay.
     """
 
+    launches: Sequence[Recorded]
+    forms: Mapping[int, BufferType]
+    fixed: Mapping[int, Buffer]
+    changing: tuple[int, ...]
+
     def __init__(self, launches: Sequence[Recorded], forms: Mapping[int, BufferType], fixed: Mapping[int, Buffer],
                  retained: Collection[int], changing: Sequence[int]) -> None:  # fmt: skip
         self.launches, self.forms, self.fixed, self.changing = launches, forms, fixed, tuple(changing)
-        self.retained = frozenset(retained)
+        self.retained: frozenset[int] = frozenset(retained)
         self.aliases: dict[int, int] = {}  # ids of further BUFFERs over fixed memory, each with the id of that
         self._indices = {uid: index for index, uid in enumerate(self.changing)}
         lent = {uid: fixed[uid] for uid in retained if not fixed[uid].is_shared()}

@@ -23,7 +23,7 @@ from tinygraft.jit.outside import OutsideTensors
 from tinygraft.jit.references import finds
 from tinygraft.jit.rehearse import rehearse
 from tinygraft.jit.replay import At, BufferType, Replay
-from tinygraft.jit.results import CapturedTensor, aliases_in, base_of, itself, lender_of
+from tinygraft.jit.results import Aliases, CapturedTensor, aliases_in, base_of, itself, lender_of
 from tinygraft.jit.trace import RecordedCalls, Trace
 from tinygraft.tensor.nested import mapped, tensors_in
 from tinygraft.tensor.primitives import size_checks
@@ -38,6 +38,26 @@ from tinygraft.uop.uop import UOp
 class ReplayedTrace:
     """A trace that is replayed: launches on the buffers of a call, and the result with its tensors as rows."""
 
+    outside_tensors: OutsideTensors
+    calls: RecordedCalls
+    watches_grads: bool
+    unchanging: list[UOp]
+    outside: frozenset[int]
+    names: list[str]
+    values: dict[str, int]
+    grads: Gradients
+    filled: frozenset[Any]
+    followers: WeakIds
+    grad_states: GradStates
+    written_outside: frozenset[int]
+    claims: list[size_checks.Claim]
+    reads: list[weakref.ref[UOp]]
+    written: list[weakref.ref[UOp]]
+    result: Any
+    views: list[Aliases]
+    taped_outside: list[tuple[weakref.ref[UOp], bool]]
+    returned_grads: list[tuple[weakref.ref[TensorBase], int]]
+
     def __init__(self, trace: Trace, calls: RecordedCalls, arguments: Arguments, result: Any,
                  claims: Sequence[size_checks.Claim], before: GradsBefore, touched: TouchedTensors,
                  capture: Capture) -> None:  # fmt: skip
@@ -51,12 +71,12 @@ class ReplayedTrace:
         self.calls, self.names, self.values, self.claims = calls, trace.names(), trace.values, list(claims)
         roles, written = trace.roles, {uid for launch in trace.launches for uid in launch.written()}
         self.outside = frozenset(uid for uid, (role, _) in roles.items() if role == "keep")
-        self.assigned = [roles[uid][1] for uid in written if roles[uid][0] == "in"]
+        self.assigned: list[int] = [roles[uid][1] for uid in written if roles[uid][0] == "in"]
         results = dict.fromkeys(node for t in tensors_in(result) for node in buffers_of(t.uop.base))
         made = [node for node in results if roles.get(node.arg.uid, ("", 0))[0] == "made"]
         changing = [*arguments.buffers, *made]
         self.made: list[BufferType] = [_form(trace.memory[node.arg.uid]) for node in made]
-        self.taped_results = _taped(tensors_in(result), written)
+        self.taped_results: list[tuple[int, bool]] = _taped(tensors_in(result), written)
         self.reads = [trace.nodes[uid] for uid in sorted(self.outside) if uid in trace.nodes]
         self.unchanging = [node for node in results if node not in changing]  # memory from outside in the result
         outside = self.outside | {node.arg.uid for node in self.unchanging}
@@ -80,7 +100,7 @@ class ReplayedTrace:
         over = sorted({*self.written_outside, *retained})
         self.written = [trace.nodes[uid] for uid in over if uid in trace.nodes]
         forms = {uid: _form(memory) for uid, memory in trace.memory.items()}
-        self.launches = Replay(trace.launches, forms, fixed, retained, uids)
+        self.launches: Replay = Replay(trace.launches, forms, fixed, retained, uids)
         self.filled = frozenset(fixed[uid] for uid in retained)
         self.followers = WeakIds()  # tensors over memory that is written, which get the values that a replay writes
         overwritten = {node for ref in self.written if (node := ref()) is not None}
@@ -91,7 +111,7 @@ class ReplayedTrace:
             whole = tensor.uop if tensor._storage is None else tensor._storage.uop  # its base may be gone
             if id(tensor) not in values and not overwritten.isdisjoint(_plain_memory(whole)):
                 self.followers.add(tensor)
-        self.taped_arguments = _taped(arguments.tensors, written)
+        self.taped_arguments: list[tuple[int, bool]] = _taped(arguments.tensors, written)
         live = live_tensors() if overwritten else []
         over_it = [t for t in live if not overwritten.isdisjoint(buffers_of(t.uop.base))]
         memory = {over_it[i].uop.base: tracked for i, tracked in _taped(over_it, written)}

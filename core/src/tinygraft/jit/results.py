@@ -137,6 +137,11 @@ class CapturedTensor:
     until one of them is written (`lender_of`); `same` the tensor that it is (`itself`).
     """
 
+    requires_grad: bool | None
+    base: ViewBase
+    lender: ViewBase
+    same: ViewBase
+
     __slots__ = ("base", "lender", "reads", "requires_grad", "rows", "same")
 
     def __init__(self, tensor: TensorBase, indices: Mapping[UOp, int], base: ViewBase = None, lender: ViewBase = None,
@@ -155,7 +160,7 @@ class CapturedTensor:
             if node in needed:
                 row_of[node] = len(self.rows)
                 self.rows.append(_row(node, row_of, indices) if node in changes else _same(node))
-        self.reads = any(row.op is Ops.BUFFER for row in self.rows)  # memory, which makes each result a new node
+        self.reads: bool = any(row.op is Ops.BUFFER for row in self.rows)  # memory, which makes each result a new node
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         base, lender, same = (of if isinstance(of, int) else None for of in (self.base, self.lender, self.same))

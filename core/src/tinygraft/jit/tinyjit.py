@@ -81,6 +81,9 @@ class TinyJit(Generic[P, R]):
     (1, [['E_2']])
     """
 
+    check: bool
+    fxn: Callable[P, R] | None
+
     def __init__(self, fxn: Callable[P, R] | None = None, prune: bool = False, *, check: bool = False) -> None:
         self.fxn, self.check, self._is_loaded = fxn, check, False
         self._lock, self._process = threading.RLock(), os.getpid()

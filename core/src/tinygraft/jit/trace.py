@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ from tinygraft.engine.compile import Compiled
 from tinygraft.jit.arguments import Arguments
 from tinygraft.tensor.nested import hides_tensors, tensors_in
 from tinygraft.uop.held import buffers_of
-from tinygraft.uop.uop import toposort
+from tinygraft.uop.uop import UOp, toposort
 
 Role = tuple[str, int]  # "in": index of the argument, "made": count in this call, or "keep" (outside): id of the BUFFER
 Launched = list[tuple[Compiled | None, tuple[Role, ...]]]
@@ -92,23 +93,25 @@ class Trace:
         variables, is None where a variable had two values. `obstacle` says why it cannot be launched again: then, where
         Python read a value, and where memory of an argument was written and no argument has it any more.
         """
-        self.launches = [launch for launch in capture.launches if not launch.saves or _is_read(launch, capture)]
-        self.start = start = capture.start
+        self.launches: list[Recorded] = [
+            launch for launch in capture.launches if not launch.saves or _is_read(launch, capture)
+        ]
+        self.start: int = capture.start
         self.memory: dict[int, CapturedMemory] = capture.memory
         mine, bindings = capture.values, arguments.values
         other = any(mine.get(name, value) != value for name, value in bindings.items())
-        self.bindings = None if capture.varied or arguments.varied or other else bindings
+        self.bindings: dict[str, int] | None = None if capture.varied or arguments.varied or other else bindings
         self.obstacle = READS if capture.read else TWO_VALUES if self.bindings is None else ""
-        self.nodes = capture.nodes
-        self.values = capture.values
-        self.arguments = tuple([node.arg.uid for node in arguments.buffers])
+        self.nodes: dict[int, weakref.ref[UOp]] = capture.nodes
+        self.values: dict[str, int] = capture.values
+        self.arguments: tuple[Any, ...] = tuple([node.arg.uid for node in arguments.buffers])
         self.roles: dict[int, Role] = {uid: ("in", i) for i, uid in enumerate(self.arguments)}
         made = 0
         for launch in self.launches:
             for uid in launch.uids:
                 if uid not in self.roles:
-                    self.roles[uid] = ("made", made) if uid > start else ("keep", uid)
-                    made += uid > start
+                    self.roles[uid] = ("made", made) if uid > self.start else ("keep", uid)
+                    made += uid > self.start
         of = self.roles
         self.launched: Launched = [(each.kernel, tuple([of[uid] for uid in each.uids])) for each in self.launches]
         written = {uid for launch in self.launches for uid in launch.written()}

@@ -136,6 +136,9 @@ class Tanhshrink:
 class Softplus:
     """Tensor.softplus."""
 
+    beta: float
+    threshold: float
+
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         self.beta, self.threshold = beta, threshold
 
@@ -193,6 +196,9 @@ class Hardswish:
 class Hardtanh:
     """Tensor.hardtanh."""
 
+    min_val: float
+    max_val: float
+
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0) -> None:
         self.min_val, self.max_val = min_val, max_val
 
@@ -204,6 +210,9 @@ class Hardtanh:
 class Threshold:
     """Tensor.threshold."""
 
+    threshold: float
+    value: float
+
     def __init__(self, threshold: float, value: float) -> None:
         self.threshold, self.value = threshold, value
 
@@ -214,6 +223,9 @@ class Threshold:
 
 class RReLU:
     """Tensor.rrelu: slopes are drawn in training mode."""
+
+    lower: float
+    upper: float
 
     def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3) -> None:
         self.lower, self.upper = lower, upper
@@ -278,7 +290,7 @@ class PReLU:
     """
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
-        self.weight = filled((num_parameters,), init)
+        self.weight: Tensor = filled((num_parameters,), init)
 
     def __call__(self, x: Tensor) -> Tensor:
         """The layer of x."""

@@ -98,6 +98,8 @@ class TensorIO(io.RawIOBase):
 class BoundedFile(io.BufferedReader):
     """A tensor of bytes as a file: a read past its end takes no memory for what is not there. longest is an error."""
 
+    longest: int | None
+
     def __init__(self, t: Tensor, longest: int | None = None) -> None:
         super().__init__(TensorIO(t))
         self.longest, self._end = longest, t.size
@@ -212,7 +214,9 @@ class ZipFiles:
             raise
         except _DAMAGE as error:
             raise FileFormatError(f"this is no zip archive: {error}") from error
-        self.names = {info.filename: info for info in self._archive.infolist() if not info.is_dir()}
+        self.names: dict[str, zipfile.ZipInfo] = {
+            info.filename: info for info in self._archive.infolist() if not info.is_dir()
+        }
 
     def tensor(self, name: str, most: int | None = None) -> Tensor:
         """The bytes of a file, or the first of them: in the archive where they are stored as they are.

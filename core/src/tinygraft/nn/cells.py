@@ -40,10 +40,10 @@ class _Cell:
 
     def __init__(self, gates: int, input_size: int, hidden_size: int, bias: bool) -> None:
         bound = 1 / math.sqrt(hidden_size)
-        self.weight_ih = uniform(bound, (hidden_size * gates, input_size))
-        self.weight_hh = uniform(bound, (hidden_size * gates, hidden_size))
-        self.bias_ih = uniform(bound, (hidden_size * gates,)) if bias else None
-        self.bias_hh = uniform(bound, (hidden_size * gates,)) if bias else None
+        self.weight_ih: Tensor = uniform(bound, (hidden_size * gates, input_size))
+        self.weight_hh: Tensor = uniform(bound, (hidden_size * gates, hidden_size))
+        self.bias_ih: Tensor | None = uniform(bound, (hidden_size * gates,)) if bias else None
+        self.bias_hh: Tensor | None = uniform(bound, (hidden_size * gates,)) if bias else None
 
     def _states(self, x: Tensor, **states: Tensor | None) -> list[Tensor]:
         """Return the states, zeros where they are None. Raises ShapeError where x or a state does not fit."""

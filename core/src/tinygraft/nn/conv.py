@@ -29,18 +29,24 @@ class Conv2d:
     (2, 16, 8, 8)
     """
 
+    stride: Sizes
+    dilation: Sizes
+    groups: int
+
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1,
         padding: Sizes | str = 0, dilation: Sizes = 1, groups: int = 1, bias: bool = True,
     ) -> None:  # fmt: skip
         _check_groups("Conv2d", in_channels, out_channels, groups)
-        self.kernel_size = (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
+        self.kernel_size: tuple[int, int] | tuple[int, ...] = (
+            (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
+        )
         self.stride, self.dilation, self.groups = stride, dilation, groups
-        self.padding = self._same() if padding == "same" else _sizes_of(padding)
+        self.padding: tuple[int, ...] | int = self._same() if padding == "same" else _sizes_of(padding)
         shape = (*self._channel_axes(in_channels, out_channels), *self.kernel_size)
         bound = 1 / math.sqrt(prod(shape[1:]))
-        self.weight = uniform(bound, shape)
-        self.bias = uniform(bound, (out_channels,)) if bias else None
+        self.weight: Tensor = uniform(bound, shape)
+        self.bias: Tensor | None = uniform(bound, (out_channels,)) if bias else None
 
     def _channel_axes(self, in_channels: int, out_channels: int) -> tuple[int, int]:
         """Return the first two sizes of the weight."""

@@ -26,8 +26,8 @@ class Linear:
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
         bound = 1 / math.sqrt(in_features)
-        self.weight = uniform(bound, (out_features, in_features))
-        self.bias = uniform(bound, (out_features,)) if bias else None
+        self.weight: Tensor = uniform(bound, (out_features, in_features))
+        self.bias: Tensor | None = uniform(bound, (out_features,)) if bias else None
 
     def __call__(self, x: Tensor) -> Tensor:
         """The product of x and weight."""
@@ -50,9 +50,12 @@ class Embedding:
     (1, 3, 4)
     """
 
+    vocab_sz: int
+    embed_sz: int
+
     def __init__(self, vocab_size: int, embed_size: int) -> None:
         self.vocab_sz, self.embed_sz = vocab_size, embed_size
-        self.weight = Tensor.glorot_uniform(vocab_size, embed_size)
+        self.weight: Tensor = Tensor.glorot_uniform(vocab_size, embed_size)
 
     def __call__(self, index: Tensor) -> Tensor:
         """The rows of weight at index."""
@@ -76,6 +79,11 @@ class EmbeddingBag:
     (2, 4)
     """
 
+    max_norm: float | None
+    norm_type: float
+    scale_grad_by_freq: bool
+    include_last_offset: bool
+
     def __init__(
         self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
         scale_grad_by_freq: bool = False, mode: str = "mean", include_last_offset: bool = False,
@@ -87,7 +95,7 @@ class EmbeddingBag:
             raise ValueError(f"EmbeddingBag needs a padding_idx of its {num_embeddings} rows, got {padding_idx}")
         self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
         self.mode, self.include_last_offset = mode, include_last_offset
-        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        self.padding_idx: int | None = None if padding_idx is None else padding_idx % num_embeddings
         weight = Tensor.randn(num_embeddings, embedding_dim)
         if padding_idx is not None:
             rows = Tensor.arange(num_embeddings).reshape(-1, 1)
@@ -118,8 +126,8 @@ class Bilinear:
 
     def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True) -> None:
         bound = 1 / math.sqrt(in1_features)
-        self.weight = uniform(bound, (out_features, in1_features, in2_features))
-        self.bias = uniform(bound, (out_features,)) if bias else None
+        self.weight: Tensor = uniform(bound, (out_features, in1_features, in2_features))
+        self.bias: Tensor | None = uniform(bound, (out_features,)) if bias else None
 
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
         """The bilinear form of a and b."""

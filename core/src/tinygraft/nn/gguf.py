@@ -105,7 +105,7 @@ class GgufHeader:
         alignment = self.metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or alignment <= 0 or alignment & (alignment - 1):
             raise FileFormatError(f"{label} has the alignment {alignment!r}, which is no power of two")
-        self.start = -(-self._at // alignment) * alignment
+        self.start: int = -(-self._at // alignment) * alignment
         self._check_layout(alignment)
 
     def _once(self, found: dict[str, Any], key: str, read: Callable[[], Any]) -> None:

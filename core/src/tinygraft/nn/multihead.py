@@ -30,6 +30,9 @@ class KVCache:
     (1, 2, 2, 3)
     """
 
+    k: Tensor
+    v: Tensor
+
     def __init__(
         self, batch: int, max_length: int, num_heads: int, head_dim: int, dtype: DTypeLike | None = None,
         device: Any = None,
@@ -101,6 +104,19 @@ class MultiheadAttention:
     ((3, 5, 8), (3, 5, 5))
     """
 
+    in_proj_weight: Tensor | None
+    embed_dim: int
+    num_heads: int
+    dropout: float
+    batch_first: bool
+    kdim: int
+    vdim: int
+    q_proj_weight: Tensor | None
+    k_proj_weight: Tensor | None
+    v_proj_weight: Tensor | None
+    bias_k: Tensor | None
+    bias_v: Tensor | None
+
     def __init__(
         self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
         add_zero_attn: bool = False, kdim: int | None = None, vdim: int | None = None, batch_first: bool = False,
@@ -116,8 +132,8 @@ class MultiheadAttention:
         else:
             widths = (embed_dim, self.kdim, self.vdim)
             self.q_proj_weight, self.k_proj_weight, self.v_proj_weight = (_glorot(embed_dim, n) for n in widths)
-        self.in_proj_bias = filled((3 * embed_dim,), 0) if bias else None
-        self.out_proj = Linear(embed_dim, embed_dim, bias)
+        self.in_proj_bias: Tensor | None = filled((3 * embed_dim,), 0) if bias else None
+        self.out_proj: Linear = Linear(embed_dim, embed_dim, bias)
         if self.out_proj.bias is not None:
             self.out_proj.bias = filled((embed_dim,), 0)
         deviation = math.sqrt(2 / (embed_dim + 1 * embed_dim))  # of (1, 1, embed_dim): both fans are embed_dim
@@ -202,6 +218,11 @@ class GroupedQueryAttention:
     True
     """
 
+    num_heads: int
+    num_kv_heads: int
+    k_proj: Linear
+    v_proj: Linear
+
     def __init__(
         self, embed_dim: int, num_heads: int, num_kv_heads: int | None = None, bias: bool = False,
         head_dim: int | None = None,
@@ -214,10 +235,10 @@ class GroupedQueryAttention:
                 f"to divide its {num_heads}"
             )
         self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
-        self.head_dim = embed_dim // num_heads if head_dim is None else head_dim
-        self.q_proj = Linear(embed_dim, num_heads * self.head_dim, bias)
+        self.head_dim: int = embed_dim // num_heads if head_dim is None else head_dim
+        self.q_proj: Linear = Linear(embed_dim, num_heads * self.head_dim, bias)
         self.k_proj, self.v_proj = (Linear(embed_dim, num_kv_heads * self.head_dim, bias) for _ in range(2))
-        self.o_proj = Linear(num_heads * self.head_dim, embed_dim, bias)
+        self.o_proj: Linear = Linear(num_heads * self.head_dim, embed_dim, bias)
 
     def __call__(
         self,

@@ -31,6 +31,13 @@ class BatchNorm:
     (4, 3, 8, 8)
     """
 
+    sz: int
+    eps: float
+    track_running_stats: bool
+    momentum: float
+    weight: Tensor | None
+    bias: Tensor | None
+
     def __init__(
         self,
         sz: int,
@@ -42,10 +49,10 @@ class BatchNorm:
         _check_eps("BatchNorm", eps)
         self.sz, self.eps, self.track_running_stats, self.momentum = sz, eps, track_running_stats, momentum
         self.weight, self.bias = _affine((sz,), affine)
-        self.num_batches_tracked = filled((), 0, dtype=dtypes.int64, requires_grad=False)
+        self.num_batches_tracked: Tensor = filled((), 0, dtype=dtypes.int64, requires_grad=False)
         if track_running_stats:
-            self.running_mean = filled((sz,), 0, requires_grad=False)
-            self.running_var = filled((sz,), 1, requires_grad=False)
+            self.running_mean: Tensor = filled((sz,), 0, requires_grad=False)
+            self.running_var: Tensor = filled((sz,), 1, requires_grad=False)
 
     def __call__(self, x: Tensor) -> Tensor:
         """x, normalised."""
@@ -111,12 +118,19 @@ class LayerNorm:
     (2, 4)
     """
 
+    eps: float
+    elementwise_affine: bool
+    weight: Tensor | None
+    bias: Tensor | None
+
     def __init__(
         self, normalized_shape: int | Sequence[int], eps: float = 1e-5, elementwise_affine: bool = True
     ) -> None:
         _check_eps(type(self).__name__, eps)
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        self.axis = tuple(range(-len(self.normalized_shape), 0))
+        self.normalized_shape: tuple[int] | tuple[int, ...] = (
+            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        )
+        self.axis: tuple[int, ...] = tuple(range(-len(self.normalized_shape), 0))
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self.weight, self.bias = _affine(self.normalized_shape, elementwise_affine)
 
@@ -153,6 +167,12 @@ class GroupNorm:
     >>> nn.GroupNorm(2, 6)(Tensor.rand(4, 6, 3)).shape
     (4, 6, 3)
     """
+
+    num_groups: int
+    num_channels: int
+    eps: float
+    weight: Tensor | None
+    bias: Tensor | None
 
     def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True) -> None:
         _check_eps(type(self).__name__, eps)
@@ -193,10 +213,13 @@ class RMSNorm:
     [[1.0, -1.0]]
     """
 
+    dim: int
+    eps: float
+
     def __init__(self, dim: int, eps: float = 1e-6, elementwise_affine: bool = True) -> None:
         _check_eps("RMSNorm", eps)
         self.dim, self.eps = dim, eps
-        self.weight = filled((dim,), 1) if elementwise_affine else None
+        self.weight: Tensor | None = filled((dim,), 1) if elementwise_affine else None
 
     def __call__(self, x: Tensor) -> Tensor:
         """x, normalised."""

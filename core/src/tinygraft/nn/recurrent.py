@@ -23,7 +23,16 @@ States = list[Tensor]  # of one layer and direction: [h], or [h, c]
 class _Recurrent:
     """The weights of all layers by PyTorch's names, the order of the steps, and the checks."""
 
-    GATES, STATES = 1, 1
+    GATES: int = 1
+    STATES: int = 1
+
+    input_size: int
+    hidden_size: int
+    num_layers: int
+    bias: bool
+    batch_first: bool
+    dropout: float
+    bidirectional: bool
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int, bias: bool, batch_first: bool, dropout: float,
@@ -168,7 +177,8 @@ class LSTM(_Recurrent):
     ((5, 7, 4), (2, 5, 4), (2, 5, 4))
     """
 
-    GATES, STATES = 4, 2
+    GATES = 4
+    STATES = 2
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,

@@ -37,6 +37,12 @@ def exact_gelu(x: Tensor) -> Tensor:
 class _TransformerLayer:
     """The feed-forward part, dropout and norms of both kinds of layers."""
 
+    linear1: Linear
+    linear2: Linear
+    dropout: float
+    norm_first: bool
+    activation: Callable[[Tensor], Tensor]
+
     def __init__(
         self, norms: int, d_model: int, dim_feedforward: int, dropout: float, activation: Activation,
         layer_norm_eps: float, norm_first: bool, bias: bool,
@@ -77,7 +83,7 @@ class TransformerEncoderLayer(_TransformerLayer):
         activation: Activation = "relu", layer_norm_eps: float = 1e-5, batch_first: bool = False,
         norm_first: bool = False, bias: bool = True,
     ) -> None:  # fmt: skip
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first)
+        self.self_attn: MultiheadAttention = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first)
         super().__init__(2, d_model, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias)
 
     def __call__(
@@ -111,8 +117,10 @@ class TransformerDecoderLayer(_TransformerLayer):
         activation: Activation = "relu", layer_norm_eps: float = 1e-5, batch_first: bool = False,
         norm_first: bool = False, bias: bool = True,
     ) -> None:  # fmt: skip
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first)
+        self.self_attn: MultiheadAttention = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first)
+        self.multihead_attn: MultiheadAttention = MultiheadAttention(
+            d_model, nhead, dropout, bias, batch_first=batch_first
+        )
         super().__init__(3, d_model, dim_feedforward, dropout, activation, layer_norm_eps, norm_first, bias)
 
     def __call__(
@@ -149,7 +157,7 @@ class TransformerEncoder:
     def __init__(
         self, encoder_layer: TransformerEncoderLayer, num_layers: int, norm: Callable[[Tensor], Tensor] | None = None
     ) -> None:
-        self.layers = _copies(encoder_layer, num_layers)
+        self.layers: list[TransformerEncoderLayer] = _copies(encoder_layer, num_layers)
         self.norm = norm
 
     def __call__(
@@ -174,7 +182,7 @@ class TransformerDecoder:
     def __init__(
         self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Callable[[Tensor], Tensor] | None = None
     ) -> None:
-        self.layers = _copies(decoder_layer, num_layers)
+        self.layers: list[TransformerDecoderLayer] = _copies(decoder_layer, num_layers)
         self.norm = norm
 
     def __call__(

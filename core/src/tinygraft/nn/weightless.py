@@ -72,6 +72,13 @@ class FeatureAlphaDropout(_Dropping):
 class MaxPool1d:
     """Tensor.max_pool1d."""
 
+    kernel_size: Sizes
+    stride: Sizes | None
+    padding: Sizes
+    dilation: Sizes
+    return_indices: bool
+    ceil_mode: bool
+
     def __init__(
         self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
         return_indices: bool = False, ceil_mode: bool = False,
@@ -89,6 +96,13 @@ class MaxPool1d:
 
 class MaxPool2d:
     """Tensor.max_pool2d."""
+
+    kernel_size: Sizes
+    stride: Sizes | None
+    padding: Sizes
+    dilation: Sizes
+    return_indices: bool
+    ceil_mode: bool
 
     def __init__(
         self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
@@ -108,6 +122,13 @@ class MaxPool2d:
 class MaxPool3d:
     """Tensor.max_pool3d."""
 
+    kernel_size: Sizes
+    stride: Sizes | None
+    padding: Sizes
+    dilation: Sizes
+    return_indices: bool
+    ceil_mode: bool
+
     def __init__(
         self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
         return_indices: bool = False, ceil_mode: bool = False,
@@ -125,6 +146,12 @@ class MaxPool3d:
 
 class AvgPool1d:
     """Tensor.avg_pool1d."""
+
+    kernel_size: Sizes
+    stride: Sizes | None
+    padding: Sizes
+    ceil_mode: bool
+    count_include_pad: bool
 
     def __init__(
         self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
@@ -144,6 +171,12 @@ class AvgPool1d:
 class AvgPool2d:
     """Tensor.avg_pool2d."""
 
+    kernel_size: Sizes
+    stride: Sizes | None
+    padding: Sizes
+    ceil_mode: bool
+    count_include_pad: bool
+
     def __init__(
         self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
         count_include_pad: bool = True, divisor_override: int | None = None,
@@ -162,6 +195,12 @@ class AvgPool2d:
 
 class AvgPool3d:
     """Tensor.avg_pool3d."""
+
+    kernel_size: Sizes
+    stride: Sizes | None
+    padding: Sizes
+    ceil_mode: bool
+    count_include_pad: bool
 
     def __init__(
         self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
@@ -193,6 +232,9 @@ class AdaptiveAvgPool1d:
 class AdaptiveMaxPool1d:
     """Tensor.adaptive_max_pool1d to output_size."""
 
+    output_size: Any
+    return_indices: bool
+
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         self.output_size, self.return_indices = output_size, return_indices
 
@@ -214,6 +256,9 @@ class AdaptiveAvgPool2d:
 
 class AdaptiveMaxPool2d:
     """Tensor.adaptive_max_pool2d to output_size."""
+
+    output_size: Any
+    return_indices: bool
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         self.output_size, self.return_indices = output_size, return_indices
@@ -237,6 +282,9 @@ class AdaptiveAvgPool3d:
 class AdaptiveMaxPool3d:
     """Tensor.adaptive_max_pool3d to output_size."""
 
+    output_size: Any
+    return_indices: bool
+
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         self.output_size, self.return_indices = output_size, return_indices
 
@@ -253,6 +301,9 @@ class Flatten:
     (2, 12)
     """
 
+    start_dim: int
+    end_dim: int
+
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         self.start_dim, self.end_dim = start_dim, end_dim
 
@@ -263,6 +314,9 @@ class Flatten:
 
 class Unflatten:
     """Tensor.unflatten of axis dim into sizes."""
+
+    dim: int
+    unflattened_size: tuple[int, ...]
 
     def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
         self.dim, self.unflattened_size = dim, unflattened_size

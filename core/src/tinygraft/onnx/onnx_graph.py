@@ -50,21 +50,24 @@ class OnnxGraph:
     outer are the names that the graph around it has. Raises FileFormatError where the graph contradicts itself.
     """
 
+    device: Place
+    label: str
+
     def __init__(self, proto: Any, builder: Builder, outer: Iterable[str] = ()) -> None:
         self.device, self.label = builder.device, f"{builder.label}: graph {proto.name!r}"
         is_function = not hasattr(proto, "initializer")
-        self.inputs = [each if is_function else each.name for each in proto.input]
-        self.outputs = [each if is_function else each.name for each in proto.output]
+        self.inputs: list[Any] = [each if is_function else each.name for each in proto.input]
+        self.outputs: list[Any] = [each if is_function else each.name for each in proto.output]
         self.weights: dict[str, Any] = {}
         self.read: dict[str, Known] = {}
-        self.types = {} if is_function else _types(proto)
+        self.types: dict[str, int] = {} if is_function else _types(proto)
         self._builder, self._own, self._outer = builder, set(self.inputs), set(outer)
         for tensor in () if is_function else proto.initializer:
             self._add_weight(tensor.name, tensor)
         if not is_function and proto.sparse_initializer:
             raise UnsupportedError(f"{self.label} has sparse initializers, which are not read; make them dense")
         self._later = {name for node in proto.node for name in node.output}
-        self.steps = [step for node in proto.node if (step := self._prepared(node)) is not None]
+        self.steps: list[OnnxStep] = [step for node in proto.node if (step := self._prepared(node)) is not None]
         missing = [name for name in self.outputs if name not in self._own | self._outer]
         del self._builder  # it has protos, which keep the whole model in memory
         if missing:

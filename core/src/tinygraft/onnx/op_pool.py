@@ -15,6 +15,11 @@ from tinygraft.tensor.tensor import Tensor
 class Windows:
     """How windows lie on an image: their sizes, steps, and what is added around it."""
 
+    kernel: list[int]
+    count: int
+    strides: list[int]
+    dilations: list[int]
+
     def __init__(
         self, x: Tensor, kernel: Ints, strides: Ints | None, dilations: Ints | None, pads: Ints | None,
         auto_pad: bytes, ceil_mode: int,
@@ -22,10 +27,10 @@ class Windows:
         count = len(kernel)
         self.kernel, self.count = list(kernel), count
         self.strides, self.dilations = list(strides or [1] * count), list(dilations or [1] * count)
-        self.sizes = [int(size) for size in x.shape[2:]]
-        self.pads = auto_pads(auto_pad, pads, self.sizes, kernel, self.strides, self.dilations)
-        self.steps = [self._steps(axis, bool(ceil_mode)) for axis in range(count)]
-        self.ends = [  # what a window reaches beyond the padding, where a size is rounded up
+        self.sizes: list[int] = [int(size) for size in x.shape[2:]]
+        self.pads: list[tuple[int, int]] = auto_pads(auto_pad, pads, self.sizes, kernel, self.strides, self.dilations)
+        self.steps: list[int] = [self._steps(axis, bool(ceil_mode)) for axis in range(count)]
+        self.ends: list[int] = [  # what a window reaches beyond the padding, where a size is rounded up
             max(self._reach(axis) - self.sizes[axis] - sum(self.pads[axis]), 0) for axis in range(count)
         ]
 

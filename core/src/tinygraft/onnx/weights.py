@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tinygraft.device.registry import Device
-from tinygraft.dtype import dtypes, part_of
+from tinygraft.dtype import DType, dtypes, part_of
 from tinygraft.errors import FileFormatError, UnsupportedError
 from tinygraft.files import OpenFile
 from tinygraft.onnx.element_types import E8M0, FLOAT4, NARROW, STRING, held_in
@@ -42,6 +42,9 @@ _SIX = (
 class Weight:
     """A constant of a graph, made when it is first used."""
 
+    shape: tuple[int, ...]
+    element: int
+
     def __init__(self, proto: Any, folder: Path | None, label: str, device: Place) -> None:
         self.element, self.shape = proto.data_type, tuple(int(size) for size in proto.dims)
         self._proto, self._label, self._device = proto, f"{label}: the tensor {proto.name!r}", device
@@ -50,12 +53,12 @@ class Weight:
         self._offset, self._data = 0, b""
         if any(size < 0 for size in self.shape):
             raise FileFormatError(f"{self._label} has the shape {self.shape}; sizes are integers from 0")
-        self.count = math.prod(self.shape)
-        self.text = self.element == STRING
+        self.count: int = math.prod(self.shape)
+        self.text: bool = self.element == STRING
         if self.text:
             self._proto = None
             return
-        self.dtype = held_in(self.element, self._label)
+        self.dtype: DType = held_in(self.element, self._label)
         self._check(proto, folder, label)
         if self._file is None and self.count <= MOST:  # the proto, and with it the whole model, is let go of
             self._data, self._proto = self._raw(), None
@@ -191,12 +194,14 @@ def e8m0_values(codes: Tensor) -> Tensor:
 class Given:
     """A constant that a node has as numbers."""
 
+    element: int
+
     text = False
 
     def __init__(self, value: Any, element: int, device: Place) -> None:
         self._value, self.element, self._device = value, element, device
-        self.shape = (len(value),) if isinstance(value, list) else ()
-        self.count = math.prod(self.shape)
+        self.shape: tuple[int] | tuple[()] = (len(value),) if isinstance(value, list) else ()
+        self.count: int = math.prod(self.shape)
         self._tensor: Tensor | None = None
 
     def tensor(self) -> Tensor:

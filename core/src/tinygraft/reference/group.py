@@ -19,6 +19,9 @@ Thread = tuple[int, int, int, int, int]  # its chunk, its grid index in three di
 class Touched:
     """The threads of a launch that read and that write each element of a buffer."""
 
+    kernel: str
+    name: str
+
     __slots__ = ("kernel", "name", "readers", "writers")
 
     def __init__(self, kernel: str, name: str) -> None:
@@ -56,6 +59,9 @@ def _name(thread: Thread | None) -> str:
 
 class Shared:
     """Scratch memory of a thread block. Each access names its thread, checked against those since the barrier."""
+
+    kernel: str
+    name: str
 
     __slots__ = ("kernel", "name", "readers", "values", "writers")
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from tinygraft.device.interfaces import Allocator, Backend, Handle, Program
 from tinygraft.render.cstyle import CStyleRenderer
 from tinygraft.render.dialect import Dialect
+from tinygraft.render.renderer import Renderer
 from tinygraft.target import BASIC_OPS, Target
 from tinygraft.uop.stages import Binary
 
@@ -48,9 +49,9 @@ class NullBackend(Backend):
 
     def __init__(self, name: str, ordinal: int) -> None:
         super().__init__(name, ordinal)
-        self.target = Target(arch="null", native_ops=BASIC_OPS, vector_bytes=32)
-        self.renderer = CStyleRenderer(Dialect(vectors=True))
-        self.allocator = NullAllocator()
+        self.target: Target = Target(arch="null", native_ops=BASIC_OPS, vector_bytes=32)
+        self.renderer: Renderer = CStyleRenderer(Dialect(vectors=True))
+        self.allocator: Allocator = NullAllocator()
 
     def load(self, binary: Binary) -> Program:
         """Return a program that does nothing."""

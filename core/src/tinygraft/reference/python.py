@@ -19,6 +19,7 @@ from tinygraft.errors import CompileError, DeviceMemoryError, GraphError
 from tinygraft.reference import matrices
 from tinygraft.reference.numbers import VIEW, namespace
 from tinygraft.reference.pytext import PythonRenderer
+from tinygraft.render.renderer import Renderer
 from tinygraft.target import Target
 from tinygraft.uop.ops import ELEMENTWISE
 from tinygraft.uop.stages import Binary, Signature, Source
@@ -86,6 +87,11 @@ def _code(name: str, text: str) -> CodeType:
 class PythonProgram(Program):
     """A kernel as Python functions, run thread block by thread block and chunk by chunk."""
 
+    name: str
+    signature: Signature
+    parts: int
+    group: Any
+
     def __init__(self, name: str, text: str, signature: Signature) -> None:
         names = namespace(name) | matrices.namespace()
         exec(_code(name, text), names)
@@ -130,9 +136,9 @@ class PythonBackend(Backend):
     def __init__(self, name: str, ordinal: int, target: Target = TARGET) -> None:
         super().__init__(name, ordinal)
         self.target = target
-        self.renderer = PythonRenderer()
-        self.allocator = HostAllocator()
-        self.compiler = PythonCompiler()
+        self.renderer: Renderer = PythonRenderer()
+        self.allocator: Allocator = HostAllocator()
+        self.compiler: Compiler = PythonCompiler()
 
     def load(self, binary: Binary) -> Program:
         """Return the program of a binary."""

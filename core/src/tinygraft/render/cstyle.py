@@ -31,6 +31,8 @@ ATOM = re.compile(r"[\w.]+|-?[\d.]+\w*")
 class CStyleRenderer(Renderer):
     """Renderer of one dialect of the C family."""
 
+    dialect: Dialect
+
     def __init__(self, dialect: Dialect) -> None:
         self.dialect, self.language = dialect, dialect.language
 
@@ -44,18 +46,22 @@ class CStyleRenderer(Renderer):
 class CStyleKernel(Writer):
     """The text of one kernel while it is written."""
 
+    dialect: Dialect
+    words: DialectWords
+    places: dict[UOp, int]
+
     def __init__(self, linear: Linear, dialect: Dialect) -> None:
         super().__init__(linear, dialect.matrix)
         self.dialect, self.words = dialect, DialectWords(linear.name, dialect)
         self.head: list[str] = []  # declarations of memory at the kernel's first statement
         self.lines: list[str] = []
-        self.depth = 1
-        self.number = 0
-        self.inline = _used_once(self.walk)
-        self.last_accum = {u.src[0]: i for i, u in enumerate(linear.uops) if u.op is Ops.ACCUM}
-        self.number_of = {u: i for i, u in enumerate(linear.uops)}
+        self.depth: int = 1
+        self.number: int = 0
+        self.inline: set[UOp] = _used_once(self.walk)
+        self.last_accum: dict[UOp, int] = {u.src[0]: i for i, u in enumerate(linear.uops) if u.op is Ops.ACCUM}
+        self.number_of: dict[UOp, int] = {u: i for i, u in enumerate(linear.uops)}
         self.places, total = _places(linear)  # of shared arrays, in the pool
-        self.pooled = total if dialect.declared and total > dialect.declared else 0  # bytes of the pool
+        self.pooled: int = total if dialect.declared and total > dialect.declared else 0  # bytes of the pool
         if self.pooled:
             self.head.append(f"    {dialect.pool}")
 

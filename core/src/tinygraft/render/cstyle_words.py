@@ -23,6 +23,9 @@ UNSIGNED = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint6
 class DialectWords:
     """The types and helpers of one kernel in one dialect."""
 
+    kernel: str
+    dialect: Dialect
+
     def __init__(self, kernel: str, dialect: Dialect) -> None:
         self.kernel, self.dialect = kernel, dialect
         self.helpers: dict[str, str] = {}  # in the order of requests: so each comes after those that it calls

@@ -31,6 +31,10 @@ class LLVMRenderer(Renderer):
     spellings of the matrix units, by their names.
     """
 
+    attributes: str
+    converts_half: bool
+    fence: str
+
     language = "llvm"
 
     def __init__(
@@ -41,7 +45,7 @@ class LLVMRenderer(Renderer):
         matrix: Mapping[str, MatrixWords] | None = None,
     ) -> None:
         self.attributes, self.converts_half, self.fence = attributes, converts_half, fence
-        self.matrix = matrix or {}
+        self.matrix: Mapping[str, MatrixWords] | dict[str, MatrixWords] = matrix or {}
 
     def render(self, linear: Linear) -> Source:
         """Return the module of one kernel. Raises GraphError for an op that should have been decomposed."""

@@ -71,13 +71,17 @@ class BasicBlocks:
     `name` is the kernel's name in errors; `converts_half`: the machine converts float16 by an instruction.
     """
 
+    block: str
+    kernel: str
+    converts_half: bool
+
     def __init__(self, name: str, converts_half: bool) -> None:
         self.kernel, self.converts_half = name, converts_half
         self.body: list[str] = []
         self.block = "entry"
         self.splats: list[dict[tuple[str, str], str]] = [{}]  # broadcasts by type and value, one dict for each loop
         self.declared: dict[str, str] = {}
-        self.counter = 0
+        self.counter: int = 0
 
     def let(self, text: str, hint: str = "v") -> str:
         """Write an instruction that has a result. Returns the name of the result."""

@@ -60,9 +60,11 @@ class LinearWalk:
 
     def __init__(self, linear: Linear) -> None:
         self.linear = linear
-        self.unrolled = ranges_of(linear.uops, AxisKind.UNROLL)
-        self.vectors = ranges_of(linear.uops, AxisKind.VECTOR)
-        self.accesses = {u: self._access(u) for u in linear.uops if u.op in (Ops.LOAD, Ops.STORE)}
+        self.unrolled: dict[int, UOp] = ranges_of(linear.uops, AxisKind.UNROLL)
+        self.vectors: dict[int, UOp] = ranges_of(linear.uops, AxisKind.VECTOR)
+        self.accesses: dict[UOp, VectorAccess] = {
+            u: self._access(u) for u in linear.uops if u.op in (Ops.LOAD, Ops.STORE)
+        }
         self.whole: set[UOp] = set()
         self.base: set[UOp] = set()
         for u in reversed(linear.uops):  # users before sources: a node's forms are those that its users need
@@ -133,6 +135,12 @@ class LinearWalk:
 
 class Writer(ABC):
     """Writes one kernel, instruction by instruction; `names` has the text by which the value of each copy is read."""
+
+    linear: Linear
+    walk: LinearWalk
+    matrix: Mapping[str, MatrixWords]
+    scratch: dict[UOp, int]
+    scratch_bytes: int
 
     def __init__(self, linear: Linear, matrix: Mapping[str, MatrixWords]) -> None:
         self.linear, self.walk, self.matrix = linear, LinearWalk(linear), matrix

@@ -10,7 +10,7 @@ last digits have no effect. The polynomials are minimax fits made with mpmath; b
 
 from __future__ import annotations
 
-from tinygraft.dtype import dtypes
+from tinygraft.dtype import DType, dtypes
 from tinygraft.rules.exponential import half_power, power_of_remainder, reduced, scaled
 from tinygraft.rules.pairs import product, quick_sum, remainder
 from tinygraft.rules.target_ops import RuleRow, TargetOps, at_most, magnitude, signed
@@ -18,7 +18,7 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 # erf(x) / x - 1 in x*x, |x| <= 1: relative error of erf 2**-29.3 and 2**-56.3.
-ERF = {
+ERF: dict[DType, tuple[float, ...]] = {
     dtypes.float32: (
         0.12837916612625122, -0.3761262595653534, 0.1128358319401741, -0.026853691786527634, 0.005188073962926865,
         -0.0008007878204807639, 7.846108201192692e-05,
@@ -30,7 +30,7 @@ ERF = {
     ),
 }  # fmt: skip
 # log(erfc(x)) in x from 1 to where erf(x) is 1: relative error of erf 2**-35.3 and 2**-59.5.
-LOG_ERFC = {
+LOG_ERFC: dict[DType, tuple[float, ...]] = {
     dtypes.float32: (
         0.00018939872097689658, -1.1295844316482544, -0.6332087516784668, -0.10842979699373245, 0.025214873254299164,
         -0.0042068432085216045, 0.00044176133815199137, -2.171975029341411e-05,
@@ -45,7 +45,7 @@ LOG_ERFC = {
 }  # fmt: skip
 ERF_LIMIT = {dtypes.float32: 3.95, dtypes.float64: 5.95}  # from there on it is 1
 # The same as ERF for |x| <= 1/2: relative error of erfc 2**-30.0 and 2**-58.7.
-ERF_SMALL = {
+ERF_SMALL: dict[DType, tuple[float, ...]] = {
     dtypes.float32: (
         0.12837915122509003, -0.37612542510032654, 0.1128193736076355, -0.026711925864219666,
         0.004639744758605957,
@@ -61,7 +61,7 @@ ERF_SMALL = {
 ERFC_CENTER = {dtypes.float32: 2.5, dtypes.float64: 4.0}
 ERFC_LIMIT = {dtypes.float32: 10.2, dtypes.float64: 27.3}
 ERFC_FIRST = {dtypes.float32: 1.2648382186889648, dtypes.float64: 1.2329951186255526}
-ERFC = {
+ERFC: dict[DType, tuple[float, ...]] = {
     dtypes.float32: (
         -3.560348460496243e-08, -0.12235677242279053, -0.09902437031269073, 0.1576303392648697,
         -0.10297063738107681, 0.032755106687545776, 0.0009583495557308197, -0.004346990026533604,

@@ -14,7 +14,7 @@ import math
 from fractions import Fraction
 from typing import NamedTuple
 
-from tinygraft.dtype import dtypes
+from tinygraft.dtype import DType, dtypes
 from tinygraft.rules.pairs import halves, quick_sum, remainder
 from tinygraft.rules.target_ops import LAYOUT, RuleRow, TargetOps, at_most, magnitude, signed
 from tinygraft.uop.ops import Ops
@@ -23,7 +23,7 @@ from tinygraft.uop.uop import UOp
 LN2 = Fraction("0.693147180559945309417232121458176568075500134360255254120680009493")
 LN2_BITS = {dtypes.float32: 15, dtypes.float64: 41}  # of its first part: a whole exponent more than that is exact
 # Q of e**r: relative error of e**r 2**-28.2 and 2**-57.9; of e**r - 1 2**-31.0 and 2**-61.5.
-EXP = {
+EXP: dict[DType, tuple[float, ...]] = {
     dtypes.float32: (
         0.4999999403953552, 0.1666651964187622, 0.041668254882097244, 0.008368829265236855, 0.0013821658212691545,
     ),
@@ -33,7 +33,7 @@ EXP = {
         2.5003920922434508e-08,
     ),
 }  # fmt: skip
-EXPM1 = {
+EXPM1: dict[DType, tuple[float, ...]] = {
     dtypes.float32: (
         0.5, 0.1666666567325592, 0.04166647791862488, 0.008333567529916763, 0.0013933716109022498,
         0.00019742362201213837,
@@ -45,7 +45,7 @@ EXPM1 = {
     ),
 }  # fmt: skip
 # (tanh x / x - 1) / x**2 in x*x, |x| <= 0.625: relative error of tanh 2**-32.5 and 2**-61.3.
-TANH = {
+TANH: dict[DType, tuple[float, ...]] = {
     dtypes.float32: (
         -0.3333333134651184, 0.13333222270011902, -0.05394846200942993, 0.02170874923467636, -0.008195086382329464,
         0.0021576357539743185,

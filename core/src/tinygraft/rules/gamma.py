@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from tinygraft.dtype import dtypes
+from tinygraft.dtype import DType, dtypes
 from tinygraft.rules.logarithm import log, log_of_large
 from tinygraft.rules.pairs import halves, product, quick_sum
 from tinygraft.rules.target_ops import LAYOUT, RuleRow, TargetOps, magnitude
@@ -25,7 +25,7 @@ LARGEST = {dtypes.float32: 4.085003108497519e36, dtypes.float64: 2.5599833278516
 LOG_ROOT_2PI = Fraction("0.918938533204672741780329736405617639861397473637783412817")
 # P of log(gamma(2 + u)) / ((1 + u) u), |u| <= 1: relative error 2**-25.9 and 2**-56.2, and 2**-31.4 for float32 in
 # float64.
-CENTRAL = {
+CENTRAL: dict[DType, tuple[float, ...]] = {
     dtypes.float32: (
         0.42278432846069336, -0.10031730681657791, 0.032965149730443954, -0.012384059838950634,
         0.004997853189706802, -0.0021092824172228575, 0.0009160938789136708, -0.00040100683690980077,
@@ -49,7 +49,7 @@ CENTRAL_SINGLE = (
     2.2703338980490267e-06, -9.676070369013348e-06, 4.868073534859593e-06,
 )  # fmt: skip
 # x times what Stirling's formula lacks, in 1 / (x*x), x from 3 on: relative error of the whole 2**-34.1 and 2**-57.4.
-STIRLING = {
+STIRLING: dict[DType, tuple[float, ...]] = {
     dtypes.float32: (0.083333320915699, -0.0027769869193434715, 0.0007757077109999955, -0.0004129302396904677),
     dtypes.float64: (
         0.08333333333332146, -0.002777777773385283, 0.0007936501927858479, -0.0005951954145115656,
@@ -58,7 +58,7 @@ STIRLING = {
     ),
 }  # fmt: skip
 # (sin(pi r) / (pi r) - 1) / r**2 in r*r, |r| <= 1/2: relative error of the sine 2**-33.7 and 2**-61.3.
-SINE = {
+SINE: dict[DType, tuple[float, ...]] = {
     dtypes.float32: (
         -1.644934058189392, 0.8117420673370361, -0.1907465159893036, 0.026111427694559097, -0.0022279699333012104,
     ),

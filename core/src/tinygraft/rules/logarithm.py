@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from tinygraft.dtype import dtypes
+from tinygraft.dtype import DType, dtypes
 from tinygraft.rules.exponential import LN2, LN2_BITS
 from tinygraft.rules.pairs import halves, quick_sum
 from tinygraft.rules.target_ops import LAYOUT, RuleRow, TargetOps, magnitude
@@ -19,7 +19,7 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 # (log((1 + s) / (1 - s)) - 2 s) / s**3 in s*s up to 0.04: relative error of the logarithm 2**-28.4 and 2**-62.6.
-LOG = {
+LOG: dict[DType, tuple[float, ...]] = {
     dtypes.float32: (0.666669487953186, 0.3995766043663025, 0.3036435544490814),
     dtypes.float64: (
         0.666666666666666, 0.40000000000056724, 0.28571428555810857, 0.22222224298868823, 0.18181665714483453,

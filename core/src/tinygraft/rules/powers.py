@@ -14,14 +14,14 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from tinygraft.dtype import dtypes
+from tinygraft.dtype import DType, dtypes
 from tinygraft.rules.pairs import halves
 from tinygraft.rules.target_ops import LAYOUT, RuleRow, TargetOps, magnitude, trimmed
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 # (2**f - 1) / f on |f| <= 1/2: relative error of 2**f 2**-28.9 and 2**-58.0.
-EXP2 = {
+EXP2: dict[DType, tuple[float, ...]] = {
     dtypes.float32: (
         0.6931471824645996, 0.24022647738456726, 0.055503323674201965, 0.00961843691766262, 0.0013398886658251286,
         0.00015353411436080933,
@@ -33,7 +33,7 @@ EXP2 = {
     ),
 }  # fmt: skip
 # R of log(1+f) = 2/3 s (3 + z + z z R(z)), s = f / (2 + f), z = s s, 1+f in [sqrt(1/2), sqrt(2)]: 2**-36.8, 2**-66.3.
-LOG = {
+LOG: dict[DType, tuple[float, ...]] = {
     dtypes.float32: (0.6000022888183594, 0.42820626497268677, 0.3512971103191376),
     dtypes.float64: (
         0.6000000000000341, 0.42857142855137775, 0.3333333378203866, 0.2727267635509922, 0.23080145311990136,

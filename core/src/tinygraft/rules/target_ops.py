@@ -58,6 +58,9 @@ LAYOUT = {
 class TargetOps:
     """The ops of a Target, and the rules that decompose those it lacks."""
 
+    target: Target
+    rules: Mapping[Ops, Sequence[LoweringRule]]
+
     def __init__(self, target: Target, rules: Mapping[Ops, Sequence[LoweringRule]]) -> None:
         self.target, self.rules = target, rules
 

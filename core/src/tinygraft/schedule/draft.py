@@ -30,7 +30,7 @@ class Draft:
 
     def __init__(self, device: str, memory: Mapping[UOp, UOp]) -> None:
         self.device = device
-        self.lowering = Lowering(memory)
+        self.lowering: Lowering = Lowering(memory)
         self.nodes: list[UOp] = []
         self.stores: list[UOp] = []
         self.needs: set[UOp] = set()

@@ -95,6 +95,12 @@ class Group:
     `number` is its index among the kernels of the schedule.
     """
 
+    number: int
+    device: str
+    memory: Mapping[UOp, UOp]
+    book: Book
+    state: FusionState
+
     def __init__(self, number: int, device: str, memory: Mapping[UOp, UOp], book: Book) -> None:
         self.number, self.device, self.memory, self.book = number, device, memory, book
         self.nodes: list[UOp] = []

@@ -45,7 +45,7 @@ class Lowering:
         self.members: dict[UOp, Index] = {}
         self.slots: dict[UOp, int] = {}
         self.values: dict[ValueRequest, UOp] = {}
-        self.length = 0  # instructions of its operations beyond one each
+        self.length: int = 0  # instructions of its operations beyond one each
         self.loops: list[UOp] = []
         self.sizes: dict[int, sint] = {}  # of every range, by axis
         self.reduces: dict[UOp, UOp] = {}  # REDUCE of this kernel -> the node that it computes

@@ -332,6 +332,10 @@ AUTOCAST_THEMES = frozenset({
 class LateMember:
     """What stands for a member of Tensor until its theme is imported, which is when the member is first used."""
 
+    home: type
+    theme: Theme
+    name: str
+
     def __init__(self, home: type, theme: Theme, name: str) -> None:
         self.home, self.theme, self.name = home, theme, name
 

@@ -47,7 +47,7 @@ class Mode(Context):
     """
 
     def __init__(self, training: bool) -> None:
-        self.training = bool(training)
+        self.training: bool = bool(training)
         super().__init__(**{TRAINING.name: int(self.training)})
 
     def _recreate_cm(self) -> Mode:

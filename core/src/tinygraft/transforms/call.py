@@ -37,6 +37,9 @@ class TransformCall:
     which derivatives are taken. result is the value that the function returned, and results are the tensors in it.
     """
 
+    what: str
+    name: Any | str
+
     def __init__(
         self, what: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
         places: Collection[int] | None,
@@ -44,9 +47,9 @@ class TransformCall:
         self.what, self.name = what, getattr(function, "__name__", "the function")
         looked_at = (tuple(args), kwargs) if places is None else [args[place] for place in places]
         self.given: list[Tensor] = list(dict.fromkeys(tensors_in(looked_at)))  # type: ignore[arg-type]
-        self.tensors = [tensor._wrap(stand_in(tensor.uop)) for tensor in self.given]
-        self.inside = [tensor.uop for tensor in self.tensors]
-        self.before = [tensor._wrap(tensor.uop) for tensor in self.tensors]
+        self.tensors: list[Tensor] = [tensor._wrap(stand_in(tensor.uop)) for tensor in self.given]
+        self.inside: list[UOp] = [tensor.uop for tensor in self.tensors]
+        self.before: list[Tensor] = [tensor._wrap(tensor.uop) for tensor in self.tensors]
         put = dict(zip(self.given, self.tensors, strict=True))
 
         def inner(nested: Any) -> Any:
@@ -60,9 +63,9 @@ class TransformCall:
                 tensor._set_flag(True)
         for tensor, before in zip(self.tensors, self.before, strict=True):
             before.requires_grad, before._computed = tensor.requires_grad, tensor._computed
-        self.result = function(*inputs, **(inner(kwargs) if places is None else kwargs))
+        self.result: Any = function(*inputs, **(inner(kwargs) if places is None else kwargs))
         self.results: list[Tensor] = tensors_in(self.result)  # type: ignore[assignment]
-        self.flag = self._flag()
+        self.flag: bool | None = self._flag()
 
     def _flag(self) -> bool | None:
         """requires_grad of the results: True where an argument, or a tensor that the function read, requires grad."""

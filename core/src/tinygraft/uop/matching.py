@@ -28,6 +28,10 @@ MatchNames = dict[str, UOp]
 class RuleCall:
     """How a rule's function is called: the names that it has as parameters (None: any), and whether it has ctx."""
 
+    accepts: frozenset[str] | None
+    ctx: bool
+    function: Callable[..., Any]
+
     __slots__ = ("accepts", "ctx", "function")
 
     def __init__(self, function: Callable[..., Any], accepts: frozenset[str] | None, ctx: bool) -> None:

@@ -281,6 +281,9 @@ class FunctionArg:
     rule(node, gradient, numbers) returns the gradients of the sources with these numbers, None for one without.
     """
 
+    name: str
+    rule: Callable[[UOp, UOp, tuple[int, ...]], Sequence[UOp | None]]
+
     __slots__ = ("name", "rule")
 
     def __init__(self, name: str, rule: Callable[[UOp, UOp, tuple[int, ...]], Sequence[UOp | None]]) -> None:
@@ -331,7 +334,7 @@ class RegArg:
     number: int
 
 
-NoneType = type(None)
+NoneType: type[None] = type(None)
 ScalarFunction = Callable[..., Any]
 
 FLOAT = ("float",)  # kinds of dtypes, for `OpFacts.kinds`

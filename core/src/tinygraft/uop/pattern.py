@@ -32,6 +32,12 @@ class UPat:
     UPat(ADD, src=(UPat(CONST, name='x'), UPat(CONST, name='x')))
     """
 
+    src: tuple[UPat, ...] | list[UPat] | UPat | None
+    name: str | None
+    allow_any_len: bool
+    arg: Any
+    when: Callable[[UOp], bool] | None
+
     __slots__ = ("allow_any_len", "alternatives", "arg", "dtypes", "name", "ops", "src", "when")
 
     def __init__(

@@ -32,6 +32,9 @@ class Rule:
     `name` is the function's name, or file:line of a lambda.
     """
 
+    pattern: UPat
+    function: Function
+
     __slots__ = ("call", "function", "name", "pattern")
 
     def __init__(self, pattern: UPat, function: Function) -> None:
@@ -40,7 +43,7 @@ class Rule:
         self.name: str = getattr(function, "__name__", type(function).__name__)
         if code is not None and self.name == "<lambda>":
             self.name = f"{code.co_filename}:{code.co_firstlineno}"
-        self.call = _call(self)
+        self.call: RuleCall = _call(self)
 
     @property
     def __doc__(self) -> str | None:  # type: ignore[override]

@@ -41,6 +41,9 @@ class Judged:
     `jobs` returns the jobs of a dtype.
     """
 
+    backend: Backend
+    jobs: Jobs
+
     def __init__(self, backend: Backend, jobs: Jobs) -> None:
         self.backend, self.jobs = backend, jobs
         self.got: dict[DType, dict[Hashable, Outcome]] = {}

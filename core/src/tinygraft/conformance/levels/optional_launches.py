@@ -17,7 +17,7 @@ from tinygraft.conformance.kernels import load, pack, param, programs, store, un
 from tinygraft.conformance.linears import Build
 from tinygraft.conformance.shared import chunked, counted, expected_chunked, far, in_place
 from tinygraft.device.counters import GlobalCounters
-from tinygraft.device.interfaces import Backend, Handle, Step
+from tinygraft.device.interfaces import Backend, GraphExecutor, Handle, Step
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, dtypes
 from tinygraft.engine.arithmetic import Array
@@ -28,6 +28,7 @@ from tinygraft.uop.sizes import sint
 from tinygraft.uop.stages import Kernel, Linear
 from tinygraft.uop.uop import UOp
 
+INT: DType
 SIZE, INT = 37, dtypes.int32
 SECONDS = 1e-3  # by which a clock may be off
 
@@ -87,6 +88,10 @@ class Graph:
     Its places 0 to 3 are x, y, z and w.
     """
 
+    backend: Backend
+    memory: BackendMemory
+    steps: int
+
     def __init__(self, backend: Backend, memory: BackendMemory) -> None:
         linears = [to_linear(Kernel(sink), backend.target) for sink in (mapped(lambda x: x + 1), counting())]
         add, count = programs(backend, linears)
@@ -94,7 +99,7 @@ class Graph:
         steps = [Step(add, (1, 0), grid=grids[0]), Step(None, (2, 1), nbytes=4 * SIZE, after=(0,)),
                  Step(count, (3, 2), linears[1].signature.variables, grids[1], after=(1,))]  # fmt: skip
         self.backend, self.memory, self.steps = backend, memory, len(steps)
-        self.executor = backend.graph(steps)
+        self.executor: GraphExecutor = backend.graph(steps)
 
     def give(self, buffers: Mapping[int, Handle]) -> None:
         """Set the buffers of places."""

@@ -13,7 +13,7 @@ from tinygraft.conformance.compare import same
 from tinygraft.conformance.gate import needs
 from tinygraft.conformance.kernels import programs
 from tinygraft.conformance.levels.optional_launches import BackendMemory, mapped, spinning
-from tinygraft.device.interfaces import Backend, Handle
+from tinygraft.device.interfaces import Backend, Handle, Program
 from tinygraft.device.queues import Event, Queue
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.stages import Kernel
@@ -34,13 +34,20 @@ def spun(first: int) -> int:
 class TwoQueues:
     """Kernels and buffers on two queues of a backend: the first one, and another beside it."""
 
+    backend: Backend
+    memory: BackendMemory
+    first: Queue
+    second: Queue
+    slow: Program
+    add: Program
+
     def __init__(self, backend: Backend) -> None:
         self.backend, self.memory = backend, BackendMemory(backend)
         self.first, self.second = backend.queue, backend.make_queue()
         linear = to_linear(Kernel(mapped(lambda x: x + 1, 1)), backend.target)
         self.slow, self.add = programs(backend, [spinning(SPINS), linear])
         x, y, z = (int(n) for n in linear.signature.grid)
-        self.grid = x, y, z
+        self.grid: tuple[int, int, int] = x, y, z
 
     def spin(self, queue: Queue, out: Handle, x: Handle) -> None:
         """Launch slow work on a queue, which stores spun(x) to `out`."""

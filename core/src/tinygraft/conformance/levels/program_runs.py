@@ -33,7 +33,7 @@ class Net:
     def __init__(self, device: str) -> None:
         chance = np.random.default_rng(30)
         with Context(DEV=device):  # there may be no other device
-            self.layers = Linear(6, 13), Linear(13, 4)
+            self.layers: tuple[Linear, Linear] = Linear(6, 13), Linear(13, 4)
         for layer in self.layers:
             for weight in (layer.weight, layer.bias):
                 assert weight is not None

@@ -47,9 +47,13 @@ class DriverFacts:
 class DriverCalls:
     """The functions of a driver. `call(what, ...)` raises our error where one fails."""
 
+    facts: DriverFacts
+    ffi: Any
+    lib: Any
+
     def __init__(self, ffi: Any, lib: Any, facts: DriverFacts) -> None:
         self.ffi, self.lib, self.facts = ffi, lib, facts
-        self.process = os.getpid()  # a driver works in the process that started it
+        self.process: int = os.getpid()  # a driver works in the process that started it
 
     def named(self, what: str) -> str:
         """Return the driver's name of a function."""

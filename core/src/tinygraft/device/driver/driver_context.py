@@ -42,6 +42,9 @@ KEEP_ALL = BITS  # bytes of freed memory that the driver's pool keeps: core deci
 class DriverEvent:
     """An event of the driver, which goes back to its context when it is freed here."""
 
+    context: DriverContext
+    handle: Any
+
     __slots__ = ("context", "handle")
 
     def __init__(self, context: DriverContext, handle: Any) -> None:
@@ -57,12 +60,19 @@ NameRange = Callable[[str], AbstractContextManager[Any]]
 class DriverContext(ABC):
     """The context of a device that other libraries of the process use too."""
 
+    is_lost: bool
+    is_open: bool
+    driver: DriverCalls
+    device: DriverCard
+    process: int
+    ffi: Any
+
     binding = "cffi"
 
     def __init__(self, driver: DriverCalls, device: DriverCard) -> None:
         self.driver, self.device, self.ffi = driver, device, driver.ffi
         self.process, self.is_open = os.getpid(), False
-        self.mark = self.marks()
+        self.mark: NameRange | None = self.marks()
         self.is_lost = False  # whether an error has reported that work there failed
         self._events: deque[Any] = deque()
         self._leaving: deque[tuple[str, Any]] = deque()
@@ -72,11 +82,11 @@ class DriverContext(ABC):
         self.backend: weakref.ref[Backend] | None = None  # whose caches give room
         self.pool: Any = None
         self._threshold: Any = None  # what the driver's pool kept before
-        self.handle = self._retain()
+        self.handle: Any = self._retain()
         self.is_open = True
         try:
             self.pool = self._pool()
-            self.memory = self.new_stream()  # where memory is allocated and freed, in that order
+            self.memory: Any = self.new_stream()  # where memory is allocated and freed, in that order
         except BaseException:
             self.close()
             raise

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from tinygraft.device.driver.driver_calls import BITS
+from tinygraft.device.driver.driver_calls import BITS, DriverCalls
 from tinygraft.device.driver.driver_context import DriverContext
 from tinygraft.device.driver.driver_program import DriverProgram, words_of
 from tinygraft.device.interfaces import GraphExecutor, Handle, Step
@@ -28,6 +28,7 @@ FEWEST = 2  # steps: one by itself is launched as it is
 class DriverGraph(GraphExecutor):
     """Launches and copies within a card, launched as one. Where only some are to be run, they are launched singly."""
 
+    is_one: bool
     backend: Any  # a DriverBackend, whose module imports this one
 
     def __init__(self, backend: Any, steps: Sequence[Step]) -> None:
@@ -41,9 +42,9 @@ class DriverGraph(GraphExecutor):
             keys: list[int | str] = [*step.buffers, *step.variables]
             for key in dict.fromkeys(keys):
                 self.uses.setdefault(key, []).append(number)
-        self.symbolic = [i for i, s in enumerate(steps) if any(not isinstance(size, int) for size in s.grid)]
+        self.symbolic: list[int] = [i for i, s in enumerate(steps) if any(not isinstance(size, int) for size in s.grid)]
         self.changed: set[int] = set()  # steps whose nodes are not as they should be
-        self.name = f"replay of {len(steps)} launches"
+        self.name: str = f"replay of {len(steps)} launches"
         self.is_one = len(steps) >= FEWEST and all(step.nbytes <= MOST_COPIED for step in steps)
 
     def set_buffer(self, place: int, handle: Handle) -> None:
@@ -138,6 +139,18 @@ class DriverGraph(GraphExecutor):
 class KernelStep:
     """A node that launches a kernel. The driver takes copies of its parameters."""
 
+    is_enabled: bool
+    is_wanted: bool
+    graph: DriverGraph
+    step: Step
+    program: DriverProgram
+    ffi: Any
+    driver: DriverCalls
+    handle: Any
+    words: Any
+    pointers: Any
+    params: Any
+
     def __init__(self, graph: DriverGraph, step: Step) -> None:
         assert isinstance(step.program, DriverProgram)
         self.graph, self.step, self.program = graph, step, step.program
@@ -182,6 +195,11 @@ class KernelStep:
 
 class CopyStep:
     """A node that copies within the card."""
+
+    graph: DriverGraph
+    step: Step
+    driver: DriverCalls
+    handle: Any
 
     def __init__(self, graph: DriverGraph, step: Step) -> None:
         self.graph, self.step = graph, step

@@ -13,6 +13,10 @@ from tinygraft.errors import DeviceMemoryError, UnsupportedError
 class DriverMemory:
     """nbytes of a card's memory at an address, `value`. whole is what it is a part of; owner may keep it alive."""
 
+    value: int
+    nbytes: int
+    whole: DriverMemory | None
+
     __slots__ = ("__weakref__", "nbytes", "value", "whole")
 
     def __init__(self, value: int, nbytes: int, whole: DriverMemory | None = None) -> None:
@@ -30,6 +34,10 @@ class DriverMemory:
 
 class DriverAllocator(Allocator):
     """Memory of one context. primary is the end of the sentence on memory of another one."""
+
+    name: str
+    context: DriverContext
+    queue: DriverQueue
 
     primary = ""
 

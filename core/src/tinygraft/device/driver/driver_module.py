@@ -18,6 +18,11 @@ class DriverModule:
     One thread at a time fills its arguments, which the driver copies at a launch.
     """
 
+    name: str
+    context: Any
+    handle: Any
+    function: Any
+
     def __init__(self, context: Any, name: str, image: bytes, shared: int) -> None:
         self.context, self.name = context, name
         self.handle = None

@@ -8,6 +8,7 @@ from typing import Any
 
 from tinygraft.device.driver.driver_context import DriverContext
 from tinygraft.device.driver.driver_memory import DriverMemory
+from tinygraft.device.driver.driver_module import DriverModule
 from tinygraft.device.driver.driver_queue import DriverQueue, GridSize
 from tinygraft.device.interfaces import Program
 from tinygraft.errors import DeviceError
@@ -17,11 +18,17 @@ from tinygraft.uop.stages import Binary
 class DriverProgram(Program):
     """A kernel of a card."""
 
+    name: str
+    context: DriverContext
+    queue: DriverQueue
+    threads: int
+    shared: int
+
     def __init__(self, context: DriverContext, queue: DriverQueue, binary: Binary) -> None:
         signature = binary.signature
         self.name, self.context, self.queue = binary.name, context, queue
         self.threads, self.shared = signature.block_threads, signature.shared
-        self.module = context.load(binary.name, binary.data, signature.shared)
+        self.module: DriverModule = context.load(binary.name, binary.data, signature.shared)
 
     def launch(self, buffers: Sequence[DriverMemory | None], variables: Sequence[int], grid: GridSize) -> None:
         """Run the kernel on the first queue; returns before it has finished."""

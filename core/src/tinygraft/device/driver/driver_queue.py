@@ -23,6 +23,9 @@ GridSize = tuple[int, int, int]
 class StreamEvent(Event):
     """A point in the work of a stream."""
 
+    queue: DriverQueue
+    event: DriverEvent
+
     def __init__(self, queue: DriverQueue, event: DriverEvent) -> None:
         self.queue, self.event = queue, event
 

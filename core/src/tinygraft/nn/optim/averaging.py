@@ -25,11 +25,11 @@ class WeightAverage:
 
     def __init__(self, params: Iterable[Tensor]) -> None:
         given = {id(part): part for tensor in params for part in tensor._parts()}.values()
-        self.params = [t for t in given if dtypes.is_float(t.dtype) and t.requires_grad is not False]
+        self.params: list[Any] = [t for t in given if dtypes.is_float(t.dtype) and t.requires_grad is not False]
         if not self.params:
             raise TrainingError(f"{type(self).__name__} got {len(given)} tensors and none of weights to average")
-        self.averages = [_copy(t) for t in self.params]
-        self.count = Tensor([0.0], device=self.params[0].device, requires_grad=False)
+        self.averages: list[Tensor] = [_copy(t) for t in self.params]
+        self.count: Tensor = Tensor([0.0], device=self.params[0].device, requires_grad=False)
         self.count.realize(*self.averages)
 
     def _mean(self, average: Tensor, weight: Tensor, count: Tensor) -> Tensor:

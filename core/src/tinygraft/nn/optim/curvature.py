@@ -22,11 +22,16 @@ class Curvature:
     their basis: Chen et al., "Large-scale L-BFGS using MapReduce", 2014.
     """
 
+    rows: Tensor
+    shape: float
+    most: int
+    count: int
+
     def __init__(self, like: Tensor, most: int) -> None:
         self.most, self.count = most, 0  # count: of all pairs that were added
         self.rows = Tensor.zeros(2 * min(ROOM, most), like.numel(), dtype=like.dtype, device=like.device)
         self.rows = self.rows.contiguous().realize()
-        self.products = [[0.0] * (2 * most) for _ in range(2 * most)]
+        self.products: list[list[float]] = [[0.0] * (2 * most) for _ in range(2 * most)]
         self.shape = 1.0  # of the first estimate of the inverse curvature, a multiple of the identity
 
     def add(self, move: Tensor, bend: Tensor) -> None:

@@ -43,6 +43,15 @@ class LBFGS(Optimizer):
     [1.0, 2.0]
     """
 
+    length: float
+    max_iter: int
+    max_eval: int
+    history_size: int
+    tolerance_grad: float
+    tolerance_change: float
+    evaluations: int
+    iterations: int
+
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1.0, max_iter: int = 20, max_eval: int | None = None,
         tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,

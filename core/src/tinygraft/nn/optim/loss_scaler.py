@@ -39,6 +39,14 @@ class LossScaler:
     [0.5, 1.5] 2.0
     """
 
+    growth_factor: float
+    backoff_factor: float
+    growth_interval: int
+    enabled: bool
+    scale_factor: Tensor
+    growth_tracker: Tensor
+    found_inf: Tensor
+
     def __init__(
         self, init_scale: float = 2.0**16, growth_factor: float = 2.0, backoff_factor: float = 0.5,
         growth_interval: int = 2000, enabled: bool = True, device: Place = None,

@@ -21,13 +21,16 @@ class LAMB(Optimizer):
     Source: You et al., "Large batch optimization for deep learning", arXiv:1904.00962.
     """
 
+    m: list[Tensor]
+    v: list[Tensor]
+
     decoupled = True  # whether weight decay is part of the update; else it is added to the gradient
     SHARES: ClassVar[tuple[str, ...]] = ("b1", "b2")
     STATE: ClassVar[dict[str, str]] = {"m": "exp_avg", "v": "exp_avg_sq"}
-    b1 = GroupOption()
-    b2 = GroupOption()
-    eps = GroupOption()
-    weight_decay = GroupOption()
+    b1: GroupOption = GroupOption()
+    b2: GroupOption = GroupOption()
+    eps: GroupOption = GroupOption()
+    weight_decay: GroupOption = GroupOption()
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 0.001, b1: float = 0.9, b2: float = 0.999,
@@ -38,7 +41,7 @@ class LAMB(Optimizer):
         options = {"eps": eps, "weight_decay": weight_decay, "b1": b1, "b2": b2}
         super().__init__(params, lr, device, options=options)
         self.adam = adam
-        self.t = self._state([0.0])
+        self.t: Tensor = self._state([0.0])
         self.m, self.v = self._filled(), self._filled()
         self._realize_state(self.t, *self.m, *self.v)
 
@@ -140,9 +143,9 @@ class Lion(Optimizer):
 
     SHARES: ClassVar[tuple[str, ...]] = ("b1", "b2")
     STATE: ClassVar[dict[str, str]] = {"m": "exp_avg"}
-    b1 = GroupOption()
-    b2 = GroupOption()
-    weight_decay = GroupOption()
+    b1: GroupOption = GroupOption()
+    b2: GroupOption = GroupOption()
+    weight_decay: GroupOption = GroupOption()
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-4, b1: float = 0.9, b2: float = 0.99,
@@ -150,7 +153,7 @@ class Lion(Optimizer):
     ) -> None:  # fmt: skip
         b1, b2 = (b1, b2) if betas is None else betas
         super().__init__(params, lr, device, options={"weight_decay": weight_decay, "b1": b1, "b2": b2})
-        self.m = self._filled()
+        self.m: list[Tensor] = self._filled()
         self._realize_state(*self.m)
 
     def _derived(self, options: Mapping[str, Any]) -> dict[str, float]:

@@ -20,9 +20,12 @@ class LARS(Optimizer):
     Source: You, Gitman & Ginsburg, "Large batch training of convolutional networks", arXiv:1708.03888.
     """
 
+    nesterov: bool
+    classic: bool
+
     STATE: ClassVar[dict[str, str]] = {"b": "momentum_buffer"}
-    momentum = GroupOption()
-    weight_decay = GroupOption()
+    momentum: GroupOption = GroupOption()
+    weight_decay: GroupOption = GroupOption()
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 0.001, momentum: float = 0.9, weight_decay: float = 1e-4,

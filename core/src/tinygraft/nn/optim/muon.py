@@ -20,9 +20,13 @@ class Muon(Optimizer):
     Source: Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024.
     """
 
+    nesterov: bool
+    ns_steps: int
+    ns_coefficients: tuple[float, float, float]
+
     STATE: ClassVar[dict[str, str]] = {"b": "momentum_buffer"}
-    momentum = GroupOption()
-    weight_decay = GroupOption()
+    momentum: GroupOption = GroupOption()
+    weight_decay: GroupOption = GroupOption()
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 0.001, momentum: float = 0.95, weight_decay: float = 0.1,
@@ -33,7 +37,7 @@ class Muon(Optimizer):
         options = {"momentum": momentum, "weight_decay": weight_decay}
         super().__init__(params, lr, device, options=options, fixed={"nesterov": nesterov, "ns_steps": ns_steps})
         self.nesterov, self.ns_steps, self.ns_coefficients = nesterov, ns_steps, ns_coefficients
-        self.b = self._filled()
+        self.b: list[Tensor] = self._filled()
         self._realize_state(*self.b)
 
     def _step(self, grads: list[Tensor]) -> None:

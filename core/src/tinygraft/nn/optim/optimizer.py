@@ -102,7 +102,7 @@ class MadeTensors:
     __slots__ = ("tensors",)
 
     def __init__(self, tensors: list[Tensor]) -> None:
-        self.tensors = tensors
+        self.tensors: list[Tensor] = tensors
 
 
 class Optimizer:
@@ -123,7 +123,7 @@ class Optimizer:
     eps below 0, and for a share (b1, b2) that is not from 0 to below 1.
     """
 
-    lr = GroupOption()
+    lr: GroupOption = GroupOption()
     SHARES: ClassVar[tuple[str, ...]] = ()  # the options that are from 0 to below 1
     STATE: ClassVar[dict[str, str]] = {}  # lists of state, one for each parameter, by their names in a state_dict
 
@@ -136,9 +136,9 @@ class Optimizer:
         given = _grouped(params)
         seen: dict[int, Tensor] = {}
         members = [self._members(tensors, seen, len(given) == 1) for tensors, _ in given]
-        self.buffers = [t for group in members for t in group if not _is_trained(t)]
+        self.buffers: list[Tensor] = [t for group in members for t in group if not _is_trained(t)]
         trained = [[t for t in group if _is_trained(t)] for group in members]
-        self.params = [t for group in trained for t in group]
+        self.params: list[Tensor] = [t for group in trained for t in group]
         if not self.params:
             raise TrainingError(
                 f"the optimizer got {len(seen)} tensors and none to train; it needs tensors of floats whose "
@@ -148,9 +148,9 @@ class Optimizer:
             self._check_group({"lr": lr, **options, **own}, {"lr", "initial_lr", "betas", *options, *fixed}, fixed)
         check_views(self.params)
         self._own_memory()
-        self.device = device or self.params[0].device
+        self.device: Place = device or self.params[0].device
         shared = as_rate(lr) if isinstance(lr, Tensor) else lr
-        self.param_groups = [
+        self.param_groups: list[ParamGroup] = [
             self._group(group, own, shared, options, fixed) for group, (_, own) in zip(trained, given, strict=True)
         ]
         self._groups = [group for group in self.param_groups for _ in group["params"]]
@@ -391,9 +391,9 @@ class OptimizerGroup(Optimizer):
         self.optimizers: tuple[Optimizer, ...] = tuple(
             one for each in optimizers for one in (each.optimizers if isinstance(each, OptimizerGroup) else (each,))
         )
-        self.params = [tensor for optimizer in optimizers for tensor in optimizer.params]
-        self.buffers = [tensor for optimizer in optimizers for tensor in optimizer.buffers]
-        self.param_groups = [group for optimizer in optimizers for group in optimizer.param_groups]
+        self.params: list[Tensor] = [tensor for optimizer in optimizers for tensor in optimizer.params]
+        self.buffers: list[Tensor] = [tensor for optimizer in optimizers for tensor in optimizer.buffers]
+        self.param_groups: list[ParamGroup] = [group for optimizer in optimizers for group in optimizer.param_groups]
         check_views(list({id(tensor): tensor for tensor in self.params}.values()))
 
     def schedule_step(self) -> list[Tensor]:

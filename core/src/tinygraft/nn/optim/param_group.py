@@ -50,7 +50,7 @@ class ParamGroup(MutableMapping[str, Any]):
         """`options` are numbers, `fixed` what may not change. `check(name, value)` raises for a wrong number,
         `derive` gives the numbers that a step reads by their names there, `make` a tensor of numbers.
         """
-        self.lr = lr
+        self.lr: Tensor = lr
         self._given: float | None = None  # the rate as it was given as a number, before a dtype rounded it
         self._params, self._options, self._fixed = params, dict(options), dict(fixed)
         self._extra: dict[str, Any] = {}
@@ -58,7 +58,7 @@ class ParamGroup(MutableMapping[str, Any]):
         self._unneeded = {name for name in REMOVABLE if self._options.get(name) == 0}
         numbers = derive(self._options)
         self._index = {name: index for index, name in enumerate(numbers)}
-        self.numbers = make(list(numbers.values())) if numbers else None
+        self.numbers: Tensor | None = make(list(numbers.values())) if numbers else None
 
     def __getitem__(self, name: str) -> Any:
         if name == "params":

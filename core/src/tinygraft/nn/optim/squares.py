@@ -28,12 +28,15 @@ class RMSprop(Optimizer):
     [0.9, 1.9]
     """
 
+    v: list[Tensor]
+    mean: list[Tensor]
+
     SHARES: ClassVar[tuple[str, ...]] = ("alpha",)
     STATE: ClassVar[dict[str, str]] = {"v": "square_avg", "b": "momentum_buffer", "mean": "grad_avg"}
-    alpha = GroupOption()
-    eps = GroupOption()
-    weight_decay = GroupOption()
-    momentum = GroupOption()
+    alpha: GroupOption = GroupOption()
+    eps: GroupOption = GroupOption()
+    weight_decay: GroupOption = GroupOption()
+    momentum: GroupOption = GroupOption()
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 0.01, alpha: float = 0.99, eps: float = 1e-8,
@@ -92,9 +95,9 @@ class Adagrad(Optimizer):
     """
 
     STATE: ClassVar[dict[str, str]] = {"s": "sum"}
-    lr_decay = GroupOption()
-    eps = GroupOption()
-    weight_decay = GroupOption()
+    lr_decay: GroupOption = GroupOption()
+    eps: GroupOption = GroupOption()
+    weight_decay: GroupOption = GroupOption()
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 0.01, lr_decay: float = 0.0, weight_decay: float = 0.0,
@@ -104,8 +107,8 @@ class Adagrad(Optimizer):
         options = {"lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay}
         fixed = {"initial_accumulator_value": initial_accumulator_value}
         super().__init__(params, lr, device, options=options, fixed=fixed)
-        self.t = self._state([0.0])
-        self.s = self._filled(initial_accumulator_value)
+        self.t: Tensor = self._state([0.0])
+        self.s: list[Tensor] = self._filled(initial_accumulator_value)
         self._realize_state(self.t, *self.s)
 
     def _step(self, grads: list[Tensor]) -> None:
@@ -137,11 +140,14 @@ class Adadelta(Optimizer):
     [0.2929, 1.2929]
     """
 
+    v: list[Tensor]
+    u: list[Tensor]
+
     SHARES: ClassVar[tuple[str, ...]] = ("rho",)
     STATE: ClassVar[dict[str, str]] = {"v": "square_avg", "u": "acc_delta"}
-    rho = GroupOption()
-    eps = GroupOption()
-    weight_decay = GroupOption()
+    rho: GroupOption = GroupOption()
+    eps: GroupOption = GroupOption()
+    weight_decay: GroupOption = GroupOption()
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6,

@@ -27,7 +27,7 @@ KINDS = {
 CODES = {kind: code for code, kind in KINDS.items()}
 NEW, OLD = b"dltensor_versioned", b"dltensor"
 USED_NEW, USED_OLD = b"used_dltensor_versioned", b"used_dltensor"
-Deleter = ctypes.CFUNCTYPE(None, c_void_p)
+Deleter: Any = ctypes.CFUNCTYPE(None, c_void_p)
 
 
 class DLTensor(Structure):
@@ -70,6 +70,13 @@ class Foreign:
     Complex numbers are floats with a last axis of 2; is_complex says so.
     """
 
+    dtype: DType
+    shape: tuple[int, ...]
+    device_type: int
+    device_id: int
+    strides: tuple[int, ...]
+    address: int
+
     def __init__(self, managed: Managed | ManagedVersioned) -> None:
         self._managed = managed
         found = managed.tensor
@@ -78,8 +85,8 @@ class Foreign:
         self.shape = tuple([found.shape[i] for i in axes])
         self.strides = tuple([found.strides[i] for i in axes]) if found.strides else row_major(self.shape)
         self.address = (found.data or 0) + found.byte_offset
-        self.read_only = bool(getattr(managed, "flags", 0) & READ_ONLY)
-        self.is_complex = self.dtype.kind == "complex"
+        self.read_only: bool = bool(getattr(managed, "flags", 0) & READ_ONLY)
+        self.is_complex: bool = self.dtype.kind == "complex"
         if self.is_complex:
             self.dtype, self.shape = part_of(self.dtype), (*self.shape, 2)
             self.strides = (*(2 * stride for stride in self.strides), 1)

@@ -25,7 +25,7 @@ class _Here(threading.local):
         self.blocks: list[ReferenceType[NoGrad]] = []
 
 
-here = _Here()  # here.blocks: the blocks that this thread is in
+here: _Here = _Here()  # here.blocks: the blocks that this thread is in
 
 
 class NoGrad(ContextDecorator):

@@ -14,7 +14,7 @@ from tinygraft.autograd.walk import nodes_on_path
 from tinygraft.engine import gradient_reach, tape
 from tinygraft.engine.assigns import assigned_to, is_detached_write, written_over
 from tinygraft.engine.capture import note_backward
-from tinygraft.engine.unfold import unfold
+from tinygraft.engine.unfold import Unfolded, unfold
 from tinygraft.errors import GraphError
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.live import LIVE, borrows, has_twin, live_tensors
@@ -31,9 +31,9 @@ class GradientPath:
     """
 
     def __init__(self, root: UOp, untracked: bool) -> None:
-        self.unfolded = unfold(root, untracked)
-        self.root = self.unfolded.inside.get(root, root)
-        self.graph = set(toposort(self.root))
+        self.unfolded: Unfolded = unfold(root, untracked)
+        self.root: UOp = self.unfolded.inside.get(root, root)
+        self.graph: set[UOp] = set(toposort(self.root))
         self._same: dict[UOp, list[UOp]] = {}  # a node over memory -> equal nodes over its saved or lost values
         self._marked: dict[Own, list[UOp]] = {}  # leaves that are views: a node for each version of memory
         for node in self.graph:
@@ -153,7 +153,9 @@ class Leaves(GradientPath):
         onward = nodes_on_path(self.root, [nodes[0] for _, nodes in found])
         self.result = result
         # nothing goes on from a leaf; a tensor from which a gradient goes on to another one is an intermediate result
-        self.found = [(tensor, nodes) for tensor, nodes in found if onward.get(nodes[0]) == ()]
+        self.found: list[tuple[TensorBase, list[UOp]]] = [
+            (tensor, nodes) for tensor, nodes in found if onward.get(nodes[0]) == ()
+        ]
         passed = [t.uop for t in live if onward.get(self.unfolded.inside.get(t.uop, t.uop))]
         self.note_used(result, passed)
 

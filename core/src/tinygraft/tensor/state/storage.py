@@ -99,6 +99,9 @@ class SharedStorage:
     as a tensor, so that its node becomes the realised one.
     """
 
+    written: bool
+    version: int
+
     __slots__ = ("__weakref__", "_computed", "_lender", "_members", "_node", "_wrote", "requires_grad", "version",
                  "written")  # fmt: skip
 

@@ -32,6 +32,13 @@ class OneCycleLR(LRScheduler):
     [(0.04, 0.95), (1.0, 0.85), (0.5, 0.9)]
     """
 
+    total_steps: int
+    pct_start: float
+    three_phase: bool
+    cycle_momentum: bool
+    div_factor: float
+    final_div_factor: float
+
     def __init__(
         self, optimizer: Optimizer, max_lr: float | Sequence[float], total_steps: int | None = None,
         epochs: int | None = None, steps_per_epoch: int | None = None, pct_start: float = 0.3,
@@ -53,9 +60,9 @@ class OneCycleLR(LRScheduler):
         self.total_steps, self.pct_start, self.three_phase = total_steps, pct_start, three_phase
         self.anneal_strategy, self.cycle_momentum = anneal_strategy, cycle_momentum
         groups = list(getattr(optimizer, "param_groups", ()))
-        self.max_lrs = _each(max_lr, len(groups), "max_lr")
+        self.max_lrs: list[float] = _each(max_lr, len(groups), "max_lr")
         self.div_factor, self.final_div_factor = div_factor, final_div_factor
-        self.momenta = list(zip(_each(base_momentum, len(groups), "base_momentum"),
+        self.momenta: list[tuple[float, float]] = list(zip(_each(base_momentum, len(groups), "base_momentum"),
                                 _each(max_momentum, len(groups), "max_momentum"), strict=True))  # fmt: skip
         for group, top in zip(groups, self.max_lrs, strict=True):
             group["initial_lr"] = top / div_factor

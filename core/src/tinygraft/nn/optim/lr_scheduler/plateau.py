@@ -27,6 +27,16 @@ class ReduceLROnPlateau(LRScheduler):
     0.5
     """
 
+    factor: float
+    patience: int
+    threshold: float
+    cooldown: int
+    eps: float
+    last_epoch: int
+    best: float
+    cooldown_counter: int
+    num_bad_epochs: int
+
     def __init__(
         self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10,
         threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0,

@@ -20,11 +20,14 @@ class LRScheduler:
     no optimizer.
     """
 
+    last_epoch: int
+    optimizer: Optimizer
+
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(self).__name__} takes an optimizer, got {type(optimizer).__name__}")
         self.optimizer, self.last_epoch = optimizer, last_epoch
-        self.base_lrs = [self._initial(group, last_epoch == -1) for group in optimizer.param_groups]
+        self.base_lrs: list[float] = [self._initial(group, last_epoch == -1) for group in optimizer.param_groups]
         self._last_lr = list(self.base_lrs)
         self._go(last_epoch + 1)
 
@@ -119,6 +122,9 @@ class LambdaLR(LRScheduler):
 class StepLR(LRScheduler):
     """The rate at the start, times gamma after every step_size steps."""
 
+    step_size: int
+    gamma: float
+
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         _at_least_one("StepLR", step_size=step_size)
         self.step_size, self.gamma = step_size, gamma
@@ -131,6 +137,9 @@ class StepLR(LRScheduler):
 
 class MultiStepLR(LRScheduler):
     """The rate at the start, times gamma at each of the milestones."""
+
+    milestones: list[int]
+    gamma: float
 
     def __init__(
         self, optimizer: Optimizer, milestones: Sequence[int], gamma: float = 0.1, last_epoch: int = -1
@@ -162,6 +171,10 @@ class LinearLR(LRScheduler):
     Raises ValueError unless 0 < start_factor <= 1 and 0 <= end_factor <= 1.
     """
 
+    start_factor: float
+    end_factor: float
+    total_iters: int
+
     def __init__(
         self, optimizer: Optimizer, start_factor: float = 1 / 3, end_factor: float = 1.0, total_iters: int = 5,
         last_epoch: int = -1,
@@ -186,6 +199,9 @@ class CosineAnnealingLR(LRScheduler):
 
     Source: Loshchilov & Hutter, "SGDR: stochastic gradient descent with warm restarts", arXiv:1608.03983.
     """
+
+    T_max: int
+    eta_min: float
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         _at_least_one("CosineAnnealingLR", T_max=T_max)
@@ -213,6 +229,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     0.5
     """
 
+    T_mult: int
+    eta_min: float
+
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
     ) -> None:
@@ -239,7 +258,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self._go(self.last_epoch + 1)
         else:
             self._go(epoch)  # type: ignore[arg-type]
-            self.last_epoch = math.floor(epoch)
+            self.last_epoch: int = math.floor(epoch)
 
 
 def cosine(high: float, low: float, part: float) -> float:

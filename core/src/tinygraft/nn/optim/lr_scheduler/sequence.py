@@ -29,6 +29,10 @@ class SequentialLR(LRScheduler):
     [0.5, 0.75, 1.0, 0.5, 0.25]
     """
 
+    schedulers: list[LRScheduler]
+    milestones: list[int]
+    last_epoch: int
+
     def __init__(
         self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int], last_epoch: int = -1
     ) -> None:
