@@ -86,16 +86,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'tinygraft' has no attribute {name!r}{_elsewhere(name)}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # to a type checker a name that is not above is a mistake
 
-    module, path = _MODULES[name]
-    found = import_module(module)
-    value = attrgetter(path)(found) if path else found
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name not in _MODULES:
+            raise AttributeError(f"module 'tinygraft' has no attribute {name!r}{_elsewhere(name)}")
+        from importlib import import_module
+
+        module, path = _MODULES[name]
+        found = import_module(module)
+        value = attrgetter(path)(found) if path else found
+        globals()[name] = value
+        return value
 
 
 def _elsewhere(name: str) -> str:

@@ -31,7 +31,7 @@ import os
 import threading
 import types
 from collections.abc import Callable
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from tinygraft.config import DEBUG, VALIDATE
 from tinygraft.engine.capture import Capture, capturing
@@ -84,7 +84,14 @@ class TinyJit(Generic[P, R]):
     check: bool
     fxn: Callable[P, R] | None
 
-    def __init__(self, fxn: Callable[P, R] | None = None, prune: bool = False, *, check: bool = False) -> None:
+    @overload
+    def __init__(self, fxn: Callable[P, R], prune: bool = False, *, check: bool = False) -> None: ...
+    @overload
+    def __init__(
+        self: TinyJit[[Callable[..., Any]], TinyJit[..., Any]], fxn: None = None, prune: bool = False, *,
+        check: bool = False,
+    ) -> None: ...  # fmt: skip
+    def __init__(self, fxn: Any = None, prune: bool = False, *, check: bool = False) -> None:
         self.fxn, self.check, self._is_loaded = fxn, check, False
         self._lock, self._process = threading.RLock(), os.getpid()
         self.reset()
@@ -112,13 +119,15 @@ class TinyJit(Generic[P, R]):
     def __get__(self, instance: Any, owner: type | None = None) -> Callable[..., R]:
         return self if instance is None else types.MethodType(self, instance)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, or replay what it launched for arguments of this kind.
 
         A TinyJit made without a function is a decorator with settings: its call returns a TinyJit of its argument.
         """
         if self.fxn is None and not self._is_loaded:
-            return TinyJit(args[0], check=self.check)
+            function: Any = args[0]
+            decorated: Any = TinyJit(function, check=self.check)
+            return decorated  # type: ignore[no-any-return]
         if waiting := assigned_tensors():  # memory that is about to be read has its new value first
             waiting[0].realize(*waiting[1:])  # type: ignore[attr-defined]
         if self._process != os.getpid():  # a fork: another thread of the parent may have held the lock
@@ -126,7 +135,8 @@ class TinyJit(Generic[P, R]):
         with self._lock:
             arguments = unpack(args, kwargs, self._writes)
             try:
-                return self._call(args, kwargs, arguments)
+                result: R = self._call(args, kwargs, arguments)
+                return result
             finally:
                 if arguments.copied:
                     arguments.restore_views()
@@ -241,7 +251,8 @@ class TinyJit(Generic[P, R]):
 
     def __copy__(self) -> TinyJit[P, R]:
         """Return a TinyJit of the same function, with nothing captured."""
-        return TinyJit(self.fxn, check=self.check)
+        copied: Any = self.fxn
+        return TinyJit(copied, check=self.check)
 
     def __deepcopy__(self, memo: object) -> TinyJit[P, R]:
         return self.__copy__()
@@ -264,7 +275,8 @@ class TinyJit(Generic[P, R]):
             return {"named": named, "ready": dict(self._ready), "writes": self._writes}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        TinyJit.__init__(self)
+        empty: Any = self
+        TinyJit.__init__(empty)
         self._is_loaded, self._ready, self._writes = True, state["ready"], state["writes"]
         for name, value in state["named"].items():
             setattr(self, name, value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, overload
 
 from tinygraft.errors import FileFormatError
 from tinygraft.nn.archives import TensorIO, tar_extract, zip_extract
@@ -43,6 +43,10 @@ __all__ = [
 ]
 
 
+@overload
+def get_state_dict(obj: Any, prefix: str = "") -> dict[str, Tensor]: ...
+@overload
+def get_state_dict(obj: Any, prefix: str = "", tensor_type: type[Any] = Tensor) -> dict[str, Any]: ...
 def get_state_dict(obj: Any, prefix: str = "", tensor_type: type[Any] = Tensor) -> dict[str, Any]:
     """Every tensor of obj by name, in the order of attributes and items.
 

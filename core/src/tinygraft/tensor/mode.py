@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinygraft.config import TRAINING, Context
 from tinygraft.engine.exclusive import import_late
@@ -40,6 +40,9 @@ def _of_any(function: Callable[..., Any]) -> Callable[..., Any]:
     return either
 
 
+TensorT = TypeVar("TensorT")  # what a class of tensors makes
+
+
 class Mode(Context):
     """Training mode on or off for a block or a function: `with Tensor.train(): ...`, `@Tensor.train()`.
 
@@ -58,16 +61,17 @@ class TensorType(type):
     """The type of Tensor: makes a ComplexTensor where data or dtype are complex, and gives `Tensor.training`, the
     setting TRAINING under another name."""
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls: type[TensorT], *args: Any, **kwargs: Any) -> TensorT:
         """A new tensor."""
         try:
-            new = super().__call__(*args, **kwargs)
+            new: TensorT = type.__call__(cls, *args, **kwargs)
         except TypeError as error:
-            unknown_keyword(error, cls.__init__, kwargs, cls.__name__)  # type: ignore[misc]
+            unknown_keyword(error, cls.__init__, kwargs, cls.__name__)
             raise
-        if hasattr(new, "_node") or cls.__init__.__module__ != "tinygraft.tensor.tensor":  # type: ignore[misc]
+        if hasattr(new, "_node") or cls.__init__.__module__ != "tinygraft.tensor.tensor":
             return new  # else Tensor.__init__ found complex numbers, and left it empty
-        return import_late("tinygraft.tensor.complex.complex_data").made(*args, **kwargs)
+        made: TensorT = import_late("tinygraft.tensor.complex.complex_data").made(*args, **kwargs)
+        return made
 
     @property
     def __signature__(cls) -> Any:

@@ -69,9 +69,12 @@ class AmdCompiler(Compiler):
 class HiprtcCompiler(AmdCompiler):
     """The library that comes with HIP."""
 
+    path: str
+    library: RuntimeCompiler
+
     def __init__(self, path: str, library: RuntimeCompiler, arch: str) -> None:
         self.path, self.library = path, library
-        self.version = library.version()
+        self.version: tuple[int, int] = library.version()
         super().__init__(arch, (self.version, _size(path)))
 
     def about(self) -> str:
@@ -87,9 +90,12 @@ class HiprtcCompiler(AmdCompiler):
 class ClangCompiler(AmdCompiler):
     """A clang with lld, as two commands."""
 
+    clang: list[str]
+    linker: list[str]
+
     def __init__(self, clang: list[str], linker: list[str], arch: str) -> None:
         self.clang, self.linker = clang, linker
-        self.version = _version(tuple(clang))
+        self.version: str = _version(tuple(clang))
         super().__init__(arch, self.version)
 
     def about(self) -> str:

@@ -43,6 +43,9 @@ def facts(version: int) -> DriverFacts:
 class Hip(DriverCalls):
     """The functions of HIP, in the library at path, and its cards. version is known once it is started."""
 
+    version: int
+    path: str
+
     def __init__(self, ffi: Any, lib: Any, version: int, path: str) -> None:
         super().__init__(ffi, lib, facts(version))
         self.version, self.path = version, path

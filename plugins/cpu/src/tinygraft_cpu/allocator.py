@@ -15,6 +15,10 @@ SMALL = 64 << 10  # bytes below which a bytearray is cheaper than separate pages
 class HostMemory:
     """`nbytes` of memory at `address`. `view` is the same memory as Python sees it, and keeps it alive."""
 
+    view: memoryview[int]
+    nbytes: int
+    address: int
+
     __slots__ = ("__weakref__", "address", "nbytes", "view")
 
     def __init__(self, view: memoryview, address: int) -> None:

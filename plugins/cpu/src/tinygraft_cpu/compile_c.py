@@ -117,7 +117,7 @@ class SharedLibrary:
             raise DeviceError(
                 f"the library that the C compiler made of kernel {binary.name} has no function of that name; {_OTHER}"
             ) from error
-        self.address = ctypes.cast(function, ctypes.c_void_p).value or 0
+        self.address: int = ctypes.cast(function, ctypes.c_void_p).value or 0
 
     def __del__(self) -> None:
         close = getattr(_ctypes, "dlclose", None)  # ctypes itself never unloads a library

@@ -36,7 +36,7 @@ class Machine:
         llvm.initialize_native_asmprinter()
         self.llvm = llvm
         self.cpu, self.features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-        self.version = ".".join(map(str, llvm.llvm_version_info))
+        self.version: str = ".".join(map(str, llvm.llvm_version_info))
         self.lock = threading.Lock()
         self.idle: list[tuple[Any, Any]] = []  # target machines and passes that no thread uses now
         self.loaded = 0  # object files that were linked so far
@@ -168,7 +168,7 @@ class LoadedObject:
     def __init__(self, binary: Binary) -> None:
         try:
             self.code, self.linker = machine().link(binary)
-            self.address = int(self.code[binary.name])
+            self.address: int = int(self.code[binary.name])
         except (RuntimeError, KeyError) as error:
             raise DeviceError(f"LLVM cannot load the object file of kernel {binary.name}: {error}") from error
 

@@ -37,8 +37,8 @@ class CpuBackend(Backend):
 
     def __init__(self, name: str, ordinal: int) -> None:
         super().__init__(name, ordinal)
-        self.compiler_name = choose_compiler()
-        self.threads = CPU_THREADS.value if CPU_THREADS.value > 0 else machine.thread_limit()
+        self.compiler_name: str = choose_compiler()
+        self.threads: int = CPU_THREADS.value if CPU_THREADS.value > 0 else machine.thread_limit()
         threads = self.threads if extension.library() is not None else 1  # without the pool a launch is one thread
         self.target = host_target(threads, self.compiler_name)
         self.allocator = ProcessAllocator(name)

@@ -19,6 +19,8 @@ OperandArrays = list[Any]
 class NumpyRoutine(Program):
     """A routine of BY_NUMPY on operands of one shape each."""
 
+    routine: Routine
+
     def __init__(self, routine: Routine) -> None:
         self.routine, self.compute = routine, BY_NUMPY[routine.name]
 

@@ -25,6 +25,10 @@ class CpuProgram(Program):
     not chunked has one.
     """
 
+    parts: int
+    code: Code
+    signature: Signature
+
     def __init__(self, code: Code, signature: Signature, threads: int) -> None:
         self.code, self.signature = code, signature
         self.parts = threads if signature.chunked else 1
@@ -57,7 +61,7 @@ class NativeRoutine(Program):
         self.table = table
         self.library: Any = extension.library()
         ffi = extension.module().ffi
-        self.address = int(self.library.tg_routine(name.encode()))
+        self.address: int = int(self.library.tg_routine(name.encode()))
         self.facts = ffi.new("long long[]", [number - (number >> 63 << 64) for number in facts])
 
     def launch(
@@ -80,16 +84,18 @@ class NativeGraph(GraphExecutor):
         super().__init__(backend, steps)
         ffi, lib = extension.module().ffi, extension.library()
         # programs that take the interpreter: the native loop ends before each, and goes on after it
-        self.between = [
+        self.between: list[int] = [
             n for n, s in enumerate(steps) if not isinstance(s.program, (CpuProgram, NativeRoutine, type(None)))
         ]
         self.is_native = not self.between
-        self.names = list(dict.fromkeys(name for step in steps for name in step.variables))
+        self.names: list[str] = list(dict.fromkeys(name for step in steps for name in step.variables))
         places = [place for step in steps for place in step.buffers]
         names = [self.names.index(name) for step in steps for name in step.variables]
         self.memory = ffi.new("uintptr_t[]", max(places, default=0) + 1)
         self.numbers = ffi.new("long long[]", len(self.names))
-        self.arrays = {  # ffi frees an array when nothing refers to it; the structure below has only addresses
+        self.arrays: dict[
+            str, Any
+        ] = {  # ffi frees an array when nothing refers to it; the structure below has only addresses
             "steps": ffi.new("tg_step[]", [_native(step) for step in steps]),
             "memory": self.memory,
             "places": ffi.new("int[]", places),

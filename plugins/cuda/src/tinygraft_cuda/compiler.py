@@ -26,9 +26,11 @@ MISSING = re.compile(r'(?:could not|cannot) open source file "([^"]+)"')
 class NvrtcCompiler(Compiler):
     """Sources to machine code (a cubin) for one architecture, such as sm_90a."""
 
+    arch: str
+
     def __init__(self, library: nvrtc.Nvrtc, arch: str) -> None:
         self.library, self.arch = library, arch
-        self.options = [f"--gpu-architecture={arch}", *OPTIONS]
+        self.options: list[str] = [f"--gpu-architecture={arch}", *OPTIONS]
         made = repr((library.version, _identity(library.path), self.options))
         self.key = f"cuda-{arch}-{hashlib.sha256(made.encode()).hexdigest()[:16]}"
         self.threads = min(MOST, os.cpu_count() or 1)

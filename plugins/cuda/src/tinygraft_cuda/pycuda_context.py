@@ -219,6 +219,11 @@ class PycudaContext(CudaContext):
 class PycudaModule:
     """A loaded kernel, by pycuda, and by cffi where a graph needs it."""
 
+    context: PycudaContext
+    name: str
+    image: bytes
+    shared: int
+
     def __init__(self, context: PycudaContext, name: str, image: bytes, shared: int) -> None:
         self.context, self.name, self.image, self.shared = context, name, image, shared
         self.twin: DriverModule | None = None

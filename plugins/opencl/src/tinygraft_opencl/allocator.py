@@ -24,6 +24,10 @@ class ClMemory:
     `buffer` is pyopencl's; `host` is the same memory as Python sees it, None where it does not.
     """
 
+    offset: int
+    nbytes: int
+    host: memoryview[int] | None
+
     __slots__ = ("__weakref__", "buffer", "host", "nbytes", "offset", "whole")
 
     def __init__(self, buffer: Any, nbytes: int, host: memoryview | None) -> None:
@@ -36,6 +40,11 @@ class ClMemory:
 
 class ClAllocator(Allocator):
     """Memory of one context. `alignment` is that of views, in bytes; `on_host`: the device uses host memory."""
+
+    name: str
+    queue: ClQueue
+    alignment: int
+    on_host: bool
 
     def __init__(self, name: str, context: Any, queue: ClQueue, alignment: int, on_host: bool) -> None:
         self.name, self.context, self.queue = name, context, queue

@@ -19,7 +19,7 @@ class ClCompiler(Compiler):
     def __init__(self, context: Any, device: Any, exact_division: bool) -> None:
         self.context, self.device, self.cl = context, device, binding()
         warnings.filterwarnings("ignore", category=self.cl.CompilerWarning)  # some drivers say that all went well
-        self.options = ["-w", "-cl-std=CL1.2", *([EXACT_DIVISION] if exact_division else [])]
+        self.options: list[str] = ["-w", "-cl-std=CL1.2", *([EXACT_DIVISION] if exact_division else [])]
         platform = device.platform
         described = (
             platform.name, platform.version, device.name, device.version, device.driver_version, device.extensions,

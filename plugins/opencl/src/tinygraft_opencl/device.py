@@ -40,7 +40,7 @@ class OpenCLBackend(Backend):
         super().__init__(name, ordinal)
         cl = binding()
         self.device = device = choose(ordinal)
-        self.work_groups = runs_work_groups(device)
+        self.work_groups: bool = runs_work_groups(device)
         self.context = cl.Context([device])
         self.queue = ClQueue(self)
         self.target = target_of(device, self.work_groups)

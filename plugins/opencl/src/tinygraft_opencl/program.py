@@ -30,9 +30,12 @@ WorkSizes = tuple[int, int, int]
 class ClProgram(Program):
     """A loaded kernel. It runs in work-groups of threads; a chunked one in as many chunks as the device has `units`."""
 
+    name: str
+    signature: Signature
+
     def __init__(self, name: str, program: Any, queue: Any, signature: Signature, units: int) -> None:
         self.name, self.program, self.queue, self.signature = name, program, queue, signature
-        self.units = units if signature.chunked else 1
+        self.units: int = units if signature.chunked else 1
         self.cl = binding()
         self.kernel = self.new_kernel()
         self.lock = threading.Lock()  # the arguments of a kernel are its state
@@ -74,7 +77,7 @@ class ClGraph(GraphExecutor):
 
     def __init__(self, backend: Backend, steps: Sequence[Step]) -> None:
         super().__init__(backend, steps)
-        self.kernels = [None if s.program is None else program_of(s).new_kernel() for s in steps]
+        self.kernels: list[Any | None] = [None if s.program is None else program_of(s).new_kernel() for s in steps]
         self.uses: dict[int, list[tuple[Any, int]]] = {}  # by place: the kernels, and which argument of each it is
         self.readers: dict[str, list[tuple[Any, int]]] = {}  # the same by variable
         for kernel, step in zip(self.kernels, steps, strict=True):

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 class ClEvent(Event):
     """The event of a command in a queue that works in order."""
 
+    queue: ClQueue
+
     def __init__(self, queue: ClQueue, event: Any) -> None:
         self.queue, self.event = queue, event
 
