@@ -9,7 +9,7 @@ import pytest
 from backends import ALL_DEVICES, backend_of
 from tinygraft.codegen import apply
 from tinygraft.codegen.action import parse, show
-from tinygraft.codegen.heuristics import candidates, choose
+from tinygraft.codegen.heuristics import choose, kernel_candidates
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
 from tinygraft.codegen.transforms import with_gaps
@@ -88,7 +88,7 @@ def test_what_was_chosen_can_be_given_back(kernel: Callable[[], UOp], device: st
     again = to_linear(Kernel(kernel()), target, Options(actions=parse(", ".join(chosen.actions))))
     assert (again.uops, again.actions) == (chosen.uops, chosen.actions)
     sink = with_gaps(kernel())
-    for made, actions in candidates(sink, target):
+    for made, actions in kernel_candidates(sink, target):
         assert apply.apply_actions(sink, parse(show(actions)), target) is made
 
 
@@ -106,6 +106,21 @@ REFUSED = {
     "reorder(2+0)": "reorder(2+0): loops over terms of a sum and loops around it keep their order",
     "reorder(0+0)": "reorder(0+0): a loop is named twice",
     "stage(1, 99, 64, 16)": "stage(1, 99, 64, 16): the kernel has no such tile on this Target",
+    "stage(1, 1x6, 64, 16, 2, 3)": "stage(1, 1x6, 64, 16, 2, 3): stage takes rows, columns and a width after its "
+    "loops, and then at most one plain number, of chunks",
+    "tile(1, 1x6, 64, 16, 2x3)": "tile(1, 1x6, 64, 16, 2x3): tile takes rows, columns and a width after its loops, "
+    "and then at most one plain number, of chunks",
+    "stream(0)": "stream(0): stream takes no loops and no numbers",
+    "dot(2, 0)": "dot(2, 0): dot takes 2 plain numbers after its loop",
+    "dot(2, 0, 0, 1)": "dot(2, 0, 0, 1): dot takes 2 plain numbers after its loop",
+    "dot(2, 0x0)": "dot(2, 0x0): dot takes 2 plain numbers after its loop",
+    "parallel(0, 4)": "parallel(0, 4): parallel takes 0 plain numbers after its loop",
+    "parallel(0+7)": "parallel(0+7): the kernel has no loop 7 here; its loops are 0, 1, 2",
+    "parallel(0+0)": "parallel(0+0): a loop is named twice",
+    "local(1)": "local(1): local takes 1 plain number after its loop",
+    "local(1, 8, 2)": "local(1, 8, 2): local takes 1 plain number after its loop",
+    "local(1, 8x2)": "local(1, 8x2): local takes 1 plain number after its loop",
+    "local(1+1, 8)": "local(1+1, 8): a loop is named twice",
     "parallel(2)": "parallel(2): every store has to be inside of exactly one parallel loop",
     "parallel(0+1)": "parallel(0+1): every store has to be inside of exactly one parallel loop",
     "local(1, 64)": "local(1, 64): a thread block has from 1 to 8 threads on this Target",

@@ -80,7 +80,7 @@ def test_passes_run_in_order(register):
     for ids in (["b", "late"], ["a"]):
         register(
             codegen_passes=lambda request, ids=ids: (
-                [make(id, 5 if id == "late" else 0) for id in ids] if request.stage == "taken" else None
+                [make(id, 5 if id == "late" else 0) for id in ids] if request.stage == "transformed" else None
             )
         )
     values(*range(12))

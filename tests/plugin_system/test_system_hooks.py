@@ -297,7 +297,7 @@ def test_events_and_requests_are_frozen():
         event.name = "y"
     request = hooks.PassRequest(stage="kernel", target=Device["PYTHON"].target)
     with pytest.raises(AttributeError):
-        request.stage = "taken"
+        request.stage = "transformed"
 
 
 def test_a_device_error_is_still_one(register, fakes):

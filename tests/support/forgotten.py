@@ -79,8 +79,8 @@ def _tables(op: Ops, facts: OpFacts) -> Iterator[str]:
         yield "gives integers, whose bounds are neither in RULES nor in ANY_VALUE (uop/bounds.py)"
     if op not in target.BASIC_OPS and op not in decompose.RULES:
         yield "is none of BASIC_OPS and has no row in RULES (rules/): a Target without a word for it cannot compute it"
-    if op not in (Ops.CAST, Ops.BITCAST) and not corpus.TAKES.get(op):
-        yield "is not tried by the conformance kit: TAKES (conformance/corpus.py) has no dtypes for it"
+    if op not in (Ops.CAST, Ops.BITCAST) and not corpus.OPERAND_DTYPES.get(op):
+        yield "is not tried by the conformance kit: OPERAND_DTYPES (conformance/corpus.py) has no dtypes for it"
     for table, name in (
         (nodes.NODE, "NODE (uop/nodes.py), which is what the spec checks"),
         (shape._RULES, "_RULES (uop/shape.py)"),

@@ -54,7 +54,9 @@ def at(indices: Sequence[UOp], shape: Sequence[int]) -> UOp:
 
 def candidates_of(kernel: UOp, target: Target = TARGET) -> list[Action]:
     """Return transforms that map a kernel to thread blocks: of each kind the two best ones, and some of the others."""
-    found = sorted(grid.grid_candidates(transforms.with_gaps(collapse(kernel)), target), key=lambda found: found.cost)
+    found = sorted(
+        grid.thread_block_candidates(transforms.with_gaps(collapse(kernel)), target), key=lambda found: found.cost
+    )
     kinds = {name: [one.action for one in found if one.action.name == name] for name in ("block", "team", "local")}
     return [one for some in kinds.values() for one in (*some[:2], *some[2 :: 1 + len(some) // 8])]
 

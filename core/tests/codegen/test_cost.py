@@ -32,6 +32,14 @@ def test_what_is_hoisted_counts_once() -> None:
     assert cost(sink).flops == 4 + 1 + 4 + 20
 
 
+def test_a_sum_of_integers_is_no_flop() -> None:
+    """Its bytes count, its additions do not; a sum of floats of as many terms has four times five."""
+    i, k = UOp.range(4, 0), UOp.range(5, 1)
+    for dtype, flops in ((dtypes.int32, 0), (F, 20)):
+        total = UOp(Ops.REDUCE, dtype, (load(param(1, dtype, 20), ix.add(ix.mul(i, 5), k)), k), ReduceArg(Ops.ADD))
+        assert cost(UOp(Ops.SINK, src=(store(param(0, dtype, 4), i, total),))) == Cost(flops, 4 * (4 + 20))
+
+
 def test_symbolic_sizes_are_put_in_later() -> None:
     """The cost of a loop of n turns is an expression in n."""
     n = UOp.variable("n", 1, 100)

@@ -344,7 +344,7 @@ def test_a_search_finds_other_ways() -> None:
     kernel = collapse(matmul(64, 64, 64))
     first = list(firsts(kernel, TARGET))
     assert first[0] == choose(kernel, TARGET)[1]
-    assert first[:12] == [actions for _, actions in grid.candidates(with_gaps(kernel), TARGET)]
+    assert first[:12] == [actions for _, actions in grid.thread_block_kernels(with_gaps(kernel), TARGET)]
     for (other,) in neighbours(first[0], kernel, TARGET):
         assert sum(a != b for a, b in zip(other.amounts, first[0][0].amounts, strict=True)) == 1
     one, other = parse("block(0+1, 4x8, 1x1, 32), block(0+1, 4x8, 2x1, 32)")

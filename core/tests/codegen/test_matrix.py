@@ -71,7 +71,7 @@ def test_every_way_to_cut_a_product_gives_the_same(name: str, dtype: DType, resu
     sink = matmul(m, k, n, dtype, result)
     expected = product(a, b, m, k, n)
     buffers = [bytes(4 * m * n), pack(a, dtype), pack(b, dtype)]
-    found = list(matrix.grid_candidates(with_gaps(sink), backend.target))
+    found = list(matrix.matrix_unit_candidates(with_gaps(sink), backend.target))
     assert len(found) >= 4
     for way in found:
         linear = to_linear(Kernel(sink), backend.target, Options(actions=(way.action,)))
@@ -140,7 +140,7 @@ def test_groups_have_no_loops_for_other_results(name: str, dtype: DType, result:
     other = UOp.range(5, 7)
     beside = store(param(3, result, 5), other, UOp.const(result, 1))
     sink = UOp(Ops.SINK, src=(*matmul(37, 41, 61, dtype, result).src, beside))
-    assert bool(list(matrix.grid_candidates(with_gaps(sink), backend.target))) == (name == "vectors")
+    assert bool(list(matrix.matrix_unit_candidates(with_gaps(sink), backend.target))) == (name == "vectors")
 
 
 @pytest.mark.parametrize(("name", "dtype", "result"), [case for case in CASES if case[1].kind == "float"])
@@ -261,7 +261,9 @@ def test_the_linear_form_is_as_the_golden_file_says(name: str, golden: Callable[
 def test_the_kernel_graph_shows_its_tiles() -> None:
     """A MATRIX is a line of the kernel: what it stores, of what, over which terms."""
     way = next(
-        w for w in matrix.grid_candidates(with_gaps(matmul(61, 101, 67, dtypes.int8, dtypes.int32)), WIDE) if w.cost
+        w
+        for w in matrix.matrix_unit_candidates(with_gaps(matmul(61, 101, 67, dtypes.int8, dtypes.int32)), WIDE)
+        if w.cost
     )
     lines = [line for line in show_kernel(way.make()).splitlines() if "@" in line]
     assert len(lines) == 1

@@ -197,8 +197,8 @@ def test_the_actions_of_a_kernel_make_it_again() -> None:
     assert again.uops == linear.uops
 
 
-@pytest.mark.parametrize("text", ["dot(2, 7, 0)", "dot(1, 0, 0)", "dot(2, 1, 0)", "dot(2, 0)"])
+@pytest.mark.parametrize("text", ["dot(2, 7, 0)", "dot(1, 0, 0)", "dot(2, 1, 0)", "dot(2, 0, 2)"])
 def test_a_dot_that_does_not_fit_is_refused(text: str) -> None:
-    """A unit that is not there, a loop that is no sum, a unit of another dtype, an amount too few."""
+    """A unit that is not there, a loop that is no sum, a unit of another dtype, a third factor."""
     with pytest.raises(ActionError, match="the kernel has no such sum of products for a matrix unit of the Target"):
         to_linear(Kernel(product_for_text()), HOST, Options(actions=parse(text)))

@@ -8,7 +8,7 @@ import pytest
 
 from tinygraft.codegen.action import Action, show
 from tinygraft.codegen.apply import apply_actions
-from tinygraft.codegen.heuristics import candidates
+from tinygraft.codegen.heuristics import kernel_candidates
 from tinygraft.codegen.transforms import with_gaps
 from tinygraft.codegen.variants import neighbours
 from tinygraft.conformance.product_cases import BF16_DOT, BF16_TILE, INT8_DOT, matmul
@@ -36,7 +36,9 @@ def test_beside_a_product_are_products_of_the_same_kind(
 ) -> None:
     """Tiles of words stay tiles of words, those of a unit stay on it, and each can be taken."""
     target, sink = replace(WIDE, matrix=units), matmul(37, 41, 61, dtype, result)
-    actions = next(found for _, found in candidates(with_gaps(sink), target) if tuple(a.name for a in found) == names)
+    actions = next(
+        found for _, found in kernel_candidates(with_gaps(sink), target) if tuple(a.name for a in found) == names
+    )
     beside = list(neighbours((*actions, Action("parallel")), sink, target))
     tiles = {"stage", "pack", "tile"}
     kinds = [{"tiles" if a.name in tiles else a.name for a in found} - {"parallel"} for found in beside]

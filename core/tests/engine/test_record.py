@@ -158,9 +158,10 @@ def test_explain_prints_every_box_in_order() -> None:
     """The text has each box under its heading: graph, calls, kernel graph, linear form, source, time line."""
     (schedule,) = recorded(Recorder(), compute)
     text = "\n".join(explain(schedule))
-    marks = ["==== schedule 1, requested at", "---- tensor graph:", "---- schedule: 1 kernel, 1 copy",
-             "==== kernel E_4 ", "---- kernel graph:", "---- passes: 1", "---- linear:", "actions: vector 4",
-             "---- source: c", "void E_4(", "---- binary: 7 bytes, 250.00 ms", "---- time line: 2"]  # fmt: skip
+    marks = ["==== schedule 1, requested at", "---- tensor graph:", "---- calls: 1 kernel, 1 copy",
+             "==== kernel E_4 ", "---- kernel graph:", "---- passes of the kernel: 1", "---- linear:",
+             "actions: vector 4", "---- source: c", "void E_4(", "---- binary: 7 bytes, 250.00 ms",
+             "---- time line: 2"]  # fmt: skip
     places = [text.find(mark) for mark in marks]
     assert -1 not in places, text
     assert places == sorted(places)
@@ -196,7 +197,8 @@ def test_explain_prints_the_passes_of_a_schedule() -> None:
 
     (schedule,) = recorded(Recorder(), graph)
     text = "\n".join(explain(schedule))
-    assert re.search(r"-- passes: 3 \(.*\n  cut +\d nodes .*\n  wait +as before .*\n  fuse +2 lines .*\n\n-- *", text)
+    assert "-- passes of the schedule: 3 (" in text
+    assert re.search(r"3 \(.*\n  cut +\d nodes .*\n  wait +as before .*\n  fuse +2 lines .*\n\n---- calls: *", text)
     assert "kernel: a" not in text
     listed = "\n".join(explain(schedule, passes=True))
     assert re.search(r"---- schedule pass: cut: \d nodes.*\nUOp\(Ops.SINK", listed)

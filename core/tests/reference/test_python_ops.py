@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinygraft.conformance.corpus import TAKES, operands
+from tinygraft.conformance.corpus import OPERAND_DTYPES, operands
 from tinygraft.conformance.expression_batch import outcomes
 from tinygraft.conformance.levels.ops_values import of_buffers
 from tinygraft.conformance.oracle import differing, python
@@ -62,7 +62,7 @@ def numpy_values(op: Ops, dtype: DType) -> list[Any]:
 
 def test_every_elementwise_op_is_in_the_table_of_cases() -> None:
     """An op that is added to the vocabulary has a row here, or this fails."""
-    assert set(TAKES) == ELEMENTWISE
+    assert set(OPERAND_DTYPES) == ELEMENTWISE
 
 
 @pytest.mark.parametrize("dtype", dtypes.all, ids=lambda d: d.name)

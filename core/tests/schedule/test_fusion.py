@@ -91,8 +91,8 @@ def test_a_kernel_writes_a_buffer_once() -> None:
     first = UOp(Ops.ASSIGN, F, (memory(8), memory(8) + 1.0))
     second = UOp(Ops.ASSIGN, F, (first, first * 2.0))
     one, other = UOp.buffer("PYTHON", 8, F), UOp.buffer("PYTHON", 8, F)
-    assert not group_of(first, {first: one, second: one}).takes(second, Target())
-    assert group_of(first, {first: one, second: other}).takes(second, Target())
+    assert not group_of(first, {first: one, second: one}).may_join(second, Target())
+    assert group_of(first, {first: one, second: other}).may_join(second, Target())
 
 
 def test_an_assigned_value_joins_kernels_with_just_its_loops() -> None:
@@ -100,9 +100,9 @@ def test_an_assigned_value_joins_kernels_with_just_its_loops() -> None:
     long, short = memory(64, 32) * 2.0, memory(64) + 1.0
     update = UOp(Ops.ASSIGN, F, (memory(64), short))
     homes = {n: UOp.buffer("PYTHON", 2048, F) for n in (long, short, update)}
-    assert group_of(long, homes).takes(short, Target())
-    assert not group_of(long, homes).takes(update, Target())
-    assert group_of(short, homes).takes(update, Target())
+    assert group_of(long, homes).may_join(short, Target())
+    assert not group_of(long, homes).may_join(update, Target())
+    assert group_of(short, homes).may_join(update, Target())
 
 
 def test_a_full_kernel_takes_no_more() -> None:
@@ -112,9 +112,9 @@ def test_a_full_kernel_takes_no_more() -> None:
     for _ in range(10):
         chain = chain * x
     homes = {n: UOp.buffer("PYTHON", 8, F) for n in (chain, x + 1.0)}
-    assert group_of(chain, homes).takes(x + 1.0, Target())
-    assert not group_of(chain, homes).takes(x + 1.0, Target(max_ops=20))
-    assert not group_of(chain, homes).takes(x + 1.0, Target(max_params=10))
+    assert group_of(chain, homes).may_join(x + 1.0, Target())
+    assert not group_of(chain, homes).may_join(x + 1.0, Target(max_ops=20))
+    assert not group_of(chain, homes).may_join(x + 1.0, Target(max_params=10))
 
 
 def test_a_node_that_cannot_join_leaves_the_kernel_as_it_was() -> None:
@@ -142,7 +142,7 @@ def test_equal_work_is_written_down_once() -> None:
         before = effort()
         group = Group(0, "PYTHON", homes, book)
         for node in (value, value * 2.0):
-            assert group.takes(node, Target()) or node is value
+            assert group.may_join(node, Target()) or node is value
             assert group.join(part_of(node, homes, book), set())
         kernels.append(group.call())
         spent.append(effort() - before)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinygraft.conformance.corpus import apply, edges, operands, takes
+from tinygraft.conformance.corpus import apply, edges, operands, ops_on
 from tinygraft.conformance.kernels import run_map
 from tinygraft.dtype import DType, bits_of, dtypes
 from tinygraft.reference.python import PythonBackend
@@ -54,7 +54,7 @@ def same(got: Any, want: Any, dtype: DType, op: Ops) -> bool:
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float16, dtypes.int32, dtypes.uint16], ids=lambda d: d.name)
 def test_groups_of_threads_give_the_bits_of_python(groups: OpenCLBackend, dtype: DType) -> None:
     """Every exact op on a dtype, in work-groups: the kernels of a GPU, run here."""
-    assert differences(groups, [op for op in takes(dtype) if op not in ROUGH], dtype) == []
+    assert differences(groups, [op for op in ops_on(dtype) if op not in ROUGH], dtype) == []
 
 
 @contextmanager

@@ -46,6 +46,18 @@ def action(name: str, loop: int, *amounts: int) -> Action:
     return Action(name, (loop,), tuple((amount,) for amount in amounts))
 
 
+def plain_numbers(one: Action, count: int) -> tuple[int, ...]:
+    """Return the amounts of an action as plain numbers. Raises ActionError unless they are `count`, each at least 0.
+
+    >>> plain_numbers(action("dot", 2, 0, 1), 2)
+    (0, 1)
+    """
+    flat = tuple(n for amount in one.amounts for n in amount)
+    if len(flat) != count or len(one.amounts) != count or min(flat, default=0) < 0:
+        raise ActionError(f"{one}: {one.name} takes {count} plain number{'s' * (count != 1)} after its loop")
+    return flat
+
+
 def show(actions: Iterable[Action]) -> str:
     """Return actions as one line of text, separated by commas, which `parse` reads; "" for none."""
     return ", ".join(map(str, actions))

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from tinygraft.codegen import transforms
-from tinygraft.codegen.action import Action
+from tinygraft.codegen.action import Action, plain_numbers
 from tinygraft.codegen.grid import apply_candidate, apply_local
 from tinygraft.codegen.matrix import apply_matrix
 from tinygraft.codegen.packed import apply_dot
@@ -69,14 +69,6 @@ def action_of(tiling: Tiling) -> Action:
     return Action("tile" if tiling.in_place else "pack" if tiling.packs else "stage", loops, amounts)
 
 
-def _numbers(one: Action, count: int) -> tuple[int, ...]:
-    """Return the amounts of an action as plain numbers. Raises ActionError unless they are `count`, each at least 0."""
-    flat = tuple(n for amount in one.amounts for n in amount)
-    if len(flat) != count or len(one.amounts) != count or min(flat, default=0) < 0:
-        raise ActionError(f"{one}: {one.name} takes {count} plain number{'s' * (count != 1)} after its loop")
-    return flat
-
-
 def _loop(sink: UOp, one: Action, number: int) -> UOp:
     """Return the loop `number` of `sink`; once it was split into vectors, the loop over whole vectors.
 
@@ -86,7 +78,7 @@ def _loop(sink: UOp, one: Action, number: int) -> UOp:
         if loop.arg.axis == number * transforms.GAP:
             return loop
     known = ", ".join(str(name_of(r)) for r in loops_of(sink) if r.arg.axis % transforms.GAP == 0)
-    raise ActionError(f"{one}: the kernel has no loop {number} here; its loops are {known or 'all taken'}")
+    raise ActionError(f"{one}: the kernel has no loop {number} here; its loops are {known or 'all mapped'}")
 
 
 def _single(sink: UOp, one: Action) -> UOp:
@@ -101,7 +93,7 @@ def _split(sink: UOp, one: Action, _: Target) -> UOp:
 
     Raises ActionError unless 2 <= n <= the trip count of the loop, or, for a symbolic size, what that is at most.
     """
-    loop, (width,) = _single(sink, one), _numbers(one, 1)
+    loop, (width,) = _single(sink, one), plain_numbers(one, 1)
     if not 2 <= width <= loop.src[0].hi:
         raise ActionError(f"{one}: blocks have from 2 to {loop.src[0].hi} iterations here")
     return transforms.split(sink, loop, width)
@@ -114,7 +106,7 @@ def _reorder(sink: UOp, one: Action, _: Target) -> UOp:
     loops are of the same REDUCEs (or of none): exchanging a loop of a reduction with one around it would sum other
     terms.
     """
-    _numbers(one, 0)
+    plain_numbers(one, 0)
     loops = [_loop(sink, one, number) for number in one.loops]
     if len(set(loops)) < len(loops):
         raise ActionError(f"{one}: a loop is named twice")
@@ -135,7 +127,7 @@ def _vectorise(sink: UOp, one: Action, target: Target) -> UOp:
     Raises ActionError where n is no power of two above 1, where `target` has no vectors, and where something in the
     loop has lanes already, or the loop was vectorised before: a value may depend on one VECTOR range only.
     """
-    loop, (width,) = _single(sink, one), _numbers(one, 1)
+    loop, (width,) = _single(sink, one), plain_numbers(one, 1)
     if not target.vector_bytes:
         raise ActionError(f"{one}: the Target has no vectors")
     if width < 2 or width & (width - 1):
@@ -155,7 +147,7 @@ def _unroll(sink: UOp, one: Action, _: Target) -> UOp:
 
     A loop has one axis number each for its unrolled copies and for their remainder, so it cannot be done twice.
     """
-    loop, (times,) = _single(sink, one), _numbers(one, 1)
+    loop, (times,) = _single(sink, one), plain_numbers(one, 1)
     if times < 2:
         raise ActionError(f"{one}: at least 2 iterations are unrolled")
     numbers = {n.arg.axis for n in postorder(sink) if n.op is Ops.RANGE}
@@ -167,9 +159,13 @@ def _unroll(sink: UOp, one: Action, _: Target) -> UOp:
 def _tile(sink: UOp, one: Action, target: Target) -> UOp:
     """Return `sink` with `one`, a `stage`, `pack` or `tile`, applied.
 
-    Raises ActionError where `tilings` has no such candidate. They are compared without the number of chunks: that is
-    the fourth amount, or 1, and may be any number up to the trip count of the first row loop.
+    Raises ActionError where `tilings` has no such candidate, and where a fourth amount is no plain number or not the
+    last one. Candidates are compared without the number of chunks: that is the fourth amount, or 1, and may be any
+    number up to the trip count of the first row loop.
     """
+    if len(one.amounts) > 3 and [len(amount) for amount in one.amounts[3:]] != [1]:
+        raise ActionError(f"{one}: {one.name} takes rows, columns and a width after its loops, and then at most one "
+                          "plain number, of chunks")  # fmt: skip
     shares = one.amounts[3][0] if len(one.amounts) > 3 else 1
     plain = replace(one, amounts=one.amounts[:3])
     for tiling in tilings(sink, target):
@@ -185,11 +181,17 @@ def _parallel(sink: UOp, one: Action, _: Target) -> UOp:
     """Return `sink` with the outermost loop of every store, or the loops that `one` names, made parallel.
 
     Raises ActionError where a store is in none of these loops, as all threads would write it, or in several of those
-    that are named, and where `one` has amounts. A number that is no loop of the kernel is ignored.
+    that are named; where a number is no loop of the kernel, or stands there twice; and where `one` has amounts.
     """
-    _numbers(one, 0)
+    plain_numbers(one, 0)
     loops = loops_of(sink)
     if one.loops:
+        known = {name_of(r) for r in loops}
+        if unknown := sorted(set(one.loops) - known):
+            raise ActionError(f"{one}: the kernel has no loop {unknown[0]} here; its loops are "
+                              f"{', '.join(map(str, sorted(known))) or 'all mapped'}")  # fmt: skip
+        if len(set(one.loops)) < len(one.loops):
+            raise ActionError(f"{one}: a loop is named twice")
         loops = [r for r in loops if name_of(r) in one.loops]
     shared: dict[UOp, None] = {}
     for store in sink.src:
@@ -201,7 +203,12 @@ def _parallel(sink: UOp, one: Action, _: Target) -> UOp:
 
 
 def _later(sink: UOp, one: Action, _: Target) -> UOp:
-    """Return `sink` unchanged: `stream` is applied by a pass of its own (lower.py)."""
+    """Return `sink` unchanged: `stream` is applied by a pass of its own (lower.py), to all stores of a kernel.
+
+    Raises ActionError where `one` has loops or amounts.
+    """
+    if one.loops or one.amounts:
+        raise ActionError(f"{one}: {one.name} takes no loops and no numbers")
     return sink
 
 

@@ -38,7 +38,7 @@ from tinygraft.uop.uop import UOp, postorder
 # assumed: chosen where no GPU was at hand (2026-11-20); they only put the candidates in order
 SERIAL = 32  # parts that are combined one after another; more are combined in two steps
 FEWEST = 8  # iterations of a reduction below which it is not divided
-MEETING = 60.0  # cycles to wait at a barrier and combine the parts
+BARRIER_CYCLES = 60.0  # cycles to wait at a barrier and combine the parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ def block_reductions(sink: UOp, target: Target) -> Iterator[GridCandidate]:
     }
     for mine in plan.shares:
         counts[mine[-1].arg.axis] = -(-trip_count(mine) // plan.threads)
-    meetings = sum(often(n.ranges, counts) for n in plan.reduces)
-    cost = cost_of(trip_count(plan.rows), cycles(nodes, counts, shared) + meetings * MEETING)
+    barriers = sum(often(n.ranges, counts) for n in plan.reduces)
+    cost = cost_of(trip_count(plan.rows), cycles(nodes, counts, shared) + barriers * BARRIER_CYCLES)
     loops = tuple(name_of(r) for mine in plan.shares for r in mine)
     yield GridCandidate(
         Action("team", loops, ((plan.threads,),)), cost, lambda: _BlockReducer(sink, plan, target).sink()

@@ -14,9 +14,9 @@ COUNTED = (UNARY | BINARY) - {Ops.CAST, Ops.BITCAST, Ops.NOT}  # as benchmarks c
 def cost(sink: UOp) -> Cost:
     """Return the Cost of a kernel graph, before any transform; with symbolic sizes its flops are an expression of them.
 
-    A floating point operation that is no conversion counts once for each iteration of the ranges that it depends on; a
-    reduction, of any dtype, once for each of the ranges that its operand depends on. The bytes of each buffer argument
-    count once.
+    An operation on floats that is no conversion counts once for each iteration of the ranges that it depends on, a
+    reduction of floats once for each of those that its operand depends on; operations on integers do not count. The
+    bytes of each buffer argument count once.
     """
     nodes = postorder(sink)
     ranges = {n.arg.axis: n for n in nodes if n.op is Ops.RANGE}
@@ -25,10 +25,9 @@ def cost(sink: UOp) -> Cost:
     for node in nodes:
         if node.op is Ops.PARAM:
             size += node.arg.size * node.dtype.itemsize
-        elif node.op is Ops.REDUCE:
-            counts[node.src[0].ranges] = counts.get(node.src[0].ranges, 0) + 1
-        elif node.op in COUNTED and node.dtype.kind == "float":
-            counts[node.ranges] = counts.get(node.ranges, 0) + 1
+        elif node.dtype.kind == "float" and (node.op is Ops.REDUCE or node.op in COUNTED):
+            mask = node.src[0].ranges if node.op is Ops.REDUCE else node.ranges
+            counts[mask] = counts.get(mask, 0) + 1
     flops: UOp = ix.const(0)
     for mask, count in counts.items():
         done: UOp = ix.const(count)

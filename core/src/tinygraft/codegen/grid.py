@@ -4,14 +4,14 @@
     team     the threads of a block divide the reductions and results of rows: see block_reduction.py
     block    a thread block computes a tile of a sum of products through shared memory: see blocks.py
 
-`candidates` yields what a kernel allows, in order of cost, by the fields of the Target.
+`thread_block_kernels` yields what a kernel allows, in order of cost, by the fields of the Target.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tinygraft.codegen.action import Action
+from tinygraft.codegen.action import Action, plain_numbers
 from tinygraft.codegen.block_reduction import block_reductions
 from tinygraft.codegen.blocks import blocks
 from tinygraft.codegen.grid_ranges import (
@@ -36,21 +36,21 @@ from tinygraft.uop.uop import UOp, postorder
 BEST = 12  # candidates that a search measures
 
 
-def candidates(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
+def thread_block_kernels(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
     """Yield the BEST cheapest candidates for a kernel, cheapest first: the kernel that each makes, and its action.
 
     The unchanged kernel and no action where there is none; nothing for a Target without a grid.
     """
     if not target.grid_dims:
         return
-    found = sorted(grid_candidates(sink, target), key=lambda one: one.cost)
+    found = sorted(thread_block_candidates(sink, target), key=lambda one: one.cost)
     for one in found[:BEST]:
         yield one.make(), (one.action,)
     if not found:
         yield sink, ()
 
 
-def grid_candidates(sink: UOp, target: Target) -> Iterator[GridCandidate]:
+def thread_block_candidates(sink: UOp, target: Target) -> Iterator[GridCandidate]:
     """Yield the candidates that compute a kernel in thread blocks, in no order of cost."""
     yield from blocks(sink, target)
     yield from block_reductions(sink, target)
@@ -59,7 +59,7 @@ def grid_candidates(sink: UOp, target: Target) -> Iterator[GridCandidate]:
 
 def apply_candidate(sink: UOp, one: Action, target: Target) -> UOp:
     """Return `sink` with `one`, a `team` or `block`, applied. Raises ActionError where there is no such candidate."""
-    for found in grid_candidates(sink, target):
+    for found in thread_block_candidates(sink, target):
         if found.action == one:
             return found.make()
     raise ActionError(f"{one}: the kernel cannot be computed so in thread blocks of this Target")
@@ -68,9 +68,12 @@ def apply_candidate(sink: UOp, one: Action, target: Target) -> UOp:
 def apply_local(sink: UOp, one: Action, target: Target) -> UOp:
     """Return `sink` with the loops of `one`, a `local`, mapped to threads, other loops around all stores to the grid.
 
-    Raises ActionError where the Target has no such thread blocks, or the kernel no such loops around all stores.
+    Raises ActionError where the Target has no such thread blocks, or the kernel no such loops around all stores; where
+    a loop is named twice; and for other amounts than the number of threads.
     """
-    threads = one.amounts[0][0] if one.amounts else 0
+    (threads,) = plain_numbers(one, 1)
+    if len(set(one.loops)) < len(one.loops):
+        raise ActionError(f"{one}: a loop is named twice")
     if not target.grid_dims or not 1 <= threads <= target.block_threads:
         raise ActionError(f"{one}: a thread block has from 1 to {target.block_threads} threads on this Target")
     loops = _around_all(sink)

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tinygraft.codegen import grid, matrix, transforms, vectors
+from tinygraft.codegen import transforms
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.apply import PARALLEL, action_of, apply_actions
+from tinygraft.codegen.grid import thread_block_kernels
 from tinygraft.codegen.loops import often, size
+from tinygraft.codegen.matrix import matrix_unit_kernels
 from tinygraft.codegen.packed import packings
 from tinygraft.codegen.panels import tile
 from tinygraft.codegen.tiling import tilings
 from tinygraft.codegen.transforms import loops_of
+from tinygraft.codegen.vectors import vector_kernels
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder
@@ -35,14 +38,14 @@ def choose(sink: UOp, target: Target) -> Chosen:
 
     PARALLEL is the last of them where the device has several threads and the kernel is worth waking them.
     """
-    sink, applied = next(candidates(transforms.with_gaps(sink), target))
+    sink, applied = next(kernel_candidates(transforms.with_gaps(sink), target))
     # after all others: it changes the kind of the loops that they expect to be plain ones
     if target.chunks > 1 and is_worth_parallel(sink):
         return apply_actions(sink, (PARALLEL,), target), (*applied, PARALLEL)
     return sink, applied
 
 
-def candidates(sink: UOp, target: Target) -> Iterator[Chosen]:
+def kernel_candidates(sink: UOp, target: Target) -> Iterator[Chosen]:
     """Yield the candidates for a kernel: each as the kernel that it makes, and its actions.
 
     Those of the functions of CANDIDATES one after another, of each the best first. The axis numbers of `sink` have to
@@ -52,14 +55,14 @@ def candidates(sink: UOp, target: Target) -> Iterator[Chosen]:
         yield from found(sink, target)
 
 
-def _dots(sink: UOp, target: Target) -> Iterator[Chosen]:
+def _dot_product_kernels(sink: UOp, target: Target) -> Iterator[Chosen]:
     """Yield (kernel with its sum of products on packed lanes, in tiles; actions) for each tiling, cheapest first."""
     found = [(tiling, packed, dot) for packed, dot in packings(sink, target) for tiling in tilings(packed, target)]
     for tiling, packed, dot in sorted(found, key=lambda one: one[0].cost):
         yield tile(packed, tiling), (dot, action_of(tiling))
 
 
-def _tiles(sink: UOp, target: Target) -> Iterator[Chosen]:
+def _tiled_kernels(sink: UOp, target: Target) -> Iterator[Chosen]:
     """Yield (kernel with its sum of products in tiles; its one action) for each tiling, cheapest first.
 
     Nothing with a grid, where grid.py tiles them.
@@ -81,5 +84,11 @@ def is_worth_parallel(sink: UOp) -> bool:
     return all(any(store.ranges >> r.arg.axis & 1 for r in loops_of(sink)) for store in sink.src)
 
 
-# from the special to the general: `vectors` has a candidate for every kernel, and so is the last
-CANDIDATES: tuple[Candidates, ...] = (matrix.candidates, grid.candidates, _dots, _tiles, vectors.candidates)
+# from the special to the general: `vector_kernels` has a candidate for every kernel, and so is the last
+CANDIDATES: tuple[Candidates, ...] = (
+    matrix_unit_kernels,
+    thread_block_kernels,
+    _dot_product_kernels,
+    _tiled_kernels,
+    vector_kernels,
+)

@@ -104,7 +104,7 @@ PIPELINE = (
 
 def _with_contributed(target: Target) -> list[Pass]:
     """Return the passes for `target`: the pipeline with those of hook plugins, first and before its last pass."""
-    before, after = ([_contributed(one) for one in hooks.passes(stage, target)] for stage in ("kernel", "taken"))
+    before, after = ([_contributed(one) for one in hooks.passes(stage, target)] for stage in ("kernel", "transformed"))
     return [*before, *PIPELINE[:-1], *after, PIPELINE[-1]]
 
 

@@ -90,12 +90,12 @@ class MatrixTiling:
         return staged + self.rows * self.columns * unit.result.itemsize
 
 
-def candidates(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
+def matrix_unit_kernels(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
     """Yield (kernel, its one action) for each matrix unit that suits `sink` and each tiling that fits, cheapest first.
 
     `sink` is a kernel with gaps. Nothing where no unit of several rows has its dtypes.
     """
-    for found in sorted(grid_candidates(sink, target), key=lambda found: found.cost):
+    for found in sorted(matrix_unit_candidates(sink, target), key=lambda found: found.cost):
         yield found.make(), (found.action,)
 
 
@@ -104,13 +104,13 @@ def apply_matrix(sink: UOp, one: Action, target: Target) -> UOp:
 
     Here rows, columns and terms may fill as little of a tile as they do.
     """
-    for found in grid_candidates(sink, target, least=0):
+    for found in matrix_unit_candidates(sink, target, least=0):
         if found.action == one:
             return found.make()
     raise ActionError(f"{one}: the kernel has no such sum of products for a matrix unit of the Target in tiles")
 
 
-def grid_candidates(sink: UOp, target: Target, least: float = 0.5) -> Iterator[GridCandidate]:
+def matrix_unit_candidates(sink: UOp, target: Target, least: float = 0.5) -> Iterator[GridCandidate]:
     """Yield the candidates that compute a kernel's main sum of products in tiles of a matrix unit, in no order of cost.
 
     `least` is the fraction of a tile that rows, columns and terms each have to fill: below it most of the work is on

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tinygraft.codegen.action import Action
+from tinygraft.codegen.action import Action, plain_numbers
 from tinygraft.codegen.contraction import contractions
 from tinygraft.codegen.loops import size
 from tinygraft.codegen.transforms import loops_of, name_of
@@ -55,12 +55,16 @@ def suiting(sink: UOp, target: Target) -> list[tuple[int, MatrixUnit]]:
 
 
 def apply_dot(sink: UOp, one: Action, target: Target) -> UOp:
-    """Return `sink` with `one`, a `dot`, applied. Raises ActionError without such a sum, or such a unit in `target`."""
+    """Return `sink` with `one`, a `dot`, applied. Raises ActionError without such a sum, or such a unit in `target`.
+
+    Its two amounts are the index of the unit, and 0 or 1 for the factor that is the unit's first operand; other amounts
+    are refused.
+    """
+    number, order = plain_numbers(one, 2)
     main = next((c.reduce for c in contractions(sink)), None)
     loop = next((r for r in loops_of(sink) if (name_of(r),) == one.loops), None)
-    numbers = tuple(n for amount in one.amounts for n in amount)
-    if main is not None and loop in main.src[1:] and len(numbers) == 2 and numbers[0] < len(target.matrix):
-        made = _packed(sink, main, loop, target.matrix[numbers[0]], numbers[1])
+    if main is not None and loop in main.src[1:] and number < len(target.matrix) and order < 2:
+        made = _packed(sink, main, loop, target.matrix[number], order)
         if made is not None:
             return made
     raise ActionError(f"{one}: the kernel has no such sum of products for a matrix unit of the Target on packed lanes")

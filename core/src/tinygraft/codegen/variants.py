@@ -11,11 +11,12 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tinygraft.codegen import grid, matrix
 from tinygraft.codegen.action import Action, action
 from tinygraft.codegen.apply import PARALLEL, STREAM, action_of, apply_actions
+from tinygraft.codegen.grid import thread_block_candidates
 from tinygraft.codegen.grid_ranges import beside
-from tinygraft.codegen.heuristics import candidates, choose
+from tinygraft.codegen.heuristics import choose, kernel_candidates
+from tinygraft.codegen.matrix import matrix_unit_candidates
 from tinygraft.codegen.stream import stream
 from tinygraft.codegen.tiling import tilings
 from tinygraft.codegen.transforms import loops_of, name_of, with_gaps
@@ -42,7 +43,7 @@ def firsts(sink: UOp, target: Target) -> Iterator[Actions]:
     made, chosen = choose(sink, target)
     chosen += (STREAM,) * (stream(made, target)[1] > 0)
     shares = (PARALLEL,) if PARALLEL in chosen else ()
-    first = list(itertools.islice(candidates(with_gaps(sink), target), FIRST))
+    first = list(itertools.islice(kernel_candidates(with_gaps(sink), target), FIRST))
     lists = [chosen]
     lists += [(*actions, *shares, *(STREAM,) * (stream(made, target)[1] > 0)) for made, actions in first]
     lists += [_toggled(actions, PARALLEL) for actions in lists[:4]] if target.chunks > 1 else []
@@ -97,7 +98,8 @@ def _candidates_beside(one: Action, sink: UOp, target: Target) -> Iterator[Actio
     The cheapest comes first. `sink` is the kernel before any action.
     """
     kernel = with_gaps(sink)
-    return beside(one, (matrix if one.name == "matrix" else grid).grid_candidates(kernel, target))
+    found = (matrix_unit_candidates if one.name == "matrix" else thread_block_candidates)(kernel, target)
+    return beside(one, found)
 
 
 def _tiles_beside(tiled: Action, sink: UOp, target: Target) -> Iterator[Action]:

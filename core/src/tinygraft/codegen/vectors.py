@@ -51,7 +51,7 @@ COPIES = 4  # of such a body
 WORTH = 1 << 12  # elements below which a kernel is done before longer code is compiled
 
 
-def candidates(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
+def vector_kernels(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
     """Yield one candidate for any kernel: the kernel with actions applied, and these, of which there may be none."""
     actions = tuple(_LoopFacts(sink, target).actions())
     yield apply_actions(sink, actions, target), actions

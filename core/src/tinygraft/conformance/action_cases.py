@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tinygraft.codegen import apply
 from tinygraft.codegen.action import parse
-from tinygraft.codegen.grid import grid_candidates
+from tinygraft.codegen.grid import thread_block_candidates
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
 from tinygraft.codegen.tiling import tilings
@@ -113,7 +113,9 @@ def actions_of(name: str, sink: UOp, target: Target) -> str:
     """
     text = CASES[name]
     if name in ("team", "block") and target.grid_dims:
-        return next((str(c.action) for c in grid_candidates(with_gaps(sink), target) if c.action.name == name), text)
+        return next(
+            (str(c.action) for c in thread_block_candidates(with_gaps(sink), target) if c.action.name == name), text
+        )
     if "stage" not in text and "tile" not in text:
         return text
     splits = 2 if "shares" in name else 1
@@ -128,7 +130,9 @@ def allowed(case: str, sink: UOp, options: Options, target: Target) -> bool:
     """Return whether a Target has what the transforms of a case (`options`) need."""
     names = {one.name for one in options.actions or ()}
     if case in ("team", "block"):  # a kernel of these sizes may have no such candidate
-        return any((candidate.action,) == options.actions for candidate in grid_candidates(with_gaps(sink), target))
+        return any(
+            (candidate.action,) == options.actions for candidate in thread_block_candidates(with_gaps(sink), target)
+        )
     vectors = target.vector_bytes or not names & {"vectorise", "stage", "tile"}
     units = any((unit.rows, unit.columns, unit.terms, unit.second) == (8, 8, 8, F) for unit in target.matrix)
     blocks = (target.grid_dims and target.block_threads >= THREADS.get(case, 1)) or "local" not in names

@@ -13,7 +13,7 @@ from tinygraft.uop.ops import ELEMENTWISE, FACTS, Ops
 from tinygraft.uop.uop import UOp
 
 NOT_OF_BOOL = frozenset({Ops.NEG, Ops.SUB, Ops.POW, Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR})
-TAKES: dict[Ops, tuple[DType, ...]] = {
+OPERAND_DTYPES: dict[Ops, tuple[DType, ...]] = {
     **{op: tuple(dtype for dtype in (dtypes.bool, *dtypes.ints, *dtypes.floats)
                  if dtype.kind in FACTS[op].kinds and not (dtype is dtypes.bool and op in NOT_OF_BOOL))
        for op in ELEMENTWISE},
@@ -21,7 +21,7 @@ TAKES: dict[Ops, tuple[DType, ...]] = {
     Ops.THREEFRY: (dtypes.uint64,),
 }  # fmt: skip
 NAMES = {dtype: name for name, dtype in BY_NAME.items() if name[-1].isdigit() or name == "bool"}
-CASES = [(op, dtype) for op in sorted(ELEMENTWISE) for dtype in TAKES[op]]
+CASES = [(op, dtype) for op in sorted(ELEMENTWISE) for dtype in OPERAND_DTYPES[op]]
 # What is hard to convert: ties, the limits of other dtypes, and numbers that must not be rounded twice.
 TIES = (1 + 2**-8, 1 + 2**-8 + 2**-30, 1 + 2**-11, 1 + 2**-11 + 2**-40, 1 + 2**-24, 65504.0, 65519.99, 65520.0,
         2.0**-25, 2.0**-25 * (1 + 2**-30), 3.3895313892515355e38, 3.4e38, 1e300, 127.0, 128.0, 255.0, 256.0,
@@ -31,7 +31,7 @@ WHOLE = (2**24 + 1, 2**24 + 3, 2**24 + 2**16 + 1, 2**31 + 2**23 + 1, 2**40 + 2**
          65520, 2049, 257, 2**62 + 2**54 + 1, 2**63 + 2**55 + 1, 2**63 + 2**39 + 1)  # fmt: skip
 
 
-def takes(dtype: DType) -> list[Ops]:
+def ops_on(dtype: DType) -> list[Ops]:
     """Return the elementwise ops on a dtype, without casts."""
     return [op for op, operand in CASES if operand is dtype]
 

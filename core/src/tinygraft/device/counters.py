@@ -34,9 +34,9 @@ class _MemoryCounts(type):
 class GlobalCounters(metaclass=_MemoryCounts):
     """Counts for the whole process; read them as attributes of the class.
 
-    global_ops are operations as the kernels state them, global_mem the bytes they moved, time_sum_s seconds measured
-    (DEBUG=2), kernel_count launches, kernels_compiled kernels that were not in any cache, mem_used the bytes of live
-    buffers on all devices, and mem_used_per_device those on each.
+    global_ops are floating point operations as the kernels state them, and about those of routines; global_mem the
+    bytes they moved, time_sum_s seconds measured (DEBUG=2), kernel_count launches, kernels_compiled kernels that were
+    not in any cache, mem_used the bytes of live buffers on all devices, and mem_used_per_device those on each.
 
     >>> GlobalCounters.reset()
     >>> GlobalCounters.kernel_count

@@ -13,6 +13,8 @@ from tinygraft.engine.record import KernelRecord, LaunchRecord, ScheduleRecord, 
 # assumed: columns of text that a terminal has
 WIDTH = 100  # of a printed record
 BAR = 40  # of the whole time, as a bar
+# headings of stages whose names head more than they: all of a schedule, or all of a kernel
+HEADINGS = {"schedule": "calls", "kernel": "kernel graph"}
 
 
 def explain(schedule: ScheduleRecord, passes: bool = False, bodies: dict[int, int] | None = None) -> Iterator[str]:
@@ -31,7 +33,7 @@ def explain(schedule: ScheduleRecord, passes: bool = False, bodies: dict[int, in
     kind = "schedule" if schedule.stages else "replay"
     yield ""
     yield heading(f"{kind} {schedule.number}, requested at {schedule.where}", "=")
-    yield from with_passes(schedule.stages, "schedule pass: ", passes)
+    yield from with_passes(schedule.stages, "schedule pass: ", passes, "of the schedule")
     for kernel in schedule.kernels:
         yield from kernel_lines(kernel, passes)
         bodies[kernel.key] = schedule.number
@@ -52,7 +54,7 @@ def stage_lines(stage: Stage) -> Iterator[str]:
     """Yield the lines of one stage under its heading."""
     took = f", {duration(stage.seconds)}" if stage.seconds else ""
     yield ""
-    yield heading(f"{stage.name}: {stage.about}{took}", "-")
+    yield heading(f"{HEADINGS.get(stage.name, stage.name)}: {stage.about}{took}", "-")
     yield from rules_lines(stage, "")
     if stage.text:
         yield stage.text
@@ -76,15 +78,14 @@ def kernel_lines(kernel: KernelRecord, passes: bool) -> Iterator[str]:
     """
     yield ""
     yield heading(f"kernel {kernel.name}", "=")
-    stages = [Stage(f"{stage.name} graph", stage.about, stage.text, None, stage.seconds)
-              if stage.name == "kernel" else stage for stage in kernel.stages]  # fmt: skip
-    yield from with_passes(stages, "pass: ", passes)
+    yield from with_passes(kernel.stages, "pass: ", passes, "of the kernel")
 
 
-def with_passes(stages: Sequence[Stage], prefix: str, passes: bool) -> Iterator[str]:
-    """Yield the lines of `stages`, in order. Those whose names begin with `prefix` are passes.
+def with_passes(stages: Sequence[Stage], prefix: str, passes: bool, owner: str) -> Iterator[str]:
+    """Yield the lines of `stages`, in order.
 
-    Passes are in one table, where the first of them is, or, with `passes`, printed whole like other stages.
+    Those whose names begin with `prefix` are passes, of what `owner` names ("of the kernel").
+    They are in one table, where the first of them is, or, with `passes`, printed whole like other stages.
     """
     listed = [stage for stage in stages if stage.name.startswith(prefix)]
     for stage in stages:
@@ -92,7 +93,7 @@ def with_passes(stages: Sequence[Stage], prefix: str, passes: bool) -> Iterator[
             yield from stage_lines(stage)
         elif stage is listed[0]:
             yield ""
-            yield heading(f"passes: {len(listed)} (--passes prints the result of each)", "-")
+            yield heading(f"passes {owner}: {len(listed)} (--passes prints the result of each)", "-")
             for one in listed:
                 yield f"  {one.name.removeprefix(prefix):30} {one.about:>20} {duration(one.seconds):>10}"
                 yield from rules_lines(one, "      ")

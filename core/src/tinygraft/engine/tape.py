@@ -31,7 +31,7 @@ from tinygraft.engine.gradient_reach import goes_on, gradient_sources, has_leaf,
 from tinygraft.engine.tape_entry import MemoryVersion, TapeEntry, is_small, rows_of
 from tinygraft.engine.values_needed import needs_values
 from tinygraft.uop import uop as uop_table
-from tinygraft.uop.held import HELD, buffers_of, memories, memory_base
+from tinygraft.uop.held import HELD, buffers_of, is_no_memory, memories, memory_base
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp, rebuild, toposort
 
@@ -340,10 +340,10 @@ def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp
                 if n not in reads:
                     reads[n] = written.read(computed[n])
             graph = rebuild((node,), {n: reads[n] for n in below})[node] if below else node
-            inside = order if graph is order[-1] else toposort(graph, enter=_is_computed)
+            inside = order if graph is order[-1] else toposort(graph, enter=is_no_memory)
             if saved and (tracked or not writes_memory(node)):
                 graph = with_copies((graph,), saved)[graph]
-                inside = toposort(graph, enter=_is_computed)
+                inside = toposort(graph, enter=is_no_memory)
             if entry := _entry(graph, inside, tracked, pin, written, made):
                 made[memory] = entry
                 entry.used = node in _used
@@ -484,11 +484,6 @@ def _version(buffer: UOp, written: Written) -> MemoryVersion | None:
     return (buffer, at) if at else None
 
 
-def _is_computed(node: UOp) -> bool:
-    """Return whether `node` is no memory."""
-    return node.op not in HELD
-
-
 def _ends(memories: Iterable[UOp], inputs: Mapping[UOp, TapeEntry]) -> list[weakref.ref[UOp]]:
     """Return the BUFFERs that a graph without a taped form depends on, for `TapeEntry.depends`, as weak references.
 
@@ -504,7 +499,7 @@ def _ends(memories: Iterable[UOp], inputs: Mapping[UOp, TapeEntry]) -> list[weak
             seen.add(id(entry))
             found |= {node for ref in entry.depends if (node := ref()) is not None}
             if entry.node is not None:
-                found |= {n for n in toposort(entry.node, enter=_is_computed) if n.op is Ops.BUFFER}
+                found |= {n for n in toposort(entry.node, enter=is_no_memory) if n.op is Ops.BUFFER}
             elif entry.rows is not None:
                 found |= entry.rows.buffers()
             stack += entry.input_entries()

@@ -17,7 +17,7 @@ from tinygraft.engine.gradient_reach import reached_by
 from tinygraft.engine.tape import entry_of, origin_of, version_of, written_at
 from tinygraft.engine.tape_entry import TapedMemory, TapeEntry
 from tinygraft.errors import GraphError
-from tinygraft.uop.held import HELD, buffers_of
+from tinygraft.uop.held import HELD, buffers_of, is_no_memory
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, rebuild, toposort
 
@@ -120,7 +120,7 @@ class Unfolded:
             return entry.rows.node(lambda memory: self._memory(memory, untracked))
         assert entry.node is not None
         swap: dict[UOp, UOp] = {}
-        inside = toposort(entry.node, enter=_is_computed)
+        inside = toposort(entry.node, enter=is_no_memory)
         for memory in [n for n in inside if n.op in HELD]:
             versions = {buffer: entry.versions.get(buffer, (buffer, 0)) for buffer in buffers_of(memory)}
             actual = rebuild((memory,), {buffer: version[0] for buffer, version in versions.items()})[memory]
@@ -184,7 +184,7 @@ class Unfolded:
         """
         values = dict(self.back)
         for node in sorted((n for n in self.back if _is_extreme(n)), key=lambda n: n.serial):
-            again = toposort(*node.src, enter=lambda n: n not in values and _is_computed(n))
+            again = toposort(*node.src, enter=lambda n: n not in values and is_no_memory(n))
             if any(n.op in _SUMS and n not in values for n in again):
                 del values[node]
         return values
@@ -272,8 +272,3 @@ def _is_extreme(node: UOp) -> bool:
 def _is_passed(node: UOp) -> bool:
     """Return whether a gradient may go on to the sources of `node`."""
     return node.op is not Ops.DETACH and node.op not in HELD
-
-
-def _is_computed(node: UOp) -> bool:
-    """Return whether `node` is no memory."""
-    return node.op not in HELD

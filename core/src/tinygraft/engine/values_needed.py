@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tinygraft.uop.held import HELD
+from tinygraft.uop.held import HELD, is_no_memory
 from tinygraft.uop.ops import MOVEMENT, Ops, Own
 from tinygraft.uop.uop import UOp, toposort
 
@@ -29,7 +29,7 @@ def needs_values(root: UOp, memory: Collection[UOp]) -> bool:
     """
     reads: set[UOp] = set()  # nodes whose values are computed from it
     on_path: set[UOp] = set()  # nodes that a gradient may come to on its way to a leaf
-    for node in toposort(root, enter=lambda node: node.op not in HELD):
+    for node in toposort(root, enter=is_no_memory):
         if node in memory or not reads.isdisjoint(node.src) or (node.op is Ops.MULTI and _has(node, memory)):
             reads.add(node)
         if node.dtype.kind != "float" or node.op is Ops.DETACH:

@@ -18,8 +18,8 @@ passes, profilers, checks of `doctor`, suites of the conformance kit, commands, 
 all twelve, each with one frozen object as its argument. Installed plugins load at the first realize, the first
 automatic choice of a device or the first command that needs them, after a plugin probe in a child process; one that
 fails is a record with the reason. Without any, pluggy is not imported. Passes run in `codegen/lower.py` before the
-transforms (stage "kernel") and before decompose (stage "taken"); their ids and versions are `Options.passes`, and so
-part of the key of compiled kernels, plans and packs. BEAM does not search such kernels.
+transforms (stage "kernel") and before decompose (stage "transformed"); their ids and versions are `Options.passes`, and
+so part of the key of compiled kernels, plans and packs. BEAM does not search such kernels.
 """
 
 from __future__ import annotations

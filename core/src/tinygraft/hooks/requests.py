@@ -16,15 +16,18 @@ from tinygraft.uop.uop import UOp
 if TYPE_CHECKING:
     import argparse
 
-STAGES = ("kernel", "taken")  # where contributed passes run: before transforms are chosen, after they were applied
+STAGES = (
+    "kernel",
+    "transformed",
+)  # where contributed passes run: before transforms are chosen, after they were applied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassRequest:
     """Which passes are requested.
 
-    `stage` is "kernel", the graph as the scheduler made it, whose loops have no kind yet, or "taken", the graph after
-    all transforms were applied and before ops that the Target lacks are decomposed.
+    `stage` is "kernel", the graph as the scheduler made it, whose loops have no kind yet, or "transformed", the
+    graph after all transforms were applied and before ops that the Target lacks are decomposed.
     """
 
     stage: str

@@ -183,7 +183,7 @@ class Group:
                 self._draft.add(node, self.needs)
         return self._draft
 
-    def takes(self, node: UOp, target: Target) -> bool:
+    def may_join(self, node: UOp, target: Target) -> bool:
         """Return whether to try `join` with `node`: a cheap check, after which `join` may still refuse.
 
         Requires that no node here writes the same buffer, that the loops of `node` fit these (`fits`), and that the
@@ -192,7 +192,7 @@ class Group:
         memory = self.memory
         if any(memory[n] is memory[node] for n in self.nodes):
             return False
-        key = ("takes", self.state.number, node.shape, node.op is Ops.ASSIGN)
+        key = ("may join", self.state.number, node.shape, node.op is Ops.ASSIGN)
         return bool(self.book.once(key, lambda: self._has_room(node, target)))
 
     def _has_room(self, node: UOp, target: Target) -> bool:
@@ -316,7 +316,7 @@ def group_nodes(stored: Sequence[UOp], alone: Set[UOp], memory: Mapping[UOp, UOp
         part = part_of(node, memory, book)
         joined: bool | StoreMore = False
         for group in _candidates(node, needs[node], home, reading):
-            if group.device == device and group.takes(node, target) and not waits.between(node, group):
+            if group.device == device and group.may_join(node, target) and not waits.between(node, group):
                 if node.op is Ops.ASSIGN and not _can_be_last(node, group, readers, waits):
                     continue
                 if joined := group.join(part, needs[node]):

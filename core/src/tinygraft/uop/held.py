@@ -38,6 +38,11 @@ def buffers_of(node: UOp) -> tuple[UOp, ...]:
     return (node,) if node.op is Ops.BUFFER else ()
 
 
+def is_no_memory(node: UOp) -> bool:
+    """Return whether `node` is neither a BUFFER nor a MULTI: the walks of the tape go on to its sources."""
+    return node.op not in HELD
+
+
 def together(node: UOp, buffers: Sequence[UOp]) -> UOp:
     """Return the memory of the value of `node` in `buffers`: the BUFFER, or a MULTI over those of its shards."""
     if not isinstance(node.device, tuple):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tinygraft.conformance.corpus import CASES, NAMES, apply, constants, convertible, edges, operands, takes
+from tinygraft.conformance.corpus import CASES, NAMES, apply, constants, convertible, edges, operands, ops_on
 from tinygraft.conformance.expression_batch import BatchedExpression, Outcome, outcomes
 from tinygraft.conformance.oracle import can_compute, differing, python, report
 from tinygraft.device.interfaces import Backend
@@ -66,13 +66,13 @@ def operation(op: Ops) -> Callable[..., UOp]:
 
 def of_buffers(dtype: DType) -> list[BatchedExpression]:
     """Return a job for each op on a dtype, with all operands from buffers."""
-    return [BatchedExpression(op, operation(op), operands(op, dtype)) for op in takes(dtype)]
+    return [BatchedExpression(op, operation(op), operands(op, dtype)) for op in ops_on(dtype)]
 
 
 def of_constants(dtype: DType) -> list[BatchedExpression]:
     """Return jobs for each op on a dtype with constants: each as the only or right operand, one of them as the left."""
     jobs, values = [], edges(dtype)
-    for op in takes(dtype):
+    for op in ops_on(dtype):
         arity = FACTS[op].arity
         for number, c in enumerate(constants(dtype)):
             build: Callable[..., UOp] = {

@@ -9,7 +9,7 @@ from itertools import islice
 import pytest
 
 from tinygraft.codegen.action import Action, parse
-from tinygraft.codegen.heuristics import candidates
+from tinygraft.codegen.heuristics import kernel_candidates
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
 from tinygraft.codegen.transforms import with_gaps
@@ -52,7 +52,7 @@ def for_target(linear: Linear, target: Target) -> Linear:
 def using(unit: MatrixUnit, sink: UOp, target: Target) -> Iterator[tuple[Action, ...]]:
     """Yield up to two lists of transforms by which a kernel uses a unit, the best ones first."""
     found = 0
-    for made, applied in islice(candidates(with_gaps(sink), target), EXAMINED):
+    for made, applied in islice(kernel_candidates(with_gaps(sink), target), EXAMINED):
         if found < 2 and any(unit in (u.arg, getattr(u.arg, "unit", None)) for u in toposort(made)):
             found += 1
             yield applied
