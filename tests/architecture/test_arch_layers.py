@@ -180,3 +180,12 @@ def test_patterns_are_for_others():
                 named = {node.module, *[f"{node.module}.{alias.name}" for alias in node.names]}
                 users |= {str(file.relative_to(CORE))} if named & matcher else set()
     assert users == own - {"uop/pattern.py"}
+
+
+def test_no_private_name_is_imported():
+    """A name with an underscore in front is for its own file; one that another file imports has none."""
+    found = [f"{file.relative_to(CORE)}: {alias.name}" for file in CORE.rglob("*.py")
+             for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)
+             for alias in node.names if (node.module or "").startswith("tinygraft")
+             and alias.name.startswith("_") and not alias.name.endswith("__")]  # fmt: skip
+    assert not found

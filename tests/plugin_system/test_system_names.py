@@ -1,6 +1,7 @@
 """What is a device's name, and what is said about a name that nobody provides."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -99,9 +100,9 @@ def test_a_device_that_nobody_has_written(fakes, name):
 def test_hints_name_a_folder_only_where_it_is(monkeypatch, tmp_path):
     """How to install a device from a checkout is said in a checkout that has it, with the whole path."""
     assert how_to_install("CPU") == (
-        f"pip install tinygraft-cpu (or, from this checkout: pip install {known.CHECKOUT / 'plugins/cpu'})"
+        f"pip install tinygraft-cpu (or, from this checkout: pip install {Path(known.CHECKOUT, 'plugins/cpu')})"
     )
-    monkeypatch.setattr(known, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(known, "CHECKOUT", str(tmp_path))
     assert how_to_install("CPU") == "pip install tinygraft-cpu"
 
 

@@ -7,17 +7,18 @@ absent. A file there may be removed or corrupt at any time.
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tinygraft.config import CACHEDIR, CACHELEVEL
 from tinygraft.temporary import remove_leftovers
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _user: Callable[[], int] | None = getattr(os, "geteuid", None)  # None on Windows, where rights go by the user's folders
 _reported: set[str] = set()
@@ -36,6 +37,8 @@ def cache_folder() -> Path | None:
     """
     if CACHELEVEL.value < 1:
         return None
+    from pathlib import Path  # here and below: `from tinygraft import Tensor` needs no folder
+
     try:
         folder = Path(CACHEDIR.value) if CACHEDIR.value else _users_caches() / "tinygraft"
     except RuntimeError:
@@ -45,6 +48,8 @@ def cache_folder() -> Path | None:
 
 def _users_caches() -> Path:
     """Return the system's folder for the caches of this user. Raises RuntimeError when there is no home folder."""
+    from pathlib import Path
+
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches"
     if sys.platform == "win32":
@@ -127,6 +132,8 @@ def _read(path: Path, longest: int, flags: int, trusted: Callable[[os.stat_resul
 
 def parsed(data: bytes | None) -> Any:
     """Return the value of JSON data; None where there is no data, or it is no JSON."""
+    import json  # here: only what was cached is parsed
+
     with suppress(ValueError, RecursionError):
         return None if data is None else json.loads(data)
     return None

@@ -13,11 +13,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from tinygraft.errors import FileFormatError
 from tinygraft.temporary import remove_leftovers, written_beside
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _BLOCKS = 1 << 30  # bytes that one call reads; some systems refuse more than 2**31
 _TICK = 0.02  # seconds: twice the tick of the slowest clock of a file system

@@ -11,12 +11,12 @@ to.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import BinaryIO
 
 try:
@@ -27,15 +27,27 @@ except ImportError:  # Windows
 SUFFIX = ".tinygraft-tmp"
 _LONGEST = 64  # bytes of a file's name that its temporary name repeats: some file systems end names at 143 bytes
 _STALE_SECONDS = 3600
-_HOST = hashlib.blake2b(getattr(os, "uname", lambda: ("", "windows"))()[1].encode(), digest_size=4).hexdigest()
+
+
+def _digest(data: bytes, size: int) -> str:
+    """Return `size` bytes of a hash of `data` in hexadecimal digits."""
+    from hashlib import blake2b  # here: it loads OpenSSL, and `import tinygraft` writes no file
+
+    return blake2b(data, digest_size=size).hexdigest()
+
+
+@cache
+def _host() -> str:
+    """Return a hash of the name of this machine."""
+    return _digest(getattr(os, "uname", lambda: ("", "windows"))()[1].encode(), 4)
 
 
 def temporary_name(name: str) -> str:
     """Return a new name, of at most 120 bytes, for a temporary file that becomes `name`."""
     encoded = os.fsencode(name)
     if len(encoded) > _LONGEST:
-        name = hashlib.blake2b(encoded, digest_size=12).hexdigest()
-    return f".{name}.{_HOST}{os.urandom(6).hex()}{SUFFIX}"
+        name = _digest(encoded, 12)
+    return f".{name}.{_host()}{os.urandom(6).hex()}{SUFFIX}"
 
 
 @contextmanager
@@ -85,7 +97,7 @@ def _is_abandoned(entry: os.DirEntry[str]) -> bool:
     found = entry.stat(follow_symlinks=False)
     if time.time() - found.st_mtime > _STALE_SECONDS:
         return True
-    is_from_here = entry.name.removesuffix(SUFFIX).rpartition(".")[2].startswith(_HOST)
+    is_from_here = entry.name.removesuffix(SUFFIX).rpartition(".")[2].startswith(_host())
     if not is_from_here or not found.st_size or not stat.S_ISREG(found.st_mode) or fcntl is None:
         return False
     with open(entry.path, "rb+") as file:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tinygraft.config import DEV, SETTINGS, TINYGRAFT_DEVICE
 from tinygraft.device.known import FIRST_PARTY
@@ -18,9 +18,11 @@ from tinygraft.device.load import probe
 from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.errors import SettingError
 from tinygraft.hooks.manager import here as hooks
-from tinygraft.hooks.requests import Candidate, DefaultRequest
 from tinygraft.installed.entries import CORE
 from tinygraft.installed.records import Status
+
+if TYPE_CHECKING:
+    from tinygraft.hooks.requests import DefaultRequest
 
 
 class RequestedDevice(NamedTuple):
@@ -74,6 +76,8 @@ def requested_by_plugins(records: Sequence[PluginRecord]) -> RequestedDevice | N
 
 def default_request(records: Sequence[PluginRecord]) -> DefaultRequest:
     """Return the argument of the hook `choose_default`: the records, as plugins may see them."""
+    from tinygraft.hooks.requests import Candidate, DefaultRequest  # here: only where a plugin chooses
+
     return DefaultRequest(candidates=tuple(
         Candidate(name=r.name, status=r.status.value, priority=r.priority, provided_by=r.provided_by) for r in records
     ))  # fmt: skip

@@ -5,12 +5,12 @@ It is used in errors that say what to install. Third parties need no row; their 
 
 from __future__ import annotations
 
-from pathlib import Path
+import os.path
 
 from tinygraft.installed.entries import CORE
 
 # device -> (distribution, folder in a checkout); the first is what a newcomer should install
-CHECKOUT = Path(__file__).parents[4]  # the root of a checkout; some other folder where tinygraft is installed
+CHECKOUT = __file__.rsplit(os.sep, 5)[0]  # the root of a checkout; some other folder where tinygraft is installed
 KNOWN = {
     "CPU": ("tinygraft-cpu", "plugins/cpu"),
     "OPENCL": ("tinygraft-opencl", "plugins/opencl"),
@@ -37,6 +37,7 @@ def how_to_install(name: str) -> str:
     if name in WITHOUT_PLUGIN:
         return f"there is no plugin for it yet: python -m tinygraft new-plugin {name.lower()} begins one"
     distribution, folder = KNOWN[name]
-    here = CHECKOUT / folder
-    from_checkout = f" (or, from this checkout: pip install {here})" if (here / "pyproject.toml").is_file() else ""
+    here = os.path.join(CHECKOUT, *folder.split("/"))
+    is_checkout = os.path.isfile(os.path.join(here, "pyproject.toml"))
+    from_checkout = f" (or, from this checkout: pip install {here})" if is_checkout else ""
     return f"pip install {distribution}{from_checkout}"

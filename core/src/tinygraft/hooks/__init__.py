@@ -34,20 +34,19 @@ from tinygraft.events import (
     RenderEvent,
     ScheduleEvent,
 )
+from tinygraft.helpers import lazily
 from tinygraft.hooks.manager import here
-from tinygraft.hooks.requests import (
-    Candidate,
-    CodegenPass,
-    Command,
-    CommandRegistry,
-    DefaultRequest,
-    DoctorCheck,
-    PassRequest,
-    ProfileSession,
-    ProfileSink,
-)
 
 if TYPE_CHECKING:
+    from tinygraft.hooks.requests import Candidate as Candidate
+    from tinygraft.hooks.requests import CodegenPass as CodegenPass
+    from tinygraft.hooks.requests import Command as Command
+    from tinygraft.hooks.requests import CommandRegistry as CommandRegistry
+    from tinygraft.hooks.requests import DefaultRequest as DefaultRequest
+    from tinygraft.hooks.requests import DoctorCheck as DoctorCheck
+    from tinygraft.hooks.requests import PassRequest as PassRequest
+    from tinygraft.hooks.requests import ProfileSession as ProfileSession
+    from tinygraft.hooks.requests import ProfileSink as ProfileSink
     from tinygraft.hooks.specs import hookimpl as hookimpl
 
 __all__ = [
@@ -61,9 +60,17 @@ profile = here.profile
 load_none = here.load_none
 
 
-def __getattr__(name: str) -> Any:
-    if name == "hookimpl":
-        from tinygraft.hooks.specs import hookimpl
+_elsewhere = lazily(
+    __name__,
+    {"hookimpl": "tinygraft.hooks.specs"}
+    | dict.fromkeys(
+        ("Candidate", "CodegenPass", "Command", "CommandRegistry", "DefaultRequest", "DoctorCheck", "PassRequest",
+         "ProfileSession", "ProfileSink"),
+        "tinygraft.hooks.requests",
+    ),
+)  # fmt: skip
 
-        return hookimpl
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    """Return what only hook plugins need: the arguments and results of contributors, and pluggy's decorator."""
+    return _elsewhere(name)

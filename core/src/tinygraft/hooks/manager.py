@@ -20,22 +20,14 @@ from tinygraft.config import PROFILE, TINYGRAFT_STRICT_PLUGINS, TINYGRAFT_TRACE_
 from tinygraft.errors import HookError
 from tinygraft.events import CompileEvent, DeviceEvent, LaunchEvent, MemoryEvent, RenderEvent, ScheduleEvent
 from tinygraft.helpers import warn_user
-from tinygraft.hooks.requests import (
-    STAGES,
-    CodegenPass,
-    CommandRegistry,
-    DefaultRequest,
-    DoctorCheck,
-    PassRequest,
-    ProfileSession,
-    ProfileSink,
-)
 from tinygraft.installed.entries import HOOKS, apply_lists, forget, installed_entries, origin
 from tinygraft.installed.records import Record, Status, describe
 from tinygraft.target import Target
 
 if TYPE_CHECKING:
     from pluggy import HookImpl, PluginManager
+
+    from tinygraft.hooks.requests import CodegenPass, CommandRegistry, DefaultRequest, DoctorCheck, ProfileSink
 
 OBSERVERS: dict[str, type] = {
     "tinygraft_on_device": DeviceEvent, "tinygraft_on_schedule": ScheduleEvent, "tinygraft_on_render": RenderEvent,
@@ -209,6 +201,8 @@ class Hooks:
         """Return the contributed passes of a stage of codegen for a Target, in order. Raises HookError."""
         found = self._passes.get((stage, target))
         if found is None:
+            from tinygraft.hooks.requests import CodegenPass, PassRequest  # here and below: only plugins need them
+
             owners: dict[str, str] = {}
             passes: list[CodegenPass] = []
             request = PassRequest(stage=stage, target=target)
@@ -230,6 +224,8 @@ class Hooks:
         """Return what is part of the keys of kernels for `targets`: stage, id and version of each contributed pass."""
         if not self.has_passes:
             return ()
+        from tinygraft.hooks.requests import STAGES
+
         return tuple(
             f"{number} {stage} {one.id} {one.version}" for number, target in enumerate(targets) for stage in STAGES
             for one in self.passes(stage, target)
@@ -246,6 +242,8 @@ class Hooks:
 
     def doctor_checks(self) -> list[tuple[str, DoctorCheck]]:
         """Return the checks that plugins add to `doctor`, each with the plugin's name. Raises HookError."""
+        from tinygraft.hooks.requests import DoctorCheck
+
         return [
             (owner, check) for owner, given in self.ask("tinygraft_doctor_checks")
             for check in _items(given, DoctorCheck, "tinygraft_doctor_checks", owner)
@@ -260,6 +258,8 @@ class Hooks:
 
     def commands(self) -> tuple[CommandRegistry, list[str]]:
         """Return the commands that plugins add, and a sentence for each plugin that failed and adds none."""
+        from tinygraft.hooks.requests import CommandRegistry
+
         registry, failures = CommandRegistry(), []
         for impl in self._manager.hook.tinygraft_cli.get_hookimpls() if self._manager else ():
             _trace("tinygraft_cli", impl)
@@ -279,6 +279,8 @@ class Hooks:
         Each launch is synchronised and timed meanwhile. `name` is that of the profile. Raises HookError when there is
         no profiler.
         """
+        from tinygraft.hooks.requests import ProfileSession, ProfileSink
+
         self.load()
         sinks: list[tuple[str, ProfileSink]] = []
         for owner, sink in self.ask("tinygraft_profiler", ProfileSession(name=name)):

@@ -5,12 +5,11 @@ Data in, a lazy tensor out. A method adds nodes to `uop`; nothing is computed be
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from tinygraft.dtype import DTypeLike, to_dtype
 from tinygraft.errors import DTypeError
-from tinygraft.tensor.data.construct import node_of
+from tinygraft.tensor.data.construct import is_path, node_of
 from tinygraft.tensor.methods import bind_all
 from tinygraft.tensor.mode import TensorType
 from tinygraft.tensor.primitives.base import TensorBase
@@ -74,7 +73,7 @@ class Tensor(TensorBase, metaclass=TensorType):
         if node is None:  # complex numbers: TensorType returns a ComplexTensor instead of this object
             self._check_may_be_complex()
             return
-        if isinstance(data, Path) and requires_grad is None:
+        if is_path(data) and requires_grad is None:
             requires_grad = False  # without gradients a slice of a file can be read alone (ondisk.py)
         # a leaf of its own: the node of another tensor would be that tensor's leaf as well
         own = requires_grad is True and isinstance(data, Tensor) and is_concrete(node.shape)

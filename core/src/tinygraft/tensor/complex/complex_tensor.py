@@ -23,7 +23,7 @@ from tinygraft.tensor.complex.complex_linalg import ComplexLinalg
 from tinygraft.tensor.complex.complex_reductions import ComplexReductions
 from tinygraft.tensor.ops.math.floating import as_operand
 from tinygraft.tensor.primitives import size_math
-from tinygraft.tensor.primitives.base import TensorBase, _common_dtype, verb
+from tinygraft.tensor.primitives.base import TensorBase, common_dtype, verb
 from tinygraft.tensor.primitives.broadcasting import broadcast_shape
 from tinygraft.tensor.primitives.elementwise import multiplied_out
 from tinygraft.tensor.primitives.movement import sliced
@@ -70,7 +70,7 @@ def pair_of(value: Any, like: Any, dtype: DType) -> ComplexPair:
 def elementwise(op: Ops, operands: Sequence[Any]) -> Any:
     """An op of operands of which some are complex: `_op` of base.py for them."""
     values = operands[1:] if op is Ops.WHERE else operands
-    part = part_of(_common_dtype(values))
+    part = part_of(common_dtype(values))
     tensors: list[Any] = [operand for operand in operands if isinstance(operand, TensorBase)]
     rule = derivatives.RULES.get(op)
     if rule is None and op in FUNCTIONS:
@@ -156,7 +156,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
     def _broadcasted(self, other: Any) -> Any:
         """Return self and `other` in their common dtype and shape; a number stays of shape ()."""
         value = self._operand(Ops.ADD, other)
-        dtype = _common_dtype([self, value])
+        dtype = common_dtype([self, value])
         if not isinstance(value, TensorBase):
             return self._cast(dtype), self._const(value, dtype)
         self._same_device(Ops.ADD, (self, value))
@@ -223,7 +223,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return joined(*(half._cast(part_of(to)) for half in self._halved))
 
     def _const(self, value: Any, dtype: DType | None = None) -> Any:
-        of = dtype or _common_dtype([self, value])
+        of = dtype or common_dtype([self, value])
         return constant(self, value, of) if of.kind == "complex" else self._halved[0]._const(value, of)
 
     def _is_data(self) -> bool:

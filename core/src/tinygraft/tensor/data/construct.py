@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
 from tinygraft.autograd.build import laid
 from tinygraft.device.registry import Device
@@ -17,6 +17,9 @@ from tinygraft.tensor.primitives import size_checks, size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import on_device
 from tinygraft.uop.uop import Place, UOp
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def node_of(data: Any, device: Place, dtype: DType | None) -> UOp | None:
@@ -40,7 +43,7 @@ def node_of(data: Any, device: Place, dtype: DType | None) -> UOp | None:
         return _laid_out(node_of(data, name[0], dtype), name)
     if isinstance(data, (list, tuple)):
         return list_node(data, name, dtype)
-    if isinstance(data, Path):
+    if is_path(data):
         return _file(data, name, dtype or dtypes.uint8)
     if isinstance(data, (bytes, bytearray, memoryview)):
         to = dtype or dtypes.uint8
@@ -73,6 +76,12 @@ def _array(data: Any, device: str, dtype: DType | None) -> UOp | None:
 
 def _laid_out(node: UOp | None, names: tuple[str, ...]) -> UOp | None:
     return None if node is None else laid(node, names, None)
+
+
+def is_path(data: object) -> bool:
+    """Return whether `data` is a Path of pathlib, which is not imported for that: before it is there is none."""
+    paths = sys.modules.get("pathlib")
+    return paths is not None and isinstance(data, paths.Path)
 
 
 def _file(path: Path, device: str, dtype: DType) -> UOp:

@@ -291,7 +291,7 @@ class TensorBase:
         tensors = [operand for operand in operands if isinstance(operand, TensorBase)]
         self._same_device(op, tensors)
         values = operands[1:] if op is Ops.WHERE else operands
-        dtype = _common_dtype(values)
+        dtype = common_dtype(values)
         if dtype.kind == "complex":
             return self._in_parts().elementwise(op, operands)  # type: ignore[no-any-return]
         if op in COMPARE and (side := self._beyond(others[0])):  # as NumPy 2: compared by value, it does not wrap
@@ -389,7 +389,7 @@ class TensorBase:
         ((2, 3), (2, 3))
         """
         other = self._operand(Ops.ADD, other)
-        dtype = _common_dtype([self, other])
+        dtype = common_dtype([self, other])
         if not isinstance(other, TensorBase):
             return self._cast(dtype), self._const(other, dtype)
         self._same_device(Ops.ADD, (self, other))
@@ -453,7 +453,7 @@ class TensorBase:
 
         It has no gradient. Raises NumberOutOfRange.
         """
-        of = dtype or _common_dtype([self, value])
+        of = dtype or common_dtype([self, value])
         if of.kind == "complex":
             return self._in_parts().constant(self, value, of)  # type: ignore[no-any-return]
         node = self._number(value, of, self.uop.shape)
@@ -467,7 +467,7 @@ def _is_symbolic(value: object) -> bool:
     return isinstance(value, UOp) and value.dtype is dtypes.index
 
 
-def _common_dtype(operands: Sequence[Any]) -> DType:
+def common_dtype(operands: Sequence[Any]) -> DType:
     """Return the dtype of an operation between tensors and Python numbers, which are weak."""
     strong = [operand.dtype for operand in operands if isinstance(operand, TensorBase)]
     weak = [0 if isinstance(operand, UOp) else operand for operand in operands if not isinstance(operand, TensorBase)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
-from tinygraft.tensor.ops.nn.interpolate import _cubic_weight
+from tinygraft.tensor.ops.nn.interpolate import cubic_weight
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.movement import reshaped, sliced
@@ -59,7 +59,7 @@ def grid_sample(
             if mode == "bilinear":
                 weight = (share if step else 1 - share) * weight
             elif mode == "bicubic":
-                weight = _cubic_weight(share, step) * weight
+                weight = cubic_weight(share, step) * weight
         spots = [low + step for low, step in zip(lows, offsets, strict=True)]
         if mode == "bicubic":
             spots = [_inside(t, size, padding_mode, corners) for t, size in zip(spots, sizes, strict=True)]

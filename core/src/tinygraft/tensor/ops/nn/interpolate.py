@@ -159,13 +159,13 @@ def _linear(self: Tensor, axis: int, low: Tensor, share: Tensor, old: int) -> Te
 def _cubic(self: Tensor, axis: int, low: Tensor, share: Tensor, old: int) -> Tensor:
     """One axis resized by cubic convolution (Keys 1981): four neighbours, those beyond the ends repeated."""
     share = reshaped(share, tuple(share.shape[0] if a == axis else 1 for a in range(self.ndim)))
-    total: Tensor = _neighbour(self, axis, low, -1, old) * _cubic_weight(share, -1)
+    total: Tensor = _neighbour(self, axis, low, -1, old) * cubic_weight(share, -1)
     for step in (0, 1, 2):
-        total = total + _neighbour(self, axis, low, step, old) * _cubic_weight(share, step)
+        total = total + _neighbour(self, axis, low, step, old) * cubic_weight(share, step)
     return total
 
 
-def _cubic_weight(share: Any, step: int) -> Any:
+def cubic_weight(share: Any, step: int) -> Any:
     """The weight of the neighbour `step` indices after the one below a coordinate, whose distance to it is `share`."""
     d = share - step if step < 1 else step - share
     if step in (0, 1):
