@@ -16,7 +16,6 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from typing import BinaryIO
 
 try:
@@ -36,7 +35,6 @@ def _digest(data: bytes, size: int) -> str:
     return blake2b(data, digest_size=size).hexdigest()
 
 
-@cache
 def _host() -> str:
     """Return a hash of the name of this machine."""
     return _digest(getattr(os, "uname", lambda: ("", "windows"))()[1].encode(), 4)

@@ -259,8 +259,10 @@ def compiled_before(backend: Backend, digest: str, name: str, signature: Signatu
 
 
 def _compile(keys: Sequence[tuple[Backend, Kernel, Options]]) -> None:
-    """Put kernels into the cache. While this thread lowers, others compile.
+    """Lower, compile and load kernels, each a (backend, kernel, options), and put their programs into the cache.
 
+    What BEAM found for a kernel replaces its options. While this thread lowers, others compile what is not on disk; the
+    first error of a compilation is raised at the end, and then none of them is in the cache.
     Where stages are observed or printed each kernel is finished before the next, so that its stages stand together.
     """
     from tinygraft.progress import making  # here, as most programs find their kernels on disk

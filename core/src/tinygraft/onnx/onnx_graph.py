@@ -117,7 +117,11 @@ class OnnxGraph:
         return step
 
     def _attributes(self, node: Any, label: str) -> dict[str, Any]:
-        """The attributes of a node: numbers, text as bytes, prepared graphs, constants."""
+        """The attributes of a node by name: numbers, text as bytes, prepared graphs, constants as Weights.
+
+        In the body of a function an attribute may refer to one of the call: it has that value, and is left out where
+        the call does not give it. Raises UnsupportedError for a kind that no operator takes.
+        """
         found = {}
         for attribute in node.attribute:
             if attribute.ref_attr_name:

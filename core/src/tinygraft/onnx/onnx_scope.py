@@ -55,7 +55,7 @@ class Scope:
         self._constants: set[str] = set()
 
     def set(self, name: str, value: Any) -> None:
-        """Give a name its value, which may be numbers of the host."""
+        """Give a name its value: a tensor, or numbers of the host, which are known and become a tensor too."""
         if isinstance(value, Known):
             self._known[name] = value
             value = sizes_tensor(value, self._device)
@@ -76,7 +76,11 @@ class Scope:
         return self._parent.value(name) if self._parent else None
 
     def known(self, name: str) -> Known | None:
-        """What is known of a name without computing."""
+        """The numbers of a name that are known without computing: they are of the host, or of a small weight.
+
+        None for those of a tensor, of text, of a weight of more than MOST elements, and of a name that nothing has; a
+        name that this graph does not have is looked up in the one around it.
+        """
         if name in self._known:
             return self._known[name]
         if name in self._constants and name in self._graph.read:

@@ -76,7 +76,10 @@ class Shared:
         self.writers: dict[int, int] = {}
 
     def read(self, index: int, thread: int) -> Any:
-        """Return an element. Requires that it was written before the last barrier, or by this thread."""
+        """Return an element that was written before the last barrier, or by `thread`, and note that it read there.
+
+        Raises GraphError where another thread wrote it since the barrier, or none ever, IndexOutOfRange outside.
+        """
         value = peek(self.kernel, self.values, self.name, index)
         if self.writers.get(index, thread) != thread:
             self._clash("reads", index, thread, "wrote", self.writers[index])

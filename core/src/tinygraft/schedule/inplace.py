@@ -78,7 +78,11 @@ def _pairs(kernel: Kernel) -> list[SlotPair]:
 
 
 def _moved(call: Call, home: dict[UOp, UOp], overwrites: Sequence[SlotPair]) -> Call:
-    """Return `call` on the buffers that `home` maps its own to, with one slot for both of each pair of `overwrites`."""
+    """Return `call` on the buffers that `home` maps its own to; one that is not in `home` stays.
+
+    `overwrites` are pairs (output slot, input slot) of a KernelCall: the kernel writes over the input, the output has
+    no slot any more, and later slots move up. Other calls ignore them.
+    """
     buffers = tuple(home.get(buffer, buffer) for buffer in call.buffers)
     if isinstance(call, CopyCall):
         return CopyCall(*buffers)

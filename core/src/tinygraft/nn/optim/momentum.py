@@ -64,7 +64,10 @@ class LARS(Optimizer):
             each.apply(each.old - (g if self.classic else g * each.rate))
 
     def _trust(self, each: Update) -> Tensor | None:
-        """Return the factor of this parameter's learning rate; None for 1."""
+        """Return the factor of this parameter's learning rate, a scalar: tcoef*|p| / (|g| + weight_decay*|p|).
+
+        It is 1 where a norm is 0; None, for 1 as well, where tcoef is 0.
+        """
         if not self.tcoef:
             return None
         size, pull = each.old.square().sum().sqrt(), each.g.square().sum().sqrt()

@@ -47,10 +47,12 @@ def detach(self: Tensor) -> Tensor:
 
 
 def requires_grad_(self: Tensor, requires_grad: bool | None = True) -> Tensor:
-    """Set whether backward fills grad; None lets backward choose. What was computed before does not see True.
+    """Set whether backward fills grad, and return self; None lets backward choose.
 
-    A tensor that was computed from none that requires a gradient becomes a leaf, which is different from a tensor with
-    an equal graph. Views, and results of `detach`, stay views.
+    What was computed before does not see it. With True a tensor that was computed from none that requires a gradient
+    becomes a leaf, which is different from a tensor with an equal graph. With False no gradient goes through a lazy
+    one to what it was computed from. Views, and results of `detach`, stay views. Integers and bools have the flag too,
+    and no gradient.
 
     >>> from tinygraft import Tensor
     >>> w = Tensor([1.0, 2.0])

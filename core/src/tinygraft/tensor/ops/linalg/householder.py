@@ -77,12 +77,16 @@ def householder_product(self: Tensor, tau: Tensor) -> Tensor:
 
 
 def orgqr(self: Tensor, tau: Tensor) -> Tensor:
-    """householder_product, by its other name."""
+    """householder_product by LAPACK's name: (..., m, n) and tau (..., k) give (..., m, n)."""
     return self.householder_product(tau)
 
 
 def ormqr(self: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
-    """The product of all reflections (its adjoint, if transpose) and other; other first where left is False."""
+    """The product of all reflections of geqrf (its adjoint, if transpose) and other; other first where left is False.
+
+    self is (..., m, n) with its tau (..., k), other (..., m, p), or (..., p, m) where left is False; so is the result.
+    Raises ShapeError for others.
+    """
     _reflected(self, "ormqr", tau)
     if not left:
         return conjugate_transpose(self.ormqr(tau, conjugate_transpose(other), transpose=not transpose))
@@ -95,7 +99,11 @@ def ormqr(self: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose
 
 
 def _reflected(self: Tensor, what: str, tau: Tensor) -> tuple[int, int]:
-    """The size of a matrix of reflections. Raises ShapeError where it cannot be one."""
+    """Return (m, n), the rows and columns of a matrix (..., m, n) whose columns have reflections with factors tau.
+
+    Raises ShapeError for no matrix, and for a tau that is not (..., k) with one axis less and k at most min(m, n);
+    `what` is the method that the message names. The axes before are not compared.
+    """
     check_matrix(self, what)
     m, n = size_math.as_ints(self.shape[-2:], what)
     if tau.ndim != self.ndim - 1 or size_math.as_int(tau.shape[-1], what) > min(m, n):

@@ -140,7 +140,7 @@ def norm(
 
 
 def dist(self: Tensor, other: Tensor, p: Any = 2) -> Tensor:
-    """The p-norm of the difference."""
+    """The p-norm of all elements of self - other, which are broadcast: a scalar."""
     return (self - other).vector_norm(p)
 
 
@@ -162,7 +162,14 @@ def cdist(self: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = N
 
 
 def pdist(self: Tensor, p: float = 2.0) -> Tensor:
-    """The distances of all pairs of different rows of (n, d), n (n - 1) / 2 of them."""
+    """The p-norm of the difference of each pair of rows i < j of (n, d): (n (n - 1) / 2,), by i and then by j.
+
+    Raises ShapeError for another number of axes.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 4.0]]).pdist().tolist()
+    [5.0, 4.0, 3.0]
+    """
     if self.ndim != 2:
         raise ShapeError(f"pdist needs rows of numbers (n, d), got shape {self.shape}\n  made at {self._where()}")
     n = size_math.as_int(self.shape[0], "pdist")
@@ -173,7 +180,10 @@ def pdist(self: Tensor, p: float = 2.0) -> Tensor:
 
 @either_spelling
 def renorm(self: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """Each slice along dim scaled down to a p-norm of maxnorm where it is larger."""
+    """Each slice along dim scaled down to a p-norm of maxnorm where it is larger, in the shape of self.
+
+    Raises ShapeError for fewer than two axes.
+    """
     if self.ndim < 2:
         raise ShapeError(f"renorm needs two axes or more, got shape {self.shape}\n  made at {self._where()}")
     axis = self._axis(dim)

@@ -266,12 +266,12 @@ def adaptive_max_pool1d(self: Tensor, output_size: Any, return_indices: bool = F
 
 
 def adaptive_max_pool2d(self: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """adaptive_max_pool1d over two axes: output_size is one size or two, None keeps an axis."""
+    """adaptive_max_pool1d over two axes: (..., h, w) to (..., *output_size), one size or two, None keeps an axis."""
     return _adaptive_max(self, "adaptive_max_pool2d", 2, output_size, return_indices)
 
 
 def adaptive_max_pool3d(self: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """adaptive_max_pool1d over three axes."""
+    """adaptive_max_pool1d over three axes: (..., d, h, w) to (..., *output_size); None keeps an axis."""
     return _adaptive_max(self, "adaptive_max_pool3d", 3, output_size, return_indices)
 
 
@@ -330,9 +330,11 @@ def fractional_max_pool2d(
 ) -> Any:  # fmt: skip
     """The greatest of output_size windows that begin at random indices, about evenly spaced.
 
-    output_ratio times the size is another way to say output_size. _random_samples (batch, channels, 2) has the
-    numbers from [0, 1) that the indices are made of, of the last axis first. Source: Graham, "Fractional max-pooling",
-    arXiv:1412.6071.
+    (batch, channels, h, w), or without batch, to (..., *output_size); sizes are one number or two. output_ratio times
+    the size is another way to say output_size: ValueError is raised for both or neither, ShapeError where the windows
+    have no room. With return_indices (values, indices), as max_pool2d has them. _random_samples (batch, channels, 2)
+    has the numbers from [0, 1) that the indices are made of, of the last axis first; None draws them. Source: Graham,
+    "Fractional max-pooling", arXiv:1412.6071.
 
     >>> from tinygraft import Tensor
     >>> Tensor.ones(1, 1, 5, 5).fractional_max_pool2d(2, output_size=3).shape
@@ -346,6 +348,6 @@ def fractional_max_pool3d(
     self: Tensor, kernel_size: Sizes, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """fractional_max_pool2d over three axes."""
+    """fractional_max_pool2d over three axes: (batch, channels, d, h, w), and _random_samples (batch, channels, 3)."""
     asked = (kernel_size, output_size, output_ratio, _random_samples, return_indices)
     return _fractional(self, "fractional_max_pool3d", 3, *asked)

@@ -244,7 +244,9 @@ def cosine_embedding_loss(self: Tensor, x2: Any, target: Any, margin: float = 0.
 
 
 def hinge_embedding_loss(self: Tensor, target: Any, margin: float = 1.0, reduction: str = "mean") -> Tensor:
-    """self where target is 1; how far self is below margin where it is -1.
+    """self where target is 1; how far self is below margin where it is -1; for another target both, added.
+
+    self and target are broadcast; a loss for each element, put together by reduction.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0.5, 0.25]).hinge_embedding_loss(Tensor([1, -1]), reduction="none").tolist()
@@ -257,6 +259,8 @@ def hinge_embedding_loss(self: Tensor, target: Any, margin: float = 1.0, reducti
 
 def margin_ranking_loss(self: Tensor, x2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Tensor:
     """How far self is from being margin greater than x2 where target is 1, or less where it is -1.
+
+    That is max(-target * (self - x2) + margin, 0) of three of as many axes, else ShapeError is raised.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0]).margin_ranking_loss(Tensor([3.0]), Tensor([1])).item()
@@ -279,7 +283,10 @@ def triplet_margin_loss(
 ) -> Tensor:  # fmt: skip
     """How far self is from being nearer to positive than to negative, by margin, in pairwise_distance.
 
-    swap takes the distance of positive and negative where it is less than that of self and negative.
+    The three are (batch, n), or (n,), and the losses (batch,), or (). p and eps are those of pairwise_distance; swap
+    takes the distance of positive and negative where it is less than that of self and negative. Raises ShapeError where
+    they have not as many axes, ValueError for a margin of 0 or less. Source: Balntas et al., "Learning local feature
+    descriptors with triplets and shallow convolutional neural networks", BMVC 2016.
 
     >>> from tinygraft import Tensor
     >>> a, b = Tensor([[0.0, 0.0]]), Tensor([[3.0, 4.0]])
@@ -300,7 +307,17 @@ def triplet_margin_with_distance_loss(
     self: Tensor, positive: Any, negative: Any, distance_function: Any = None, margin: float = 1.0, swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """triplet_margin_loss with another distance: a function of two tensors (pairwise_distance for None)."""
+    """max(d(self, positive) - d(self, negative) + margin, 0) for a distance d of yours.
+
+    distance_function gets two tensors and returns their distances, (batch,) for (batch, n); None is pairwise_distance.
+    swap takes d(positive, negative) where it is less than d(self, negative). reduction is mean, sum or none. Raises
+    ShapeError where the three have not as many axes, ValueError for a margin of 0 or less.
+
+    >>> from tinygraft import Tensor
+    >>> near, far = Tensor([[0.0, 1.0]]), Tensor([[0.0, 1.5]])
+    >>> Tensor([[0.0, 0.0]]).triplet_margin_with_distance_loss(near, far, lambda a, b: (a - b).abs().sum(-1)).item()
+    0.5
+    """
     positive, negative = (self._argument("a triplet loss", "examples", x) for x in (positive, negative))
     if len({self.ndim, positive.ndim, negative.ndim}) > 1:
         raise ShapeError(

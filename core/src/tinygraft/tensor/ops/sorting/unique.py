@@ -108,7 +108,12 @@ def _as_rows(self: Tensor, dim: int | None) -> tuple[Tensor, Any]:
 
 
 def _ranks(self: Tensor) -> Tensor:
-    """A number for each row: equal for equal rows, and in the order of rows."""
+    """Return a number for each row of (count, columns): equal for equal rows, less for one that sorts before.
+
+    Rows are compared element by element from the first column on. The result (count,) has integers that need not be
+    dense: a single column of integers or bools is its own sort keys. Neighbouring columns are ranked in pairs until
+    one is left.
+    """
     count, columns = size_math.as_ints(self.shape, "unique")
     if not count or not columns:
         return type(self).full((count,), 0, device=self.device, dtype=dtypes.int32)
