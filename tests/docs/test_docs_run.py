@@ -28,7 +28,8 @@ DOCUMENTS = [
         [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("core/*.md"), *ROOT.glob("plugins/*/*.md")]
     )
 ]
-IN_ORDER = {"docs/writing-a-plugin.md"}  # whose commands need what those before them made: test_docs_tutorial.py
+# whose commands need what those before them made: test_docs_tutorial.py, test_docs_gpu_day.py
+IN_ORDER = {"docs/writing-a-plugin.md", "docs/gpu-in-a-day.md"}
 SCRIPT = "from tinygraft import Tensor\nprint(((Tensor([1.0, 2.0, 3.0, 4.0]) + 1) * 2).sum().item())\n"
 Block = tuple[str, str]
 

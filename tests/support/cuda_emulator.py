@@ -2,6 +2,8 @@
 
 environment(**settings)      the variables of a process whose libcuda.so.1 and NVRTC are the emulated ones
 python(code, **settings)     what a program prints there
+
+`python tests/support/cuda_emulator.py` prints the folder of both libraries, for LD_LIBRARY_PATH.
 """
 
 from __future__ import annotations
@@ -29,3 +31,7 @@ def stubs_for(extension: Path) -> str:
 
     missing = symbols(extension, "U") - symbols(build() / "libcuda.so.1", "T")
     return "\n".join(f"int {name}(void) {{ return 801; }}" for name in sorted(missing))
+
+
+if __name__ == "__main__":
+    print(build())

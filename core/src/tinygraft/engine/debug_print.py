@@ -15,7 +15,7 @@ READABLE = Dialect(
     vectors=True,
     group="group{dim}",
     thread="thread",
-    shared="shared",
+    shared="shared ",
     barrier="barrier();",
     calls={
         **{op: f"__builtin_{op.name.lower()}{{f}}" for op in (*COMPOSITE, Ops.SQRT, Ops.TRUNC, Ops.FMA)},
