@@ -8,18 +8,26 @@ It is imported when a device is opened, and not with `tinygraft.plugin`.
 
 from tinygraft.device.driver.driver_backend import DriverBackend
 from tinygraft.device.driver.driver_calls import BITS, DriverCalls, DriverFacts
-from tinygraft.device.driver.driver_cards import DriverCard, allowed, chosen, named, of_ordinal
+from tinygraft.device.driver.driver_cards import (
+    CardChoice,
+    DriverCard,
+    allowed,
+    check_process,
+    chosen,
+    named,
+    of_ordinal,
+)
 from tinygraft.device.driver.driver_context import KEPT_EVENTS, DriverContext, DriverEvent, NameRange
 from tinygraft.device.driver.driver_graph import CopyStep, DriverGraph, KernelStep
 from tinygraft.device.driver.driver_memory import DriverAllocator, DriverMemory
 from tinygraft.device.driver.driver_module import DriverModule, refused
 from tinygraft.device.driver.driver_program import DriverProgram
 from tinygraft.device.driver.driver_queue import DriverQueue, StreamEvent
-from tinygraft.device.driver.runtime_compiler import RuntimeCompiler, SourceRefused
+from tinygraft.device.driver.runtime_compiler import RuntimeCompiler, SourceRefused, build_of
 
 __all__ = [
-    "BITS", "KEPT_EVENTS", "CopyStep", "DriverAllocator", "DriverBackend", "DriverCalls", "DriverCard",
+    "BITS", "KEPT_EVENTS", "CardChoice", "CopyStep", "DriverAllocator", "DriverBackend", "DriverCalls", "DriverCard",
     "DriverContext", "DriverEvent", "DriverFacts", "DriverGraph", "DriverMemory", "DriverModule", "DriverProgram",
-    "DriverQueue", "KernelStep", "NameRange", "RuntimeCompiler", "SourceRefused", "StreamEvent", "allowed", "chosen",
-    "named", "of_ordinal", "refused",
+    "DriverQueue", "KernelStep", "NameRange", "RuntimeCompiler", "SourceRefused", "StreamEvent", "allowed", "build_of",
+    "check_process", "chosen", "named", "of_ordinal", "refused",
 ]  # fmt: skip

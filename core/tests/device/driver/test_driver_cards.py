@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from tinygraft.device.driver.driver_cards import DriverCard, allowed, chosen, named, of_ordinal
+from tinygraft.config import Setting
+from tinygraft.device.driver.driver_cards import (
+    CardChoice,
+    DriverCard,
+    allowed,
+    check_process,
+    chosen,
+    named,
+    of_ordinal,
+)
 from tinygraft.errors import DeviceUnavailable
 
 CARDS = [DriverCard(0, "Fast 100", "GPU-aa11", None), DriverCard(1, "Slow 10", "GPU-ab22", None)]
@@ -33,3 +44,51 @@ def test_what_there_is_not_says_what_there_is() -> None:
         of_ordinal(CARDS[:1], 1, "")
     assert of_ordinal(CARDS, 1, "") is CARDS[1]
     assert named([]) == "none"
+
+
+class Shows:
+    """A started driver with the cards above."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+
+    def devices(self) -> list[DriverCard]:
+        """All cards."""
+        return CARDS
+
+
+class Named(Setting[str]):
+    """A setting that stands for itself alone, in no list."""
+
+    def __init__(self, value: str) -> None:
+        self.name, self.text = "X_DEVICE", value
+
+    @property
+    def value(self) -> str:
+        """What the test says."""
+        return self.text
+
+
+def test_a_choice_has_the_cards_of_its_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By ordinal, with what hides others, and named beside each other where there are several."""
+    monkeypatch.delenv("X_VISIBLE", raising=False)
+    one, both = (CardChoice("X", "the X driver", Named(text), "X_VISIBLE", Shows) for text in ("slow", ""))
+    assert one.choose(0) is CARDS[1]
+    assert one.about(CARDS[1]) == "Slow 10 (GPU-ab22), "
+    assert both.about(CARDS[0]) == ("Fast 100 (GPU-aa11), of the cards 0: Fast 100 (GPU-aa11); 1: Slow 10 (GPU-ab22), ")
+    with pytest.raises(DeviceUnavailable, match=r"this is the only one: 0: Slow 10 \(GPU-ab22\)$"):
+        one.choose(1)
+    monkeypatch.setenv("X_VISIBLE", "1")
+    with pytest.raises(DeviceUnavailable, match=r"these are all: .* \(X_VISIBLE='1' may hide others\)$"):
+        both.choose(2)
+
+
+def test_a_driver_works_in_the_process_that_started_it() -> None:
+    """In another one the sentence says which driver, and what to do."""
+    check_process(os.getpid(), "HIP", "AMD")
+    with pytest.raises(DeviceUnavailable) as error:
+        check_process(os.getpid() + 1, "HIP", "AMD")
+    assert str(error.value) == (
+        "HIP was started before this process was forked, and does not work in the child; start worker processes with "
+        "the spawn method, or use AMD in the child only"
+    )

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tinygraft.plugin import DEBUG, Binary, CompileError, Compiler, DeviceUnavailable, SettingError, Source
-from tinygraft.plugin.driver import RuntimeCompiler, SourceRefused
+from tinygraft.plugin.driver import RuntimeCompiler, SourceRefused, build_of
 from tinygraft_amd.probe import GET_ROCM, rocm_folders
 from tinygraft_amd.spec import AMD_CLANG, AMD_COMPILER, AMD_HIPRTC
 
@@ -74,8 +74,8 @@ class HiprtcCompiler(AmdCompiler):
 
     def __init__(self, path: str, library: RuntimeCompiler, arch: str) -> None:
         self.path, self.library = path, library
-        self.version: tuple[int, int] = library.version()
-        super().__init__(arch, (self.version, _size(path)))
+        self.version = library.version()
+        super().__init__(arch, (self.version, build_of(path)))
 
     def about(self) -> str:
         """Return its version and its file."""
@@ -196,14 +196,6 @@ def zig(arch: str) -> AmdCompiler | str:
         return "ziglang is not installed"
     command = [sys.executable, "-m", "ziglang"]
     return ClangCompiler([*command, "clang"], [*command, "ld.lld"], arch)
-
-
-def _size(path: str) -> str:
-    """Return what tells builds of a library apart where they say the same version."""
-    try:
-        return str(Path(path).stat().st_size)
-    except OSError:  # a name that the loader resolves
-        return path
 
 
 WAYS: dict[str, Callable[[str], AmdCompiler | str]] = {"hiprtc": hiprtc, "clang": rocm_clang, "zig": zig}

@@ -9,10 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from pathlib import Path
 
 from tinygraft.plugin import DEBUG, Binary, CompileError, Compiler, DeviceUnavailable, Source
-from tinygraft.plugin.driver import SourceRefused
+from tinygraft.plugin.driver import SourceRefused, build_of
 from tinygraft_cuda import nvrtc
 from tinygraft_cuda.dialect import ARCHITECTURES, Capability, architecture
 from tinygraft_cuda.probe import dotted
@@ -30,8 +29,8 @@ class NvrtcCompiler(Compiler):
 
     def __init__(self, library: nvrtc.Nvrtc, arch: str) -> None:
         self.library, self.arch = library, arch
-        self.options: list[str] = [f"--gpu-architecture={arch}", *OPTIONS]
-        made = repr((library.version, _identity(library.path), self.options))
+        self.options = [f"--gpu-architecture={arch}", *OPTIONS]
+        made = repr((library.version, build_of(library.path), self.options))
         self.key = f"cuda-{arch}-{hashlib.sha256(made.encode()).hexdigest()[:16]}"
         self.threads = min(MOST, os.cpu_count() or 1)
 
@@ -77,11 +76,3 @@ def choose(driver: int, capability: Capability) -> NvrtcCompiler:
     if capability >= ARCHITECTURES and library.version < 12000:
         arch = arch.removesuffix("a")
     return NvrtcCompiler(library, arch)
-
-
-def _identity(path: str) -> str:
-    """Return what tells builds of the library apart where they say the same version."""
-    try:
-        return str(Path(path).stat().st_size)
-    except OSError:  # a name that the loader resolves
-        return path

@@ -47,7 +47,15 @@ class TwoQueues:
         linear = to_linear(Kernel(mapped(lambda x: x + 1, 1)), backend.target)
         self.slow, self.add = programs(backend, [spinning(SPINS), linear])
         x, y, z = (int(n) for n in linear.signature.grid)
-        self.grid: tuple[int, int, int] = x, y, z
+        self.grid = x, y, z
+        one, out = self.memory.make([1]), self.memory.make([0])
+        for queue in (
+            self.first,
+            self.second,
+        ):  # a first launch may take so long that a queue which never waits is right
+            queue.launch(self.slow, [out, one], [], (1, 1, 1))
+            self.plus_one(queue, out, one)
+            queue.finish()
 
     def spin(self, queue: Queue, out: Handle, x: Handle) -> None:
         """Launch slow work on a queue, which stores spun(x) to `out`."""

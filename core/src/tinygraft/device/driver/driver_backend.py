@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 
 from tinygraft.device.driver.driver_cards import DriverCard
@@ -21,6 +22,19 @@ class DriverBackend(Backend):
     allocator: DriverAllocator
     queue: DriverQueue
     context: DriverContext
+
+    def open_context(
+        self, context: DriverContext, dlpack: int, allocator: type[DriverAllocator] = DriverAllocator
+    ) -> None:
+        """Set the context of `device`, its first queue, and its memory, which `dlpack` is the kind of in dlpack.h.
+
+        The queue is in one order with the default stream, on which other libraries work that say nothing of streams.
+        """
+        self.context = context
+        self.queue = DriverQueue(self, is_beside=False)
+        self.allocator = allocator(self.name, context, self.queue)
+        self.dlpack_device = (dlpack, self.device.number)
+        context.backend = weakref.ref(self)
 
     def load(self, binary: Binary) -> Program:
         """Return the kernel of a binary. Raises DeviceError where the driver does not take it."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 DECLARATIONS = """
@@ -95,3 +96,14 @@ class RuntimeCompiler:
     def _must(self, result: int, log: str) -> None:
         if result:
             raise SourceRefused(self.ffi.string(self._function("GetErrorString")(result)).decode(), log)
+
+
+def build_of(path: str) -> str:
+    """Return what distinguishes builds of a library that report the same version, for the key of what it compiles.
+
+    It is the size of the file; `path` itself where that is a name which the loader resolves.
+    """
+    try:
+        return str(Path(path).stat().st_size)
+    except OSError:
+        return path
