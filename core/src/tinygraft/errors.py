@@ -148,6 +148,10 @@ class TrainingError(TinygraftError, RuntimeError):
     """An optimizer that cannot train what it got: nothing, views of each other, no gradient, no training mode."""
 
 
+class WorkerError(TinygraftError, RuntimeError):
+    """A worker process of a DataLoader that cannot be started, that ended, or whose error cannot be sent."""
+
+
 class SettingError(TinygraftError, ValueError):
     """A setting with an unknown name or a value that cannot be read."""
 

@@ -1,11 +1,12 @@
-"""Neural networks: layers, optimizers (nn.optim), weights by name (nn.state) and data sets (nn.datasets).
+"""Neural networks: layers, optimizers (nn.optim), weights by name (nn.state), data (nn.datasets, nn.data).
 
 A model is any Python object; there is no base class.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from tinygraft.nn import datasets, optim, state
 from tinygraft.nn.activations import (
@@ -85,6 +86,9 @@ from tinygraft.nn.weightless import (
     MaxPool3d,
     Unflatten,
 )
+
+if TYPE_CHECKING:
+    from tinygraft.nn import data
 
 __all__ = [
     "CELU",
@@ -169,6 +173,7 @@ __all__ = [
     "TransformerEncoderLayer",
     "Unflatten",
     "autocast",
+    "data",
     "datasets",
     "optim",
     "state",
@@ -181,13 +186,16 @@ _INSTEAD = {  # what other libraries have in their nn, and what is done here
     "functional": "what it has are methods of Tensor",
     "ModuleList": "a list will do",
     "utils": "nn.optim.clip_grad_norm and clip_grad_value change gradients; others are tensors in t.grad",
+    "DataLoader": "it is tinygraft.nn.data.DataLoader",
     "init": "weights are made by Tensor.kaiming_uniform, glorot_uniform, normal and the like",
 }
 
 if not TYPE_CHECKING:
 
-    def __getattr__(name: str) -> None:
-        """Say where a name that people look for here is to be found."""
+    def __getattr__(name: str) -> Any:
+        """Import nn.data when it is asked for; say where a name that people look for here is to be found."""
+        if name == "data":
+            return importlib.import_module("tinygraft.nn.data")
         raise AttributeError(f"module 'tinygraft.nn' has no attribute {name!r}{_elsewhere(name)}")
 
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 import hashlib
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.autograd.build import laid
@@ -113,6 +115,26 @@ def set_rng_state(saved: dict[str, Any]) -> None:
                 _states[device].realize()
             else:
                 _restored[device] = data
+
+
+def current_seed() -> int:
+    """Return the seed of manual_seed, or the one that was chosen at the start."""
+    return _seed
+
+
+@contextmanager
+def own_draws(seed: int) -> Iterator[None]:
+    """Draw from `seed` in the block, on every device, and go on behind it as if nothing had been drawn.
+
+    Tensors that were drawn in the block keep their numbers, also where they are computed later.
+    """
+    global _seed, _states, _waiting, _restored
+    outside = _seed, _states, _waiting, _restored
+    _seed, _states, _waiting, _restored = seed, {}, {}, {}
+    try:
+        yield
+    finally:
+        _seed, _states, _waiting, _restored = outside
 
 
 def _draw(cls: type[Tensor], words: int, devices: Place) -> tuple[Tensor, Tensor]:
