@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -36,7 +37,7 @@ def test_a_seed_gives_one_order_for_each_epoch() -> None:
     first, second = (DataLoader(np.arange(20), batch_size=6, shuffle=True, seed=5) for _ in range(2))
     epochs = [values(first), values(first)]
     assert epochs == [values(second), values(second)] and epochs[0] != epochs[1]
-    assert all(sorted(sum(epoch, [])) == list(range(20)) for epoch in epochs)
+    assert all(sorted(itertools.chain(*epoch)) == list(range(20)) for epoch in epochs)
     second.set_epoch(1)
     assert values(second) == epochs[1]
     Tensor.manual_seed(5)
@@ -110,9 +111,7 @@ def test_a_state_goes_on_within_an_epoch(data: Any, shuffled: bool) -> None:
     again.load_state_dict(state)
     assert (values(again), values(again)) == rest
     assert again.state_dict() == {"seed": 9, "epoch": 3, "batch": 0}
-    with pytest.raises(
-        FileFormatError, match=r"^the state of a DataLoader has a seed, an epoch and a batch, got \{\}$"
-    ):
+    with pytest.raises(FileFormatError, match=r"^the state of a DataLoader has a seed, an epoch and a batch, got"):
         again.load_state_dict({})
 
 

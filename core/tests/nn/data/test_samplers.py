@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from typing import Any
 
@@ -65,7 +66,7 @@ def test_ranks_divide_the_indices(size: int, ranks: int, shuffled: bool, drop_la
         parts.append(list(sampler))
         assert len(parts[-1]) == len(sampler)
     assert len({len(part) for part in parts}) == 1
-    found = Counter(sum(parts, []))
+    found = Counter(itertools.chain(*parts))
     assert len(found) > size - ranks if drop_last else set(found) == set(range(size))
     assert not drop_last or not found or max(found.values()) == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import signal
@@ -54,7 +55,7 @@ def test_iterable_data_sets_are_divided() -> None:
     again = DataLoader(Counting(13), 3, num_workers=2)
     again.load_state_dict(loader.state_dict())
     assert values(again) == values(passing)
-    assert sorted(sum(values(DataLoader(Dividing(13), 2, num_workers=2)), [])) == list(range(13))
+    assert sorted(itertools.chain(*values(DataLoader(Dividing(13), 2, num_workers=2)))) == list(range(13))
 
 
 def test_large_batches_and_what_a_collate_fn_returns() -> None:
@@ -112,9 +113,7 @@ def test_workers_that_end(how: str, message: str) -> None:
 
 def test_what_cannot_be_sent() -> None:
     """A data set that pickle refuses, and a way to start workers that hangs."""
-    with pytest.raises(
-        WorkerError, match=r"^the data set cannot be sent to workers, pickle says: .*\n  hint: lambdas,"
-    ):
+    with pytest.raises(WorkerError, match=r"^the data set cannot be sent to workers, pickle says: .*\n  hint: lamb"):
         next(iter(DataLoader([lambda: 1], num_workers=1)))
     with pytest.raises(WorkerError, match='^workers are started by "spawn" or "forkserver": a fork copies locks'):
         DataLoader([1], num_workers=1, multiprocessing_context="fork")

@@ -124,9 +124,9 @@ def random_split(dataset: Any, lengths: Sequence[float], *, seed: int | None = N
         counts = [int(size * share) for share in counts]
         for place in range(size - int(sum(counts))):
             counts[place % len(counts)] += 1
-    sizes = [count_of(count, "a length", 0) for count in counts]
-    if sum(sizes) != size:
+    if sum(counts) != size:
         raise ShapeError(f"the lengths {list(lengths)} do not add up to the {size} samples, nor to 1")
+    sizes = [count_of(count, "a length", 0) for count in counts]
     order = generator(current_seed() if seed is None else int(seed), 0).permutation(size).tolist()
     return [Subset(dataset, order[end - count : end]) for count, end in zip(sizes, accumulate(sizes), strict=True)]
 
