@@ -28,7 +28,7 @@ def test_mnist_offline_says_where_and_what_else(tmp_path: Path, monkeypatch: pyt
     assert re.fullmatch(
         r"cannot download http://127\.0\.0\.1:9/mnist/train-images-idx3-ubyte\.gz: .*refused.*\n"
         rf"  it would be kept in {tmp_path}/downloads/mnist, where you can put it yourself\n"
-        r"  hint: examples/train_digits\.py trains on scikit-learn's digits, which need no download",
+        r"  hint: nn\.datasets\.digits\(\) has 1797 small images of digits, and needs no download",
         str(caught.value),
     )
 
@@ -109,3 +109,54 @@ def test_an_archive_that_is_not_cifar_is_refused(tmp_path: Path, monkeypatch: py
         ),
     ):
         nn.datasets.cifar()
+
+
+def test_digits_ship_with_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are scikit-learn's, in its order; a damaged file of the package is named."""
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    x, y = nn.datasets.digits()
+    assert (x.shape, x.dtype.name, y.dtype.name) == ((1797, 1, 8, 8), "uchar", "uchar")
+    assert (x.numpy().reshape(1797, 64) == images).all() and (y.numpy() == labels).all()
+    for data, message in ((b"x", "cannot be read: Not a gzipped file"), (gzip.compress(b"x"), "has other bytes")):
+        (tmp_path / "other").write_bytes(data)
+        monkeypatch.setattr(datasets, "_DIGITS", str(tmp_path / "other"))
+        with pytest.raises(
+            FileFormatError, match=f"{tmp_path}/other, a file of the package, {message}.*install it again"
+        ):
+            nn.datasets.digits()
+
+
+def test_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By path or address, with a checksum; another text, and what is no text, are refused."""
+    from hashlib import sha256
+
+    (tmp_path / "a.txt").write_text("Grüße")
+    path, address = tmp_path / "a.txt", (tmp_path / "a.txt").as_uri()
+    checksum = sha256(path.read_bytes()).hexdigest()
+    with Context(TINYGRAFT_CACHE=str(tmp_path)):
+        assert nn.datasets.text(path) == nn.datasets.text(address, checksum) == "Grüße"
+        with pytest.raises(FetchError, match="is not the file that was expected"):
+            nn.datasets.text(path, "0" * 64)
+        with pytest.raises(FileFormatError, match="is no text in ascii: 'ascii' codec can't decode"):
+            nn.datasets.text(path, encoding="ascii")
+        monkeypatch.setattr(datasets, "_SHAKESPEARE", address)
+        with pytest.raises(FetchError, match="is not the file that was expected"):
+            nn.datasets.tiny_shakespeare()
+        monkeypatch.setattr(datasets, "_SHAKESPEARE_SHA256", checksum)
+        assert nn.datasets.tiny_shakespeare() == "Grüße"
+        monkeypatch.setattr(datasets, "_SHAKESPEARE", "http://127.0.0.1:9/input.txt")
+        assert nn.datasets.tiny_shakespeare() == "Grüße"  # it is kept
+    with (
+        Context(TINYGRAFT_CACHE=str(tmp_path / "new")),
+        pytest.raises(FetchError, match=r"cannot download http://127.*\n  it would be .*\n  hint: nn.datasets.text"),
+    ):
+        nn.datasets.tiny_shakespeare()
+
+
+def test_fashion_mnist_is_mnist_of_clothes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its own address."""
+    monkeypatch.setattr(datasets, "_FASHION", "http://127.0.0.1:9/clothes/")
+    with pytest.raises(FetchError, match=r"^cannot download http://127\.0\.0\.1:9/clothes/train-images"):
+        nn.datasets.fashion_mnist()

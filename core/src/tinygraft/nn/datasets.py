@@ -1,10 +1,13 @@
-"""Data sets, downloaded once, as tensors."""
+"""Data sets: images of digits that ship with the package; others, and texts, downloaded once and checked."""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
+import os
 import struct
 import zlib
+from pathlib import Path
 
 from tinygraft.downloads import fetch
 from tinygraft.errors import FileFormatError
@@ -14,7 +17,9 @@ from tinygraft.tensor.tensor import Tensor
 
 _MNIST = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 _FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
-_OFFLINE = "examples/train_digits.py trains on scikit-learn's digits, which need no download"
+_OFFLINE = "nn.datasets.digits() has 1797 small images of digits, and needs no download"
+
+_NO_TEXT = "nn.datasets.text(path) reads any text file of yours"
 
 # name and shape; the MD5 of the digits and of the clothes, as torchvision lists them
 _FILES = (
@@ -37,6 +42,69 @@ _CIFAR_MD5 = "c32a1d4ab5d03f1284b67883e8d87530"
 _CIFAR_FOLDER = "cifar-10-batches-bin/"
 _CIFAR_TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 _CIFAR_TEST = ("test_batch.bin",)
+
+
+_SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
+_SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
+
+_DIGITS = "digits.gz"  # beside this file: 1797 images of 64 bytes, then 1797 labels
+_DIGITS_SHAPE = (1797, 1, 8, 8)
+_DIGITS_SHA256 = "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a826"
+
+
+def digits(device: str | None = None) -> tuple[Tensor, Tensor]:
+    """(X, Y): 1797 images of handwritten digits, (1797, 1, 8, 8) from 0 to 16, and labels (1797,), both uint8.
+
+    They ship with the package: nothing is downloaded. Their order is that of scikit-learn's load_digits. Raises
+    FileFormatError where the file of the installed package is damaged.
+
+    Source: Alpaydin & Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine Learning Repository, 1998,
+    doi:10.24432/C50P49, the test set, under CC BY 4.0; preprocessed by programs of NIST (NISTIR 5469).
+
+    >>> x, y = digits()
+    >>> x.shape, y[:4].tolist()
+    ((1797, 1, 8, 8), [0, 1, 2, 3])
+    """
+    path = Path(__file__).parent / _DIGITS
+    try:
+        data = gzip.decompress(path.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise FileFormatError(f"{path}, a file of the package, cannot be read: {error}: install it again") from None
+    if hashlib.sha256(data).hexdigest() != _DIGITS_SHA256:
+        raise FileFormatError(f"{path}, a file of the package, has other bytes than it should: install it again")
+    count = prod(_DIGITS_SHAPE)
+    images = Tensor(data[:count], dtype="uint8", device=device).reshape(*_DIGITS_SHAPE)
+    return images, Tensor(data[count:], dtype="uint8", device=device)
+
+
+def text(url: str | os.PathLike[str], checksum: str | None = None, encoding: str = "utf-8") -> str:
+    """Return the text at an address or path, downloaded once as `fetch` does; `checksum` is its MD5 or SHA-256.
+
+    Raises FetchError where it cannot be had, or is another one, and FileFormatError for what is no text in `encoding`.
+    """
+    return _decoded(fetch(url, subdir="text", checksum=checksum), encoding)
+
+
+def tiny_shakespeare() -> str:
+    """Return the 1,115,394 characters of plays that small language models are compared on, downloaded once, checked.
+
+    Raises FetchError, which names the address and the folder, when they can be neither found nor downloaded.
+    Source: Karpathy, "char-rnn", 2015.
+    """
+    path = fetch(_SHAKESPEARE, "input.txt", "tinyshakespeare", checksum=_SHAKESPEARE_SHA256, hint=_NO_TEXT)
+    return _decoded(path, "utf-8")
+
+
+def _decoded(path: Path, encoding: str) -> str:
+    try:
+        return path.read_bytes().decode(encoding)
+    except (UnicodeDecodeError, LookupError) as error:
+        raise FileFormatError(f"{path} is no text in {encoding}: {error}") from None
+
+
+def fashion_mnist(device: str | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return Fashion-MNIST, as `mnist` with `fashion=True` does."""
+    return mnist(device, fashion=True)
 
 
 def mnist(device: str | None = None, fashion: bool = False) -> tuple[Tensor, Tensor, Tensor, Tensor]:

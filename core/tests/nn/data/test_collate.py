@@ -34,8 +34,9 @@ def test_numbers_have_the_dtype_that_tensor_gives_them() -> None:
 
 def test_images_and_complex_numbers() -> None:
     """What says by __array_interface__ that it is an array is one; complex numbers are complex tensors."""
-    pillow = pytest.importorskip("PIL.Image", reason="the images of Pillow are read by their interface")
-    image = pillow.new("RGB", (3, 2))
+    from PIL import Image
+
+    image = Image.new("RGB", (3, 2))
     assert default_collate([image, image]).shape == (2, 2, 3, 3)
     assert default_collate([1j, 2]).tolist() == [1j, 2]
 
