@@ -20,7 +20,7 @@ LAYERS = [
     {"engine"},
     {"tensor"},
     {"onnx"},
-    {"array_api", "jit", "nn", "functions", "mlops", "reference", "transforms"},
+    {"array_api", "jit", "nn", "interop", "functions", "mlops", "reference", "transforms"},
     {"plugin"},
     {"conformance"},
     {"cli", "__init__", "__main__"},

@@ -119,13 +119,13 @@ THEMES = (
     Theme(
         "data.reading",
         methods=(
-            "_stored _numbers item tolist numpy __array__ __bool__ __format__ __int__ __float__ __complex__ __index__ "
-            "__iter__"
+            "_stored _numbers item tolist numpy __array__ __buffer__ __bool__ __format__ __int__ __float__ __complex__ "
+            "__index__ __iter__"
         ),
     ),
     Theme("data.realizing", methods="realize schedule_with_vars schedule contiguous contiguous_backward"),
     Theme("data.copying", methods="clone __copy__ __deepcopy__ __reduce__ __reduce_ex__"),
-    Theme("data.assigning", methods="detach requires_grad_ assign _value_for replace"),
+    Theme("data.assigning", methods="detach requires_grad_ assign copy_ _value_for replace"),
     Theme(
         "data.sharing",
         methods="data _memory __array_namespace__ to_device __dlpack_device__ __dlpack__",

@@ -16,7 +16,6 @@ from tinygraft import Tensor
     ("cuda", "to(NAME) moves it; python -m tinygraft devices lists the names"),
     ("add_", "assign(t.add(...)) writes the result into this tensor"),
     ("clamp_", "assign(t.clamp(...)) writes the result into this tensor"),
-    ("copy_", "assign(value) writes a value into this tensor"),
     ("fill_", "assign(value) writes a value into this tensor"),
     ("zero_", "assign(0) writes zeros into this tensor"),
     ("type", "cast(dtype) gives another dtype, and dtype is this one"),

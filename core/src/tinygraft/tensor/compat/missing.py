@@ -10,7 +10,7 @@ from tinygraft.errors import did_you_mean
 
 _INSTEAD = {
     "zero_": "assign(0) writes zeros into this tensor",
-    **dict.fromkeys(("fill_", "copy_"), "assign(value) writes a value into this tensor"),
+    "fill_": "assign(value) writes a value into this tensor",
     "expand_dims": "unsqueeze(dim) inserts an axis",
     **dict.fromkeys(("type", "astype"), "cast(dtype) gives another dtype, and dtype is this one"),
 }

@@ -120,6 +120,25 @@ def assign(self: Tensor, x: Any) -> Tensor:
     return self
 
 
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Write the values of a tensor, an array or numbers into this tensor, in its dtype and on its device.
+
+    Unlike `assign` it converts: a tensor of another dtype is cast, one of another device moved. `src` is broadcast to
+    the shape of this tensor. All copies are asynchronous where the device is, so `non_blocking` changes nothing.
+    Raises ShapeError for a shape that is not broadcast to this one, and DTypeError for None.
+
+    >>> from tinygraft import Tensor
+    >>> t = Tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> t.copy_(Tensor([5, 6])).tolist()
+    [[5.0, 6.0], [5.0, 6.0]]
+    """
+    refuse_nothing(src, self._where())
+    value = src if isinstance(src, TensorBase) else type(self)(src, device=self.device)
+    if value.device != self.device:
+        value = value.to(self.device)  # type: ignore[attr-defined]
+    return self.assign(value if value.dtype is self.dtype else value.cast(self.dtype))  # type: ignore[attr-defined]
+
+
 def _value_for(self: Tensor, x: Any) -> TensorBase:
     """x as a tensor of this dtype on this device.
 

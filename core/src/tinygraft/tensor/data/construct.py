@@ -51,7 +51,7 @@ def node_of(data: Any, device: Place, dtype: DType | None) -> UOp | None:
         if size % to.itemsize:
             raise DTypeError(f"{size} bytes are no whole number of {to} elements of {to.itemsize} bytes")
         return bytes_node(data, (size // to.itemsize,), name, to)
-    if hasattr(data, "__array__"):
+    if hasattr(data, "__array__") or hasattr(type(data), "__array_interface__"):  # images of Pillow have the latter
         return _array(data, name, dtype)
     # subclasses of numbers, such as enums; after arrays, since NumPy's float64 is a float too
     if isinstance(data, (bool, int, float, complex)):

@@ -124,8 +124,30 @@ def _shaped(self: Tensor, flat: ndarray[Any, Any]) -> ndarray[Any, Any]:
 
 
 def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> ndarray[Any, Any]:
+    if copy is not None and not copy:
+        return _shared(self, dtype)
     found = self.numpy()
     return found if dtype is None else found.astype(dtype)
+
+
+def _shared(self: Tensor, dtype: Any) -> ndarray[Any, Any]:
+    """Return an array over the tensor's own memory. Raises ValueError, as NumPy asks for, where that cannot be."""
+    import numpy as np
+
+    try:
+        found = np.from_dlpack(self, copy=False)
+    except (TypeError, RuntimeError, ValueError, BufferError) as error:
+        raise ValueError(f"an array cannot share the memory of this tensor: {error}") from None
+    if dtype is not None and found.dtype != np.dtype(dtype):
+        raise ValueError(f"an array of {np.dtype(dtype)} cannot share the memory of a tensor of {self.dtype}")
+    return found
+
+
+def __buffer__(self: Tensor, flags: int) -> memoryview:
+    """What memoryview(t) is from Python 3.12 on: the values, in memory of their own, as `numpy` gives them."""
+    if flags & 1:  # PyBUF_WRITABLE
+        raise BufferError("a tensor is not written to through its buffer: use assign(memoryview)")
+    return self.numpy().data
 
 
 def __bool__(self: Tensor) -> bool:
