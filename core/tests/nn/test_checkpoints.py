@@ -183,7 +183,7 @@ def test_what_has_no_place_in_a_file_is_refused(tmp_path: Path) -> None:
     """With its name; nothing is written."""
     with pytest.raises(DTypeError, match="'model.deep.1' is function"):
         save_checkpoint(tmp_path / "c", model={"deep": [1, print.__class__ and (lambda: 0)]})
-    for nothing in (nn.Linear, object(), np.float32(1)):
+    for nothing in (nn.Linear, object(), np.ones(2)):
         with pytest.raises(DTypeError, match="a checkpoint has nothing to save of 'model'"):
             save_checkpoint(tmp_path / "c", model=nothing)
     assert not (tmp_path / "c").exists()
@@ -230,3 +230,70 @@ def test_a_file_that_lies_is_refused(tmp_path: Path, content: str | None, why: s
     with pytest.raises(FileFormatError, match=why):
         load_checkpoint(tmp_path / "c")
     assert json.dumps("")
+
+
+def test_a_load_that_fails_changes_nothing(tmp_path: Path) -> None:
+    """Neither the parts before nor the random numbers: a scheduler, and an object that refuses, come last here."""
+
+    class Refusing:
+        value = 1
+
+        def state_dict(self) -> dict[str, Any]:
+            return {"value": self.value}
+
+        def load_state_dict(self, state: dict[str, Any]) -> None:
+            self.value = state["value"]
+            if self.value == 3:
+                raise RuntimeError("3 is refused")
+
+    def make() -> dict[str, Any]:
+        layer = nn.Linear(2, 2)
+        optimizer = nn.optim.Adam(nn.state.get_parameters(layer), lr=0.5)
+        return {
+            "model": layer, "optimizer": optimizer, "scaler": nn.optim.LossScaler(8.0), "own": Refusing(),
+            "schedule": nn.optim.lr_scheduler.StepLR(optimizer, 2),
+            "group": nn.optim.OptimizerGroup(nn.optim.SGD([Tensor([1.0])], lr=0.1, momentum=0.5)),
+        }  # fmt: skip
+
+    def state(parts: dict[str, Any]) -> list[Any]:
+        found = [part.state_dict() for part in parts.values() if hasattr(part, "state_dict")]
+        return [str(found), *(t.tolist() for t in nn.state.get_state_dict([found, parts["model"]]).values())]
+
+    saved, parts = make(), make()
+    saved["optimizer"].lr, saved["own"].value = 0.25, 3
+    nn.state.save_checkpoint(tmp_path / "a", **saved)
+    before = state(parts)
+    Tensor.manual_seed(3)
+    expected = Tensor.rand(3).tolist()
+    Tensor.manual_seed(3)
+    with pytest.raises(RuntimeError, match="^3 is refused$"):
+        nn.state.load_checkpoint(tmp_path / "a", **parts)
+    assert state(parts) == before and Tensor.rand(3).tolist() == expected
+    del parts["own"]
+    before = state(parts)
+    for name, other in (
+        ("schedule", nn.optim.lr_scheduler.ExponentialLR(parts["optimizer"], 0.5)),
+        ("group", nn.optim.OptimizerGroup(nn.optim.SGD([Tensor([1.0])]), nn.optim.SGD([Tensor([1.0])]))),
+        ("scaler", nn.optim.SGD([Tensor([1.0])])),
+    ):
+        before = state(parts)
+        with pytest.raises(FileFormatError):
+            nn.state.load_checkpoint(tmp_path / "a", **{**parts, name: other})
+        assert state(parts) == before
+
+
+def test_numbers_of_numpy_become_pythons(tmp_path: Path) -> None:
+    """Alone, in lists and dicts, and as the step."""
+    numbers = {"best": np.float32(0.5), "epochs": [np.int64(3), np.bool_(True)], "mean": np.float64(0.25)}
+    nn.state.save_checkpoint(tmp_path / "a", numbers=numbers, step=np.int64(7), rng=False)
+    found = nn.state.load_checkpoint(tmp_path / "a")
+    assert found == {"step": 7, "numbers": {"best": 0.5, "epochs": [3, True], "mean": 0.25}}
+    assert type(found["step"]) is int and type(found["numbers"]["epochs"][1]) is bool
+
+
+@pytest.mark.parametrize("name", ["device", "strict"])
+def test_names_that_loading_could_not_ask_for(tmp_path: Path, name: str) -> None:
+    """They are arguments of load_checkpoint."""
+    message = f"^a checkpoint has no part '{name}', which is an argument of load_checkpoint: give it another name$"
+    with pytest.raises(DTypeError, match=message):
+        nn.state.save_checkpoint(tmp_path / "a", **{name: nn.Linear(1, 1)})

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinygraft import Tensor, nn
+from tinygraft import Tensor, TinyJit, nn
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, ShapeError
 
@@ -293,3 +293,25 @@ def test_a_layer_that_cannot_be_is_refused(make: Any, message: str) -> None:
     with pytest.raises(ShapeError) as caught:
         make()
     assert str(caught.value).startswith(message)
+
+
+def test_batch_norm_without_momentum_has_the_mean_of_all_batches() -> None:
+    """As PyTorch's momentum=None; from the first call on, and under TinyJit."""
+    data = np.random.RandomState(0).standard_normal((4, 5, 3)).astype(np.float32) * [[[1]], [[2]], [[3]], [[4]]]
+    layer = nn.BatchNorm(3, momentum=None)
+
+    @TinyJit
+    @Tensor.train()
+    def step(x: Tensor) -> Tensor:
+        return layer(x).realize(layer.running_mean, layer.running_var, layer.num_batches_tracked)
+
+    for batch in data:
+        step(Tensor(batch.astype(np.float32)).realize())
+    np.testing.assert_allclose(layer.running_mean.numpy(), data.mean(1).mean(0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(layer.running_var.numpy(), data.var(1, ddof=1).mean(0), rtol=1e-5)
+    assert layer.num_batches_tracked.item() == 4
+
+
+def test_batch_norm_that_tracks_nothing_has_no_state_for_it() -> None:
+    """The names of its state are PyTorch's."""
+    assert list(nn.state.get_state_dict(nn.BatchNorm(3, track_running_stats=False))) == ["weight", "bias"]

@@ -19,6 +19,12 @@ WHOLE: dict[str, Any] = {
     "conv1d": lambda t: nn.Conv1d(8, 2, 3)(t[0]), "conv_transpose2d": lambda t: nn.ConvTranspose2d(4, 2, 3)(t),
     "einsum": lambda t: Tensor.einsum("abcd,abcd->ab", t, t),
     "attention": lambda t: t.scaled_dot_product_attention(t, t),
+    "addmm": lambda t: t[0, 0].addmm(t[0, 0], t[0, 1]), "baddbmm": lambda t: t[0].baddbmm(t[0], t[1]),
+    "addmv": lambda t: t[0, 0, 0].addmv(t[0, 0], t[0, 0, 0]), "addr": lambda t: t[0, 0].addr(t[0, 0, 0], t[0, 0, 1]),
+    "lstm": lambda t: nn.LSTM(8, 5)(t[0])[0], "lstm state": lambda t: nn.LSTM(8, 5, bidirectional=True)(t[0])[1][1],
+    "gru": lambda t: nn.GRU(8, 5)(t[0], Tensor.ones(1, 8, 5))[1], "rnn": lambda t: nn.RNN(8, 5)(t[0])[0],
+    "lstm cell": lambda t: nn.LSTMCell(8, 5)(t[0, 0])[1], "gru cell": lambda t: nn.GRUCell(8, 5)(t[0, 0]),
+    "rnn cell": lambda t: nn.RNNCell(8, 5)(t[0, 0]),
     "multihead": lambda t: nn.MultiheadAttention(8, 2)(*[t[0]] * 3)[0],
 }  # fmt: skip
 SAME = [

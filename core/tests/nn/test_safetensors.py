@@ -246,3 +246,18 @@ def test_odd_names_survive(tmp_path: Path) -> None:
     assert sorted(name for name, _ in safetensors.deserialize((tmp_path / "a.safetensors").read_bytes())) == sorted(
         names
     )
+
+
+@pytest.mark.parametrize(
+    ("start", "hint"),
+    [
+        (b"PK\x03\x04", "it is a zip archive; torch_load reads files of PyTorch, npz_load those of NumPy"),
+        (b"\x80\x02\x8a\x0a", "it is a pickle; torch_load reads files of PyTorch"),
+        (b"GGUF", "gguf_load reads it"),
+    ],
+)
+def test_files_of_other_formats_are_known(start: bytes, hint: str) -> None:
+    """By their first bytes; the error says what reads them."""
+    with pytest.raises(FileFormatError) as caught:
+        safe_load(start + b"\x77" * 60)
+    assert str(caught.value).endswith(f"bytes, the format allows 100000000\n  hint: {hint}")

@@ -5,11 +5,12 @@ They are for lists of layers and for models that come from PyTorch; a function s
 
 from __future__ import annotations
 
+from tinygraft.nn.described import Described
 from tinygraft.nn.parameter import filled
 from tinygraft.tensor.tensor import Tensor
 
 
-class Identity:
+class Identity(Described):
     """x itself."""
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -17,7 +18,7 @@ class Identity:
         return x
 
 
-class ReLU:
+class ReLU(Described):
     """Tensor.relu."""
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -25,7 +26,7 @@ class ReLU:
         return x.relu()
 
 
-class ReLU6:
+class ReLU6(Described):
     """Tensor.relu6."""
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -33,7 +34,7 @@ class ReLU6:
         return x.relu6()
 
 
-class LeakyReLU:
+class LeakyReLU(Described):
     """Tensor.leaky_relu."""
 
     def __init__(self, negative_slope: float = 0.01) -> None:
@@ -44,7 +45,7 @@ class LeakyReLU:
         return x.leaky_relu(self.negative_slope)
 
 
-class ELU:
+class ELU(Described):
     """Tensor.elu."""
 
     def __init__(self, alpha: float = 1.0) -> None:
@@ -55,7 +56,7 @@ class ELU:
         return x.elu(self.alpha)
 
 
-class CELU:
+class CELU(Described):
     """Tensor.celu."""
 
     def __init__(self, alpha: float = 1.0) -> None:
@@ -66,7 +67,7 @@ class CELU:
         return x.celu(self.alpha)
 
 
-class SELU:
+class SELU(Described):
     """Tensor.selu."""
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -74,7 +75,7 @@ class SELU:
         return x.selu()
 
 
-class GELU:
+class GELU(Described):
     """Tensor.gelu, exact unless approximate is "tanh": that is the default of the method."""
 
     def __init__(self, approximate: str = "none") -> None:
@@ -85,7 +86,7 @@ class GELU:
         return x.gelu(self.approximate)
 
 
-class SiLU:
+class SiLU(Described):
     """Tensor.silu."""
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -93,7 +94,7 @@ class SiLU:
         return x.silu()
 
 
-class Mish:
+class Mish(Described):
     """Tensor.mish."""
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -101,7 +102,7 @@ class Mish:
         return x.mish()
 
 
-class Sigmoid:
+class Sigmoid(Described):
     """Tensor.sigmoid."""
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -109,7 +110,7 @@ class Sigmoid:
         return x.sigmoid()
 
 
-class LogSigmoid:
+class LogSigmoid(Described):
     """Tensor.logsigmoid."""
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -117,7 +118,7 @@ class LogSigmoid:
         return x.logsigmoid()
 
 
-class Tanh:
+class Tanh(Described):
     """Tensor.tanh."""
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -125,7 +126,7 @@ class Tanh:
         return x.tanh()
 
 
-class Tanhshrink:
+class Tanhshrink(Described):
     """Tensor.tanhshrink."""
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -133,7 +134,7 @@ class Tanhshrink:
         return x.tanhshrink()
 
 
-class Softplus:
+class Softplus(Described):
     """Tensor.softplus."""
 
     beta: float
@@ -147,7 +148,7 @@ class Softplus:
         return x.softplus(self.beta, self.threshold)
 
 
-class Softsign:
+class Softsign(Described):
     """Tensor.softsign."""
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -155,7 +156,7 @@ class Softsign:
         return x.softsign()
 
 
-class Softshrink:
+class Softshrink(Described):
     """Tensor.softshrink."""
 
     def __init__(self, lambd: float = 0.5) -> None:
@@ -166,7 +167,7 @@ class Softshrink:
         return x.softshrink(self.lambd)
 
 
-class Hardshrink:
+class Hardshrink(Described):
     """Tensor.hardshrink."""
 
     def __init__(self, lambd: float = 0.5) -> None:
@@ -177,7 +178,7 @@ class Hardshrink:
         return x.hardshrink(self.lambd)
 
 
-class Hardsigmoid:
+class Hardsigmoid(Described):
     """Tensor.hardsigmoid."""
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -185,7 +186,7 @@ class Hardsigmoid:
         return x.hardsigmoid()
 
 
-class Hardswish:
+class Hardswish(Described):
     """Tensor.hardswish."""
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -193,7 +194,7 @@ class Hardswish:
         return x.hardswish()
 
 
-class Hardtanh:
+class Hardtanh(Described):
     """Tensor.hardtanh."""
 
     min_val: float
@@ -207,7 +208,7 @@ class Hardtanh:
         return x.hardtanh(self.min_val, self.max_val)
 
 
-class Threshold:
+class Threshold(Described):
     """Tensor.threshold."""
 
     threshold: float
@@ -221,7 +222,7 @@ class Threshold:
         return x.threshold(self.threshold, self.value)
 
 
-class RReLU:
+class RReLU(Described):
     """Tensor.rrelu: slopes are drawn in training mode."""
 
     lower: float
@@ -235,7 +236,7 @@ class RReLU:
         return x.rrelu(self.lower, self.upper)
 
 
-class GLU:
+class GLU(Described):
     """Tensor.glu."""
 
     def __init__(self, dim: int = -1) -> None:
@@ -246,7 +247,7 @@ class GLU:
         return x.glu(self.dim)
 
 
-class Softmax:
+class Softmax(Described):
     """Tensor.softmax over axis dim."""
 
     def __init__(self, dim: int = -1) -> None:
@@ -257,7 +258,7 @@ class Softmax:
         return x.softmax(self.dim)
 
 
-class LogSoftmax:
+class LogSoftmax(Described):
     """Tensor.log_softmax over axis dim."""
 
     def __init__(self, dim: int = -1) -> None:
@@ -268,7 +269,7 @@ class LogSoftmax:
         return x.log_softmax(self.dim)
 
 
-class Softmin:
+class Softmin(Described):
     """Tensor.softmin over axis dim."""
 
     def __init__(self, dim: int = -1) -> None:
@@ -279,7 +280,7 @@ class Softmin:
         return x.softmin(self.dim)
 
 
-class PReLU:
+class PReLU(Described):
     """Tensor.prelu: x where it is positive, weight * x elsewhere, with one weight or one for each channel (axis 1).
 
     weight (num_parameters,) starts at init, and is used in the dtype of x.

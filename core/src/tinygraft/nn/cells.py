@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 from tinygraft.errors import ShapeError
+from tinygraft.nn.described import Described
 from tinygraft.nn.parameter import uniform
+from tinygraft.tensor.autocast import narrowed
 from tinygraft.tensor.tensor import Tensor
 
 
@@ -35,7 +37,7 @@ def check_nonlinearity(what: str, nonlinearity: str) -> None:
         raise ValueError(f"{what} has the nonlinearity 'tanh' or 'relu', got {nonlinearity!r}")
 
 
-class _Cell:
+class _Cell(Described):
     """The weights of a cell with so many gates, and the checks of what it is called with."""
 
     def __init__(self, gates: int, input_size: int, hidden_size: int, bias: bool) -> None:
@@ -85,7 +87,8 @@ class LSTMCell(_Cell):
         """The next state."""
         h, c = self._states(x, h=hc and hc[0], c=hc and hc[1])
         from_x, from_h = self._sums(x, h)
-        return lstm_step(from_x + from_h, c)
+        h, c = narrowed(*lstm_step(from_x + from_h, c))
+        return h, c
 
 
 class GRUCell(_Cell):
@@ -108,7 +111,8 @@ class GRUCell(_Cell):
     def __call__(self, x: Tensor, h: Tensor | None = None) -> Tensor:
         """The next state."""
         (state,) = self._states(x, h=h)
-        return gru_step(*self._sums(x, state), state)
+        (new,) = narrowed(gru_step(*self._sums(x, state), state))
+        return new  # type: ignore[no-any-return]
 
 
 class RNNCell(_Cell):
@@ -131,4 +135,5 @@ class RNNCell(_Cell):
         """The next state."""
         (state,) = self._states(x, h=h)
         from_x, from_h = self._sums(x, state)
-        return rnn_step(from_x + from_h, self.nonlinearity)
+        (new,) = narrowed(rnn_step(from_x + from_h, self.nonlinearity))
+        return new  # type: ignore[no-any-return]

@@ -8,6 +8,7 @@ is the tensors that nn.state.get_state_dict finds.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Mapping
@@ -40,6 +41,10 @@ def save_checkpoint(path: FilePath, *, step: Any = None, rng: bool = True, **par
     >>> load_checkpoint(path, model=nn.Linear(3, 2))["step"]
     7
     """
+    if reserved := [name for name in parts if name in ("device", "strict")]:
+        raise DTypeError(
+            f"a checkpoint has no part {reserved[0]!r}, which is an argument of load_checkpoint: give it another name"
+        )
     tensors: dict[str, Tensor] = {}
     places: dict[int, str] = {}
     tree = {name: _encoded(_state_of(part, name), name, tensors, places) for name, part in parts.items()}
@@ -57,8 +62,9 @@ def load_checkpoint(
     Objects keep the memory of their tensors, so that a captured TinyJit goes on with what is read. The result has
     "step", and the state of each part of the file that was not asked for, lazily. rng=False leaves the random numbers
     as they are. strict=False leaves alone what a model or the file do not have. Raises FileFormatError for a file that
-    is no checkpoint, without a part that is asked for, or whose names or shapes do not fit a part: what has no
-    load_state_dict of its own is compared before anything is changed.
+    is no checkpoint, without a part that is asked for, or whose names or shapes do not fit a part, and what a part
+    raises. Nothing is changed then: every part is checked first, by its check_state_dict where it has one; a part with
+    a load_state_dict alone is copied before, and gets its old state again.
     """
     content, tensors = _content(path), safe_load(path, device)
     label = os.fspath(path)
@@ -72,14 +78,39 @@ def load_checkpoint(
         if wrong:
             raise FileFormatError(f"{label}: the part {name!r} does not fit: {wrong}")
     for name, part in parts.items():
-        state = found.pop(name)
-        if name in plain:
-            assign_state(collect_state(part), state)
-        else:
-            part.load_state_dict(state)
-    if rng and content.get("rng") is not None:
-        set_rng_state(content["rng"])
-    return {"step": _decoded(content.get("step"), tensors, label), **found}
+        if name not in plain and hasattr(part, "check_state_dict"):
+            part.check_state_dict(found[name])
+    step = _decoded(content.get("step"), tensors, label)
+    states = {name: found.pop(name) for name in parts}
+    _load_all(parts, states, content.get("rng") if rng else None)
+    return {"step": step, **found}
+
+
+def _load_all(parts: Mapping[str, Any], states: Mapping[str, Any], rng: Any) -> None:
+    """Load the state of each part, and of the random numbers; all are as before where one raises.
+
+    Those that have not said that they would take their state come first: they may still refuse it.
+    """
+    own = [name for name, part in parts.items() if hasattr(part, "load_state_dict")]
+    unsure = [name for name in own if not hasattr(parts[name], "check_state_dict")]
+    copies: dict[str, Any] = {}
+    before = rng_state() if rng is not None else None
+    try:
+        if rng is not None:
+            set_rng_state(rng)
+        for name in [*unsure, *(name for name in own if name not in unsure)]:
+            if name in unsure:
+                copies[name] = copy.deepcopy(parts[name].state_dict())
+            parts[name].load_state_dict(states[name])
+        for name in parts:
+            if name not in own:
+                assign_state(collect_state(parts[name]), states[name])
+    except BaseException:
+        for name, state in copies.items():
+            parts[name].load_state_dict(state)
+        if before is not None:
+            set_rng_state(before)
+        raise
 
 
 def _state_of(part: Any, name: str) -> Any:
@@ -101,7 +132,12 @@ def _has_plain(part: Any) -> bool:
     """Whether a part is a number or text, or a list or dict with any: such a one is kept as it is, with its form."""
     if isinstance(part, (Mapping, list, tuple)):
         return any(_has_plain(item) for item in (part.values() if isinstance(part, Mapping) else part))
-    return part is None or isinstance(part, (bool, int, float, str))
+    return part is None or isinstance(part, (bool, int, float, str)) or _is_numpy_number(part)
+
+
+def _is_numpy_number(value: Any) -> bool:
+    """Whether a value is one of NumPy's numbers: a checkpoint has it as Python's."""
+    return type(value).__module__ == "numpy" and getattr(value, "shape", None) == () and hasattr(value, "item")
 
 
 def _encoded(value: Any, name: str, tensors: dict[str, Tensor], places: dict[int, str]) -> Any:
@@ -115,6 +151,8 @@ def _encoded(value: Any, name: str, tensors: dict[str, Tensor], places: dict[int
         return {_MARK: "tensor", "name": places[id(value)]}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if _is_numpy_number(value):
+        return _encoded(value.item(), name, tensors, places)
     if isinstance(value, (list, tuple)):
         items = [_encoded(item, f"{name}.{place}", tensors, places) for place, item in enumerate(value)]
         return items if isinstance(value, list) else {_MARK: "tuple", "items": items}

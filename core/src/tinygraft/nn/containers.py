@@ -31,6 +31,11 @@ class Sequential(list[Callable[[Any], Any]]):
             x = layer(x)
         return x
 
+    def __repr__(self) -> str:
+        """One layer a line, by its name in a state_dict."""
+        rows = [f"{number}: {layer!r}".replace("\n", "\n  ") for number, layer in enumerate(self)]
+        return f"{type(self).__name__}(" + "".join(f"\n  {row}" for row in rows) + ("\n)" if rows else ")")
+
     def __getitem__(self, index: Any) -> Any:
         found = super().__getitem__(index)
         return type(self)(*found) if isinstance(index, slice) else found

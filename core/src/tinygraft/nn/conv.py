@@ -10,12 +10,13 @@ import math
 
 from tinygraft.errors import ShapeError
 from tinygraft.helpers import prod
+from tinygraft.nn.described import Described
 from tinygraft.nn.parameter import uniform
 from tinygraft.tensor.ops.nn.pooling_windows import Sizes
 from tinygraft.tensor.tensor import Tensor
 
 
-class Conv2d:
+class Conv2d(Described):
     """x (N, in_channels, *spatial) -> (N, out_channels, *spatial').
 
     weight is (out_channels, in_channels//groups, *kernel_size), bias (out_channels,); both start uniform in

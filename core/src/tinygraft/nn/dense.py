@@ -9,11 +9,12 @@ import math
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.nn.described import Described
 from tinygraft.nn.parameter import uniform
 from tinygraft.tensor.tensor import Tensor
 
 
-class Linear:
+class Linear(Described):
     """x (..., in_features) -> x @ weight.T + bias (..., out_features).
 
     weight (out_features, in_features) and bias (out_features,) start uniform in +-1/sqrt(in_features).
@@ -39,7 +40,7 @@ class Linear:
         return x.linear(self.weight.transpose(), self.bias)
 
 
-class Embedding:
+class Embedding(Described):
     """index (...) of integers -> the rows of weight (vocab_size, embed_size): (..., embed_size).
 
     An index outside the table reads zeros. weight starts as glorot_uniform, as in tinygrad; PyTorch's is normal.
@@ -67,7 +68,7 @@ class Embedding:
         return self.weight[index]
 
 
-class EmbeddingBag:
+class EmbeddingBag(Described):
     """index (bags, n) of integers, or (n,) and offsets, -> the mean, sum or max (mode) of the rows of each bag.
 
     weight (num_embeddings, embedding_dim) starts normal with deviation 1, and its row padding_idx, which does not
@@ -113,7 +114,7 @@ class EmbeddingBag:
         )  # fmt: skip
 
 
-class Bilinear:
+class Bilinear(Described):
     """a (..., in1_features) and b (..., in2_features) -> a @ weight[o] @ b + bias[o] for each o: (..., out_features).
 
     weight (out, in1, in2) and bias (out,) start uniform in +-1/sqrt(in1_features). Raises ShapeError where a and b

@@ -9,11 +9,12 @@ from typing import Any
 from tinygraft.dtype import DTypeLike
 from tinygraft.errors import ShapeError, TrainingError
 from tinygraft.nn.dense import Linear
+from tinygraft.nn.described import Described
 from tinygraft.nn.parameter import filled, uniform
 from tinygraft.tensor.tensor import Tensor
 
 
-class KVCache:
+class KVCache(Described):
     """Memory for the keys and values of up to max_length positions: k and v, (batch, num_heads, max_length, head_dim).
 
     `append(k, v, start)` writes those of new positions, (batch, num_heads, L, head_dim), and returns all up to start +
@@ -81,7 +82,7 @@ def _attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: b
     return out.transpose(1, 2).reshape(q.shape[0], q.shape[2], -1)
 
 
-class MultiheadAttention:
+class MultiheadAttention(Described):
     """Attention over num_heads heads with its projections: mha(query, key, value) -> (output, weights or None).
 
     Queries are (L, N, embed_dim), keys (S, N, kdim), values (S, N, vdim), (N, ...) first with batch_first, or without
@@ -197,7 +198,7 @@ def _glorot(rows: int, columns: int) -> Tensor:
     return uniform(math.sqrt(6 / (rows + columns)), (rows, columns))
 
 
-class GroupedQueryAttention:
+class GroupedQueryAttention(Described):
     """Self-attention in which several heads of queries share one of keys and values: x (N, L, embed_dim) -> the same.
 
     num_kv_heads divides num_heads: 1 is multi-query attention, num_heads (the default) ordinary attention. q_proj,

@@ -10,16 +10,18 @@ from collections.abc import Sequence
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
+from tinygraft.nn.described import Described
 from tinygraft.nn.parameter import filled
 from tinygraft.tensor.tensor import Tensor
 
 
-class BatchNorm:
+class BatchNorm(Described):
     """x (N, sz, ...) -> each channel with mean 0 and variance 1, times weight (sz,), plus bias (sz,).
 
     In training the mean and the (biased) variance are those of the batch, and running_mean and running_var
-    move towards them by momentum, the variance unbiased. Otherwise the running ones are used, if
-    track_running_stats. Half types are normalised in float32, and come out as they went in.
+    move towards them by momentum, the variance unbiased; with momentum=None they are the mean of all batches.
+    Otherwise the running ones are used, if track_running_stats. Half types are normalised in float32, and come out as
+    they went in.
 
     Raises ShapeError when the channels of x do not fit, or when training has one value for each channel.
     Source: Ioffe & Szegedy, "Batch normalization", arXiv:1502.03167.
@@ -44,13 +46,13 @@ class BatchNorm:
         eps: float = 1e-5,
         affine: bool = True,
         track_running_stats: bool = True,
-        momentum: float = 0.1,
+        momentum: float | None = 0.1,
     ) -> None:
         _check_eps("BatchNorm", eps)
         self.sz, self.eps, self.track_running_stats, self.momentum = sz, eps, track_running_stats, momentum
         self.weight, self.bias = _affine((sz,), affine)
-        self.num_batches_tracked: Tensor = filled((), 0, dtype=dtypes.int64, requires_grad=False)
         if track_running_stats:
+            self.num_batches_tracked: Tensor = filled((), 0, dtype=dtypes.int64, requires_grad=False)
             self.running_mean: Tensor = filled((sz,), 0, requires_grad=False)
             self.running_var: Tensor = filled((sz,), 1, requires_grad=False)
 
@@ -97,7 +99,12 @@ class BatchNorm:
                 f"  made at {x._where()}\n  hint: a larger batch, or leave training mode"
             )
         # detached and assigned: the statistics are state, through which no gradient flows to an earlier batch
-        keep, add = 1 - self.momentum, self.momentum
+        add: float | Tensor
+        if self.momentum is None:
+            add = (self.num_batches_tracked + 1).cast(self.running_mean.dtype).reciprocal()
+        else:
+            add = self.momentum
+        keep = 1 - add
         unbiased = var.detach() * (count / (count - 1))
         self.running_mean.assign(self.running_mean * keep + (mean.detach() * add).cast(self.running_mean.dtype))
         self.running_var.assign(self.running_var * keep + (unbiased * add).cast(self.running_var.dtype))
@@ -107,7 +114,7 @@ class BatchNorm:
 BatchNorm1d = BatchNorm2d = BatchNorm3d = BatchNorm
 
 
-class LayerNorm:
+class LayerNorm(Described):
     """x (..., *normalized_shape) -> each last block with mean 0 and variance 1, times weight, plus bias.
 
     weight and bias have normalized_shape. Raises ShapeError when the end of x's shape is not
@@ -157,7 +164,7 @@ class LayerNorm2d(LayerNorm):
         return super().__call__(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
-class GroupNorm:
+class GroupNorm(Described):
     """x (N, num_channels, ...) -> each group of channels of each item with mean 0 and variance 1.
 
     weight and bias are (num_channels,). Raises ShapeError when the channels of x do not fit, or the groups do
@@ -202,7 +209,7 @@ class InstanceNorm(GroupNorm):
         super().__init__(num_features, num_features, eps, affine)
 
 
-class RMSNorm:
+class RMSNorm(Described):
     """x (..., dim) -> x * rsqrt(mean(x*x) + eps) over the last axis, times weight (dim,).
 
     Half types are normalised in float32. Raises ShapeError when the last axis of x is not dim.

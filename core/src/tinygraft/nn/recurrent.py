@@ -14,13 +14,15 @@ from typing import Any
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.nn.cells import check_nonlinearity, gru_step, lstm_step, rnn_step
+from tinygraft.nn.described import Described
 from tinygraft.nn.parameter import uniform
+from tinygraft.tensor.autocast import narrowed
 from tinygraft.tensor.tensor import Tensor
 
 States = list[Tensor]  # of one layer and direction: [h], or [h, c]
 
 
-class _Recurrent:
+class _Recurrent(Described):
     """The weights of all layers by PyTorch's names, the order of the steps, and the checks."""
 
     GATES: int = 1
@@ -92,6 +94,7 @@ class _Recurrent:
                 last.append(states)
             x = outputs[0].cat(outputs[1], dim=-1) if directions == 2 else outputs[0]
         ends = [each[0].stack(*each[1:]) for each in ([states[n] for states in last] for n in range(self.STATES))]
+        x, *ends = narrowed(x, *ends)  # between steps c stays as exact as it is
         if not batched:
             return x.squeeze(1), [state.squeeze(1) for state in ends]
         return (x.transpose(0, 1) if self.batch_first else x), ends

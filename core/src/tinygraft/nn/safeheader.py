@@ -78,13 +78,28 @@ def read_header(read: Callable[[int, int], bytes], size: int, label: str) -> Hea
         )
     (length,) = struct.unpack("<Q", read(0, 8))
     if length > MAX_HEADER:
-        raise FileFormatError(f"{label}: the header claims {length} bytes, the format allows {MAX_HEADER}")
+        raise FileFormatError(
+            f"{label}: the header claims {length} bytes, the format allows {MAX_HEADER}{_other_format(read(0, 8))}"
+        )
     if length > size - 8:
         raise FileFormatError(f"{label}: the header claims {length} bytes, the file has {size - 8} after its length")
     with disable_gc():  # it would walk through millions of lists that nothing can free
         tensors = _parse(read(8, length), label)
         metadata = _metadata(tensors.pop(METADATA, {}), label)
         return Header(_laid_out(tensors, size - 8 - length, label), metadata, 8 + length)
+
+
+def _other_format(start: bytes) -> str:
+    """Return a hint where the first bytes are those of a format that has a function of its own."""
+    of_torch = "torch_load reads files of PyTorch"
+    for magic, name in (
+        (b"PK\x03\x04", f"it is a zip archive; {of_torch}, npz_load those of NumPy"),
+        (b"\x80\x02", f"it is a pickle; {of_torch}"),
+        (b"GGUF", "gguf_load reads it"),
+    ):
+        if start.startswith(magic):
+            return f"\n  hint: {name}"
+    return ""
 
 
 def brief(value: Any) -> str:

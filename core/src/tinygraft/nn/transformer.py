@@ -12,6 +12,7 @@ from copy import deepcopy
 from typing import TypeVar, Union
 
 from tinygraft.nn.dense import Linear
+from tinygraft.nn.described import Described
 from tinygraft.nn.multihead import MultiheadAttention
 from tinygraft.nn.norm import LayerNorm
 from tinygraft.tensor.tensor import Tensor
@@ -34,7 +35,7 @@ def exact_gelu(x: Tensor) -> Tensor:
     return x.gelu("none")
 
 
-class _TransformerLayer:
+class _TransformerLayer(Described):
     """The feed-forward part, dropout and norms of both kinds of layers."""
 
     linear1: Linear
@@ -143,7 +144,7 @@ class TransformerDecoderLayer(_TransformerLayer):
         return self._added(self._added(self._added(tgt, attend, 1), look, 2), self._feed, 3)
 
 
-class TransformerEncoder:
+class TransformerEncoder(Described):
     """num_layers copies of a TransformerEncoderLayer one after the other, and a norm at the end if one is given.
 
     The copies begin with the weights of encoder_layer, as in PyTorch.
@@ -170,7 +171,7 @@ class TransformerEncoder:
         return src if self.norm is None else self.norm(src)
 
 
-class TransformerDecoder:
+class TransformerDecoder(Described):
     """num_layers copies of a TransformerDecoderLayer one after the other, and a norm at the end if one is given.
 
     >>> from tinygraft import Tensor, nn

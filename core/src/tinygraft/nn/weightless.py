@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tinygraft.nn.described import Described
 from tinygraft.tensor.ops.nn.pooling_windows import Sizes
 from tinygraft.tensor.tensor import Tensor
 
 
-class _Dropping:
+class _Dropping(Described):
     """A probability p. Raises ValueError for one outside [0, 1]."""
 
     def __init__(self, p: float = 0.5) -> None:
@@ -69,7 +70,7 @@ class FeatureAlphaDropout(_Dropping):
         return x.feature_alpha_dropout(self.p)
 
 
-class MaxPool1d:
+class MaxPool1d(Described):
     """Tensor.max_pool1d."""
 
     kernel_size: Sizes
@@ -94,7 +95,7 @@ class MaxPool1d:
         )  # fmt: skip
 
 
-class MaxPool2d:
+class MaxPool2d(Described):
     """Tensor.max_pool2d."""
 
     kernel_size: Sizes
@@ -119,7 +120,7 @@ class MaxPool2d:
         )  # fmt: skip
 
 
-class MaxPool3d:
+class MaxPool3d(Described):
     """Tensor.max_pool3d."""
 
     kernel_size: Sizes
@@ -144,7 +145,7 @@ class MaxPool3d:
         )  # fmt: skip
 
 
-class AvgPool1d:
+class AvgPool1d(Described):
     """Tensor.avg_pool1d."""
 
     kernel_size: Sizes
@@ -168,7 +169,7 @@ class AvgPool1d:
         )  # fmt: skip
 
 
-class AvgPool2d:
+class AvgPool2d(Described):
     """Tensor.avg_pool2d."""
 
     kernel_size: Sizes
@@ -193,7 +194,7 @@ class AvgPool2d:
         )  # fmt: skip
 
 
-class AvgPool3d:
+class AvgPool3d(Described):
     """Tensor.avg_pool3d."""
 
     kernel_size: Sizes
@@ -218,7 +219,7 @@ class AvgPool3d:
         )  # fmt: skip
 
 
-class AdaptiveAvgPool1d:
+class AdaptiveAvgPool1d(Described):
     """Tensor.adaptive_avg_pool1d to output_size."""
 
     def __init__(self, output_size: Any) -> None:
@@ -229,7 +230,7 @@ class AdaptiveAvgPool1d:
         return x.adaptive_avg_pool1d(self.output_size)
 
 
-class AdaptiveMaxPool1d:
+class AdaptiveMaxPool1d(Described):
     """Tensor.adaptive_max_pool1d to output_size."""
 
     output_size: Any
@@ -243,7 +244,7 @@ class AdaptiveMaxPool1d:
         return x.adaptive_max_pool1d(self.output_size, self.return_indices)
 
 
-class AdaptiveAvgPool2d:
+class AdaptiveAvgPool2d(Described):
     """Tensor.adaptive_avg_pool2d to output_size."""
 
     def __init__(self, output_size: Any) -> None:
@@ -254,7 +255,7 @@ class AdaptiveAvgPool2d:
         return x.adaptive_avg_pool2d(self.output_size)
 
 
-class AdaptiveMaxPool2d:
+class AdaptiveMaxPool2d(Described):
     """Tensor.adaptive_max_pool2d to output_size."""
 
     output_size: Any
@@ -268,7 +269,7 @@ class AdaptiveMaxPool2d:
         return x.adaptive_max_pool2d(self.output_size, self.return_indices)
 
 
-class AdaptiveAvgPool3d:
+class AdaptiveAvgPool3d(Described):
     """Tensor.adaptive_avg_pool3d to output_size."""
 
     def __init__(self, output_size: Any) -> None:
@@ -279,7 +280,7 @@ class AdaptiveAvgPool3d:
         return x.adaptive_avg_pool3d(self.output_size)
 
 
-class AdaptiveMaxPool3d:
+class AdaptiveMaxPool3d(Described):
     """Tensor.adaptive_max_pool3d to output_size."""
 
     output_size: Any
@@ -293,7 +294,7 @@ class AdaptiveMaxPool3d:
         return x.adaptive_max_pool3d(self.output_size, self.return_indices)
 
 
-class Flatten:
+class Flatten(Described):
     """Tensor.flatten, but for the axes before start_dim: by default the batch stays.
 
     >>> from tinygraft import Tensor, nn
@@ -312,7 +313,7 @@ class Flatten:
         return x.flatten(self.start_dim, self.end_dim)
 
 
-class Unflatten:
+class Unflatten(Described):
     """Tensor.unflatten of axis dim into sizes."""
 
     dim: int

@@ -23,7 +23,7 @@ HALF = (dtypes.float16, dtypes.bfloat16)
 # products: what matrix units do
 NARROW = frozenset({
     "matmul", "linear", "einsum", "conv2d", "conv_transpose2d", "scaled_dot_product_attention",
-    "multi_head_attention_forward",
+    "multi_head_attention_forward", "addmm", "addbmm", "baddbmm", "addmv", "addr",
 })  # fmt: skip
 # long sums, and functions of a large range or with much cancellation
 WIDE = frozenset({
@@ -98,6 +98,14 @@ def half_type(name: object) -> DType:
     if found not in HALF:
         raise SettingError(f"AUTOCAST is bfloat16 or float16, got {getattr(name, 'name', name)!r}")
     return found
+
+
+def narrowed(*tensors: Any) -> list[Any]:
+    """Return tensors as AUTOCAST has the results of products: float32 becomes its half type, all else is as it is."""
+    if not AUTOCAST.value:
+        return list(tensors)
+    half = half_type(AUTOCAST.value)
+    return [_to(t, (dtypes.float32, *HALF), half) for t in tensors]
 
 
 def _to(t: Any, those: tuple[DType, ...], dtype: DType) -> Any:

@@ -323,9 +323,9 @@ EAGER = (
 AUTOCAST_THEMES = frozenset({
     "primitives.matmul", "primitives.reduce", "primitives.transcendental", "ops.nn.convolution", "ops.nn.attention",
     "ops.nn.embedding", "ops.nn.activation", "ops.nn.normalization", "ops.nn.loss", "ops.nn.ctc",
-    "ops.nn.regression_losses", "ops.linalg.norms", "ops.nn.classification_losses", "ops.reduce.scan",
-    "ops.math.special", "ops.linalg.triangles", "ops.linalg.decompositions", "ops.linalg.solve", "ops.linalg.eigen",
-    "ops.signal.fft",
+    "ops.nn.regression_losses", "ops.linalg.norms", "ops.linalg.products", "ops.nn.classification_losses",
+    "ops.reduce.scan", "ops.math.special", "ops.linalg.triangles", "ops.linalg.decompositions", "ops.linalg.solve",
+    "ops.linalg.eigen", "ops.signal.fft",
 })  # fmt: skip
 
 

@@ -232,3 +232,20 @@ def test_a_weight_decay_that_was_0_holds_in_a_captured_step(kind: Any) -> None:
                 step(x)
         found.append(p.tolist())
     assert found[0] == found[1]
+
+
+def test_lists_that_no_step_would_look_at_again_do_not_change() -> None:
+    """Neither the parameters of a group nor the groups; they are lists, and are copied and pickled as such."""
+    sgd = nn.optim.SGD([Tensor([1.0])], lr=0.1)
+    pair = nn.optim.OptimizerGroup(sgd, nn.optim.SGD([Tensor([1.0])], lr=0.1))
+    hint = "\n  hint: make another optimizer; nn.optim.OptimizerGroup(a, b) steps several as one"
+    for items, what in ((sgd.param_groups[0]["params"], "its parameters"), (sgd.param_groups, "its groups"),
+                        (pair.param_groups, "its groups")):  # fmt: skip
+        for change in (lambda x: x.append(Tensor([2.0])), lambda x: x.clear(), lambda x: x.__setitem__(0, None)):
+            with pytest.raises(TrainingError) as caught:
+                change(items)
+            assert str(caught.value) == (
+                f"an optimizer has {what} from the start, and no step would see a change of this list{hint}"
+            )
+        assert isinstance(items, list) and len(items) == len(copy.copy(items)) == len(copy.deepcopy(items))
+    assert len(pickle.loads(pickle.dumps(sgd)).param_groups) == 1

@@ -132,13 +132,17 @@ class DataLoader:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Make the next iteration go on from a state. Raises FileFormatError for what is none, and changes nothing."""
-        values = [state.get(name) for name in ("seed", "epoch", "batch")] if isinstance(state, Mapping) else [None]
-        if len(values) < 3 or not all(type(value) is int and value >= 0 for value in values):
-            raise FileFormatError(f"the state of a DataLoader has a seed, an epoch and a batch, got {state!r}")
-        self.seed, epoch, batch = (int(value or 0) for value in values)
+        self.check_state_dict(state)
+        self.seed, epoch, batch = (int(state[name]) for name in ("seed", "epoch", "batch"))
         if isinstance(self.sampler, RandomSampler):
             self.sampler.seed = self.seed
         self._next, self._now = (epoch, batch), None
+
+    def check_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Raise what `load_state_dict` would raise, and change nothing."""
+        values = [state.get(name) for name in ("seed", "epoch", "batch")] if isinstance(state, Mapping) else [None]
+        if not all(type(value) is int and value >= 0 for value in values):
+            raise FileFormatError(f"the state of a DataLoader has a seed, an epoch and a batch, got {state!r}")
 
     def _fixed_seed(self) -> int:
         """Return the seed; the one of Tensor.manual_seed is this loader's from its first use on."""

@@ -156,13 +156,21 @@ class LossScaler:
         The factors and the interval are numbers in the kernels of a captured `update`: they hold for what is captured
         later. Raises KeyError for a name that is missing, ValueError as the constructor; nothing is loaded then.
         """
-        factors = {name: state_dict[name] for name in ("growth_factor", "backoff_factor", "growth_interval")}
-        numbers = [float(state_dict[name]) for name in ("scale", "_growth_tracker")]
-        _check_factors(numbers[0], **factors)
+        factors, numbers = self._checked(state_dict)
         vars(self).update(factors)
         for tensor, number in zip((self.scale_factor, self.growth_tracker), numbers, strict=True):
             tensor.assign(Tensor([number], dtype=tensor.dtype, device=tensor.device))
         self.scale_factor.realize(self.growth_tracker)
+
+    def check_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Raise what `load_state_dict` would raise, and change nothing."""
+        self._checked(state_dict)
+
+    def _checked(self, state_dict: dict[str, Any]) -> tuple[dict[str, Any], list[float]]:
+        factors = {name: state_dict[name] for name in ("growth_factor", "backoff_factor", "growth_interval")}
+        numbers = [float(state_dict[name]) for name in ("scale", "_growth_tracker")]
+        _check_factors(numbers[0], **factors)
+        return factors, numbers
 
 
 def _check_factors(scale: float, growth_factor: float, backoff_factor: float, growth_interval: int) -> None:

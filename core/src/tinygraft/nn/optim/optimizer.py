@@ -15,8 +15,9 @@ from typing import Any, ClassVar
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import FileFormatError, TrainingError
 from tinygraft.interrupt import guarded
-from tinygraft.nn.optim.optimizer_state import load_into, saved_state
-from tinygraft.nn.optim.param_group import ParamGroup, as_rate
+from tinygraft.nn.described import answered
+from tinygraft.nn.optim.optimizer_state import checked, load_into, saved_state
+from tinygraft.nn.optim.param_group import FixedList, ParamGroup, as_rate
 from tinygraft.nn.optim.shared_memory import check_views
 from tinygraft.nn.parameter import filled
 from tinygraft.tensor.state.leaf_nodes import in_memory, own_memory
@@ -123,6 +124,11 @@ class Optimizer:
     eps below 0, and for a share (b1, b2) that is not from 0 to below 1.
     """
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith("tinygraft.") and "__init__" in vars(cls):
+            cls.__init__ = answered(cls.__init__)  # type: ignore[method-assign]
+
     lr: GroupOption = GroupOption()
     SHARES: ClassVar[tuple[str, ...]] = ()  # the options that are from 0 to below 1
     STATE: ClassVar[dict[str, str]] = {}  # lists of state, one for each parameter, by their names in a state_dict
@@ -150,9 +156,10 @@ class Optimizer:
         self._own_memory()
         self.device: Place = device or self.params[0].device
         shared = as_rate(lr) if isinstance(lr, Tensor) else lr
-        self.param_groups: list[ParamGroup] = [
-            self._group(group, own, shared, options, fixed) for group, (_, own) in zip(trained, given, strict=True)
-        ]
+        self.param_groups: list[ParamGroup] = FixedList(
+            [self._group(group, own, shared, options, fixed) for group, (_, own) in zip(trained, given, strict=True)],
+            "its groups",
+        )
         self._groups = [group for group in self.param_groups for _ in group["params"]]
         rates = [group.lr for group in self.param_groups]
         self.__dict__["lr"] = rates[0] if len(rates) == 1 else rates  # its name in a state_dict
@@ -326,6 +333,10 @@ class Optimizer:
         """
         load_into(self, state_dict)
 
+    def check_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Raise what `load_state_dict` would raise, and change nothing."""
+        checked(self, state_dict)
+
 
 def _grouped(params: Iterable[Any]) -> list[tuple[list[Any], dict[str, Any]]]:
     """Return tensors, or groups of them, as (tensors, options) of each group. Raises TypeError for anything else."""
@@ -393,7 +404,9 @@ class OptimizerGroup(Optimizer):
         )
         self.params: list[Tensor] = [tensor for optimizer in optimizers for tensor in optimizer.params]
         self.buffers: list[Tensor] = [tensor for optimizer in optimizers for tensor in optimizer.buffers]
-        self.param_groups: list[ParamGroup] = [group for optimizer in optimizers for group in optimizer.param_groups]
+        self.param_groups: list[ParamGroup] = FixedList(
+            (group for optimizer in optimizers for group in optimizer.param_groups), "its groups"
+        )
         check_views(list({id(tensor): tensor for tensor in self.params}.values()))
 
     def schedule_step(self) -> list[Tensor]:
@@ -405,9 +418,15 @@ class OptimizerGroup(Optimizer):
         return {"optimizers": [optimizer.state_dict() for optimizer in self.optimizers]}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """load_state_dict of each. Raises FileFormatError where their number differs, or one does not fit."""
-        saved = state_dict.get("optimizers", ())
+        """load_state_dict of each. Raises FileFormatError where their number differs, or one does not fit: all stay."""
+        self.check_state_dict(state_dict)
+        for optimizer, each in zip(self.optimizers, state_dict["optimizers"], strict=True):
+            optimizer.load_state_dict(each)
+
+    def check_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Raise what `load_state_dict` would raise, and change nothing."""
+        saved = state_dict.get("optimizers", ()) if isinstance(state_dict, Mapping) else ()
         if len(saved) != len(self.optimizers):
             raise FileFormatError(f"the group has {len(self.optimizers)} optimizers, the state has {len(saved)}")
         for optimizer, each in zip(self.optimizers, saved, strict=True):
-            optimizer.load_state_dict(each)
+            optimizer.check_state_dict(each)

@@ -36,8 +36,10 @@ def saved_state(optimizer: Any) -> dict[str, Any]:
     return {"state": {n: state for n, state in enumerate(_own_state(optimizer)) if state}, "param_groups": groups}
 
 
-def load_into(optimizer: Any, saved: Mapping[str, Any]) -> None:
-    """Do what `Optimizer.load_state_dict` says."""
+def checked(optimizer: Any, saved: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], list[tuple[Tensor, Tensor]]]:
+    """Return the groups of a state, and each tensor of the optimizer with its new value. Raises where they differ."""
+    if not isinstance(saved, Mapping):
+        raise FileFormatError(f"the state of an optimizer is a dict, got {type(saved).__name__}")
     groups = _checked_groups(optimizer, saved)
     numbers = [number for group in groups for number in group["params"]]
     pairs: list[tuple[Tensor, Tensor]] = []
@@ -46,6 +48,12 @@ def load_into(optimizer: Any, saved: Mapping[str, Any]) -> None:
     steps = {value.item() for tensor, value in pairs if tensor is getattr(optimizer, "t", None)}
     if len(steps) > 1:
         raise FileFormatError(f"one step count holds for all parameters here, the state has {sorted(steps)}")
+    return groups, pairs
+
+
+def load_into(optimizer: Any, saved: Mapping[str, Any]) -> None:
+    """Do what `Optimizer.load_state_dict` says."""
+    groups, pairs = checked(optimizer, saved)
     for group, values in zip(optimizer.param_groups, groups, strict=True):
         for name, value in values.items():
             if name != "params" and (name in group or name not in _HOW):

@@ -8,7 +8,7 @@ weight_decay that was 0, which a step has no part for: it is captured anew.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from tinygraft.errors import DTypeError, ShapeError, TrainingError, did_you_mean
@@ -18,6 +18,27 @@ from tinygraft.tensor.tensor import Tensor
 REMOVABLE = ("weight_decay",)  # options whose part of a step is left out as long as they are 0, as in PyTorch
 KEPT = ("initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum")  # numbers that schedulers put in
 DeriveNumbers = Callable[[Mapping[str, Any]], dict[str, float]]
+
+
+class FixedList(list[Any]):
+    """A list that refuses to change, since no step would see it. `what` is what it has."""
+
+    def __init__(self, items: Iterable[Any], what: str) -> None:
+        super().__init__(items)
+        self.what = what
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (list(self), self.what)
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> Any:
+        """Raise TrainingError."""
+        raise TrainingError(
+            f"an optimizer has {self.what} from the start, and no step would see a change of this list\n"
+            "  hint: make another optimizer; nn.optim.OptimizerGroup(a, b) steps several as one"
+        )
+
+    append = extend = insert = remove = pop = clear = sort = reverse = _refuse
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
 
 
 class ParamGroup(MutableMapping[str, Any]):
@@ -41,7 +62,7 @@ class ParamGroup(MutableMapping[str, Any]):
 
     # no __dict__: a state_dict of the optimizer by nn.state goes past, since the options of a group are no tensors
     __slots__ = ("_check", "_derive", "_extra", "_fixed", "_given", "_index", "_options", "_params",
-                 "_unneeded", "lr", "numbers")  # fmt: skip
+                 "_scheduled", "_unneeded", "lr", "numbers")  # fmt: skip
 
     def __init__(
         self, params: list[Tensor], lr: Tensor, options: Mapping[str, Any], fixed: Mapping[str, Any],
@@ -52,6 +73,7 @@ class ParamGroup(MutableMapping[str, Any]):
         """
         self.lr: Tensor = lr
         self._given: float | None = None  # the rate as it was given as a number, before a dtype rounded it
+        self._scheduled: float | None = None  # the rate that a scheduler wrote last
         self._params, self._options, self._fixed = params, dict(options), dict(fixed)
         self._extra: dict[str, Any] = {}
         self._check, self._derive = check, derive
@@ -62,7 +84,7 @@ class ParamGroup(MutableMapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name == "params":
-            return list(self._params)
+            return FixedList(self._params, "its parameters")
         if name == "lr":
             return self.lr
         if name == "betas" and "b1" in self._options:
@@ -134,6 +156,15 @@ class ParamGroup(MutableMapping[str, Any]):
         """Read the rate. Where it was given as a number it is that number, as exact as Python has it."""
         read = float(self.lr.item())
         return self._given if self._given is not None and math.isclose(self._given, read, rel_tol=1e-6) else read
+
+    def note_scheduled(self, rate: float) -> None:
+        """Note that a scheduler has written the present rate."""
+        self._scheduled = rate
+
+    def is_scheduled(self) -> bool:
+        """Return whether the present rate is that of a scheduler, or where none has written one, "initial_lr"."""
+        last = self._extra.get("initial_lr") if self._scheduled is None else self._scheduled
+        return last is None or math.isclose(self.exact_rate(), last, rel_tol=1e-6)
 
     def note_given(self, lr: Any) -> None:
         """Note the number that the rate was made from."""

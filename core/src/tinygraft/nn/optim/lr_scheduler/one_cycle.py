@@ -38,6 +38,7 @@ class OneCycleLR(LRScheduler):
     cycle_momentum: bool
     div_factor: float
     final_div_factor: float
+    FROM_PRESENT = False
 
     def __init__(
         self, optimizer: Optimizer, max_lr: float | Sequence[float], total_steps: int | None = None,

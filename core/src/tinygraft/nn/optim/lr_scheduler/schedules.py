@@ -9,10 +9,11 @@ from typing import Any
 
 from tinygraft.engine.capture import note_read
 from tinygraft.errors import FileFormatError
+from tinygraft.nn.described import Described
 from tinygraft.nn.optim.optimizer import Optimizer
 
 
-class LRScheduler:
+class LRScheduler(Described):
     """What all schedulers do; a subclass gives `rate(base, epoch)`, the rate of a group after `epoch` steps.
 
     `last_epoch` is the number of steps so far. Made with a last_epoch other than -1 a scheduler goes on from there,
@@ -22,6 +23,7 @@ class LRScheduler:
 
     last_epoch: int
     optimizer: Optimizer
+    FROM_PRESENT = True  # as in PyTorch, where these are multiples of the present rate, and others of "initial_lr"
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
@@ -32,13 +34,18 @@ class LRScheduler:
         self._go(last_epoch + 1)
 
     def _initial(self, group: Any, new: bool) -> float:
-        """Return the rate at the start of a group, which is noted there as "initial_lr"."""
+        """Return the rate at the start of a group, which is noted there as "initial_lr".
+
+        What was set by hand since another scheduler was made is the start of those that go on from the present rate.
+        """
         if "initial_lr" not in group:
             if not new:
                 raise ValueError(
                     f"{type(self).__name__} with a last_epoch needs 'initial_lr' in every group; hint: the default of "
                     "-1, and load_state_dict"
                 )
+            group["initial_lr"] = group.exact_rate()
+        if new and self.FROM_PRESENT and not group.is_scheduled():
             group["initial_lr"] = group.exact_rate()
         return float(group["initial_lr"])
 
@@ -62,6 +69,7 @@ class LRScheduler:
             return
         for group, rate in zip(self.optimizer.param_groups, self._last_lr, strict=True):
             group["lr"] = rate
+            group.note_scheduled(rate)
 
     def step(self) -> None:
         """Set the next rates."""
@@ -81,10 +89,16 @@ class LRScheduler:
 
         Raises FileFormatError for names that this scheduler does not have; nothing is loaded then.
         """
+        self.check_state_dict(state_dict)
+        vars(self).update(state_dict)
+
+    def check_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Raise what `load_state_dict` would raise, and change nothing."""
+        if not isinstance(state_dict, Mapping):
+            raise FileFormatError(f"the state of {type(self).__name__} is a dict, got {type(state_dict).__name__}")
         unknown = sorted(set(state_dict) - set(self.state_dict()))
         if unknown:
             raise FileFormatError(f"{type(self).__name__} has no {unknown[0]!r}, which the state has")
-        vars(self).update(state_dict)
 
 
 def _is_plain(value: Any) -> bool:
@@ -104,6 +118,8 @@ class LambdaLR(LRScheduler):
     >>> schedule.get_last_lr(), sgd.lr.item()
     ([0.5], 0.5)
     """
+
+    FROM_PRESENT = False
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1) -> None:
         count = len(getattr(optimizer, "param_groups", ()))
@@ -231,6 +247,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     T_mult: int
     eta_min: float
+    FROM_PRESENT = False
 
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1

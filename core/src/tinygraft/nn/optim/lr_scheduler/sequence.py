@@ -58,9 +58,16 @@ class SequentialLR(LRScheduler):
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over what `state_dict` returned. Raises FileFormatError where it does not fit."""
+        self.check_state_dict(state_dict)
+        vars(self).update({name: value for name, value in state_dict.items() if name != "schedulers"})
+        for each, state in zip(self.schedulers, state_dict["schedulers"], strict=True):
+            each.load_state_dict(state)
+
+    def check_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Raise what `load_state_dict` would raise, and change nothing."""
+        super().check_state_dict(state_dict)
         inner = list(state_dict.get("schedulers", ()))
         if len(inner) != len(self.schedulers):
             raise FileFormatError(f"SequentialLR has {len(self.schedulers)} schedulers, the state has {len(inner)}")
-        super().load_state_dict({name: value for name, value in state_dict.items() if name != "schedulers"})
         for each, state in zip(self.schedulers, inner, strict=True):
-            each.load_state_dict(state)
+            each.check_state_dict(state)

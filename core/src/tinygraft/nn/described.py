@@ -1,0 +1,111 @@
+"""What layers have in common: they print with their arguments, and answer a call that cannot be with what was meant.
+
+Users need no base class; this one adds no tensors, no hooks and no names but `__repr__` to the layers of this library.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from tinygraft.errors import DTypeError
+from tinygraft.tensor.primitives.keyword_aliases import unknown_keyword
+from tinygraft.tensor.tensor import Tensor
+
+_GIVEN = "_given"  # the attribute with the arguments that are numbers, text or tuples of them
+
+
+class Described:
+    """A layer that prints as the call that makes it, with the arguments that are not their defaults.
+
+    >>> from tinygraft import nn
+    >>> nn.Linear(3, 4, bias=False), nn.ReLU()
+    (Linear(in_features=3, out_features=4, bias=False), ReLU())
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not cls.__module__.startswith("tinygraft."):
+            return  # a class of the user's is left as it is written
+        if "__init__" in vars(cls):
+            type.__setattr__(cls, "__init__", noted(vars(cls)["__init__"]))
+        if "__call__" in vars(cls):
+            type.__setattr__(cls, "__call__", hinting(vars(cls)["__call__"]))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(_shown(self))})"
+
+
+def _shown(layer: Any) -> list[str]:
+    """Return the arguments of a layer that are not their defaults, with the values that its attributes have now."""
+    found = []
+    given = vars(layer).get(_GIVEN, {})
+    parameters = inspect.signature(type(layer).__init__).parameters if given else {}
+    for name, value in given.items():
+        now = vars(layer).get(name, value)
+        now = now if _is_plain(now) and type(now) is type(value) else value
+        default = parameters[name].default if name in parameters else inspect.Parameter.empty
+        if default is inspect.Parameter.empty or now != default or type(now) is not type(default):
+            found.append(f"{name}={now!r}")
+    return found
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+def noted(init: Callable[..., None]) -> Callable[..., None]:
+    """Return a constructor that notes its arguments, and says which keyword was meant by an unknown one."""
+    parameters = inspect.signature(init)
+
+    @functools.wraps(init)
+    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+        if _GIVEN not in vars(self):  # else a constructor of a subclass has called this one
+            try:
+                bound = parameters.bind(self, *args, **kwargs).arguments
+            except TypeError:
+                bound = {}  # the call below says so
+            vars(self)[_GIVEN] = {name: value for name, value in list(bound.items())[1:] if _is_plain(value)}
+        try:
+            init(self, *args, **kwargs)
+        except TypeError as error:
+            unknown_keyword(error, init, kwargs, type(self).__name__)
+            raise
+
+    return construct
+
+
+def answered(init: Callable[..., None]) -> Callable[..., None]:
+    """Return a constructor that says which keyword was meant by an unknown one."""
+
+    @functools.wraps(init)
+    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            init(self, *args, **kwargs)
+        except TypeError as error:
+            unknown_keyword(error, init, kwargs, type(self).__name__)
+            raise
+
+    return construct
+
+
+def hinting(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a call of a layer that says what to do where it fails since it got an array for a tensor."""
+
+    @functools.wraps(call)
+    def layer(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return call(self, *args, **kwargs)
+        except Exception as error:
+            if not args or isinstance(args[0], Tensor) or not hasattr(args[0], "__array__"):
+                raise
+            kind = type(args[0])
+            raise DTypeError(
+                f"{type(self).__name__} takes a Tensor, got {kind.__module__}.{kind.__qualname__}\n  hint: Tensor(x)"
+            ) from error
+
+    return layer
