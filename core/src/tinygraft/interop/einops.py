@@ -24,7 +24,7 @@ try:
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "einops":
         raise
-    raise UnsupportedError("tinygraft.interop.einops needs einops\n  hint: pip install einops") from None
+    raise UnsupportedError("tinygraft.interop.einops needs einops\n  hint: pip install tinygraft[einops]") from None
 
 
 class EinopsBackend(AbstractBackend):

@@ -414,3 +414,20 @@ def test_what_is_no_tensor_is_named(given: Any) -> None:
     """What is no group, and a dict of parameters."""
     with pytest.raises(TypeError, match="an optimizer takes a list of tensors, got (dict|str) in it\n  hint: "):
         nn.optim.SGD(given)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_updates_of_one_size_are_one_kernel(groups: int) -> None:
+    """Of 24 parameters of two sizes with all their state: two kernels, also with two groups and their own options."""
+    params = [Tensor(np.ones(shape, np.float32)) for shape in [(64, 64), (64,)] * 12]
+    halves: Any = [{"params": params[:12], "lr": 0.1}, {"params": params[12:], "weight_decay": 0.0}]
+    adamw = nn.optim.AdamW(params if groups == 1 else halves)
+    counts = []
+    for _ in range(3):
+        for p in params:
+            p.grad = Tensor(np.ones(p.shape, np.float32)).realize()
+        before = GlobalCounters.kernel_count
+        with Tensor.train():
+            adamw.step()
+        counts.append(GlobalCounters.kernel_count - before)
+    assert counts[-1] == 2
