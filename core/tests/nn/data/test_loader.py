@@ -187,12 +187,6 @@ def test_arguments_that_do_not_fit(arguments: dict[str, Any], error: type[Except
     assert str(caught.value) == message
 
 
-def test_pin_memory_says_that_it_does_nothing() -> None:
-    """No device here has page-locked memory to copy from."""
-    with pytest.warns(UserWarning, match="^pin_memory=True does nothing: no device here has page-locked memory"):
-        DataLoader([1], pin_memory=True)
-
-
 def test_names_that_are_elsewhere() -> None:
     """A base class is not needed; the loader is not in nn itself."""
     with pytest.raises(AttributeError, match="hint: any object with __len__ and __getitem__ is a data set, without"):

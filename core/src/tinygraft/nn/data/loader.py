@@ -6,7 +6,6 @@ depend on the number of workers, and a loader has a state, which checkpoints kee
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice, repeat
 from typing import Any
@@ -32,6 +31,8 @@ class DataLoader:
     NumPy, Tensor and PyTorch begin anew for each batch, from the seed, the epoch and the number of the batch: its
     values are those of any other number of workers. `worker_init_fn` is called with the number of the worker.
     `timeout` is how many seconds a batch may take, 0 is any. `persistent_workers` stay from epoch to epoch.
+    `pin_memory` is there for scripts, and changes nothing: a batch goes to a device through its pinned memory in any
+    case, where it has some, and training does not wait for that copy.
 
     An iterable data set with workers is read whole by each, which make every `num_workers`-th batch; where it calls
     `get_worker_info` it divides itself. `set_epoch` of samplers and of iterable data sets is called before each epoch.
@@ -86,9 +87,6 @@ class DataLoader:
             raise ShapeError("an iterable data set has an order of its own, and no shuffle")
         self._job = BatchJob(dataset, collate_fn, is_iterable, None if batch_size is None else batch_size, drop_last)
         self._init_workers(prefetch_factor, persistent_workers, timeout, worker_init_fn, multiprocessing_context)
-        if pin_memory:
-            warnings.warn("pin_memory=True does nothing: no device here has page-locked memory to copy from",
-                          UserWarning, stacklevel=2)  # fmt: skip
         self.pin_memory = bool(pin_memory)
         self._next = (0, 0)  # the epoch and the first batch of the next iteration
         self._now: tuple[int, int] | None = None  # the epoch and the batches given of one that is going on
