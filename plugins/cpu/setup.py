@@ -12,6 +12,8 @@ from setuptools.command.bdist_wheel import bdist_wheel
 
 HERE = Path(__file__).parent
 SOURCES = "src/tinygraft_cpu"
+FILES = ("pool", "replay", "routines", "ordering", "matrices", "fourier", "attention")
+HEADERS = ("pool", "routines", "radix", "fourier", "attention", "attention_tiles", "attention_levels", "attention_end")
 
 ffi = FFI()
 header = (HERE / SOURCES / "pool.h").read_text()
@@ -19,9 +21,9 @@ ffi.cdef(re.sub(r"^#.*$", "", header, flags=re.MULTILINE))  # what pool.h declar
 ffi.set_source(
     "tinygraft_cpu._native",
     '#include "pool.h"',
-    sources=[f"{SOURCES}/{name}.c" for name in ("pool", "replay", "routines", "ordering", "matrices", "fourier")],
+    sources=[f"{SOURCES}/{name}.c" for name in FILES],
     include_dirs=[str(HERE / SOURCES)],
-    depends=[f"{SOURCES}/{name}.h" for name in ("pool", "routines", "radix", "fourier")],
+    depends=[f"{SOURCES}/{name}.h" for name in HEADERS],
     extra_compile_args=["-O3", "-fno-trapping-math", "-std=gnu11", "-pthread", "-fvisibility=hidden"],
     extra_link_args=["-pthread", "-lm"],
 )

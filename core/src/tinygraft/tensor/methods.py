@@ -99,9 +99,7 @@ THEMES = (
             "logsumexp normalize layernorm batchnorm argmax argmin"
         ),
     ),
-    Theme(
-        "primitives.matmul", methods="matmul dot _product linear scaled_dot_product_attention", classmethods="einsum"
-    ),
+    Theme("primitives.matmul", methods="matmul dot _product linear", classmethods="einsum"),
     Theme(
         "primitives.indexing",
         methods=("__getitem__ __setitem__ __delitem__ gather scatter scatter_reduce"),
@@ -214,6 +212,7 @@ THEMES = (
         "ops.nn.normalization", methods="layer_norm rms_norm group_norm instance_norm batch_norm local_response_norm"
     ),
     Theme("ops.nn.attention", methods="multi_head_attention_forward"),
+    Theme("ops.nn.scaled_attention", methods="scaled_dot_product_attention"),
     Theme("ops.nn.embedding", methods="embedding embedding_bag bilinear"),
     Theme("ops.nn.rnn", methods="hardshrink softshrink tanhshrink threshold prelu rrelu glu gumbel_softmax"),
     Theme("ops.nn.dropout", methods="dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout"),
@@ -322,10 +321,11 @@ EAGER = (
 # the themes with methods whose arguments AUTOCAST casts (`autocast.py` has their names)
 AUTOCAST_THEMES = frozenset({
     "primitives.matmul", "primitives.reduce", "primitives.transcendental", "ops.nn.convolution", "ops.nn.attention",
-    "ops.nn.embedding", "ops.nn.activation", "ops.nn.normalization", "ops.nn.loss", "ops.nn.ctc",
-    "ops.nn.regression_losses", "ops.linalg.norms", "ops.linalg.products", "ops.nn.classification_losses",
-    "ops.reduce.scan", "ops.math.special", "ops.linalg.triangles", "ops.linalg.decompositions", "ops.linalg.solve",
-    "ops.linalg.eigen", "ops.signal.fft",
+    "ops.nn.scaled_attention", "ops.nn.embedding", "ops.nn.activation", "ops.nn.normalization", "ops.nn.loss",
+    "ops.nn.ctc", "ops.nn.regression_losses", "ops.linalg.norms", "ops.linalg.products", "ops.nn.classification_losses",
+    "ops.reduce.scan",
+    "ops.math.special", "ops.linalg.triangles", "ops.linalg.decompositions", "ops.linalg.solve", "ops.linalg.eigen",
+    "ops.signal.fft",
 })  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
+from tinygraft.helpers import prod
 from tinygraft.uop.stages import RoutineOperand
 
 RoutineOptions = tuple[int, ...]
@@ -25,9 +26,9 @@ RoutineOptions = tuple[int, ...]
 class RoutineFacts:
     """What is known of a routine without a device.
 
-    `axes` are the numbers of axes of its operands, `results` gives dtype and shape of each result from the operands
-    and the options, `names` are those of the results and `options` those of the options. `flops` counts the operations
-    of one run, about.
+    `axes` are the numbers of axes of its operands, `left_out` which of them some options leave out, `results` gives
+    dtype and shape of each result from the operands and the options, `names` are those of the results and `options`
+    those of the options. `flops` counts the operations of one run, about.
     """
 
     meaning: str
@@ -37,14 +38,21 @@ class RoutineFacts:
     options: tuple[str, ...] = ()
     exact: bool = True
     flops: Callable[[Sequence[RoutineOperand], RoutineOptions], int] = lambda operands, options: 0
+    left_out: Callable[[RoutineOptions], tuple[int, ...]] = lambda options: ()
+
+    def axes_with(self, options: RoutineOptions) -> tuple[int, ...]:
+        """Return the numbers of axes of the operands that there are with these options."""
+        missing = self.left_out(options)
+        return tuple([count for number, count in enumerate(self.axes) if number not in missing])
 
 
 def results_of(name: str, operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     """Return the dtype and shape of each result. Raises ShapeError for operands that are none of the routine."""
     facts = ROUTINES[name]
     shapes = [shape for _, shape in operands]
-    if tuple(map(len, shapes)) != facts.axes or len({shape[0] for shape in shapes}) != 1:
-        axes = " and ".join(map(str, facts.axes))
+    expected = facts.axes_with(options)
+    if tuple(map(len, shapes)) != expected or len({shape[0] for shape in shapes}) != 1:
+        axes = " and ".join(map(str, expected))
         raise ShapeError(f"the routine {name} takes operands of {axes} axes with the same axis 0, got {shapes}")
     return facts.results(operands, options)
 
@@ -113,6 +121,39 @@ def _irfft(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple
     return ((dtype, (rows, options[1])),)
 
 
+def _attended(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    (dtype, queries), _, (_, values) = operands[:3]
+    return (dtype, (*queries[:-1], values[-1])), (dtype, queries[:-1])
+
+
+def _attended_backward(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    return tuple(operands[:3])
+
+
+def _attention_left_out(options: RoutineOptions) -> tuple[int, ...]:
+    """Return the numbers of the mask and of the seed, where there is none; no bits are the number 0.0."""
+    return tuple([number for number, there in ((3, options[2]), (4, options[3])) if not there])
+
+
+def seen_pairs(queries: int, keys: int, causal: bool) -> int:
+    """Return how many pairs of a query and a key attention has: with `causal` those of a key that is not later."""
+    if not causal:
+        return queries * keys
+    square = min(queries, keys)
+    return square * (square + 1) // 2 + (queries - square) * keys
+
+
+def _attention_flops(products: tuple[int, int]) -> Callable[[Sequence[RoutineOperand], RoutineOptions], int]:
+    """Return a count of the operations of so many products with keys and with values."""
+
+    def count(operands: Sequence[RoutineOperand], options: RoutineOptions) -> int:
+        (_, queries), (_, keys), (_, values) = operands[:3]
+        pairs = prod(queries[:-2]) * seen_pairs(queries[-2], keys[-2], bool(options[0]))
+        return 2 * pairs * (products[0] * queries[-1] + products[1] * values[-1])
+
+    return count
+
+
 ROUTINES: dict[str, RoutineFacts] = {
     "sort": RoutineFacts(
         "the elements of each row in ascending order (from the greatest if `descending`: NaN first), and the index in "
@@ -179,5 +220,21 @@ ROUTINES: dict[str, RoutineFacts] = {
         "fft of rows of n numbers, of which n // 2 + 1 are given and the others mirror them; the imaginary part of the "
         "first, and of the middle one of an even n, counts as 0. It is real",
         (2, 2), ("real",), _irfft, ("inverse", "n"), exact=False,
+    ),
+    "attention": RoutineFacts(
+        "softmax(q @ k' * scale + mask) @ v for q (examples, batches, heads, groups, L, size), k (examples, batches, "
+        "heads, S, size) and v (..., S, parts): all groups of a head have its keys and values. A mask has the sizes "
+        "of (examples, batches, heads, groups, L, S) or 1, but for the first; one of bool hides keys that are False. "
+        "With `causal` query i sees the keys 0 to i. `scale` and `dropped` are the bits of a float64: with that "
+        "probability a weight is 0, the others are divided by what is left, as rand draws it for a shape (batches, "
+        "heads, groups, L, S) from the key of its counter (seed, of uint64). A query that sees no key has zeros. "
+        "And of each query the logarithm of the sum of its powers: infinity where it sees no key",
+        (6, 5, 5, 6, 2), ("values", "logarithms"), _attended, ("causal", "scale", "masked", "dropped"), exact=False,
+        flops=_attention_flops((1, 1)), left_out=_attention_left_out,
+    ),
+    "attention_backward": RoutineFacts(
+        "the gradients of q, k and v, from the operands of attention, its two results, and the gradient of the first",
+        (6, 5, 5, 6, 2, 6, 5, 6), ("q", "k", "v"), _attended_backward, ("causal", "scale", "masked", "dropped"),
+        exact=False, flops=_attention_flops((3, 2)), left_out=_attention_left_out,
     ),
 }  # fmt: skip

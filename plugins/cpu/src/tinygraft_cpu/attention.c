@@ -169,12 +169,13 @@ static void gather_tasks(void *given, int part, int parts) {
 }
 
 /* facts: which results are wanted, bytes of a number, threads; examples, batches, heads, groups, queries, keys, size of
-   a head, parts of a value; causal, the bits of scale and of 1 / (1 - p), the threshold of dropout (0: none); the kind
+   a head, parts of a value; causal, the bits of scale and of 1 / (1 - p), the threshold of dropout (-1: none); the kind
    of mask (0 none, 1 bool, 2 numbers), and its six sizes */
 static attention job_of(const long long *facts) {
     attention job = {.bytes = (int)facts[1], .threads = (int)facts[2], .examples = facts[3], .batches = facts[4],
                      .heads = facts[5], .queries = facts[7], .keys = facts[8], .size = facts[9], .parts = facts[10],
-                     .causal = (int)facts[11], .threshold = (uint32_t)facts[14], .level = level_of_processor()};
+                     .causal = (int)facts[11], 
+                     .threshold = facts[14] < 0 ? 0 : (uint32_t)facts[14], .level = level_of_processor()};
     memcpy(&job.scale, &facts[12], sizeof job.scale);
     memcpy(&job.kept, &facts[13], sizeof job.kept);
     job.rows = facts[6] * job.queries;
@@ -193,7 +194,7 @@ static attention job_of(const long long *facts) {
 static void operands_of(attention *job, void **buffers, const long long *facts) {
     job->q = *buffers++, job->k = *buffers++, job->v = *buffers++;
     if (facts[15]) job->mask = *buffers++;
-    if (facts[14]) job->seed = *buffers++;
+    if (facts[14] >= 0) job->seed = *buffers++;
 }
 
 static void run(attention *job, tg_part function) {
@@ -217,7 +218,7 @@ void tg_attention_backward(void **buffers, const long long *facts) {
     if (facts[0] & 2) job.for_k = *buffers++;
     if (facts[0] & 4) job.for_v = *buffers++;
     operands_of(&job, buffers, facts);
-    void **rest = buffers + 3 + (facts[15] != 0) + (facts[14] != 0);
+    void **rest = buffers + 3 + (facts[15] != 0) + (facts[14] >= 0);
     job.value = rest[0], job.sums = rest[1], job.slope = rest[2];
     long heads = job.examples * job.batches * job.heads;
     job.chunks = heads >= CHUNKS ? 1 : (CHUNKS + heads - 1) / heads;

@@ -62,7 +62,7 @@ class NativeRoutine(Program):
         self.library: Any = extension.library()
         ffi = extension.module().ffi
         self.address: int = int(self.library.tg_routine(name.encode()))
-        self.facts = ffi.new("long long[]", [number - (number >> 63 << 64) for number in facts])
+        self.facts = ffi.new("long long[]", [(number + 2**63) % 2**64 - 2**63 for number in facts])
 
     def launch(
         self, buffers: Sequence[HostMemory | None], variables: Sequence[int], grid: tuple[int, int, int]

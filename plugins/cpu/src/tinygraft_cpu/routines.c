@@ -20,6 +20,8 @@ void tg_inverse(void **buffers, const long long *facts);
 void tg_qr(void **buffers, const long long *facts);
 void tg_eigh(void **buffers, const long long *facts);
 void tg_svd(void **buffers, const long long *facts);
+void tg_attention(void **buffers, const long long *facts);
+void tg_attention_backward(void **buffers, const long long *facts);
 
 static void run_split(void **buffers, const long long *variables) {
     tg_part function = (tg_part)buffers[1];
@@ -116,7 +118,8 @@ uintptr_t tg_routine(const char *name) {
     } known[] = {{"sort", tg_sort}, {"topk", tg_topk}, {"unique", tg_unique}, {"histogram", tg_histogram},
                  {"cholesky", tg_cholesky}, {"lu", tg_lu}, {"solve", tg_solve}, {"inverse", tg_inverse},
                  {"qr", tg_qr}, {"eigh", tg_eigh}, {"svd", tg_svd}, {"fft", tg_fft},
-                 {"rfft", tg_rfft}, {"irfft", tg_irfft}};
+                 {"rfft", tg_rfft}, {"irfft", tg_irfft}, {"attention", tg_attention},
+                 {"attention_backward", tg_attention_backward}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i].name, name)) return (uintptr_t)known[i].code;
     return 0;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from typing import Any
 
 from tinygraft.plugin import DType, Program, Routine, UnsupportedError, dtypes
@@ -35,6 +37,8 @@ def program(routine: Routine, threads: int) -> Program:
         table = circle(n, dtype.itemsize)
         facts = [table.ctypes.data, shape[0], n, options[0], wanted, dtype.itemsize, threads]
         return NativeRoutine(routine.name, facts, table)
+    if routine.name in ("attention", "attention_backward"):
+        return NativeRoutine(routine.name, [wanted, dtype.itemsize, threads, *_attention(routine)])
     if routine.name in FUNCTIONS:
         count, m, n = shape
         if routine.name == "solve":
@@ -60,3 +64,27 @@ def circle(n: int, itemsize: int) -> Any:
 def _order(dtype: DType, descending: int) -> list[int]:
     """Return bytes, kind and greatest magnitude of an element that is no NaN, and whether the order is descending."""
     return [dtype.itemsize, KINDS[dtype.kind], INFINITY.get(dtype, 0), descending]
+
+
+def _attention(routine: Routine) -> list[int]:
+    """Return the sizes, options and mask of attention as attention.c takes them."""
+    causal, scale, masked, dropped = routine.options
+    (_, queries), (_, keys), (_, values) = routine.operands[:3]
+    kind, mask = 0, (0,) * 6
+    if masked:
+        dtype, mask = routine.operands[3]
+        kind = 1 if dtype is dtypes.bool else 2
+    p = _number(dropped)
+    # rand makes numbers of 23 random bits: those below p, rounded to float32, are dropped
+    threshold = math.ceil(struct.unpack("f", struct.pack("f", p))[0] * 2**23) if dropped else -1
+    return [*queries[:5], keys[3], queries[5], values[4], causal, scale, _bits(1 / (1 - p)), threshold, kind, *mask]
+
+
+def _number(bits: int) -> float:
+    """Return the float64 of some bits."""
+    return float(struct.unpack("<d", struct.pack("<q", bits))[0])
+
+
+def _bits(number: float) -> int:
+    """Return the bits of a float64 as an integer with sign."""
+    return int(struct.unpack("<q", struct.pack("<d", number))[0])

@@ -164,13 +164,30 @@ def random_bits(cls: type[Tensor], key: TensorBase, counter: TensorBase, num: in
     The key and counter give a new key; words i and i + ceil(num / 2) are what it gives for the counter
     (i, i + ceil(num / 2)).
     """
+    return _words_of(_word("counter", counter)._op(Ops.THREEFRY, _word("key", key)), num)
+
+
+def _words_of(key: Tensor, num: int) -> Tensor:
+    """Return num random uint32: words i and i + ceil(num / 2) are what `key` gives for the counter of both."""
     half = -(-num // 2)
-    inner = _word("counter", counter)._op(Ops.THREEFRY, _word("key", key))
-    low = iota(cls, half, key.device)._cast(dtypes.uint64)
+    low = iota(type(key), half, key.device)._cast(dtypes.uint64)
     counters = low._op(Ops.ADD, half)._op(Ops.SHL, 32)._op(Ops.OR, low)
-    pairs = reshaped(counters._op(Ops.THREEFRY, inner), (1, half))
-    shifts = reshaped(iota(cls, 2, key.device)._cast(dtypes.uint64)._op(Ops.MUL, 32), (2, 1))
+    pairs = reshaped(counters._op(Ops.THREEFRY, key), (1, half))
+    shifts = reshaped(iota(type(key), 2, key.device)._cast(dtypes.uint64)._op(Ops.MUL, 32), (2, 1))
     return sliced(reshaped(pairs._op(Ops.SHR, shifts)._cast(dtypes.uint32), (2 * half,)), 0, 0, num)
+
+
+def drawn_key(cls: type[Tensor], count: int, device: str) -> Tensor:
+    """Return what the next draw of so many float32 is made of, a uint64 of shape (1,), and count them as drawn."""
+    with exclusive:
+        before, key = _draw(cls, count, device)
+        found = cls._from(before._op(Ops.THREEFRY, key).uop, False)
+    return found
+
+
+def units_of(key: Tensor, count: int) -> Tensor:
+    """Return the float32 from [0, 1) that a key of drawn_key stands for."""
+    return _as_units(_words_of(key, count), dtypes.float32)
 
 
 def threefry(self: Tensor, seed: TensorBase) -> Tensor:
@@ -220,6 +237,11 @@ def _units(cls: type[Tensor], count: int, to: DType, device: Place) -> Tensor:
     if unsigned is not dtypes.uint32:
         bits = narrower(bits, unsigned) if to.itemsize < 4 else wider(bits, unsigned)
         bits = sliced(bits, 0, 0, count)
+    return _as_units(bits, to)
+
+
+def _as_units(bits: Tensor, to: DType) -> Tensor:
+    """Return random bits as the mantissas of numbers from [1, 2), less 1."""
     mantissa = dtypes.finfo(to)[1]
     return bits_as(bits._op(Ops.SHR, to.bits - mantissa)._op(Ops.OR, bits_of(1.0, to)), to)._op(Ops.SUB, 1)
 

@@ -1,4 +1,4 @@
-"""Products of matrices: matmul, dot, linear, einsum and attention.
+"""Products of matrices: matmul, dot, linear and einsum.
 
 Tensors in, broadcast over their leading axes; the product out. A product is one multiplication and one sum along
 the last axis, the form that codegen recognises as a contraction. Half types are multiplied and accumulated in float32
@@ -8,7 +8,6 @@ operands are cast to it first and the result has it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,7 +16,6 @@ from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import broadcast_shape
-from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.show import show_arg
@@ -158,47 +156,6 @@ def _spread(self: Tensor, letters: Sequence[str], order: Sequence[str]) -> Tenso
     x = x.permute(*(names.index(letter) for letter in order if letter in names)) if names else x
     kept = iter(x.shape)
     return reshaped(x, tuple(next(kept) if letter in names else 1 for letter in order))
-
-
-def scaled_dot_product_attention(
-    self: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    enable_gqa: bool = False,
-    scale: float | None = None,
-) -> Tensor:
-    """softmax(self @ key.T * scale + mask) @ value, for queries (..., L, d), keys and values (..., S, d).
-
-    scale None is 1 / sqrt(d).
-
-    attn_mask is added, or where it is bool masks the keys that are False; is_causal masks the keys after the query;
-    enable_gqa repeats the heads (axis -3) of key and value to those of the queries.
-
-    Raises ValueError for attn_mask together with is_causal.
-    """
-    if is_causal and attn_mask is not None:
-        raise ValueError("attention takes attn_mask or is_causal, not both: put the causal part into the mask")
-    if enable_gqa:
-        repeats = size_math.as_int(self.shape[-3], "attention"), size_math.as_int(key.shape[-3], "attention")
-        if repeats[0] % repeats[1]:
-            raise ShapeError(f"enable_gqa needs query heads that are a multiple of key heads, got {repeats}")
-        key = key.repeat_interleave(repeats[0] // repeats[1], -3)
-        value = value.repeat_interleave(repeats[0] // repeats[1], -3)
-    wide = promote(self.dtype, key.dtype, dtypes.float32)  # scores stay float32 until after softmax
-    scores = self.matmul(key.transpose(-2, -1), dtype=wide)._op(
-        Ops.MUL, 1 / math.sqrt(max(self.shape[-1], 1)) if scale is None else scale
-    )  # max: keys of width 0 have the scores 0, not NaN
-    if is_causal:
-        future = positions_along(scores, scores.ndim - 2)._op(Ops.CMPLT, positions_along(scores, scores.ndim - 1))
-        scores = future._op(Ops.WHERE, -math.inf, scores)
-    elif attn_mask is not None and attn_mask.dtype is dtypes.bool:
-        scores = attn_mask._op(Ops.WHERE, scores, -math.inf)
-    elif attn_mask is not None:
-        scores = scores._op(Ops.ADD, attn_mask)
-    return scores.softmax(-1)._cast(self.dtype).dropout(dropout_p).matmul(value)
 
 
 def _parse(formula: str, tensors: Sequence[TensorBase]) -> tuple[list[list[str]], list[str]]:

@@ -72,12 +72,23 @@ def with_kernels(name: str, value: T, sources: Sequence[T], kernels: Callable[..
     """Return `value`, which a routine computes of `sources`, with the derivative of what `kernels` make of the same."""
 
     def derive(node: UOp, start: T, wanted: list[bool]) -> list[T | None]:
-        given = [start._wrap(source) for source in node.src[1:]]
+        given = apart([start._wrap(source) for source in node.src[1:]])
         with Context(ROUTINES=0, AUTOCAST=""):
             found = gradient(kernels(*given).uop, [x.uop for x in given], start.uop)
         return [None if part is None else start._wrap(part) for part in found]
 
     return with_derivative(name, value, sources, derive)
+
+
+def apart(tensors: Sequence[T]) -> list[T]:
+    """Return tensors of the same values that are different nodes, so that the gradient of each is its own.
+
+    A tensor that is two operands is one node, whose gradient is the sum of both.
+    """
+    return [
+        with_derivative(f"operand {number}", tensor, [tensor], lambda node, start, wanted: [start])
+        for number, tensor in enumerate(tensors)
+    ]
 
 
 def _in_memory(node: UOp) -> UOp:

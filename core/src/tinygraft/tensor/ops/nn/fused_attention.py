@@ -1,0 +1,187 @@
+"""Attention as a routine of the device: forward stores a number for each query, backward computes the weights anew.
+
+The routine and its gradient have operands of fixed axes (uop/routines.py): (examples, batches, heads, groups, L, d) for
+queries, where a group of heads has the same keys. examples are those of vmap, here 1. Half types are computed in
+float32. A seed is the key that the counter of this device's random numbers gives: what rand would draw for the scores
+is known from it, element by element, and never stored.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tinygraft.autograd.walk import gradient
+from tinygraft.dtype import DType, dtypes, promote
+from tinygraft.helpers import prod
+from tinygraft.tensor.ops.nn.composed_attention import Options, composed
+from tinygraft.tensor.ops.random import drawn_key, units_of
+from tinygraft.tensor.primitives.broadcasting import broadcast_shape
+from tinygraft.tensor.primitives.custom import with_derivative
+from tinygraft.tensor.primitives.movement import reshaped
+from tinygraft.tensor.primitives.routine_nodes import apart, has_routine, results, with_kernels
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.sizes import is_concrete
+from tinygraft.uop.uop import UOp
+
+if TYPE_CHECKING:
+    from tinygraft.tensor.tensor import Tensor
+
+# Pairs of a query and a key from which on the routine is faster than kernels: measured 2026-11-24.
+LEAST_PAIRS = 256
+MOST_DRAWN = 2**32  # weights that can be dropped: the counter of an element has 32 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """The sizes of the routine's operands, the shape of its result, and the dtype that it computes in."""
+
+    lead: tuple[int, ...]  # the axes of the result before (L, e)
+    batches: int
+    heads: int
+    groups: int
+    wide: DType
+
+    @property
+    def front(self) -> tuple[int, ...]:
+        """Return the first axes of all operands."""
+        return (1, self.batches, self.heads)
+
+
+def sizes_of(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: Options, grouped: bool) -> Sizes | None:
+    """Return the sizes with which the device's routine computes this, or None where kernels do.
+
+    `grouped` says that heads of queries have those of keys and values, of which there are as many, by groups.
+    """
+    tensors = [q, k, v] if mask is None else [q, k, v, mask]
+    if not all(t.dtype.kind == "float" for t in (q, k, v)) or any(not is_concrete(t.shape) for t in tensors):
+        return None
+    if min(q.ndim, k.ndim, v.ndim) < 2 or any(t.device != q.device for t in tensors) or options.dropped == 1:
+        return None
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2] or q.shape[-2] * k.shape[-2] < LEAST_PAIRS:
+        return None
+    of_floats = [t.dtype for t in tensors if t.dtype is not dtypes.bool]
+    wide = promote(*of_floats, dtypes.float32)
+    # a key of one head, as the last axis of a batch has it, is that of a group of all
+    shared = grouped or (q.ndim > 2 and k.shape[:-2][-1:] in ((), (1,)) and v.shape[:-2][-1:] in ((), (1,)))
+    heads = (k.shape[-3] if k.ndim > 2 else 1) if shared else None
+    lead = broadcast_shape(q.shape[:-2], *[_repeated(t, q) if shared else t.shape[:-2] for t in (k, v)])
+    if lead is None or wide not in (dtypes.float32, dtypes.float64) or 0 in (*lead, *q.shape, *k.shape, *v.shape):
+        return None
+    if mask is not None and broadcast_shape(mask.shape, (*lead, q.shape[-2], k.shape[-2])) != (
+        *lead, q.shape[-2], k.shape[-2],
+    ):  # fmt: skip
+        return None
+    last = lead[-1] if lead else 1
+    own = last if heads is None else heads
+    drawn = prod((*lead, q.shape[-2], k.shape[-2]))
+    if options.dropped and (drawn > MOST_DRAWN or dtypes.default_float is not dtypes.float32):
+        return None
+    probe = q if q.dtype is wide else q._cast(wide)
+    if not (has_routine(probe, "attention") and has_routine(probe, "attention_backward")):
+        return None
+    return Sizes(lead, prod(lead[:-1]), own, last // own, wide)
+
+
+def _repeated(t: Tensor, q: Tensor) -> tuple[int, ...]:
+    """Return the first axes of keys or values whose heads are repeated to those of the queries."""
+    return (*t.shape[:-3], q.shape[-3]) if t.ndim > 2 else (q.shape[-3],)
+
+
+def attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: Options, sizes: Sizes) -> Tensor:
+    """Return attention by the routine."""
+    (queries, size), (keys, parts) = q.shape[-2:], v.shape[-2:]
+    to = promote(q.dtype, v.dtype)
+    q, k, v = [t._cast(sizes.wide) for t in (q, k, v)]
+    own = (*sizes.lead[:-1], sizes.heads) if sizes.lead else ()
+    operands = [
+        reshaped(q.expand((*sizes.lead, queries, size)), (*sizes.front, sizes.groups, queries, size)),
+        reshaped(k.expand((*own, keys, size)), (*sizes.front, keys, size)),
+        reshaped(v.expand((*own, keys, parts)), (*sizes.front, keys, parts)),
+    ]
+    if mask is not None:
+        operands.append(_mask_of(mask, sizes))
+    if options.dropped:
+        operands.append(reshaped(drawn_key(type(q), prod((*sizes.lead, queries, keys)), q.device), (1, 1)))
+    found = _forward(operands, _Form(options, mask is not None))
+    return reshaped(found, (*sizes.lead, queries, parts))._cast(to)
+
+
+def _mask_of(mask: Tensor, sizes: Sizes) -> Tensor:
+    """Return a mask with the axes of the routine, where those along which it is the same have size 1."""
+    mask = mask if mask.dtype is dtypes.bool else mask._cast(sizes.wide)
+    shape = (1,) * (len(sizes.lead) + 2 - mask.ndim) + tuple(mask.shape)
+    batch, last = shape[:-2][:-1], shape[:-2][-1:] or (1,)
+    if prod(batch) not in (1, sizes.batches):
+        batch = sizes.lead[:-1]  # of several batch axes it has some
+        mask = reshaped(mask, shape).expand((*batch, *last, *shape[-2:]))
+    heads = (1, 1) if last == (1,) else (sizes.heads, sizes.groups)
+    return reshaped(mask, (1, prod(batch), *heads, *shape[-2:]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """Which operands follow q, k and v, and what the routine is told."""
+
+    options: Options
+    masked: bool
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Return the options of the routine."""
+        bits = [struct.unpack("<q", struct.pack("<d", x))[0] for x in (self.options.scale, self.options.dropped)]
+        return (int(self.options.causal), bits[0], int(self.masked), bits[1])
+
+    def by_kernels(self, *operands: Tensor) -> Tensor:
+        """Return what the routine computes of its operands, as a graph of kernels."""
+        q, k, v = operands[0], operands[1].unsqueeze(3), operands[2].unsqueeze(3)
+        mask = operands[3] if self.masked else None
+
+        def keep(weights: Tensor) -> Tensor:
+            units = units_of(operands[-1].reshape(-1)[:1], prod(weights.shape))
+            return reshaped(units, weights.shape)._op(Ops.CMPLT, self.options.dropped)._op(Ops.NOT)
+
+        return composed(q, k, v, mask, self.options, keep)
+
+    def gradient_by_kernels(self, number: int) -> Callable[..., Tensor]:
+        """Return a function of the operands and the gradient of the result: the gradient of an operand, by kernels."""
+
+        def compute(*sources: Tensor) -> Tensor:
+            operands, start = apart(sources[:-1]), sources[-1]
+            (found,) = gradient(self.by_kernels(*operands).uop, [operands[number].uop], start.uop)
+            return start._const(0) if found is None else start._wrap(found)
+
+        return compute
+
+
+def _forward(operands: Sequence[Tensor], form: _Form) -> Tensor:
+    """Return attention of operands in the routine's axes, with its derivative."""
+    value, logarithms = results("attention", operands, form.numbers, (0, 1))
+    logarithms._set_flag(False)
+    return with_derivative("attention", value, [*operands, logarithms.detach()], _Derivative(form, logarithms))
+
+
+@dataclass(frozen=True, slots=True)
+class _Derivative:
+    """The rule of attention. It retains the logarithms, so that the run that computes the result stores them too."""
+
+    form: _Form
+    logarithms: Tensor
+
+    def __call__(self, node: UOp, start: Tensor, wanted: list[bool]) -> list[Tensor | None]:
+        """Return the gradients of the operands: of q, k and v by the routine, of a mask by kernels."""
+        given = [start._wrap(source) for source in node.src[1:-1]]
+        saved = [start._wrap(node.src[0]), start._wrap(node.src[-1])]
+        numbers = [number for number in range(3) if wanted[number]]
+        found: list[Tensor | None] = [None] * len(wanted)
+        if numbers:
+            operands = [*given[:3], *given[3:], *saved, start]
+            of_operands = results("attention_backward", operands, self.form.numbers, numbers)
+            for number, value in zip(numbers, of_operands, strict=True):
+                slope = self.form.gradient_by_kernels(number)
+                found[number] = with_kernels("attention_backward", value, [*given, start], slope)
+        if self.form.masked and wanted[3]:
+            found[3] = self.form.gradient_by_kernels(3)(*given, start)
+        return found
