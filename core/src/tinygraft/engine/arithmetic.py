@@ -147,7 +147,7 @@ def _plain(node: UOp, src: list[Any]) -> Any:
         case Ops.SHL | Ops.SHR:
             return _shifted(op is Ops.SHL, a, b)
         case Ops.THREEFRY:
-            return _threefry(a, b)
+            return threefry(a, b)
     if not FACTS[op].numpy:
         raise NotImplementedError(f"NumPy has no meaning for {op}")
     return getattr(np, FACTS[op].numpy)(a, b, *src[2:]) if len(src) > 1 else getattr(np, FACTS[op].numpy)(a)
@@ -286,7 +286,7 @@ def _fused(a: Array, b: Array, c: Array) -> Array:
     return out
 
 
-def _threefry(counter: Array, key: Array) -> Array:
+def threefry(counter: Array, key: Array) -> Array:
     """Return 64 random bits from counters and keys by Threefry 2x32 with 20 rounds (Salmon et al., SC 2011)."""
 
     def halves(x: Array) -> list[Array]:

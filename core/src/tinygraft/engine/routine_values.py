@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tinygraft.engine.arithmetic import Array
+from tinygraft.engine.attention_values import attention, attention_backward
 from tinygraft.uop.routines import RoutineOptions
 
 
@@ -149,4 +150,6 @@ MEANINGS: dict[str, Callable[[Sequence[Array], RoutineOptions], list[Array]]] = 
     "fft": _fft,
     "rfft": _rfft,
     "irfft": _irfft,
+    "attention": attention,
+    "attention_backward": attention_backward,
 }

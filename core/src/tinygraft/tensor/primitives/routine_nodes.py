@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from tinygraft.autograd.walk import gradient
 from tinygraft.config import ROUTINES, Context
 from tinygraft.device.registry import Device
+from tinygraft.dtype import DType
 from tinygraft.errors import DeviceError
 from tinygraft.helpers import prod
 from tinygraft.tensor.primitives.base import TensorBase
@@ -26,10 +27,11 @@ from tinygraft.uop.uop import UOp
 T = TypeVar("T", bound=TensorBase)
 
 
-def has_routine(tensor: TensorBase, name: str, axes: int = 1) -> bool:
-    """Whether the device of a tensor has the routine `name` for it, an example being the last `axes` axes.
+def has_routine(tensor: TensorBase, name: str, axes: int = 1, dtype: DType | None = None) -> bool:
+    """Whether the device of a tensor has the routine `name` for it, or for the same cast to `dtype`.
 
-    Opens the device. One that does not open has none: what computes the values raises the reason.
+    An example is the last `axes` axes. Opens the device. One that does not open has none: what computes the values
+    raises the reason.
     """
     device, shape = tensor.device, tensor.shape
     if not ROUTINES.value or not device or isinstance(device, tuple) or not is_concrete(shape) or 0 in shape:
@@ -38,7 +40,7 @@ def has_routine(tensor: TensorBase, name: str, axes: int = 1) -> bool:
         target = Device[device].target
     except DeviceError:
         return False
-    return target.has_routine(name, tensor.dtype, prod(shape[len(shape) - axes :]))
+    return target.has_routine(name, dtype or tensor.dtype, prod(shape[len(shape) - axes :]))
 
 
 def results(name: str, operands: Sequence[T], options: tuple[int, ...], wanted: Sequence[int]) -> list[T]:

@@ -29,8 +29,9 @@ from tinygraft.uop.uop import UOp
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
 
-# Pairs of a query and a key from which on the routine is faster than kernels: measured 2026-11-24.
-LEAST_PAIRS = 256
+# Queries that share keys, and keys, from which on the routine is as fast as kernels: measured 2026-11-24. It computes
+# 16 queries at once; kernels read the keys of a few at the speed of memory, and store few scores.
+LEAST_QUERIES, LEAST_KEYS = 16, 16
 MOST_DRAWN = 2**32  # weights that can be dropped: the counter of an element has 32 bits
 
 
@@ -56,38 +57,38 @@ def sizes_of(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: Opti
     `grouped` says that heads of queries have those of keys and values, of which there are as many, by groups.
     """
     tensors = [q, k, v] if mask is None else [q, k, v, mask]
-    if not all(t.dtype.kind == "float" for t in (q, k, v)) or any(not is_concrete(t.shape) for t in tensors):
+    wide = _computed_in(tensors)
+    if wide is None or options.dropped == 1 or not isinstance(options.scale, (int, float)):
         return None
-    if min(q.ndim, k.ndim, v.ndim) < 2 or any(t.device != q.device for t in tensors) or options.dropped == 1:
+    # one head of keys and values is that of a group of all heads
+    shared = grouped or (q.ndim > 2 and all(t.ndim == 2 or t.shape[-3] == 1 for t in (k, v)))
+    lead = broadcast_shape(q.shape[:-2], *[(*t.shape[:-3], q.shape[-3]) if shared else t.shape[:-2] for t in (k, v)])
+    if lead is None:
         return None
-    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2] or q.shape[-2] * k.shape[-2] < LEAST_PAIRS:
-        return None
-    of_floats = [t.dtype for t in tensors if t.dtype is not dtypes.bool]
-    wide = promote(*of_floats, dtypes.float32)
-    # a key of one head, as the last axis of a batch has it, is that of a group of all
-    shared = grouped or (q.ndim > 2 and k.shape[:-2][-1:] in ((), (1,)) and v.shape[:-2][-1:] in ((), (1,)))
-    heads = (k.shape[-3] if k.ndim > 2 else 1) if shared else None
-    lead = broadcast_shape(q.shape[:-2], *[_repeated(t, q) if shared else t.shape[:-2] for t in (k, v)])
-    if lead is None or wide not in (dtypes.float32, dtypes.float64) or 0 in (*lead, *q.shape, *k.shape, *v.shape):
-        return None
-    if mask is not None and broadcast_shape(mask.shape, (*lead, q.shape[-2], k.shape[-2])) != (
-        *lead, q.shape[-2], k.shape[-2],
-    ):  # fmt: skip
-        return None
+    scores = (*lead, q.shape[-2], k.shape[-2])
     last = lead[-1] if lead else 1
-    own = last if heads is None else heads
-    drawn = prod((*lead, q.shape[-2], k.shape[-2]))
-    if options.dropped and (drawn > MOST_DRAWN or dtypes.default_float is not dtypes.float32):
+    heads = last if not shared else k.shape[-3] if k.ndim > 2 else 1
+    if last // heads * q.shape[-2] < LEAST_QUERIES or k.shape[-2] < LEAST_KEYS:
         return None
-    probe = q if q.dtype is wide else q._cast(wide)
-    if not (has_routine(probe, "attention") and has_routine(probe, "attention_backward")):
+    if mask is not None and broadcast_shape(mask.shape, scores) != scores:
         return None
-    return Sizes(lead, prod(lead[:-1]), own, last // own, wide)
+    if options.dropped and (prod(scores) > MOST_DRAWN or dtypes.default_float is not dtypes.float32):
+        return None
+    return Sizes(lead, prod(lead[:-1]), heads, last // heads, wide)
 
 
-def _repeated(t: Tensor, q: Tensor) -> tuple[int, ...]:
-    """Return the first axes of keys or values whose heads are repeated to those of the queries."""
-    return (*t.shape[:-3], q.shape[-3]) if t.ndim > 2 else (q.shape[-3],)
+def _computed_in(tensors: Sequence[Tensor]) -> DType | None:
+    """Return the dtype that the device's routine computes in, or None where it takes no such tensors."""
+    q, k, v = tensors[:3]
+    if not all(t.dtype.kind == "float" for t in (q, k, v)) or any(t.device != q.device for t in tensors):
+        return None
+    if any(not is_concrete(t.shape) or 0 in t.shape for t in tensors) or min(t.ndim for t in (q, k, v)) < 2:
+        return None
+    if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
+        return None
+    wide = promote(dtypes.float32, *[t.dtype for t in tensors if t.dtype is not dtypes.bool])
+    names = ("attention", "attention_backward")
+    return wide if all(has_routine(q, name, dtype=wide) for name in names) else None
 
 
 def attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: Options, sizes: Sizes) -> Tensor:

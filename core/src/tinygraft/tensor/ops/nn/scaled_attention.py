@@ -14,6 +14,7 @@ from tinygraft.tensor.ops.nn.composed_attention import Options, composed
 from tinygraft.tensor.ops.nn.dropout import is_dropping, keep_mask
 from tinygraft.tensor.ops.nn.fused_attention import attended, sizes_of
 from tinygraft.tensor.primitives import size_math
+from tinygraft.tensor.primitives.base import TensorBase
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
@@ -60,6 +61,8 @@ def scaled_dot_product_attention(
             key = key.repeat_interleave(heads // of_keys, -3)
     if scale is None:  # max: keys of width 0 have the scores 0, not NaN
         scale = 1 / math.sqrt(max(size_math.as_int(self.shape[-1], "attention"), 1))
+    elif not isinstance(scale, TensorBase):
+        scale = float(scale)
     dropped = float(dropout_p) if is_dropping(self, dropout_p, None) else 0.0
     options = Options(is_causal, scale, dropped)
     sizes = sizes_of(self, key, value, attn_mask, options, enable_gqa)

@@ -1,0 +1,87 @@
+"""What the routines attention and attention_backward mean, with NumPy in float64, for routine_values.py.
+
+The scores are stored, and differentiated by the formula of a softmax: nothing here is done in blocks.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+
+from tinygraft.engine.arithmetic import Array, threefry
+from tinygraft.uop.routines import RoutineOptions
+
+
+def attention(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return the values, and the logarithm of the sum of powers of each query."""
+    q, k, v = _in_axes(operands)
+    scores, keep = _scores(q, k, operands, options), _keep(operands, options)
+    weights, logarithms = _softmax(scores)
+    dtype = operands[0].dtype
+    return [((weights * keep) @ v).astype(dtype), logarithms.astype(dtype)]
+
+
+def attention_backward(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return the gradients of q, k and v, for the gradient of the values."""
+    q, k, v = _in_axes(operands)
+    weights, _ = _softmax(_scores(q, k, operands, options))
+    keep, start = _keep(operands, options), operands[-1].astype(np.float64)
+    of_weights = (start @ _turned(v)) * keep
+    slopes = weights * (of_weights - (of_weights * weights).sum(-1, keepdims=True)) * _number(options[1])
+    found = [slopes @ k, (_turned(slopes) @ q).sum(3), (_turned(weights * keep) @ start).sum(3)]
+    return [x.astype(operand.dtype) for x, operand in zip(found, operands, strict=False)]
+
+
+def _number(bits: int) -> float:
+    return float(struct.unpack("<d", struct.pack("<q", bits))[0])
+
+
+def _turned(x: Array) -> Array:
+    return np.swapaxes(x, -1, -2)
+
+
+def _in_axes(operands: Sequence[Array]) -> tuple[Array, Array, Array]:
+    """Return q, k and v, all with an axis of groups."""
+    q, k, v = [x.astype(np.float64) for x in operands[:3]]
+    return q, np.expand_dims(k, 3), np.expand_dims(v, 3)
+
+
+def _scores(q: Array, k: Array, operands: Sequence[Array], options: RoutineOptions) -> Array:
+    scores = q @ _turned(k) * _number(options[1])
+    if options[0]:
+        queries, keys = np.ogrid[: scores.shape[-2], : scores.shape[-1]]
+        scores = np.where(keys <= queries, scores, -np.inf)
+    if options[2]:
+        mask = operands[3]
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == np.bool_ else scores + mask.astype(np.float64)
+    return np.asarray(scores)
+
+
+def _softmax(scores: Array) -> tuple[Array, Array]:
+    """Return the weights, which are 0 where a query sees no key, and the logarithms, which are infinite there."""
+    greatest = scores.max(-1, keepdims=True)
+    none = greatest == -np.inf
+    powers = np.exp(scores - np.where(none, 0, greatest))
+    sums = powers.sum(-1, keepdims=True)
+    weights = powers / np.where(none, 1, sums)
+    return weights, np.where(none, np.inf, greatest + np.log(sums))[..., 0]
+
+
+def _keep(operands: Sequence[Array], options: RoutineOptions) -> Array:
+    """Return what weights are multiplied by for dropout: of all examples the elements that rand draws for one key."""
+    if not options[3]:
+        return np.ones(())
+    p, seeds = _number(options[3]), operands[3 + options[2]]
+    q, k = operands[:2]
+    shape = (*q.shape[1:-1], k.shape[-2])
+    count = int(np.prod(shape))
+    half = np.uint64((count + 1) // 2)
+    index = np.arange(half, dtype=np.uint64)
+    found = []
+    for seed in seeds.reshape(len(q)):
+        pairs = threefry(index | (index + half) << np.uint64(32), np.uint64(seed))
+        words = np.concatenate([pairs & np.uint64(0xFFFFFFFF), pairs >> np.uint64(32)])[:count]
+        found.append(((words >> np.uint64(9)) / 2.0**23 >= np.float32(p)).reshape(shape))
+    return np.asarray(np.stack(found) / (1 - p))
