@@ -137,7 +137,8 @@ def test_the_gradient_of_a_convolutions_input():
 def test_attention_is_three_kernels():
     """Scores with scale and mask, their softmax, and the sum over values."""
     q, k, v = normal(2, 4, 32, 16), normal(2, 4, 32, 16), normal(2, 4, 32, 16)
-    assert kernels(lambda: q.scaled_dot_product_attention(k, v, is_causal=True)) == 3
+    with Context(ROUTINES=0):
+        assert kernels(lambda: q.scaled_dot_product_attention(k, v, is_causal=True)) == 3
 
 
 def test_gelu_after_a_product_keeps_what_its_gradient_needs_and_no_more():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 
 import numpy as np
 import pytest
@@ -66,7 +67,10 @@ def test_results_have_the_shapes_of_the_table(name: str) -> None:
     """Each result, in its dtype."""
     facts, chance = ROUTINES[name], np.random.default_rng(0)
     options = {"topk": (2, 1), "histogram": (4,), "irfft": (1, 8), "qr": (3,)}.get(name, (0,) * len(facts.options))
-    shapes = [(2, 5, 5) if axes == 3 else (2, 5) for axes in facts.axes]
+    known = {2: (2, 5), 3: (2, 5, 5), 5: (2, 1, 3, 5, 4), 6: (2, 1, 3, 2, 5, 4)}
+    shapes = [known[axes] for axes in facts.axes_with(options)]
+    if name == "attention_backward":
+        shapes[4] = shapes[0][:-1]  # a logarithm for each query
     kind = np.int32 if name == "histogram" else np.float32
     operands = [(chance.random(shape) + (5 * np.eye(5) if len(shape) == 3 else 0)).astype(kind) for shape in shapes]
     from tinygraft.dtype import dtypes
@@ -80,3 +84,20 @@ def test_an_unknown_routine() -> None:
     """Its name is in the error."""
     with pytest.raises(NotImplementedError, match="no meaning of the routine nothing in NumPy"):
         routine_values("nothing", [X], ())
+
+
+def test_attention_of_two_keys() -> None:
+    """Weights are of a softmax, a later key is not seen, and what sees no key is 0."""
+    q, k = np.array([[1.0], [2.0]]).reshape(1, 1, 1, 1, 2, 1), np.array([[0.0], [1.0]]).reshape(1, 1, 1, 2, 1)
+    v = np.array([[4.0], [8.0]]).reshape(1, 1, 1, 2, 1)
+    one = struct.unpack("<q", struct.pack("<d", 1.0))[0]
+    values, logarithms = routine_values("attention", [q, k, v], (1, one, 0, 0))
+    share = math.exp(2) / (1 + math.exp(2))
+    np.testing.assert_allclose(values.ravel(), [4.0, 4 + 4 * share])
+    np.testing.assert_allclose(logarithms.ravel(), [0.0, math.log(1 + math.exp(2))])
+    mask = np.array([[True, False], [False, False]]).reshape(1, 1, 1, 1, 2, 2)
+    values, logarithms = routine_values("attention", [q, k, v, mask], (0, one, 1, 0))
+    assert values.ravel().tolist() == [4.0, 0.0] and logarithms.ravel().tolist() == [0.0, INF]
+    start = np.ones_like(values)
+    slopes = routine_values("attention_backward", [q, k, v, mask, values, logarithms, start], (0, one, 1, 0))
+    assert [x.ravel().tolist() for x in slopes] == [[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]

@@ -9,7 +9,7 @@ from tinygraft.dtype import dtypes
 from tinygraft.errors import GraphError, ShapeError
 from tinygraft.uop.nodes import fault
 from tinygraft.uop.ops import Ops, RoutineArg
-from tinygraft.uop.routines import ROUTINES, results_of
+from tinygraft.uop.routines import ROUTINES, results_of, seen_pairs
 from tinygraft.uop.uop import UOp
 
 
@@ -49,3 +49,16 @@ def test_each_routine_says_what_it_means() -> None:
     """With a name for each result."""
     for name, facts in ROUTINES.items():
         assert len(facts.meaning) > 30 and facts.names, name
+
+
+def test_operands_that_options_leave_out() -> None:
+    """A mask and a seed of attention; its work is that of the pairs that are seen."""
+    facts = ROUTINES["attention"]
+    assert [facts.axes_with((0, 0, masked, dropped)) for masked, dropped in ((0, 0), (1, 0), (0, 9), (1, 9))] == [
+        (6, 5, 5), (6, 5, 5, 6), (6, 5, 5, 2), (6, 5, 5, 6, 2),
+    ]  # fmt: skip
+    operands = [(dtypes.float32, shape) for shape in ((1, 1, 2, 1, 6, 8), (1, 1, 2, 4, 8), (1, 1, 2, 4, 3))]
+    assert [seen_pairs(6, 4, causal) for causal in (False, True)] == [24, 1 + 2 + 3 + 4 + 4 + 4]
+    assert facts.flops(operands, (1, 0, 0, 0)) == 2 * 2 * 18 * (8 + 3)
+    with pytest.raises(ShapeError, match="the routine attention takes operands of 6 and 5 and 5 and 6 axes with"):
+        results_of("attention", operands, (0, 0, 1, 0))

@@ -24,12 +24,13 @@ def attention(operands: Sequence[Array], options: RoutineOptions) -> list[Array]
 
 
 def attention_backward(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
-    """Return the gradients of q, k and v, for the gradient of the values."""
+    """Return the gradients of q, k and v, for the gradient of the values. What forward gave is used as it is given."""
     q, k, v = _in_axes(operands)
-    weights, _ = _softmax(_scores(q, k, operands, options))
-    keep, start = _keep(operands, options), operands[-1].astype(np.float64)
+    values, logarithms, start = [x.astype(np.float64) for x in operands[-3:]]
+    weights = np.exp(_scores(q, k, operands, options) - logarithms[..., None])
+    keep = _keep(operands, options)
     of_weights = (start @ _turned(v)) * keep
-    slopes = weights * (of_weights - (of_weights * weights).sum(-1, keepdims=True)) * _number(options[1])
+    slopes = weights * (of_weights - (start * values).sum(-1, keepdims=True)) * _number(options[1])
     found = [slopes @ k, (_turned(slopes) @ q).sum(3), (_turned(weights * keep) @ start).sum(3)]
     return [x.astype(operand.dtype) for x, operand in zip(found, operands, strict=False)]
 

@@ -29,6 +29,7 @@ from tinygraft.uop.stages import Routine
 
 BOUNDS = {dtypes.float32: 2e-4, dtypes.float64: 1e-11}  # of matrices that are far from singular, and transforms
 ROWS, SIZE = 3, 37
+HALF, QUARTER = 0x3FE0000000000000, 0x3FD0000000000000  # 0.5 and 0.25 as bits of a float64: a scale, a probability
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,24 @@ class RoutineCase:
         return "-".join(map(str, (self.name, *self.options)))
 
 
+def attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, dropped: float = 0.0) -> Tensor:
+    """Return the method's attention of the routine's operands, causal without a mask, with the same random numbers."""
+    examples, _, heads, groups, queries, size = q.shape
+    if mask is not None:
+        mask = mask.reshape(examples, 1, *mask.shape[-2:])
+    Tensor.manual_seed(3)
+    with Tensor.train():
+        return q.reshape(examples, heads * groups, queries, size).scaled_dot_product_attention(
+            k[:, 0], v[:, 0], mask, dropped, mask is None, enable_gqa=True, scale=0.5
+        )
+
+
+def slopes(q: Tensor, k: Tensor, v: Tensor, *others: Tensor) -> list[Tensor]:
+    """Return the gradients of attention for the last operand."""
+    start = others[-1]
+    return (attended(q, k, v).reshape(start.shape) * start).sum().gradient(q, k, v)
+
+
 CASES = [
     RoutineCase("sort", (0,), lambda x: x.sort()),
     RoutineCase("sort", (1,), lambda x: x.sort(descending=True)),
@@ -65,11 +84,16 @@ CASES = [
     RoutineCase("fft", (0,), lambda x, y: [x.fft().real, x.fft().imag]),
     RoutineCase("rfft", (0,), lambda x: [x.rfft().real, x.rfft().imag]),
     RoutineCase("irfft", (1, 2 * SIZE - 2), lambda x, y: [x.irfft()]),
+    RoutineCase("attention", (1, HALF, 0, 0), lambda q, k, v: [attended(q, k, v)]),
+    RoutineCase("attention", (0, HALF, 1, QUARTER), lambda q, k, v, mask, seed: [attended(q, k, v, mask, 0.25)]),
+    RoutineCase("attention_backward", (1, HALF, 0, 0), slopes),
 ]
 
 
 def operands_of(case: RoutineCase, dtype: DType, device: str) -> list[Tensor]:
     """Return the operands of a case on a device, realised."""
+    if case.name.startswith("attention"):
+        return operands_of_attention(case, dtype, device)
     chance = np.random.default_rng(5)
     axes = ROUTINES[case.name].axes
     shapes = [(ROWS, 7, 7 if number == 0 else 2) if count == 3 else (ROWS, SIZE) for number, count in enumerate(axes)]
@@ -91,6 +115,25 @@ def operands_of(case: RoutineCase, dtype: DType, device: str) -> list[Tensor]:
         values = [chance.integers(low, high, shapes[0], endpoint=True, dtype=least)]
         values[0][:, ::3] = values[0][:, 1:2]
     return [Tensor(value, device=device).cast(dtype).realize() for value in values]
+
+
+def operands_of_attention(case: RoutineCase, dtype: DType, device: str) -> list[Tensor]:
+    """Return queries in groups, keys and values; a mask under which one query sees nothing, and a seed; and results."""
+    chance = np.random.default_rng(6)
+    queries, keys = (ROWS, 1, 2, 2, SIZE, 9), (ROWS, 1, 2, SIZE + 4)
+    values = [chance.standard_normal(shape) for shape in (queries, (*keys, 9), (*keys, 5))]
+    found = [Tensor(value, device=device).cast(dtype).realize() for value in values]
+    if case.options[2]:
+        seen = chance.random((ROWS, 1, 1, 1, SIZE, SIZE + 4)) < 0.8
+        seen[:, ..., 2, :] = False
+        found.append(Tensor(seen, device=device).realize())
+    if case.options[3]:
+        found.append(Tensor(np.arange(7, 7 + ROWS).reshape(ROWS, 1), device=device).cast(dtypes.uint64).realize())
+    if case.name == "attention_backward":
+        results = routine_values("attention", [evaluate(x.uop) for x in found], case.options)
+        results.append(chance.standard_normal(results[0].shape))
+        found += [Tensor(result, device=device).cast(dtype).realize() for result in results]
+    return found
 
 
 def launched(backend: Backend, case: RoutineCase, operands: Sequence[Tensor], wanted: tuple[int, ...]) -> list[Array]:
