@@ -174,7 +174,7 @@ class _Derivative:
     def __call__(self, node: UOp, start: Tensor, wanted: list[bool]) -> list[Tensor | None]:
         """Return the gradients of the operands: of q, k and v by the routine, of a mask by kernels."""
         given = [start._wrap(source) for source in node.src[1:-1]]
-        saved = [start._wrap(node.src[0]), start._wrap(node.src[-1])]
+        saved = [start._wrap(node), start._wrap(node.src[-1])]  # the node itself: what has realised it is not repeated
         numbers = [number for number in range(3) if wanted[number]]
         found: list[Tensor | None] = [None] * len(wanted)
         if numbers:
