@@ -88,6 +88,15 @@ def matrix(kind: str, passes: int, kernels: int) -> Make:
     return make
 
 
+def attention(kind: str, products: int, kernels: int) -> Make:
+    """Causal attention of 12 heads of size 64: so many products of length by length by 64, of which half are seen."""
+
+    def make(length: int, **more: Any) -> Item:
+        return Item(kind, (length,), flops=products * 12 * length * (length + 1) * 64, kernels=kernels, **more)
+
+    return make
+
+
 def chain(n: int, **more: Any) -> Item:
     """n float32, read and written."""
     return Item("chain", (n,), bytes=8 * n, kernels=1, **more)
@@ -152,6 +161,10 @@ ITEMS: list[Item] = [
     *both(matrix("layernorm", 2, 1), (8192, 1024), (8193, 1025), torch=3),
     *(item for batch in (1, 8) for even, odd in LAYERS
       for item in both(conv, (batch, *even), (batch, *odd), torch=0.7)),
+    *(item for even, odd in ((1024, 1023), (4096, 4097))
+      for item in both(attention("attention", 2, 1), (even,), (odd,), torch=1.12)),
+    *(item for even, odd in ((1024, 1023), (4096, 4097))
+      for item in both(attention("attention_train", 7, 4), (even,), (odd,), torch=1.12)),
     *both(resnet18, (1,), torch=1),
     *both(resnet18, (8,), (7,), torch=1),
     *both(mnist_train, (128,), (127,), torch=0.9, tinygrad=8),
@@ -176,6 +189,8 @@ ITEMS: list[Item] = [
     Item("first_gpt2_cold", (1, 256), how="first", of="gpt2", limit=2000, tolerance=MODEL),
     Item("first_gpt2_warm", (1, 256), how="first", of="gpt2", cache="warm", limit=600, tolerance=MODEL),
     Item("memory_mnist", (128,), how="memory", of="mnist_memory", bars={"torch": 1}, tolerance=MODEL),
+    Item("memory_attention", (4096,), how="memory", of="attention", bars={"torch": 1}),
+    Item("memory_attention_train", (4096,), how="memory", of="attention_train", bars={"torch": 1}),
     Item("memory_gpt2", (2, 256), how="memory", of="gpt2_train", bars={"torch": 1}, tolerance=MODEL),
 ]  # fmt: skip
 

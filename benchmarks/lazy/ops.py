@@ -66,6 +66,36 @@ def layernorm(rows: int, columns: int) -> Case:
     return replayed(lambda x, scale, shift: x.layernorm() * scale + shift, x, scale, shift)
 
 
+def heads(length: int) -> list[Tensor]:
+    """Queries, keys and values of 12 heads of size 64."""
+    return [tensor(name, 1, 12, length, 64) for name in "qkv"]
+
+
+def attention(length: int) -> Case:
+    """Causal, without gradients."""
+    return replayed(lambda q, k, v: q.scaled_dot_product_attention(k, v, is_causal=True), *heads(length))
+
+
+def attention_train(length: int) -> Case:
+    """Causal, with the gradients of all three."""
+    leaves = [x.requires_grad_() for x in heads(length)]
+
+    def gradients(*leaves: Tensor) -> list[Tensor]:
+        q, k, v = leaves
+        found = q.scaled_dot_product_attention(k, v, is_causal=True).sum().gradient(*leaves)
+        Tensor.realize(*found)
+        return list(found)
+
+    jitted: Callable[..., list[Tensor]] = TinyJit(gradients)
+
+    def compute() -> list[Tensor]:
+        result = jitted(*leaves)
+        wait()
+        return result
+
+    return Case(compute, lambda result: np.stack([x.numpy() for x in result]))
+
+
 def conv(batch: int, channels: int, size: int) -> Case:
     """A 3x3 convolution that keeps the number of channels and the size."""
     x = tensor("x", batch, channels, size, size)
@@ -126,6 +156,8 @@ ITEMS: dict[str, Builder] = {
     "mean1": reduction("mean", 1),
     "softmax": softmax,
     "layernorm": layernorm,
+    "attention": attention,
+    "attention_train": attention_train,
     "conv": conv,
     "tiny": tiny,
     "replay": replay,

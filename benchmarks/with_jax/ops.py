@@ -65,6 +65,28 @@ def layernorm(rows: int, columns: int) -> Case:
     return called(normalised, array("x", rows, columns), array("scale", columns), array("shift", columns))
 
 
+def heads(length: int) -> list[jax.Array]:
+    """Queries, keys and values of 12 heads of size 64, in jax's order of axes."""
+    return [jnp.swapaxes(array(name, 1, 12, length, 64), 1, 2) for name in "qkv"]
+
+
+def attention(length: int) -> Case:
+    """Causal, without gradients."""
+    function = jax.jit(lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True))
+    operands = heads(length)
+    return Case(lambda: function(*operands).block_until_ready(), lambda result: np.asarray(result).swapaxes(1, 2))
+
+
+def attention_train(length: int) -> Case:
+    """Causal, with the gradients of all three."""
+    slopes = jax.grad(lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True).sum(), (0, 1, 2))
+    function, operands = jax.jit(slopes), heads(length)
+    return Case(
+        lambda: jax.block_until_ready(function(*operands)),
+        lambda result: np.stack([np.asarray(x).swapaxes(1, 2) for x in result]),
+    )
+
+
 def convolved(x: jax.Array, w: jax.Array, stride: int = 1, padding: int = 0) -> jax.Array:
     """A convolution of images (N, C, H, W) with filters (F, C, h, w)."""
     return jax.lax.conv_general_dilated(x, w, (stride, stride), [(padding, padding)] * 2)
@@ -103,6 +125,8 @@ ITEMS: dict[str, Builder] = {
     "mean1": reduction(jnp.mean, 1),
     "softmax": softmax,
     "layernorm": layernorm,
+    "attention": attention,
+    "attention_train": attention_train,
     "conv": conv,
     "tiny": tiny,
     "replay": replay,

@@ -59,6 +59,26 @@ def layernorm(rows: int, columns: int) -> Case:
     return called(lambda x, scale, shift: F.layer_norm(x, (columns,), scale, shift), x, scale, shift)
 
 
+def heads(length: int) -> list[torch.Tensor]:
+    """Queries, keys and values of 12 heads of size 64."""
+    return [tensor(name, 1, 12, length, 64) for name in "qkv"]
+
+
+def attention(length: int) -> Case:
+    """Causal, without gradients."""
+    return called(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), *heads(length))
+
+
+def attention_train(length: int) -> Case:
+    """Causal, with the gradients of all three."""
+    leaves = [x.requires_grad_() for x in heads(length)]
+
+    def compute() -> tuple[torch.Tensor, ...]:
+        return torch.autograd.grad(F.scaled_dot_product_attention(*leaves, is_causal=True).sum(), leaves)
+
+    return Case(compute, lambda result: np.stack([x.numpy() for x in result]))
+
+
 def conv(batch: int, channels: int, size: int) -> Case:
     """A 3x3 convolution that keeps the number of channels and the size."""
     x = tensor("x", batch, channels, size, size)
@@ -119,6 +139,8 @@ ITEMS: dict[str, Builder] = {
     "mean1": reduction("mean", 1),
     "softmax": softmax,
     "layernorm": layernorm,
+    "attention": attention,
+    "attention_train": attention_train,
     "conv": conv,
     "tiny": tiny,
     "replay": replay,

@@ -81,8 +81,8 @@ def _keep(operands: Sequence[Array], options: RoutineOptions) -> Array:
     half = np.uint64((count + 1) // 2)
     index = np.arange(half, dtype=np.uint64)
     found = []
-    for seed in seeds.reshape(len(q)):
-        pairs = threefry(index | (index + half) << np.uint64(32), np.uint64(seed))
+    for seed in seeds.astype(np.uint64):
+        pairs = threefry(index | (index + half) << np.uint64(32), seed)
         words = np.concatenate([pairs & np.uint64(0xFFFFFFFF), pairs >> np.uint64(32)])[:count]
         found.append(((words >> np.uint64(9)) / 2.0**23 >= np.float32(p)).reshape(shape))
     return np.asarray(np.stack(found) / (1 - p))

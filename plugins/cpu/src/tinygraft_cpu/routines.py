@@ -70,10 +70,8 @@ def _attention(routine: Routine) -> list[int]:
     """Return the sizes, options and mask of attention as attention.c takes them."""
     causal, scale, masked, dropped = routine.options
     (_, queries), (_, keys), (_, values) = routine.operands[:3]
-    kind, mask = 0, (0,) * 6
-    if masked:
-        dtype, mask = routine.operands[3]
-        kind = 1 if dtype is dtypes.bool else 2
+    dtype, mask = routine.operands[3] if masked else (None, (0,) * 6)
+    kind = 0 if dtype is None else 1 if dtype is dtypes.bool else 2
     p = _number(dropped)
     # rand makes numbers of 23 random bits: those below p, rounded to float32, are dropped
     threshold = math.ceil(struct.unpack("f", struct.pack("f", p))[0] * 2**23) if dropped else -1

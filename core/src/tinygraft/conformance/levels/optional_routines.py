@@ -131,7 +131,7 @@ def operands_of_attention(case: RoutineCase, dtype: DType, device: str) -> list[
         found.append(Tensor(np.arange(7, 7 + ROWS).reshape(ROWS, 1), device=device).cast(dtypes.uint64).realize())
     if case.name == "attention_backward":
         results = routine_values("attention", [evaluate(x.uop) for x in found], case.options)
-        results.append(chance.standard_normal(results[0].shape))
+        results.append(np.asarray(chance.standard_normal(results[0].shape)))
         found += [Tensor(result, device=device).cast(dtype).realize() for result in results]
     return found
 

@@ -164,16 +164,16 @@ def random_bits(cls: type[Tensor], key: TensorBase, counter: TensorBase, num: in
     The key and counter give a new key; words i and i + ceil(num / 2) are what it gives for the counter
     (i, i + ceil(num / 2)).
     """
-    return _words_of(_word("counter", counter)._op(Ops.THREEFRY, _word("key", key)), num)
+    return _words_of(cls, _word("counter", counter)._op(Ops.THREEFRY, _word("key", key)), num)
 
 
-def _words_of(key: Tensor, num: int) -> Tensor:
+def _words_of(cls: type[Tensor], key: TensorBase, num: int) -> Tensor:
     """Return num random uint32: words i and i + ceil(num / 2) are what `key` gives for the counter of both."""
     half = -(-num // 2)
-    low = iota(type(key), half, key.device)._cast(dtypes.uint64)
+    low = iota(cls, half, key.device)._cast(dtypes.uint64)
     counters = low._op(Ops.ADD, half)._op(Ops.SHL, 32)._op(Ops.OR, low)
     pairs = reshaped(counters._op(Ops.THREEFRY, key), (1, half))
-    shifts = reshaped(iota(type(key), 2, key.device)._cast(dtypes.uint64)._op(Ops.MUL, 32), (2, 1))
+    shifts = reshaped(iota(cls, 2, key.device)._cast(dtypes.uint64)._op(Ops.MUL, 32), (2, 1))
     return sliced(reshaped(pairs._op(Ops.SHR, shifts)._cast(dtypes.uint32), (2 * half,)), 0, 0, num)
 
 
@@ -187,7 +187,7 @@ def drawn_key(cls: type[Tensor], count: int, device: str) -> Tensor:
 
 def units_of(key: Tensor, count: int) -> Tensor:
     """Return the float32 from [0, 1) that a key of drawn_key stands for."""
-    return _as_units(_words_of(key, count), dtypes.float32)
+    return _as_units(_words_of(type(key), key, count), dtypes.float32)
 
 
 def threefry(self: Tensor, seed: TensorBase) -> Tensor:
