@@ -242,10 +242,10 @@ THEMES = (
     ),
     Theme(
         "ops.random",
-        methods="threefry rand_like randn_like multinomial",
+        methods="threefry rand_like randn_like multinomial _as_units",
         classmethods=(
             "random_bits rand randn normal uniform randint randperm scaled_uniform glorot_uniform kaiming_uniform "
-            "kaiming_normal"
+            "kaiming_normal _drawn_key"
         ),
         staticmethods="manual_seed",
     ),

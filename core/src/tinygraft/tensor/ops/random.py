@@ -177,7 +177,7 @@ def _words_of(cls: type[Tensor], key: TensorBase, num: int) -> Tensor:
     return sliced(reshaped(pairs._op(Ops.SHR, shifts)._cast(dtypes.uint32), (2 * half,)), 0, 0, num)
 
 
-def drawn_key(cls: type[Tensor], count: int, device: str) -> Tensor:
+def _drawn_key(cls: type[Tensor], count: int, device: str) -> Tensor:
     """Return what the next draw of so many float32 is made of, a uint64 of shape (1,), and count them as drawn."""
     with exclusive:
         before, key = _draw(cls, count, device)
@@ -185,9 +185,9 @@ def drawn_key(cls: type[Tensor], count: int, device: str) -> Tensor:
     return found
 
 
-def units_of(key: Tensor, count: int) -> Tensor:
-    """Return the float32 from [0, 1) that a key of drawn_key stands for."""
-    return _as_units(_words_of(type(key), key, count), dtypes.float32)
+def _as_units(self: Tensor, count: int) -> Tensor:
+    """Return the float32 from [0, 1) that a key of _drawn_key stands for."""
+    return _units_of(_words_of(type(self), self, count), dtypes.float32)
 
 
 def threefry(self: Tensor, seed: TensorBase) -> Tensor:
@@ -237,10 +237,10 @@ def _units(cls: type[Tensor], count: int, to: DType, device: Place) -> Tensor:
     if unsigned is not dtypes.uint32:
         bits = narrower(bits, unsigned) if to.itemsize < 4 else wider(bits, unsigned)
         bits = sliced(bits, 0, 0, count)
-    return _as_units(bits, to)
+    return _units_of(bits, to)
 
 
-def _as_units(bits: Tensor, to: DType) -> Tensor:
+def _units_of(bits: Tensor, to: DType) -> Tensor:
     """Return random bits as the mantissas of numbers from [1, 2), less 1."""
     mantissa = dtypes.finfo(to)[1]
     return bits_as(bits._op(Ops.SHR, to.bits - mantissa)._op(Ops.OR, bits_of(1.0, to)), to)._op(Ops.SUB, 1)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class AttentionOptions:
     """What attention does besides: `dropped` is the probability with which weights are dropped, 0 for none."""
 
     causal: bool
@@ -28,7 +28,7 @@ class Options:
 
 
 def composed(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: Options, keep: Callable[[Tensor], Tensor]
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: AttentionOptions, keep: Callable[[Tensor], Tensor]
 ) -> Tensor:
     """softmax(q @ k' * scale + mask) @ v; `keep` gives the mask of the weights that are not dropped.
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from tinygraft.autograd.walk import gradient
 from tinygraft.dtype import DType, dtypes, promote
 from tinygraft.helpers import prod
-from tinygraft.tensor.ops.nn.composed_attention import Options, composed
-from tinygraft.tensor.ops.random import drawn_key, units_of
+from tinygraft.tensor.ops.nn.composed_attention import AttentionOptions, composed
 from tinygraft.tensor.primitives.broadcasting import broadcast_shape
 from tinygraft.tensor.primitives.custom import with_derivative
 from tinygraft.tensor.primitives.movement import reshaped
@@ -36,7 +35,7 @@ MOST_DRAWN = 2**32  # weights that can be dropped: the counter of an element has
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class AttentionSizes:
     """The sizes of the routine's operands, the shape of its result, and the dtype that it computes in."""
 
     lead: tuple[int, ...]  # the axes of the result before (L, e)
@@ -51,7 +50,9 @@ class Sizes:
         return (1, self.batches, self.heads)
 
 
-def sizes_of(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: Options, grouped: bool) -> Sizes | None:
+def sizes_of(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: AttentionOptions, grouped: bool
+) -> AttentionSizes | None:
     """Return the sizes with which the device's routine computes this, or None where kernels do.
 
     `grouped` says that heads of queries have those of keys and values, of which there are as many, by groups.
@@ -74,7 +75,7 @@ def sizes_of(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: Opti
         return None
     if options.dropped and (prod(scores) > MOST_DRAWN or dtypes.default_float is not dtypes.float32):
         return None
-    return Sizes(lead, prod(lead[:-1]), heads, last // heads, wide)
+    return AttentionSizes(lead, prod(lead[:-1]), heads, last // heads, wide)
 
 
 def _computed_in(tensors: Sequence[Tensor]) -> DType | None:
@@ -91,7 +92,9 @@ def _computed_in(tensors: Sequence[Tensor]) -> DType | None:
     return wide if all(has_routine(q, name, dtype=wide) for name in names) else None
 
 
-def attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: Options, sizes: Sizes) -> Tensor:
+def attended(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: AttentionOptions, sizes: AttentionSizes
+) -> Tensor:
     """Return attention by the routine."""
     (queries, size), (keys, parts) = q.shape[-2:], v.shape[-2:]
     to = promote(q.dtype, v.dtype)
@@ -105,12 +108,12 @@ def attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: Opti
     if mask is not None:
         operands.append(_mask_of(mask, sizes))
     if options.dropped:
-        operands.append(reshaped(drawn_key(type(q), prod((*sizes.lead, queries, keys)), q.device), (1, 1)))
-    found = _forward(operands, _Form(options, mask is not None))
+        operands.append(reshaped(type(q)._drawn_key(prod((*sizes.lead, queries, keys)), q.device), (1, 1)))
+    found = _forward(operands, _AttentionForm(options, mask is not None))
     return reshaped(found, (*sizes.lead, queries, parts))._cast(to)
 
 
-def _mask_of(mask: Tensor, sizes: Sizes) -> Tensor:
+def _mask_of(mask: Tensor, sizes: AttentionSizes) -> Tensor:
     """Return a mask with the axes of the routine, where those along which it is the same have size 1."""
     mask = mask if mask.dtype is dtypes.bool else mask._cast(sizes.wide)
     shape = (1,) * (len(sizes.lead) + 2 - mask.ndim) + tuple(mask.shape)
@@ -123,10 +126,10 @@ def _mask_of(mask: Tensor, sizes: Sizes) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _AttentionForm:
     """Which operands follow q, k and v, and what the routine is told."""
 
-    options: Options
+    options: AttentionOptions
     masked: bool
 
     @property
@@ -141,7 +144,7 @@ class _Form:
         mask = operands[3] if self.masked else None
 
         def keep(weights: Tensor) -> Tensor:
-            units = units_of(operands[-1].reshape(-1)[:1], prod(weights.shape))
+            units = operands[-1].reshape(-1)[:1]._as_units(prod(weights.shape))
             return reshaped(units, weights.shape)._op(Ops.CMPLT, self.options.dropped)._op(Ops.NOT)
 
         return composed(q, k, v, mask, self.options, keep)
@@ -157,18 +160,18 @@ class _Form:
         return compute
 
 
-def _forward(operands: Sequence[Tensor], form: _Form) -> Tensor:
+def _forward(operands: Sequence[Tensor], form: _AttentionForm) -> Tensor:
     """Return attention of operands in the routine's axes, with its derivative."""
     value, logarithms = results("attention", operands, form.numbers, (0, 1))
     logarithms._set_flag(False)
-    return with_derivative("attention", value, [*operands, logarithms.detach()], _Derivative(form, logarithms))
+    return with_derivative("attention", value, [*operands, logarithms.detach()], _AttentionGradient(form, logarithms))
 
 
 @dataclass(frozen=True, slots=True)
-class _Derivative:
+class _AttentionGradient:
     """The rule of attention. It retains the logarithms, so that the run that computes the result stores them too."""
 
-    form: _Form
+    form: _AttentionForm
     logarithms: Tensor
 
     def __call__(self, node: UOp, start: Tensor, wanted: list[bool]) -> list[Tensor | None]:

@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from tinygraft.errors import ShapeError
-from tinygraft.tensor.ops.nn.composed_attention import Options, composed
+from tinygraft.tensor.ops.nn.composed_attention import AttentionOptions, composed
 from tinygraft.tensor.ops.nn.dropout import is_dropping, keep_mask
 from tinygraft.tensor.ops.nn.fused_attention import attended, sizes_of
 from tinygraft.tensor.primitives import size_math
@@ -64,7 +64,7 @@ def scaled_dot_product_attention(
     elif not isinstance(scale, TensorBase):
         scale = float(scale)
     dropped = float(dropout_p) if is_dropping(self, dropout_p, None) else 0.0
-    options = Options(is_causal, scale, dropped)
+    options = AttentionOptions(is_causal, scale, dropped)
     sizes = sizes_of(self, key, value, attn_mask, options, enable_gqa)
     if sizes is not None:
         return attended(self, key, value, attn_mask, options, sizes)
