@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from tinygraft import Context, Device, GlobalCounters, Tensor, TinyJit, dtypes
 from tinygraft.dtype import DType
+from tinygraft.engine.routine_values import routine_values
 from tinygraft.plugin import Routine
 from tinygraft_cpu import extension, numpy_routines, routine_sources, routines
 from tinygraft_cpu.program import NativeGraph, NativeRoutine
@@ -29,7 +31,10 @@ def run(name: str, operands: Sequence[Array], options: tuple[int, ...], wanted: 
         threads: int) -> list[Array]:  # fmt: skip
     """Results of a routine with some threads; `wanted` are their shapes and dtypes."""
     backend = Device["CPU"]
-    kinds = {np.dtype("f4"): dtypes.float32, np.dtype("f8"): dtypes.float64, np.dtype("i4"): dtypes.int32}
+    kinds = {
+        np.dtype("f4"): dtypes.float32, np.dtype("f8"): dtypes.float64, np.dtype("i4"): dtypes.int32,
+        np.dtype("u8"): dtypes.uint64,
+    }  # fmt: skip
     given = tuple((kinds[x.dtype], x.shape) for x in operands)
     program = routines.program(Routine(name, options, given, tuple(range(len(wanted)))), threads)
     numpy_of = {dtype: kind for kind, dtype in kinds.items()}
@@ -166,6 +171,35 @@ def test_steps_of_the_interpreter_between_native_ones() -> None:
     assert np.frombuffer(bytes(handles[3].view)).tolist() == [0.5, 0.0, 0.0, 0.25]
 
 
+@needs_ext
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_attention_on_every_processor(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With each width of vectors, and the same bits for any number of threads; heads that are cut, and padded ones."""
+    chance, number = np.random.default_rng(3), dtypes.float32 if kind == "f4" else dtypes.float64
+    bits = [struct.unpack("<q", struct.pack("<d", x))[0] for x in (0.3, 0.25)]
+    for causal, dropped, (rows, keys, size, parts) in ((1, 0, (150, 210, 40, 33)), (0, bits[1], (70, 97, 16, 64))):
+        lead, options = (1, 2, 1), (causal, bits[0], 0, dropped)
+        shapes = [(*lead, 2, rows, size), (*lead, keys, size), (*lead, keys, parts)]
+        operands = [chance.standard_normal(shape).astype(kind) for shape in shapes]
+        operands += [np.array([[77]], np.uint64)] if dropped else []
+        given = [((*shapes[0][:-1], parts), number), (shapes[0][:-1], number)]
+        start = chance.standard_normal(given[0][0]).astype(kind)
+        exact = routine_values("attention", operands, options)
+        slopes = routine_values("attention_backward", [*operands, *exact, start], options)
+        for processor in (2, 1, 0):
+            monkeypatch.setattr(routines, "PROCESSOR", processor)
+            first: list[Array] = []
+            for threads in (1, 2, 5):
+                found = run("attention", operands, options, given, threads)
+                back = [*operands, *exact, start]
+                found += run("attention_backward", back, options, [(s, number) for s in shapes], threads)
+                first = first or found
+                assert [x.tobytes() for x in found] == [x.tobytes() for x in first]
+            for got, wanted in zip(found, [*exact, *slopes], strict=True):
+                bound = 2e-5 if kind == "f4" else 1e-12
+                np.testing.assert_allclose(got, wanted, rtol=bound, atol=bound)
+
+
 def test_where_routines_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
     """Doctor's line names each source; without the extension NumPy has the most, and kernels the others."""
     assert Device["CPU"].about().startswith("routines: ")
@@ -174,7 +208,7 @@ def test_where_routines_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         assert routine_sources.about() == (
             "routines: cholesky, eigh, fft, inverse, irfft, rfft, solve, svd by NumPy; "
-            "sort, topk, unique, histogram, lu, qr by kernels"
+            "sort, topk, unique, histogram, attention, attention_backward, lu, qr by kernels"
         )
     finally:
         routine_sources.sources.cache_clear()

@@ -80,6 +80,18 @@ def test_gradients() -> None:
         np.testing.assert_allclose(*found, rtol=1e-9, atol=1e-9, err_msg=name)
 
 
+def test_a_tensor_that_is_two_operands() -> None:
+    """Real and imaginary parts that are one tensor: its gradient has each part once."""
+    w = Tensor(random(8))
+    found = []
+    for setting in (1, 0):
+        with Context(ROUTINES=setting):
+            x = Tensor(random(2, 8)[0], requires_grad=True)
+            (gradient,) = (x.complex(x).fft().real * w).sum().gradient(x)
+            found.append(gradient.numpy())
+    np.testing.assert_allclose(*found, rtol=1e-9, atol=1e-9)
+
+
 def test_results_of_one_run() -> None:
     """All live results come from the run of the first that is requested."""
     x = Tensor(random(3, 8)).realize()

@@ -170,12 +170,13 @@ static void gather_tasks(void *given, int part, int parts) {
 
 /* facts: which results are wanted, bytes of a number, threads; examples, batches, heads, groups, queries, keys, size of
    a head, parts of a value; causal, the bits of scale and of 1 / (1 - p), the threshold of dropout (-1: none); the kind
-   of mask (0 none, 1 bool, 2 numbers), and its six sizes */
+   of mask (0 none, 1 bool, 2 numbers), and its six sizes; the kind of processor at most */
 static attention job_of(const long long *facts) {
     attention job = {.bytes = (int)facts[1], .threads = (int)facts[2], .examples = facts[3], .batches = facts[4],
                      .heads = facts[5], .queries = facts[7], .keys = facts[8], .size = facts[9], .parts = facts[10],
                      .causal = (int)facts[11], 
                      .threshold = facts[14] < 0 ? 0 : (uint32_t)facts[14], .level = level_of_processor()};
+    if (facts[22] < job.level) job.level = (int)facts[22];
     memcpy(&job.scale, &facts[12], sizeof job.scale);
     memcpy(&job.kept, &facts[13], sizeof job.kept);
     job.rows = facts[6] * job.queries;

@@ -14,6 +14,7 @@ from tinygraft_cpu.routine_sources import sources
 
 # kinds of keys, as routines.h has them, and for floats the bits of infinity: greater magnitudes are NaN
 INFINITY = {dtypes.float16: 0x7C00, dtypes.bfloat16: 0x7F80, dtypes.float32: 0x7F800000, dtypes.float64: 0x7FF << 52}
+PROCESSOR = 2  # given: the kind of processor that attention.c may use at most; tests lower it
 KINDS = {"bool": 0, "uint": 0, "int": 1, "float": 2}
 
 
@@ -75,7 +76,19 @@ def _attention(routine: Routine) -> list[int]:
     p = _number(dropped)
     # rand makes numbers of 23 random bits: those below p, rounded to float32, are dropped
     threshold = math.ceil(struct.unpack("f", struct.pack("f", p))[0] * 2**23) if dropped else -1
-    return [*queries[:5], keys[3], queries[5], values[4], causal, scale, _bits(1 / (1 - p)), threshold, kind, *mask]
+    return [
+        *queries[:5],
+        keys[3],
+        queries[5],
+        values[4],
+        causal,
+        scale,
+        _bits(1 / (1 - p)),
+        threshold,
+        kind,
+        *mask,
+        PROCESSOR,
+    ]
 
 
 def _number(bits: int) -> float:
