@@ -74,11 +74,13 @@ def _by_head(x: Tensor, heads: int) -> Tensor:
 
 def _attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, start: Any) -> Tensor:
     """Attention of queries that begin at position `start` of the keys: (batch, heads, L, width) -> (batch, L, ...)."""
-    if is_causal and q.shape[2] != 1:  # one query, the last position, sees all keys
+    in_order = is_causal and mask is None and isinstance(start, int) and start == 0  # as attention itself masks
+    if is_causal and not in_order and q.shape[2] != 1:  # one query, the last position, sees all keys
         rows = Tensor.arange(q.shape[2], device=q.device).reshape(-1, 1) + start
         seen = Tensor.arange(k.shape[2], device=q.device).reshape(1, -1) <= rows
         mask = seen if mask is None else mask & seen if mask.dtype.kind == "bool" else seen.where(mask, -math.inf)
-    out = q.scaled_dot_product_attention(k, v, mask, enable_gqa=q.shape[1] != k.shape[1])
+    grouped = q.shape[1] != k.shape[1]
+    out = q.scaled_dot_product_attention(k, v, mask, is_causal=in_order, enable_gqa=grouped)
     return out.transpose(1, 2).reshape(q.shape[0], q.shape[2], -1)
 
 
