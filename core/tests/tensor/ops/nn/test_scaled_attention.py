@@ -11,12 +11,19 @@ import pytest
 from tinygraft import Context, Device, GlobalCounters, Tensor, TinyJit, Variable, dtypes
 from tinygraft.device.pool import pool_of
 from tinygraft.errors import ShapeError
+from tinygraft.tensor.ops.nn import fused_attention
 from tinygraft.transforms import grad, vmap
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import toposort
 
 Values = np.ndarray[Any, Any]
 needs_ext = pytest.mark.needs("ext")
+
+
+@pytest.fixture(autouse=True)
+def for_few_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The routine is used where kernels would be as fast."""
+    monkeypatch.setattr(fused_attention, "LEAST_KEYS", 16)
 
 
 @pytest.fixture(params=[0, pytest.param(1, marks=needs_ext)], ids=["kernels", "routine"])
@@ -394,6 +401,16 @@ def test_memory_grows_with_the_length(cpu: None, train: bool) -> None:
     assert long < 1024 * 1024 * 4
     with Context(ROUTINES=0):
         assert peak_of(1024, train) >= 2 * 1024 * 1024 * 4
+
+
+@needs_ext
+def test_where_the_routine_is_used(cpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For enough queries and keys, of which those of all heads in a group count."""
+    monkeypatch.setattr(fused_attention, "LEAST_KEYS", 256)
+    keys, few = Tensor.empty(1, 2, 256, 8), Tensor.empty(1, 2, 255, 8)
+    for q, k, used in (((1, 2, 16, 8), keys, 1), ((1, 2, 15, 8), keys, 0), ((1, 2, 16, 8), few, 0),
+                       ((1, 16, 2, 8), keys, 1), ((1, 16, 1, 8), keys, 0)):  # fmt: skip
+        assert runs_routine(Tensor.empty(*q).scaled_dot_product_attention(k, k, enable_gqa=q[1] > 2)) == bool(used)
 
 
 def test_refused() -> None:

@@ -28,9 +28,10 @@ from tinygraft.uop.uop import UOp
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
 
-# Queries that share keys, and keys, from which on the routine is as fast as kernels: measured 2026-11-24. It computes
-# 16 queries at once; kernels read the keys of a few at the speed of memory, and store few scores.
-LEAST_QUERIES, LEAST_KEYS = 16, 16
+# Queries that share keys, and keys, from which on the routine is as fast as kernels: measured 2026-11-24, with what is
+# around it. It computes 16 queries at once and reads operands that are stored one after another; kernels read them
+# where they are, and below these numbers their scores are few.
+LEAST_QUERIES, LEAST_KEYS = 16, 256
 MOST_DRAWN = 2**32  # weights that can be dropped: the counter of an element has 32 bits
 
 
@@ -98,7 +99,7 @@ def attended(
     """Return attention by the routine."""
     (queries, size), (keys, parts) = q.shape[-2:], v.shape[-2:]
     to = promote(q.dtype, v.dtype)
-    q, k, v = [t._cast(sizes.wide) for t in (q, k, v)]
+    q, k, v = [_laid_back(t)._cast(sizes.wide) for t in (q, k, v)]
     own = (*sizes.lead[:-1], sizes.heads) if sizes.lead else ()
     operands = [
         reshaped(q.expand((*sizes.lead, queries, size)), (*sizes.front, sizes.groups, queries, size)),
@@ -111,6 +112,19 @@ def attended(
         operands.append(reshaped(type(q)._drawn_key(prod((*sizes.lead, queries, keys)), q.device), (1, 1)))
     found = _forward(operands, _AttentionForm(options, mask is not None))
     return reshaped(found, (*sizes.lead, queries, parts))._cast(to)
+
+
+def _laid_back(t: Tensor) -> Tensor:
+    """Return the same values, whose gradient is stored in the order that they had before axes were permuted.
+
+    Heads are split off and moved to the front: their gradients are put together along what was one axis, which reads
+    them 17 times as fast in this order (2026-11-24: 0.13 ms, 2.1 without, for 16x64x1152).
+    """
+    if t.uop.op is not Ops.PERMUTE:
+        return t
+    order = t.uop.arg
+    back = t.permute(*(order.index(axis) for axis in range(t.ndim)))
+    return back.contiguous_backward().permute(*order)
 
 
 def _mask_of(mask: Tensor, sizes: AttentionSizes) -> Tensor:
