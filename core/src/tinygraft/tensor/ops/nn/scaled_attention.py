@@ -37,9 +37,10 @@ def scaled_dot_product_attention(
     key has zeros and no gradient. In training mode weights are dropped with the probability dropout_p. enable_gqa
     repeats the heads (axis -3) of key and value to those of the queries.
 
-    On the CPU, from 16 queries and 256 keys on, it takes memory in proportion to L and S, forward and backward, and does
-    not read keys that is_causal hides; the gradient of a mask, second derivatives, sizes that vary (Variable), sharded
-    tensors, more than 2**32 weights to drop and ROUTINES=0 store (..., L, S). Scores and sums are of float32, or of float64 if an operand is.
+    On the CPU, from 16 queries and 256 keys on, it takes memory in proportion to L and S, forward and backward, and
+    keys that is_causal hides are not read. The gradient of a mask, second derivatives, sizes that vary (Variable),
+    sharded tensors, more than 2**32 weights to drop and ROUTINES=0 store (..., L, S). Scores and sums are of float32,
+    or of float64 if an operand is.
 
     Raises ValueError for attn_mask together with is_causal, and ShapeError for heads that are no multiple.
     Sources: PyTorch's documentation for the arguments; Dao and others, "FlashAttention", 2022.
