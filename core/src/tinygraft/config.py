@@ -287,6 +287,14 @@ AUTOCAST = Setting(
     "bfloat16 or float16: products of floats are computed in it, sums, losses and the like in float32; "
     "nn.autocast sets it",
 )
+# Ranks
+COLLECTIVES = Setting("COLLECTIVES", "", "the engine of collectives by its name; empty is the one that started this rank")
+COLLECTIVE_LIMIT = Setting(
+    "COLLECTIVE_LIMIT", 600, "seconds that a rank waits for the others in a collective before it raises; 0 is no limit", 0
+)
+COLLECTIVE_CHECK = Setting(
+    "COLLECTIVE_CHECK", 1, "0 exchanges no headers before a collective, which find ranks that do different things", 0, 1
+)
 # Files
 CACHEDIR = Setting("TINYGRAFT_CACHE", "", "the folder of the disk caches; empty is the user's cache folder")
 CACHELEVEL = Setting("CACHELEVEL", 1, "0 keeps nothing on disk", 0)

@@ -20,6 +20,7 @@
     ├── FetchError (OSError)             a download that failed or brought something else
     ├── ValidationError (ArithmeticError)  a wrong number, which VALIDATE=1 has found
     ├── TrainingError (RuntimeError)     an optimizer that cannot take its step
+    ├── CollectiveError (RuntimeError)   ranks that do different things, or one that does not come
     └── SettingError (ValueError)        a setting with an unknown name or a value that cannot be read
 
 and two warnings: DeviceFallbackWarning (UserWarning), the automatic choice of a device passed one over, and
@@ -150,6 +151,10 @@ class TrainingError(TinygraftError, RuntimeError):
 
 class WorkerError(TinygraftError, RuntimeError):
     """A worker process of a DataLoader that cannot be started, that ended, or whose error cannot be sent."""
+
+
+class CollectiveError(TinygraftError, RuntimeError):
+    """Ranks that call different collectives, one that does not come in time, or an engine that cannot be used."""
 
 
 class SettingError(TinygraftError, ValueError):

@@ -1,6 +1,7 @@
 """Which plugins are declared: the entry points of installed distributions, read from their metadata alone.
 
-Devices are declared in the group `tinygraft.devices`, hooks in `tinygraft.hooks`. The lists of allowed and disabled
+Devices are declared in the group `tinygraft.devices`, hooks in `tinygraft.hooks`, engines of collectives in
+`tinygraft.collectives`. The lists of allowed and disabled
 plugins apply here, before any import, so that a plugin that kills the process can be switched off.
 """
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 CORE = "tinygraft"  # the distribution of core, whose devices no list disables
-DEVICES, HOOKS = "tinygraft.devices", "tinygraft.hooks"
+DEVICES, HOOKS, COLLECTIVES = GROUPS = "tinygraft.devices", "tinygraft.hooks", "tinygraft.collectives"
 
 _here: dict[str, list[EntryPoint]] = {}  # by group, of sys.path: reading all metadata costs tens of milliseconds
 
@@ -41,17 +42,17 @@ def forget() -> None:
 
 
 def _scan(path: Sequence[str]) -> dict[str, list[EntryPoint]]:
-    """Return the entry points of both groups on `path`. A distribution whose metadata cannot be read has none.
+    """Return the entry points of the three groups on `path`. A distribution whose metadata cannot be read has none.
 
     Only files in whose text a group is named are parsed.
     """
     from importlib.metadata import distributions  # takes 15 ms, and a process that opens no device does not need it
 
-    found: dict[str, list[EntryPoint]] = {DEVICES: [], HOOKS: []}
+    found: dict[str, list[EntryPoint]] = {group: [] for group in GROUPS}
     for distribution in distributions(path=list(path)):
         try:
             text = distribution.read_text("entry_points.txt")
-            if text and (DEVICES in text or HOOKS in text):
+            if text and any(group in text for group in GROUPS):
                 for entry in distribution.entry_points:
                     if entry.group in found:
                         found[entry.group].append(entry)

@@ -1,0 +1,30 @@
+"""Collectives: what the ranks of a program do together. A rank is one process of several that run the same script.
+
+    from tinygraft import collectives
+
+    comm = collectives.world()
+    total = comm.all_reduce(array)               # the sum over all ranks, on each of them
+    started = comm.start_all_reduce(array)       # the same, in the background
+    total = started.wait()
+
+Collectives (`collectives/`). Core moves no bytes between processes and names no engine that does: a package registers
+one by an entry point of the group `tinygraft.collectives`, a CollectiveSpec (`collective_spec`). An engine is a
+Transport (`transport`): it moves bytes between ranks. What they mean is core's, the same on every engine
+(`communicator`): dtypes, sums in the order of the ranks (`rank_sums`), and the numbers that collectives have in the order
+of the program. Before each one the ranks exchange headers (`headers`): where one calls something else, or has ended, all
+raise and name both lines. `thread_ranks` has ranks that are threads, for tests; `engines` finds and opens engines.
+A collective of a tensor is a ROUTINE, which engine/ runs as a Program of the host (`nn.parallel`).
+"""
+
+from __future__ import annotations
+
+from tinygraft.collectives.collective_spec import COLLECTIVE_API, CollectiveProbe, CollectiveSpec
+from tinygraft.collectives.communicator import Communicator, Started
+from tinygraft.collectives.engines import world
+from tinygraft.collectives.thread_ranks import run_ranks
+from tinygraft.collectives.transport import Alone, Transport, Work
+
+__all__ = [
+    "COLLECTIVE_API", "Alone", "CollectiveProbe", "CollectiveSpec", "Communicator", "Started", "Transport", "Work",
+    "run_ranks", "world",
+]  # fmt: skip

@@ -1,0 +1,367 @@
+"""Communicator: the collectives of a rank, on NumPy arrays; what they mean on every engine.
+
+Each method has two forms: `all_reduce(array)` returns the result, `start_all_reduce(array)` a Started whose `wait()`
+returns it. What is started reads its array until then. Collectives have numbers in the order of the program. Before one
+moves bytes the ranks exchange headers, which all of them wait for; so all raise CollectiveError where one of them calls
+something else, or has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from typing import Any
+
+from tinygraft.collectives.headers import HEADER_BYTES, Header, calling_line, difference
+from tinygraft.collectives.rank_sums import check_op, combine
+from tinygraft.collectives.transport import FIRST, HEADERS, SECOND, Transport, Work, wait_until
+from tinygraft.config import COLLECTIVE_CHECK, COLLECTIVE_LIMIT
+from tinygraft.dtype import DType, dtypes, to_dtype
+from tinygraft.errors import CollectiveError, DTypeError, ShapeError
+
+Array = Any
+Steps = Generator[Work, None, Array]
+
+# assumed: below it one step that moves more is over sooner than two that move less; by what a message costs
+SMALL = 8192  # bytes of each rank up to which an all_reduce gathers everything
+
+
+class Started:
+    """A collective that was started. `wait` returns its result."""
+
+    def __init__(self, communicator: Communicator, header: Header, steps: Steps) -> None:
+        self.header = header
+        self._communicator, self._steps = communicator, steps
+        self._work: Work | None = None
+        self._result: Array = None
+        self.done = False
+        self._next()
+
+    def _next(self) -> None:
+        """Begin the next transfer, or note the result where there is none."""
+        try:
+            self._work = next(self._steps)
+        except StopIteration as end:
+            self._result, self.done, self._work = end.value, True, None
+
+    def advance(self) -> bool:
+        """Go as far as is possible without waiting. Returns whether the collective is complete."""
+        while self._work is not None and self._work.test():
+            self._next()
+        return self.done
+
+    def wait(self) -> Array:
+        """Wait until this rank has its result, and return it. Raises CollectiveError after COLLECTIVE_LIMIT seconds.
+
+        Those that were started before are completed first: all ranks do so in one order.
+        """
+        self._communicator._complete(self)
+        return self._result
+
+
+class Communicator:
+    """What a rank and the others do together, over a Transport. One thread uses it at a time.
+
+    `rank` is the number of this rank and `size` how many there are; `local_rank` and `local_size` those on this machine.
+    Arrays are NumPy's, of any shape, which all ranks have alike unless it says otherwise. `dtype` is needed for dtypes
+    that NumPy lacks: bfloat16 is then an array of uint16, its bits.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self.rank, self.size = transport.rank, transport.size
+        self.local_rank, self.local_size = transport.local_rank, transport.local_size
+        self._number = 0
+        self._pending: list[Started] = []
+        self._scratch: list[Array] = []
+        self.closed = False
+
+    def __repr__(self) -> str:
+        return f"<rank {self.rank} of {self.size}, {self.transport.about()}>"
+
+    # What moves values
+
+    def all_reduce(self, array: Array, op: str = "sum", dtype: Any = None, out: Array = None) -> Array:
+        """Return the elementwise sum (or mean, max, min, prod) of the arrays of all ranks, to every rank.
+
+        Elements are combined in the order of the ranks, so that every rank and every run has the same bits. float16 and
+        bfloat16 are summed in float32. `out` is an array for the result, perhaps `array` itself. Raises ValueError for an
+        unknown op, DTypeError for one that the dtype lacks, CollectiveError where another rank calls something else.
+        """
+        return self.start_all_reduce(array, op, dtype, out).wait()
+
+    def start_all_reduce(self, array: Array, op: str = "sum", dtype: Any = None, out: Array = None) -> Started:
+        """Start `all_reduce`."""
+        kind = _dtype_of(array, dtype)
+        check_op(op, kind)
+        source, target = _flat(array), _result(array.shape, array.dtype, out)
+        return self._start("all_reduce", kind, op, -1, source.size, partial(self._reduced, source, op, kind, target))
+
+    def reduce_scatter(self, array: Array, op: str = "sum", dtype: Any = None, out: Array = None) -> Array:
+        """Return to rank r row r of the sum (or mean, max, min, prod) of all arrays, (ranks, ...); shape array.shape[1:].
+
+        Raises ShapeError where axis 0 is not the number of ranks, and as `all_reduce` does.
+        """
+        return self.start_reduce_scatter(array, op, dtype, out).wait()
+
+    def start_reduce_scatter(self, array: Array, op: str = "sum", dtype: Any = None, out: Array = None) -> Started:
+        """Start `reduce_scatter`."""
+        kind = _dtype_of(array, dtype)
+        check_op(op, kind)
+        self._check_rows("reduce_scatter", array)
+        source, target = _flat(array), _result(array.shape[1:], array.dtype, out)
+        steps = partial(self._scattered, source, op, kind, target)
+        return self._start("reduce_scatter", kind, op, -1, source.size, steps)
+
+    def all_gather(self, array: Array, dtype: Any = None, out: Array = None) -> Array:
+        """Return the arrays of all ranks along a new axis 0, (ranks, *array.shape), to every rank."""
+        return self.start_all_gather(array, dtype, out).wait()
+
+    def start_all_gather(self, array: Array, dtype: Any = None, out: Array = None) -> Started:
+        """Start `all_gather`."""
+        source, target = _flat(array), _result((self.size, *array.shape), array.dtype, out)
+
+        def steps() -> Steps:
+            part = _bytes(source)
+            yield self.transport.all_gather(part, _bytes(target), [part.size] * self.size, FIRST)
+            return target
+
+        return self._start("all_gather", _dtype_of(array, dtype), "", -1, source.size, steps)
+
+    def broadcast(self, array: Array, root: int = 0, dtype: Any = None, out: Array = None) -> Array:
+        """Return the array of rank `root` to every rank. Those of others give shape and dtype only."""
+        return self.start_broadcast(array, root, dtype, out).wait()
+
+    def start_broadcast(self, array: Array, root: int = 0, dtype: Any = None, out: Array = None) -> Started:
+        """Start `broadcast`."""
+        self._check_rank(root)
+        source, target = _flat(array), _result(array.shape, array.dtype, out)
+
+        def steps() -> Steps:
+            if self.rank == root:
+                target.reshape(-1)[:] = source
+            yield self.transport.broadcast(_bytes(target), root, FIRST)
+            return target
+
+        return self._start("broadcast", _dtype_of(array, dtype), "", root, source.size, steps)
+
+    def all_to_all(self, array: Array, dtype: Any = None, out: Array = None) -> Array:
+        """Send row r of `array`, (ranks, ...), to rank r; return what they sent here, by rank, in the same shape.
+
+        Raises ShapeError where axis 0 is not the number of ranks.
+        """
+        return self.start_all_to_all(array, dtype, out).wait()
+
+    def start_all_to_all(self, array: Array, dtype: Any = None, out: Array = None) -> Started:
+        """Start `all_to_all`."""
+        self._check_rows("all_to_all", array)
+        source, target = _flat(array), _result(array.shape, array.dtype, out)
+        counts = [source.nbytes // self.size] * self.size
+
+        def steps() -> Steps:
+            whole = target if not _overlap(source, target) else target.copy()
+            yield self.transport.all_to_all(_bytes(source), counts, _bytes(whole), counts, FIRST)
+            if whole is not target:
+                target[...] = whole
+            return target
+
+        return self._start("all_to_all", _dtype_of(array, dtype), "", -1, source.size, steps)
+
+    def barrier(self) -> None:
+        """Wait until all ranks have called it."""
+        self._number += 1
+        self._exchange(Header(self._number, "barrier", None, "", -1, 0, calling_line()), always=True)
+
+    def send(self, array: Array, target: int, dtype: Any = None) -> None:
+        """Send an array to rank `target`, which calls `receive`; returns when `array` may be changed.
+
+        Only these two ranks take part, so it has no number.
+        """
+        self._check_rank(target)
+        source = _flat(array)
+        header = Header(0, "send", _dtype_of(array, dtype), "", self.rank, source.size, calling_line())
+        works = [self.transport.send(_raw(header.pack()), target), self.transport.send(_bytes(source), target)]
+        for work in works:
+            self._wait(work.test, header)
+
+    def receive(self, array: Array, source: int, dtype: Any = None) -> Array:
+        """Fill `array` with what rank `source` sends, and return it. Raises CollectiveError where that is another array."""
+        self._check_rank(source)
+        if not array.flags.c_contiguous:
+            raise ShapeError("receive fills an array that is contiguous; np.ascontiguousarray makes one of another")
+        wanted = Header(0, "send", _dtype_of(array, dtype), "", source, array.size, calling_line())
+        data = _raw(bytes(HEADER_BYTES)).copy()
+        self._wait(self.transport.receive(data, source).test, wanted)
+        found = Header.unpack(data.tobytes())
+        if not found.same(wanted):
+            what = f"{wanted.count} {_name(wanted.dtype)} at {wanted.line}"
+            raise CollectiveError(f"rank {source} {found.text()}, and rank {self.rank} receives {what} of it")
+        self._wait(self.transport.receive(_bytes(array), source).test, wanted)
+        return array
+
+    def close(self) -> None:
+        """End: wait until all ranks do, and close the transport. Raises CollectiveError where one calls something else."""
+        if self.closed:
+            return
+        self.closed = True
+        self._number += 1
+        self._exchange(Header(self._number, "end", None, "", -1, 0, ""), always=True)
+        self.transport.close()
+
+    # How
+
+    def _reduced(self, source: Array, op: str, dtype: DType, target: Array) -> Steps:
+        """Gather all and combine it, or let each rank combine a part of the elements and gather the parts."""
+        counts = [source.size * (rank + 1) // self.size - source.size * rank // self.size for rank in range(self.size)]
+        if source.nbytes <= SMALL:
+            parts = self._borrow(self.size * source.size, source.dtype)
+            yield self.transport.all_gather(_bytes(source), _bytes(parts), [source.nbytes] * self.size, FIRST)
+            combine(parts.reshape(self.size, -1), op, dtype, target.reshape(-1))
+            self._scratch.append(parts)
+            return target
+        mine, width = counts[self.rank], source.itemsize
+        parts = self._borrow(self.size * mine, source.dtype)
+        sizes = [count * width for count in counts]
+        yield self.transport.all_to_all(_bytes(source), sizes, _bytes(parts), [mine * width] * self.size, FIRST)
+        rows = parts.reshape(self.size, mine)
+        combine(rows, op, dtype, rows[0])
+        yield self.transport.all_gather(_bytes(rows[0]), _bytes(target), sizes, SECOND)
+        self._scratch.append(parts)
+        return target
+
+    def _scattered(self, source: Array, op: str, dtype: DType, target: Array) -> Steps:
+        """Let each rank receive its row of all ranks, and combine them."""
+        parts = self._borrow(source.size, source.dtype)
+        counts = [source.nbytes // self.size] * self.size
+        yield self.transport.all_to_all(_bytes(source), counts, _bytes(parts), counts, FIRST)
+        combine(parts.reshape(self.size, -1), op, dtype, target.reshape(-1))
+        self._scratch.append(parts)
+        return target
+
+    def _borrow(self, size: int, dtype: Any) -> Array:
+        """Return memory for received parts: that of an earlier collective of the same size, where one is complete."""
+        import numpy as np
+
+        for number, array in enumerate(self._scratch):
+            if array.size == size and array.dtype == dtype:
+                return self._scratch.pop(number)
+        del self._scratch[:-3]  # assumed: buckets of a step have few sizes; more is memory that nothing uses
+        return np.empty(size, dtype)
+
+    def _start(
+        self, kind: str, dtype: DType, op: str, root: int, count: int, steps: Callable[[], Steps]
+    ) -> Started:  # fmt: skip
+        """Number a collective, exchange its header, and begin it."""
+        if self.closed:
+            raise CollectiveError(f"{kind} was called after the ranks had ended")
+        self._number += 1
+        header = Header(self._number, kind, dtype, op, root, count, calling_line())
+        self._exchange(header)
+        started = Started(self, header, steps())
+        self._pending.append(started)
+        return started
+
+    def _exchange(self, header: Header, always: bool = False) -> None:
+        """Wait until all ranks are about to do what `header` says. Raises CollectiveError where one is not."""
+        if self.size == 1 or not (always or COLLECTIVE_CHECK.value):
+            return
+        whole = _raw(bytes(HEADER_BYTES * self.size)).copy()
+        work = self.transport.all_gather(_raw(header.pack()), whole, [HEADER_BYTES] * self.size, HEADERS)
+        self._wait(work.test, header)
+        data = whole.tobytes()
+        every = [Header.unpack(data[at : at + HEADER_BYTES]) for at in range(0, len(data), HEADER_BYTES)]
+        if text := difference(every):
+            hint = "every rank calls the same collectives in the same order"
+            raise CollectiveError(f"collective number {header.number} differs: {text}; {hint}")
+
+    def _complete(self, started: Started) -> None:
+        """Complete the pending collectives up to `started`."""
+        if not started.done:
+            self._wait(lambda: started.done or (self._progress() and started.done), started.header)
+        self._progress()
+
+    def _progress(self) -> bool:
+        """Let pending collectives make progress; a later one begins its second step after all earlier ones ended."""
+        while self._pending and self._pending[0].advance():
+            self._pending.pop(0)
+        return True
+
+    def _wait(self, test: Callable[[], bool], header: Header) -> None:
+        """Wait for `test`, and let what was started go on meanwhile. Raises CollectiveError after COLLECTIVE_LIMIT."""
+
+        def ready() -> bool:
+            if test():
+                return True
+            self._progress()
+            return False
+
+        if not wait_until(ready, COLLECTIVE_LIMIT.value):
+            raise CollectiveError(
+                f"rank {self.rank} waited {COLLECTIVE_LIMIT.value} s for the other ranks: it {header.text()}, collective "
+                f"number {header.number}, and at least one of {self.size} ranks does not come; COLLECTIVE_LIMIT sets how long"
+            )
+
+    def _check_rank(self, rank: int) -> None:
+        if not 0 <= rank < self.size:
+            raise ValueError(f"there is no rank {rank}: the {self.size} ranks are 0 to {self.size - 1}")
+
+    def _check_rows(self, kind: str, array: Array) -> None:
+        if not array.shape or array.shape[0] != self.size:
+            raise ShapeError(f"{kind} takes an array with one row for each of {self.size} ranks, got {array.shape}")
+
+
+def _dtype_of(array: Array, dtype: Any) -> DType:
+    """Return the dtype of an array's elements; `dtype` where it is given. Raises DTypeError where they do not fit."""
+    if dtype is None:
+        try:
+            found = to_dtype(array.dtype.name)
+        except DTypeError:
+            raise DTypeError(f"ranks cannot pass elements of {array.dtype}") from None
+    else:
+        found = to_dtype(dtype)
+    if found.itemsize != array.dtype.itemsize:
+        raise DTypeError(f"an array of {array.dtype} has no elements of {found.name}")
+    if found.kind == "complex":
+        raise DTypeError(f"ranks cannot pass elements of {found.name}; pass its real and its imaginary part")
+    return found
+
+
+def _name(dtype: DType | None) -> str:
+    return (dtype or dtypes.void).name
+
+
+def _flat(array: Array) -> Array:
+    """Return the elements as a flat, contiguous array: without a copy where they are contiguous."""
+    import numpy as np
+
+    return np.ascontiguousarray(array).reshape(-1)
+
+
+def _bytes(array: Array) -> Array:
+    """Return the bytes of a contiguous array, without a copy."""
+    import numpy as np
+
+    return array.reshape(-1).view(np.uint8)
+
+
+def _raw(data: bytes) -> Array:
+    import numpy as np
+
+    return np.frombuffer(data, np.uint8)
+
+
+def _result(shape: Sequence[int], dtype: Any, out: Array) -> Array:
+    """Return the array for a result. Raises ShapeError for an `out` that does not fit."""
+    import numpy as np
+
+    if out is None:
+        return np.empty(shape, dtype)
+    if out.shape != tuple(shape) or out.dtype != dtype or not out.flags.c_contiguous:
+        raise ShapeError(f"out has to be a contiguous array of shape {tuple(shape)} and {dtype}, got {out.shape} {out.dtype}")
+    return out
+
+
+def _overlap(one: Array, other: Array) -> bool:
+    import numpy as np
+
+    return bool(np.may_share_memory(one, other))

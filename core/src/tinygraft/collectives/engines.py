@@ -1,0 +1,162 @@
+"""Engines of collectives: which are installed, which one started this process, and the Communicator that it gives.
+
+    world() -> Communicator      of this process, the same in every call
+
+A process that no engine started is a world of one rank. An engine is imported only where it started this process, or
+where COLLECTIVES names it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from tinygraft.collectives.collective_spec import COLLECTIVE_API, CollectiveProbe, CollectiveSpec
+from tinygraft.collectives.communicator import Communicator
+from tinygraft.collectives.transport import Alone, Transport
+from tinygraft.config import COLLECTIVES
+from tinygraft.errors import CollectiveError, did_you_mean
+from tinygraft.installed.entries import COLLECTIVES as GROUP
+from tinygraft.installed.entries import apply_lists, installed_entries, origin
+from tinygraft.installed.records import Record, Status, blame, describe, resolve
+
+path: Sequence[str] | None = None  # where packages are searched; None is sys.path
+_world: list[Communicator] = []
+_lock = threading.RLock()
+
+
+def records() -> list[Record]:
+    """Return one record for each installed engine, by name. Reads metadata only."""
+    found: dict[str, Record] = {}
+    for entry in installed_entries(GROUP, path):
+        distribution, version = origin(entry)
+        name = entry.name.lower()
+        if name in found and found[name].distribution != distribution:
+            both = f"it is provided by {found[name].provided_by} and {distribution} {version}"
+            found[name].move(Status.AMBIGUOUS, both, "uninstall one of them")
+        elif name not in found:
+            found[name] = Record(name, distribution, version, entry)
+            apply_lists(found[name])
+    return [found[name] for name in sorted(found)]
+
+
+def load_spec(record: Record) -> CollectiveSpec | None:
+    """Import the spec of an engine and return it; where that fails, or it is for another API, move its record."""
+    try:
+        spec = record.entry.load()
+    except (Exception, SystemExit) as error:
+        blame(record, error)
+        return None
+    if not isinstance(spec, CollectiveSpec):
+        detail = f"{record.entry.value} is a {type(spec).__name__}, and no CollectiveSpec"
+        record.move(Status.INVALID, detail, f"tell the authors of {record.provided_by}")
+        return None
+    if spec.api[0] != COLLECTIVE_API[0] or spec.api > COLLECTIVE_API:
+        wanted, ours = (".".join(map(str, numbers)) for numbers in (spec.api, COLLECTIVE_API))
+        detail = f"it was made for version {wanted} of collectives; here is {ours}"
+        record.move(Status.INCOMPATIBLE, detail, f"pip install -U tinygraft {record.distribution}")
+        return None
+    record.move(Status.LOADED, spec.summary)
+    return spec
+
+
+def probe(record: Record) -> CollectiveSpec | None:
+    """Load and probe an engine, and move its record. Returns its spec where it can be used."""
+    spec = load_spec(record)
+    if spec is None:
+        return None
+    try:
+        found = resolve(spec.probe)()
+    except (Exception, SystemExit) as error:
+        blame(record, error, "its probe: ")
+        return None
+    if not isinstance(found, CollectiveProbe):
+        detail = f"its probe returned a {type(found).__name__}, and no CollectiveProbe"
+        record.move(Status.INVALID, detail, f"tell the authors of {record.provided_by}")
+        return None
+    record.move(Status.AVAILABLE if found.ok else Status.UNAVAILABLE, found.detail, found.hint or spec.install_hint)
+    return spec if found.ok else None
+
+
+def world() -> Communicator:
+    """Return the Communicator of this process. It is opened by the first call and closed when Python ends.
+
+    Its engine is the one that COLLECTIVES names, else the one that started this process as a rank, else none: a world of
+    one rank. Raises CollectiveError where the engine that is named is not installed or cannot be opened.
+
+    >>> world().rank, world().size
+    (0, 1)
+    """
+    with _lock:
+        if not _world:
+            _world.append(Communicator(_transport()))
+            atexit.register(_close)
+        return _world[0]
+
+
+def is_open() -> bool:
+    """Return whether `world` has been called."""
+    return bool(_world)
+
+
+def _close() -> None:
+    """End with the other ranks, at the end of Python. An error there would change no exit code, so it ends all ranks."""
+    communicator = _world[0]
+    try:
+        communicator.close()
+    except CollectiveError as error:
+        communicator.transport.abort(str(error))
+
+
+def _transport() -> Transport:
+    """Open the engine of this process."""
+    wanted = COLLECTIVES.value.lower()
+    if not wanted:
+        started = [(record, spec) for record, spec in _loaded() if resolve(spec.started)()]
+        if not started:
+            return Alone()
+        record, spec = started[0]
+    else:
+        record, spec = usable(wanted)
+    try:
+        found = resolve(spec.transport)()
+    except (Exception, SystemExit) as error:
+        raise CollectiveError(f"{record.provided_by} cannot open {spec.name}: {describe(error)}") from error
+    if not isinstance(found, Transport):
+        raise CollectiveError(f"{record.provided_by} returned a {type(found).__name__}, and no Transport")
+    return found
+
+
+def _loaded() -> list[tuple[Record, CollectiveSpec]]:
+    """Return all engines whose spec can be imported and is not switched off."""
+    every = [(record, load_spec(record)) for record in records() if record.status is Status.DECLARED]
+    return [(record, spec) for record, spec in every if spec is not None]
+
+
+def usable(name: str) -> tuple[Record, CollectiveSpec]:
+    """Return the engine of this name. Raises CollectiveError where it is not installed or cannot be used, with why."""
+    every = records()
+    for record in every:
+        if record.name == name:
+            spec = probe(record) if record.status is Status.DECLARED else None
+            if spec is None:
+                hint = f"\n  hint: {record.hint}" if record.hint else ""
+                raise CollectiveError(f"the engine {name} of {record.provided_by} cannot be used: {record.detail}{hint}")
+            return record, spec
+    names = [record.name for record in every]
+    installed = f"installed are {', '.join(names)}" if names else "none is installed"
+    raise CollectiveError(f"there is no engine of collectives {name!r}; {installed}{did_you_mean(name, names)}")
+
+
+def any_usable() -> tuple[Record, CollectiveSpec]:
+    """Return the first engine that can be used. Raises CollectiveError where there is none, with why of each."""
+    reasons: list[Any] = []
+    for record in records():
+        spec = probe(record) if record.status is Status.DECLARED else None
+        if spec is not None:
+            return record, spec
+        reasons.append(f"{record.name}: {record.detail}")
+    found = "; ".join(reasons) or "none is installed"
+    raise CollectiveError(f"no engine of collectives can be used: {found}\n  hint: pip install 'tinygraft-mpi[mpich]'")

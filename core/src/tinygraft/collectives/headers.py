@@ -1,0 +1,95 @@
+"""Header: what a rank is about to do, which all ranks exchange before they do it, so that a difference is an error.
+
+Each has its number in the order of the program, and the line of the user's program that called it.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tinygraft.dtype import BY_NAME, DType
+
+# given: by HEADER_BYTES: number, kind, dtype, op, root, count, the length of the line's text
+_FORMAT = struct.Struct("<QBBBiQB")
+HEADER_BYTES = 128  # assumed: room for the last 104 bytes of a file's name and line, and no more to send than needed
+KINDS = ("barrier", "all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all", "send", "end")
+OPS = ("", "sum", "mean", "max", "min", "prod")
+_DTYPES = ("", *sorted(BY_NAME))
+_PACKAGE = __name__.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """One collective as one rank calls it. `count` is in elements; `root` is -1 where none is given.
+
+    >>> Header(3, "broadcast", None, "", 1, 0, "train.py:7")
+    Header(number=3, kind='broadcast', dtype=None, op='', root=1, count=0, line='train.py:7')
+    """
+
+    number: int
+    kind: str
+    dtype: DType | None
+    op: str
+    root: int
+    count: int
+    line: str
+
+    def pack(self) -> bytes:
+        """Return it as HEADER_BYTES bytes."""
+        room = HEADER_BYTES - _FORMAT.size
+        line = self.line.encode(errors="replace")[-room:]
+        dtype = _DTYPES.index(self.dtype.name if self.dtype else "")
+        ops = KINDS.index(self.kind), dtype, OPS.index(self.op)
+        return _FORMAT.pack(self.number, *ops, self.root, self.count, len(line)) + line.ljust(room, b"\0")
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Header:
+        """Return the header that `pack` made bytes of."""
+        number, kind, dtype, op, root, count, length = _FORMAT.unpack_from(data)
+        line = data[_FORMAT.size : _FORMAT.size + length].decode(errors="replace")
+        return cls(number, KINDS[kind], BY_NAME.get(_DTYPES[dtype]), OPS[op], root, count, line)
+
+    def same(self, other: Header) -> bool:
+        """Return whether two ranks call the same, from whatever line."""
+        return self.pack()[: _FORMAT.size - 1] == other.pack()[: _FORMAT.size - 1]
+
+    def text(self) -> str:
+        """Return it in words, for errors."""
+        if self.kind == "end":
+            return f"ends{self._where()}"
+        of = f" of {self.count} {self.dtype.name}" if self.dtype else ""
+        op = f" ({self.op})" if self.op else ""
+        root = f" from rank {self.root}" if self.root >= 0 else ""
+        return f"calls {self.kind}{op}{of}{root}{self._where()}"
+
+    def _where(self) -> str:
+        return f" at {self.line}" if self.line else ""
+
+
+def difference(headers: Sequence[Header]) -> str:
+    """Return what two of the ranks do that is not the same, in words; empty where all do the same.
+
+    >>> calls = [Header(1, "barrier", None, "", -1, 0, "a.py:3"), Header(1, "end", None, "", -1, 0, "")]
+    >>> difference(calls)
+    'rank 0 calls barrier at a.py:3, and rank 1 ends'
+    """
+    for rank, header in enumerate(headers):
+        if not header.same(headers[0]):
+            return f"rank 0 {headers[0].text()}, and rank {rank} {header.text()}"
+    return ""
+
+
+def calling_line() -> str:
+    """Return file and line of the innermost caller outside this package; empty where there is none."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name.partition(".")[0] != _PACKAGE:
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return ""

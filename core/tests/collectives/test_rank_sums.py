@@ -1,0 +1,59 @@
+"""Sums over ranks: bits, half types, wrapping."""
+
+import numpy as np
+import pytest
+
+from tinygraft.collectives.rank_sums import combine
+from tinygraft.dtype import dtypes
+
+
+def combined(rows, op, dtype):
+    """What combine writes."""
+    parts = np.stack(rows)
+    out = np.empty(parts.shape[1:], parts.dtype)
+    combine(parts, op, dtype, out)
+    return out
+
+
+def test_integers_wrap():
+    """Sums and products of integers wrap, as on every device."""
+    rows = [np.array([200, 255], np.uint8)] * 2
+    assert combined(rows, "sum", dtypes.uint8).tolist() == [144, 254]
+    assert combined(rows, "prod", dtypes.uint8).tolist() == [64, 1]
+
+
+def test_halves_are_summed_in_float32():
+    """float16 is rounded once, at the end: 2048 + 1 + 1 + 1 + 1 is 2052 and not 2048."""
+    rows = [np.array([2048], np.float16)] + [np.array([1], np.float16)] * 4
+    assert combined(rows, "sum", dtypes.float16).tolist() == [2052.0]
+
+
+@pytest.mark.parametrize("bits", [0x7F800000, 0xFF800000, 0x7FC00001, 0x7F7FFFFF, 0x00000001, 0x80000000, 0x3F808000])
+def test_bfloat16_rounds_as_ml_dtypes_does(bits):
+    """Infinities, NaN, the greatest float, subnormal numbers, -0.0 and ties are rounded to the nearest, ties to even."""
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="the second opinion on bfloat16")
+    from tinygraft.collectives.rank_sums import _narrowed
+
+    value = np.array([bits], np.uint32).view(np.float32)
+    found, wanted = _narrowed(value, dtypes.bfloat16).view(ml_dtypes.bfloat16), value.astype(ml_dtypes.bfloat16)
+    assert np.isnan(found[0]) == np.isnan(wanted[0])
+    assert np.isnan(wanted[0]) or found.tobytes() == wanted.tobytes()
+
+
+def test_more_than_one_block():
+    """Arrays longer than a block are combined whole."""
+    rows = [np.arange(100_001, dtype=np.int64) * k for k in (1, 10, 100)]
+    assert (combined(rows, "sum", dtypes.int64) == np.arange(100_001) * 111).all()
+    assert (combined(rows, "max", dtypes.int64) == np.arange(100_001) * 100).all()
+
+
+def test_one_rank():
+    """Of one rank the combination is its array, and the mean too."""
+    assert combined([np.array([1.5, 2.5])], "mean", dtypes.float64).tolist() == [1.5, 2.5]
+
+
+def test_out_may_be_the_first_row():
+    """The result may be written over the first row."""
+    parts = np.array([[1.0, 2.0], [3.0, 4.0]])
+    combine(parts, "mean", dtypes.float64, parts[0])
+    assert parts.tolist() == [[2.0, 3.0], [3.0, 4.0]]

@@ -1,0 +1,75 @@
+"""The conformance kit of collectives: threads as ranks pass it, and every mutant of them fails it."""
+
+import collective_mutants
+import numpy as np
+import pytest
+
+from tinygraft.collectives import Communicator, rank_sums, run_ranks
+from tinygraft.config import Context
+from tinygraft.conformance import collective_kit
+from tinygraft.conformance.collective_kit import check
+
+QUICK = tuple(case for case in collective_kit.CASES if case.__name__ not in ("all_reduce", "differing"))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_threads_pass(size):
+    """Ranks that are threads pass all cases, and every rank has the same verdict."""
+    assert run_ranks(size, check) == [[]] * size
+
+
+@pytest.mark.parametrize("mutant", collective_mutants.MUTANTS)
+def test_a_mutant_fails(mutant):
+    """A transport with one fault fails, whichever it is."""
+    found = []
+
+    def run(comm):
+        with Context(COLLECTIVE_LIMIT=2):
+            found.append([case.__name__ for case in QUICK if fails(case, comm)])
+
+    def fails(case, comm):
+        try:
+            case(comm)
+        except Exception:
+            return True
+        return False
+
+    try:
+        run_ranks(2, run, mutant)
+    except Exception:
+        pass  # ranks that go on after a fault may be out of step
+    assert any(found), mutant
+
+
+def test_sums_out_of_order_fail(monkeypatch):
+    """Sums in another order than that of the ranks are found, which differ in their last bits only."""
+    right = rank_sums.combine
+
+    def reversed_order(parts, op, dtype, out):
+        right(parts[::-1].copy(), op, dtype, out)
+
+    monkeypatch.setattr("tinygraft.collectives.communicator.combine", reversed_order)
+    failures = run_ranks(3, check)[0]
+    assert failures
+    assert "all_reduce sum of" in failures[0]
+    assert "float" in failures[0]
+
+
+def test_sums_in_a_wrong_dtype_fail(monkeypatch):
+    """Sums of float64 that are computed in float32 are found."""
+    right = rank_sums.combine
+
+    def narrow(parts, op, dtype, out):
+        right(parts.astype(np.float32), op, dtype, out) if parts.dtype == np.float64 else right(parts, op, dtype, out)
+
+    monkeypatch.setattr("tinygraft.collectives.communicator.combine", narrow)
+    failures = run_ranks(2, check)[0]
+    assert any("float64" in failure for failure in failures)
+
+
+def test_a_missing_check_fails(monkeypatch):
+    """An engine whose ranks do not compare what they call is found."""
+    monkeypatch.setattr(Communicator, "_exchange", lambda self, header, always=False: None)
+    with Context(COLLECTIVE_LIMIT=1):
+        failures = run_ranks(2, lambda comm: check(comm, (collective_kit.differing,)))[0]
+    assert failures

@@ -1,0 +1,71 @@
+"""What is known of MPI without starting it: whether this process is a rank, whether MPI is here, how to start ranks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from tinygraft.plugin.collectives import CollectiveError, CollectiveProbe
+
+from tinygraft_mpi.spec import MPI_MPIEXEC
+
+# what launchers set in each rank: PMI of MPICH and Intel, PMIx of Open MPI and Slurm, Open MPI's own, MVAPICH's
+MARKS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
+
+
+def is_rank() -> bool:
+    """Return whether the environment says that a launcher of MPI started this process."""
+    return any(mark in os.environ for mark in MARKS)
+
+
+def probe() -> CollectiveProbe:
+    """Find mpi4py, an MPI library that it can load, and mpiexec, without starting MPI."""
+    if find_spec("mpi4py") is None:
+        return CollectiveProbe(False, "mpi4py is not installed", "pip install 'tinygraft-mpi[mpich]'")
+    try:
+        import mpi4py
+
+        mpi4py.rc.initialize, mpi4py.rc.finalize = False, True
+        from mpi4py import MPI
+
+        version = MPI.Get_library_version().splitlines()[0].strip("\0 ")
+    except (ImportError, RuntimeError, OSError) as error:
+        text = " ".join(str(error).split())
+        return CollectiveProbe(False, f"mpi4py finds no MPI library: {text}", "pip install 'tinygraft-mpi[mpich]'")
+    found = mpiexec()
+    return CollectiveProbe(True, f"{' '.join(version.split())}; {found or 'no mpiexec, so others have to start ranks'}")
+
+
+def mpiexec() -> str:
+    """Return the program that starts ranks: that of MPI_MPIEXEC, of this environment, or of the PATH; "" for none."""
+    if MPI_MPIEXEC.value:
+        return str(MPI_MPIEXEC.value)
+    beside = Path(sys.executable).parent / "mpiexec"  # a wheel of MPICH or Open MPI puts it there
+    return str(beside) if beside.is_file() else shutil.which("mpiexec") or ""
+
+
+def launcher(count: int, environment: Mapping[str, str]) -> list[str]:
+    """Return the command in front of a program that starts it as `count` ranks with these variables.
+
+    Open MPI is told that there may be more ranks than processors, and, where the user is root, that this is meant.
+    Raises CollectiveError where there is no mpiexec.
+    """
+    program = mpiexec()
+    if not program:
+        raise CollectiveError("there is no mpiexec to start ranks with\n  hint: pip install 'tinygraft-mpi[mpich]'")
+    try:
+        told = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=False).stdout
+    except OSError as error:
+        raise CollectiveError(f"{program} cannot be started: {error}\n  hint: MPI_MPIEXEC names another one") from error
+    if "Open MPI" in told or "OpenRTE" in told:
+        options = ["--oversubscribe", "--bind-to", "none"]
+        options += ["--allow-run-as-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+        options += [part for name, value in environment.items() for part in ("-x", f"{name}={value}")]
+    else:
+        options = [part for name, value in environment.items() for part in ("-genv", name, value)]
+    return [program, "-n", str(count), *options]
