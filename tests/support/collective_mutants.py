@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 
 import numpy as np
 
 from tinygraft.collectives import Work
 from tinygraft.collectives.thread_ranks import Arrivals, ThreadTransport
+from tinygraft.errors import CollectiveError
 
 HEADERS = 0  # the channel on which ranks agree: a fault there is a difference of ranks, and not of values
 
@@ -48,7 +50,8 @@ class LateWork(Work):
     def __init__(self, real: Arrivals) -> None:
         def later() -> None:
             time.sleep(0.05)
-            real.wait(5)
+            with suppress(CollectiveError):  # the ranks have ended meanwhile
+                real.wait(5)
 
         threading.Thread(target=later, daemon=True).start()
 

@@ -288,9 +288,14 @@ AUTOCAST = Setting(
     "nn.autocast sets it",
 )
 # Ranks
-COLLECTIVES = Setting("COLLECTIVES", "", "the engine of collectives by its name; empty is the one that started this rank")
+COLLECTIVES = Setting(
+    "COLLECTIVES", "", "the engine of collectives by its name; empty is the one that started this rank"
+)
 COLLECTIVE_LIMIT = Setting(
-    "COLLECTIVE_LIMIT", 600, "seconds that a rank waits for the others in a collective before it raises; 0 is no limit", 0
+    "COLLECTIVE_LIMIT",
+    600,
+    "seconds that a rank waits for the others in a collective before it raises; 0 is no limit",
+    0,
 )
 COLLECTIVE_CHECK = Setting(
     "COLLECTIVE_CHECK", 1, "0 exchanges no headers before a collective, which find ranks that do different things", 0, 1

@@ -134,7 +134,9 @@ def test_a_rank_that_does_not_come_is_an_error_in_time():
     with pytest.raises(CollectiveError) as error:
         run_ranks(2, run)
     assert time.monotonic() - begun < 10
-    assert str(error.value).startswith("rank 0 waited 1 s for the other ranks: it calls all_reduce (sum) of 2 double at ")
+    assert str(error.value).startswith(
+        "rank 0 waited 1 s for the other ranks: it calls all_reduce (sum) of 2 double at "
+    )
     assert "at least one of 2 ranks does not come; COLLECTIVE_LIMIT sets how long" in str(error.value)
 
 
@@ -197,6 +199,7 @@ def test_a_world_of_one_rank(alone):
 
 def test_without_headers_the_values_are_the_same():
     """COLLECTIVE_CHECK=0 leaves the exchange of headers out, and nothing else."""
+
     def run(comm):
         with Context(COLLECTIVE_CHECK=0):
             return comm.all_reduce(np.arange(3)).tolist()

@@ -357,7 +357,9 @@ def _result(shape: Sequence[int], dtype: Any, out: Array) -> Array:
     if out is None:
         return np.empty(shape, dtype)
     if out.shape != tuple(shape) or out.dtype != dtype or not out.flags.c_contiguous:
-        raise ShapeError(f"out has to be a contiguous array of shape {tuple(shape)} and {dtype}, got {out.shape} {out.dtype}")
+        raise ShapeError(
+            f"out has to be a contiguous array of shape {tuple(shape)} and {dtype}, got {out.shape} {out.dtype}"
+        )
     return out
 
 

@@ -143,7 +143,9 @@ def usable(name: str) -> tuple[Record, CollectiveSpec]:
             spec = probe(record) if record.status is Status.DECLARED else None
             if spec is None:
                 hint = f"\n  hint: {record.hint}" if record.hint else ""
-                raise CollectiveError(f"the engine {name} of {record.provided_by} cannot be used: {record.detail}{hint}")
+                raise CollectiveError(
+                    f"the engine {name} of {record.provided_by} cannot be used: {record.detail}{hint}"
+                )
             return record, spec
     names = [record.name for record in every]
     installed = f"installed are {', '.join(names)}" if names else "none is installed"

@@ -30,7 +30,9 @@ def check_op(op: str, dtype: DType) -> None:
     if dtype is dtypes.bool and op in ("sum", "prod", "mean"):
         raise DTypeError(f"ranks cannot take the {op} of bool; max is any and min is all, or cast to int")
     if dtype.kind != "float" and op == "mean":
-        raise DTypeError(f"ranks cannot take the mean of {dtype.name}, whose quotient is no {dtype.name}; cast to float")
+        raise DTypeError(
+            f"ranks cannot take the mean of {dtype.name}, whose quotient is no {dtype.name}; cast to float"
+        )
 
 
 def combine(parts: Array, op: str, dtype: DType, out: Array) -> None:

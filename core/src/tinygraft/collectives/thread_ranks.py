@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from tinygraft.collectives.communicator import Communicator
@@ -128,7 +129,7 @@ def run_ranks(
 ) -> list[T]:  # fmt: skip
     """Call `function` with the Communicator of each of `size` ranks, in a thread each. Returns the results, by rank.
 
-    Raises what the first rank raised that failed; the others then end, too. `transport` makes that of a rank.
+    Raises what the first rank raised that failed; the others then end, too. Ranks have the settings of the caller. `transport` makes that of a rank.
 
     >>> import numpy as np
     >>> run_ranks(2, lambda comm: comm.all_reduce(np.array([comm.rank + 1])).tolist())
@@ -148,7 +149,8 @@ def run_ranks(
                 errors.append(error)
                 world.failed = world.failed or f"{type(error).__name__}: {error}"
 
-    threads = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in range(size)]
+    # each with the settings of this thread, which are in its context
+    threads = [threading.Thread(target=copy_context().run, args=(run, rank), daemon=True) for rank in range(size)]
     for thread in threads:
         thread.start()
     for thread in threads:

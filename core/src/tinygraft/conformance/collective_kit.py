@@ -24,7 +24,20 @@ from tinygraft.installed.records import describe
 Array = Any
 SIZES = (0, 1, 2, 7, 64, 1031, 40_007)  # given: none, one, fewer than ranks, primes, both ways of an all_reduce
 OPS = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply}
-PLAIN = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64")
+PLAIN = (
+    "bool",
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+)
 Case = Callable[[Communicator], None]
 
 
@@ -262,7 +275,9 @@ def main() -> int:
     if comm.rank == 0:
         for failure in failures:
             print(failure)
-        print(f"{len(CASES)} cases, {comm.size} ranks, {comm.transport.about()}: {'FAILED' if failures else 'all passed'}")
+        print(
+            f"{len(CASES)} cases, {comm.size} ranks, {comm.transport.about()}: {'FAILED' if failures else 'all passed'}"
+        )
     return int(bool(failures))
 
 

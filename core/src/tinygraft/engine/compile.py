@@ -182,21 +182,26 @@ def routine_on(backend: Backend, routine: Routine) -> Compiled:
 
 def _made_routine(backend: Backend, routine: Routine) -> Compiled:
     """Return the Program of a routine from its Backend, with its buffers as params."""
-    from tinygraft.uop.routines import ROUTINES, results_of  # few programs use a routine
+    from tinygraft.uop.routines import COLLECTIVES, EVERY_ROUTINE, results_of  # few programs use a routine
 
     results = results_of(routine.name, routine.operands, routine.options)
     every = [*[(results[number], True) for number in routine.results], *[(o, False) for o in routine.operands]]
     params = tuple([Param(dtype, prod(shape), written) for (dtype, shape), written in every])
     name = f"routine_{routine.name}_{'_'.join(map(str, routine.operands[0][1]))}"
     try:
-        program = _proper(backend.routine(routine), Program, f"routine of the backend of {backend.name}")
+        if routine.name in COLLECTIVES:
+            from tinygraft.engine.rank_program import RankProgram
+
+            program: Program = RankProgram(backend, routine)
+        else:
+            program = _proper(backend.routine(routine), Program, f"routine of the backend of {backend.name}")
     except (Exception, SystemExit) as error:
         note_lost(error, backend)
         raise_noted(error, f"making the routine {routine.name}", backend.name)
     if DEBUG.value >= 3:
         print(f"{name}\n[a routine of {backend.name} itself: {routine}]")
     moved = sum(param.size * param.dtype.itemsize for param in params)
-    cost = Cost(ROUTINES[routine.name].flops(routine.operands, routine.options), moved)
+    cost = Cost(EVERY_ROUTINE[routine.name].flops(routine.operands, routine.options), moved)
     return Compiled(name, program, Signature(params), cost, "", b"", backend.timeline, routine)
 
 

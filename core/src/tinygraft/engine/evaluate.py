@@ -38,7 +38,7 @@ from tinygraft.engine.arithmetic import (
 from tinygraft.engine.noise import Noise
 from tinygraft.engine.routine_values import routine_values
 from tinygraft.uop.ops import ELEMENTWISE, FACTS, Ops
-from tinygraft.uop.routines import ROUTINES
+from tinygraft.uop.routines import COLLECTIVES, ROUTINES
 from tinygraft.uop.sizes import max_shape
 from tinygraft.uop.uop import UOp, toposort
 
@@ -203,6 +203,8 @@ class Evaluation:
         src = [self._of(source) for source in sources_of(node)]
         if op is Ops.SCATTER and arg.op is not None:
             return self._scattered(node, src)
+        if op is Ops.ROUTINE and arg.routine in COLLECTIVES:
+            raise CannotEvaluate("what other ranks compute")
         if op is Ops.ROUTINE and not ROUTINES[arg.routine].exact:
             kinds = [source.dtype for source in node.src]
             return Value(self.noise.routine([v.samples for v in src], kinds, lambda given: self._plain(node, given)))

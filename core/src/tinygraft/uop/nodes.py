@@ -303,9 +303,9 @@ def memory_shards(u: UOp) -> str | None:
 
 def known_routine(u: UOp) -> str | None:
     """A ROUTINE is one of the table of routines, on operands that are memory of known sizes, in its result's dtype."""
-    from tinygraft.uop.routines import ROUTINES, results_of
+    from tinygraft.uop.routines import EVERY_ROUTINE, results_of
 
-    if u.arg.routine not in ROUTINES:
+    if u.arg.routine not in EVERY_ROUTINE:
         return f"no routine is called {u.arg.routine!r}"
     wanted = results_of(u.arg.routine, [(s.dtype, s.shape) for s in u.src], u.arg.options)[u.arg.result][0]
     if u.dtype is not wanted:

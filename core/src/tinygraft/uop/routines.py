@@ -48,7 +48,7 @@ class RoutineFacts:
 
 def results_of(name: str, operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     """Return the dtype and shape of each result. Raises ShapeError for operands that are none of the routine."""
-    facts = ROUTINES[name]
+    facts = EVERY_ROUTINE[name]
     shapes = [shape for _, shape in operands]
     expected = facts.axes_with(options)
     if tuple(map(len, shapes)) != expected or len({shape[0] for shape in shapes}) != 1:
@@ -238,3 +238,38 @@ ROUTINES: dict[str, RoutineFacts] = {
         exact=False, flops=_attention_flops((3, 2)), left_out=_attention_left_out,
     ),
 }  # fmt: skip
+
+
+def _like(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    return (operands[0],)
+
+
+def _of_all_ranks(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    dtype, (rows, n) = operands[0]
+    return ((dtype, (rows, n * options[0])),)
+
+
+def _of_one_rank(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    dtype, (rows, n) = operands[0]
+    return ((dtype, (rows, n // options[0])),)
+
+
+# What the ranks of a program compute together (collectives/): no device declares it, the engine runs it on the host. The
+# first option is the number of ranks, the second the op or the rank that a broadcast is from.
+COLLECTIVES: dict[str, RoutineFacts] = {
+    "all_reduce": RoutineFacts(
+        "each row combined over all ranks", (2,), ("values",), _like, ("ranks", "op"), exact=False
+    ),
+    "all_gather": RoutineFacts(
+        "of each row those of all ranks, one after another", (2,), ("values",), _of_all_ranks, ("ranks", "none")
+    ),
+    "reduce_scatter": RoutineFacts(
+        "this rank's part of each row combined over all ranks", (2,), ("values",), _of_one_rank, ("ranks", "op"),
+        exact=False,
+    ),
+    "broadcast": RoutineFacts("each row as one rank has it", (2,), ("values",), _like, ("ranks", "root")),
+    "all_to_all": RoutineFacts(
+        "of each row this rank's part on all ranks, one after another", (2,), ("values",), _like, ("ranks", "none")
+    ),
+}  # fmt: skip
+EVERY_ROUTINE = ROUTINES | COLLECTIVES

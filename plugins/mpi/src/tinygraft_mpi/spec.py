@@ -4,7 +4,9 @@ from tinygraft.plugin import Setting
 from tinygraft.plugin.collectives import CollectiveSpec
 
 MPI_MPIEXEC = Setting(
-    "MPI_MPIEXEC", "", "the program that `launch` starts ranks with; empty is the mpiexec of this environment or the PATH"
+    "MPI_MPIEXEC",
+    "",
+    "the program that `launch` starts ranks with; empty is the mpiexec of this environment or the PATH",
 )
 
 SPEC = CollectiveSpec(

@@ -12,6 +12,7 @@ from functools import reduce
 
 from tinygraft.errors import TrainingError
 from tinygraft.nn.optim.optimizer import wide
+from tinygraft.nn.optim.reduced import as_reduced
 from tinygraft.tensor.tensor import Tensor
 
 
@@ -50,7 +51,8 @@ def clip_grad_norm(
     share = (limit / (norm + 1e-6)).minimum(1.0)
     for t in tensors:
         assert t.grad is not None
-        t.grad = (wide(t.grad) * share.to(t.grad.device).cast(wide(t.grad).dtype)).cast(t.grad.dtype)
+        new = wide(t.grad) * share.to(t.grad.device).cast(wide(t.grad).dtype)
+        t.grad = as_reduced(t.grad, new.cast(t.grad.dtype))
     return norm
 
 
@@ -81,7 +83,7 @@ def clip_grad_value(params: Iterable[Tensor] | Tensor, clip_value: float) -> Non
         raise ValueError(f"clip_grad_value needs a clip_value of at least 0, got {clip_value}")
     for t in _with_gradient(params):
         assert t.grad is not None
-        t.grad = t.grad.clamp(-clip_value, clip_value)
+        t.grad = as_reduced(t.grad, t.grad.clamp(-clip_value, clip_value))
 
 
 def _with_gradient(params: Iterable[Tensor] | Tensor) -> list[Tensor]:

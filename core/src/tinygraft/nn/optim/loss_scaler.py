@@ -11,6 +11,7 @@ from typing import Any
 
 from tinygraft.errors import TrainingError
 from tinygraft.nn.optim.optimizer import Optimizer, OptimizerGroup, wide
+from tinygraft.nn.optim.reduced import as_reduced
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 
@@ -87,7 +88,7 @@ class LossScaler:
             grads, found = each.gradients(), []
             for p, g in zip(each.params, grads, strict=True):
                 found.append((wide(g).isfinite().logical_not()).any().to(self.found_inf.device))
-                p.grad = wide(g) * inverse.to(g.device).cast(wide(g).dtype)
+                p.grad = as_reduced(g, wide(g) * inverse.to(g.device).cast(wide(g).dtype))
             self._unscaled[id(each)] = reduce(Tensor.logical_or, found)
 
     def schedule_step(self, optimizer: Optimizer) -> list[Tensor]:

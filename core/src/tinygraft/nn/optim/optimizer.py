@@ -8,7 +8,7 @@ each parameter, of a half type computed in float32: it is rounded where a parame
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -165,6 +165,7 @@ class Optimizer:
         self.__dict__["lr"] = rates[0] if len(rates) == 1 else rates  # its name in a state_dict
         self._made = MadeTensors([*rates, *(g.numbers for g in self.param_groups if g.numbers is not None)])
         self._numbers: dict[tuple[int, Any, DType], Tensor] = {}  # of this step, by the id of what they are made from
+        self.reduction: Callable[[Sequence[Tensor]], list[Tensor]] | None = None  # of ranks: nn.parallel sets it
         self._skip: Tensor | None = None  # a bool: whether this step leaves all as it is (LossScaler)
 
     def _members(self, tensors: list[Tensor], seen: dict[int, Tensor], alone: bool) -> list[Tensor]:
@@ -286,7 +287,8 @@ class Optimizer:
                 "an optimizer steps in training mode only, in which dropout and batch norm behave as in training; "
                 "hint: with Tensor.train(): ..."
             )
-        return [self._grad_of(number, tensor) for number, tensor in enumerate(self.params)]
+        found = [self._grad_of(number, tensor) for number, tensor in enumerate(self.params)]
+        return found if self.reduction is None else self.reduction(self.params)
 
     def _grad_of(self, number: int, tensor: Tensor) -> Tensor:
         """Return the gradient of `tensor`, parameter `number`. Raises TrainingError where it has none."""

@@ -1,0 +1,82 @@
+"""RankProgram: a collective of tensors, run on the host as a Program of the device that they are on.
+
+So a collective is a call of a schedule and a step of a replay like any other: launches before it are over when it
+begins, and what it writes is there for those after it. Devices whose memory the host sees pass that memory itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.device.interfaces import Backend, Handle, Program
+from tinygraft.errors import CollectiveError
+from tinygraft.helpers import prod
+from tinygraft.uop.routines import results_of
+from tinygraft.uop.stages import Routine
+
+if TYPE_CHECKING:
+    from tinygraft.collectives.communicator import Communicator
+
+OPS = ("sum", "mean", "max", "min", "prod")  # given: an op is its number here, in the options of a routine
+
+
+class RankProgram(Program):
+    """One collective of operands of some shape, with the communicator of this process."""
+
+    def __init__(self, backend: Backend, routine: Routine) -> None:
+        self.backend, self.routine = backend, routine
+        self.source = routine.operands[0]
+        self.target = results_of(routine.name, routine.operands, routine.options)[0]
+
+    def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: tuple[int, int, int]) -> None:
+        """Wait for the device, and do it with the other ranks. Raises CollectiveError, after which the result is lost."""
+        from tinygraft.collectives.engines import world
+
+        comm = world()
+        if comm.size != self.routine.options[0]:
+            raise CollectiveError(f"this was made for {self.routine.options[0]} ranks, and there are {comm.size}")
+        self.backend.synchronize()
+        target, is_copy = self._memory(buffers[0], self.target, filled=False)
+        source, _ = self._memory(buffers[1], self.source, filled=True)
+        try:
+            self._run(comm, source, target)
+            if is_copy:
+                self.backend.allocator.copy_in(buffers[0], memoryview(target.view("u1")))
+        except BaseException as error:
+            error.stored = True  # type: ignore[attr-defined]
+            raise
+
+    def _memory(self, handle: Handle, of: tuple[Any, tuple[int, ...]], filled: bool) -> tuple[Any, bool]:
+        """Return a buffer as an array: its own memory where the host sees it, else a copy, and whether it is one."""
+        import numpy as np
+
+        dtype, shape = of
+        bits = np.dtype(dtype.fmt or f"u{dtype.itemsize}")  # what NumPy lacks is passed as its bits
+        size = prod(shape) * dtype.itemsize
+        view = self.backend.allocator.as_host(handle) if size else memoryview(bytearray())
+        if view is not None:
+            return np.frombuffer(view[:size], bits).reshape(shape), False
+        data = np.empty(size, np.uint8)
+        if filled:
+            self.backend.allocator.copy_out(memoryview(data), handle)
+        return data.view(bits).reshape(shape), True
+
+    def _run(self, comm: Communicator, source: Any, target: Any) -> None:
+        """Call the collective; examples along axis 0 are passed together."""
+        kind, options, dtype = self.routine.name, self.routine.options, self.source[0]
+        if kind == "all_reduce":
+            comm.all_reduce(source, OPS[options[1]], dtype, out=target)
+        elif kind == "broadcast":
+            comm.broadcast(source, options[1], dtype, out=target)
+        elif kind == "all_gather":
+            if len(source) == 1:
+                comm.all_gather(source.reshape(-1), dtype, out=target.reshape(comm.size, -1))
+            else:
+                target[...] = comm.all_gather(source, dtype).swapaxes(0, 1).reshape(target.shape)
+        else:
+            rows = source.reshape(len(source), comm.size, -1).swapaxes(0, 1)
+            if kind == "reduce_scatter":
+                comm.reduce_scatter(rows, OPS[options[1]], dtype, out=target)
+            else:
+                target[...] = comm.all_to_all(rows, dtype).swapaxes(0, 1).reshape(target.shape)
