@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-METADATA := pyproject.toml core/pyproject.toml plugins/cpu/pyproject.toml plugins/opencl/pyproject.toml plugins/cuda/pyproject.toml plugins/amd/pyproject.toml $(wildcard plugins/cpu/setup.py plugins/cpu/*.py plugins/cpu/src/tinygraft_cpu/*.c plugins/cpu/src/tinygraft_cpu/*.h)
+METADATA := pyproject.toml core/pyproject.toml plugins/cpu/pyproject.toml plugins/opencl/pyproject.toml plugins/cuda/pyproject.toml plugins/amd/pyproject.toml plugins/mpi/pyproject.toml $(wildcard plugins/cpu/setup.py plugins/cpu/*.py plugins/cpu/src/tinygraft_cpu/*.c plugins/cpu/src/tinygraft_cpu/*.h)
 
 EXAMPLE := tests/third_party/tinygraft-example
 
@@ -40,7 +40,7 @@ validate: $(VENV)/.test  ## run whole programs and training with every schedule 
 	VALIDATE=1 SPEC=2 $(BIN)/python -m pytest -m "slow and not long" $(PROGRAMS)
 
 check: $(VENV)/.check  ## lint, formatting and types
-	@failed=0; for what in "ruff check ." "ruff format --check ." "mypy core/src/tinygraft plugins/cpu/src/tinygraft_cpu plugins/opencl/src/tinygraft_opencl plugins/cuda/src/tinygraft_cuda plugins/amd/src/tinygraft_amd benchmarks tests/packaging/types_seen.py" \
+	@failed=0; for what in "ruff check ." "ruff format --check ." "mypy core/src/tinygraft plugins/cpu/src/tinygraft_cpu plugins/opencl/src/tinygraft_opencl plugins/cuda/src/tinygraft_cuda plugins/amd/src/tinygraft_amd plugins/mpi/src/tinygraft_mpi benchmarks tests/packaging/types_seen.py" \
 	    "mypy --config-file $(EXAMPLE)/pyproject.toml $(EXAMPLE)/src"; do \
 	    echo "$$what"; $(BIN)/$$what || failed=1; done; exit $$failed
 
@@ -64,9 +64,9 @@ $(VENV)/.train: $(METADATA) | $(BIN)/python
 	@touch $@
 
 $(VENV)/.test: $(METADATA) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --group test -e core -e plugins/cpu -e 'plugins/opencl[pocl,intel]' -e 'plugins/cuda[headers,sass]' -e 'plugins/amd[zig]'
+	$(BIN)/python -m pip install --quiet --group test -e core -e plugins/cpu -e 'plugins/opencl[pocl,intel]' -e 'plugins/cuda[headers,sass]' -e 'plugins/amd[zig]' -e 'plugins/mpi[mpich]'
 	@touch $@ $(VENV)/.train
 
 $(VENV)/.check: $(METADATA) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --group check -e core -e plugins/cpu -e plugins/opencl -e plugins/cuda -e plugins/amd
+	$(BIN)/python -m pip install --quiet --group check -e core -e plugins/cpu -e plugins/opencl -e plugins/cuda -e plugins/amd -e plugins/mpi
 	@touch $@

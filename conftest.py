@@ -1,8 +1,8 @@
 """For every test: graphs are checked at each stage (SPEC=2), disk caches start empty, and what is missing is said.
 
 A test that needs a C compiler, the native extension, an OpenCL driver or a package index that pip can ask is marked
-`@pytest.mark.needs("cc")`, `needs("ext")`, `needs("opencl")` or `needs("index")`. It is skipped, with one line in the
-summary, where there is none; TINYGRAFT_REQUIRE=cc,ext,opencl,index turns these skips into failures.
+`@pytest.mark.needs("cc")`, `needs("ext")`, `needs("opencl")`, `needs("mpi")` or `needs("index")`. It is skipped, with
+one line in the summary, where there is none; TINYGRAFT_REQUIRE=cc,ext,opencl,mpi,index turns these skips into failures.
 A skip that gives no reason fails.
 The fixture golden compares text with a checked-in file, which `pytest --update-golden` writes anew; a test that presses
 Ctrl-C asks for the fixture ctrl_c.
@@ -55,13 +55,21 @@ def missing(need: str) -> str | None:
         found = probe()
         why = opencl_driver.refusal() if found.ok else found.detail
         return f"no OpenCL ({why})" if why else None
+    if need == "mpi":
+        try:
+            from tinygraft_mpi.launching import mpiexec, probe
+        except ImportError as error:
+            return f"no MPI plugin ({error})"
+        found = probe()
+        why = found.detail if not found.ok else "" if mpiexec() else "no mpiexec"
+        return f"no MPI ({why})" if why else None
     if need == "index":
         with tempfile.TemporaryDirectory() as folder:
             ask = [sys.executable, "-m", "pip", "download", "--quiet", "--retries", "0", "--timeout", "10", "--no-deps"]
             done = subprocess.run([*ask, "--dest", folder, "pluggy"], capture_output=True, text=True)
         words = done.stderr.strip().splitlines() or ["it said nothing"]
         return None if done.returncode == 0 else f"no package index (pip cannot download pluggy: {words[-1]})"
-    raise pytest.UsageError(f"a test needs {need!r}; conftest.py knows cc, ext, opencl and index")
+    raise pytest.UsageError(f"a test needs {need!r}; conftest.py knows cc, ext, opencl, mpi and index")
 
 
 def last_words(worker: dict[str, str]) -> Path:
@@ -143,7 +151,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Choose the driver of OpenCL, and declare the marker."""
     _keep_last_words(config)
     opencl_driver.choose()
-    config.addinivalue_line("markers", "needs(*what): skipped where cc, ext, opencl or index is missing: conftest.py")
+    config.addinivalue_line("markers", "needs(*what): skipped where one of them is missing: conftest.py")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

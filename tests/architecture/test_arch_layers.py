@@ -13,7 +13,7 @@ CORE = ROOT / "core" / "src" / "tinygraft"
 LAYERS = [
     {"errors", "config", "helpers", "files", "temporary", "caches", "downloads", "progress", "interrupt"},
     {"dtype", "events", "installed"},
-    {"uop", "target"},
+    {"uop", "target", "collectives"},
     {"rules"},
     {"autograd", "schedule", "render", "hooks"},
     {"codegen", "device"},

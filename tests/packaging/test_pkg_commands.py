@@ -51,7 +51,7 @@ def test_a_missing_index_is_one_line(tmp_path):
 
 def test_an_unknown_need_is_a_mistake(tmp_path):
     """A test that needs what conftest.py does not know cannot pass by being skipped."""
-    assert "a test needs 'warp'; conftest.py knows cc, ext, opencl and index" in pytest_in(tmp_path, need="warp")
+    assert "a test needs 'warp'; conftest.py knows cc, ext, opencl, mpi and index" in pytest_in(tmp_path, need="warp")
 
 
 SKIPS = {

@@ -69,8 +69,8 @@ def test_core_has_an_extra_for_each_plugin(plugin: str) -> None:
 
 
 def test_every_extra_has_a_meaning() -> None:
-    """An extra is a device of the table, all of those, what the conformance kit runs with, or a file format."""
-    devices = set(EXTRAS) - {"all", "conformance", "onnx", "gguf"}
+    """An extra is a device of the table, all of those, the engine of ranks, what the kit needs, or a file format."""
+    devices = set(EXTRAS) - {"all", "conformance", "onnx", "gguf", "mpi"}
     assert {device.upper() for device in devices} == set(KNOWN)
     assert EXTRAS["all"] == [f"tinygraft[{','.join(sorted(devices))}]"]
     assert EXTRAS["conformance"] == ["pytest>=8.2"]

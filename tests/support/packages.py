@@ -44,7 +44,8 @@ def metadata(folder: Path) -> dict[str, Any]:
 
 
 PACKAGES = {str(metadata(folder)["name"]): folder for folder in FOLDERS}
-PLUGINS = list(PACKAGES)[1:]
+PLUGINS = [name for name in list(PACKAGES)[1:] if "tinygraft.devices" in metadata(PACKAGES[name])["entry-points"]]
+ENGINES = [name for name in list(PACKAGES)[1:] if name not in PLUGINS]  # of collectives
 EXTRAS = {"tinygraft-opencl": "[pocl]"}  # what a plugin needs to find a device on a machine that has none
 
 

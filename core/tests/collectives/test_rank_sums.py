@@ -30,7 +30,7 @@ def test_halves_are_summed_in_float32():
 
 @pytest.mark.parametrize("bits", [0x7F800000, 0xFF800000, 0x7FC00001, 0x7F7FFFFF, 0x00000001, 0x80000000, 0x3F808000])
 def test_bfloat16_rounds_as_ml_dtypes_does(bits):
-    """Infinities, NaN, the greatest float, subnormal numbers, -0.0 and ties are rounded to the nearest, ties to even."""
+    """Infinities, NaN, the greatest float, subnormal numbers, -0.0 and ties round to the nearest, ties to even."""
     ml_dtypes = pytest.importorskip("ml_dtypes", reason="the second opinion on bfloat16")
     from tinygraft.collectives.rank_sums import _narrowed
 

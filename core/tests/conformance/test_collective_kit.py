@@ -1,9 +1,9 @@
 """The conformance kit of collectives: threads as ranks pass it, and every mutant of them fails it."""
 
-import collective_mutants
 import numpy as np
 import pytest
 
+import collective_mutants
 from tinygraft.collectives import Communicator, rank_sums, run_ranks
 from tinygraft.config import Context
 from tinygraft.conformance import collective_kit
@@ -65,6 +65,5 @@ def test_sums_in_a_wrong_dtype_fail(monkeypatch):
 def test_a_missing_check_fails(monkeypatch):
     """An engine whose ranks do not compare what they call is found."""
     monkeypatch.setattr(Communicator, "_exchange", lambda self, header, always=False: None)
-    with Context(COLLECTIVE_LIMIT=1):
-        with pytest.raises((AssertionError, CollectiveError)):
-            run_ranks(2, collective_kit.differing)
+    with Context(COLLECTIVE_LIMIT=1), pytest.raises((AssertionError, CollectiveError)):
+        run_ranks(2, collective_kit.differing)

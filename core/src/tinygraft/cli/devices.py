@@ -13,8 +13,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from importlib.metadata import EntryPoint
 from typing import Any
 
+from tinygraft.collectives.engines import probe as probe_engine
+from tinygraft.collectives.engines import records as collective_engines
 from tinygraft.device.default_choice import requested_by_environment
 from tinygraft.device.device_probe import examine
 from tinygraft.device.device_spec import UNCOUNTED
@@ -25,7 +28,8 @@ from tinygraft.errors import HookError, TinygraftError
 from tinygraft.hooks.hook_loading import examine as examine_hooks
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.installed.child import Child, ChildEnded, Tell, together
-from tinygraft.installed.entries import CORE
+from tinygraft.installed.entries import COLLECTIVES, CORE
+from tinygraft.installed.plugin_probe import Verdict, job_of, message_of
 from tinygraft.installed.records import Record, Status
 
 HEAD = ("", "NAME", "STATUS", "DEVICES", "PROVIDED BY", "DETAIL")
@@ -64,18 +68,22 @@ def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table. Returns 1 when a plugin is broken, 0 when all work or are merely not available."""
-    records, plugins = Device.records(), hooks.records()
+    records, plugins, engines = Device.records(), hooks.records(), collective_engines()
     choice = ChosenDevice()
     if not arguments.no_probe:
         examine_all(records, plugins)
+        together([partial(examine_engine, engine) for engine in engines if engine.status is Status.DECLARED])
         choice = choose(records)
-    everything = [*records, *plugins]
+    everything = [*records, *plugins, *engines]
     if arguments.json:
         print(json.dumps([_as_json(record, choice.default) for record in everything], indent=2))
     else:
         print(_table([_row(record, choice) for record in records]))
         for plugin in plugins:
             print(f"hooks: {_of_hooks(plugin)}")
+        for engine in engines:
+            detail = f": {engine.detail}" if engine.detail else ""
+            print(f"collectives: {engine.provided_by} {engine.name} {engine.status.value}{detail}")
         if arguments.verbose:
             if not arguments.no_probe:
                 print("\neach plugin was loaded in a child process of its own")
@@ -99,6 +107,30 @@ def _examine(record: PluginRecord) -> None:
         probe(record)
     elif record.status is Status.DECLARED:
         examine(record, LIMIT, waiting(record))
+
+
+def examine_engine(record: Record) -> None:
+    """Move the record of an engine of collectives to what its probe finds in a child process."""
+    function = "tinygraft.cli.devices:engine_in_child"
+    try:
+        with Child(function, job_of(record), "loading it", waiting(record)) as child:
+            Verdict(**(child.message(LIMIT) or {})).apply(record)
+    except ChildEnded as end:
+        record.move(Status.BROKEN, str(end), f"pip uninstall {record.distribution}")
+        record.traceback = end.printed
+
+
+def engine_in_child(job: dict[str, Any], tell: Tell) -> None:
+    """Probe the engine of `job` and report its verdict. Runs in a child process."""
+    record = record_of(job)
+    probe_engine(record)
+    tell(message_of(record, {}))
+
+
+def record_of(job: dict[str, Any]) -> Record:
+    """Return the record of a job, in a child process."""
+    entry = EntryPoint(job["name"], job["value"], job["group"])
+    return Record(job["name"], job["distribution"], job["version"], entry)
 
 
 def waiting(record: Record) -> Callable[[float], object]:
@@ -197,8 +229,9 @@ def _details(record: Record) -> str:
 def _as_json(record: Record, default: str) -> dict[str, Any]:
     """Return what `--json` prints of a device or hook plugin. Its keys are an interface: programs read them."""
     is_device = isinstance(record, PluginRecord)
+    others = "collectives" if record.entry.group == COLLECTIVES else "hooks"
     return {
-        "kind": "device" if is_device else "hooks",
+        "kind": "device" if is_device else others,
         "name": record.name,
         "status": record.status.value,
         "default": is_device and _is_default(record, default),

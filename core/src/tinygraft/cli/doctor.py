@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import platform
+import subprocess
 import sys
 import textwrap
 import time
@@ -17,7 +18,8 @@ from typing import Any
 
 from tinygraft.caches import LONGEST_JSON, cache_folder, parsed, read_cached
 from tinygraft.cli.checkup import STEPS
-from tinygraft.cli.devices import choose
+from tinygraft.cli.devices import choose, examine_engine
+from tinygraft.collectives.engines import records as collective_engines
 from tinygraft.config import DEV, TINYGRAFT_DEVICE
 from tinygraft.device import messages
 from tinygraft.device.device_spec import PLUGIN_API
@@ -32,6 +34,7 @@ from tinygraft.installed.records import Record, Status
 from tinygraft.installed.requires import required, satisfies
 
 LIMITS = (10.0, 10.0, 10.0, 120.0, 120.0, 20.0)  # seconds that each of STEPS may take
+ENGINE_LIMIT = 120.0  # assumed: seconds for the kit of collectives on two ranks, which takes two
 MARKS: dict[bool | None, str] = {True: "[ok]  ", False: "[FAIL]", None: "[--]  "}
 
 
@@ -52,8 +55,13 @@ def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Check and print. Returns the exit code."""
     records, plugins = Device.records(), hooks.records()
+    engines = collective_engines()
     if arguments.name:
-        records, plugins = _named(arguments.name, records, plugins)
+        engines = [e for e in engines if normalised(arguments.name) in (e.name, e.distribution)]
+        if engines:
+            records, plugins = [], []
+        else:
+            records, plugins = _named(arguments.name, records, plugins)
     print(_head())
     bad, absent = [], []
     for record in records:
@@ -64,6 +72,11 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"hooks {plugin.name}  {plugin.provided_by}")
         if not _switched_off(plugin, arguments.verbose) and not _check_hooks(plugin, arguments.verbose):
             bad.append(plugin.name)
+    for engine in engines:
+        print(f"collectives {engine.name}  {engine.provided_by}")
+        fine = _check_engine(engine, arguments.verbose)
+        bad += [engine.name] if fine is False else []
+        absent += [engine.name] if fine is None else []
     if arguments.name:
         code = 2 if bad or absent else 0
         print(f"Exit {code}: {arguments.name} " + ("cannot be used here" if code else "works"))
@@ -135,7 +148,7 @@ def _switched_off(record: Record, verbose: bool) -> bool:
     return record.status is Status.DISABLED
 
 
-def _check_requires(record: PluginRecord, verbose: bool) -> bool:
+def _check_requires(record: Record, verbose: bool) -> bool:
     """Return whether the metadata of a distribution allows this core, and print it; a later install can break that."""
     from tinygraft import __version__
 
@@ -160,6 +173,31 @@ def _check_hooks(plugin: Record, verbose: bool) -> bool:
         return False
     with Child("tinygraft.cli.checkup:hook_plugin", job_of(plugin)) as child:
         return False not in _answers(child, plugin, ("loading it",), (10.0, 60.0), verbose)
+
+
+def _check_engine(record: Record, verbose: bool) -> bool | None:
+    """Probe an engine of collectives, and run its kit on two ranks. Returns False where it fails,
+    None where it is absent."""
+    if _switched_off(record, verbose):
+        return None
+    fine = record.status.is_problem or _check_requires(record, verbose)
+    if not record.status.is_problem:
+        examine_engine(record)
+    if record.status is not Status.AVAILABLE:
+        ok = False if record.status.is_problem else None
+        _line({"ok": ok, "text": record.detail, "hint": record.hint, "traceback": record.traceback}, verbose)
+        return ok
+    _line({"ok": True, "text": f"probe: {record.detail}"}, verbose)
+    command = [sys.executable, "-m", "tinygraft", "launch", "--engine", record.name, "-n", "2", "-m"]
+    command.append("tinygraft.conformance.collective_kit")
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ENGINE_LIMIT, check=False)
+        last = (done.stdout.strip() or done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
+        passed, printed = done.returncode == 0, done.stderr
+    except subprocess.TimeoutExpired:
+        passed, last, printed = False, f"two ranks took more than {ENGINE_LIMIT:g} s", ""
+    _line({"ok": passed, "text": f"the kit on two ranks: {last}", "traceback": "" if passed else printed}, verbose)
+    return passed and fine
 
 
 def _answers(

@@ -22,11 +22,11 @@ class CollectiveProbe:
 class CollectiveSpec:
     """An engine of collectives as its package declares it. Each "module:name" is imported when it is needed.
 
-    `api` is the version of COLLECTIVE_API that it was written for, as numbers. `started` is a function that returns, from
-    the environment alone, whether this process was started as a rank of this engine; `probe` one that returns a
-    CollectiveProbe without starting the engine; `transport` one that starts it and returns the Transport of this process;
-    `launcher` one from (count, environment) to the command in front of a program that starts it as `count` ranks, each
-    with these variables of the environment. It is called where a user runs `python -m tinygraft launch`.
+    `api` is the version of COLLECTIVE_API that it was written for, as numbers. `started` is a function that returns,
+    from the environment alone, whether this process was started as a rank of this engine; `probe` one that returns a
+    CollectiveProbe without starting the engine; `transport` one that starts it and returns the Transport of this
+    process; `launcher` one from (count, environment) to the command in front of a program that starts it as `count`
+    ranks, each with these variables of the environment. It is called where a user runs `python -m tinygraft launch`.
     """
 
     name: str

@@ -62,9 +62,9 @@ class Started:
 class Communicator:
     """What a rank and the others do together, over a Transport. One thread uses it at a time.
 
-    `rank` is the number of this rank and `size` how many there are; `local_rank` and `local_size` those on this machine.
-    Arrays are NumPy's, of any shape, which all ranks have alike unless it says otherwise. `dtype` is needed for dtypes
-    that NumPy lacks: bfloat16 is then an array of uint16, its bits.
+    `rank` is the number of this rank and `size` how many there are; `local_rank` and `local_size` those on this
+    machine. Arrays are NumPy's, of any shape, which all ranks have alike unless it says otherwise. `dtype` is needed
+    for dtypes that NumPy lacks: bfloat16 is then an array of uint16, its bits.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -85,8 +85,8 @@ class Communicator:
         """Return the elementwise sum (or mean, max, min, prod) of the arrays of all ranks, to every rank.
 
         Elements are combined in the order of the ranks, so that every rank and every run has the same bits. float16 and
-        bfloat16 are summed in float32. `out` is an array for the result, perhaps `array` itself. Raises ValueError for an
-        unknown op, DTypeError for one that the dtype lacks, CollectiveError where another rank calls something else.
+        bfloat16 are summed in float32. `out` is an array for the result, perhaps `array` itself. Raises ValueError for
+        an unknown op, DTypeError for one that the dtype lacks, CollectiveError where another rank calls something else.
         """
         return self.start_all_reduce(array, op, dtype, out).wait()
 
@@ -98,7 +98,7 @@ class Communicator:
         return self._start("all_reduce", kind, op, -1, source.size, partial(self._reduced, source, op, kind, target))
 
     def reduce_scatter(self, array: Array, op: str = "sum", dtype: Any = None, out: Array = None) -> Array:
-        """Return to rank r row r of the sum (or mean, max, min, prod) of all arrays, (ranks, ...); shape array.shape[1:].
+        """Return to rank r row r of the sum (or mean, max, min, prod) of all arrays, (ranks, ...).
 
         Raises ShapeError where axis 0 is not the number of ranks, and as `all_reduce` does.
         """
@@ -185,7 +185,10 @@ class Communicator:
             self._wait(work.test, header)
 
     def receive(self, array: Array, source: int, dtype: Any = None) -> Array:
-        """Fill `array` with what rank `source` sends, and return it. Raises CollectiveError where that is another array."""
+        """Fill `array` with what rank `source` sends, and return it.
+
+        Raises CollectiveError where that is another array.
+        """
         self._check_rank(source)
         if not array.flags.c_contiguous:
             raise ShapeError("receive fills an array that is contiguous; np.ascontiguousarray makes one of another")
@@ -200,7 +203,10 @@ class Communicator:
         return array
 
     def close(self) -> None:
-        """End: wait until all ranks do, and close the transport. Raises CollectiveError where one calls something else."""
+        """End: wait until all ranks do, and close the transport.
+
+        Raises CollectiveError where another rank calls something else.
+        """
         if self.closed:
             return
         self.closed = True
@@ -297,8 +303,9 @@ class Communicator:
 
         if not wait_until(ready, COLLECTIVE_LIMIT.value):
             raise CollectiveError(
-                f"rank {self.rank} waited {COLLECTIVE_LIMIT.value} s for the other ranks: it {header.text()}, collective "
-                f"number {header.number}, and at least one of {self.size} ranks does not come; COLLECTIVE_LIMIT sets how long"
+                f"rank {self.rank} waited {COLLECTIVE_LIMIT.value} s for the other ranks: it {header.text()}, "
+                f"collective number {header.number}, and at least one of {self.size} ranks does not come; "
+                "COLLECTIVE_LIMIT sets how long"
             )
 
     def _check_rank(self, rank: int) -> None:

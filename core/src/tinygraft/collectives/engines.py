@@ -83,8 +83,8 @@ def probe(record: Record) -> CollectiveSpec | None:
 def world() -> Communicator:
     """Return the Communicator of this process. It is opened by the first call and closed when Python ends.
 
-    Its engine is the one that COLLECTIVES names, else the one that started this process as a rank, else none: a world of
-    one rank. Raises CollectiveError where the engine that is named is not installed or cannot be opened.
+    Its engine is the one that COLLECTIVES names, else the one that started this process as a rank, else none: a world
+    of one rank. Raises CollectiveError where the engine that is named is not installed or cannot be opened.
 
     >>> world().rank, world().size
     (0, 1)
@@ -102,7 +102,7 @@ def is_open() -> bool:
 
 
 def _close() -> None:
-    """End with the other ranks, at the end of Python. An error there would change no exit code, so it ends all ranks."""
+    """End with the other ranks, at the end of Python. An error would change no exit code there, so it ends all."""
     communicator = _world[0]
     try:
         communicator.close()
@@ -152,8 +152,9 @@ def usable(name: str) -> tuple[Record, CollectiveSpec]:
     raise CollectiveError(f"there is no engine of collectives {name!r}; {installed}{did_you_mean(name, names)}")
 
 
-def any_usable() -> tuple[Record, CollectiveSpec]:
-    """Return the first engine that can be used. Raises CollectiveError where there is none, with why of each."""
+def any_usable(hint: str = "") -> tuple[Record, CollectiveSpec]:
+    """Return the first engine that can be used. Raises CollectiveError where there is none, with why of each, and
+    `hint`."""
     reasons: list[Any] = []
     for record in records():
         spec = probe(record) if record.status is Status.DECLARED else None
@@ -161,4 +162,4 @@ def any_usable() -> tuple[Record, CollectiveSpec]:
             return record, spec
         reasons.append(f"{record.name}: {record.detail}")
     found = "; ".join(reasons) or "none is installed"
-    raise CollectiveError(f"no engine of collectives can be used: {found}\n  hint: pip install 'tinygraft-mpi[mpich]'")
+    raise CollectiveError(f"no engine of collectives can be used: {found}{hint}")

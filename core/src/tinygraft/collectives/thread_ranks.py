@@ -125,11 +125,14 @@ def _split(data: Bytes, counts: Sequence[int]) -> list[Bytes]:
 
 
 def run_ranks(
-    size: int, function: Callable[[Communicator], T], transport: Callable[[ThreadWorld, int], Transport] = ThreadTransport
-) -> list[T]:  # fmt: skip
+    size: int,
+    function: Callable[[Communicator], T],
+    transport: Callable[[ThreadWorld, int], Transport] = ThreadTransport,
+) -> list[T]:
     """Call `function` with the Communicator of each of `size` ranks, in a thread each. Returns the results, by rank.
 
-    Raises what the first rank raised that failed; the others then end, too. Ranks have the settings of the caller. `transport` makes that of a rank.
+    Raises what the first rank raised that failed; the others then end, too. Ranks have the settings of the
+    caller. `transport` makes that of a rank.
 
     >>> import numpy as np
     >>> run_ranks(2, lambda comm: comm.all_reduce(np.array([comm.rank + 1])).tolist())

@@ -21,8 +21,9 @@ CHANNELS = 3  # given: headers, and the two steps that a collective has at most
 HEADERS, FIRST, SECOND = range(CHANNELS)
 
 
-# measured: on 2026-11-24 with MPICH on 2 cores a transfer of 4 MB took 1 ms where tests were separated by sched_yield, and
-# 18 ms where they were by sleep(0), which the kernel's timers make 50 us long. assumed: who waits longer than this sleeps
+# measured: on 2026-11-24 with MPICH on 2 cores a transfer of 4 MB took 1 ms where tests were separated by sched_yield,
+# and 18 ms where they were by sleep(0), which the kernel's timers make 50 us long. assumed: who waits longer than this
+# sleeps
 YIELDING = 0.1  # seconds
 _give_way = getattr(os, "sched_yield", partial(time.sleep, 0))
 

@@ -23,9 +23,18 @@ ALSO_CALLED = {
     "GPU": "CUDA or OPENCL", "NV": "CUDA", "NVIDIA": "CUDA", "CL": "OPENCL", "CLANG": "CPU", "LLVM": "CPU",
     "X86": "CPU", "HIP": "AMD", "ROCM": "AMD", "MPS": "METAL",
 }  # fmt: skip
+ENGINE = ("tinygraft-mpi[mpich]", "plugins/mpi[mpich]")  # of collectives: what a newcomer should install
 FIRST_CHOICE = next(iter(KNOWN))
 INTERPRETER = "PYTHON"
 FIRST_PARTY = frozenset({CORE, *(distribution for distribution, _ in KNOWN.values())})
+
+
+def engine_to_install() -> str:
+    """Return the command that installs an engine of collectives, for `launch`, and the one for this checkout."""
+    distribution, folder = ENGINE
+    here = CHECKOUT / folder.partition("[")[0] / "pyproject.toml"
+    from_checkout = f" (or, from this checkout: pip install '{CHECKOUT / folder}')" if here.is_file() else ""
+    return f"pip install '{distribution}'{from_checkout}"
 
 
 def how_to_install(name: str) -> str:

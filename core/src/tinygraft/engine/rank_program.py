@@ -30,7 +30,7 @@ class RankProgram(Program):
         self.target = results_of(routine.name, routine.operands, routine.options)[0]
 
     def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: tuple[int, int, int]) -> None:
-        """Wait for the device, and do it with the other ranks. Raises CollectiveError, after which the result is lost."""
+        """Wait for the device, and do it with the other ranks. Raises CollectiveError; the result is lost then."""
         from tinygraft.collectives.engines import world
 
         comm = world()
@@ -42,7 +42,7 @@ class RankProgram(Program):
         try:
             self._run(comm, source, target)
             if is_copy:
-                self.backend.allocator.copy_in(buffers[0], memoryview(target.view("u1")))
+                self.backend.allocator.copy_in(buffers[0], memoryview(target.view("u1").data))
         except BaseException as error:
             error.stored = True  # type: ignore[attr-defined]
             raise
@@ -59,7 +59,7 @@ class RankProgram(Program):
             return np.frombuffer(view[:size], bits).reshape(shape), False
         data = np.empty(size, np.uint8)
         if filled:
-            self.backend.allocator.copy_out(memoryview(data), handle)
+            self.backend.allocator.copy_out(memoryview(data.data), handle)
         return data.view(bits).reshape(shape), True
 
     def _run(self, comm: Communicator, source: Any, target: Any) -> None:

@@ -38,8 +38,9 @@ BUCKET_MB = 25  # given: PyTorch's; assumed: large enough for bandwidth, small e
 def all_reduce(t: Tensor, op: str = "sum") -> Tensor:
     """Return the elementwise sum (or mean, max, min, prod) of the tensors of all ranks, computed now; without gradient.
 
-    Its shape and dtype are those of `t`, which all ranks have alike. Every rank has the same bits. Raises DTypeError for an
-    op that the dtype lacks, TrainingError for a tensor that requires a gradient, CollectiveError where ranks differ.
+    Its shape and dtype are those of `t`, which all ranks have alike. Every rank has the same bits. Raises DTypeError
+    for an op that the dtype lacks, TrainingError for a tensor that requires a gradient, CollectiveError where ranks
+    differ.
 
     >>> from tinygraft import Tensor, nn
     >>> nn.parallel.all_reduce(Tensor([1.0, 2.0])).tolist()    # of one rank
@@ -52,7 +53,8 @@ def all_reduce(t: Tensor, op: str = "sum") -> Tensor:
 def all_gather(t: Tensor) -> Tensor:
     """Return the tensors of all ranks along axis 0, one after another, computed now; without gradient.
 
-    Their shapes are alike: (n, ...) becomes (n * ranks, ...). Raises as `all_reduce`, ShapeError for a tensor without axes.
+    Their shapes are alike: (n, ...) becomes (n * ranks, ...). Raises as `all_reduce`, ShapeError for a tensor without
+    axes.
     """
     rows = _rows(t, "all_gather")
     return _collective("all_gather", t).reshape(rows * world().size, *t.shape[1:])
@@ -101,8 +103,8 @@ def part(t: Tensor) -> Tensor:
 def weighted(loss: Tensor, rows: int) -> Tensor:
     """Return the mean loss of a rank's `rows` rows, scaled so that the ranks' gradients average to that of all rows.
 
-    It is for batches whose parts differ in size; with equal parts it changes nothing. Every rank calls it, one with no rows
-    too, with a loss of 0. Not under TinyJit, as it reads the number of rows of all ranks.
+    It is for batches whose parts differ in size; with equal parts it changes nothing. Every rank calls it, one with no
+    rows too, with a loss of 0. Not under TinyJit, as it reads the number of rows of all ranks.
     """
     import numpy as np
 
@@ -114,14 +116,14 @@ def weighted(loss: Tensor, rows: int) -> Tensor:
 
 
 def data_parallel(*optimizers: Optimizer, bucket_mb: float = BUCKET_MB) -> Communicator:
-    """Train the parameters of these optimizers on all ranks: give all the weights of rank 0, average gradients in steps.
+    """Train the parameters of these optimizers on all ranks: weights of rank 0 for all, gradients averaged in steps.
 
-    Parameters, the state of the optimizers and their buffers become those of rank 0, now. From then on `step` replaces each
-    `.grad` by its mean over the ranks, before anything else, in buckets of `bucket_mb` MiB. So several `backward` before
-    one step cost one reduction. To clip by the norm over all ranks call `reduce_gradients(optimizer)` before; what was
-    reduced and clipped is not reduced again. Running statistics of BatchNorm stay each rank's own. Call it once, on every
-    rank, with optimizers whose parameters are in the same order. Returns the Communicator. Raises TrainingError for an
-    optimizer that is data parallel already, CollectiveError where the ranks differ.
+    Parameters, the state of the optimizers and their buffers become those of rank 0, now. From then on `step` replaces
+    each `.grad` by its mean over the ranks, before anything else, in buckets of `bucket_mb` MiB. So several `backward`
+    before one step cost one reduction. To clip by the norm over all ranks call `reduce_gradients(optimizer)` before;
+    what was reduced and clipped is not reduced again. Running statistics of BatchNorm stay each rank's own. Call it
+    once, on every rank, with optimizers whose parameters are in the same order. Returns the Communicator. Raises
+    TrainingError for an optimizer that is data parallel already, CollectiveError where the ranks differ.
     """
     comm = world()
     each = [one for optimizer in optimizers for one in getattr(optimizer, "optimizers", (optimizer,))]
@@ -141,7 +143,7 @@ def data_parallel(*optimizers: Optimizer, bucket_mb: float = BUCKET_MB) -> Commu
 
 
 def reduce_gradients(*optimizers: Optimizer) -> None:
-    """Replace each `.grad` by its mean over the ranks, now: before gradients are clipped or read. `step` does it else."""
+    """Replace each `.grad` by its mean over the ranks, now: before it is clipped or read. `step` does it otherwise."""
     for optimizer in optimizers:
         for one in getattr(optimizer, "optimizers", (optimizer,)):
             one.gradients()

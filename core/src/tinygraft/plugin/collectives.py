@@ -1,7 +1,7 @@
 """What a package imports, beside `tinygraft.plugin`, that brings an engine of collectives.
 
-To declare: CollectiveSpec, CollectiveProbe. To implement: Transport, and Work for what it starts. CollectiveError is what
-both raise. Ranks of threads, and `run_ranks`, try an engine's callers. What changes here changes COLLECTIVE_API.
+To declare: CollectiveSpec, CollectiveProbe. To implement: Transport, and Work for what it starts. CollectiveError is
+what both raise. Ranks of threads, and `run_ranks`, try an engine's callers. What changes here changes COLLECTIVE_API.
 """
 
 from tinygraft.collectives.collective_spec import COLLECTIVE_API, CollectiveProbe, CollectiveSpec
@@ -11,6 +11,6 @@ from tinygraft.collectives.transport import CHANNELS, Bytes, Done, Transport, Wo
 from tinygraft.errors import CollectiveError
 
 __all__ = [
-    "CHANNELS", "COLLECTIVE_API", "Bytes", "CollectiveError", "CollectiveProbe", "CollectiveSpec", "Communicator", "Done",
-    "ThreadTransport", "ThreadWorld", "Transport", "Work", "run_ranks",
+    "CHANNELS", "COLLECTIVE_API", "Bytes", "CollectiveError", "CollectiveProbe", "CollectiveSpec", "Communicator",
+    "Done", "ThreadTransport", "ThreadWorld", "Transport", "Work", "run_ranks",
 ]  # fmt: skip

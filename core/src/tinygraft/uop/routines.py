@@ -254,8 +254,8 @@ def _of_one_rank(operands: Sequence[RoutineOperand], options: RoutineOptions) ->
     return ((dtype, (rows, n // options[0])),)
 
 
-# What the ranks of a program compute together (collectives/): no device declares it, the engine runs it on the host. The
-# first option is the number of ranks, the second the op or the rank that a broadcast is from.
+# What the ranks of a program compute together (collectives/): no device declares it, the engine runs it on the host.
+# The first option is the number of ranks, the second the op or the rank that a broadcast is from.
 COLLECTIVES: dict[str, RoutineFacts] = {
     "all_reduce": RoutineFacts(
         "each row combined over all ranks", (2,), ("values",), _like, ("ranks", "op"), exact=False

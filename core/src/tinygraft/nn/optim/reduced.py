@@ -1,4 +1,4 @@
-"""Which gradients are the means over all ranks already: those that nn.parallel reduced, and what was made of them alone.
+"""Which gradients are the means over all ranks already: those that nn.parallel reduced, and what is made of them.
 
 A gradient that backward has added to is another tensor, so it is reduced with the next step.
 """
@@ -24,5 +24,5 @@ def is_reduced(grad: Tensor) -> bool:
 
 
 def as_reduced(grad: Tensor, new: Tensor) -> Tensor:
-    """Return `new`, made of `grad` and of what all ranks have alike, such as a clipped one; it is reduced where that is."""
+    """Return `new`, made of `grad` and what all ranks have alike, such as a clipped one; reduced where that is."""
     return mark_reduced(new) if is_reduced(grad) else new

@@ -1,0 +1,221 @@
+"""Real ranks under MPI: the kit, how they end where one fails, and the speed beside MPI called by hand."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ranks import ROOT, environment, launched, printed
+
+pytestmark = pytest.mark.needs("mpi")
+LIMIT = 20  # seconds within which all ranks have ended, also on a machine that does much else
+
+FAIL = """
+def fail(how):
+    if how == "raise":
+        raise KeyError("this one")
+    if how == "interrupt":
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "exit":
+        sys.exit(3)
+    if how == "leave":
+        os._exit(3)
+    if how == "abort":
+        os.abort()
+
+comm.barrier()
+if comm.rank == comm.size - 1:
+    fail(sys.argv[1])
+comm.all_reduce(np.zeros(10))
+time.sleep(60)
+"""
+
+
+def test_the_kit_passes_on_two_ranks(tmp_path):
+    """The conformance kit of collectives passes on real ranks."""
+    ended = launched(2, "from tinygraft.conformance.collective_kit import main\nsys.exit(main())", tmp_path)
+    assert ended.code == 0, ended.out + ended.err
+    assert "2 ranks, MPI, " in ended.out
+    assert ended.out.rstrip().endswith("all passed")
+
+
+@pytest.mark.slow
+def test_the_kit_passes_on_four_ranks_with_random_programs(tmp_path):
+    """Four ranks on fewer processors pass the kit, and 1,000 random programs of collectives have NumPy's values."""
+    code = """
+from tinygraft.conformance.collective_kit import main, random_programs
+failed = main()
+random_programs(comm, 1000, seed=20261124)
+sys.exit(failed)
+"""
+    ended = launched(4, code, tmp_path)
+    assert ended.code == 0, ended.out + ended.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 3])
+def test_random_programs_on_fewer_ranks(size, tmp_path):
+    """1,000 random programs on 2 and 3 ranks."""
+    code = "from tinygraft.conformance.collective_kit import random_programs\nrandom_programs(comm, 1000, seed=1)"
+    ended = launched(size, code, tmp_path)
+    assert ended.code == 0, ended.out + ended.err
+
+
+@pytest.mark.parametrize(("how", "said"), [
+    ("raise", "KeyError: 'this one'"),
+    ("interrupt", "KeyboardInterrupt"),
+    ("exit", "rank 1 ends"),
+])  # fmt: skip
+def test_a_rank_that_fails_ends_all_with_its_message(how, said, tmp_path):
+    """An exception, Ctrl-C or an early exit of one rank ends all ranks in seconds, and its message is printed."""
+    ended = launched(2, FAIL, tmp_path, how)
+    assert ended.code != 0
+    assert said in ended.err
+    assert ended.seconds < LIMIT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["raise", "interrupt", "exit", "kill", "leave", "abort"])
+@pytest.mark.parametrize("size", [2, 4])
+def test_however_a_rank_ends_all_do(how, size, tmp_path):
+    """Whatever ends one of 2 or 4 ranks ends all, in seconds and with an exit code that is not 0."""
+    ended = launched(size, FAIL, tmp_path, how)
+    assert ended.code != 0
+    assert ended.seconds < LIMIT
+
+
+@pytest.mark.slow
+def test_ranks_killed_at_random_moments_never_hang(tmp_path):
+    """kill -9 of a random rank at a random moment of training, 25 times: all end, and no checkpoint is torn."""
+    code = """
+from tinygraft.nn.state import safe_save, get_state_dict
+model = nn.Linear(64, 64)
+optimizer = nn.optim.SGD(nn.state.get_parameters(model), lr=0.01)
+nn.parallel.data_parallel(optimizer)
+open(f"pid{comm.rank}", "w").write(str(os.getpid()))
+with Tensor.train():
+    for step in range(100_000):
+        optimizer.zero_grad()
+        (model(Tensor.rand(4, 64)) ** 2).mean().backward()
+        optimizer.step()
+        if comm.rank == 0:
+            safe_save(get_state_dict(model), "checkpoint.safetensors")
+"""
+    chance, settings = random.Random(20261124), environment(tmp_path)
+    script = tmp_path / "script.py"
+    from ranks import HEAD
+
+    script.write_text(HEAD + code)
+    for _ in range(25):
+        for old in tmp_path.glob("pid*"):
+            old.unlink()
+        command = [sys.executable, "-m", "tinygraft", "launch", "-n", "2", str(script)]
+        process = subprocess.Popen(
+            command, env=settings, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        victim = tmp_path / f"pid{chance.randrange(2)}"
+        until = time.monotonic() + 60
+        while not (victim.exists() and victim.read_text()):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        time.sleep(chance.random() * 0.5)
+        os.kill(int(victim.read_text()), signal.SIGKILL)
+        assert process.wait(LIMIT) != 0
+        if (tmp_path / "checkpoint.safetensors").exists():
+            from tinygraft.nn.state import safe_load
+
+            assert safe_load(tmp_path / "checkpoint.safetensors")["weight"].shape == (64, 64)
+
+
+def test_ctrl_c_ends_launch_and_its_ranks(tmp_path):
+    """SIGINT to the group of processes of `launch`, as a terminal sends it, ends everything in seconds."""
+    script = tmp_path / "script.py"
+    from ranks import HEAD
+
+    script.write_text(HEAD + "comm.barrier()\nif comm.rank == 0: open('up', 'w').close()\ntime.sleep(60)\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tinygraft", "launch", "-n", "2", str(script)], env=environment(tmp_path), cwd=tmp_path,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    until = time.monotonic() + 60
+    while not (tmp_path / "up").exists():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(LIMIT) != 0
+
+
+def test_ranks_that_differ_name_both_lines(tmp_path):
+    """Where one rank reduces a value that the other never asks for, all raise in time and name both lines."""
+    ended = launched(2, "if comm.rank == 0:\n    comm.all_reduce(np.zeros(3))\ncomm.barrier()\n", tmp_path)
+    assert ended.code != 0
+    assert "rank 0 calls all_reduce (sum) of 3 double at " in ended.err
+    assert "script.py:7, and rank 1 calls barrier at " in ended.err
+    assert "script.py:8" in ended.err
+
+
+def test_ranks_know_their_numbers_and_share_the_processors(tmp_path):
+    """Each rank has its number here and among all, and its share of the processors as threads, which a user may set."""
+    code = "print(comm.rank, comm.size, comm.local_rank, comm.local_size, os.environ['CPU_THREADS'])"
+    share = max(1, len(os.sched_getaffinity(0)) // 2)
+    assert printed(2, code, tmp_path) == [f"0 2 0 2 {share}", f"1 2 1 2 {share}"]
+    assert printed(2, code, tmp_path, CPU_THREADS="7") == ["0 2 0 2 7", "1 2 1 2 7"]
+
+
+def test_what_launch_refuses(tmp_path):
+    """A file or an mpiexec that there is not, a number that is none, an engine that is not installed."""
+
+    def refused(*arguments, **settings):
+        command = [sys.executable, "-m", "tinygraft", "launch", *arguments]
+        done = subprocess.run(
+            command, env=environment(tmp_path, **settings), capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 2
+        return done.stderr
+
+    assert "there is no file nowhere.py to launch; -m launches a module" in refused("-n", "2", "nowhere.py")
+    assert "launch starts one rank or more, not -1" in refused("-n", "-1", __file__)
+    assert "there is no engine of collectives 'mqi'; installed are mpi" in refused("--engine", "mqi", __file__)
+    assert "/nowhere/mpiexec cannot be started" in refused("-n", "2", __file__, MPI_MPIEXEC="/nowhere/mpiexec")
+
+
+@pytest.mark.slow
+def test_all_reduce_is_about_as_fast_as_by_hand(tmp_path):
+    """4 MB on 2 ranks take at most 1.6 times MPI_Allreduce; benchmarks/NOTES.md has numbers of a quiet machine."""
+    code = (ROOT / "benchmarks" / "ranks.py").read_text()
+    ended = launched(2, code, tmp_path)
+    assert ended.code == 0, ended.err
+    by_hand, ours = map(float, ended.out.split()[:2])
+    assert ours < 1.6 * by_hand, ended.out
+
+
+def test_the_engine_is_listed_and_checked(tmp_path):
+    """`devices` lists the engine, and `doctor mpi` runs the kit on two ranks."""
+    command = [sys.executable, "-m", "tinygraft"]
+    settings = environment(tmp_path)
+    listed = subprocess.run([*command, "devices"], env=settings, capture_output=True, text=True, timeout=120)
+    assert "collectives: tinygraft-mpi 0.1.0 mpi available: " in listed.stdout
+    checked = subprocess.run([*command, "doctor", "mpi"], env=settings, capture_output=True, text=True, timeout=120)
+    assert checked.returncode == 0, checked.stdout
+    assert "[ok]   the kit on two ranks: 12 cases, 2 ranks, MPI, " in checked.stdout
+
+
+def test_without_mpi4py_doctor_says_what_to_install(tmp_path):
+    """Where mpi4py is missing, the engine is not available, and the hint names the package."""
+    (tmp_path / "block").mkdir()
+    Path(tmp_path / "block" / "sitecustomize.py").write_text("import sys\nsys.modules['mpi4py'] = None\n")
+    settings = environment(tmp_path)
+    settings["PYTHONPATH"] = f"{tmp_path / 'block'}{os.pathsep}{settings['PYTHONPATH']}"
+    command = [sys.executable, "-m", "tinygraft", "doctor", "mpi"]
+    checked = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=120)
+    assert checked.returncode == 2, checked.stdout
+    assert "mpi4py" in checked.stdout
+    assert "pip install 'tinygraft-mpi[mpich]'" in checked.stdout
