@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from tinygraft.collectives import Work
+from tinygraft.collectives import Transfer
 from tinygraft.collectives.thread_ranks import Arrivals, ThreadTransport
 from tinygraft.errors import CollectiveError
 
@@ -44,7 +44,7 @@ class DroppedBroadcast(ThreadTransport):
         return super().broadcast(data.copy() if gone else data, root, channel)
 
 
-class LateWork(Work):
+class LateTransfer(Transfer):
     """A transfer that says that it is complete before it is."""
 
     def __init__(self, real: Arrivals) -> None:
@@ -65,7 +65,7 @@ class LateCompletion(ThreadTransport):
 
     def all_to_all(self, send, send_counts, receive, receive_counts, channel):
         """Complete too early."""
-        return LateWork(super().all_to_all(send, send_counts, receive, receive_counts, channel))
+        return LateTransfer(super().all_to_all(send, send_counts, receive, receive_counts, channel))
 
 
 class WrongDtype(ThreadTransport):

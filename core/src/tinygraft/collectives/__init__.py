@@ -22,9 +22,17 @@ from tinygraft.collectives.collective_spec import COLLECTIVE_API, CollectiveProb
 from tinygraft.collectives.communicator import Communicator, Started
 from tinygraft.collectives.engines import world
 from tinygraft.collectives.thread_ranks import run_ranks
-from tinygraft.collectives.transport import Alone, Transport, Work
+from tinygraft.collectives.transport import Alone, Transfer, Transport
 
 __all__ = [
-    "COLLECTIVE_API", "Alone", "CollectiveProbe", "CollectiveSpec", "Communicator", "Started", "Transport", "Work",
-    "run_ranks", "world",
+    "COLLECTIVE_API",
+    "Alone",
+    "CollectiveProbe",
+    "CollectiveSpec",
+    "Communicator",
+    "Started",
+    "Transfer",
+    "Transport",
+    "run_ranks",
+    "world",
 ]  # fmt: skip

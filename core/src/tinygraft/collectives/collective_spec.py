@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# given: the version of what engines implement (Transport, Work, CollectiveSpec), raised when it changes
+# given: the version of what engines implement (Transport, Transfer, CollectiveSpec), raised when it changes
 COLLECTIVE_API = (0, 1)
 
 

@@ -12,15 +12,14 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any
 
-from tinygraft.collectives.headers import HEADER_BYTES, Header, calling_line, difference
-from tinygraft.collectives.rank_sums import check_op, combine
-from tinygraft.collectives.transport import FIRST, HEADERS, SECOND, Transport, Work, wait_until
+from tinygraft.collectives.headers import HEADER_BYTES, RankHeader, calling_line, difference
+from tinygraft.collectives.rank_sums import RankArray, check_op, combine
+from tinygraft.collectives.transport import FIRST, HEADERS, SECOND, Transfer, Transport, wait_until
 from tinygraft.config import COLLECTIVE_CHECK, COLLECTIVE_LIMIT
 from tinygraft.dtype import DType, dtypes, to_dtype
 from tinygraft.errors import CollectiveError, DTypeError, ShapeError
 
-Array = Any
-Steps = Generator[Work, None, Array]
+TransferSteps = Generator[Transfer, None, RankArray]
 
 # assumed: below it one step that moves more is over sooner than two that move less; by what a message costs
 SMALL = 8192  # bytes of each rank up to which an all_reduce gathers everything
@@ -29,11 +28,11 @@ SMALL = 8192  # bytes of each rank up to which an all_reduce gathers everything
 class Started:
     """A collective that was started. `wait` returns its result."""
 
-    def __init__(self, communicator: Communicator, header: Header, steps: Steps) -> None:
+    def __init__(self, communicator: Communicator, header: RankHeader, steps: TransferSteps) -> None:
         self.header = header
         self._communicator, self._steps = communicator, steps
-        self._work: Work | None = None
-        self._result: Array = None
+        self._work: Transfer | None = None
+        self._result: RankArray = None
         self.done = False
         self._next()
 
@@ -50,7 +49,7 @@ class Started:
             self._next()
         return self.done
 
-    def wait(self) -> Array:
+    def wait(self) -> RankArray:
         """Wait until this rank has its result, and return it. Raises CollectiveError after COLLECTIVE_LIMIT seconds.
 
         Those that were started before are completed first: all ranks do so in one order.
@@ -73,7 +72,7 @@ class Communicator:
         self.local_rank, self.local_size = transport.local_rank, transport.local_size
         self._number = 0
         self._pending: list[Started] = []
-        self._scratch: list[Array] = []
+        self._scratch: list[RankArray] = []
         self.closed = False
 
     def __repr__(self) -> str:
@@ -81,7 +80,7 @@ class Communicator:
 
     # What moves values
 
-    def all_reduce(self, array: Array, op: str = "sum", dtype: Any = None, out: Array = None) -> Array:
+    def all_reduce(self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None) -> RankArray:
         """Return the elementwise sum (or mean, max, min, prod) of the arrays of all ranks, to every rank.
 
         Elements are combined in the order of the ranks, so that every rank and every run has the same bits. float16 and
@@ -90,21 +89,23 @@ class Communicator:
         """
         return self.start_all_reduce(array, op, dtype, out).wait()
 
-    def start_all_reduce(self, array: Array, op: str = "sum", dtype: Any = None, out: Array = None) -> Started:
+    def start_all_reduce(self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None) -> Started:
         """Start `all_reduce`."""
         kind = _dtype_of(array, dtype)
         check_op(op, kind)
         source, target = _flat(array), _result(array.shape, array.dtype, out)
         return self._start("all_reduce", kind, op, -1, source.size, partial(self._reduced, source, op, kind, target))
 
-    def reduce_scatter(self, array: Array, op: str = "sum", dtype: Any = None, out: Array = None) -> Array:
+    def reduce_scatter(self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None) -> RankArray:
         """Return to rank r row r of the sum (or mean, max, min, prod) of all arrays, (ranks, ...).
 
         Raises ShapeError where axis 0 is not the number of ranks, and as `all_reduce` does.
         """
         return self.start_reduce_scatter(array, op, dtype, out).wait()
 
-    def start_reduce_scatter(self, array: Array, op: str = "sum", dtype: Any = None, out: Array = None) -> Started:
+    def start_reduce_scatter(
+        self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None
+    ) -> Started:
         """Start `reduce_scatter`."""
         kind = _dtype_of(array, dtype)
         check_op(op, kind)
@@ -113,31 +114,31 @@ class Communicator:
         steps = partial(self._scattered, source, op, kind, target)
         return self._start("reduce_scatter", kind, op, -1, source.size, steps)
 
-    def all_gather(self, array: Array, dtype: Any = None, out: Array = None) -> Array:
+    def all_gather(self, array: RankArray, dtype: Any = None, out: RankArray = None) -> RankArray:
         """Return the arrays of all ranks along a new axis 0, (ranks, *array.shape), to every rank."""
         return self.start_all_gather(array, dtype, out).wait()
 
-    def start_all_gather(self, array: Array, dtype: Any = None, out: Array = None) -> Started:
+    def start_all_gather(self, array: RankArray, dtype: Any = None, out: RankArray = None) -> Started:
         """Start `all_gather`."""
         source, target = _flat(array), _result((self.size, *array.shape), array.dtype, out)
 
-        def steps() -> Steps:
+        def steps() -> TransferSteps:
             part = _bytes(source)
             yield self.transport.all_gather(part, _bytes(target), [part.size] * self.size, FIRST)
             return target
 
         return self._start("all_gather", _dtype_of(array, dtype), "", -1, source.size, steps)
 
-    def broadcast(self, array: Array, root: int = 0, dtype: Any = None, out: Array = None) -> Array:
+    def broadcast(self, array: RankArray, root: int = 0, dtype: Any = None, out: RankArray = None) -> RankArray:
         """Return the array of rank `root` to every rank. Those of others give shape and dtype only."""
         return self.start_broadcast(array, root, dtype, out).wait()
 
-    def start_broadcast(self, array: Array, root: int = 0, dtype: Any = None, out: Array = None) -> Started:
+    def start_broadcast(self, array: RankArray, root: int = 0, dtype: Any = None, out: RankArray = None) -> Started:
         """Start `broadcast`."""
         self._check_rank(root)
         source, target = _flat(array), _result(array.shape, array.dtype, out)
 
-        def steps() -> Steps:
+        def steps() -> TransferSteps:
             if self.rank == root:
                 target.reshape(-1)[:] = source
             yield self.transport.broadcast(_bytes(target), root, FIRST)
@@ -145,20 +146,20 @@ class Communicator:
 
         return self._start("broadcast", _dtype_of(array, dtype), "", root, source.size, steps)
 
-    def all_to_all(self, array: Array, dtype: Any = None, out: Array = None) -> Array:
+    def all_to_all(self, array: RankArray, dtype: Any = None, out: RankArray = None) -> RankArray:
         """Send row r of `array`, (ranks, ...), to rank r; return what they sent here, by rank, in the same shape.
 
         Raises ShapeError where axis 0 is not the number of ranks.
         """
         return self.start_all_to_all(array, dtype, out).wait()
 
-    def start_all_to_all(self, array: Array, dtype: Any = None, out: Array = None) -> Started:
+    def start_all_to_all(self, array: RankArray, dtype: Any = None, out: RankArray = None) -> Started:
         """Start `all_to_all`."""
         self._check_rows("all_to_all", array)
         source, target = _flat(array), _result(array.shape, array.dtype, out)
         counts = [source.nbytes // self.size] * self.size
 
-        def steps() -> Steps:
+        def steps() -> TransferSteps:
             whole = target if not _overlap(source, target) else target.copy()
             yield self.transport.all_to_all(_bytes(source), counts, _bytes(whole), counts, FIRST)
             if whole is not target:
@@ -170,21 +171,21 @@ class Communicator:
     def barrier(self) -> None:
         """Wait until all ranks have called it."""
         self._number += 1
-        self._exchange(Header(self._number, "barrier", None, "", -1, 0, calling_line()), always=True)
+        self._exchange(RankHeader(self._number, "barrier", None, "", -1, 0, calling_line()), always=True)
 
-    def send(self, array: Array, target: int, dtype: Any = None) -> None:
+    def send(self, array: RankArray, target: int, dtype: Any = None) -> None:
         """Send an array to rank `target`, which calls `receive`; returns when `array` may be changed.
 
         Only these two ranks take part, so it has no number.
         """
         self._check_rank(target)
         source = _flat(array)
-        header = Header(0, "send", _dtype_of(array, dtype), "", self.rank, source.size, calling_line())
+        header = RankHeader(0, "send", _dtype_of(array, dtype), "", self.rank, source.size, calling_line())
         works = [self.transport.send(_raw(header.pack()), target), self.transport.send(_bytes(source), target)]
         for work in works:
             self._wait(work.test, header)
 
-    def receive(self, array: Array, source: int, dtype: Any = None) -> Array:
+    def receive(self, array: RankArray, source: int, dtype: Any = None) -> RankArray:
         """Fill `array` with what rank `source` sends, and return it.
 
         Raises CollectiveError where that is another array.
@@ -192,10 +193,10 @@ class Communicator:
         self._check_rank(source)
         if not array.flags.c_contiguous:
             raise ShapeError("receive fills an array that is contiguous; np.ascontiguousarray makes one of another")
-        wanted = Header(0, "send", _dtype_of(array, dtype), "", source, array.size, calling_line())
+        wanted = RankHeader(0, "send", _dtype_of(array, dtype), "", source, array.size, calling_line())
         data = _raw(bytes(HEADER_BYTES)).copy()
         self._wait(self.transport.receive(data, source).test, wanted)
-        found = Header.unpack(data.tobytes())
+        found = RankHeader.unpack(data.tobytes())
         if not found.same(wanted):
             what = f"{wanted.count} {_name(wanted.dtype)} at {wanted.line}"
             raise CollectiveError(f"rank {source} {found.text()}, and rank {self.rank} receives {what} of it")
@@ -211,12 +212,12 @@ class Communicator:
             return
         self.closed = True
         self._number += 1
-        self._exchange(Header(self._number, "end", None, "", -1, 0, ""), always=True)
+        self._exchange(RankHeader(self._number, "end", None, "", -1, 0, ""), always=True)
         self.transport.close()
 
     # How
 
-    def _reduced(self, source: Array, op: str, dtype: DType, target: Array) -> Steps:
+    def _reduced(self, source: RankArray, op: str, dtype: DType, target: RankArray) -> TransferSteps:
         """Gather all and combine it, or let each rank combine a part of the elements and gather the parts."""
         counts = [source.size * (rank + 1) // self.size - source.size * rank // self.size for rank in range(self.size)]
         if source.nbytes <= SMALL:
@@ -235,7 +236,7 @@ class Communicator:
         self._scratch.append(parts)
         return target
 
-    def _scattered(self, source: Array, op: str, dtype: DType, target: Array) -> Steps:
+    def _scattered(self, source: RankArray, op: str, dtype: DType, target: RankArray) -> TransferSteps:
         """Let each rank receive its row of all ranks, and combine them."""
         parts = self._borrow(source.size, source.dtype)
         counts = [source.nbytes // self.size] * self.size
@@ -244,7 +245,7 @@ class Communicator:
         self._scratch.append(parts)
         return target
 
-    def _borrow(self, size: int, dtype: Any) -> Array:
+    def _borrow(self, size: int, dtype: Any) -> RankArray:
         """Return memory for received parts: that of an earlier collective of the same size, where one is complete."""
         import numpy as np
 
@@ -255,19 +256,19 @@ class Communicator:
         return np.empty(size, dtype)
 
     def _start(
-        self, kind: str, dtype: DType, op: str, root: int, count: int, steps: Callable[[], Steps]
+        self, kind: str, dtype: DType, op: str, root: int, count: int, steps: Callable[[], TransferSteps]
     ) -> Started:  # fmt: skip
         """Number a collective, exchange its header, and begin it."""
         if self.closed:
             raise CollectiveError(f"{kind} was called after the ranks had ended")
         self._number += 1
-        header = Header(self._number, kind, dtype, op, root, count, calling_line())
+        header = RankHeader(self._number, kind, dtype, op, root, count, calling_line())
         self._exchange(header)
         started = Started(self, header, steps())
         self._pending.append(started)
         return started
 
-    def _exchange(self, header: Header, always: bool = False) -> None:
+    def _exchange(self, header: RankHeader, always: bool = False) -> None:
         """Wait until all ranks are about to do what `header` says. Raises CollectiveError where one is not."""
         if self.size == 1 or not (always or COLLECTIVE_CHECK.value):
             return
@@ -275,7 +276,7 @@ class Communicator:
         work = self.transport.all_gather(_raw(header.pack()), whole, [HEADER_BYTES] * self.size, HEADERS)
         self._wait(work.test, header)
         data = whole.tobytes()
-        every = [Header.unpack(data[at : at + HEADER_BYTES]) for at in range(0, len(data), HEADER_BYTES)]
+        every = [RankHeader.unpack(data[at : at + HEADER_BYTES]) for at in range(0, len(data), HEADER_BYTES)]
         if text := difference(every):
             hint = "every rank calls the same collectives in the same order"
             raise CollectiveError(f"collective number {header.number} differs: {text}; {hint}")
@@ -292,7 +293,7 @@ class Communicator:
             self._pending.pop(0)
         return True
 
-    def _wait(self, test: Callable[[], bool], header: Header) -> None:
+    def _wait(self, test: Callable[[], bool], header: RankHeader) -> None:
         """Wait for `test`, and let what was started go on meanwhile. Raises CollectiveError after COLLECTIVE_LIMIT."""
 
         def ready() -> bool:
@@ -312,12 +313,12 @@ class Communicator:
         if not 0 <= rank < self.size:
             raise ValueError(f"there is no rank {rank}: the {self.size} ranks are 0 to {self.size - 1}")
 
-    def _check_rows(self, kind: str, array: Array) -> None:
+    def _check_rows(self, kind: str, array: RankArray) -> None:
         if not array.shape or array.shape[0] != self.size:
             raise ShapeError(f"{kind} takes an array with one row for each of {self.size} ranks, got {array.shape}")
 
 
-def _dtype_of(array: Array, dtype: Any) -> DType:
+def _dtype_of(array: RankArray, dtype: Any) -> DType:
     """Return the dtype of an array's elements; `dtype` where it is given. Raises DTypeError where they do not fit."""
     if dtype is None:
         try:
@@ -337,27 +338,27 @@ def _name(dtype: DType | None) -> str:
     return (dtype or dtypes.void).name
 
 
-def _flat(array: Array) -> Array:
+def _flat(array: RankArray) -> RankArray:
     """Return the elements as a flat, contiguous array: without a copy where they are contiguous."""
     import numpy as np
 
     return np.ascontiguousarray(array).reshape(-1)
 
 
-def _bytes(array: Array) -> Array:
+def _bytes(array: RankArray) -> RankArray:
     """Return the bytes of a contiguous array, without a copy."""
     import numpy as np
 
     return array.reshape(-1).view(np.uint8)
 
 
-def _raw(data: bytes) -> Array:
+def _raw(data: bytes) -> RankArray:
     import numpy as np
 
     return np.frombuffer(data, np.uint8)
 
 
-def _result(shape: Sequence[int], dtype: Any, out: Array) -> Array:
+def _result(shape: Sequence[int], dtype: Any, out: RankArray) -> RankArray:
     """Return the array for a result. Raises ShapeError for an `out` that does not fit."""
     import numpy as np
 
@@ -370,7 +371,7 @@ def _result(shape: Sequence[int], dtype: Any, out: Array) -> Array:
     return out
 
 
-def _overlap(one: Array, other: Array) -> bool:
+def _overlap(one: RankArray, other: RankArray) -> bool:
     import numpy as np
 
     return bool(np.may_share_memory(one, other))

@@ -1,4 +1,4 @@
-"""Header: what a rank is about to do, which all ranks exchange before they do it, so that a difference is an error.
+"""RankHeader: what a rank is about to do, which all ranks exchange before they do it, so that a difference is an error.
 
 Each has its number in the order of the program, and the line of the user's program that called it.
 """
@@ -22,11 +22,11 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class RankHeader:
     """One collective as one rank calls it. `count` is in elements; `root` is -1 where none is given.
 
-    >>> Header(3, "broadcast", None, "", 1, 0, "train.py:7")
-    Header(number=3, kind='broadcast', dtype=None, op='', root=1, count=0, line='train.py:7')
+    >>> RankHeader(3, "broadcast", None, "", 1, 0, "train.py:7")
+    RankHeader(number=3, kind='broadcast', dtype=None, op='', root=1, count=0, line='train.py:7')
     """
 
     number: int
@@ -46,13 +46,13 @@ class Header:
         return _FORMAT.pack(self.number, *ops, self.root, self.count, len(line)) + line.ljust(room, b"\0")
 
     @classmethod
-    def unpack(cls, data: bytes) -> Header:
+    def unpack(cls, data: bytes) -> RankHeader:
         """Return the header that `pack` made bytes of."""
         number, kind, dtype, op, root, count, length = _FORMAT.unpack_from(data)
         line = data[_FORMAT.size : _FORMAT.size + length].decode(errors="replace")
         return cls(number, KINDS[kind], BY_NAME.get(_DTYPES[dtype]), OPS[op], root, count, line)
 
-    def same(self, other: Header) -> bool:
+    def same(self, other: RankHeader) -> bool:
         """Return whether two ranks call the same, from whatever line."""
         return self.pack()[: _FORMAT.size - 1] == other.pack()[: _FORMAT.size - 1]
 
@@ -69,10 +69,10 @@ class Header:
         return f" at {self.line}" if self.line else ""
 
 
-def difference(headers: Sequence[Header]) -> str:
+def difference(headers: Sequence[RankHeader]) -> str:
     """Return what two of the ranks do that is not the same, in words; empty where all do the same.
 
-    >>> calls = [Header(1, "barrier", None, "", -1, 0, "a.py:3"), Header(1, "end", None, "", -1, 0, "")]
+    >>> calls = [RankHeader(1, "barrier", None, "", -1, 0, "a.py:3"), RankHeader(1, "end", None, "", -1, 0, "")]
     >>> difference(calls)
     'rank 0 calls barrier at a.py:3, and rank 1 ends'
     """

@@ -12,7 +12,7 @@ from typing import Any
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import DTypeError
 
-Array = Any
+RankArray = Any
 BLOCK = 1 << 15  # assumed: elements of which a few blocks fit into a second cache
 
 
@@ -35,7 +35,7 @@ def check_op(op: str, dtype: DType) -> None:
         )
 
 
-def combine(parts: Array, op: str, dtype: DType, out: Array) -> None:
+def combine(parts: RankArray, op: str, dtype: DType, out: RankArray) -> None:
     """Write the combination of the rows of `parts`, (ranks, n), to `out`, (n,). Both are arrays of `dtype`.
 
     bfloat16 is an array of its bits, uint16. `out` may be a row of `parts`.
@@ -60,7 +60,7 @@ def combine(parts: Array, op: str, dtype: DType, out: Array) -> None:
                 target[:] = _narrowed(total, dtype)
 
 
-def _widened(values: Array, dtype: DType) -> Array:
+def _widened(values: RankArray, dtype: DType) -> RankArray:
     """Return values of a half type in float32."""
     import numpy as np
 
@@ -69,7 +69,7 @@ def _widened(values: Array, dtype: DType) -> Array:
     return (values.astype(np.uint32) << 16).view(np.float32)
 
 
-def _narrowed(values: Array, dtype: DType) -> Array:
+def _narrowed(values: RankArray, dtype: DType) -> RankArray:
     """Return float32 values rounded to a half type, to the nearest and of two the even one; NaN stays NaN."""
     import numpy as np
 

@@ -14,7 +14,7 @@ from contextvars import copy_context
 from typing import Any, TypeVar
 
 from tinygraft.collectives.communicator import Communicator
-from tinygraft.collectives.transport import Bytes, Done, Transport, Work
+from tinygraft.collectives.transport import Bytes, Done, Transfer, Transport
 from tinygraft.errors import CollectiveError
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class ThreadWorld:
             return parts.popleft() if parts else None
 
 
-class Arrivals(Work):
+class Arrivals(Transfer):
     """Parts that are to come, each with its source and where to put it."""
 
     def __init__(self, transport: ThreadTransport, channel: int, expected: Sequence[tuple[int, Bytes]]) -> None:
@@ -84,31 +84,31 @@ class ThreadTransport(Transport):
 
     def all_to_all(
         self, send: Bytes, send_counts: Sequence[int], receive: Bytes, receive_counts: Sequence[int], channel: int
-    ) -> Work:
+    ) -> Transfer:
         """Put a part down for each rank, and collect theirs."""
         for target, part in enumerate(_split(send, send_counts)):
             self.world.put(self.rank, target, channel, part)
         return self._arrivals(channel, list(enumerate(_split(receive, receive_counts))))
 
-    def all_gather(self, part: Bytes, whole: Bytes, counts: Sequence[int], channel: int) -> Work:
+    def all_gather(self, part: Bytes, whole: Bytes, counts: Sequence[int], channel: int) -> Transfer:
         """Put the same part down for each rank, and collect theirs."""
         for target in range(self.size):
             self.world.put(self.rank, target, channel, part)
         return self._arrivals(channel, list(enumerate(_split(whole, counts))))
 
-    def broadcast(self, data: Bytes, root: int, channel: int) -> Work:
+    def broadcast(self, data: Bytes, root: int, channel: int) -> Transfer:
         """Put the data down for each rank, or collect it."""
         if self.rank == root:
             for target in range(self.size):
                 self.world.put(root, target, channel, data)
         return self._arrivals(channel, [(root, data)])
 
-    def send(self, data: Bytes, target: int) -> Work:
+    def send(self, data: Bytes, target: int) -> Transfer:
         """Put the data down for one rank."""
         self.world.put(self.rank, target, _MESSAGES, data)
         return Done()
 
-    def receive(self, data: Bytes, source: int) -> Work:
+    def receive(self, data: Bytes, source: int) -> Transfer:
         """Collect what one rank put down."""
         return Arrivals(self, _MESSAGES, [(source, data)])
 

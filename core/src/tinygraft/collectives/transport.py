@@ -1,7 +1,7 @@
 """Transport: how bytes get from rank to rank, which an engine implements; and Alone, that of a single process.
 
 An engine knows neither dtypes nor sums: both are core's (communicator.py), so that ranks give the same bits on every
-engine. Buffers are flat, contiguous NumPy arrays of uint8. They belong to the transfer until its Work is complete.
+engine. Buffers are flat, contiguous NumPy arrays of uint8. They belong to the transfer until its Transfer is complete.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ YIELDING = 0.1  # seconds
 _give_way = getattr(os, "sched_yield", partial(time.sleep, 0))
 
 
-class Work(ABC):
+class Transfer(ABC):
     """A transfer that was started."""
 
     @abstractmethod
@@ -43,7 +43,7 @@ class Work(ABC):
         return wait_until(self.test, limit)
 
 
-class Done(Work):
+class Done(Transfer):
     """A transfer that was complete when it was started."""
 
     def test(self) -> bool:
@@ -69,7 +69,7 @@ def wait_until(condition: Any, limit: float) -> bool:
 
 
 class Transport(ABC):
-    """The connection of one rank to the others. Every method starts something and returns its Work.
+    """The connection of one rank to the others. Every method starts something and returns its Transfer.
 
     `all_to_all`, `all_gather` and `broadcast` are called by all ranks, in the same order on each channel (0 to
     CHANNELS - 1); transfers of different channels do not wait for each other. `name` is for errors, `local_rank` and
@@ -87,26 +87,26 @@ class Transport(ABC):
     @abstractmethod
     def all_to_all(
         self, send: Bytes, send_counts: Sequence[int], receive: Bytes, receive_counts: Sequence[int], channel: int
-    ) -> Work:
+    ) -> Transfer:
         """Send to rank r its part of `send`, and put what rank r sent into its part of `receive`.
 
         Parts follow each other in the order of the ranks; the counts are their sizes in bytes, and may be 0.
         """
 
     @abstractmethod
-    def all_gather(self, part: Bytes, whole: Bytes, counts: Sequence[int], channel: int) -> Work:
+    def all_gather(self, part: Bytes, whole: Bytes, counts: Sequence[int], channel: int) -> Transfer:
         """Put the `part` of every rank into `whole`, in the order of the ranks; `counts` are their sizes in bytes."""
 
     @abstractmethod
-    def broadcast(self, data: Bytes, root: int, channel: int) -> Work:
+    def broadcast(self, data: Bytes, root: int, channel: int) -> Transfer:
         """Fill `data` on every rank with that of rank `root`."""
 
     @abstractmethod
-    def send(self, data: Bytes, target: int) -> Work:
+    def send(self, data: Bytes, target: int) -> Transfer:
         """Send bytes to one rank. Those between two ranks arrive in the order in which they were sent."""
 
     @abstractmethod
-    def receive(self, data: Bytes, source: int) -> Work:
+    def receive(self, data: Bytes, source: int) -> Transfer:
         """Fill `data` with what rank `source` sends next, which has its size."""
 
     def abort(self, message: str) -> None:
@@ -137,26 +137,26 @@ class Alone(Transport):
 
     def all_to_all(
         self, send: Bytes, send_counts: Sequence[int], receive: Bytes, receive_counts: Sequence[int], channel: int
-    ) -> Work:
+    ) -> Transfer:
         """Copy `send` to `receive`."""
         receive[:] = send
         return Done()
 
-    def all_gather(self, part: Bytes, whole: Bytes, counts: Sequence[int], channel: int) -> Work:
+    def all_gather(self, part: Bytes, whole: Bytes, counts: Sequence[int], channel: int) -> Transfer:
         """Copy `part` to `whole`."""
         whole[:] = part
         return Done()
 
-    def broadcast(self, data: Bytes, root: int, channel: int) -> Work:
+    def broadcast(self, data: Bytes, root: int, channel: int) -> Transfer:
         """Do nothing."""
         return Done()
 
-    def send(self, data: Bytes, target: int) -> Work:
+    def send(self, data: Bytes, target: int) -> Transfer:
         """Keep the bytes until they are received."""
         self._sent.append(data.copy())
         return Done()
 
-    def receive(self, data: Bytes, source: int) -> Work:
+    def receive(self, data: Bytes, source: int) -> Transfer:
         """Return bytes that were sent before. Raises CollectiveError where there are none."""
         if not self._sent:
             raise CollectiveError("rank 0 receives what it has not sent, which would never come")

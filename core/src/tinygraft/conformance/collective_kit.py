@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from tinygraft.collectives import Communicator, world
+from tinygraft.collectives.rank_sums import RankArray
 from tinygraft.errors import CollectiveError
 from tinygraft.installed.records import describe
 
-Array = Any
 SIZES = (0, 1, 2, 7, 64, 1031, 40_007)  # given: none, one, fewer than ranks, primes, both ways of an all_reduce
 OPS = {"sum": np.add, "max": np.maximum, "min": np.minimum, "prod": np.multiply}
 PLAIN = (
@@ -41,7 +41,7 @@ PLAIN = (
 Case = Callable[[Communicator], None]
 
 
-def drawn(rank: int, shape: tuple[int, ...], dtype: str, seed: int = 0) -> Array:
+def drawn(rank: int, shape: tuple[int, ...], dtype: str, seed: int = 0) -> RankArray:
     """Return what rank `rank` passes: any bits of integers, floats of all magnitudes whose order of sums matters."""
     chance = np.random.default_rng((seed, rank, *shape))
     if dtype == "bool":
@@ -52,11 +52,11 @@ def drawn(rank: int, shape: tuple[int, ...], dtype: str, seed: int = 0) -> Array
     return (chance.standard_normal(shape) * 10.0 ** chance.integers(-3, 4, shape)).astype(dtype)
 
 
-def _all(comm: Communicator, shape: tuple[int, ...], dtype: str, seed: int = 0) -> list[Array]:
+def _all(comm: Communicator, shape: tuple[int, ...], dtype: str, seed: int = 0) -> list[RankArray]:
     return [drawn(rank, shape, dtype, seed) for rank in range(comm.size)]
 
 
-def _equal(found: Array, wanted: Array, what: str) -> None:
+def _equal(found: RankArray, wanted: RankArray, what: str) -> None:
     """Raise AssertionError where two arrays differ in a bit, a shape or a dtype."""
     assert found.dtype == wanted.dtype, f"{what}: dtype {found.dtype}, not {wanted.dtype}"
     assert found.shape == wanted.shape, f"{what}: shape {found.shape}, not {wanted.shape}"
@@ -64,7 +64,7 @@ def _equal(found: Array, wanted: Array, what: str) -> None:
     assert not different, f"{what}: {different} of {found.nbytes} bytes differ"
 
 
-def _ordered(parts: list[Array], op: str) -> Array:
+def _ordered(parts: list[RankArray], op: str) -> RankArray:
     """Return the combination in the order of the ranks, as NumPy has it; of float16 in float32, rounded once."""
     wide = [part.astype(np.float32) if part.dtype == np.float16 else part for part in parts]
     with np.errstate(all="ignore"):
@@ -201,7 +201,7 @@ def random_programs(comm: Communicator, count: int = 30, seed: int = 0) -> None:
     """Random programs of collectives, some started and waited for later, compared with NumPy."""
     for number in range(count):
         chance = np.random.default_rng((seed, number))  # the same on all ranks
-        open_works: list[tuple[Any, Array, str]] = []
+        open_works: list[tuple[Any, RankArray, str]] = []
         for at in range(int(chance.integers(1, 6))):
             work, wanted, what = _random_step(comm, chance, seed * 1_000_003 + number * 100 + at)
             open_works.append((work, wanted, f"program {number}, step {at}: {what}"))
@@ -213,7 +213,7 @@ def random_programs(comm: Communicator, count: int = 30, seed: int = 0) -> None:
             _equal(one.wait(), value, text)
 
 
-def _random_step(comm: Communicator, chance: Any, seed: int) -> tuple[Any, Array, str]:
+def _random_step(comm: Communicator, chance: Any, seed: int) -> tuple[Any, RankArray, str]:
     """Start one collective that `chance` chooses. Returns it, its value and its name."""
     kind = str(chance.choice(["all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all"]))
     dtype = str(chance.choice([name for name in PLAIN if name != "bool"]))

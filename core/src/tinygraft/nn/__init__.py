@@ -5,9 +5,9 @@ A model is any Python object; there is no base class.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
+from tinygraft.engine.exclusive import import_late
 from tinygraft.nn import datasets, optim, state
 from tinygraft.nn.activations import (
     CELU,
@@ -88,7 +88,8 @@ from tinygraft.nn.weightless import (
 )
 
 if TYPE_CHECKING:
-    from tinygraft.nn import data
+    from tinygraft.nn import data as data
+    from tinygraft.nn import parallel as parallel
 
 __all__ = [
     "CELU",
@@ -193,9 +194,9 @@ _INSTEAD = {  # what other libraries have in their nn, and what is done here
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Import nn.data when it is asked for; say where a name that people look for here is to be found."""
-        if name == "data":
-            return importlib.import_module("tinygraft.nn.data")
+        """Import nn.data and nn.parallel when they are asked for; say where else a name that people look for is."""
+        if name in ("data", "parallel"):
+            return import_late(f"tinygraft.nn.{name}")
         raise AttributeError(f"module 'tinygraft.nn' has no attribute {name!r}{_elsewhere(name)}")
 
 

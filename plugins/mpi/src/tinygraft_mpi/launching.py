@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from tinygraft.plugin.collectives import CollectiveError, CollectiveProbe
+from tinygraft.plugin.ranks import CollectiveError, CollectiveProbe
 from tinygraft_mpi.spec import MPI_MPIEXEC
 
 # what launchers set in each rank: PMI of MPICH and Intel, PMIx of Open MPI and Slurm, Open MPI's own, MVAPICH's

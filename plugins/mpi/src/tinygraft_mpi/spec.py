@@ -1,7 +1,7 @@
 """What this package declares: the engine MPI and its setting."""
 
 from tinygraft.plugin import Setting
-from tinygraft.plugin.collectives import CollectiveSpec
+from tinygraft.plugin.ranks import CollectiveSpec
 
 MPI_MPIEXEC = Setting(
     "MPI_MPIEXEC",

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from tinygraft.plugin.collectives import CHANNELS, Bytes, Transport, Work
+from tinygraft.plugin.ranks import CHANNELS, Bytes, Transfer, Transport
 
 # measured: on 2026-11-24, MPICH, 4 MB among 2 and 4 ranks on 2 cores: messages 0.10 and 0.25 ms, MPI_Ialltoallv 0.27
 # and 1.2 ms. assumed: up to a machine's worth of ranks; among more the algorithms of MPI need fewer messages
@@ -21,7 +21,7 @@ FEW = 16
 TAG = 7  # given: of all messages; those between two ranks arrive in order
 
 
-class MpiWork(Work):
+class MpiTransfer(Transfer):
     """A transfer of MPI, with the memory that it uses."""
 
     def __init__(self, requests: list[Any], *memory: Any) -> None:
@@ -51,7 +51,7 @@ class MpiTransport(Transport):
 
     def all_to_all(
         self, send: Bytes, send_counts: Sequence[int], receive: Bytes, receive_counts: Sequence[int], channel: int
-    ) -> Work:
+    ) -> Transfer:
         """Start a message to and from each rank, or MPI_Ialltoallv."""
         sent, received = _offsets(send_counts), _offsets(receive_counts)
         if self.size <= FEW:
@@ -62,9 +62,9 @@ class MpiTransport(Transport):
         request = self._channels[channel].Ialltoallv(
             [send, list(send_counts), sent, byte], [receive, list(receive_counts), received, byte]
         )
-        return MpiWork([request], send, receive)
+        return MpiTransfer([request], send, receive)
 
-    def all_gather(self, part: Bytes, whole: Bytes, counts: Sequence[int], channel: int) -> Work:
+    def all_gather(self, part: Bytes, whole: Bytes, counts: Sequence[int], channel: int) -> Transfer:
         """Start a message to and from each rank, or MPI_Iallgatherv."""
         offsets = _offsets(counts)
         if self.size <= FEW:
@@ -72,28 +72,28 @@ class MpiTransport(Transport):
             return self._each([part] * self.size, places, channel)
         byte = self.mpi.BYTE
         request = self._channels[channel].Iallgatherv([part, byte], [whole, list(counts), offsets, byte])
-        return MpiWork([request], part, whole)
+        return MpiTransfer([request], part, whole)
 
-    def _each(self, parts: Sequence[Bytes], places: Sequence[Bytes], channel: int) -> Work:
+    def _each(self, parts: Sequence[Bytes], places: Sequence[Bytes], channel: int) -> Transfer:
         """Send part r to rank r, and receive place r from it; what stays here is copied."""
         on, byte = self._channels[channel], self.mpi.BYTE
         others = [(self.rank + step) % self.size for step in range(1, self.size)]  # not all to the same one first
         requests = [on.Irecv([places[rank], byte], rank, TAG) for rank in reversed(others)]
         requests += [on.Isend([parts[rank], byte], rank, TAG) for rank in others]
         places[self.rank][:] = parts[self.rank]
-        return MpiWork(requests, parts, places)
+        return MpiTransfer(requests, parts, places)
 
-    def broadcast(self, data: Bytes, root: int, channel: int) -> Work:
+    def broadcast(self, data: Bytes, root: int, channel: int) -> Transfer:
         """Start MPI_Ibcast."""
-        return MpiWork([self._channels[channel].Ibcast([data, self.mpi.BYTE], root)], data)
+        return MpiTransfer([self._channels[channel].Ibcast([data, self.mpi.BYTE], root)], data)
 
-    def send(self, data: Bytes, target: int) -> Work:
+    def send(self, data: Bytes, target: int) -> Transfer:
         """Start MPI_Isend."""
-        return MpiWork([self._messages.Isend([data, self.mpi.BYTE], target, TAG)], data)
+        return MpiTransfer([self._messages.Isend([data, self.mpi.BYTE], target, TAG)], data)
 
-    def receive(self, data: Bytes, source: int) -> Work:
+    def receive(self, data: Bytes, source: int) -> Transfer:
         """Start MPI_Irecv."""
-        return MpiWork([self._messages.Irecv([data, self.mpi.BYTE], source, TAG)], data)
+        return MpiTransfer([self._messages.Irecv([data, self.mpi.BYTE], source, TAG)], data)
 
     def abort(self, message: str) -> None:
         """Print the message with the number of this rank, and end all ranks by MPI_Abort."""

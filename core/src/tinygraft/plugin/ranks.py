@@ -1,0 +1,28 @@
+"""What a package imports, beside `tinygraft.plugin`, that brings an engine of collectives.
+
+To declare: CollectiveSpec, CollectiveProbe. To implement: Transport, and Transfer for what it starts. CollectiveError
+is what both raise. Ranks of threads, and `run_ranks`, try an engine's callers. What changes here changes
+COLLECTIVE_API.
+"""
+
+from tinygraft.collectives.collective_spec import COLLECTIVE_API, CollectiveProbe, CollectiveSpec
+from tinygraft.collectives.communicator import Communicator
+from tinygraft.collectives.thread_ranks import ThreadTransport, ThreadWorld, run_ranks
+from tinygraft.collectives.transport import CHANNELS, Bytes, Done, Transfer, Transport
+from tinygraft.errors import CollectiveError
+
+__all__ = [
+    "CHANNELS",
+    "COLLECTIVE_API",
+    "Bytes",
+    "CollectiveError",
+    "CollectiveProbe",
+    "CollectiveSpec",
+    "Communicator",
+    "Done",
+    "ThreadTransport",
+    "ThreadWorld",
+    "Transfer",
+    "Transport",
+    "run_ranks",
+]  # fmt: skip
