@@ -41,7 +41,7 @@ time.sleep(60)
 
 def test_the_kit_passes_on_two_ranks(tmp_path):
     """The conformance kit of collectives passes on real ranks."""
-    ended = launched(2, "from tinygraft.conformance.collective_kit import main\nsys.exit(main())", tmp_path)
+    ended = launched(2, "from tinygraft.collectives.engine_kit import main\nsys.exit(main())", tmp_path)
     assert ended.code == 0, ended.out + ended.err
     assert "2 ranks, MPI, " in ended.out
     assert ended.out.rstrip().endswith("all passed")
@@ -51,7 +51,7 @@ def test_the_kit_passes_on_two_ranks(tmp_path):
 def test_the_kit_passes_on_four_ranks_with_random_programs(tmp_path):
     """Four ranks on fewer processors pass the kit, and 1,000 random programs of collectives have NumPy's values."""
     code = """
-from tinygraft.conformance.collective_kit import main, random_programs
+from tinygraft.collectives.engine_kit import main, random_programs
 failed = main()
 random_programs(comm, 1000, seed=20261124)
 sys.exit(failed)
@@ -64,7 +64,7 @@ sys.exit(failed)
 @pytest.mark.parametrize("size", [2, 3])
 def test_random_programs_on_fewer_ranks(size, tmp_path):
     """1,000 random programs on 2 and 3 ranks."""
-    code = "from tinygraft.conformance.collective_kit import random_programs\nrandom_programs(comm, 1000, seed=1)"
+    code = "from tinygraft.collectives.engine_kit import random_programs\nrandom_programs(comm, 1000, seed=1)"
     ended = launched(size, code, tmp_path)
     assert ended.code == 0, ended.out + ended.err
 

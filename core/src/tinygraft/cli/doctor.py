@@ -189,7 +189,7 @@ def _check_engine(record: Record, verbose: bool) -> bool | None:
         return ok
     _line({"ok": True, "text": f"probe: {record.detail}"}, verbose)
     command = [sys.executable, "-m", "tinygraft", "launch", "--engine", record.name, "-n", "2", "-m"]
-    command.append("tinygraft.conformance.collective_kit")
+    command.append("tinygraft.collectives.engine_kit")
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=ENGINE_LIMIT, check=False)
         last = (done.stdout.strip() or done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]

@@ -12,8 +12,9 @@ one by an entry point of the group `tinygraft.collectives`, a CollectiveSpec (`c
 Transport (`transport`): it moves bytes between ranks. What they mean is core's, the same on every engine
 (`communicator`): dtypes, sums in the order of the ranks (`rank_sums`), and the numbers that collectives have in the
 order of the program. Before each one the ranks exchange headers (`headers`): where one calls something else, or has
-ended, all raise and name both lines. `thread_ranks` has ranks that are threads, for tests; `engines` finds and opens
-engines. A collective of a tensor is a ROUTINE, which engine/ runs as a Program of the host (`nn.parallel`).
+ended, all raise and name both lines. `engine_kit` is what every engine passes. `thread_ranks` has ranks that are
+threads, for tests; `engines` finds and opens engines. A collective of a tensor is a ROUTINE, which engine/ runs as a
+Program of the host (`nn.parallel`).
 """
 
 from __future__ import annotations

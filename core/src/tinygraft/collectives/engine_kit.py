@@ -1,7 +1,7 @@
 """The conformance kit of collectives: what every engine passes, on any number of ranks.
 
     failures = check(communicator)                # on every rank; the same everywhere
-    mpiexec -n 2 python -m tinygraft.conformance.collective_kit
+    mpiexec -n 2 python -m tinygraft.collectives.engine_kit
 
 Every rank knows what the others pass, since it is drawn from the number of the rank; so each compares with NumPy alone.
 Sums are compared bit for bit with those in the order of the ranks.
@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tinygraft.collectives import Communicator, world
+from tinygraft.collectives.communicator import Communicator
+from tinygraft.collectives.engines import world
 from tinygraft.collectives.rank_sums import RankArray
 from tinygraft.errors import CollectiveError
 from tinygraft.installed.records import describe

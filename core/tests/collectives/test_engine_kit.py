@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 import collective_mutants
-from tinygraft.collectives import Communicator, rank_sums, run_ranks
+from tinygraft.collectives import Communicator, engine_kit, rank_sums, run_ranks
+from tinygraft.collectives.engine_kit import check
 from tinygraft.config import Context
-from tinygraft.conformance import collective_kit
-from tinygraft.conformance.collective_kit import check
 from tinygraft.errors import CollectiveError
 
-QUICK = tuple(case for case in collective_kit.CASES if case.__name__ not in ("all_reduce", "differing"))
+QUICK = tuple(case for case in engine_kit.CASES if case.__name__ not in ("all_reduce", "differing"))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
@@ -66,4 +65,4 @@ def test_a_missing_check_fails(monkeypatch):
     """An engine whose ranks do not compare what they call is found."""
     monkeypatch.setattr(Communicator, "_exchange", lambda self, header, always=False: None)
     with Context(COLLECTIVE_LIMIT=1), pytest.raises((AssertionError, CollectiveError)):
-        run_ranks(2, collective_kit.differing)
+        run_ranks(2, engine_kit.differing)
