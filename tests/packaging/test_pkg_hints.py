@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from packages import PACKAGES, ROOT, metadata
+from packages import PACKAGES, PLUGINS, ROOT, metadata
 from tinygraft.device.known import KNOWN
 
 # What the sources of core and plugins name and what others keep, with what each is for; looked up on the index as well.
@@ -99,7 +99,7 @@ def test_hints_of_the_packages_name_what_exists() -> None:
     found = hints(PRODUCTS, "pip")
     assert {name: file for name, file in found.items() if name not in {*PACKAGES, *ON_THE_INDEX}} == {}
     assert set(ON_THE_INDEX) <= set(found)
-    assert {distribution for distribution, _ in KNOWN.values()} == set(PACKAGES) - {"tinygraft"}  # put in as they run
+    assert {distribution for distribution, _ in KNOWN.values()} == set(PLUGINS)  # put in as they run
 
 
 def test_hints_beside_the_packages_name_what_exists() -> None:

@@ -43,7 +43,7 @@ def test_the_kit_passes_on_two_ranks(tmp_path):
     """The conformance kit of collectives passes on real ranks."""
     ended = launched(2, "from tinygraft.collectives.engine_kit import main\nsys.exit(main())", tmp_path)
     assert ended.code == 0, ended.out + ended.err
-    assert "2 ranks, MPI, " in ended.out
+    assert "2 ranks, MPI, MPICH " in ended.out
     assert ended.out.rstrip().endswith("all passed")
 
 

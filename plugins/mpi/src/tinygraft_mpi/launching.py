@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from tinygraft.plugin.ranks import CollectiveError, CollectiveProbe
 from tinygraft_mpi.spec import MPI_MPIEXEC
@@ -32,12 +33,18 @@ def probe() -> CollectiveProbe:
         mpi4py.rc.initialize, mpi4py.rc.finalize = False, True
         from mpi4py import MPI
 
-        version = MPI.Get_library_version().splitlines()[0].strip("\0 ")
+        version = library(MPI)
     except (ImportError, RuntimeError, OSError) as error:
         text = " ".join(str(error).split())
         return CollectiveProbe(False, f"mpi4py finds no MPI library: {text}", "pip install 'tinygraft-mpi[mpich]'")
     found = mpiexec()
-    return CollectiveProbe(True, f"{' '.join(version.split())}; {found or 'no mpiexec, so others have to start ranks'}")
+    return CollectiveProbe(True, f"{version}; {found or 'no mpiexec, so others have to start ranks'}")
+
+
+def library(mpi: Any) -> str:
+    """Return which MPI it is, and its version, such as Open MPI v5.0.11."""
+    first = mpi.Get_library_version().splitlines()[0].strip("\0 ")
+    return " ".join(first.partition(",")[0].replace("Version:", "").split())
 
 
 def mpiexec() -> str:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from tinygraft.plugin.ranks import CHANNELS, Bytes, Transfer, Transport
+from tinygraft_mpi.launching import library
 
 # measured: on 2026-11-24, MPICH, 4 MB among 2 and 4 ranks on 2 cores: messages 0.10 and 0.25 ms, MPI_Ialltoallv 0.27
 # and 1.2 ms. assumed: up to a machine's worth of ranks; among more the algorithms of MPI need fewer messages
@@ -110,8 +111,7 @@ class MpiTransport(Transport):
 
     def about(self) -> str:
         """Return version and library of MPI."""
-        version = " ".join(self.mpi.Get_library_version().splitlines()[0].strip("\0 ").split())
-        return f"MPI, {version}"
+        return f"MPI, {library(self.mpi)}"
 
 
 def _offsets(counts: Sequence[int]) -> list[int]:

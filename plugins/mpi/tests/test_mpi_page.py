@@ -1,0 +1,269 @@
+"""docs/multi-machine.md: each of its points is a test, on two real ranks in one launch, or a test elsewhere."""
+
+import inspect
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from ranks import ROOT, launched
+
+sys.path.insert(0, str(Path(__file__).parent))
+import test_mpi_ranks as on_ranks
+import test_mpi_training as on_training
+
+PAGE = (ROOT / "docs" / "multi-machine.md").read_text()
+POINTS = [" ".join(point.split()) for point in re.findall(r"^- (.*?)(?=\n- |\n\n|\Z)", PAGE, re.M | re.S)]
+
+HERE = {
+    "Every rank runs the same script": """
+assert comm.size == 2 and sorted(comm.all_gather(np.array([comm.rank])).reshape(-1)) == [0, 1]
+""",
+    "A tensor is a rank's own": """
+t = Tensor([1.0, 2.0]) * (comm.rank + 1)
+number = comm._number
+assert t.numpy().tolist() == [1.0 * (comm.rank + 1), 2.0 * (comm.rank + 1)] and t[0].item() == comm.rank + 1
+str(t)
+nn.state.safe_save({"t": t}, f"own{comm.rank}.safetensors")
+assert nn.state.safe_load(f"own{comm.rank}.safetensors")["t"].tolist() == t.tolist() and comm._number == number
+""",
+    "`if rank == 0:` blocks": """
+total = P.all_reduce(Tensor([1.0]))
+if comm.rank == 0:
+    assert total.item() == 2.0 and (total * 3).tolist() == [6.0]
+    nn.state.safe_save({"total": total}, "total.safetensors")
+comm.barrier()
+""",
+    "`nn.parallel.part(batch)`": """
+assert P.part(Tensor.arange(5)).tolist() == ([0, 1] if comm.rank == 0 else [2, 3, 4])
+""",
+    "Ranks have the same random numbers": """
+Tensor.manual_seed(4)
+mine = Tensor.rand(8).numpy(), Tensor.randperm(8).numpy()
+assert all((comm.all_gather(one) == one).all() for one in mine)
+""",
+    "`Tensor.manual_seed(seed + rank)`": """
+def drawn():
+    Tensor.manual_seed(4 + comm.rank)
+    with Tensor.train():
+        return Tensor.ones(100).dropout(0.5).numpy()
+first = drawn()
+both = comm.all_gather(first)
+assert (both[0] != both[1]).any() and (drawn() == first).all()
+""",
+    "After `data_parallel` the weights are those of rank 0": """
+Tensor.manual_seed(comm.rank)
+model = nn.Linear(3, 2)
+before = comm.broadcast(model.weight.numpy())
+P.data_parallel(nn.optim.Adam(nn.state.get_parameters(model)))
+assert (model.weight.numpy() == before).all()
+""",
+    "BatchNorm measures each rank's part": """
+norm = nn.BatchNorm(1)
+P.data_parallel(nn.optim.SGD(nn.state.get_parameters(norm)))
+with Tensor.train():
+    norm(Tensor.full((4, 1, 2, 2), float(comm.rank))).realize()
+assert abs(norm.running_mean.item() - 0.1 * comm.rank) < 1e-6
+""",
+    "A collective of a tensor is computed when it is called": """
+t = P.all_reduce(Tensor([1.0]))
+number = comm._number
+if comm.rank == 1:
+    assert t.item() == 2.0
+assert comm._number == number
+comm.barrier()
+""",
+    "Sums are in the order of the ranks": """
+values = np.random.default_rng(0).standard_normal((2, 5000)).astype(np.float32)
+for _ in range(3):
+    found = P.all_reduce(Tensor(values[comm.rank])).numpy()
+    assert found.tobytes() == (values[0] + values[1]).tobytes()
+""",
+    "float16 and bfloat16 are summed in float32": """
+for dtype in ("half", "bfloat16"):
+    big = 2048 if dtype == "half" else 256
+    t = Tensor([float(big)] if comm.rank == 0 else [1.0]).cast(dtype)
+    assert P.all_reduce(t).tolist() == [float(big)] and P.all_reduce(t, "mean").tolist() == [big / 2.0]
+""",
+    "A result has no gradient": """
+try:
+    P.all_reduce(Tensor([1.0], requires_grad=True))
+except Exception as error:
+    assert "give it tensor.detach()" in str(error)
+else:
+    raise AssertionError("not refused")
+assert P.all_reduce(Tensor([1.0])).requires_grad is False
+""",
+    "`start_all_reduce(a)` and its kin": """
+first = comm.start_all_reduce(np.ones(50_000))
+second = comm.all_gather(np.array([comm.rank]))
+assert first.wait().tolist() == [2.0] * 50_000 and second.reshape(-1).tolist() == [0, 1]
+""",
+    "Under `TinyJit` collectives are captured": """
+@TinyJit
+def twice(x):
+    return (P.all_reduce((x * 2).realize()) + 1).realize()
+for k in range(5):
+    number = comm._number
+    assert twice(Tensor([float(k + comm.rank)]).realize()).tolist() == [2.0 * (2 * k + 1) + 1]
+    assert comm._number == number + 1
+assert any("all_reduce" in name for name in twice.kernels[0])
+""",
+    "Tensors on devices whose memory the host does not see": """
+from tinygraft import Device
+from tinygraft.errors import DeviceError
+try:
+    Device["OPENCL"]
+    there = True
+except DeviceError:
+    there = False
+if comm.all_reduce(np.array([there]), "min")[0]:
+    t = P.all_reduce(Tensor([1.0, comm.rank], device="OPENCL"))
+    assert t.device == "OPENCL" and t.tolist() == [2.0, 1.0]
+""",
+    "`step` replaces each `.grad`": """
+model, other = nn.Linear(3, 2), None
+optimizer = nn.optim.SGD(nn.state.get_parameters(model), lr=0.0)
+P.data_parallel(optimizer)
+with Tensor.train():
+    (model.weight * (comm.rank + 1.0)).sum().backward()
+    model.bias.grad = Tensor.zeros(2)
+    optimizer.step()
+assert model.weight.grad.tolist() == [[1.5] * 3] * 2
+""",
+    "All ranks have the same weights and state": """
+model = nn.Linear(3, 2)
+optimizer = nn.optim.Adam(nn.state.get_parameters(model))
+P.data_parallel(optimizer)
+with Tensor.train():
+    for _ in range(3):
+        optimizer.zero_grad()
+        (model(Tensor.ones(2, 3) * (comm.rank + 1)) ** 2).mean().backward()
+        optimizer.step()
+for t in (*optimizer.params, *optimizer._made.tensors):
+    assert (comm.all_gather(t.numpy()) == t.numpy()).all()
+""",
+}
+ELSEWHERE = {
+    "A script that is started as one process": "test_one_process_needs_no_change",
+    "`launch` gives each rank its share": on_ranks.test_ranks_know_their_numbers_and_share_the_processors,
+    "`doctor mpi` runs the conformance kit": on_ranks.test_the_engine_is_listed_and_checked,
+    "Several `backward` before a step": on_training.test_accumulated_gradients_are_reduced_once,
+    "`reduce_gradients(optimizer)` before": on_training.test_gradients_are_clipped_by_the_norm_over_all_ranks,
+    "`LossScaler` leaves a step out": on_training.test_a_loss_scaler_skips_a_step_on_all_ranks,
+    "`weighted(loss, rows)`": on_training.test_uneven_parts_of_a_batch,
+    "On 1, 2 and 4 ranks the losses": on_training.test_ranks_reach_the_losses_of_one_process,
+    "Collectives are numbered": on_ranks.test_ranks_that_differ_name_both_lines,
+    "A rank that ends while others wait": on_ranks.test_a_rank_that_fails_ends_all_with_its_message,
+    "A rank that waits longer than": "test_a_rank_that_never_comes",
+    "An exception, Ctrl-C or a signal": on_ranks.test_however_a_rank_ends_all_do,
+    "A checkpoint is whole": on_ranks.test_ranks_killed_at_random_moments_never_hang,
+    "What was saved on some ranks": "test_training_is_resumed_on_any_number_of_ranks",
+}
+
+
+def test_every_point_has_a_test():
+    """Each point of the page begins as a row of one of the tables here does, and each row is a point."""
+    for point in POINTS:
+        assert sum(point.startswith(row) for row in (*HERE, *ELSEWHERE)) == 1, point
+    assert len(POINTS) == len(HERE) + len(ELSEWHERE)
+    for test in ELSEWHERE.values():
+        assert inspect.isfunction(globals()[test] if isinstance(test, str) else test)
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory):
+    """What two ranks found of each row of HERE: the texts of what failed."""
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "rows.json").write_text(json.dumps(HERE))
+    code = """
+import json, traceback
+P, found = nn.parallel, {}
+for row, text in json.load(open("rows.json")).items():
+    try:
+        exec(text, dict(globals()))
+    except Exception:
+        found[row] = traceback.format_exc()
+    comm.barrier()
+json.dump(found, open(f"found{comm.rank}.json", "w"))
+"""
+    ended = launched(2, code, folder)
+    assert ended.code == 0, ended.err
+    return [json.loads((folder / f"found{rank}.json").read_text()) for rank in range(2)]
+
+
+@pytest.mark.needs("mpi")
+@pytest.mark.parametrize("row", HERE)
+def test_it_holds_on_two_ranks(row, outcome):
+    """What the page says is so on each rank."""
+    assert [found.get(row) for found in outcome] == [None, None]
+
+
+@pytest.mark.needs("mpi")
+def test_one_process_needs_no_change(tmp_path):
+    """Started by python alone, a script has rank 0 of 1, and all its collectives return what they were given."""
+    import subprocess
+
+    from ranks import HEAD, environment
+
+    code = "assert (comm.rank, comm.size) == (0, 1)\nassert nn.parallel.all_gather(Tensor([1.0])).tolist() == [1.0]\n"
+    command = [sys.executable, "-c", HEAD + code]
+    done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.needs("mpi")
+def test_a_rank_that_never_comes(tmp_path):
+    """A rank that waits for one that is busy elsewhere raises after COLLECTIVE_LIMIT seconds, and all end."""
+    code = "if comm.rank == 1:\n    time.sleep(100)\ncomm.all_reduce(np.zeros(4))\n"
+    ended = launched(2, code, tmp_path, COLLECTIVE_LIMIT="1", timeout=60)
+    assert ended.code != 0
+    assert "rank 0 waited 1 s for the other ranks: it calls all_reduce (sum) of 4 double at " in ended.err
+
+
+@pytest.mark.slow
+@pytest.mark.needs("mpi")
+def test_training_is_resumed_on_any_number_of_ranks(tmp_path):
+    """Six steps are three, a checkpoint of rank 0 and three more: the same bits on two ranks, the same losses on
+    one."""
+    code = """
+from tinygraft.nn.state import load_state_dict, safe_load, safe_save, get_state_dict
+first, last, load = (int(word) for word in sys.argv[1:])
+Tensor.manual_seed(1)
+model = nn.Linear(6, 3)
+optimizer = nn.optim.Adam(nn.state.get_parameters(model), lr=0.01)
+if load:
+    load_state_dict(model, safe_load("model.safetensors"))
+    load_state_dict(optimizer, safe_load("optimizer.safetensors"))
+nn.parallel.data_parallel(optimizer)
+chance, losses = np.random.default_rng(5), []
+batches = [(chance.random((8, 6), np.float32), chance.random((8, 3), np.float32)) for _ in range(6)]
+with Tensor.train():
+    for x, y in batches[first:last]:
+        optimizer.zero_grad()
+        loss = ((model(nn.parallel.part(Tensor(x))) - nn.parallel.part(Tensor(y))) ** 2).mean().backward()
+        optimizer.step()
+        losses.append(float(comm.all_reduce(loss.numpy(), "mean")))
+if comm.rank == 0:
+    safe_save(get_state_dict(model), "model.safetensors")
+    safe_save(get_state_dict(optimizer), "optimizer.safetensors")
+    print(json.dumps([losses, model.weight.numpy().tobytes().hex()]))
+"""
+
+    def run(count, *words):
+        ended = launched(count, "import json\n" + code, tmp_path, *map(str, words))
+        assert ended.code == 0, ended.err
+        return json.loads(ended.out)
+
+    whole, bits = run(2, 0, 6, 0)
+    run(2, 0, 3, 0)
+    for name in ("model", "optimizer"):
+        (tmp_path / f"{name}.kept").write_bytes((tmp_path / f"{name}.safetensors").read_bytes())
+    resumed, same = run(2, 3, 6, 1)
+    assert (resumed, same) == (whole[3:], bits)
+    for name in ("model", "optimizer"):
+        (tmp_path / f"{name}.safetensors").write_bytes((tmp_path / f"{name}.kept").read_bytes())
+    alone, _ = run(1, 3, 6, 1)
+    assert alone == pytest.approx(whole[3:], rel=1e-5)
