@@ -147,7 +147,7 @@ def test_ci_runs_what_the_readme_shows():
     assert os.access(script, os.X_OK)
     subprocess.run(["bash", "-n", script], check=True)
     text = script.read_text()
-    assert "TINYGRAFT_REQUIRE=cc,ext,opencl,index" in text
+    assert "TINYGRAFT_REQUIRE=cc,ext,opencl,mpi,index" in text
     assert re.findall(r"^make ([\w-]+)", text, re.MULTILINE) == ["check", "test", "test-slow"]
     assert "make test" in (ROOT / "README.md").read_text()
 
