@@ -219,3 +219,24 @@ def test_without_mpi4py_doctor_says_what_to_install(tmp_path):
     assert checked.returncode == 2, checked.stdout
     assert "mpi4py" in checked.stdout
     assert "pip install 'tinygraft-mpi[mpich]'" in checked.stdout
+
+
+def test_the_collectives_of_mpi_itself_pass_the_kit(tmp_path):
+    """What is used among more than 16 ranks, MPI_Ialltoallv and MPI_Iallgatherv, passes too."""
+    code = "import tinygraft_mpi.transport as t\nt.FEW = 0\nfrom tinygraft.collectives.engine_kit import check\n"
+    ended = launched(3, code + "found = check(comm)\nassert not found, found", tmp_path)
+    assert ended.code == 0, ended.err
+
+
+def test_a_forked_child_ends_alone(tmp_path):
+    """A child that a rank forks ends, or fails, without ending the ranks."""
+    code = """
+for fails in (False, True):
+    if (child := os.fork()) == 0:
+        if fails:
+            raise KeyError("of the child")
+        sys.exit(0)
+    os.waitpid(child, 0)
+print(comm.rank, comm.all_reduce(np.ones(1))[0])
+"""
+    assert printed(2, code, tmp_path) == ["0 2.0", "1 2.0"]

@@ -297,3 +297,30 @@ with Tensor.train():
     ended = launched(2, code, tmp_path, VALIDATE="1")
     assert ended.code == 0, ended.err
     assert "what other ranks compute" in ended.out + ended.err
+
+
+def test_what_cannot_be_data_parallel_is_refused(tmp_path):
+    """LBFGS, whose moves depend on a rank's own loss, and reading the rows of all ranks in a captured step."""
+    code = (
+        STEP
+        + """
+from tinygraft.errors import TrainingError
+model, _ = model_and_optimizer()
+try:
+    nn.parallel.data_parallel(nn.optim.LBFGS(nn.state.get_parameters(model)))
+except TrainingError as error:
+    assert "LBFGS cannot be data parallel" in str(error)
+else:
+    raise AssertionError("LBFGS")
+jitted = TinyJit(lambda x: nn.parallel.weighted(x.sum(), 2).realize())
+try:
+    for _ in range(3):
+        jitted(Tensor.ones(2).contiguous().realize())
+except TrainingError as error:
+    assert "weighted reads how many rows all ranks have" in str(error)
+else:
+    raise AssertionError("weighted")
+print(comm.rank, "refused")
+"""
+    )
+    assert printed(2, code, tmp_path) == ["0 refused", "1 refused"]

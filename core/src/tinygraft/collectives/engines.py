@@ -9,6 +9,7 @@ where COLLECTIVES names it.
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +19,7 @@ from tinygraft.collectives.communicator import Communicator
 from tinygraft.collectives.transport import Alone, Transport
 from tinygraft.config import COLLECTIVES
 from tinygraft.errors import CollectiveError, did_you_mean
+from tinygraft.helpers import warn_user
 from tinygraft.installed.entries import COLLECTIVES as GROUP
 from tinygraft.installed.entries import apply_lists, installed_entries, origin
 from tinygraft.installed.records import Record, Status, blame, describe, resolve
@@ -25,6 +27,8 @@ from tinygraft.installed.records import Record, Status, blame, describe, resolve
 path: Sequence[str] | None = None  # where packages are searched; None is sys.path
 _world: list[Communicator] = []
 _lock = threading.RLock()
+# given: what launchers set in each process to how many there are; an engine that is missing is noticed by it
+COUNTS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PALS_SIZE", "SLURM_STEP_NUM_TASKS", "WORLD_SIZE")
 
 
 def records() -> list[Record]:
@@ -92,7 +96,7 @@ def world() -> Communicator:
     with _lock:
         if not _world:
             _world.append(Communicator(_transport()))
-            atexit.register(_close)
+            atexit.register(_close, os.getpid())
         return _world[0]
 
 
@@ -101,8 +105,13 @@ def is_open() -> bool:
     return bool(_world)
 
 
-def _close() -> None:
-    """End with the other ranks, at the end of Python. An error would change no exit code there, so it ends all."""
+def _close(rank_process: int) -> None:
+    """End with the other ranks, at the end of Python. An error would change no exit code there, so it ends all.
+
+    A forked child is no rank: where it ends its parent goes on.
+    """
+    if os.getpid() != rank_process:
+        return
     communicator = _world[0]
     try:
         communicator.close()
@@ -116,6 +125,7 @@ def _transport() -> Transport:
     if not wanted:
         started = [(record, spec) for record, spec in _loaded() if resolve(spec.started)()]
         if not started:
+            _warn_of_others()
             return Alone()
         record, spec = started[0]
     else:
@@ -127,6 +137,21 @@ def _transport() -> Transport:
     if not isinstance(found, Transport):
         raise CollectiveError(f"{record.provided_by} returned a {type(found).__name__}, and no Transport")
     return found
+
+
+def _warn_of_others() -> None:
+    """Warn where the environment says that this process is one of several, which no installed engine connects."""
+    for name in COUNTS:
+        count = os.environ.get(name, "")
+        if count.isdigit() and int(count) > 1:
+            names = ", ".join(record.name for record in records())
+            installed = f"no engine that is installed ({names}) has" if names else "no engine is installed that has"
+            warn_user(
+                f"{name}={count} says that this is one of {count} processes, but {installed} started it: each of them "
+                "is a rank of its own, and all do the same work; python -m tinygraft doctor checks the engines",
+                RuntimeWarning,
+            )
+            return
 
 
 def _loaded() -> list[tuple[Record, CollectiveSpec]]:

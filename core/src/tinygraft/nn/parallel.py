@@ -19,9 +19,11 @@ from tinygraft.collectives.rank_sums import check_op
 from tinygraft.device.known import INTERPRETER
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType
+from tinygraft.engine.capture import open_captures
 from tinygraft.engine.rank_program import OPS
 from tinygraft.errors import CollectiveError, DTypeError, ShapeError, TrainingError
 from tinygraft.helpers import prod
+from tinygraft.nn.optim.lbfgs import LBFGS
 from tinygraft.nn.optim.reduced import is_reduced, mark_reduced
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops, RoutineArg
@@ -108,6 +110,8 @@ def weighted(loss: Tensor, rows: int) -> Tensor:
     """
     import numpy as np
 
+    if open_captures():
+        raise TrainingError("weighted reads how many rows all ranks have, which a captured step would not do again")
     comm = world()
     total = int(comm.all_reduce(np.array([rows]))[0])
     if not total:
@@ -123,11 +127,15 @@ def data_parallel(*optimizers: Optimizer, bucket_mb: float = BUCKET_MB) -> Commu
     before one step cost one reduction. To clip by the norm over all ranks call `reduce_gradients(optimizer)` before;
     what was reduced and clipped is not reduced again. Running statistics of BatchNorm stay each rank's own. Call it
     once, on every rank, with optimizers whose parameters are in the same order. Returns the Communicator. Raises
-    TrainingError for an optimizer that is data parallel already, CollectiveError where the ranks differ.
+    TrainingError for an optimizer that is data parallel already and for LBFGS, CollectiveError where the ranks differ.
     """
     comm = world()
     each = [one for optimizer in optimizers for one in getattr(optimizer, "optimizers", (optimizer,))]
     for optimizer in each:
+        if isinstance(optimizer, LBFGS):
+            raise TrainingError(
+                "LBFGS cannot be data parallel: it chooses each move by a loss that ranks do not have alike"
+            )
         if optimizer.reduction is not None:
             raise TrainingError("data_parallel was called for this optimizer before; its gradients are reduced once")
     state: dict[int, Tensor] = {}

@@ -30,7 +30,7 @@ def probe() -> CollectiveProbe:
     try:
         import mpi4py
 
-        mpi4py.rc.initialize, mpi4py.rc.finalize = False, True
+        mpi4py.rc.initialize, mpi4py.rc.finalize = False, False  # no more than its library is asked
         from mpi4py import MPI
 
         version = library(MPI)

@@ -40,8 +40,8 @@ class MpiTransport(Transport):
 
     name = "MPI"
 
-    def __init__(self, mpi: Any) -> None:
-        self.mpi = mpi
+    def __init__(self, mpi: Any, ours: bool) -> None:
+        self.mpi, self.ours = mpi, ours
         whole = mpi.COMM_WORLD
         self.rank, self.size = whole.Get_rank(), whole.Get_size()
         self._channels = [whole.Dup() for _ in range(CHANNELS)]
@@ -105,9 +105,11 @@ class MpiTransport(Transport):
         self.mpi.COMM_WORLD.Abort(1)
 
     def close(self) -> None:
-        """Free the communicators; mpi4py ends MPI when Python ends."""
+        """Free the communicators, and end MPI where it was started here."""
         for channel in (*self._channels, self._messages):
             channel.Free()
+        if self.ours:
+            self.mpi.Finalize()
 
     def about(self) -> str:
         """Return version and library of MPI."""
@@ -127,12 +129,13 @@ def open_transport() -> Transport:
     """Start MPI, and let an exception that nothing catches end all ranks. Returns the Transport of this process."""
     import mpi4py
 
-    mpi4py.rc.initialize, mpi4py.rc.finalize = False, True
+    # mpi4py would end MPI in forked children too, which are no ranks, and wait there for ever
+    mpi4py.rc.initialize, mpi4py.rc.finalize = False, False
     from mpi4py import MPI
 
-    if not MPI.Is_initialized():
+    if ours := not MPI.Is_initialized():
         MPI.Init_thread()
-    transport = MpiTransport(MPI)
+    transport = MpiTransport(MPI, ours)
     if transport.size > 1:
         end_all_with_one(transport)
     return transport
@@ -144,7 +147,12 @@ def end_all_with_one(transport: MpiTransport) -> None:
     mpi4py alone waits in MPI_Finalize for the others, which wait for this rank in their collectives.
     """
 
+    before, rank_process = sys.excepthook, os.getpid()
+
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if os.getpid() != rank_process:  # a forked child, which is no rank
+            before(kind, error, trace)
+            return
         transport.abort("".join(traceback.format_exception(kind, error, trace)))
 
     sys.excepthook = hook

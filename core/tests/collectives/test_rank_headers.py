@@ -1,0 +1,32 @@
+"""Headers: their bytes, and what is said where they differ."""
+
+from tinygraft.collectives.headers import HEADER_BYTES, KINDS, OPS, RankHeader, difference
+from tinygraft.dtype import BY_NAME
+
+
+def test_every_header_is_what_it_was():
+    """All kinds, dtypes and ops go through bytes and back; of a long line the end is kept."""
+    for kind in KINDS:
+        for dtype in (None, *BY_NAME.values()):
+            for op in OPS:
+                header = RankHeader(2**40, kind, dtype, op, 4095, 2**50, "folder/script.py:12")
+                assert len(header.pack()) == HEADER_BYTES
+                assert RankHeader.unpack(header.pack()) == header
+    long = RankHeader(1, "barrier", None, "", -1, 0, "x" * 300 + "script.py:12")
+    assert RankHeader.unpack(long.pack()).line.endswith("script.py:12")
+    assert len(long.pack()) == HEADER_BYTES
+
+
+def test_lines_may_differ():
+    """Ranks may call the same from two lines, as in the branches of an if."""
+    one, other = (RankHeader(1, "barrier", None, "", -1, 0, f"a.py:{line}") for line in (3, 5))
+    assert difference([one, other]) == ""
+
+
+def test_the_first_difference_is_named():
+    """Of several ranks rank 0 and the first that differs are named."""
+    same = RankHeader(1, "broadcast", BY_NAME["float32"], "", 2, 7, "a.py:3")
+    other = RankHeader(1, "end", None, "", -1, 0, "")
+    assert difference([same, same, other, other]) == (
+        "rank 0 calls broadcast of 7 float from rank 2 at a.py:3, and rank 2 ends"
+    )
