@@ -179,6 +179,16 @@ def test_wrong_arguments_are_refused(alone):
         alone.receive(np.zeros((2, 2))[:, 0], 0)
 
 
+def test_numbers_are_arrays_and_tensors_are_refused(alone):
+    """Lists and numbers are what NumPy makes of them; a tensor is told where its collectives are."""
+    from tinygraft import Tensor
+
+    assert alone.all_reduce([1, 2]).tolist() == [1, 2]
+    assert alone.all_gather(3.0).tolist() == [3.0]
+    with pytest.raises(TypeError, match="a communicator passes arrays; tinygraft.nn.parallel has the collectives of"):
+        alone.all_reduce(Tensor([1.0], device="PYTHON"))
+
+
 def test_a_world_of_one_rank(alone):
     """Alone, every collective is a copy, and nothing waits."""
     x = np.arange(3.0)

@@ -240,3 +240,24 @@ for fails in (False, True):
 print(comm.rank, comm.all_reduce(np.ones(1))[0])
 """
     assert printed(2, code, tmp_path) == ["0 2.0", "1 2.0"]
+
+
+EARLY = "import os, time\nif os.environ['PMI_RANK'] == '1':\n    raise KeyError('early')\n"
+
+
+def test_a_rank_that_fails_in_its_first_lines_ends_all(tmp_path):
+    """Under `launch` ranks have joined before the script begins; under mpirun the others give up after
+    COLLECTIVE_LIMIT."""
+    from ranks import HEAD
+    from tinygraft_mpi.launching import mpiexec
+
+    script = tmp_path / "early.py"
+    script.write_text(EARLY + HEAD + "comm.barrier()\n")
+    settings = environment(tmp_path, COLLECTIVE_LIMIT="2")
+    for command in ([sys.executable, "-m", "tinygraft", "launch", "-n", "2"], [mpiexec(), "-n", "2", sys.executable]):
+        begun = time.monotonic()
+        done = subprocess.run([*command, str(script)], env=settings, capture_output=True, text=True, timeout=60)
+        assert done.returncode != 0
+        assert "KeyError: 'early'" in done.stderr
+        assert time.monotonic() - begun < LIMIT
+    assert "in all_ranks_start" in done.stderr

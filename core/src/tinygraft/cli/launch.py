@@ -20,6 +20,8 @@ from tinygraft.device.known import engine_to_install
 from tinygraft.errors import CollectiveError
 from tinygraft.installed.records import resolve
 
+START = "tinygraft.collectives.rank_start"
+
 
 def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
     """Add `launch` to the parser."""
@@ -50,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = (arguments.engine or COLLECTIVES.value).lower()
     _, spec = usable(wanted) if wanted else any_usable(f"\n  hint: {engine_to_install()}")
     environment = {"COLLECTIVES": spec.name} | threads(count)
-    command = [*resolve(spec.launcher)(count, environment), sys.executable]
+    command = [*resolve(spec.launcher)(count, environment), sys.executable, "-m", START]
     command += ["-m", arguments.script] if arguments.module else [arguments.script]
     try:
         process = subprocess.Popen([*command, *arguments.arguments])

@@ -91,6 +91,7 @@ class Communicator:
 
     def start_all_reduce(self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None) -> Started:
         """Start `all_reduce`."""
+        array = _array(array)
         kind = _dtype_of(array, dtype)
         check_op(op, kind)
         source, target = _flat(array), _result(array.shape, array.dtype, out)
@@ -107,6 +108,7 @@ class Communicator:
         self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None
     ) -> Started:
         """Start `reduce_scatter`."""
+        array = _array(array)
         kind = _dtype_of(array, dtype)
         check_op(op, kind)
         self._check_rows("reduce_scatter", array)
@@ -120,6 +122,7 @@ class Communicator:
 
     def start_all_gather(self, array: RankArray, dtype: Any = None, out: RankArray = None) -> Started:
         """Start `all_gather`."""
+        array = _array(array)
         source, target = _flat(array), _result((self.size, *array.shape), array.dtype, out)
 
         def steps() -> TransferSteps:
@@ -135,6 +138,7 @@ class Communicator:
 
     def start_broadcast(self, array: RankArray, root: int = 0, dtype: Any = None, out: RankArray = None) -> Started:
         """Start `broadcast`."""
+        array = _array(array)
         self._check_rank(root)
         source, target = _flat(array), _result(array.shape, array.dtype, out)
 
@@ -155,6 +159,7 @@ class Communicator:
 
     def start_all_to_all(self, array: RankArray, dtype: Any = None, out: RankArray = None) -> Started:
         """Start `all_to_all`."""
+        array = _array(array)
         self._check_rows("all_to_all", array)
         source, target = _flat(array), _result(array.shape, array.dtype, out)
         counts = [source.nbytes // self.size] * self.size
@@ -178,6 +183,7 @@ class Communicator:
 
         Only these two ranks take part, so it has no number.
         """
+        array = _array(array)
         self._check_rank(target)
         source = _flat(array)
         header = RankHeader(0, "send", _dtype_of(array, dtype), "", self.rank, source.size, calling_line())
@@ -316,6 +322,15 @@ class Communicator:
     def _check_rows(self, kind: str, array: RankArray) -> None:
         if not array.shape or array.shape[0] != self.size:
             raise ShapeError(f"{kind} takes an array with one row for each of {self.size} ranks, got {array.shape}")
+
+
+def _array(values: Any) -> RankArray:
+    """Return numbers as an array. Raises TypeError for a tensor."""
+    import numpy as np
+
+    if type(values).__module__.partition(".")[0] == __name__.partition(".")[0]:
+        raise TypeError("a communicator passes arrays; tinygraft.nn.parallel has the collectives of tensors")
+    return np.asarray(values)
 
 
 def _dtype_of(array: RankArray, dtype: Any) -> DType:

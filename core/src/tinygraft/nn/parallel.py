@@ -48,7 +48,7 @@ def all_reduce(t: Tensor, op: str = "sum") -> Tensor:
     >>> nn.parallel.all_reduce(Tensor([1.0, 2.0])).tolist()    # of one rank
     [1.0, 2.0]
     """
-    check_op(op, t.dtype)
+    check_op(op, _tensor(t).dtype)
     return _collective("all_reduce", t, OPS.index(op)).reshape(t.shape)
 
 
@@ -67,7 +67,7 @@ def reduce_scatter(t: Tensor, op: str = "sum") -> Tensor:
 
     Raises as `all_reduce`, ShapeError where the ranks do not divide axis 0.
     """
-    check_op(op, t.dtype)
+    check_op(op, _tensor(t).dtype)
     rows = _divided(t, "reduce_scatter")
     return _collective("reduce_scatter", t, OPS.index(op)).reshape(rows // world().size, *t.shape[1:])
 
@@ -88,7 +88,7 @@ def broadcast(t: Tensor, root: int = 0) -> Tensor:
     """
     if not 0 <= root < world().size:
         raise ValueError(f"there is no rank {root}: the {world().size} ranks are 0 to {world().size - 1}")
-    return _collective("broadcast", t, root).reshape(t.shape)
+    return _collective("broadcast", _tensor(t), root).reshape(t.shape)
 
 
 def part(t: Tensor) -> Tensor:
@@ -131,6 +131,9 @@ def data_parallel(*optimizers: Optimizer, bucket_mb: float = BUCKET_MB) -> Commu
     """
     comm = world()
     each = [one for optimizer in optimizers for one in getattr(optimizer, "optimizers", (optimizer,))]
+    for optimizer in each:
+        if not hasattr(optimizer, "reduction"):
+            raise TypeError(f"data_parallel takes optimizers, got {type(optimizer).__name__}")
     for optimizer in each:
         if isinstance(optimizer, LBFGS):
             raise TrainingError(
@@ -228,7 +231,15 @@ def _collective(kind: str, t: Tensor, option: int = 0) -> Tensor:
     return found.realize().to(home).reshape(-1)
 
 
+def _tensor(t: Tensor) -> Tensor:
+    """Return a tensor. Raises TypeError for anything else."""
+    if not isinstance(t, Tensor):
+        raise TypeError(f"a tensor is needed, got {type(t).__name__}; collectives.world() has those of arrays")
+    return t
+
+
 def _rows(t: Tensor, kind: str) -> int:
+    _tensor(t)
     if not t.shape:
         raise ShapeError(f"{kind} takes a tensor with an axis 0, and this one has no axes; reshape(1) gives it one")
     return int(t.shape[0])

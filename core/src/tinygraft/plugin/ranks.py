@@ -9,11 +9,12 @@ from tinygraft.collectives.collective_spec import COLLECTIVE_API, CollectiveProb
 from tinygraft.collectives.communicator import Communicator
 from tinygraft.collectives.thread_ranks import ThreadTransport, ThreadWorld, run_ranks
 from tinygraft.collectives.transport import CHANNELS, Bytes, Done, Transfer, Transport
+from tinygraft.config import COLLECTIVE_LIMIT
 from tinygraft.errors import CollectiveError
 
 __all__ = [
     "CHANNELS",
-    "COLLECTIVE_API",
+    "COLLECTIVE_API", "COLLECTIVE_LIMIT",
     "Bytes",
     "CollectiveError",
     "CollectiveProbe",

@@ -6,6 +6,7 @@ memory itself: nothing is copied on the way to MPI.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import sys
 import traceback
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from tinygraft.plugin.ranks import CHANNELS, Bytes, Transfer, Transport
+from tinygraft.plugin.ranks import CHANNELS, COLLECTIVE_LIMIT, Bytes, Transfer, Transport
 from tinygraft_mpi.launching import library
 
 # measured: on 2026-11-24, MPICH, 4 MB among 2 and 4 ranks on 2 cores: messages 0.10 and 0.25 ms, MPI_Ialltoallv 0.27
@@ -134,11 +135,23 @@ def open_transport() -> Transport:
     from mpi4py import MPI
 
     if ours := not MPI.Is_initialized():
-        MPI.Init_thread()
+        all_ranks_start(MPI)
     transport = MpiTransport(MPI, ours)
     if transport.size > 1:
         end_all_with_one(transport)
     return transport
+
+
+def all_ranks_start(mpi: Any) -> None:
+    """Start MPI, which waits until all ranks do; after COLLECTIVE_LIMIT seconds show where, and end this process.
+
+    mpi4py lets no other thread of Python run meanwhile, and MPI has no limit itself.
+    """
+    if COLLECTIVE_LIMIT.value:
+        faulthandler.dump_traceback_later(COLLECTIVE_LIMIT.value, exit=True)
+    mpi.Init_thread()
+    if COLLECTIVE_LIMIT.value:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def end_all_with_one(transport: MpiTransport) -> None:
