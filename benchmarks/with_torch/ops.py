@@ -71,10 +71,10 @@ def attention(length: int) -> Case:
 
 def attention_train(length: int) -> Case:
     """Causal, with the gradients of all three."""
-    leaves = [x.requires_grad_() for x in heads(length)]
+    q, k, v = (x.requires_grad_() for x in heads(length))
 
     def compute() -> tuple[torch.Tensor, ...]:
-        return torch.autograd.grad(F.scaled_dot_product_attention(*leaves, is_causal=True).sum(), leaves)
+        return torch.autograd.grad(F.scaled_dot_product_attention(q, k, v, is_causal=True).sum(), (q, k, v))
 
     return Case(compute, lambda result: np.stack([x.numpy() for x in result]))
 

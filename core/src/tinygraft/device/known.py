@@ -32,8 +32,9 @@ FIRST_PARTY = frozenset({CORE, *(distribution for distribution, _ in KNOWN.value
 def engine_to_install() -> str:
     """Return the command that installs an engine of collectives, for `launch`, and the one for this checkout."""
     distribution, folder = ENGINE
-    here = CHECKOUT / folder.partition("[")[0] / "pyproject.toml"
-    from_checkout = f" (or, from this checkout: pip install '{CHECKOUT / folder}')" if here.is_file() else ""
+    here = os.path.join(CHECKOUT, *folder.split("/"))
+    is_checkout = os.path.isfile(os.path.join(here.partition("[")[0], "pyproject.toml"))
+    from_checkout = f" (or, from this checkout: pip install '{here}')" if is_checkout else ""
     return f"pip install '{distribution}'{from_checkout}"
 
 

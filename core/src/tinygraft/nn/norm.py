@@ -36,7 +36,7 @@ class BatchNorm(Described):
     sz: int
     eps: float
     track_running_stats: bool
-    momentum: float
+    momentum: float | None
     weight: Tensor | None
     bias: Tensor | None
 
