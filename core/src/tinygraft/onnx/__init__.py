@@ -17,6 +17,7 @@ tinygraft[onnx]`.
 
 from __future__ import annotations
 
+from tinygraft.onnx.exporting import export
 from tinygraft.onnx.onnx_model import OnnxModel, load
 
-__all__ = ["OnnxModel", "load"]
+__all__ = ["OnnxModel", "export", "load"]
