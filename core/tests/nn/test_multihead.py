@@ -215,3 +215,15 @@ def test_refusals(call: Any, error: type[Exception], message: str) -> None:
     """What does not fit is named."""
     with pytest.raises(error, match=message):
         call()
+
+
+def test_the_batch_may_be_symbolic() -> None:
+    """The same numbers as for a batch of that size, with extra keys too."""
+    attention, x, batch = (
+        nn.MultiheadAttention(8, 2, batch_first=True, add_bias_kv=True),
+        Tensor.rand(6, 5, 8),
+        Variable("batch", 1, 6),
+    )
+    part = x[: batch.bind(2)]
+    found, wanted = attention(part, part, part)[0], attention(x[:2], x[:2], x[:2])[0]
+    np.testing.assert_allclose(found[:2].numpy(), wanted.numpy(), rtol=1e-5, atol=1e-6)

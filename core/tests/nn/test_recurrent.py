@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinygraft import Tensor, TinyJit, dtypes, nn
+from tinygraft import Tensor, TinyJit, Variable, dtypes, nn
 from tinygraft.errors import DTypeError, ShapeError
 
 torch = pytest.importorskip("torch")
@@ -210,3 +210,13 @@ def test_refusals(call: Any, error: type[Exception], message: str) -> None:
     """What does not fit is named."""
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_the_batch_may_be_symbolic(kind: Any) -> None:
+    """The same numbers as for a batch of that size; the steps have to be a number."""
+    layer, x, batch = kind(4, 3, batch_first=True), Tensor.rand(6, 5, 4), Variable("batch", 1, 6)
+    found = layer(x[: batch.bind(2)])[0]
+    np.testing.assert_allclose(found[:2].numpy(), layer(x[:2])[0].numpy(), rtol=1e-5, atol=1e-6)
+    with pytest.raises(ShapeError, match="writes its steps one by one"):
+        layer(x[:, : Variable("steps", 1, 5).bind(2)])

@@ -124,7 +124,8 @@ class _Recurrent(Described):
                 f"{type(self).__name__} needs x {form.format(self.input_size)} or (L, {self.input_size}), with a step "
                 f"at least, got shape {x.shape}\n  made at {x._where()}"
             )
-        if not all(isinstance(size, int) for size in x.shape):
+        steps = x.shape[1 if x.ndim == 3 and self.batch_first else 0]
+        if not isinstance(steps, int):
             raise ShapeError(
                 f"{type(self).__name__} writes its steps one by one, and needs a number of them, not {x.shape}"
             )

@@ -25,9 +25,12 @@ from tinygraft.onnx.write_products import product
 from tinygraft.onnx.write_windows import windows
 from tinygraft.uop.show import show_arg
 from tinygraft.uop.sizes import sint
-from tinygraft.uop.uop import UOp, toposort
+from tinygraft.uop.uop import UOp
 
-OPSET, IR_VERSION = 20, 9  # given: the first with Gelu, and the format of that release; ONNX Runtime reads it since 1.17
+OPSET, IR_VERSION = (
+    20,
+    9,
+)  # given: the first with Gelu, and the format of that release; ONNX Runtime reads it since 1.17
 LIMIT = 3 << 29  # given: a protobuf message has less than 2 GiB; weights of 1.5 leave room for the graph
 ALIGNED = 4096  # given: where external data starts, so that it can be mapped (onnx/docs/ExternalData.md)
 PLANNERS = (recognised, windows, product, indexing, movement, elementwise)
@@ -108,21 +111,11 @@ def _written(traced: TracedGraph) -> GraphWriter:
 
     writer = GraphWriter(names, traced.weights, PLANNERS, refuse, traced.sizes)
     writer.reserve([*names.values(), *traced.outputs])
-    _refuse_random(traced, writer)
     for name, node in traced.outputs.items():
         value = writer.value(node)
         writer.nodes.append(_identity(value, name))
     writer.nodes = _without_identities(writer.nodes, set(traced.outputs), names.values(), writer.stored)
     return writer
-
-
-def _refuse_random(traced: TracedGraph, writer: GraphWriter) -> None:
-    """Raise for a graph with random numbers, which would be others each time here, and constants there."""
-    from tinygraft.uop.ops import Ops
-
-    for node in toposort(*traced.outputs.values()):
-        if node.op is Ops.THREEFRY:
-            raise writer.refuse(node, "ONNX has no random numbers that are those of a seed here")
 
 
 def _identity(value: str, name: str) -> Any:

@@ -47,7 +47,7 @@ class GraphWriter:
     """The ONNX graph so far. `planners` are asked in order, `refuse` raises for what none of them knows."""
 
     def __init__(
-        self, names: Mapping[UOp, str], weights: Mapping[UOp, str], planners: Sequence[Planner],
+        self, names: Mapping[UOp, str], weights: Mapping[UOp, tuple[str, Shape]], planners: Sequence[Planner],
         refuse: Callable[[UOp, str], Exception], sizes: Mapping[UOp, tuple[str, int]],
     ) -> None:  # fmt: skip
         self.names, self.weights, self.sizes = dict(names), weights, sizes
@@ -55,6 +55,7 @@ class GraphWriter:
         self.stored: list[StoredTensor] = []
         self._planners, self.refuse = planners, refuse
         self.held: dict[UOp, str] = {}  # the initializer of each weight
+        self.shapes: dict[str, tuple[int, ...]] = {}  # of each initializer
         self.shared: dict[Any, Any] = {}  # the outputs of operators that have several
         self._plans: dict[UOp, Step | UOp] = {}
         self._constants: dict[Any, str] = {}
@@ -125,18 +126,22 @@ class GraphWriter:
                 self._given.add(name)
                 return name
 
-    def node(self, op: str, inputs: Sequence[str], outputs: int = 1, **attributes: Any) -> Any:
-        """Write an operator; the name of its output, or a list of several."""
+    def node(self, op: str, inputs: Sequence[str], **attributes: Any) -> str:
+        """Write an operator of one output; its name."""
+        return self.several(op, inputs, 1, **attributes)[0]
+
+    def several(self, op: str, inputs: Sequence[str], outputs: int, **attributes: Any) -> list[str]:
+        """Write an operator; the names of its outputs."""
         from onnx import helper
 
         name = self.fresh(op)
         names = [name] if outputs == 1 else [f"{name}_out{number}" for number in range(outputs)]
         self.nodes.append(helper.make_node(op, list(inputs), names, name=name, **attributes))
-        return names[0] if outputs == 1 else names
+        return names
 
     def cast(self, name: str, dtype: DType) -> str:
         """Write a Cast."""
-        return self.node("Cast", [name], to=element_of(onnx_dtype(dtype)))  # type: ignore[no-any-return]
+        return self.node("Cast", [name], to=element_of(onnx_dtype(dtype)))
 
     def constant(self, values: Any, dtype: DType, shape: Sequence[int] = ()) -> str:
         """An initializer of Python numbers: one for each value, shape and dtype. A list is flat."""
@@ -166,6 +171,7 @@ class GraphWriter:
         """An initializer of a tensor, whose bytes are read when the file is written."""
         element = element_of(tensor.dtype)
         nbytes = _count(shape) * tensor.dtype.itemsize
+        self.shapes[name] = shape
         self.stored.append(StoredTensor(name, element, shape, nbytes, lambda: raw_bytes(tensor)))
         return name
 
@@ -185,7 +191,7 @@ class GraphWriter:
                 run = []
             if size is not None:
                 parts.append(self.node("Unsqueeze", [self.names[size], axis]))
-        return parts[0] if len(parts) == 1 else self.node("Concat", parts, axis=0)  # type: ignore[no-any-return]
+        return parts[0] if len(parts) == 1 else self.node("Concat", parts, axis=0)
 
 
 def onnx_dtype(dtype: DType) -> DType:
@@ -207,7 +213,7 @@ def raw_bytes(tensor: Tensor) -> bytes:
         tensor = tensor.cast(dtypes.uint8)
     elif tensor.dtype.fmt is None or tensor.dtype.kind == "float":
         tensor = tensor.bitcast(as_bits)
-    return tensor.contiguous().numpy().tobytes()  # type: ignore[no-any-return]
+    return tensor.contiguous().numpy().tobytes()
 
 
 def _count(shape: Shape) -> int:

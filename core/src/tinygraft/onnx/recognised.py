@@ -66,9 +66,11 @@ def _sum(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
     if node.dtype not in FLOATS:
         return
     bias = without_expand(right)
-    while bias.op is Ops.RESHAPE and bias.src[0].op not in (Ops.BUFFER, Ops.MULTI):
+    while bias.op is Ops.RESHAPE and len(bias.shape) != 1:
         bias = bias.src[0]
-    if left.op is Ops.RESHAPE and len(bias.shape) == 1:
+    if left.op is Ops.MAX:
+        yield _simple(writer, node, left.src[0], "Softplus", Tensor.softplus)
+    if left.op in (Ops.RESHAPE, Ops.SHRINK, Ops.PAD) and len(bias.shape) == 1:
         yield from _convolution(writer, node, left, bias)
         yield _gemm(writer, node, left, bias)
     if left.op is Ops.MUL:
@@ -96,7 +98,8 @@ def _quotient(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
     summed = above
     while summed.op is Ops.RESHAPE:
         summed = summed.src[0]
-    if summed.op is Ops.REDUCE_AXIS and summed.arg.op is Ops.ADD and node.dtype in FLOATS:
+    pooled = summed.op is Ops.REDUCE_AXIS and summed.src[0].op is Ops.WINDOW
+    if summed.op is Ops.REDUCE_AXIS and summed.arg.op is Ops.ADD and node.dtype in FLOATS and not pooled:
         x, axes = summed.src[0], summed.arg.axes
         keep = len(node.shape) == len(x.shape)
         if _is(node, lambda t: t.mean(axes, keepdim=keep), x):
@@ -147,7 +150,7 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 def _clip(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
     """Clip of one or two numbers."""
     inner = node.src[2]
-    lows = [None, *({const_of(source) for source in inner.src} - {None} if inner.op is Ops.WHERE else ())]
+    lows = [*({const_of(source) for source in inner.src} - {None} if inner.op is Ops.WHERE else ()), None]
     outer = [const_of(source) for source in node.src[0].src]
     for number in outer:
         if number is None:
@@ -163,6 +166,10 @@ def _clip(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
 def _reshape(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
     yield from _convolution(writer, node, node, None)
     yield from _argmax(writer, node, node.src[0])
+
+
+def _reduction(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
+    yield from _argmax(writer, node, node)
 
 
 def _argmax(writer: GraphWriter, node: UOp, reduced: UOp) -> Iterator[Plan]:
@@ -187,6 +194,7 @@ def _gather(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
     if source.op is not Ops.RESHAPE or index.op is not Ops.WHERE or index.src[1].op is not Ops.ADD:
         return
     x, inner = source.src[0], index.src[1].src[0]
+    inner = inner.src[0] if inner.op is Ops.MUL else inner
     if x.op in (Ops.BUFFER, Ops.MULTI) or inner.op is not Ops.WHERE or inner.src[2].dtype is not dtypes.int32:
         return
     for axis in range(len(x.shape)):
@@ -207,20 +215,23 @@ def _gemm(writer: GraphWriter, node: UOp, product: UOp, bias: UOp) -> Step | Non
         return None
     for labels, transposed in (([None, 0, 1], 1), ([None, 1, 0], 0)):
         turned = (lambda t: t.transpose()) if transposed else (lambda t: t)
-        if w.labels == labels and _is(node, lambda a, b, c, turned=turned: a.linear(turned(b), c), x.node, w.node, bias):
-            return Step(
-                (x.node, w.node, bias), lambda *names, turn=transposed: writer.node("Gemm", names, transB=turn)
-            )
+        if w.labels == labels and _is(
+            node, lambda a, b, c, turned=turned: a.linear(turned(b), c), x.node, w.node, bias
+        ):
+            return Step((x.node, w.node, bias), lambda *names, turn=transposed: writer.node("Gemm", names, transB=turn))
     return None
 
 
 def _convolution(writer: GraphWriter, node: UOp, root: UOp, bias: UOp | None) -> Iterator[Plan]:
     """Conv and ConvTranspose, with a bias where there is one; root is the node without it."""
     reduced = root
+    while reduced.op in (Ops.RESHAPE, Ops.SHRINK, Ops.PAD):
+        reduced = reduced.src[0]
+    if reduced.op is Ops.FOLD:
+        yield _transposed(writer, node, root, reduced, bias)
+    reduced = root
     while reduced.op is Ops.RESHAPE:
         reduced = reduced.src[0]
-    if reduced.op is Ops.FOLD or (reduced.op is Ops.SHRINK and reduced.src[0].op is Ops.FOLD):
-        yield _transposed(writer, node, reduced, bias)
     if reduced.op is not Ops.REDUCE_AXIS or reduced.src[0].op is not Ops.MUL or reduced.arg.op is not Ops.ADD:
         return
     image, w = (_below(source) for source in reduced.src[0].src)
@@ -236,8 +247,7 @@ def _convolution(writer: GraphWriter, node: UOp, root: UOp, bias: UOp | None) ->
         flat = tuple(each for end in reversed(ends) for each in end)  # as Tensor.pad: the last axis first
 
         def method(t: Tensor, weight: Tensor, *b: Tensor, flat: Any = flat, groups: int = groups) -> Tensor:
-            return t.conv2d(weight, *(b or (None,)), groups=groups, stride=arg.stride, dilation=arg.dilation,
-                            padding=flat)  # fmt: skip
+            return t.conv2d(weight, b[0] if b else None, groups, arg.stride, arg.dilation, flat)
 
         operands = (x, w) if bias is None else (x, w, bias)
         if _is(node, method, *operands):
@@ -257,10 +267,12 @@ def _below(node: UOp) -> UOp:
     return node
 
 
-def _transposed(writer: GraphWriter, node: UOp, fold: UOp, bias: UOp | None) -> Step | None:
+def _transposed(writer: GraphWriter, node: UOp, root: UOp, fold: UOp, bias: UOp | None) -> Step | None:
     """ConvTranspose, whose padding cuts off what it would pad."""
-    cut = fold.arg if fold.op is Ops.SHRINK else None
-    fold = fold.src[0] if fold.op is Ops.SHRINK else fold
+    cut = None
+    while root is not fold:
+        cut = root.arg if root.op is Ops.SHRINK else cut
+        root = root.src[0]
     arg, many, reduced = fold.arg, len(fold.arg.size), fold.src[0]
     while reduced.op is Ops.RESHAPE:
         reduced = reduced.src[0]
@@ -271,16 +283,15 @@ def _transposed(writer: GraphWriter, node: UOp, fold: UOp, bias: UOp | None) -> 
         return None
     before = [0] * many if cut is None else [cut[axis - many][0] for axis in range(many)]
     wanted = [
-        before[n] * 2 + node.shape[2 + n] - ((x.shape[2 + n] - 1) * arg.stride[n] + arg.dilation[n] * (arg.size[n] - 1) + 1)
-        for n in range(many)
-    ]  # fmt: skip
+        2 * pad + size - (old - 1) * stride - dilation * (kernel - 1) - 1
+        for pad, size, old, stride, dilation, kernel in zip(
+            before, node.shape[2:], x.shape[2:], arg.stride, arg.dilation, arg.size, strict=True
+        )
+    ]
     groups = reduced.shape[1] if len(reduced.shape) == 2 * many + 4 else 1
 
     def method(t: Tensor, weight: Tensor, *b: Tensor) -> Tensor:
-        return t.conv_transpose2d(
-            weight, *(b or (None,)), groups=groups, stride=arg.stride, dilation=arg.dilation, padding=before,
-            output_padding=wanted,
-        )  # fmt: skip
+        return t.conv_transpose2d(weight, b[0] if b else None, groups, arg.stride, arg.dilation, before, wanted)
 
     operands = (x, w) if bias is None else (x, w, bias)
     if any(each < 0 for each in wanted) or not _is(node, method, *operands):
@@ -341,6 +352,7 @@ def _layer_norm(writer: GraphWriter, node: UOp) -> Step | None:
     if axes != last or not _is(inner, lambda t: t.layernorm(axis=axes, eps=eps), x):
         return None
     sizes, operands = x.shape[-count:], []
+    wide = {"stash_type": 11} if node.dtype is dtypes.float64 else {}  # without it the mean is one of float32
     for part in rest:
         found = without_expand(part)
         if found.shape != sizes:
@@ -349,12 +361,14 @@ def _layer_norm(writer: GraphWriter, node: UOp) -> Step | None:
 
     def write(name: str, *names: str) -> str:
         given = names or (writer.node("Expand", [writer.constant(1.0, node.dtype), writer.vector(sizes)]),)
-        return writer.node("LayerNormalization", [name, *given], axis=-count, epsilon=float(eps))  # type: ignore[no-any-return]
+        return writer.node("LayerNormalization", [name, *given], axis=-count, epsilon=float(eps), **wide)
 
     return Step((x, *operands), write) if all(isinstance(size, int) for size in sizes) else None
 
 
 _FINDERS: dict[Ops, tuple[Callable[[GraphWriter, UOp], Iterator[Plan]], ...]] = {
     Ops.MAX: (_maximum,), Ops.ADD: (_sum,), Ops.MUL: (_product,), Ops.FDIV: (_quotient,), Ops.SUB: (_difference,),
-    Ops.WHERE: (_choice,), Ops.RESHAPE: (_reshape,), Ops.GATHER: (_gather,),
+    Ops.WHERE: (_choice,), Ops.RESHAPE: (_reshape,), Ops.GATHER: (_gather,), Ops.SHRINK: (_reshape,),
+    Ops.REDUCE_AXIS: (_reduction,),
+    Ops.PAD: (_reshape,),
 }  # fmt: skip

@@ -24,6 +24,7 @@ from tinygraft.tensor.state.made_at import file_and_line
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops
+from tinygraft.uop.sizes import Shape
 from tinygraft.uop.uop import UOp, toposort
 
 LARGEST = 1 << 20  # assumed: no axis of a model that is named and not bounded is longer
@@ -46,7 +47,7 @@ class TracedGraph:
     function: Callable[..., Any]
     inputs: list[TracedInput] = field(default_factory=list)
     outputs: dict[str, UOp] = field(default_factory=dict)
-    weights: dict[UOp, str] = field(default_factory=dict)  # by BUFFER
+    weights: dict[UOp, tuple[str, Shape]] = field(default_factory=dict)  # names and shapes by BUFFER
     sizes: dict[UOp, tuple[str, int]] = field(default_factory=dict)  # where a symbolic size is found
     size_names: dict[UOp, str] = field(default_factory=dict)
     call: Callable[[], Any] = lambda: None
@@ -83,12 +84,12 @@ def trace(
     """Call a function with stand-ins. Raises as `export` says."""
     function = getattr(function, "fxn", None) or function  # what a TinyJit captures
     traced = TracedGraph(function)
-    args = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+    args, kwargs = _as_tensors(tuple(args) if isinstance(args, (tuple, list)) else (args,)), _as_tensors(dict(kwargs))
     given = list(_named_tensors(function, args, kwargs))
     names = [name for name, _ in given]
     if input_names is not None:
         if len(input_names) != len(names):
-            raise ValueError(f"input_names are {len(input_names)}, and the arguments have {len(names)} tensors: {names}")
+            raise ValueError(f"input_names are {len(input_names)}, the arguments have {len(names)} tensors: {names}")
         names = list(input_names)
     if len(set(names)) != len(names):
         raise ValueError(f"each input needs a name of its own, got {names}; give input_names")
@@ -97,15 +98,17 @@ def trace(
         raise ValueError(f"dynamic_axes names {unknown}, the inputs are {names}")
     put = _stand_ins(traced, names, [tensor for _, tensor in given], dynamic_axes)
     inner = [mapped(each, Tensor, lambda tensor: put[id(tensor)]) for each in (list(args), dict(kwargs))]
-    for name, tensor in _tensors_of(function).items():
-        base = memory_base(tensor.uop)
-        if base.op in (Ops.BUFFER, Ops.MULTI):
-            traced.weights.setdefault(base, name)
     traced.call = lambda: _called(function, inner[0], inner[1])
     _run(traced)
     _name_results(traced, output_names)
     _realize_state(traced)
     return traced
+
+
+def _as_tensors(nested: Any) -> Any:
+    """Arguments with tensors instead of arrays."""
+    numpy = sys.modules.get("numpy")
+    return nested if numpy is None else mapped(nested, numpy.ndarray, Tensor)
 
 
 def _called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -115,7 +118,7 @@ def _called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
 
 def _run(traced: TracedGraph) -> None:
     """Call the function; undo and refuse what it writes to tensors that were there before."""
-    before = {id(tensor): (tensor, tensor._node, tensor._storage and tensor._storage.uop) for tensor in live_tensors()}
+    before = {id(tensor): (tensor, tensor._node, _whole(tensor)) for tensor in live_tensors()}
     with noting_touched() as touched:
         traced.results = traced.call()
         written = [tensor for tensor in alive(touched.written) if id(tensor) in before]
@@ -127,11 +130,22 @@ def _run(traced: TracedGraph) -> None:
                 tensor.uop = node
             if tensor._storage is not None and whole is not None and tensor._storage.uop is not whole:
                 tensor._storage.uop = whole
+        if any(node.op is Ops.THREEFRY for _, each in _paths("", traced.results) for node in toposort(each.uop)):
+            raise UnsupportedError(
+                f"ONNX has no random numbers that are those of a seed here, and {_label(traced.function)} draws some"
+                + (f", at {line}" if line else "")
+                + "\n  hint: give them to it as an argument"
+            )
         raise UnsupportedError(
             f"a model of ONNX has no state, and {_label(traced.function)} writes to a tensor that it did not make"
             + (f", at {line}" if line else "")
             + "\n  hint: give the state to it as an argument, and return the new one"
         )
+
+
+def _whole(tensor: TensorBase) -> UOp | None:
+    """The node of the whole value that a tensor is a view of."""
+    return None if tensor._storage is None else tensor._storage.uop
 
 
 def _label(function: Any) -> str:
@@ -195,7 +209,8 @@ def _stand_ins(
             known = variables.setdefault(label, (variable, size, name))
             if known[1] != size:
                 raise ShapeError(
-                    f"the size {label!r} is {known[1]} in the input {known[2]!r} and {size} in {name!r}; it has to be one"
+                    f"the size {label!r} is {known[1]} in the input {known[2]!r} and {size} in {name!r}; it has to be "
+                    "one"
                 )
             shape[axis] = known[0].bind(size)
             axes[axis] = label
@@ -210,8 +225,9 @@ def _stand_ins(
 
 def _axes(name: str, tensor: Tensor, wanted: Any) -> dict[int, Any]:
     """The dynamic axes of an input, counted from the front, each with what it is called."""
-    items = dict(wanted) if isinstance(wanted, Mapping) else {axis: f"{name}_axis{axis}" for axis in wanted}
-    return {tensor._axis(axis): label for axis, label in items.items()}
+    if isinstance(wanted, Mapping):
+        return {tensor._axis(axis): label for axis, label in wanted.items()}
+    return {axis: f"{name}_axis{axis}" for axis in map(tensor._axis, wanted)}
 
 
 def _variable(name: str, axis: int, wanted: Any) -> tuple[str, UOp]:
@@ -252,24 +268,28 @@ def _items(value: Any) -> Mapping[Any, Any]:
     if isinstance(value, MethodType):
         return {"": value.__self__} if not isinstance(value.__self__, type) else {}
     if isinstance(value, FunctionType):
-        return inspect.getclosurevars(value).nonlocals | {
-            name: each
-            for name, each in inspect.getclosurevars(value).globals.items()
-            if isinstance(each, (Tensor, list, tuple, dict)) or hasattr(each, "__dict__")
-            and not isinstance(each, (type, FunctionType)) and not inspect.ismodule(each)
-        }  # fmt: skip
+        found, parameters = inspect.getclosurevars(value), inspect.signature(value).parameters.values()
+        outer = {name: each for name, each in found.globals.items() if _may_have_tensors(each)}
+        return {**outer, **found.nonlocals, **{each.name: each.default for each in parameters}}
     if isinstance(value, dict):
         return value
     if isinstance(value, (list, tuple)):
         return dict(enumerate(value))
-    return {} if isinstance(value, type) or inspect.ismodule(value) else getattr(value, "__dict__", {})
+    own: Mapping[Any, Any] = getattr(value, "__dict__", {})
+    return {} if isinstance(value, type) or inspect.ismodule(value) else own
+
+
+def _may_have_tensors(value: Any) -> bool:
+    """Whether a global of a function is a tensor, a container or an object, and no part of a program."""
+    plain = isinstance(value, (type, FunctionType)) or inspect.ismodule(value)
+    return isinstance(value, (Tensor, list, tuple, dict)) or (hasattr(value, "__dict__") and not plain)
 
 
 def _realize_state(traced: TracedGraph) -> None:
     """Compute what the graph reads and is not computed yet: new weights, running averages. Name it."""
     inputs = {each.node for each in traced.inputs}
     graph = set(toposort(*traced.outputs.values()))
-    pending = []
+    pending: list[Any] = []
     for tensor in live_tensors():
         node = tensor.uop
         if node in graph and memory_base(node).op not in (Ops.BUFFER, Ops.MULTI, Ops.CONST, Ops.PLACEHOLDER):
@@ -278,12 +298,12 @@ def _realize_state(traced: TracedGraph) -> None:
             if state and inputs.isdisjoint(below) and not _is_of(traced, tensor):
                 pending.append(tensor)
     if pending:
-        Tensor.realize(*pending)  # type: ignore[arg-type]
+        pending[0].realize(*pending[1:])
         _refresh(traced)
     for name, tensor in _tensors_of(traced.function).items():
         base = memory_base(tensor.uop)
         if base.op in (Ops.BUFFER, Ops.MULTI):
-            traced.weights.setdefault(base, name)
+            traced.weights.setdefault(base, (name, tensor.shape))
 
 
 def _is_of(traced: TracedGraph, tensor: Any) -> bool:
@@ -293,9 +313,7 @@ def _is_of(traced: TracedGraph, tensor: Any) -> bool:
 
 def _refresh(traced: TracedGraph) -> None:
     """Read the nodes of the results again: weights in them are memory now."""
-    traced.outputs = dict(
-        zip(traced.outputs, (tensor.uop for _, tensor in _paths("", traced.results)), strict=True)
-    )
+    traced.outputs = dict(zip(traced.outputs, (tensor.uop for _, tensor in _paths("", traced.results)), strict=True))
 
 
 # Results
@@ -305,7 +323,9 @@ def _name_results(traced: TracedGraph, output_names: Sequence[str] | None) -> No
     """Name the tensors of the result: by their keys, as output_0 ..., or as output if there is one."""
     found = list(_paths("output", traced.results))
     if not found:
-        raise TypeError(f"{_label(traced.function)} returned {type(traced.results).__name__}, which has no tensor in it")
+        raise TypeError(
+            f"{_label(traced.function)} returned {type(traced.results).__name__}, which has no tensor in it"
+        )
     if isinstance(traced.results, dict):
         found = [(path.removeprefix("output_"), tensor) for path, tensor in found]
     names = list(output_names) if output_names is not None else [path for path, _ in found]

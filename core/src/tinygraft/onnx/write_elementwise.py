@@ -13,6 +13,7 @@ from tinygraft.dtype import DType, dtypes
 from tinygraft.onnx.graph_writer import GraphWriter, Plan, Step, onnx_dtype
 from tinygraft.tensor.primitives.broadcasting import broadcast_shape
 from tinygraft.uop.ops import COMPARE, Ops
+from tinygraft.uop.sizes import Shape
 from tinygraft.uop.uop import UOp
 
 _UNARY = {
@@ -25,7 +26,6 @@ _BINARY = {
     Ops.CMPLT: "Less", Ops.CMPEQ: "Equal",
 }  # fmt: skip
 _LOGIC = {Ops.AND: ("And", "BitwiseAnd"), Ops.OR: ("Or", "BitwiseOr"), Ops.XOR: ("Xor", "BitwiseXor")}
-_ON_BITS = {Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.WHERE}
 _WIDE = {
     dtypes.bool: dtypes.int32, dtypes.int8: dtypes.int32, dtypes.int16: dtypes.int32, dtypes.uint8: dtypes.int32,
     dtypes.uint16: dtypes.int32, dtypes.uint32: dtypes.int64,
@@ -55,15 +55,14 @@ def operands(node: UOp) -> tuple[UOp, ...]:
 
 def without_expand(node: UOp) -> UOp:
     """The node that is broadcast to this one as ONNX broadcasts: axes of size 1, and further ones in front."""
-    while True:
-        if node.op is Ops.EXPAND:
-            node = node.src[0]
-        elif node.op is Ops.RESHAPE and node.shape == (1,) * (len(node.shape) - len(node.src[0].shape)) + (
-            node.src[0].shape
-        ):
-            node = node.src[0]
-        else:
-            return node
+    while node.op is Ops.EXPAND or (node.op is Ops.RESHAPE and _is_in_front(node.shape, node.src[0].shape)):
+        node = node.src[0]
+    return node
+
+
+def _is_in_front(new: Shape, old: Shape) -> bool:
+    """Whether a shape has only axes of size 1 in front of another."""
+    return len(new) >= len(old) and new == (1,) * (len(new) - len(old)) + old
 
 
 def const_of(node: UOp) -> bool | int | float | None:
@@ -111,40 +110,45 @@ def _cast(writer: GraphWriter, node: UOp, name: str) -> str:
 def _not_equal(writer: GraphWriter, node: UOp, a: str, b: str) -> str:
     of = node.src[0].dtype
     if node.src[0] is node.src[1] and of.kind == "float":
-        return writer.node("IsNaN", [a])  # type: ignore[no-any-return]
+        return writer.node("IsNaN", [a])
     if of is dtypes.bool:
-        return writer.node("Xor", [a, b])  # type: ignore[no-any-return]
+        return writer.node("Xor", [a, b])
     if of in (dtypes.int16, dtypes.uint16):
         a, b = writer.cast(a, dtypes.int32), writer.cast(b, dtypes.int32)
-    return writer.node("Not", [writer.node("Equal", [a, b])])  # type: ignore[no-any-return]
+    return writer.node("Not", [writer.node("Equal", [a, b])])
 
 
 def _not(writer: GraphWriter, node: UOp, name: str) -> str:
-    return writer.node("Not" if node.dtype is dtypes.bool else "BitwiseNot", [name])  # type: ignore[no-any-return]
+    return writer.node("Not" if node.dtype is dtypes.bool else "BitwiseNot", [name])
 
 
 def _where(writer: GraphWriter, node: UOp, condition: str, a: str, b: str) -> str:
-    if node.dtype is dtypes.bool:
-        chosen = writer.node("And", [condition, a])
+    return chosen(writer, node.dtype, condition, a, b)
+
+
+def chosen(writer: GraphWriter, dtype: DType, condition: str, a: str, b: str) -> str:
+    """Write a Where of values of a dtype: of bools by And and Or, of integers that few runtimes choose from wider."""
+    if dtype is dtypes.bool:
+        first = writer.node("And", [condition, a])
         other = writer.node("And", [writer.node("Not", [condition]), b])
-        return writer.node("Or", [chosen, other])  # type: ignore[no-any-return]
-    wide = _WIDE.get(node.dtype) if node.dtype is not dtypes.uint8 else None
+        return writer.node("Or", [first, other])
+    wide = dtypes.int64 if dtype is dtypes.uint64 else None if dtype is dtypes.uint8 else _WIDE.get(dtype)
     if wide is None:
-        return writer.node("Where", [condition, a, b])  # type: ignore[no-any-return]
-    return writer.cast(writer.node("Where", [condition, writer.cast(a, wide), writer.cast(b, wide)]), node.dtype)
+        return writer.node("Where", [condition, a, b])
+    return writer.cast(writer.node("Where", [condition, writer.cast(a, wide), writer.cast(b, wide)]), dtype)
 
 
 def _trunc(writer: GraphWriter, node: UOp, name: str) -> str:
     below = writer.node("Less", [name, writer.constant(0.0, node.dtype)])
-    return writer.node("Where", [below, writer.node("Ceil", [name]), writer.node("Floor", [name])])  # type: ignore[no-any-return]
+    return writer.node("Where", [below, writer.node("Ceil", [name]), writer.node("Floor", [name])])
 
 
 def _exp2(writer: GraphWriter, node: UOp, name: str) -> str:
-    return writer.node("Pow", [writer.constant(2.0, node.dtype), name])  # type: ignore[no-any-return]
+    return writer.node("Pow", [writer.constant(2.0, node.dtype), name])
 
 
 def _log2(writer: GraphWriter, node: UOp, name: str) -> str:
-    return writer.node("Div", [writer.node("Log", [name]), writer.constant(math.log(2), node.dtype)])  # type: ignore[no-any-return]
+    return writer.node("Div", [writer.node("Log", [name]), writer.constant(math.log(2), node.dtype)])
 
 
 def _expm1(writer: GraphWriter, node: UOp, name: str) -> str:
@@ -158,7 +162,7 @@ def _expm1(writer: GraphWriter, node: UOp, name: str) -> str:
     better = writer.node("Div", [writer.node("Mul", [less, name]), writer.node("Log", [power])])
     near = writer.node("Less", [writer.node("Abs", [name]), one])
     better = writer.node("Where", [writer.node("Equal", [power, one]), name, better])
-    return writer.node("Where", [near, better, less])  # type: ignore[no-any-return]
+    return writer.node("Where", [near, better, less])
 
 
 def _log1p(writer: GraphWriter, node: UOp, name: str) -> str:
@@ -172,15 +176,15 @@ def _log1p(writer: GraphWriter, node: UOp, name: str) -> str:
     better = writer.node("Div", [writer.node("Mul", [log, name]), writer.node("Sub", [total, one])])
     near = writer.node("Less", [writer.node("Abs", [name]), one])
     better = writer.node("Where", [writer.node("Equal", [total, one]), name, better])
-    return writer.node("Where", [near, better, log])  # type: ignore[no-any-return]
+    return writer.node("Where", [near, better, log])
 
 
 def _erfc(writer: GraphWriter, node: UOp, name: str) -> str:
-    return writer.node("Sub", [writer.constant(1.0, node.dtype), writer.node("Erf", [name])])  # type: ignore[no-any-return]
+    return writer.node("Sub", [writer.constant(1.0, node.dtype), writer.node("Erf", [name])])
 
 
 def _fmod(writer: GraphWriter, node: UOp, a: str, b: str) -> str:
-    return writer.node("Mod", [a, b], fmod=1)  # type: ignore[no-any-return]
+    return writer.node("Mod", [a, b], fmod=1)
 
 
 def _fma(writer: GraphWriter, node: UOp, a: str, b: str, c: str) -> str:
@@ -195,27 +199,27 @@ def _quotient(writer: GraphWriter, node: UOp, a: str, b: str) -> str:
     """a // b rounded down, 0 where b is 0: (a - a mod b) / b."""
     dtype = onnx_dtype(node.dtype)
     wide = _WIDE.get(dtype)
-    a, b, of = *((each if wide is None else writer.cast(each, wide)) for each in (a, b)), wide or dtype  # type: ignore[assignment]
+    a, b, of = *((each if wide is None else writer.cast(each, wide)) for each in (a, b)), wide or dtype
     safe, is_zero = _divisor(writer, node, b, of)
     if node.src[0].lo is not None and node.src[0].lo >= 0 and node.src[1].lo is not None and node.src[1].lo >= 0:
         found = writer.node("Div", [a, safe])
     else:
         found = writer.node("Div", [writer.node("Sub", [a, writer.node("Mod", [a, safe])]), safe])
     if is_zero:
-        found = writer.node("Where", [is_zero, writer.constant(0, of), found])
-    return found if wide is None else writer.cast(found, node.dtype)  # type: ignore[no-any-return]
+        found = chosen(writer, of, is_zero, writer.constant(0, of), found)
+    return found if wide is None else writer.cast(found, node.dtype)
 
 
 def _remainder(writer: GraphWriter, node: UOp, a: str, b: str) -> str:
-    """a mod b with the sign of b, a where b is 0."""
+    """a mod b with the sign of b, 0 where b is 0."""
     dtype = onnx_dtype(node.dtype)
     wide = _WIDE.get(dtype)
-    a, b, of = *((each if wide is None else writer.cast(each, wide)) for each in (a, b)), wide or dtype  # type: ignore[assignment]
+    a, b, of = *((each if wide is None else writer.cast(each, wide)) for each in (a, b)), wide or dtype
     safe, is_zero = _divisor(writer, node, b, of)
     found = writer.node("Mod", [a, safe])
     if is_zero:
-        found = writer.node("Where", [is_zero, a, found])
-    return found if wide is None else writer.cast(found, node.dtype)  # type: ignore[no-any-return]
+        found = chosen(writer, of, is_zero, writer.constant(0, of), found)
+    return found if wide is None else writer.cast(found, node.dtype)
 
 
 def _divisor(writer: GraphWriter, node: UOp, b: str, dtype: DType) -> tuple[str, str]:
@@ -224,7 +228,7 @@ def _divisor(writer: GraphWriter, node: UOp, b: str, dtype: DType) -> tuple[str,
     if divisor.lo is not None and (divisor.lo > 0 or divisor.hi < 0):
         return b, ""
     is_zero = writer.node("Equal", [b, writer.constant(0, dtype)])
-    return writer.node("Where", [is_zero, writer.constant(1, dtype), b]), is_zero
+    return chosen(writer, dtype, is_zero, writer.constant(1, dtype), b), is_zero
 
 
 def _shift(writer: GraphWriter, node: UOp, a: str, b: str) -> str:
@@ -236,7 +240,7 @@ def _shift(writer: GraphWriter, node: UOp, a: str, b: str) -> str:
         wide = dtypes.uint64 if node.dtype not in (dtypes.uint32, dtypes.uint64, dtypes.uint8) else None
         given = [each if wide is None else writer.cast(each, wide) for each in (a, b)]
         found = writer.node("BitShift", given, direction="LEFT" if left else "RIGHT")
-        return found if wide is None else writer.cast(found, node.dtype)  # type: ignore[no-any-return]
+        return found if wide is None else writer.cast(found, node.dtype)
     wide = dtypes.int32 if node.dtype.itemsize < 4 else node.dtype
     value = a if wide is node.dtype else writer.cast(a, wide)
     if amount == bits - 1:  # 2**amount is no number of the dtype: twice half of it

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from tinygraft.dtype import dtypes
 from tinygraft.onnx.element_types import element_of
 from tinygraft.onnx.graph_writer import GraphWriter, Plan, Step, symbolic
-from tinygraft.onnx.write_elementwise import const_of, without_expand
+from tinygraft.onnx.write_elementwise import chosen, const_of, without_expand
 from tinygraft.onnx.write_products import reshaped, times
 from tinygraft.uop.ops import ELEMENTWISE, FACTS, Ops, ScatterArg
 from tinygraft.uop.sizes import is_concrete, symbolic_sizes
@@ -32,7 +32,7 @@ def _gather(writer: GraphWriter, node: UOp) -> Plan:
     size, axis = source.shape[node.arg], node.arg
     plain = _counted_from_either_end(index, size)
     if plain is not None or _is_inside(index, size):
-        return Step((source, plain or index), lambda x, i: writer.node("Gather", [x, i], axis=axis))
+        return Step((source, index if plain is None else plain), lambda x, i: writer.node("Gather", [x, i], axis=axis))
     more = symbolic([size])
 
     def write(x: str, i: str, *names: str) -> str:
@@ -42,20 +42,9 @@ def _gather(writer: GraphWriter, node: UOp) -> Plan:
         if behind:
             axes = [axis + len(index.shape) + number for number in range(behind)]
             valid = writer.node("Unsqueeze", [valid, writer.vector([at - axis for at in axes])])
-        return _chosen(writer, node, valid, found)
+        return chosen(writer, node.dtype, valid, found, writer.constant(0, node.dtype))
 
     return Step((source, index, *more), write)
-
-
-def _chosen(writer: GraphWriter, node: UOp, valid: str, found: str) -> str:
-    """Found values where valid, else 0."""
-    if node.dtype is dtypes.bool:
-        return writer.node("And", [valid, found])  # type: ignore[no-any-return]
-    narrow = node.dtype in (dtypes.int8, dtypes.int16, dtypes.uint16, dtypes.uint32)
-    to = dtypes.int64 if narrow else node.dtype
-    given = writer.cast(found, to) if narrow else found
-    chosen: str = writer.node("Where", [valid, given, writer.constant(0, to)])
-    return writer.cast(chosen, node.dtype) if narrow else chosen
 
 
 def _guarded(writer: GraphWriter, index: UOp, name: str, size: str | int) -> tuple[str, str]:
@@ -87,7 +76,7 @@ def _is_inside(index: UOp, size: object) -> bool:
     if index.dtype not in (dtypes.int32, dtypes.int64) or not isinstance(size, int):
         return False
     bounds = bounds_at(index)
-    return bounds is not None and 0 <= bounds[0] and bounds[1] < size
+    return bounds is not None and bounds[0] >= 0 and bounds[1] < size
 
 
 def bounds_at(index: UOp) -> tuple[int, int] | None:
@@ -126,7 +115,7 @@ def _scatter(writer: GraphWriter, node: UOp) -> Plan:
         found = writer.node("ScatterND", [table, at, given], reduction=reduction)
         found = found if narrow is None else writer.cast(found, narrow)
         ends = writer.vector([size]) if isinstance(size, int) else writer.node("Unsqueeze", [end, writer.vector([0])])
-        return writer.node("Slice", [found, writer.vector([0]), ends, writer.vector([0])])  # type: ignore[no-any-return]
+        return writer.node("Slice", [found, writer.vector([0]), ends, writer.vector([0])])
 
     writer.plan(made, Step((pad, flat, rows, *symbolic([size])), write))
     return UOp(Ops.PERMUTE, node.dtype, (made,), tuple(order.index(each) for each in range(len(order)))) if axis else (
@@ -167,11 +156,11 @@ def _scan(writer: GraphWriter, node: UOp) -> Plan:
             [helper.make_node(name, ["so_far", "next"], ["now"]), helper.make_node("Identity", ["now"], ["out"])],
             "running", [values["so_far"], values["next"]], [values["now"], values["out"]],
         )  # fmt: skip
-        found = writer.node(
-            "Scan", [start, given], outputs=2, body=body, num_scan_inputs=1, scan_input_axes=[axis],
+        found = writer.several(
+            "Scan", [start, given], 2, body=body, num_scan_inputs=1, scan_input_axes=[axis],
             scan_output_axes=[axis],
         )[1]  # fmt: skip
-        return writer.cast(found, dtype) if narrow else found  # type: ignore[no-any-return]
+        return writer.cast(found, dtype) if narrow else found
 
     return Step((node.src[0], *symbolic(line)), scanned)
 
@@ -217,8 +206,8 @@ def _routine(writer: GraphWriter, node: UOp) -> Plan:
         key = (x, count, largest)
         if key not in writer.shared:
             given = x if wide is None else writer.cast(x, wide)
-            writer.shared[key] = writer.node(
-                "TopK", [given, writer.vector([count])], outputs=2, axis=-1, largest=largest, sorted=1
+            writer.shared[key] = writer.several(
+                "TopK", [given, writer.vector([count])], 2, axis=-1, largest=largest, sorted=1
             )
         values, indices = writer.shared[key]
         if arg.result:

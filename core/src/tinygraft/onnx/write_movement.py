@@ -15,7 +15,10 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.sizes import Shape, is_concrete, sint
 from tinygraft.uop.uop import UOp
 
-_REDUCE = {Ops.ADD: "ReduceSum", Ops.MAX: "ReduceMax", Ops.MIN: "ReduceMin", Ops.MUL: "ReduceProd"}
+_REDUCE = {
+    Ops.ADD: "ReduceSum", Ops.MAX: "ReduceMax", Ops.MIN: "ReduceMin", Ops.MUL: "ReduceProd",
+    Ops.OR: "ReduceMax", Ops.AND: "ReduceMin",  # of bools
+}  # fmt: skip
 _SAME = {Ops.DETACH, Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.FUNCTION, Ops.COPY, Ops.SHARD, Ops.AFTER}
 _END = -(2**63) + 1
 
@@ -41,7 +44,8 @@ def _reshape(writer: GraphWriter, node: UOp) -> Plan:
         return Step((source,), lambda x: writer.node("Unsqueeze", [x, writer.vector(added)]))
     removed = _ones_added(node.shape, source.shape)
     if removed is not None:
-        if source.op is Ops.REDUCE_AXIS and removed == list(source.arg.axes):
+        pooled = source.op is Ops.REDUCE_AXIS and source.src[0].op is Ops.WINDOW
+        if source.op is Ops.REDUCE_AXIS and removed == list(source.arg.axes) and not pooled:
             plan = reduction(writer, source, keep=False)
             if plan is not None:
                 return plan
@@ -102,7 +106,7 @@ def _flip(writer: GraphWriter, node: UOp) -> Plan:
 
     def write(x: str) -> str:
         vectors = [writer.vector([number] * len(axes)) for number in (-1, _END)]
-        return writer.node("Slice", [x, *vectors, writer.vector(axes), vectors[0]])  # type: ignore[no-any-return]
+        return writer.node("Slice", [x, *vectors, writer.vector(axes), vectors[0]])
 
     return Step((node.src[0],), write)
 
@@ -115,8 +119,12 @@ def padding(writer: GraphWriter, node: UOp, value: bool | int | float) -> Step:
     """The plan of a PAD with a value in its padding."""
     pads = [*(before for before, _ in node.arg), *(after for _, after in node.arg)]
 
+    wide = dtypes.int32 if node.dtype in (dtypes.int16, dtypes.uint16) else node.dtype
+
     def write(x: str, *_: str) -> str:
-        return writer.node("Pad", [x, writer.vector(pads), writer.constant(value, node.dtype)])  # type: ignore[no-any-return]
+        given = x if wide is node.dtype else writer.cast(x, wide)
+        found: str = writer.node("Pad", [given, writer.vector(pads), writer.constant(value, wide)])
+        return found if wide is node.dtype else writer.cast(found, node.dtype)
 
     return Step((node.src[0], *symbolic(pads)), write)
 
@@ -144,7 +152,7 @@ def _shrink(writer: GraphWriter, node: UOp) -> Plan:
     axes, starts, ends = (list(each) for each in zip(*bounds, strict=True))
 
     def write(x: str, *_: str) -> str:
-        return writer.node("Slice", [x, writer.vector(starts), writer.vector(ends), writer.vector(axes)])  # type: ignore[no-any-return]
+        return writer.node("Slice", [x, writer.vector(starts), writer.vector(ends), writer.vector(axes)])
 
     return Step((source, *symbolic([*starts, *ends])), write)
 
@@ -161,19 +169,20 @@ def _reduce(writer: GraphWriter, node: UOp) -> Plan:
 
 def reduction(writer: GraphWriter, node: UOp, keep: bool) -> Step | None:
     """The plan of a REDUCE_AXIS; small integers and bools are reduced as int32, uint32 and uint64 as int64."""
-    name = _REDUCE.get(node.arg.op)
+    name, dtype = _REDUCE.get(node.arg.op), onnx_dtype(node.dtype)
     if name is None:
         return None
-    dtype = onnx_dtype(node.dtype)
     wide = dtypes.int64 if dtype in (dtypes.uint32, dtypes.uint64) else dtypes.int32
-    if dtype is dtypes.uint64 and node.arg.op in (Ops.MAX, Ops.MIN):
-        raise writer.refuse(node, "ONNX has no greatest or least uint64 of an axis")
+    narrow = dtype.kind in ("bool", "int", "uint") and dtype not in (dtypes.int32, dtypes.int64)
+    ordered = dtype is dtypes.uint64 and node.arg.op in (Ops.MAX, Ops.MIN)
 
     def write(x: str) -> str:
-        narrow = dtype.kind in ("bool", "int", "uint") and dtype not in (dtypes.int32, dtypes.int64)
         given = writer.cast(x, wide) if narrow else x
+        half = writer.constant(-(2**63), dtypes.int64) if ordered else ""  # added, it gives int64 the order of uint64
+        given = writer.node("Add", [given, half]) if ordered else given
         found = writer.node(name, [given, writer.vector(list(node.arg.axes))], keepdims=int(keep))
-        return writer.cast(found, dtype) if narrow else found  # type: ignore[no-any-return]
+        found = writer.node("Add", [found, half]) if ordered else found
+        return writer.cast(found, dtype) if narrow else found
 
     return Step((node.src[0],), write)
 
@@ -190,11 +199,13 @@ def _stored(writer: GraphWriter, node: UOp) -> Plan:
     base = node.src[0] if node.op is Ops.RESHAPE else node
 
     def write() -> str:
-        if base in writer.held:  # it is used in another shape too
-            return writer.node("Reshape", [writer.held[base], writer.vector(node.shape)])  # type: ignore[no-any-return]
-        name = writer.fresh(writer.weights.get(base, "weight"))
-        writer.held[base] = writer.store(name, Tensor(0)._wrap(node), tuple(node.shape))
-        return writer.held[base]
+        name, shape = writer.weights.get(base, ("weight", node.shape))
+        if base not in writer.held:
+            whole = base if base.shape == shape else UOp(Ops.RESHAPE, base.dtype, (base,), shape)
+            writer.held[base] = writer.store(writer.fresh(name), Tensor(0)._wrap(whole), tuple(shape))
+        if writer.shapes[writer.held[base]] == node.shape:
+            return writer.held[base]
+        return writer.node("Reshape", [writer.held[base], writer.vector(node.shape)])
 
     return Step((), write)
 
@@ -219,7 +230,7 @@ def _size(writer: GraphWriter, node: UOp) -> Plan:
 
     def write() -> str:
         shape = writer.node("Shape", [name], start=axis, end=axis + 1)
-        return writer.node("Squeeze", [shape, writer.vector([0])])  # type: ignore[no-any-return]
+        return writer.node("Squeeze", [shape, writer.vector([0])])
 
     return Step((), write)
 

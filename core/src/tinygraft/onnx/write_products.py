@@ -66,8 +66,6 @@ class Labelled:
                 labels = [None if label is None else node.arg[label] for label in labels]
                 node = node.src[0]
             elif node.op is Ops.RESHAPE and _long(node.shape) == _long(node.src[0].shape):
-                if node.src[0].op in (Ops.BUFFER, Ops.MULTI):
-                    break  # the weight in its shape
                 new = [axis for axis, size in enumerate(node.shape) if not is_size(size, 1)]
                 old = [axis for axis, size in enumerate(node.src[0].shape) if not is_size(size, 1)]
                 to = dict(zip(new, old, strict=True))
@@ -133,8 +131,8 @@ def _matmul(writer: GraphWriter, first: Labelled, second: Labelled, found: dict[
 
     def write(*names: str) -> str:
         if transposed:
-            return writer.node("Gemm", names, transB=1)  # type: ignore[no-any-return]
-        return writer.node("MatMul", names)  # type: ignore[no-any-return]
+            return writer.node("Gemm", names, transB=1)
+        return writer.node("MatMul", names)
 
     if result is made:
         return Step(inputs, write)

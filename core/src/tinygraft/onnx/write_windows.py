@@ -21,8 +21,10 @@ _POOLED = (dtypes.float32, dtypes.float64, dtypes.float16)
 
 def windows(writer: GraphWriter, node: UOp) -> Plan:
     """The plan of a pooling, a WINDOW or a FOLD; None for any other."""
-    if node.op is Ops.REDUCE_AXIS and node.src[0].op is Ops.WINDOW:
-        return _pool(writer, node, 1)
+    inner = node.src[0] if node.op is Ops.RESHAPE else node
+    if inner.op is Ops.REDUCE_AXIS and inner.src[0].op is Ops.WINDOW:
+        found = _pool(writer, inner, 1)
+        return None if found is None else reshaped(found, node.shape)
     if node.op is Ops.FDIV and isinstance(count := const_of(node.src[1]), (int, float)):
         total = node.src[0]
         while total.op is Ops.RESHAPE:
@@ -106,9 +108,7 @@ def _fold(writer: GraphWriter, node: UOp) -> Plan:
         index = writer.constant(picks, dtypes.int64, (*(1 for _ in lead), len(picks)))
         index = writer.node("Expand", [index, writer.node("Shape", [x])])
         zeros = writer.node("Expand", [writer.constant(0, node.dtype), writer.vector(whole)])
-        return writer.node(  # type: ignore[no-any-return]
-            "ScatterElements", [zeros, index, x], axis=len(lead), reduction="add"
-        )
+        return writer.node("ScatterElements", [zeros, index, x], axis=len(lead), reduction="add")
 
     writer.plan(made, Step((flat, *symbolic(whole)), write))
     return reshaped(made, node.shape)

@@ -65,7 +65,9 @@ def multi_head_attention_forward(
     if add_zero_attn:
         k, v = (t.cat(t[:, :1] * 0, dim=1) for t in (k, v))
     scores = q.matmul(k.transpose(-2, -1)) * (1 / math.sqrt(embed // num_heads))
-    extra = size_math.as_int(scores.shape[-1], "attention") - size_math.as_int(key.shape[0], "attention")
+    extra = (bias_k is not None and bias_v is not None) + bool(add_zero_attn)
+    if static_k is not None:
+        extra = size_math.as_int(scores.shape[-1], "attention") - size_math.as_int(key.shape[0], "attention")
     if attn_mask is not None:
         scores = _without_masked(scores, attn_mask.unsqueeze(0) if attn_mask.ndim == 2 else attn_mask, extra)
     if key_padding_mask is not None:
@@ -111,8 +113,9 @@ def _projected(
 
 def _by_head(self: Tensor, heads: int) -> Tensor:
     """(length, batch, embed) as (batch * heads, length, embed / heads)."""
-    length, batch, embed = size_math.as_ints(self.shape, "attention")
-    return reshaped(self, (length, batch * heads, embed // heads)).permute(1, 0, 2)
+    length, batch, embed = self.shape
+    width = size_math.as_int(embed, "attention") // heads
+    return reshaped(self, (length, size_math.product((batch, heads)), width)).permute(1, 0, 2)
 
 
 def _without_masked(self: Tensor, mask: Tensor, extra: int) -> Tensor:
