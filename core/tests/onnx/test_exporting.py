@@ -126,7 +126,7 @@ def test_external_data_lies_beside_the_file(tmp_path: Path) -> None:
     onnx.export(model, x, path, external_data=True)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["model.onnx", "model.onnx.data"]
     plain = onnx_package.load(str(path), load_external_data=False)
-    assert [dict((e.key, e.value) for e in w.external_data)["offset"] for w in plain.graph.initializer] == ["0", "4096"]
+    assert [{e.key: e.value for e in w.external_data}["offset"] for w in plain.graph.initializer] == ["0", "4096"]
     np.testing.assert_allclose(onnx.load(path)(x=x)["output"].numpy(), model(x).numpy(), rtol=1e-6)
     runtime = pytest.importorskip("onnxruntime", reason="what an exported model is run in")
     found = runtime.InferenceSession(str(path)).run(None, {"x": x.numpy()})[0]

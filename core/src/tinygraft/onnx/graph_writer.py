@@ -1,7 +1,7 @@
 """A graph of nodes to the nodes and initializers of an ONNX graph, each value written once and after what it reads.
 
 In: UOps of the tensor graph, the names of inputs and weights. Out: NodeProtos in order, and StoredTensors. What a node
-becomes is a Step (what it needs, and what writes it once that has a name) or another node of the same value; the
+becomes is a WriteStep (what it needs, and what writes it once that has a name) or another node of the same value; the
 functions of the files `write_*` and `recognised` say which. Nothing here recurses: a graph may be deep.
 """
 
@@ -32,15 +32,15 @@ class StoredTensor(NamedTuple):
     read: Callable[[], bytes]
 
 
-class Step(NamedTuple):
+class WriteStep(NamedTuple):
     """How a node is written: the nodes that have a name before, and what makes the name of its value of theirs."""
 
     needs: tuple[UOp, ...]
     write: Callable[..., str]
 
 
-Plan = Step | UOp | None  # None: this planner does not know the node
-Planner = Callable[["GraphWriter", UOp], Plan]
+NodePlan = WriteStep | UOp | None  # None: this planner does not know the node
+Planner = Callable[["GraphWriter", UOp], NodePlan]
 
 
 class GraphWriter:
@@ -57,7 +57,7 @@ class GraphWriter:
         self.held: dict[UOp, str] = {}  # the initializer of each weight
         self.shapes: dict[str, tuple[int, ...]] = {}  # of each initializer
         self.shared: dict[Any, Any] = {}  # the outputs of operators that have several
-        self._plans: dict[UOp, Step | UOp] = {}
+        self._plans: dict[UOp, WriteStep | UOp] = {}
         self._constants: dict[Any, str] = {}
         self._is_constant: dict[UOp, bool] = {}
         self._counts: dict[str, int] = {}
@@ -86,14 +86,14 @@ class GraphWriter:
             stack.pop()
         return self.names[root]
 
-    def plan(self, node: UOp, step: Step) -> None:
+    def plan(self, node: UOp, step: WriteStep) -> None:
         """Say how a node is written that a planner has made for its result."""
         self._plans[node] = step
 
-    def _plan(self, node: UOp) -> Step | UOp:
+    def _plan(self, node: UOp) -> WriteStep | UOp:
         """How a node is written: as a constant where it is a small one, else as the first planner says."""
         if node.op is not Ops.EXPAND and self.is_constant(node) and _count(node.shape) <= FOLDED:
-            return Step((), lambda: self.folded(node))
+            return WriteStep((), lambda: self.folded(node))
         for planner in self._planners:
             plan = planner(self, node)
             if plan is not None:

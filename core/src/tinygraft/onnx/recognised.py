@@ -12,7 +12,7 @@ from typing import Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import TinygraftError
-from tinygraft.onnx.graph_writer import GraphWriter, Plan, Step
+from tinygraft.onnx.graph_writer import GraphWriter, NodePlan, WriteStep
 from tinygraft.onnx.write_elementwise import const_of, without_expand
 from tinygraft.onnx.write_movement import padded_with, padding
 from tinygraft.onnx.write_products import Labelled
@@ -24,7 +24,7 @@ Guess = tuple[Sequence[UOp], Callable[..., Tensor], str, dict[str, Any]]  # oper
 FLOATS = (dtypes.float16, dtypes.float32, dtypes.float64, dtypes.bfloat16)
 
 
-def recognised(writer: GraphWriter, node: UOp) -> Plan:
+def recognised(writer: GraphWriter, node: UOp) -> NodePlan:
     """The plan of a node that is a method with an operator of its own; None for any other."""
     padded = padded_with(node)
     if padded is not None and padded[0].shape == node.shape:
@@ -46,19 +46,19 @@ def _is(node: UOp, method: Callable[..., Tensor], *operands: UOp) -> bool:
 
 def _simple(
     writer: GraphWriter, node: UOp, x: UOp, op: str, method: Callable[..., Tensor], **attributes: Any
-) -> Step | None:
+) -> WriteStep | None:
     """The plan of one operator of one operand, if that is what the node is."""
     if not _is(node, method, x):
         return None
-    return Step((x,), lambda name: writer.node(op, [name], **attributes))
+    return WriteStep((x,), lambda name: writer.node(op, [name], **attributes))
 
 
-def _maximum(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
+def _maximum(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
     if node.dtype in FLOATS:
         yield _simple(writer, node, node.src[0], "Relu", Tensor.relu)
 
 
-def _sum(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
+def _sum(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
     """abs, and what adds a bias: convolutions and normalisations."""
     left, right = node.src
     if left.op is Ops.MAX:
@@ -78,7 +78,7 @@ def _sum(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
         yield _layer_norm(writer, node)
 
 
-def _product(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
+def _product(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
     left, right = node.src
     if right.op in (Ops.WHERE, Ops.ADD):
         yield _simple(writer, node, left, "Gelu", lambda x: x.gelu(), approximate="tanh")
@@ -87,7 +87,7 @@ def _product(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
         yield _layer_norm(writer, node)
 
 
-def _quotient(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
+def _quotient(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
     """Softmax and mean."""
     above, below = node.src
     total = below.src[0] if below.op is Ops.EXPAND else below
@@ -103,7 +103,7 @@ def _quotient(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
         x, axes = summed.src[0], summed.arg.axes
         keep = len(node.shape) == len(x.shape)
         if _is(node, lambda t: t.mean(axes, keepdim=keep), x):
-            yield Step((x,), lambda name: writer.node(
+            yield WriteStep((x,), lambda name: writer.node(
                 "ReduceMean", [name, writer.vector(list(axes))], keepdims=int(keep)
             ))  # fmt: skip
 
@@ -114,7 +114,7 @@ def _before_maximum(node: UOp) -> UOp | None:
     return inner.src[0] if inner.op is Ops.SUB else None
 
 
-def _difference(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
+def _difference(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
     left, right = node.src
     log = without_expand(right)
     if left.op is Ops.SUB and log.op is Ops.LOG and log.src[0].op is Ops.REDUCE_AXIS:
@@ -122,7 +122,7 @@ def _difference(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
         yield _simple(writer, node, left.src[0], "LogSoftmax", lambda t: t.log_softmax(axis), axis=axis)
 
 
-def _choice(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
+def _choice(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
     """Activations, rounding and clip, which choose by a comparison."""
     condition, first, second = node.src
     if node.dtype not in FLOATS or condition.op is not Ops.CMPLT:
@@ -147,7 +147,7 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }  # fmt: skip
 
 
-def _clip(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
+def _clip(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
     """Clip of one or two numbers."""
     inner = node.src[2]
     lows = [*({const_of(source) for source in inner.src} - {None} if inner.op is Ops.WHERE else ()), None]
@@ -160,19 +160,19 @@ def _clip(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
         ]:
             if x.shape == node.shape and _is(node, lambda t, low=low, high=high: t.clip(low, high), x):
                 bounds = ["" if each is None else writer.constant(float(each), node.dtype) for each in (low, high)]
-                yield Step((x,), lambda name, bounds=bounds: writer.node("Clip", [name, *bounds]))
+                yield WriteStep((x,), lambda name, bounds=bounds: writer.node("Clip", [name, *bounds]))
 
 
-def _reshape(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
+def _reshape(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
     yield from _convolution(writer, node, node, None)
     yield from _argmax(writer, node, node.src[0])
 
 
-def _reduction(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
+def _reduction(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
     yield from _argmax(writer, node, node)
 
 
-def _argmax(writer: GraphWriter, node: UOp, reduced: UOp) -> Iterator[Plan]:
+def _argmax(writer: GraphWriter, node: UOp, reduced: UOp) -> Iterator[NodePlan]:
     """The first index of the greatest or least element along an axis."""
     if reduced.op is not Ops.REDUCE_AXIS or reduced.arg.op is not Ops.MIN or reduced.src[0].op is not Ops.WHERE:
         return
@@ -183,12 +183,12 @@ def _argmax(writer: GraphWriter, node: UOp, reduced: UOp) -> Iterator[Plan]:
     x, axis, keep = equal.src[0], reduced.arg.axes[0], len(node.shape) == len(reduced.shape)
     for op, method in (("ArgMax", Tensor.argmax), ("ArgMin", Tensor.argmin)):
         if _is(node, lambda t, method=method: method(t, axis, keepdim=keep), x):
-            yield Step((x,), lambda name, op=op: writer.cast(
+            yield WriteStep((x,), lambda name, op=op: writer.cast(
                 writer.node(op, [name], axis=axis, keepdims=int(keep)), node.dtype
             ))  # fmt: skip
 
 
-def _gather(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
+def _gather(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
     """x.gather(axis, index), which is a gather of all elements as one line."""
     source, index = node.src[0], node.src[1]
     if source.op is not Ops.RESHAPE or index.op is not Ops.WHERE or index.src[1].op is not Ops.ADD:
@@ -199,13 +199,13 @@ def _gather(writer: GraphWriter, node: UOp) -> Iterator[Plan]:
         return
     for axis in range(len(x.shape)):
         if _is(node, lambda t, i, axis=axis: t.gather(axis, i), x, inner.src[2]):
-            yield Step((x, inner.src[2]), lambda a, b, axis=axis: writer.node("GatherElements", [a, b], axis=axis))
+            yield WriteStep((x, inner.src[2]), lambda a, b, axis=axis: writer.node("GatherElements", [a, b], axis=axis))
 
 
 # Products with weights
 
 
-def _gemm(writer: GraphWriter, node: UOp, product: UOp, bias: UOp) -> Step | None:
+def _gemm(writer: GraphWriter, node: UOp, product: UOp, bias: UOp) -> WriteStep | None:
     """x @ w.T + b of two axes as one Gemm."""
     reduced = product.src[0]
     if len(node.shape) != 2 or reduced.op is not Ops.REDUCE_AXIS or reduced.src[0].op is not Ops.MUL:
@@ -218,11 +218,13 @@ def _gemm(writer: GraphWriter, node: UOp, product: UOp, bias: UOp) -> Step | Non
         if w.labels == labels and _is(
             node, lambda a, b, c, turned=turned: a.linear(turned(b), c), x.node, w.node, bias
         ):
-            return Step((x.node, w.node, bias), lambda *names, turn=transposed: writer.node("Gemm", names, transB=turn))
+            return WriteStep(
+                (x.node, w.node, bias), lambda *names, turn=transposed: writer.node("Gemm", names, transB=turn)
+            )
     return None
 
 
-def _convolution(writer: GraphWriter, node: UOp, root: UOp, bias: UOp | None) -> Iterator[Plan]:
+def _convolution(writer: GraphWriter, node: UOp, root: UOp, bias: UOp | None) -> Iterator[NodePlan]:
     """Conv and ConvTranspose, with a bias where there is one; root is the node without it."""
     reduced = root
     while reduced.op in (Ops.RESHAPE, Ops.SHRINK, Ops.PAD):
@@ -255,7 +257,7 @@ def _convolution(writer: GraphWriter, node: UOp, root: UOp, bias: UOp | None) ->
                 "kernel_shape": arg.size, "strides": arg.stride, "dilations": arg.dilation, "group": groups,
                 "pads": [end[side] for side in (0, 1) for end in ends],
             }  # fmt: skip
-            yield Step(operands, lambda *names, attributes=attributes: writer.node("Conv", names, **attributes))
+            yield WriteStep(operands, lambda *names, attributes=attributes: writer.node("Conv", names, **attributes))
 
 
 def _below(node: UOp) -> UOp:
@@ -267,7 +269,7 @@ def _below(node: UOp) -> UOp:
     return node
 
 
-def _transposed(writer: GraphWriter, node: UOp, root: UOp, fold: UOp, bias: UOp | None) -> Step | None:
+def _transposed(writer: GraphWriter, node: UOp, root: UOp, fold: UOp, bias: UOp | None) -> WriteStep | None:
     """ConvTranspose, whose padding cuts off what it would pad."""
     cut = None
     while root is not fold:
@@ -296,7 +298,7 @@ def _transposed(writer: GraphWriter, node: UOp, root: UOp, fold: UOp, bias: UOp 
     operands = (x, w) if bias is None else (x, w, bias)
     if any(each < 0 for each in wanted) or not _is(node, method, *operands):
         return None
-    return Step(operands, lambda *names: writer.node(
+    return WriteStep(operands, lambda *names: writer.node(
         "ConvTranspose", names, kernel_shape=arg.size, strides=arg.stride, dilations=arg.dilation, group=groups,
         pads=[*before, *before], output_padding=wanted,
     ))  # fmt: skip
@@ -305,7 +307,7 @@ def _transposed(writer: GraphWriter, node: UOp, root: UOp, fold: UOp, bias: UOp 
 # Normalisation
 
 
-def _batch_norm(writer: GraphWriter, node: UOp) -> Step | None:
+def _batch_norm(writer: GraphWriter, node: UOp) -> WriteStep | None:
     """BatchNormalization: (x - mean) / sqrt(var + eps) * weight + bias, with one number of each per channel."""
     scaled, weight = node.src[0].src
     if scaled.op is not Ops.MUL or scaled.src[0].op is not Ops.SUB:
@@ -322,7 +324,7 @@ def _batch_norm(writer: GraphWriter, node: UOp) -> Step | None:
         parts.append(channel)
     if not isinstance(epsilon, float) or len(x.shape) < 2:
         return None
-    return Step((x, *parts), lambda *names: writer.node("BatchNormalization", names, epsilon=float(epsilon)))
+    return WriteStep((x, *parts), lambda *names: writer.node("BatchNormalization", names, epsilon=float(epsilon)))
 
 
 def _of_channel(node: UOp, x: UOp) -> UOp | None:
@@ -333,7 +335,7 @@ def _of_channel(node: UOp, x: UOp) -> UOp | None:
     return found.node if found.labels == [None, 0, *(None for _ in x.shape[2:])] else None
 
 
-def _layer_norm(writer: GraphWriter, node: UOp) -> Step | None:
+def _layer_norm(writer: GraphWriter, node: UOp) -> WriteStep | None:
     """LayerNormalization over the last axes, with or without a weight and a bias."""
     inner, rest = node, []
     if node.op is Ops.ADD:
@@ -363,10 +365,10 @@ def _layer_norm(writer: GraphWriter, node: UOp) -> Step | None:
         given = names or (writer.node("Expand", [writer.constant(1.0, node.dtype), writer.vector(sizes)]),)
         return writer.node("LayerNormalization", [name, *given], axis=-count, epsilon=float(eps), **wide)
 
-    return Step((x, *operands), write) if all(isinstance(size, int) for size in sizes) else None
+    return WriteStep((x, *operands), write) if all(isinstance(size, int) for size in sizes) else None
 
 
-_FINDERS: dict[Ops, tuple[Callable[[GraphWriter, UOp], Iterator[Plan]], ...]] = {
+_FINDERS: dict[Ops, tuple[Callable[[GraphWriter, UOp], Iterator[NodePlan]], ...]] = {
     Ops.MAX: (_maximum,), Ops.ADD: (_sum,), Ops.MUL: (_product,), Ops.FDIV: (_quotient,), Ops.SUB: (_difference,),
     Ops.WHERE: (_choice,), Ops.RESHAPE: (_reshape,), Ops.GATHER: (_gather,), Ops.SHRINK: (_reshape,),
     Ops.REDUCE_AXIS: (_reduction,),

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from tinygraft.dtype import DType, dtypes
-from tinygraft.onnx.graph_writer import GraphWriter, Plan, Step, onnx_dtype
+from tinygraft.onnx.graph_writer import GraphWriter, NodePlan, WriteStep, onnx_dtype
 from tinygraft.tensor.primitives.broadcasting import broadcast_shape
 from tinygraft.uop.ops import COMPARE, Ops
 from tinygraft.uop.sizes import Shape
@@ -32,12 +32,12 @@ _WIDE = {
 }  # fmt: skip
 
 
-def elementwise(writer: GraphWriter, node: UOp) -> Plan:
+def elementwise(writer: GraphWriter, node: UOp) -> NodePlan:
     """The plan of an elementwise node; None for any other."""
     write = _writer_of(writer, node)
     if write is None:
         return None
-    return Step(operands(node), write)
+    return WriteStep(operands(node), write)
 
 
 def operands(node: UOp) -> tuple[UOp, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from tinygraft.dtype import dtypes
 from tinygraft.onnx.element_types import element_of
-from tinygraft.onnx.graph_writer import GraphWriter, Plan, Step, symbolic
+from tinygraft.onnx.graph_writer import GraphWriter, NodePlan, WriteStep, symbolic
 from tinygraft.onnx.write_elementwise import chosen, const_of, without_expand
 from tinygraft.onnx.write_products import reshaped, times
 from tinygraft.uop.ops import ELEMENTWISE, FACTS, Ops, ScatterArg
@@ -21,18 +21,20 @@ from tinygraft.uop.uop import UOp
 _REDUCTIONS = {None: "none", Ops.ADD: "add", Ops.MUL: "mul", Ops.MAX: "max", Ops.MIN: "min"}
 
 
-def indexing(writer: GraphWriter, node: UOp) -> Plan:
+def indexing(writer: GraphWriter, node: UOp) -> NodePlan:
     """The plan of a node that moves values by computed indices; None for any other."""
     planner = _PLANNERS.get(node.op)
     return None if planner is None else planner(writer, node)
 
 
-def _gather(writer: GraphWriter, node: UOp) -> Plan:
+def _gather(writer: GraphWriter, node: UOp) -> NodePlan:
     source, index = node.src[:2]
     size, axis = source.shape[node.arg], node.arg
     plain = _counted_from_either_end(index, size)
     if plain is not None or _is_inside(index, size):
-        return Step((source, index if plain is None else plain), lambda x, i: writer.node("Gather", [x, i], axis=axis))
+        return WriteStep(
+            (source, index if plain is None else plain), lambda x, i: writer.node("Gather", [x, i], axis=axis)
+        )
     more = symbolic([size])
 
     def write(x: str, i: str, *names: str) -> str:
@@ -44,7 +46,7 @@ def _gather(writer: GraphWriter, node: UOp) -> Plan:
             valid = writer.node("Unsqueeze", [valid, writer.vector([at - axis for at in axes])])
         return chosen(writer, node.dtype, valid, found, writer.constant(0, node.dtype))
 
-    return Step((source, index, *more), write)
+    return WriteStep((source, index, *more), write)
 
 
 def _guarded(writer: GraphWriter, index: UOp, name: str, size: str | int) -> tuple[str, str]:
@@ -86,7 +88,7 @@ def bounds_at(index: UOp) -> tuple[int, int] | None:
     return None
 
 
-def _scatter(writer: GraphWriter, node: UOp) -> Plan:
+def _scatter(writer: GraphWriter, node: UOp) -> NodePlan:
     """ScatterND of rows at indices along the first axis; what is outside goes to a row that is cut off again."""
     base, index, value = node.src[:3]
     arg: ScatterArg = node.arg
@@ -117,13 +119,13 @@ def _scatter(writer: GraphWriter, node: UOp) -> Plan:
         ends = writer.vector([size]) if isinstance(size, int) else writer.node("Unsqueeze", [end, writer.vector([0])])
         return writer.node("Slice", [found, writer.vector([0]), ends, writer.vector([0])])
 
-    writer.plan(made, Step((pad, flat, rows, *symbolic([size])), write))
+    writer.plan(made, WriteStep((pad, flat, rows, *symbolic([size])), write))
     return UOp(Ops.PERMUTE, node.dtype, (made,), tuple(order.index(each) for each in range(len(order)))) if axis else (
         made
     )  # fmt: skip
 
 
-def _scan(writer: GraphWriter, node: UOp) -> Plan:
+def _scan(writer: GraphWriter, node: UOp) -> NodePlan:
     """CumSum, or a Scan whose body is one operator."""
     axis, op = node.arg.axis, node.arg.op
     dtype = node.dtype
@@ -137,7 +139,7 @@ def _scan(writer: GraphWriter, node: UOp) -> Plan:
             found: str = writer.node("CumSum", [given, writer.constant(axis, dtypes.int64)])
             return writer.cast(found, dtype) if narrow else found
 
-        return Step((node.src[0],), cumulated)
+        return WriteStep((node.src[0],), cumulated)
     name = {Ops.MAX: "Max", Ops.MIN: "Min", Ops.MUL: "Mul"}.get(op)
     identity = FACTS[op].identity
     if name is None or identity is None or (dtype is dtypes.uint64 and op is not Ops.MUL):
@@ -162,10 +164,10 @@ def _scan(writer: GraphWriter, node: UOp) -> Plan:
         )[1]  # fmt: skip
         return writer.cast(found, dtype) if narrow else found
 
-    return Step((node.src[0], *symbolic(line)), scanned)
+    return WriteStep((node.src[0], *symbolic(line)), scanned)
 
 
-def _assign(writer: GraphWriter, node: UOp) -> Plan:
+def _assign(writer: GraphWriter, node: UOp) -> NodePlan:
     """The old value with another in a view of it, as a scatter at the indices that the view reads."""
     old, value = node.src[:2]
     view = next((source for source in node.src[2:] if source.dtype is not dtypes.index), None)
@@ -192,7 +194,7 @@ def _assign(writer: GraphWriter, node: UOp) -> Plan:
     return UOp(Ops.RESHAPE, node.dtype, (found, *symbolic_sizes(old.shape)), old.shape)
 
 
-def _routine(writer: GraphWriter, node: UOp) -> Plan:
+def _routine(writer: GraphWriter, node: UOp) -> NodePlan:
     """sort and topk as TopK."""
     arg, source = node.arg, node.src[0]
     if arg.routine not in ("sort", "topk"):
@@ -214,7 +216,7 @@ def _routine(writer: GraphWriter, node: UOp) -> Plan:
             return writer.cast(indices, node.dtype)
         return values if wide is None else writer.cast(values, dtype)
 
-    return Step((source,), write)
+    return WriteStep((source,), write)
 
 
 _WIDE_KEYS = {
@@ -222,6 +224,6 @@ _WIDE_KEYS = {
     dtypes.uint16: dtypes.int32, dtypes.uint32: dtypes.int64, dtypes.float16: dtypes.float32,
     dtypes.bfloat16: dtypes.float32,
 }  # fmt: skip
-_PLANNERS: dict[Ops, Callable[[GraphWriter, UOp], Plan]] = {
+_PLANNERS: dict[Ops, Callable[[GraphWriter, UOp], NodePlan]] = {
     Ops.GATHER: _gather, Ops.SCATTER: _scatter, Ops.SCAN: _scan, Ops.ASSIGN: _assign, Ops.ROUTINE: _routine,
 }  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tinygraft.dtype import dtypes
-from tinygraft.onnx.graph_writer import GraphWriter, Plan, Step, onnx_dtype, symbolic
+from tinygraft.onnx.graph_writer import GraphWriter, NodePlan, WriteStep, onnx_dtype, symbolic
 from tinygraft.onnx.write_elementwise import const_of
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops
@@ -23,7 +23,7 @@ _SAME = {Ops.DETACH, Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.FUNCTION, Ops.
 _END = -(2**63) + 1
 
 
-def movement(writer: GraphWriter, node: UOp) -> Plan:
+def movement(writer: GraphWriter, node: UOp) -> NodePlan:
     """The plan of a movement, a reduction or a leaf; None for any other."""
     if node.op in _SAME:
         return node.src[0]
@@ -31,7 +31,7 @@ def movement(writer: GraphWriter, node: UOp) -> Plan:
     return None if planner is None else planner(writer, node)
 
 
-def _reshape(writer: GraphWriter, node: UOp) -> Plan:
+def _reshape(writer: GraphWriter, node: UOp) -> NodePlan:
     """Squeeze, Unsqueeze, or Reshape with 0 for a size that stays and one -1."""
     source = node.src[0]
     if source.op in (Ops.BUFFER, Ops.MULTI) and is_concrete(node.shape):
@@ -41,7 +41,7 @@ def _reshape(writer: GraphWriter, node: UOp) -> Plan:
                                                              (source.src[0], *node.src[1:]), node.arg)  # fmt: skip
     added = _ones_added(source.shape, node.shape)
     if added is not None:
-        return Step((source,), lambda x: writer.node("Unsqueeze", [x, writer.vector(added)]))
+        return WriteStep((source,), lambda x: writer.node("Unsqueeze", [x, writer.vector(added)]))
     removed = _ones_added(node.shape, source.shape)
     if removed is not None:
         pooled = source.op is Ops.REDUCE_AXIS and source.src[0].op is Ops.WINDOW
@@ -49,13 +49,13 @@ def _reshape(writer: GraphWriter, node: UOp) -> Plan:
             plan = reduction(writer, source, keep=False)
             if plan is not None:
                 return plan
-        return Step((source,), lambda x: writer.node("Squeeze", [x, writer.vector(removed)]))
+        return WriteStep((source,), lambda x: writer.node("Squeeze", [x, writer.vector(removed)]))
     sizes, open_sizes = _target(source.shape, node.shape)
     has_zero = 0 in node.shape
     if has_zero:
         sizes, open_sizes = list(node.shape), symbolic(node.shape)
     more = {"allowzero": 1} if has_zero else {}
-    return Step(
+    return WriteStep(
         (source, *open_sizes), lambda x, *_: writer.node("Reshape", [x, writer.vector(sizes)], **more)
     )  # fmt: skip
 
@@ -87,35 +87,35 @@ def _ones_added(few: Shape, many: Shape) -> list[int] | None:
     return axes if at == len(few) else None
 
 
-def _expand(writer: GraphWriter, node: UOp) -> Plan:
+def _expand(writer: GraphWriter, node: UOp) -> NodePlan:
     source = node.src[0]
     sizes = [1 if old is new else new for old, new in zip(source.shape, node.shape, strict=True)]
     if all(isinstance(size, int) and size == 1 for size in sizes):
         return source
-    return Step((source, *symbolic(sizes)), lambda x, *_: writer.node("Expand", [x, writer.vector(sizes)]))
+    return WriteStep((source, *symbolic(sizes)), lambda x, *_: writer.node("Expand", [x, writer.vector(sizes)]))
 
 
-def _permute(writer: GraphWriter, node: UOp) -> Plan:
+def _permute(writer: GraphWriter, node: UOp) -> NodePlan:
     if node.arg == tuple(range(len(node.arg))):
         return node.src[0]
-    return Step((node.src[0],), lambda x: writer.node("Transpose", [x], perm=list(node.arg)))
+    return WriteStep((node.src[0],), lambda x: writer.node("Transpose", [x], perm=list(node.arg)))
 
 
-def _flip(writer: GraphWriter, node: UOp) -> Plan:
+def _flip(writer: GraphWriter, node: UOp) -> NodePlan:
     axes = list(node.arg)
 
     def write(x: str) -> str:
         vectors = [writer.vector([number] * len(axes)) for number in (-1, _END)]
         return writer.node("Slice", [x, *vectors, writer.vector(axes), vectors[0]])
 
-    return Step((node.src[0],), write)
+    return WriteStep((node.src[0],), write)
 
 
-def _pad(writer: GraphWriter, node: UOp) -> Plan:
+def _pad(writer: GraphWriter, node: UOp) -> NodePlan:
     return padding(writer, node, False if node.dtype is dtypes.bool else 0)
 
 
-def padding(writer: GraphWriter, node: UOp, value: bool | int | float) -> Step:
+def padding(writer: GraphWriter, node: UOp, value: bool | int | float) -> WriteStep:
     """The plan of a PAD with a value in its padding."""
     pads = [*(before for before, _ in node.arg), *(after for _, after in node.arg)]
 
@@ -126,7 +126,7 @@ def padding(writer: GraphWriter, node: UOp, value: bool | int | float) -> Step:
         found: str = writer.node("Pad", [given, writer.vector(pads), writer.constant(value, wide)])
         return found if wide is node.dtype else writer.cast(found, node.dtype)
 
-    return Step((node.src[0], *symbolic(pads)), write)
+    return WriteStep((node.src[0], *symbolic(pads)), write)
 
 
 def padded_with(node: UOp) -> tuple[UOp, bool | int | float] | None:
@@ -140,7 +140,7 @@ def padded_with(node: UOp) -> tuple[UOp, bool | int | float] | None:
     return (padded, value) if const_of(inside.src[0]) is True else None
 
 
-def _shrink(writer: GraphWriter, node: UOp) -> Plan:
+def _shrink(writer: GraphWriter, node: UOp) -> NodePlan:
     source = node.src[0]
     bounds = [
         (axis, start, end)
@@ -154,20 +154,20 @@ def _shrink(writer: GraphWriter, node: UOp) -> Plan:
     def write(x: str, *_: str) -> str:
         return writer.node("Slice", [x, writer.vector(starts), writer.vector(ends), writer.vector(axes)])
 
-    return Step((source, *symbolic([*starts, *ends])), write)
+    return WriteStep((source, *symbolic([*starts, *ends])), write)
 
 
-def _cat(writer: GraphWriter, node: UOp) -> Plan:
+def _cat(writer: GraphWriter, node: UOp) -> NodePlan:
     count = sum(source.dtype is not dtypes.index for source in node.src)
     sources = node.src[:count]
-    return Step(sources, lambda *names: writer.node("Concat", names, axis=node.arg))
+    return WriteStep(sources, lambda *names: writer.node("Concat", names, axis=node.arg))
 
 
-def _reduce(writer: GraphWriter, node: UOp) -> Plan:
+def _reduce(writer: GraphWriter, node: UOp) -> NodePlan:
     return reduction(writer, node, keep=True)
 
 
-def reduction(writer: GraphWriter, node: UOp, keep: bool) -> Step | None:
+def reduction(writer: GraphWriter, node: UOp, keep: bool) -> WriteStep | None:
     """The plan of a REDUCE_AXIS; small integers and bools are reduced as int32, uint32 and uint64 as int64."""
     name, dtype = _REDUCE.get(node.arg.op), onnx_dtype(node.dtype)
     if name is None:
@@ -184,17 +184,17 @@ def reduction(writer: GraphWriter, node: UOp, keep: bool) -> Step | None:
         found = writer.node("Add", [found, half]) if ordered else found
         return writer.cast(found, dtype) if narrow else found
 
-    return Step((node.src[0],), write)
+    return WriteStep((node.src[0],), write)
 
 
 # Leaves
 
 
-def _const(writer: GraphWriter, node: UOp) -> Plan:
-    return Step((), lambda: writer.folded(node))
+def _const(writer: GraphWriter, node: UOp) -> NodePlan:
+    return WriteStep((), lambda: writer.folded(node))
 
 
-def _stored(writer: GraphWriter, node: UOp) -> Plan:
+def _stored(writer: GraphWriter, node: UOp) -> NodePlan:
     """A weight, once, under the name that the model has for it."""
     base = node.src[0] if node.op is Ops.RESHAPE else node
 
@@ -207,12 +207,12 @@ def _stored(writer: GraphWriter, node: UOp) -> Plan:
             return writer.held[base]
         return writer.node("Reshape", [writer.held[base], writer.vector(node.shape)])
 
-    return Step((), write)
+    return WriteStep((), write)
 
 
-def _iota(writer: GraphWriter, node: UOp) -> Plan:
+def _iota(writer: GraphWriter, node: UOp) -> NodePlan:
     (length,) = node.arg if isinstance(node.arg, tuple) else (node.arg,)
-    return Step(symbolic([length]), lambda *names: _range(writer, node, length, names))
+    return WriteStep(symbolic([length]), lambda *names: _range(writer, node, length, names))
 
 
 def _range(writer: GraphWriter, node: UOp, length: sint, names: Sequence[str]) -> str:
@@ -222,7 +222,7 @@ def _range(writer: GraphWriter, node: UOp, length: sint, names: Sequence[str]) -
     return found if onnx_dtype(node.dtype) is dtypes.int64 else writer.cast(found, node.dtype)
 
 
-def _size(writer: GraphWriter, node: UOp) -> Plan:
+def _size(writer: GraphWriter, node: UOp) -> NodePlan:
     """A symbolic size, from the shape of an input that has it."""
     if node not in writer.sizes:
         raise writer.refuse(node, "a symbolic size becomes ONNX where it is one of an input, named in dynamic_axes")
@@ -232,10 +232,10 @@ def _size(writer: GraphWriter, node: UOp) -> Plan:
         shape = writer.node("Shape", [name], start=axis, end=axis + 1)
         return writer.node("Squeeze", [shape, writer.vector([0])])
 
-    return Step((), write)
+    return WriteStep((), write)
 
 
-_PLANNERS: dict[Ops, Callable[[GraphWriter, UOp], Plan]] = {
+_PLANNERS: dict[Ops, Callable[[GraphWriter, UOp], NodePlan]] = {
     Ops.RESHAPE: _reshape, Ops.EXPAND: _expand, Ops.PERMUTE: _permute, Ops.FLIP: _flip, Ops.PAD: _pad,
     Ops.SHRINK: _shrink, Ops.CAT: _cat, Ops.REDUCE_AXIS: _reduce, Ops.CONST: _const, Ops.BUFFER: _stored,
     Ops.MULTI: _stored, Ops.IOTA: _iota, Ops.VARIABLE: _size, Ops.BIND: _size,

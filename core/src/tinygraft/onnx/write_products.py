@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinygraft.onnx.graph_writer import GraphWriter, Plan, Step
+from tinygraft.onnx.graph_writer import GraphWriter, NodePlan, WriteStep
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.sizes import Shape, is_size, sint, symbolic_sizes
 from tinygraft.uop.uop import UOp
 
 
-def product(writer: GraphWriter, node: UOp) -> Plan:
+def product(writer: GraphWriter, node: UOp) -> NodePlan:
     """The plan of a sum of products, or of a RESHAPE of one that leaves out axes of size 1."""
     target = node.shape
     if node.op is Ops.RESHAPE and node.src[0].op is Ops.REDUCE_AXIS:
@@ -110,7 +110,9 @@ def reshaped(node: UOp, shape: Shape) -> UOp:
     return node if node.shape == shape else UOp(Ops.RESHAPE, node.dtype, (node, *symbolic_sizes(shape)), shape)
 
 
-def _matmul(writer: GraphWriter, first: Labelled, second: Labelled, found: dict[str, list[int]], target: Shape) -> Plan:
+def _matmul(
+    writer: GraphWriter, first: Labelled, second: Labelled, found: dict[str, list[int]], target: Shape
+) -> NodePlan:
     """The plan of a product: MatMul of (batch, rows, terms) and (batch, terms, columns), or Gemm."""
     batch, rows, columns, terms = (found[each] for each in ("batch", "row", "column", "term"))
     spread = not batch  # rows need not be one axis where all of them meet the same matrix
@@ -135,6 +137,6 @@ def _matmul(writer: GraphWriter, first: Labelled, second: Labelled, found: dict[
         return writer.node("MatMul", names)
 
     if result is made:
-        return Step(inputs, write)
-    writer.plan(made, Step(inputs, write))
+        return WriteStep(inputs, write)
+    writer.plan(made, WriteStep(inputs, write))
     return result

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from tinygraft.dtype import dtypes
-from tinygraft.onnx.graph_writer import GraphWriter, Plan, Step, symbolic
+from tinygraft.onnx.graph_writer import GraphWriter, NodePlan, WriteStep, symbolic
 from tinygraft.onnx.write_elementwise import const_of
 from tinygraft.onnx.write_movement import padded_with
 from tinygraft.onnx.write_products import reshaped, times
@@ -19,7 +19,7 @@ from tinygraft.uop.uop import UOp
 _POOLED = (dtypes.float32, dtypes.float64, dtypes.float16)
 
 
-def windows(writer: GraphWriter, node: UOp) -> Plan:
+def windows(writer: GraphWriter, node: UOp) -> NodePlan:
     """The plan of a pooling, a WINDOW or a FOLD; None for any other."""
     inner = node.src[0] if node.op is Ops.RESHAPE else node
     if inner.op is Ops.REDUCE_AXIS and inner.src[0].op is Ops.WINDOW:
@@ -67,11 +67,11 @@ def _pool(writer: GraphWriter, node: UOp, count: float) -> UOp | None:
             writer.node("Mul", [found, writer.constant(float(factor), node.dtype)])
         )  # fmt: skip
 
-    writer.plan(made, Step((images,), write))
+    writer.plan(made, WriteStep((images,), write))
     return reshaped(made, node.shape)
 
 
-def _window(writer: GraphWriter, node: UOp) -> Plan:
+def _window(writer: GraphWriter, node: UOp) -> NodePlan:
     """A Gather for each axis, then the axes of counts before those of sizes."""
     arg, lead = node.arg, len(node.shape) - 2 * len(node.arg.size)
     many = len(arg.size)
@@ -85,10 +85,10 @@ def _window(writer: GraphWriter, node: UOp) -> Plan:
         order = [*range(lead), *(lead + 2 * n for n in range(many)), *(lead + 2 * n + 1 for n in range(many))]
         return x if order == sorted(order) else writer.node("Transpose", [x], perm=order)
 
-    return Step((node.src[0],), write)
+    return WriteStep((node.src[0],), write)
 
 
-def _fold(writer: GraphWriter, node: UOp) -> Plan:
+def _fold(writer: GraphWriter, node: UOp) -> NodePlan:
     """ScatterElements of all elements of the windows into zeros, adding."""
     arg, source = node.arg, node.src[0]
     lead, many = node.shape[: -len(arg.size)], len(arg.size)
@@ -110,5 +110,5 @@ def _fold(writer: GraphWriter, node: UOp) -> Plan:
         zeros = writer.node("Expand", [writer.constant(0, node.dtype), writer.vector(whole)])
         return writer.node("ScatterElements", [zeros, index, x], axis=len(lead), reduction="add")
 
-    writer.plan(made, Step((flat, *symbolic(whole)), write))
+    writer.plan(made, WriteStep((flat, *symbolic(whole)), write))
     return reshaped(made, node.shape)
