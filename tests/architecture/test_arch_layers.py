@@ -11,7 +11,18 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "core" / "src" / "tinygraft"
 LAYERS = [
-    {"errors", "config", "helpers", "files", "temporary", "caches", "downloads", "progress", "interrupt"},
+    {
+        "errors",
+        "config",
+        "helpers",
+        "ported_helpers",
+        "files",
+        "temporary",
+        "caches",
+        "downloads",
+        "progress",
+        "interrupt",
+    },
     {"dtype", "events", "installed"},
     {"uop", "target", "collectives"},
     {"rules"},

@@ -11,9 +11,10 @@ import os
 from collections.abc import Callable
 from contextlib import ContextDecorator, suppress
 from contextvars import ContextVar, Token
+from importlib import import_module
 from typing import Any, Generic, TypeVar
 
-from tinygraft.errors import SettingError, did_you_mean
+from tinygraft.errors import SettingError, SettingWarning, did_you_mean
 from tinygraft.interrupt import guarded
 
 T = TypeVar("T", int, str)
@@ -126,7 +127,9 @@ class Context(ContextDecorator):
         for name in values:
             for find in finders if name not in SETTINGS else ():
                 find(name)
-            if name not in SETTINGS:
+            if name not in SETTINGS and name in ELSEWHERE:
+                without_effect(name)
+            elif name not in SETTINGS:
                 raise SettingError(_no_setting(name))
         self.values = values
         self._key = object()  # identifies its open blocks, which must not refer to it: its __del__ ends them
@@ -141,7 +144,8 @@ class Context(ContextDecorator):
         try:
             with guarded(sealed=True):  # after a signal between a change and its token nothing would undo the change
                 for name, value in self.values.items():
-                    tokens.append((SETTINGS[name], SETTINGS[name].set(value)))
+                    setting = SETTINGS[name] if name in SETTINGS else _absent[name]
+                    tokens.append((setting, setting.set(value)))
         except BaseException:
             self.__exit__()
             raise
@@ -170,21 +174,63 @@ class Context(ContextDecorator):
             self.__exit__()
 
 
-# Settings of tinygrad that have no counterpart, with what to do instead
+# Settings of tinygrad that have no counterpart, with what to do instead. Scripts may import and set them
 ELSEWHERE = {
     "WINO": "leave it out: which algorithm computes a convolution is chosen for each device",
     "JIT": "leave TinyJit out to run without it",
     "IMAGE": "leave it out: values lie in plain memory",
     "FUSE_ARANGE": "leave it out: ranges are fused where that is faster",
+    "FUSE_OPTIM": "leave it out: the updates of a step are a few kernels",
     "SPLIT_REDUCEOP": "leave it out: long reductions are cut by their shapes",
     "PARALLEL": "leave it out: kernels are compiled by as many threads as there are cores",
+    "NUM_CPU_THREADS": "leave it out: as many threads run as there are cores",
+    "TC": "leave it out: matrix units are used where a kernel gains by them",
+    "TC_SELECT": "leave it out: matrix units are chosen by the dtypes",
+    "TC_OPT": "leave it out: shapes are padded where that gains",
+    "USE_TC": "leave it out: matrix units are used where a kernel gains by them",
+    "ALLOW_TF32": "leave it out: float32 is computed in float32",
+    "NOLOCALS": "NOOPT=1 takes no optimising action",
+    "TRANSCENDENTAL": "leave it out: functions are decomposed where a device lacks them",
+    "LRU": "leave it out: freed memory is reused",
+    "NO_MEMORY_PLANNER": "leave it out: temporaries share memory",
+    "RING": "leave it out: how shards are combined is chosen by their sizes",
+    "ALL2ALL": "leave it out: how shards are combined is chosen by their sizes",
+    "JIT_BATCH_SIZE": "leave it out: a replay is one graph where the device has them",
+    "CCACHE": "TINYGRAFT_CACHE chooses the folder of what was compiled",
+    "CAPTURING": "leave it out",
+    "TRACEMETA": "leave it out: tensors know the line that made them",
+    "FLOAT16": "DEFAULT_FLOAT=float16, or nn.autocast",
+    "VALIDATE_WITH_CPU": "VALIDATE=1 compares each schedule with NumPy",
+    "IGNORE_OOB": "leave it out: every index is proved",
+    "IGNORE_BEAM_CACHE": "leave it out, or delete what BEAM has found: python -m tinygraft cache",
 }
+_USUAL = {"JIT": 1, "LRU": 1, "RING": 1, "TC": 1, "USE_TC": 1, "SPLIT_REDUCEOP": 1, "CCACHE": 1, "JIT_BATCH_SIZE": 32,
+          "TRANSCENDENTAL": 1, "CAPTURING": 1, "TRACEMETA": 1, "TC_SELECT": -1}  # fmt: skip
+
+
+def without_effect(name: str) -> Setting[int]:
+    """Return a setting of tinygrad that has no counterpart: scripts may read and set it, and it changes nothing.
+
+    That is said once, as a SettingWarning at the user's line; with TINYGRAFT_STRICT=1 it is a SettingError.
+    """
+    text = f"{name} is a setting of tinygrad that changes nothing here; {ELSEWHERE[name]}"
+    if TINYGRAFT_STRICT:
+        raise SettingError(f"TINYGRAFT_STRICT=1 does not allow this: {text}")
+    if name not in _absent:
+        _absent[name] = Setting(
+            name, _USUAL.get(name, 0), f"a setting of tinygrad that changes nothing; {ELSEWHERE[name]}"
+        )
+        del SETTINGS[name]
+        import_module("tinygraft.helpers").warn_user(f"{text} (TINYGRAFT_STRICT=1 makes this an error)", SettingWarning)
+    return _absent[name]
+
+
+_absent: dict[str, Setting[int]] = {}  # those that the program has used
 
 
 def _no_setting(name: str) -> str:
     """Return the text of the error for an unknown setting, with what to do instead."""
-    hint = f"\n  hint: {ELSEWHERE[name]}" if name in ELSEWHERE else did_you_mean(name, SETTINGS)
-    return f"there is no setting {name}; the settings are {', '.join(sorted(SETTINGS))}{hint}"
+    return f"there is no setting {name}; the settings are {', '.join(sorted(SETTINGS))}{did_you_mean(name, SETTINGS)}"
 
 
 # The blocks that this thread or task is in. One Context may be in several of them: in itself, and in other threads.

@@ -19,7 +19,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinygraft.caches import cache_folder
-from tinygraft.config import ELSEWHERE, SETTINGS, Context, Setting, getenv
+from tinygraft.config import ELSEWHERE, SETTINGS, Context, Setting, getenv, without_effect
 from tinygraft.files import write_atomic
 
 if TYPE_CHECKING:
@@ -53,17 +53,30 @@ def lazily(module: str, names: dict[str, str]) -> Callable[[str], Any]:
     return find
 
 
+_PORTED = (  # what only scripts of tinygrad ask for
+    "ansilen ansipad ansistrip BASEDIR cdiv ceildiv CI cmod colorize_float data64 data64_le flat_mv flat_to_grouped "
+    "floordiv floormod fromimport fully_flatten get_child get_shape get_single_element getbits hi32 i2u "
+    "is_numpy_ndarray lo32 make_tuple merge_dicts next_power2 OSX pad_bytes perf_counter_us pluralize polyN round_down "
+    "size_to_str stderr_log strip_parens time_to_str to_tuple unwrap WIN word_wrap"
+)
 _elsewhere = lazily(
     __name__,
-    {"GlobalCounters": "tinygraft.device.counters", "tqdm": "tqdm", "trange": "tqdm", "fetch": "tinygraft.downloads"},
+    {
+        "GlobalCounters": "tinygraft.device.counters",
+        "dtypes": "tinygraft.dtype",
+        "fetch": "tinygraft.downloads",
+        "tqdm": "tqdm",
+        "trange": "tqdm",
+        **dict.fromkeys(_PORTED.split(), "tinygraft.ported_helpers"),
+    },
 )
 
 
 def __getattr__(name: str) -> Any:
     """Return a setting, a name of a module in a higher layer, or the bars of the library tqdm."""
-    if name in ELSEWHERE:  # no AttributeError, as `from tinygraft.helpers import` would replace its text
-        raise ImportError(f"there is no setting {name} to import\n  hint: {ELSEWHERE[name]}")
-    return SETTINGS[name] if name in SETTINGS else _elsewhere(name)
+    if name in SETTINGS:
+        return SETTINGS[name]
+    return without_effect(name) if name in ELSEWHERE else _elsewhere(name)
 
 
 def ContextVar(key: str, default_value: Any) -> Setting[Any]:

@@ -65,4 +65,7 @@ are complex (`tensor/mode.py`).
 
 from tinygraft.helpers import lazily
 
-__getattr__ = lazily(__name__, {"Tensor": "tinygraft.tensor.tensor"})
+__getattr__ = lazily(
+    __name__,
+    {"Tensor": "tinygraft.tensor.tensor", "Device": "tinygraft.device.registry", "Function": "tinygraft.functions"},
+)

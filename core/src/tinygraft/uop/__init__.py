@@ -24,6 +24,7 @@ and each protection has a mutant in `tests/pipeline/test_pipeline_store_mutants.
 
 from tinygraft.config import SPEC
 from tinygraft.uop import bounds, shape, sharding
+from tinygraft.uop.ops import Ops as Ops
 from tinygraft.uop.uop import UOp, derive_by
 
 

@@ -17,6 +17,7 @@ from enum import Enum, IntEnum, auto
 from typing import Any, NamedTuple, TypeAlias
 
 from tinygraft.dtype import DType
+from tinygraft.helpers import lazily
 from tinygraft.uop import meanings
 from tinygraft.uop.meanings import outside
 from tinygraft.uop.units import MatrixArg, MatrixUnit, TileArg
@@ -510,3 +511,10 @@ APPROXIMATE = frozenset(op for op, facts in FACTS.items() if facts.accuracy is n
 MOVEMENT = frozenset({Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.PAD, Ops.SHRINK, Ops.FLIP, Ops.WINDOW})
 COMMUTATIVE = frozenset(op for op, facts in FACTS.items() if facts.commutative)
 REDUCIBLE = frozenset(op for op, facts in FACTS.items() if facts.identity is not None)
+
+# Where tinygrad has them
+__getattr__ = lazily(
+    __name__,
+    dict.fromkeys(("PatternMatcher", "UPat", "graph_rewrite"), "tinygraft.uop.upat")
+    | {"sint": "tinygraft.uop.sizes", "Variable": "tinygraft"},
+)
