@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinygraft import Context, config, helpers
+from tinygraft import Context, Tensor, config, helpers
 from tinygraft.errors import SettingError, SettingWarning
 
 NAMES = {
@@ -109,3 +109,11 @@ def test_what_they_refuse() -> None:
         helpers.get_single_element([1, 2])
     with pytest.raises(AssertionError, match="unwrap got None"):
         helpers.unwrap(None)
+
+
+def test_the_older_way_to_leave_gradients_out_is_accepted() -> None:
+    """`Tensor.no_grad = True` is said to change nothing, and the block by that name works after it."""
+    with pytest.warns(SettingWarning, match="Tensor.no_grad = True changes nothing here"):
+        Tensor.no_grad = True
+    with Tensor.no_grad():
+        assert (Tensor([1.0], requires_grad=True) * 2).requires_grad is False

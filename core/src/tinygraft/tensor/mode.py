@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinygraft.config import TRAINING, Context
 from tinygraft.engine.exclusive import import_late
+from tinygraft.errors import SettingWarning
+from tinygraft.helpers import warn_user
 from tinygraft.tensor.primitives.keyword_aliases import unknown_keyword
 from tinygraft.tensor.state.no_grad import NoGrad
 
@@ -125,6 +127,16 @@ class TensorType(type):
         [14.0, 4.0]
         """
         return NoGrad()
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        """`Tensor.no_grad = True` of older scripts changes nothing, which is said; all else is set."""
+        if name == "no_grad" and isinstance(value, bool):
+            text = (
+                f"Tensor.no_grad = {value} changes nothing here: no result needs it; a block is with Tensor.no_grad():"
+            )
+            warn_user(text, SettingWarning)
+        else:
+            super().__setattr__(name, value)
 
     if not TYPE_CHECKING:
 
