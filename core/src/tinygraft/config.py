@@ -183,7 +183,6 @@ ELSEWHERE = {
     "FUSE_OPTIM": "leave it out: the updates of a step are a few kernels",
     "SPLIT_REDUCEOP": "leave it out: long reductions are cut by their shapes",
     "PARALLEL": "leave it out: kernels are compiled by as many threads as there are cores",
-    "NUM_CPU_THREADS": "leave it out: as many threads run as there are cores",
     "TC": "leave it out: matrix units are used where a kernel gains by them",
     "TC_SELECT": "leave it out: matrix units are chosen by the dtypes",
     "TC_OPT": "leave it out: shapes are padded where that gains",
@@ -200,7 +199,6 @@ ELSEWHERE = {
     "CAPTURING": "leave it out",
     "TRACEMETA": "leave it out: tensors know the line that made them",
     "FLOAT16": "DEFAULT_FLOAT=float16, or nn.autocast",
-    "VALIDATE_WITH_CPU": "VALIDATE=1 compares each schedule with NumPy",
     "IGNORE_OOB": "leave it out: every index is proved",
     "IGNORE_BEAM_CACHE": "leave it out, or delete what BEAM has found: python -m tinygraft cache",
 }

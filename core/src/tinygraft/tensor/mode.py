@@ -131,9 +131,7 @@ class TensorType(type):
     def __setattr__(cls, name: str, value: Any) -> None:
         """`Tensor.no_grad = True` of older scripts changes nothing, which is said; all else is set."""
         if name == "no_grad" and isinstance(value, bool):
-            text = (
-                f"Tensor.no_grad = {value} changes nothing here: no result needs it; a block is with Tensor.no_grad():"
-            )
+            text = f"Tensor.no_grad = {value} changes nothing here, no result needs it; the block is Tensor.no_grad()"
             warn_user(text, SettingWarning)
         else:
             super().__setattr__(name, value)
