@@ -17,7 +17,7 @@ FUZZ ?= --save out/fuzz
 PROGRAMS = tests/pipeline/test_pipeline_stores.py tests/pipeline/test_pipeline_views_random.py tests/training/test_training_shard.py tests/training/test_training_digits.py::test_what_it_leaves_behind # whole ones among the slow tests
 XDIST = -n $(JOBS) --dist worksteal --capture=sys # of a process that ends, conftest.py shows the standard error
 
-.PHONY: help train test test-slow long validate fuzz check bench clean
+.PHONY: help train test test-slow long validate fuzz check bench site clean
 
 help:  ## what the targets do
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -49,6 +49,9 @@ bench: $(VENV)/.train  ## speed beside other libraries that are installed (5 min
 
 fuzz: $(VENV)/.test  ## run random programs for SECONDS=1200 with a fresh seed, FUZZ="--seed 5 --devices CPU" to choose
 	SPEC=2 $(BIN)/python tests/fuzz/fuzz.py --seconds $(SECONDS) $(FUZZ)
+
+site: $(VENV)/.test  ## build the documentation as a site: out/site/index.html
+	$(BIN)/python -m zensical build
 
 clean:  ## remove the environment
 	rm -rf $(VENV)
