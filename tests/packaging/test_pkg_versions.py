@@ -69,8 +69,8 @@ def test_core_has_an_extra_for_each_plugin(plugin: str) -> None:
 
 
 def test_every_extra_has_a_meaning() -> None:
-    """An extra is a device of the table, all of those, the engine of ranks, what the kit needs, or a file format."""
-    devices = set(EXTRAS) - {"all", "conformance", "onnx", "gguf", "mpi"}
+    """An extra is a device of the table, all, the engine of ranks, what the kit or a command needs, or a library."""
+    devices = set(EXTRAS) - {"all", "conformance", "onnx", "gguf", "einops", "completion", "mpi"}
     assert {device.upper() for device in devices} == set(KNOWN)
     assert EXTRAS["all"] == [f"tinygraft[{','.join(sorted(devices))}]"]
     assert EXTRAS["conformance"] == ["pytest>=8.2"]
