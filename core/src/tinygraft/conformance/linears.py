@@ -101,7 +101,7 @@ def elementwise(size: int = 37, width: int = 8) -> Linear:
 
 
 def plain(size: int = 5) -> Linear:
-    """Compute x + 3 in a plain loop."""
+    """Compute x + 3 of `size` elements in a plain loop."""
     b = Build("plain", (dtypes.float32, size), (dtypes.float32, size))
     r = b.range(size)
     b.store(0, r, b.load(1, r) + 3.0)
@@ -110,7 +110,7 @@ def plain(size: int = 5) -> Linear:
 
 
 def streamed(size: int = 64, width: int = 8) -> Linear:
-    """Compute x + 3 in vectors, with stores that bypass the caches."""
+    """Compute x + 3 of `size` elements, a multiple of `width`, in vectors, with stores that bypass the caches."""
     b = Build("streamed", (dtypes.float32, size), (dtypes.float32, size))
     r, v = b.range(size // width), b.range(width, AxisKind.VECTOR)
     at = r * width + v
@@ -121,7 +121,10 @@ def streamed(size: int = 64, width: int = 8) -> Linear:
 
 
 def row_sums(rows: int = 3, columns: int = 64, width: int = 8, copies: int = 2) -> Linear:
-    """Compute the sum of each row: a register of vectors, with a copy for each unrolled value, is folded by another."""
+    """Compute the sum of each row: a register of vectors, with a copy for each unrolled value, is folded by another.
+
+    `columns` are a multiple of `width * copies`.
+    """
     b = Build("row_sums", (dtypes.float32, rows), (dtypes.float32, rows * columns))
     row = b.range(rows)
     u, v = b.range(copies, AxisKind.UNROLL), b.range(width, AxisKind.VECTOR)
@@ -137,7 +140,7 @@ def row_sums(rows: int = 3, columns: int = 64, width: int = 8, copies: int = 2) 
 
 
 def matmul(n: int = 6, m: int = 16, depth: int = 5, tile: int = 3, width: int = 8) -> Linear:
-    """Compute (n, depth) @ (depth, m) in register tiles of `tile` rows and `width` columns."""
+    """Compute (n, depth) @ (depth, m) in register tiles of `tile` rows and `width` columns; n and m are multiples."""
     b = Build("matmul", (dtypes.float32, n * m), (dtypes.float32, n * depth), (dtypes.float32, depth * m))
     i, j = b.range(n // tile, AxisKind.PARALLEL), b.range(m // width)
     u, v = b.range(tile, AxisKind.UNROLL), b.range(width, AxisKind.VECTOR)
@@ -153,7 +156,10 @@ def matmul(n: int = 6, m: int = 16, depth: int = 5, tile: int = 3, width: int = 
 
 
 def gather(rows: int = 7, size: int = 11, width: int = 4) -> Linear:
-    """Compute table[index], or 0 where the index is out of bounds: a gated load at computed indices."""
+    """Compute table[index], or 0 where the index is out of bounds: a gated load at computed indices.
+
+    The table has `size` elements, the indices are `rows` vectors of `width`.
+    """
     count = rows * width
     b = Build("gather", (dtypes.float32, count), (dtypes.int32, count), (dtypes.float32, size))
     r, v = b.range(rows), b.range(width, AxisKind.VECTOR)
@@ -166,7 +172,10 @@ def gather(rows: int = 7, size: int = 11, width: int = 4) -> Linear:
 
 
 def strided(size: int = 24, width: int = 4) -> Linear:
-    """Copy every second element of x, in reverse order."""
+    """Copy every second of `size` elements, from the first on, in reverse order, by vectors of `width` lanes.
+
+    `size // 2` results are a multiple of `width`.
+    """
     b = Build("strided", (dtypes.int32, size // 2), (dtypes.int32, size))
     r, v = b.range(size // 2 // width), b.range(width, AxisKind.VECTOR)
     at = r * width + v
@@ -176,7 +185,7 @@ def strided(size: int = 24, width: int = 4) -> Linear:
 
 
 def scratch(rows: int = 2, columns: int = 12) -> Linear:
-    """Compute each row minus its greatest element, through scratch memory, for a symbolic number of rows."""
+    """Compute each row minus its greatest element, through scratch memory, for n rows: a variable, at most `rows`."""
     n = UOp.variable("n", 1, rows)
     b = Build("scratch", (dtypes.float32, rows * columns), (dtypes.float32, rows * columns))
     row = b.range(n)
@@ -209,7 +218,7 @@ def running_sum(size: int = 9) -> Linear:
 
 
 def group_sum(groups: int = 3, threads: int = 8) -> Linear:
-    """Compute the sum of each of `groups` rows by one thread block, through shared memory."""
+    """Compute the sum of each of `groups` rows of `threads` elements by a thread block each, through shared memory."""
     b = Build("group_sum", (dtypes.float32, groups), (dtypes.float32, groups * threads))
     block, thread = b.range(groups, AxisKind.GRID, 1), b.range(threads, AxisKind.THREAD)
     shared = b.add(UOp(Ops.LOCAL, dtypes.float32, (), LocalArg(0, threads, True)))

@@ -88,7 +88,10 @@ class Report:
             self._count(report, known)
 
     def _count(self, report: pytest.TestReport, known: dict[str, Any]) -> None:
-        """Count a test's report under its device and level, and store the names that `_remarks` prints."""
+        """Count a test's report under its device and level, and store the names that `_remarks` prints.
+
+        `known` is what `note` recorded of the test: "device" and "level", "missing" where it lacks an ability, "about".
+        """
         found = self.found.setdefault(known["device"], DeviceFindings())
         found.about = known.get("about", found.about)
         kind = _kind_of(report, known)

@@ -256,8 +256,9 @@ class Buffer:
     def copy_in(self, source: memoryview) -> Buffer:
         """Fill the buffer with `source`, which has its number of bytes. Returns the buffer.
 
-        On a device with queues the copy may still run on return; `source` may be changed then. Raises ValueError for
-        another number of bytes.
+        Allocates memory if there is none yet. On a device with queues the copy may still run on return; `source` may be
+        changed then. Raises ValueError for another number of bytes, and what the device raises, with a note of what
+        was being done.
         """
         self._check(source)
         if self.nbytes:

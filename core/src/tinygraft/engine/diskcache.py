@@ -45,7 +45,7 @@ def get(name: str) -> bytes | None:
 
 
 def put(name: str, content: bytes) -> None:
-    """Store `content` as the entry `name`; nothing happens where that is too long or fails."""
+    """Store `content` as the entry `name`, a digest; nothing happens where it is above LONGEST or the disk fails."""
     path = _path(name)
     if path is None or len(content) > LONGEST - 100:
         return

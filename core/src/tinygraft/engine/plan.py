@@ -315,7 +315,11 @@ def _stored_or_made(form: Form, backends: Sequence[Backend], outputs: Sequence[U
 
 
 def _prepare(calls: Sequence[Ready], made: Schedule, outputs: Sequence[UOp], buffers: Sequence[UOp]) -> Plan:
-    """Return the plan of a schedule, whose compiled calls are `calls`. `buffers` are those that the graph names."""
+    """Return the plan of the schedule `made`, whose compiled calls are `calls`, with numbers for buffers.
+
+    `buffers`, which the graph names, are 0, 1, ... in their order; those that the schedule makes follow in order of
+    first use, with what is needed to make them again. For each of `outputs` the plan has the numbers of its memory.
+    """
     numbers = {node: number for number, node in enumerate(buffers)}
     new: list[tuple[str, int, DType]] = []
 
@@ -332,7 +336,10 @@ def _prepare(calls: Sequence[Ready], made: Schedule, outputs: Sequence[UOp], buf
 
 
 def _on(plan: Plan, buffers: Sequence[UOp], outputs: Sequence[UOp], values: dict[str, int]) -> BoundPlan:
-    """Return `plan` on the `buffers` of a graph, with `values`, its arguments; the BUFFERs that it makes are new."""
+    """Return `plan` on the `buffers` of a graph, in the order of its form; what the plan makes are new BUFFERs.
+
+    `outputs` are those of the graph, in the order of the plan's; `values` the values of variables by name.
+    """
     nodes = [*buffers, *[UOp.buffer(*made) for made in plan.made]]
     calls = [Ready(s.kernel, s.device, tuple([nodes[number] for number in s.buffers]), s.written) for s in plan.steps]
     memory = {

@@ -13,7 +13,11 @@ from tinygraft.tensor.tensor import Tensor
 
 
 class Windows:
-    """How windows lie on an image: their sizes, steps, and what is added around it."""
+    """How windows lie on images (batch, channels, ...): their sizes, strides, and what is added around.
+
+    By axis: `steps` are how many windows there are, `pads` what is added before and after, `ends` what is added after
+    that because a number of windows was rounded up.
+    """
 
     kernel: list[int]
     count: int
@@ -71,7 +75,11 @@ def max_pool(
     x: Tensor, *, auto_pad: bytes = b"NOTSET", ceil_mode: int = 0, dilations: Ints | None = None, kernel_shape: Ints,
     pads: Ints | None = None, storage_order: int = 0, strides: Ints | None = None, node: NodeCall,
 ) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
-    """The largest element of each window, and where it is in the whole of x."""
+    """The largest element of each window, and, where the node has a second output, its index in all of `x`, flattened.
+
+    `x` is (batch, channels, ...); the result has an element for each window in place of its further axes. With
+    storage_order the indices count the first of these axes fastest.
+    """
     windows = Windows(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
     found = windows.of(x, _lowest(x))
     values = found.amax(windows.axes)
@@ -116,7 +124,7 @@ def lp_pool(
     x: Tensor, *, auto_pad: bytes = b"NOTSET", ceil_mode: int = 0, dilations: Ints | None = None, kernel_shape: Ints,
     p: float = 2, pads: Ints | None = None, strides: Ints | None = None,
 ) -> Tensor:  # fmt: skip
-    """The p-norm of each window."""
+    """The p-norm of each window: the sum of abs(x) ** p, to the power 1 / p. Padding is 0."""
     windows = Windows(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
     return windows.of(x.abs().pow(p)).sum(windows.axes).pow(1 / p)
 
@@ -144,7 +152,12 @@ def max_unpool(
     x: Tensor, places: Tensor, output_shape: Sequence[int] | None = None, *, kernel_shape: Ints,
     pads: Ints | None = None, strides: Ints | None = None,
 ) -> Tensor:  # fmt: skip
-    """The elements of a MaxPool where they were, 0 elsewhere."""
+    """The elements of a MaxPool where they were, 0 elsewhere.
+
+    `x` (batch, channels, ...) has the values and `places`, of its shape, their indices as MaxPool returns them: in all
+    of its input, flattened. The result has the least size that `kernel_shape`, `strides` and `pads` give; for a larger
+    `output_shape` zeros follow.
+    """
     count = len(kernel_shape)
     strides, around = strides or [1] * count, auto_pads(b"NOTSET", pads, (), kernel_shape, (), ())
     own = [(int(x.shape[2 + i]) - 1) * strides[i] + kernel_shape[i] - sum(around[i]) for i in range(count)]

@@ -133,10 +133,11 @@ def _joined(pieces: Sequence[UOp], axis: int) -> UOp:
 def allreduce(parts: Parts, op: Ops, devices: Sequence[str]) -> Parts:
     """Return, for each of `devices`, all `parts` combined by `op`: the same bits on each, whatever ran first.
 
-    `parts` are nodes of one shape, each on one of `devices`, in their order; some devices may have none. With fewer
-    than RING elements, or two devices, each device gets the values of all others and combines them in the order of
-    `devices`: n * (n - 1) copies for n devices. Else they go around in a ring, each device starting one of n equal
-    pieces: twice as many copies, each of a piece only.
+    `parts` are nodes of one shape, each on one of `devices`, in their order; at least one, and some devices may have
+    none. With RING elements or more, a part on each device and three devices or more, all different, the values go
+    around in a ring, each device starting one of n equal pieces: 2 * n * (n - 1) copies for n devices, each of a piece
+    only. Else, and where a size is symbolic, each device gets all values and combines them in the order of `parts`:
+    n * (n - 1) copies.
     """
     shape = parts[0].shape
     # a ring needs a part on each device, and the devices to be different ones

@@ -263,9 +263,10 @@ class Group:
 
 
 def part_of(node: UOp, memory: Mapping[UOp, UOp], book: Book) -> KernelPart:
-    """Return the stored node `node` as a part of a kernel: its graph down to memory, which the form has as numbers.
+    """Return the stored node `node` as a part of a kernel: its graph, with other stored nodes and BUFFERs as leaves.
 
-    `memory` maps each stored node to its BUFFER; `book` numbers the form.
+    Of an ASSIGN it is the graph of the new value. `memory` maps each stored node to its BUFFER, `book` gives equal
+    forms one number. The form has the shapes and dtypes of the leaves and not which memory they are.
     """
     root = node.src[1] if node.op is Ops.ASSIGN else node
     key: list[Hashable] = [(node.op is Ops.ASSIGN, node.dtype, node.shape)]
@@ -347,9 +348,10 @@ class _Reading:
             known[group] = None
 
     def sharers(self, node: UOp, needs: set[UOp]) -> set[Group]:
-        """Return the latest kernels that read what `node` needs, or have its loops where it reads nothing.
+        """Return, for each of `needs`, the LATEST kernels that read it too; without `needs` those of the node's loops.
 
-        For a tiny node tiny kernels too, whatever they read: then launches are what costs.
+        For a node of at most TINY elements also the LATEST kernels as small, whatever they read: then launches are what
+        costs. The kernels that compute `needs` are not among them unless they read some of it.
         """
         keys: list[Hashable] = [*needs] if needs else [tuple(output_loops(node.shape))]
         found = {group for key in keys for group in list(self._known.get(key, ()))[-LATEST:]}

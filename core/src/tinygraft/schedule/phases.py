@@ -131,7 +131,11 @@ def _joined(pieces: list[UOp], axis: int) -> UOp:
 
 
 def _interleaved(phases: UOp, outer: int, arg: WindowArg, length: tuple[int, ...]) -> UOp:
-    """Return values (*outer, *phases, *length) as (*outer, *arg.length): element q of phase r at q * stride + r."""
+    """Return `phases` as (*first `outer` axes, *arg.length): element q of phase r is at q * stride + r.
+
+    `phases` has `outer` axes, then one of a stride's phases for each folded axis, then those of `length`. Elements past
+    `arg.length` are cut off, those beyond what the phases reach are 0.
+    """
     n = len(length)
     pairs = [axis for i in range(n) for axis in (outer + n + i, outer + i)]
     joined = _move(Ops.PERMUTE, phases, (*range(outer), *pairs))

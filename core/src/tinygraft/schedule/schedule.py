@@ -75,7 +75,8 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
 def split_devices(state: ScheduleState) -> ScheduleState:
     """Return the state with a node on several devices replaced by one for each of them (shard.py).
 
-    `parts` then has, for each requested node, the indices of its nodes in `outputs`.
+    `parts` then has, for each requested node, the indices of its nodes in `outputs`. Where no node is on several
+    devices the state is returned as it is.
     """
     if not any(isinstance(node.device, tuple) for node in state.order):
         return state

@@ -160,7 +160,11 @@ class _NumberReader:
         return tuple(found)
 
     def finish(self, outputs: Sequence[UOp]) -> Numbers:
-        """Return the numbers of the graph that was read."""
+        """Return the numbers of the graph of `outputs`, whose nodes were all read. Call it once: it ends the key.
+
+        Numbers that have to stay constant have no slot there, and their values are in the key: those of values that are
+        made of constants alone and moved or requested; with a reduction of floats, those that a rule may remove.
+        """
         slots, values = self.slots, self.values
         self.key.append(tuple([self.constant(n) if n in self.broadcast else self.numbers[n] for n in outputs]))
         if self.combines or self.stays or not self.pure.isdisjoint(outputs):

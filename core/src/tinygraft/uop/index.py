@@ -103,6 +103,8 @@ def simplify(x: UOp) -> UOp:
 def settled(arg: Any) -> Any:
     """Return a size, or a tuple of them to any depth, with symbolic ones simplified; an int where it is constant.
 
+    What is neither a UOp nor a tuple, such as an int or None, is returned as it is.
+
     >>> n, m = UOp.variable("n", 1, 9), UOp.variable("m", 1, 9)
     >>> settled((n + (8 - n), (m * 2 + n))) == (8, settled(n + m + m))
     True

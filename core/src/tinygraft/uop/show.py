@@ -437,7 +437,7 @@ def _statement(u: UOp, src: Sequence[ExpressionText]) -> str:
 
 
 def _range(u: UOp, size: str) -> str:
-    """Return a RANGE as the line that begins its loop, or says what it counts."""
+    """Return a RANGE that is a loop as the line that begins it, else what it counts; `size` is its trip count."""
     match u.arg.kind:
         case AxisKind.PARALLEL:
             return f"for {_leaf(u)} in this share of range({size}):"

@@ -37,7 +37,7 @@ def _from(cls: type[Tensor], node: UOp, requires_grad: bool | None = None) -> Te
 
 
 def in_complex(cls: type[Tensor], tensor: Any, dtype: DType, requires_grad: bool | None) -> Tensor:
-    """A new tensor as complex numbers."""
+    """The new real `tensor` with the complex `dtype` and the flag `requires_grad`."""
     found: Tensor = tensor._cast(dtype).requires_grad_(requires_grad)
     return found
 
@@ -49,7 +49,10 @@ def empty(
     dtype: DTypeLike | None = None,
     requires_grad: bool | None = None,
 ) -> Tensor:
-    """Memory of a shape, not initialised. A symbolic size gets memory for its greatest value.
+    """Memory of a shape, not initialised: sizes one by one or as one sequence.
+
+    A symbolic size gets memory for its greatest value. Float unless `dtype` says otherwise. Raises ShapeError for what
+    is no size, or a negative one.
 
     >>> from tinygraft import Tensor
     >>> Tensor.empty(2, 3).shape
@@ -69,8 +72,9 @@ def full(
 ) -> Tensor:  # fmt: skip
     """fill_value everywhere. Without a dtype it has the default one of the value's type, or a wider one that it needs.
 
-    It takes no memory until something is written into it, with either value of buffer. Raises NumberOutOfRange for
-    a number out of the range of the dtype, or of every integer dtype.
+    `shape` is a size or a sequence of sizes. It takes no memory until something is written into it, with either value
+    of `buffer`. Raises ShapeError for what is no size, or a negative one, NumberOutOfRange for a number out of the
+    range of the dtype, or of every integer dtype.
 
     >>> from tinygraft import Tensor
     >>> Tensor.full((2, 2), 7).tolist()
@@ -88,7 +92,9 @@ def full(
 
 
 def zeros(cls: type[Tensor], *shape: Any, **kwargs: Any) -> Tensor:
-    """0 everywhere; float unless dtype says otherwise. Takes the keywords of full.
+    """0 everywhere; float unless dtype says otherwise. `shape` is sizes one by one or as one sequence.
+
+    Takes the keywords of full. Raises ShapeError for what is no size, or a negative one.
 
     >>> from tinygraft import Tensor
     >>> Tensor.zeros(2).tolist()
@@ -98,7 +104,10 @@ def zeros(cls: type[Tensor], *shape: Any, **kwargs: Any) -> Tensor:
 
 
 def ones(cls: type[Tensor], *shape: Any, **kwargs: Any) -> Tensor:
-    """1 everywhere; float unless dtype says otherwise. Takes the keywords of full."""
+    """1 everywhere; float unless dtype says otherwise. `shape` is sizes one by one or as one sequence.
+
+    Takes the keywords of full. Raises ShapeError for what is no size, or a negative one.
+    """
     return cls.full(as_sizes(shape, "a shape"), 1.0, **{"dtype": dtypes.default_float, **kwargs})
 
 
@@ -154,9 +163,11 @@ def linspace(
     cls: type[Tensor], start: Scalar, stop: Scalar, steps: int, dtype: DTypeLike | None = None, device: Place = None,
     requires_grad: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """That many evenly spaced numbers from start to stop, both included.
+    """`steps` evenly spaced numbers from `start` to `stop`, both included; start alone with one step.
 
-    Raises NumberOutOfRange for numbers out of the range of an integer dtype.
+    Float unless dtype says otherwise; an integer dtype cuts off what is after the point. Raises ShapeError for a
+    negative number of steps, DTypeError for one that is no integer, NumberOutOfRange for numbers out of the range of an
+    integer dtype.
 
     >>> from tinygraft import Tensor
     >>> Tensor.linspace(0, 1, 5).tolist()
@@ -185,7 +196,9 @@ def eye(
     cls: type[Tensor], n: int, m: int | None = None, dtype: DTypeLike | None = None, device: Place = None,
     requires_grad: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """n rows and m columns (n when not given), 1 on the diagonal and 0 elsewhere.
+    """n rows and m columns (n when not given), 1 on the diagonal and 0 elsewhere; float unless dtype says otherwise.
+
+    Raises ShapeError for a negative size.
 
     >>> from tinygraft import Tensor
     >>> Tensor.eye(2).tolist()
@@ -229,9 +242,10 @@ def logspace(
     cls: type[Tensor], start: Scalar, stop: Scalar, steps: int, base: float = 10.0, dtype: DTypeLike | None = None,
     device: Place = None, requires_grad: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """That many numbers from base**start to base**stop, each the same multiple of the previous one.
+    """`steps` numbers from base**start to base**stop, each the same multiple of the previous one.
 
-    Raises NumberOutOfRange for numbers out of the range of an integer dtype.
+    Float unless dtype says otherwise. Raises NumberOutOfRange for numbers out of the range of an integer dtype, and as
+    linspace does for `steps`.
 
     >>> from tinygraft import Tensor
     >>> Tensor.logspace(0, 2, 3).round(3).tolist()
@@ -321,7 +335,7 @@ def like_options(self: Tensor, kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def laid_as(self: Tensor, new: Tensor) -> Tensor:
-    """A new tensor of this shape, sharded as this one is where both are on the same devices."""
+    """`new`, a new tensor of the shape of `self`, sharded as `self` is where both are on the same devices."""
     like = self._parts()[0].uop
     if like.sharding is not None and new.device == self.device:
         for part in new._parts():

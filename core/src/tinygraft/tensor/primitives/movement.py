@@ -32,7 +32,10 @@ BeforeAfter = tuple[sint, sint]
 
 
 def reshape(self: Tensor, shape: Any = (), *args: Any) -> Tensor:
-    """The same elements, in row-major order, in another shape. -1 is the remaining size, None keeps a size.
+    """The same elements, in row-major order, in another shape: sizes one by one or as one sequence.
+
+    One size may be -1, the remaining one; None keeps the size of the same axis. Raises ShapeError for another number of
+    elements, or where the remaining size is not determined or no integer.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(6).reshape(2, -1).shape
@@ -83,12 +86,14 @@ def view(self: Tensor, shape: Any = (), *args: Any) -> Tensor:
 
 
 def view_as(self: Tensor, other: TensorBase) -> Tensor:
-    """The elements in the shape of other."""
+    """reshape to the shape of `other`, with its errors."""
     return self.reshape(other.shape)
 
 
 def flatten(self: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Axes start_dim to end_dim as one axis.
+    """Axes `start_dim` to `end_dim`, both included, as one axis; a tensor without axes gets one of size 1.
+
+    Raises ShapeError where start_dim is after end_dim, AxisError for an axis that does not exist.
 
     >>> from tinygraft import Tensor
     >>> Tensor.ones(2, 3, 4).flatten(1).shape
@@ -108,7 +113,9 @@ def flatten(self: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @either_spelling
 def unflatten(self: Tensor, dim: int, sizes: Sequence[sint]) -> Tensor:
-    """Axis dim as several axes of the given sizes.
+    """Axis `dim` as several axes of the given `sizes`, one of which may be -1, the remaining one.
+
+    Raises ShapeError where their product is not its size, AxisError for an axis that does not exist.
 
     >>> from tinygraft import Tensor
     >>> Tensor.ones(3, 4, 1).unflatten(1, (2, 2)).shape
@@ -121,7 +128,10 @@ def unflatten(self: Tensor, dim: int, sizes: Sequence[sint]) -> Tensor:
 
 @either_spelling
 def squeeze(self: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """Without the axes of size 1, or without those named if they have size 1."""
+    """Without the axes of size 1, or without those in `dim` that have size 1; the others stay.
+
+    Raises AxisError for an axis that does not exist.
+    """
     axes = range(self.ndim) if dim is None else self._axes(dim)
     gone = {axis for axis in axes if self.ndim and size_math.same(self.shape[axis], 1)}
     return reshaped(self, tuple(size for axis, size in enumerate(self.shape) if axis not in gone))
@@ -129,13 +139,15 @@ def squeeze(self: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 
 @either_spelling
 def unsqueeze(self: Tensor, dim: int) -> Tensor:
-    """With a new axis of size 1 at dim."""
+    """With a new axis of size 1 at `dim`: -1 is after the last. Raises AxisError outside of -ndim - 1 to ndim."""
     axis = self._axis(dim, extra=1)
     return reshaped(self, (*self.shape[:axis], 1, *self.shape[axis:]))
 
 
 def expand(self: Tensor, shape: Any = (), *args: Any) -> Tensor:
-    """Axes of size 1 repeated. -1 and None keep a size; new axes come first.
+    """Axes of size 1 repeated to `shape`: sizes one by one or as one sequence. -1 and None keep a size.
+
+    Further axes come first. Raises ShapeError for fewer axes, and for a change of a size that is not 1.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3]).expand(4, -1).shape
@@ -160,7 +172,7 @@ def expand(self: Tensor, shape: Any = (), *args: Any) -> Tensor:
 
 
 def expand_as(self: Tensor, other: TensorBase) -> Tensor:
-    """Expanded to the shape of other."""
+    """expand to the shape of `other`, with its errors."""
     return self.expand(other.shape)
 
 
@@ -173,7 +185,9 @@ def broadcast_to(self: Tensor, *shape: Any) -> Tensor:
 
 
 def permute(self: Tensor, order: Any = (), *args: Any) -> Tensor:
-    """The axes in another order: axis i of the result is axis order[i] of this.
+    """The axes in another order, given one by one or as one sequence: axis i of the result is axis order[i] of this.
+
+    Raises ShapeError unless each axis is named once, AxisError for one that does not exist.
 
     >>> from tinygraft import Tensor
     >>> Tensor.ones(2, 3, 4).permute(2, 0, 1).shape
@@ -187,7 +201,7 @@ def permute(self: Tensor, order: Any = (), *args: Any) -> Tensor:
 
 
 def transpose(self: Tensor, dim0: int = 1, dim1: int = 0) -> Tensor:
-    """Two axes exchanged."""
+    """Axes `dim0` and `dim1` exchanged; by default the first two. Raises AxisError for one that does not exist."""
     order = list(range(self.ndim))
     a, b = self._axis(dim0), self._axis(dim1)
     if order:
@@ -206,12 +220,15 @@ def T(self: Tensor) -> Tensor:
 
 
 def mT(self: Tensor) -> Tensor:
-    """The last two axes exchanged: each matrix transposed."""
+    """The last two axes exchanged: each matrix transposed. Raises AxisError for fewer than two axes."""
     return self.transpose(-1, -2)
 
 
 def movedim(self: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """Axes moved to other positions; the others keep their order."""
+    """Axis `source` moved to be axis `destination` of the result, or each of several; the others keep their order.
+
+    Raises ShapeError for numbers of axes that differ or an axis named twice, AxisError for one that does not exist.
+    """
     from_axes, to_axes = (
         [self._axis(a) for a in (axes if isinstance(axes, (tuple, list)) else (axes,))]
         for axes in (source, destination)
@@ -228,7 +245,9 @@ def movedim(self: Tensor, source: int | Sequence[int], destination: int | Sequen
 
 @either_spelling
 def flip(self: Tensor, axis: Any = None, *args: Any) -> Tensor:
-    """The elements in reverse order along some axes; along all of them when none is named.
+    """The elements in reverse order along some axes, one by one or in a sequence; along all of them with None.
+
+    Raises AxisError for an axis that does not exist, ShapeError for one that is named twice.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3]).flip(0).tolist()
@@ -242,7 +261,9 @@ def flip(self: Tensor, axis: Any = None, *args: Any) -> Tensor:
 
 
 def shrink(self: Tensor, arg: Sequence[BeforeAfter | None]) -> Tensor:
-    """The elements from start to end along each axis, given as pairs; None keeps an axis.
+    """The elements from start to before end along each axis, given as pairs; None keeps an axis.
+
+    Raises ShapeError for another number of pairs than axes, and for bounds that are not within an axis.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(9).reshape(3, 3).shrink(((0, 2), None)).shape
@@ -275,18 +296,21 @@ def _is_data(self: Tensor) -> bool:
 
 
 def shrink_to(self: Tensor, shape: Any = (), *args: Any) -> Tensor:
-    """The first elements along each axis, as many as shape says; None keeps an axis."""
+    """The first elements along each axis, as many as `shape` says; None keeps an axis.
+
+    Raises ShapeError for another number of axes, and for a size larger than there is.
+    """
     wanted = as_sizes((shape, *args), "a shape")
     return self.shrink([None if size is None else (0, size) for size in wanted])
 
 
 def sliced(self: Tensor, axis: int, start: sint, end: sint) -> Tensor:
-    """start to end along one axis."""
+    """The elements from `start` to before `end` along `axis`, all counted from the front; errors as in shrink."""
     return self.shrink([(start, end) if i == axis else None for i in range(self.ndim)])
 
 
 def own_axis(self: Tensor, what: str, axis: int) -> int:
-    """_axis, for a method that needs one. Raises ShapeError for a number, which has no axis."""
+    """`axis` from the front, for the method `what`. Raises AxisError where it does not exist, or there is no axis."""
     if not self.ndim:
         raise AxisError(f"{what} needs an axis, got a tensor of shape ()\n  made at {self._where()}")
     return self._axis(axis)
@@ -294,7 +318,11 @@ def own_axis(self: Tensor, what: str, axis: int) -> int:
 
 @either_spelling
 def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """length elements along dim, from start on. Raises IndexOutOfRange for a start off the axis, and ShapeError."""
+    """`length` elements along `dim`, from `start` on, which counts from the end where it is negative.
+
+    Raises IndexOutOfRange for a start off the axis, ShapeError where there are fewer elements, AxisError for a `dim`
+    that does not exist.
+    """
     if not self.ndim:
         raise AxisError(f"narrow needs an axis, got shape ()\n  made at {self._where()}")
     axis = self._axis(dim)
@@ -309,7 +337,7 @@ def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 
 def every_nth(self: Tensor, steps: Sequence[int]) -> Tensor:
-    """Each steps[i]-th element along axis i, from the first on."""
+    """Each steps[i]-th element along axis i, from the first on; there is a step of at least 1 for each axis."""
     if all(step == 1 for step in steps) or not self.ndim:
         return self
     first = next(axis for axis, step in enumerate(steps) if step != 1)
@@ -326,7 +354,10 @@ def every_nth(self: Tensor, steps: Sequence[int]) -> Tensor:
 
 @either_spelling
 def split(self: Tensor, sizes: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Slices along dim: of one size, the last one smaller, or of the sizes in a list.
+    """Slices along `dim`: of one size, the last one smaller where it does not divide, or of the sizes in a list.
+
+    Raises ShapeError for a size below 1, for sizes in a list that do not add up to the axis, and for a symbolic axis;
+    AxisError for an axis that does not exist.
 
     >>> from tinygraft import Tensor
     >>> [part.shape for part in Tensor.arange(10).split(4)]
@@ -358,13 +389,16 @@ def split(self: Tensor, sizes: int | Sequence[int], dim: int = 0) -> tuple[Tenso
 
 @either_spelling
 def split_with_sizes(self: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """split into slices of given sizes."""
+    """split into slices of the sizes in a sequence, with its errors."""
     return self.split(list(split_sizes), dim)
 
 
 @either_spelling
 def chunk(self: Tensor, chunks: int, dim: int = 0) -> list[Tensor]:
-    """At most that many slices of equal size along dim, the last one smaller; fewer than `chunks`, as in PyTorch."""
+    """At most `chunks` slices of equal size along `dim`, the last one smaller; may be fewer, as in PyTorch.
+
+    Raises ShapeError for less than one chunk or a symbolic axis, AxisError for an axis that does not exist.
+    """
     axis = own_axis(self, "chunk", dim)
     size = size_math.as_int(self.shape[axis], "chunk")
     if chunks < 1:
@@ -376,7 +410,7 @@ def chunk(self: Tensor, chunks: int, dim: int = 0) -> list[Tensor]:
 
 @either_spelling
 def unbind(self: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """The slices along dim, without that axis."""
+    """The slices along `dim`, one for each index, without that axis. Raises ShapeError where its size is symbolic."""
     axis = own_axis(self, "unbind", dim)
     shape = self.shape[:axis] + self.shape[axis + 1 :]
     size = size_math.as_int(self.shape[axis], "unbind")
@@ -385,7 +419,10 @@ def unbind(self: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 @either_spelling
 def unfold(self: Tensor, dim: int, size: int, step: int) -> Tensor:
-    """Windows of size elements along dim, one at each step, as a new last axis; windows of size 0 have no elements.
+    """Windows of `size` elements along `dim`, each `step` after the one before, as a new last axis.
+
+    Axis `dim` then counts the windows, (length - size) // step + 1. Raises ShapeError for a size above that of the axis
+    or below 0, a step below 1 and a symbolic axis.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(8).unfold(0, 3, 2).tolist()
@@ -407,7 +444,10 @@ def unfold(self: Tensor, dim: int, size: int, step: int) -> Tensor:
 
 
 def diagonal(self: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The diagonal of two axes as a new last axis; a positive offset is above the main one.
+    """The diagonal of axes `dim1` and `dim2` as a new last axis, which may be empty; they are gone.
+
+    It begins `offset` columns to the right, or rows down where that is negative. Raises ShapeError for one axis named
+    twice, AxisError for one that does not exist.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(9).reshape(3, 3).diagonal().tolist()

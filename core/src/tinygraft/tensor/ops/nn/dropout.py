@@ -23,9 +23,10 @@ _FLOOR = -1.7580993408473766  # what SELU gives for -infinity: -alpha * gamma
 
 
 def dropout(self: Tensor, p: float = 0.5, training: bool | None = None) -> Tensor:
-    """Each element kept with probability 1 - p and scaled by 1 / (1 - p), else 0; only in training mode.
+    """Each element kept with probability 1 - p and scaled by 1 / (1 - p), else 0; outside of training mode all as is.
 
-    training None is whether Tensor.train says so.
+    `training` None is whether Tensor.train says so. With p = 1 all are 0. Raises ValueError for a `p` outside of
+    [0, 1]. Source: Srivastava et al., "Dropout", JMLR 15, 2014.
 
     >>> from tinygraft import Tensor
     >>> Tensor.manual_seed(42)
@@ -37,14 +38,14 @@ def dropout(self: Tensor, p: float = 0.5, training: bool | None = None) -> Tenso
 
 
 def is_dropping(self: Tensor, p: float, training: bool | None) -> bool:
-    """Whether elements are dropped. Raises ValueError for a probability outside [0, 1]."""
+    """Whether elements are dropped: with p above 0, in training. Raises ValueError for a `p` outside [0, 1]."""
     if not 0 <= p <= 1:
         raise ValueError(f"dropout needs a probability from 0 to 1, got {p}")
     return p > 0 and is_training(self, training)
 
 
 def dropped(self: Tensor, p: float, training: bool | None, shape: Shape) -> Tensor:
-    """dropout with one draw for all elements that a shape with sizes of 1 puts together."""
+    """dropout with one draw for each element of `shape`, which broadcasts to that of `self`."""
     if not is_dropping(self, p, training):
         return self._again()
     if p == 1:
@@ -53,12 +54,12 @@ def dropped(self: Tensor, p: float, training: bool | None, shape: Shape) -> Tens
 
 
 def is_training(self: Tensor, training: bool | None) -> bool:
-    """What a caller says, or else the mode."""
+    """`training` if it is not None, else whether Tensor.train is active."""
     return bool(TRAINING.value if training is None else training)
 
 
 def keep_mask(self: Tensor, p: float, shape: Shape) -> Tensor:
-    """Whether each is kept, with probability 1 - p."""
+    """Bools of `shape`, each true with probability 1 - p, on the device of `self`; drawn once for all uses."""
     drawn = type(self).rand(shape, device=self.device, dtype=dtypes.default_float, contiguous=False)
     keep = drawn._op(Ops.CMPLT, p)._op(Ops.NOT)
     node = laid_like(keep.uop, self._parts()[0].uop) if shape == self.shape else keep.uop
@@ -68,7 +69,10 @@ def keep_mask(self: Tensor, p: float, shape: Shape) -> Tensor:
 
 
 def _of_channels(self: Tensor, what: str, spatial: int) -> tuple[Any, ...]:
-    """The shape of one number for each channel, which comes before the spatial axes."""
+    """The shape of one number for each channel of (..., channels, *spatial): the last `spatial` sizes are 1.
+
+    Raises ShapeError, with the method's name `what`, for fewer axes.
+    """
     if self.ndim < spatial + 1:
         raise ShapeError(
             f"{what} needs (..., channels, ...) with {spatial} spatial axes, got shape {self.shape}\n"
@@ -78,12 +82,12 @@ def _of_channels(self: Tensor, what: str, spatial: int) -> tuple[Any, ...]:
 
 
 def dropout1d(self: Tensor, p: float = 0.5, training: bool | None = None) -> Tensor:
-    """dropout of whole channels of (..., channels, length)."""
+    """dropout of whole channels of (..., channels, length). Raises ShapeError for fewer axes."""
     return dropped(self, p, training, _of_channels(self, "dropout1d", 1))
 
 
 def dropout2d(self: Tensor, p: float = 0.5, training: bool | None = None) -> Tensor:
-    """dropout of whole channels of (..., channels, height, width).
+    """dropout of whole channels of (..., channels, height, width). Raises ShapeError for fewer axes.
 
     >>> from tinygraft import Tensor
     >>> Tensor.manual_seed(42)
@@ -94,7 +98,7 @@ def dropout2d(self: Tensor, p: float = 0.5, training: bool | None = None) -> Ten
 
 
 def dropout3d(self: Tensor, p: float = 0.5, training: bool | None = None) -> Tensor:
-    """dropout of whole channels of (..., channels, depth, height, width)."""
+    """dropout of whole channels of (..., channels, depth, height, width). Raises ShapeError for fewer axes."""
     return dropped(self, p, training, _of_channels(self, "dropout3d", 3))
 
 
@@ -111,7 +115,9 @@ def _alpha_dropped(self: Tensor, p: float, training: bool | None, shape: Any) ->
 
 def alpha_dropout(self: Tensor, p: float = 0.5, training: bool | None = None) -> Tensor:
     """Each element set to the least value of SELU with probability p, then scaled and moved: mean 0 and variance 1
-    stay so. Source: Klambauer et al., "Self-normalizing neural networks", arXiv:1706.02515.
+    stay so; outside of training mode all as is. Raises ValueError for a `p` outside of [0, 1].
+
+    Source: Klambauer et al., "Self-normalizing neural networks", arXiv:1706.02515.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, 2.0]).alpha_dropout(0.5, training=False).tolist()
@@ -121,7 +127,7 @@ def alpha_dropout(self: Tensor, p: float = 0.5, training: bool | None = None) ->
 
 
 def feature_alpha_dropout(self: Tensor, p: float = 0.5, training: bool | None = None) -> Tensor:
-    """alpha_dropout of whole channels of (batch, channels, ...)."""
+    """alpha_dropout of whole channels of (batch, channels, ...). In training, fewer axes raise ShapeError."""
     if not is_training(self, training):
         return self._again()
     if self.ndim < 2:

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 
 def _spatial(self: Tensor, what: str, n: int) -> tuple[int, ...]:
-    """The sizes of n spatial axes. Raises ShapeError where there is no channel axis, or nothing to pool."""
+    """The sizes of the last `n` axes of (batch, channels, *spatial) or (channels, *spatial).
+
+    Raises ShapeError, with the method's name `what`, for another number of axes, a symbolic size, and no channels or
+    elements to pool.
+    """
     if self.ndim not in (n + 1, n + 2):
         raise ShapeError(
             f"{what} needs (batch, channels, ...) or (channels, ...) with {n} spatial axes, got shape "
@@ -44,7 +48,7 @@ def max_pool1d(
     self: Tensor, kernel_size: Sizes, stride: Sizes | None = None, *, padding: Sizes = 0, dilation: Sizes = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """max_pool2d over one axis.
+    """max_pool2d over one axis: (..., channels, length), with or without batch.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[[1, 3, 2, 4]]]).max_pool1d(2).tolist()
@@ -59,7 +63,7 @@ def max_pool3d(
     self: Tensor, kernel_size: Sizes, stride: Sizes | None = None, *, padding: Sizes = 0, dilation: Sizes = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """max_pool2d over three axes.
+    """max_pool2d over three axes: (..., channels, d, h, w), with or without batch.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(8).reshape(1, 1, 2, 2, 2).max_pool3d(2).item()
@@ -74,7 +78,7 @@ def avg_pool1d(
     self: Tensor, kernel_size: Sizes, stride: Sizes | None = None, *, padding: Sizes = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:  # fmt: skip
-    """avg_pool2d over one axis.
+    """avg_pool2d over one axis: (..., channels, length), with or without batch.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[[1.0, 3.0, 2.0, 4.0]]]).avg_pool1d(2).tolist()
@@ -89,7 +93,7 @@ def avg_pool3d(
     self: Tensor, kernel_size: Sizes, stride: Sizes | None = None, *, padding: Sizes = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """avg_pool2d over three axes.
+    """avg_pool2d over three axes: (..., channels, d, h, w), with or without batch.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(8).reshape(1, 1, 2, 2, 2).avg_pool3d(2).item()
@@ -167,7 +171,7 @@ def lp_pool3d(
 
 
 def _targets(self: Tensor, what: str, n: int, output_size: Any) -> tuple[int, ...]:
-    """The size of each spatial axis of the result: None keeps one."""
+    """The size of each of the last `n` axes of the result, from one size or `n`; None keeps one. Raises ShapeError."""
     old = _spatial(self, what, n)
     given = (output_size,) * n if isinstance(output_size, int) or output_size is None else tuple(output_size)
     if len(given) != n or any(size is not None and size < 0 for size in given):
@@ -176,8 +180,11 @@ def _targets(self: Tensor, what: str, n: int, output_size: Any) -> tuple[int, ..
 
 
 def _shares(self: Tensor, old: int, new: int) -> tuple[Tensor, Tensor]:
-    """(indices (new, count), whether they count): window i of new ones has i * old / new to (i + 1) * old / new,
-    rounded away from each other."""
+    """The windows that divide an axis of `old` elements into `new` ones: (indices, whether they count), (new, count).
+
+    Window i has i * old / new, rounded down, to (i + 1) * old / new, rounded up. Shorter ones than `count` have indices
+    that do not count at their end.
+    """
     count = old // new if old % new == 0 else old // new + 2
     line = reshaped(iota(type(self), new, self.device), (new, 1))
     first = line._op(Ops.MUL, old)._op(Ops.IDIV, new)
@@ -187,7 +194,7 @@ def _shares(self: Tensor, old: int, new: int) -> tuple[Tensor, Tensor]:
 
 
 def adaptive_avg(self: Tensor, what: str, n: int, output_size: Any) -> Tensor:
-    """Average the last `n` axes into windows that give `output_size`; `what` names the caller."""
+    """Average the last `n` axes into windows that give `output_size`; `what` names the caller in a ShapeError."""
     targets = _targets(self, what, n, output_size)
     x = self._in_float()
     for axis, new in enumerate(targets, self.ndim - n):
@@ -204,7 +211,10 @@ def adaptive_avg(self: Tensor, what: str, n: int, output_size: Any) -> Tensor:
 
 
 def adaptive_avg_pool1d(self: Tensor, output_size: Any) -> Tensor:
-    """The means of output_size windows that cover the axis alike, overlapping where they must.
+    """The means of `output_size` windows that cover the last axis alike, overlapping where they must.
+
+    (..., channels, length) to (..., channels, output_size); None keeps the size. Raises ShapeError for a negative size
+    and for another number of axes.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[[1.0, 2.0, 3.0]]]).adaptive_avg_pool1d(2).tolist()
@@ -224,7 +234,7 @@ def adaptive_avg_pool3d(self: Tensor, output_size: Any) -> Tensor:
 
 
 def _flat_numbers(self: Tensor, sizes: Sequence[int]) -> Tensor:
-    """The numbers of the elements of some axes, counted over all of them."""
+    """Return 0, 1, ... in row-major order as a tensor of shape `sizes`, on the device of `self`."""
     return reshaped(iota(type(self), math.prod(sizes), self.device), tuple(sizes))
 
 
@@ -282,7 +292,10 @@ def _fractional(
     self: Tensor, what: str, n: int, kernel_size: Sizes, output_size: Any, output_ratio: Any, samples: Tensor | None,
     return_indices: bool,
 ) -> Any:  # fmt: skip
-    """max over windows that begin at random indices; see fractional_max_pool2d."""
+    """The greatest of windows that begin at random indices, over the last `n` axes; see fractional_max_pool2d.
+
+    `samples` are its _random_samples (batch, channels, n); `what` names the caller in errors.
+    """
     old, kernel = _spatial(self, what, n), each_axis("kernel_size", kernel_size, n)
     if (output_size is None) == (output_ratio is None):
         raise ValueError(f"{what} needs output_size or output_ratio, got {output_size} and {output_ratio}")
@@ -315,7 +328,11 @@ def _fractional(
 
 
 def _drawn_starts(self: Tensor, drawn: Tensor, size: int, count: int, span: int) -> Tensor:
-    """Where count windows begin, (rows, count): about evenly spaced, from 0 to size - span."""
+    """Where `count` windows of `span` elements begin on an axis of `size`, int32 (rows, count), ascending.
+
+    They are about evenly spaced; the last one begins at size - span. `drawn` (rows, 1) has the numbers from [0, 1) that
+    decide it.
+    """
     line = iota(type(self), count, self.device)
     if count == 1:
         return line._op(Ops.ADD, size - span).expand(drawn.shape[0], 1)
