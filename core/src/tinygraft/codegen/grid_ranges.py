@@ -43,9 +43,9 @@ def cost_of(blocks: float, cycles: float) -> float:
 
 
 def beside(one: Action, found: Iterable[GridCandidate]) -> Iterator[Action]:
-    """Yield the actions of those of `found` that differ from `one` in one group of amounts only, cheapest first.
+    """Yield the actions of `found` that differ from `one` in exactly one group of numbers in `amounts`, cheapest first.
 
-    Name and loops are the same.
+    Name and loops are the same. Actions of this name and these loops have as many groups as `one`.
     """
     for candidate in sorted(found, key=lambda candidate: candidate.cost):
         other = candidate.action

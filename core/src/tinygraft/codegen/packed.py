@@ -105,7 +105,9 @@ def _narrow(factor: UOp, dtype: DType) -> UOp | None:
 def _packed(sink: UOp, main: UOp, loop: UOp, unit: MatrixUnit, order: int) -> UOp | None:
     """Return the kernel on packed lanes along a loop of terms; None where `unit` does not fit its factors and sizes.
 
-    `order` is the factor of `main` that becomes the unit's first operand: 0 for the first one, else the second.
+    `main` is the REDUCE of a sum of products in the kernel `sink`, `loop` the one of its loops whose terms are packed.
+    `order` is the factor of `main` that becomes the unit's first operand: 0 for the first one, else the second. Terms
+    that fill no word are added one by one.
     """
     pair, loops = factors(main, unit), main.src[1:]
     if unit.rows > 1 or pair is None or size(loop) < unit.packed or (len(loops) > 1 and size(loop) % unit.packed):

@@ -30,7 +30,11 @@ class RankProgram(Program):
         self.target = results_of(routine.name, routine.operands, routine.options)[0]
 
     def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: tuple[int, int, int]) -> None:
-        """Wait for the device, and do it with the other ranks. Raises CollectiveError; the result is lost then."""
+        """Wait for the device, then run the collective on the host with all other ranks; returns when it is over.
+
+        `buffers` are the result's and the operand's; `variables` and `grid` have no use here. Raises CollectiveError
+        where there are other ranks than it was made for. What fails later is raised, and the result is lost then.
+        """
         from tinygraft.collectives.engines import world
 
         comm = world()

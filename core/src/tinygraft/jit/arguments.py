@@ -282,7 +282,10 @@ def _plain(item: Any) -> Any:
 
 
 def _bytes_of(item: Any) -> Any:
-    """Return what identifies an array, or another object made of bytes, by its value."""
+    """Return what identifies an array, or another object made of bytes, by its value: type, bytes, shape and dtype.
+
+    For one whose bytes are not all of it, with a mask or Python objects, a new object, which equals nothing.
+    """
     dtype = getattr(item, "dtype", None)
     if hasattr(item, "mask") or getattr(dtype, "hasobject", False):
         return object()  # more than its bytes

@@ -21,7 +21,7 @@ _DELTA = 0.125  # given: IQ1S_DELTA of ggml-common.h
 
 
 def cut(blocks: Tensor, *widths: int) -> tuple[Tensor, ...]:
-    """The bytes of blocks in fields of given widths."""
+    """The bytes of blocks (blocks, bytes) in consecutive fields of `widths` bytes, (blocks, width) each."""
     return blocks.split(list(widths), dim=-1)
 
 
@@ -31,7 +31,7 @@ def half(field: Tensor) -> Tensor:
 
 
 def words(field: Tensor, width: int) -> Tensor:
-    """Bytes as integers of `width` bytes, little endian."""
+    """Bytes (..., n) as unsigned integers of `width` bytes, 2 or 4, little endian: (..., n // width)."""
     dtype = {2: dtypes.uint16, 4: dtypes.uint32}[width]
     parts = field.reshape(*field.shape[:-1], -1, width)
     found = parts[..., 0].cast(dtype)

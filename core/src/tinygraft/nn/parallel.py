@@ -106,7 +106,8 @@ def weighted(loss: Tensor, rows: int) -> Tensor:
     """Return the mean loss of a rank's `rows` rows, scaled so that the ranks' gradients average to that of all rows.
 
     It is for batches whose parts differ in size; with equal parts it changes nothing. Every rank calls it, one with no
-    rows too, with a loss of 0. Not under TinyJit, as it reads the number of rows of all ranks.
+    rows too, with a loss of 0. Raises ShapeError where no rank has a row, and TrainingError under TinyJit, as it reads
+    the number of rows of all ranks.
     """
     import numpy as np
 

@@ -276,9 +276,12 @@ def matrix_rank(self: Tensor, atol: Any = None, rtol: Any = None, hermitian: boo
 def lstsq(self: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None) -> Lstsq:
     """The X for which the sum of the squares of self @ X - B is least, and of those the smallest.
 
-    B is (..., m, k), or (m,). Results are those that PyTorch returns for a driver, although all are computed by the
-    pseudo-inverse: the rank of each matrix (but for "gels"); for "gelsd" and "gelss" the singular values; for these and
-    "gels" the sum of the squared residuals of each column, where there are more rows than columns. Others are empty.
+    `self` is (..., m, n), B (..., m, k) or (m,), the solution (..., n, k) or (n,). Singular values up to `rcond` times
+    the largest count as 0; None is max(m, n) times the machine epsilon. Results are those that PyTorch returns for a
+    driver, although all are computed by the pseudo-inverse: the rank of each matrix (but for "gels"); for "gelsd" and
+    "gelss" the singular values; for these and "gels" the sum of the squared residuals of each column, where there are
+    more rows than columns. Others are empty.
+    Raises ShapeError for other shapes, and ValueError for another `driver`.
 
     >>> from tinygraft import Tensor
     >>> found = Tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]).lstsq(Tensor([[1.0], [2.0], [3.0]]))

@@ -146,6 +146,10 @@ def lp_pool1d(
 ) -> Tensor:
     """The sum of x**p in each window, to the power 1/p, where p is norm_type; also of a window that is not full.
 
+    (batch, channels, length), or without batch, to the same with a float for each window. A
+    `stride` None is the size of the kernel; with ceil_mode a last window may reach past the end. Raises ShapeError for
+    another number of axes. A sum of 0 gives 0, with no gradient.
+
     >>> from tinygraft import Tensor
     >>> Tensor([[[3.0, 4.0]]]).lp_pool1d(2, 2).tolist()
     [[[5.0]]]
