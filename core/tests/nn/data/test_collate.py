@@ -71,6 +71,8 @@ def test_samples_that_do_not_fit() -> None:
         ([], ShapeError, "a batch is made of samples, and there are none"),
         ([(1, None)], DTypeError, "a batch is made of arrays, numbers, text, and tuples, lists and dicts of them; the "
          "samples have NoneType at [1]\n  hint: give DataLoader a collate_fn, which gets the list of samples"),
+        ([1, None], DTypeError, "a batch is made of arrays, numbers, text, and tuples, lists and dicts of them; the "
+         "samples have int and NoneType\n  hint: give DataLoader a collate_fn, which gets the list of samples"),
         ([Tensor([1.0], dtype="bfloat16"), Tensor([1.0])], DTypeError,
          "the samples of a batch have the dtypes bfloat16 and float"),
     ]  # fmt: skip

@@ -12,7 +12,15 @@ import pytest
 from loaded_sets import Counting, Drawing, Failing
 from tinygraft import Tensor, nn
 from tinygraft.errors import DTypeError, FileFormatError, ShapeError
-from tinygraft.nn.data import DataLoader, DistributedSampler, TensorDataset, WeightedRandomSampler
+from tinygraft.nn.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    RandomSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 
 
 def values(batches: Any) -> list[Any]:
@@ -212,3 +220,61 @@ def test_data_sets_of_hugging_face_by_their_protocol() -> None:
 
     first = next(iter(DataLoader(Rows(), batch_size=2)))
     assert first["text"] == ["a", "b"] and first["label"].tolist() == [0, 1] and first["x"].shape == (2, 3)
+
+
+def test_a_sampler_without_an_index_gives_no_batch() -> None:
+    """It has a length of 0, and is a sampler all the same."""
+    assert values(DataLoader(range(6), sampler=[])) == []
+    assert values(DataLoader(range(6), 2, sampler=SubsetRandomSampler([]))) == []
+    assert len(DataLoader(range(6), batch_sampler=[])) == 0
+
+
+def test_two_iterations_at_once_are_two_epochs() -> None:
+    """Each has the order of its own, though both were made before the first batch."""
+    alone = DataLoader(range(6), 2, shuffle=True, seed=3)
+    epochs = [values(alone), values(alone)]
+    both = DataLoader(range(6), 2, shuffle=True, seed=3)
+    pairs = [(first.tolist(), second.tolist()) for first, second in zip(both, both, strict=True)]
+    assert [list(one) for one in zip(*pairs, strict=True)] == epochs
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: DataLoader(range(6), 2, shuffle=True),
+        lambda: DataLoader(range(6), 2, sampler=RandomSampler(range(6), seed=7)),
+        lambda: DataLoader(range(6), 2, sampler=RandomSampler(range(6), seed=7), seed=3),
+        lambda: DataLoader(range(6), 2, sampler=SubsetRandomSampler(range(6))),
+        lambda: DataLoader(range(6), 2, sampler=WeightedRandomSampler([1] * 6, 6)),
+        lambda: DataLoader(range(6), batch_sampler=BatchSampler(RandomSampler(range(6)), 2)),
+    ],
+)
+def test_a_state_goes_on_with_the_seed_of_any_sampler(make: Any) -> None:
+    """Of the loader, or of the sampler where it has one; another manual_seed changes nothing."""
+    Tensor.manual_seed(1)
+    first = make()
+    passing = iter(first)
+    next(passing)
+    state, rest, after = first.state_dict(), values(passing), values(first)
+    Tensor.manual_seed(2)
+    second = make()
+    second.load_state_dict(state)
+    assert (values(second), values(second)) == (rest, after)
+
+
+def test_an_epoch_that_a_script_chooses_for_its_sampler_is_that_of_the_loader() -> None:
+    """As scripts of PyTorch do; the last one to say so is right, and the same number twice is the same order twice."""
+    sampler = DistributedSampler(range(20), 1, 0)
+    loader = DataLoader(range(20), 20, sampler=sampler)
+    orders = []
+    for epoch in (5, 6, 0, 0):
+        sampler.set_epoch(epoch)
+        expected = [list(sampler)]
+        assert values(loader) == expected and loader.epoch == epoch + 1
+        orders.append(expected)
+    assert orders[2] == orders[3] != values(loader)  # nothing was said: the next epoch
+    loader.set_epoch(6)
+    assert values(loader) == orders[1]
+    loader.load_state_dict({"seed": 0, "epoch": 5, "batch": 0})
+    sampler.set_epoch(6)
+    assert values(loader) == orders[1]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from loaded_sets import Counting, Dividing, Drawing, Failing, Large, Slow, pairs, say_seed
+from loaded_sets import Counting, Dividing, Drawing, Failing, Large, OfEpochs, Slow, pairs, say_seed
 from tinygraft import Tensor
 from tinygraft.errors import WorkerError
 from tinygraft.nn.data import DataLoader, get_worker_info
@@ -56,6 +56,13 @@ def test_iterable_data_sets_are_divided() -> None:
     again.load_state_dict(loader.state_dict())
     assert values(again) == values(passing)
     assert sorted(itertools.chain(*values(DataLoader(Dividing(13), 2, num_workers=2)))) == list(range(13))
+
+
+def test_an_iterable_data_set_in_workers_that_stay_is_told_each_epoch() -> None:
+    """As one that is read here."""
+    here, there = DataLoader(OfEpochs(), 2), DataLoader(OfEpochs(), 2, num_workers=1, persistent_workers=True)
+    for loader in (here, there):
+        assert [values(loader) for _ in range(3)] == [[[0, 0]], [[1, 1]], [[2, 2]]]
 
 
 def test_large_batches_and_what_a_collate_fn_returns() -> None:

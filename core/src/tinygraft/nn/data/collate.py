@@ -109,9 +109,10 @@ def stack_samples(samples: Sequence[Any], where: str = "") -> Any:
         return _stack_tensors(samples, where)
     if isinstance(first, (np.ndarray, np.generic, complex)) or _is_array(first):
         return _stack([np.asarray(sample) for sample in samples], where)
+    kinds = " and ".join(dict.fromkeys(type(sample).__name__ for sample in samples))
     raise DTypeError(
         f"a batch is made of arrays, numbers, text, and tuples, lists and dicts of them; the samples have "
-        f"{type(first).__name__}{_at(where)}\n  hint: give DataLoader a collate_fn, which gets the list of samples"
+        f"{kinds}{_at(where)}\n  hint: give DataLoader a collate_fn, which gets the list of samples"
     )
 
 

@@ -11,8 +11,9 @@ from itertools import islice, repeat
 from typing import Any
 
 from tinygraft.errors import DTypeError, FileFormatError, ShapeError
+from tinygraft.nn.data.epochs import EpochTeller
 from tinygraft.nn.data.making import BatchJob, BatchMaker, SampleFailure
-from tinygraft.nn.data.samplers import BatchSampler, RandomSampler, SequentialSampler, count_of
+from tinygraft.nn.data.samplers import BatchSampler, RandomSampler, SeededSampler, SequentialSampler, count_of
 from tinygraft.nn.data.worker_pool import WorkerPool, context_of
 from tinygraft.tensor.ops.random import current_seed
 from tinygraft.uop.uop import Place
@@ -35,7 +36,8 @@ class DataLoader:
     case, where it has some, and training does not wait for that copy.
 
     An iterable data set with workers is read whole by each, which make every `num_workers`-th batch; where it calls
-    `get_worker_info` it divides itself. `set_epoch` of samplers and of iterable data sets is called before each epoch.
+    `get_worker_info` it divides itself. `set_epoch` of samplers and of iterable data sets is called
+    before each epoch, also in workers; where a script calls that of a sampler the next iteration is that epoch.
 
     Raises ShapeError and DTypeError for arguments that do not fit. Errors of the data set are raised as they are, with
     a note that names the sample and the worker; WorkerError is raised for a worker that ended.
@@ -79,7 +81,7 @@ class DataLoader:
             raise ShapeError("batch_size=None gives single samples, of which drop_last drops none")
         self.batch_size = None if chosen or batch_size is None else count_of(batch_size, "batch_size")
         self.drop_last = bool(drop_last)
-        self.sampler: Any = None if is_iterable or chosen else _sampler_of(dataset, shuffle, sampler, seed=self.seed)
+        self.sampler: Any = None if is_iterable or chosen else _sampler_of(dataset, shuffle, sampler)
         self.batch_sampler: Any = batch_sampler
         if self.sampler is not None and self.batch_size is not None:
             self.batch_sampler = BatchSampler(self.sampler, self.batch_size, self.drop_last)
@@ -88,6 +90,12 @@ class DataLoader:
         self._job = BatchJob(dataset, collate_fn, is_iterable, None if batch_size is None else batch_size, drop_last)
         self._init_workers(prefetch_factor, persistent_workers, timeout, worker_init_fn, multiprocessing_context)
         self.pin_memory = bool(pin_memory)
+        inner = getattr(self.batch_sampler, "sampler", self.sampler)
+        samplers = [inner] if isinstance(self.batch_sampler, BatchSampler) else [inner, self.batch_sampler]
+        # those without a seed of their own have this loader's, also after load_state_dict
+        self._unseeded = [one for one in samplers if isinstance(one, SeededSampler) and one.seed is None]
+        self._give_seed()
+        self._teller = EpochTeller([*samplers, dataset if is_iterable else None])
         self._next = (0, 0)  # the epoch and the first batch of the next iteration
         self._now: tuple[int, int] | None = None  # the epoch and the batches given of one that is going on
 
@@ -117,6 +125,7 @@ class DataLoader:
     def set_epoch(self, epoch: int) -> None:
         """Make the next iteration that of `epoch`, from its start."""
         self._next, self._now = (count_of(epoch, "epoch", 0), 0), None
+        self._teller.tell(self._next[0])
 
     @property
     def epoch(self) -> int:
@@ -132,9 +141,9 @@ class DataLoader:
         """Make the next iteration go on from a state. Raises FileFormatError for what is none, and changes nothing."""
         self.check_state_dict(state)
         self.seed, epoch, batch = (int(state[name]) for name in ("seed", "epoch", "batch"))
-        if isinstance(self.sampler, RandomSampler):
-            self.sampler.seed = self.seed
+        self._give_seed()
         self._next, self._now = (epoch, batch), None
+        self._teller.tell(epoch)
 
     def check_state_dict(self, state: Mapping[str, Any]) -> None:
         """Raise what `load_state_dict` would raise, and change nothing."""
@@ -146,16 +155,18 @@ class DataLoader:
         """Return the seed; the one of Tensor.manual_seed is this loader's from its first use on."""
         if self.seed is None:
             self.seed = current_seed()
-            if isinstance(self.sampler, RandomSampler) and self.sampler.seed is None:
-                self.sampler.seed = self.seed
+            self._give_seed()
         return self.seed
+
+    def _give_seed(self) -> None:
+        for one in self._unseeded:
+            one.seed = self.seed
 
     def __iter__(self) -> Iterator[Any]:
         epoch, begin, seed = *self._next, self._fixed_seed()
+        if (chosen := self._teller.chosen()) is not None and chosen != epoch:
+            epoch, begin = chosen, 0
         self._next, self._now = (epoch + 1, 0), (epoch, begin)
-        for one in (self.batch_sampler, self.sampler, self.dataset if self._job.is_iterable else None):
-            if one is not None and hasattr(one, "set_epoch"):
-                one.set_epoch(epoch)
         return self._counted(epoch, begin, self._batches(seed, epoch, begin))
 
     def _counted(self, epoch: int, begin: int, batches: Iterator[Any]) -> Iterator[Any]:
@@ -170,6 +181,7 @@ class DataLoader:
                 self._now = None
 
     def _batches(self, seed: int, epoch: int, begin: int) -> Iterator[Any]:
+        self._teller.tell(epoch)  # with the first batch: another iteration may have begun after this one was made
         skipped = begin if self._job.is_iterable else 0  # what has been given is read again, and left out
         tasks = islice(enumerate(self._indices()), begin - skipped, None)
         if not self.num_workers:
@@ -260,10 +272,12 @@ def _seed_of(seed: Any, generator: Any) -> int | None:
     return int(generator.initial_seed())
 
 
-def _sampler_of(dataset: Any, shuffle: bool | None, sampler: Iterable[Any] | None, seed: int | None) -> Any:
+def _sampler_of(dataset: Any, shuffle: bool | None, sampler: Iterable[Any] | None) -> Any:
     if sampler is not None and shuffle:
         raise ShapeError("a sampler has an order of its own: leave out shuffle")
-    return sampler or (RandomSampler(dataset, seed=seed) if shuffle else SequentialSampler(dataset))
+    if sampler is not None:  # one without an index is one, too
+        return sampler
+    return RandomSampler(dataset) if shuffle else SequentialSampler(dataset)
 
 
 def _is_iterable(dataset: Any, sampler: Any, batch_sampler: Any) -> bool:

@@ -38,7 +38,7 @@ class SequentialSampler:
         return iter(range(len(self.data_source)))
 
 
-class _Seeded:
+class SeededSampler:
     """A sampler with a seed and an epoch. Without a seed it has that of Tensor.manual_seed."""
 
     def __init__(self, seed: int | None) -> None:
@@ -46,13 +46,13 @@ class _Seeded:
 
     def set_epoch(self, epoch: int) -> None:
         """Make the order of the next pass that of `epoch`."""
-        self.epoch = int(epoch)
+        self.epoch = epoch if isinstance(epoch, int) else int(epoch)
 
     def _random(self) -> np.random.RandomState:
         return generator(current_seed() if self.seed is None else self.seed, self.epoch)
 
 
-class RandomSampler(_Seeded):
+class RandomSampler(SeededSampler):
     """A permutation of the indices; with `replacement`, or more `num_samples` than there are, indices come again.
 
     >>> sampler = RandomSampler(range(5), seed=1)
@@ -84,7 +84,7 @@ class RandomSampler(_Seeded):
         return iter(np.concatenate(rounds)[:count].tolist())
 
 
-class SubsetRandomSampler(_Seeded):
+class SubsetRandomSampler(SeededSampler):
     """The given indices, in a random order."""
 
     def __init__(self, indices: Sequence[int], *, seed: int | None = None) -> None:
@@ -98,7 +98,7 @@ class SubsetRandomSampler(_Seeded):
         return (self.indices[place] for place in self._random().permutation(len(self.indices)).tolist())
 
 
-class WeightedRandomSampler(_Seeded):
+class WeightedRandomSampler(SeededSampler):
     """`num_samples` indices, each drawn by its weight: a rare class may come as often as the others.
 
     Raises ShapeError for weights that are negative, not finite or all 0, and where more are drawn without replacement
@@ -124,7 +124,7 @@ class WeightedRandomSampler(_Seeded):
         return iter(drawn.tolist())
 
 
-class DistributedSampler(_Seeded):
+class DistributedSampler(SeededSampler):
     """The indices of one process of several that train together: every `num_replicas`-th of one common order.
 
     All processes have the same number of indices: where they do not divide evenly, the first ones come again, or with

@@ -118,6 +118,8 @@ class _Worker:
         _was_asked = False
         set_seeds(_info.seed)
         manual_seed(_info.seed & 0xFFFFFFFF)
+        if self.job.is_iterable and hasattr(self.job.dataset, "set_epoch"):
+            self.job.dataset.set_epoch(epoch)  # a worker that stays has a data set of its own
         self.maker = BatchMaker(self.job, seed, epoch, self.proceed)
 
     def answer(self, turn: int, place: int, make: Callable[[], Any], what: str) -> None:
