@@ -205,6 +205,11 @@ def test_a_world_of_one_rank(alone):
     alone.close()
     with pytest.raises(CollectiveError, match="all_reduce was called after the ranks had ended"):
         alone.all_reduce(x)
+    for name, call in (
+        ("barrier", alone.barrier), ("send", lambda: alone.send(x, 0)), ("receive", lambda: alone.receive(x, 0))
+    ):  # fmt: skip
+        with pytest.raises(CollectiveError, match=f"{name} was called after the ranks had ended"):
+            call()
 
 
 def test_without_headers_the_values_are_the_same():

@@ -151,7 +151,7 @@ ELSEWHERE = {
     "`launch` gives each rank its share": on_ranks.test_ranks_know_their_numbers_and_share_the_processors,
     "`doctor mpi` runs the conformance kit": on_ranks.test_the_engine_is_listed_and_checked,
     "Several `backward` before a step": on_training.test_accumulated_gradients_are_reduced_once,
-    "`reduce_gradients(optimizer)` before": on_training.test_gradients_are_clipped_by_the_norm_over_all_ranks,
+    "`clip_grad_norm` and `clip_grad_value`": on_training.test_gradients_are_clipped_by_the_norm_over_all_ranks,
     "`LossScaler` leaves a step out": on_training.test_a_loss_scaler_skips_a_step_on_all_ranks,
     "`weighted(loss, rows)`": on_training.test_uneven_parts_of_a_batch,
     "On 1, 2 and 4 ranks the losses": on_training.test_ranks_reach_the_losses_of_one_process,

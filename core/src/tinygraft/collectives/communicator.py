@@ -175,6 +175,7 @@ class Communicator:
 
     def barrier(self) -> None:
         """Wait until all ranks have called it."""
+        self._check_open("barrier")
         self._number += 1
         self._exchange(RankHeader(self._number, "barrier", None, "", -1, 0, calling_line()), always=True)
 
@@ -183,6 +184,7 @@ class Communicator:
 
         Only these two ranks take part, so it has no number.
         """
+        self._check_open("send")
         array = _array(array)
         self._check_rank(target)
         source = _flat(array)
@@ -196,6 +198,7 @@ class Communicator:
 
         Raises CollectiveError where that is another array.
         """
+        self._check_open("receive")
         self._check_rank(source)
         if not array.flags.c_contiguous:
             raise ShapeError("receive fills an array that is contiguous; np.ascontiguousarray makes one of another")
@@ -265,8 +268,7 @@ class Communicator:
         self, kind: str, dtype: DType, op: str, root: int, count: int, steps: Callable[[], TransferSteps]
     ) -> Started:  # fmt: skip
         """Number a collective, exchange its header, and begin it."""
-        if self.closed:
-            raise CollectiveError(f"{kind} was called after the ranks had ended")
+        self._check_open(kind)
         self._number += 1
         header = RankHeader(self._number, kind, dtype, op, root, count, calling_line())
         self._exchange(header)
@@ -314,6 +316,10 @@ class Communicator:
                 f"collective number {header.number}, and at least one of {self.size} ranks does not come; "
                 "COLLECTIVE_LIMIT sets how long"
             )
+
+    def _check_open(self, kind: str) -> None:
+        if self.closed:
+            raise CollectiveError(f"{kind} was called after the ranks had ended")
 
     def _check_rank(self, rank: int) -> None:
         if not 0 <= rank < self.size:

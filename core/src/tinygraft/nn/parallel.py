@@ -24,7 +24,7 @@ from tinygraft.engine.rank_program import OPS
 from tinygraft.errors import CollectiveError, DTypeError, ShapeError, TrainingError
 from tinygraft.helpers import prod
 from tinygraft.nn.optim.lbfgs import LBFGS
-from tinygraft.nn.optim.reduced import is_reduced, mark_reduced
+from tinygraft.nn.optim.reduced import is_reduced, mark_reduced, note_parallel
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops, RoutineArg
 from tinygraft.uop.routines import results_of
@@ -125,10 +125,12 @@ def data_parallel(*optimizers: Optimizer, bucket_mb: float = BUCKET_MB) -> Commu
 
     Parameters, the state of the optimizers and their buffers become those of rank 0, now. From then on `step` replaces
     each `.grad` by its mean over the ranks, before anything else, in buckets of `bucket_mb` MiB. So several `backward`
-    before one step cost one reduction. To clip by the norm over all ranks call `reduce_gradients(optimizer)` before;
-    what was reduced and clipped is not reduced again. Running statistics of BatchNorm stay each rank's own. Call it
-    once, on every rank, with optimizers whose parameters are in the same order. Returns the Communicator. Raises
-    TrainingError for an optimizer that is data parallel already and for LBFGS, CollectiveError where the ranks differ.
+    before one step cost one reduction. `clip_grad_norm` and `clip_grad_value` reduce first, too, so every rank calls
+    them; what was reduced and clipped is not reduced again. Running statistics of BatchNorm stay each rank's own.
+
+    Call it once, on every rank, with optimizers whose parameters are in the same order. Returns the Communicator.
+    Raises TrainingError for an optimizer that is data parallel already and for LBFGS, CollectiveError where the ranks
+    differ.
     """
     comm = world()
     each = [one for optimizer in optimizers for one in getattr(optimizer, "optimizers", (optimizer,))]
@@ -151,11 +153,12 @@ def data_parallel(*optimizers: Optimizer, bucket_mb: float = BUCKET_MB) -> Commu
     reduction = BucketReduction(int(bucket_mb * 2**20))
     for optimizer in each:
         optimizer.reduction = reduction
+        note_parallel(optimizer)
     return comm
 
 
 def reduce_gradients(*optimizers: Optimizer) -> None:
-    """Replace each `.grad` by its mean over the ranks, now: before it is clipped or read. `step` does it otherwise."""
+    """Replace each `.grad` by its mean over the ranks, now: before it is read. Clipping and `step` do it otherwise."""
     for optimizer in optimizers:
         for one in getattr(optimizer, "optimizers", (optimizer,)):
             one.gradients()
@@ -219,6 +222,8 @@ def _collective(kind: str, t: Tensor, option: int = 0) -> Tensor:
         raise CollectiveError(f"{kind} takes a tensor of one device and known sizes; this one {what}")
     if not comm.transport.holds_tensors:
         raise CollectiveError("ranks that are threads pass arrays and no tensors, whose graphs have one lock")
+    if comm.size > 1 and 0 in t.shape:
+        _without_elements(comm, kind, t.dtype, option)
     if comm.size == 1 or 0 in t.shape:
         return t.detach().contiguous().realize().reshape(-1)
     home = t.device
@@ -230,6 +235,24 @@ def _collective(kind: str, t: Tensor, option: int = 0) -> Tensor:
     found = row._wrap(UOp(Ops.ROUTINE, dtype, (row.uop,), RoutineArg(kind, 0, options)))
     found._set_flag(False)
     return found.realize().to(home).reshape(-1)
+
+
+def _without_elements(comm: Communicator, kind: str, dtype: DType, option: int) -> None:
+    """Let the ranks compare a collective of no elements: where another rank has some, what follows would be shifted."""
+    import numpy as np
+
+    flat = np.empty(0, f"u{dtype.itemsize}")
+    rows = flat.reshape(comm.size, 0)
+    if kind == "all_reduce":
+        comm.all_reduce(flat, OPS[option], dtype)
+    elif kind == "broadcast":
+        comm.broadcast(flat, option, dtype)
+    elif kind == "all_gather":
+        comm.all_gather(flat, dtype)
+    elif kind == "reduce_scatter":
+        comm.reduce_scatter(rows, OPS[option], dtype)
+    else:
+        comm.all_to_all(rows, dtype)
 
 
 def _tensor(t: Tensor) -> Tensor:

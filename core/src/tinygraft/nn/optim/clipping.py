@@ -12,7 +12,7 @@ from functools import reduce
 
 from tinygraft.errors import TrainingError
 from tinygraft.nn.optim.optimizer import wide
-from tinygraft.nn.optim.reduced import as_reduced
+from tinygraft.nn.optim.reduced import as_reduced, reduce_first
 from tinygraft.tensor.tensor import Tensor
 
 
@@ -27,7 +27,8 @@ def clip_grad_norm(
 
     norm_type is its order, math.inf the greatest magnitude. Tensors without a gradient are left out. Half types are
     measured in float32. max_norm may be a tensor of one number, which can be assigned to. error_if_nonfinite reads
-    the norm, and raises TrainingError if it is no finite number, before any gradient has changed.
+    the norm, and raises TrainingError if it is no finite number, before any gradient has changed. Gradients of an
+    optimizer that is data parallel are reduced first: the norm is that of their means over the ranks.
 
     Raises ValueError for a max_norm below 0 or a norm_type that is not above 0. As PyTorch's clip_grad_norm_.
 
@@ -44,6 +45,7 @@ def clip_grad_norm(
     tensors = _with_gradient(params)
     if not tensors:
         return Tensor(0.0)
+    reduce_first(tensors)
     norm = grad_norm([t.grad for t in tensors if t.grad is not None], norm_type)
     if error_if_nonfinite and not math.isfinite(norm.item()):
         raise TrainingError(f"the norm of order {norm_type} of the gradients is {norm.item()}, which clips nothing")
@@ -70,7 +72,8 @@ def grad_norm(grads: list[Tensor], norm_type: float) -> Tensor:
 def clip_grad_value(params: Iterable[Tensor] | Tensor, clip_value: float) -> None:
     """Limit every number of the gradients to [-clip_value, clip_value]. ValueError for a clip_value below 0.
 
-    Tensors without a gradient are left out. As PyTorch's clip_grad_value_.
+    Tensors without a gradient are left out; those of a data parallel optimizer are reduced first. As PyTorch's
+    clip_grad_value_.
 
     >>> from tinygraft import Tensor, nn
     >>> p = Tensor([3.0, -0.5])
@@ -81,7 +84,9 @@ def clip_grad_value(params: Iterable[Tensor] | Tensor, clip_value: float) -> Non
     """
     if not clip_value >= 0:
         raise ValueError(f"clip_grad_value needs a clip_value of at least 0, got {clip_value}")
-    for t in _with_gradient(params):
+    tensors = _with_gradient(params)
+    reduce_first(tensors)
+    for t in tensors:
         assert t.grad is not None
         t.grad = as_reduced(t.grad, t.grad.clamp(-clip_value, clip_value))
 

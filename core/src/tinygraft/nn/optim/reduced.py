@@ -1,15 +1,39 @@
 """Which gradients are the means over all ranks already: those that nn.parallel reduced, and what is made of them.
 
-A gradient that backward has added to is another tensor, so it is reduced with the next step.
+A gradient that backward has added to is another tensor, so it is reduced with the next step. What reads gradients
+before, to clip them, calls `reduce_first`: each rank would clip by a norm of its own.
 """
 
 from __future__ import annotations
 
-from weakref import WeakValueDictionary
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from weakref import ReferenceType, WeakValueDictionary, ref
 
 from tinygraft.tensor.tensor import Tensor
 
+if TYPE_CHECKING:
+    from tinygraft.nn.optim.optimizer import Optimizer
+
 _reduced: WeakValueDictionary[int, Tensor] = WeakValueDictionary()  # by id
+
+
+_parallel: list[ReferenceType[Optimizer]] = []  # in the order of the program, which all ranks have alike
+
+
+def note_parallel(optimizer: Optimizer) -> None:
+    """Note that an optimizer reduces its gradients over the ranks."""
+    _parallel[:] = [one for one in _parallel if one() is not None]
+    _parallel.append(ref(optimizer))
+
+
+def reduce_first(params: Sequence[Tensor]) -> None:
+    """Reduce the gradients of all data parallel optimizers that train some of these tensors, which have gradients."""
+    known = {id(p) for p in params}
+    for one in _parallel:
+        optimizer = one()
+        if optimizer is not None and any(id(p) in known for p in optimizer.params):
+            optimizer.gradients()
 
 
 def mark_reduced(grad: Tensor) -> Tensor:
