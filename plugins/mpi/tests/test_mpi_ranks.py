@@ -39,6 +39,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.slow
 def test_the_kit_passes_on_two_ranks(tmp_path):
     """The conformance kit of collectives passes on real ranks."""
     ended = launched(2, "from tinygraft.collectives.engine_kit import main\nsys.exit(main())", tmp_path)
@@ -48,12 +49,13 @@ def test_the_kit_passes_on_two_ranks(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_kit_passes_on_four_ranks_with_random_programs(tmp_path):
-    """Four ranks on fewer processors pass the kit, and 1,000 random programs of collectives have NumPy's values."""
-    code = """
+@pytest.mark.parametrize("programs", [100, pytest.param(1000, marks=pytest.mark.long)])
+def test_the_kit_passes_on_four_ranks_with_random_programs(programs, tmp_path):
+    """Four ranks on fewer processors pass the kit, and random programs of collectives have NumPy's values."""
+    code = f"""
 from tinygraft.collectives.engine_kit import main, random_programs
 failed = main()
-random_programs(comm, 1000, seed=20261124)
+random_programs(comm, {programs}, seed=20261124)
 sys.exit(failed)
 """
     ended = launched(4, code, tmp_path)
@@ -61,17 +63,18 @@ sys.exit(failed)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("programs", [100, pytest.param(1000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("size", [2, 3])
-def test_random_programs_on_fewer_ranks(size, tmp_path):
-    """1,000 random programs on 2 and 3 ranks."""
-    code = "from tinygraft.collectives.engine_kit import random_programs\nrandom_programs(comm, 1000, seed=1)"
+def test_random_programs_on_fewer_ranks(size, programs, tmp_path):
+    """Random programs on 2 and 3 ranks."""
+    code = f"from tinygraft.collectives.engine_kit import random_programs\nrandom_programs(comm, {programs}, seed=1)"
     ended = launched(size, code, tmp_path)
     assert ended.code == 0, ended.out + ended.err
 
 
 @pytest.mark.parametrize(("how", "said"), [
     ("raise", "KeyError: 'this one'"),
-    ("interrupt", "KeyboardInterrupt"),
+    pytest.param("interrupt", "KeyboardInterrupt", marks=pytest.mark.slow),
     ("exit", "rank 1 ends"),
 ])  # fmt: skip
 def test_a_rank_that_fails_ends_all_with_its_message(how, said, tmp_path):
@@ -83,18 +86,29 @@ def test_a_rank_that_fails_ends_all_with_its_message(how, said, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["raise", "interrupt", "exit", "kill", "leave", "abort"])
-@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize(
+    ("size", "how"),
+    [
+        *((2, how) for how in ("kill", "leave", "abort")),
+        (4, "raise"),
+        (4, "kill"),
+        *(pytest.param(4, how, marks=pytest.mark.long) for how in ("interrupt", "exit", "leave", "abort")),
+    ],
+)
 def test_however_a_rank_ends_all_do(how, size, tmp_path):
-    """Whatever ends one of 2 or 4 ranks ends all, in seconds and with an exit code that is not 0."""
+    """Whatever ends one of 2 or 4 ranks ends all, in seconds and with an exit code that is not 0.
+
+    The other ways to end one of two are in the test above.
+    """
     ended = launched(size, FAIL, tmp_path, how)
     assert ended.code != 0
     assert ended.seconds < LIMIT
 
 
 @pytest.mark.slow
-def test_ranks_killed_at_random_moments_never_hang(tmp_path):
-    """kill -9 of a random rank at a random moment of training, 25 times: all end, and no checkpoint is torn."""
+@pytest.mark.parametrize("times", [4, pytest.param(25, marks=pytest.mark.long)])
+def test_ranks_killed_at_random_moments_never_hang(times, tmp_path):
+    """kill -9 of a random rank at a random moment of training, each time: all end, and no checkpoint is torn."""
     code = """
 from tinygraft.nn.state import safe_save, get_state_dict
 model = nn.Linear(64, 64)
@@ -114,7 +128,7 @@ with Tensor.train():
     from ranks import HEAD
 
     script.write_text(HEAD + code)
-    for _ in range(25):
+    for _ in range(times):
         for old in tmp_path.glob("pid*"):
             old.unlink()
         command = [sys.executable, "-m", "tinygraft", "launch", "-n", "2", str(script)]
@@ -211,6 +225,7 @@ def test_without_mpi4py_doctor_says_what_to_install(tmp_path):
     assert "pip install 'tinygraft-mpi[mpich]'" in checked.stdout
 
 
+@pytest.mark.slow
 def test_the_collectives_of_mpi_itself_pass_the_kit(tmp_path):
     """What is used among more than 16 ranks, MPI_Ialltoallv and MPI_Iallgatherv, passes too."""
     code = "import tinygraft_mpi.transport as t\nt.FEW = 0\nfrom tinygraft.collectives.engine_kit import check\n"
@@ -218,6 +233,7 @@ def test_the_collectives_of_mpi_itself_pass_the_kit(tmp_path):
     assert ended.code == 0, ended.err
 
 
+@pytest.mark.slow
 def test_a_forked_child_ends_alone(tmp_path):
     """A child that a rank forks ends, or fails, without ending the ranks."""
     code = """
@@ -235,6 +251,7 @@ print(comm.rank, comm.all_reduce(np.ones(1))[0])
 EARLY = "import os, time\nif os.environ['PMI_RANK'] == '1':\n    raise KeyError('early')\n"
 
 
+@pytest.mark.slow
 def test_a_rank_that_fails_in_its_first_lines_ends_all(tmp_path):
     """Under `launch` ranks have joined before the script begins; under mpirun the others give up after
     COLLECTIVE_LIMIT."""
