@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -124,6 +126,22 @@ def test_what_cannot_be_sent() -> None:
         next(iter(DataLoader([lambda: 1], num_workers=1)))
     with pytest.raises(WorkerError, match='^workers are started by "spawn" or "forkserver": a fork copies locks'):
         DataLoader([1], num_workers=1, multiprocessing_context="fork")
+    with pytest.raises(WorkerError, match=r"^collate_fn cannot be sent to workers, pickle says: "):
+        next(iter(DataLoader(range(4), num_workers=1, collate_fn=lambda samples: samples)))
+    with pytest.raises(WorkerError, match=r"^worker_init_fn cannot be sent to workers, pickle says: "):
+        next(iter(DataLoader(range(4), num_workers=1, worker_init_fn=lambda number: None)))
+
+
+def test_a_copy_of_a_loader_has_workers_of_its_own() -> None:
+    """By deepcopy and by pickle, while workers stay and an iteration goes on; it begins where the next one would."""
+    loader = DataLoader(range(6), 3, shuffle=True, seed=1, num_workers=1, persistent_workers=True)
+    passing = iter(loader)
+    next(passing)
+    copies = copy.deepcopy(loader), pickle.loads(pickle.dumps(loader))
+    next(passing)
+    assert next(passing, None) is None
+    expected = values(loader)
+    assert [values(one) for one in copies] == [expected, expected]
 
 
 def test_leaving_and_waiting_leave_no_process() -> None:

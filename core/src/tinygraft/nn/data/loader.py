@@ -118,6 +118,10 @@ class DataLoader:
         size, batch = len(self.dataset), self.batch_size or 1
         return size // batch if self.drop_last else -(-size // batch)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy has, in this process or another: all but the workers and the iteration that goes on."""
+        return self.__dict__ | {"_pool": None, "_now": None}
+
     def __repr__(self) -> str:
         workers = f", num_workers={self.num_workers}" if self.num_workers else ""
         return f"DataLoader({type(self.dataset).__name__}, batch_size={self.batch_size}{workers})"

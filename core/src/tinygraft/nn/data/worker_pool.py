@@ -62,7 +62,7 @@ class WorkerPool:
             content = pickle.dumps((job, prepare), protocol=5)
         except Exception as error:  # whatever a class of the user's raises
             raise WorkerError(
-                f"the data set cannot be sent to workers, pickle says: {error}\n"
+                f"{_not_sent(job, prepare)} cannot be sent to workers, pickle says: {error}\n"
                 "  hint: lambdas, open files and classes inside functions cannot be; num_workers=0 needs no pickle"
             ) from error
         self.count, self.turn, self.is_busy = count, -1, False
@@ -125,6 +125,16 @@ class WorkerPool:
             hint = "\n  hint: the system ends processes so when memory runs out" if name == "SIGKILL" else ""
             return f"worker {worker} (process {process.pid}) was ended by {name} before batch {place}{hint}"
         return f"worker {worker} (process {process.pid}) ended with code {code} before batch {place}\n  hint: {_GUARD}"
+
+
+def _not_sent(job: BatchJob, prepare: Callable[[int], Any] | None) -> str:
+    """Return which argument of the loader pickle does not take."""
+    for name, one in (("collate_fn", job.collate_fn), ("worker_init_fn", prepare)):
+        try:
+            pickle.dumps(one, protocol=5)
+        except Exception:  # whatever a class of the user's raises
+            return name
+    return "the data set"
 
 
 def _raise(report: WorkerReport, worker: int, count: int) -> None:
