@@ -87,24 +87,28 @@ def written_over(write: UOp) -> UOp:
     return old.src[0] if len(write.src) > 2 and is_detached_write(write) else old
 
 
-def overwritten_by(order: Iterable[UOp]) -> set[UOp]:
-    """Return the BUFFERs that the assignments in `order` write to."""
-    return {buffer for n in order if n.op is Ops.ASSIGN for buffer in memories(n.src[0])}
+def writes_of(order: Iterable[UOp]) -> list[UOp]:
+    """Return the assignments in a graph. What follows is asked several times of one graph, so they are found once."""
+    return [n for n in order if n.op is Ops.ASSIGN]
 
 
-def replaced_by(order: Iterable[UOp]) -> set[UOp]:
-    """Return the BUFFERs that `order` overwrites as a whole: without those that it writes a slice of."""
-    writes = [n for n in order if n.op is Ops.ASSIGN]
+def overwritten_by(writes: Iterable[UOp]) -> set[UOp]:
+    """Return the BUFFERs that assignments write to."""
+    return {buffer for n in writes for buffer in memories(n.src[0])}
+
+
+def replaced_by(writes: Collection[UOp]) -> set[UOp]:
+    """Return the BUFFERs that assignments overwrite as a whole: without those that they write a slice of."""
     sliced = {buffer for n in writes if len(n.src) == 3 for buffer in memories(n.src[0])}
     return overwritten_by(writes) - sliced
 
 
-def assigned_for(others: Iterable[HasNode], order: Sequence[UOp]) -> list[UOp]:
-    """Return the assignments to memory in `order` that the graphs of `others` contain: they must not be done once more.
+def assigned_for(others: Iterable[HasNode], writes: Sequence[UOp]) -> list[UOp]:
+    """Return the assignments of `writes` to memory that the graphs of `others` contain: they must not be done again.
 
     Those that only such an assignment is computed from are not among them.
     """
-    assigned = {n for n in order if n.op is Ops.ASSIGN and writes_memory(n)}
+    assigned = {n for n in writes if writes_memory(n)}
     if not assigned:
         return []
     seen: set[UOp] = set()
@@ -115,7 +119,7 @@ def assigned_for(others: Iterable[HasNode], order: Sequence[UOp]) -> list[UOp]:
             seen.add(node)
             if node not in assigned:
                 stack += node.src
-    return [node for node in order if node in assigned and node in seen]
+    return [node for node in writes if node in assigned and node in seen]
 
 
 def without(tensors: Iterable[HasNode], gone: Iterable[HasNode]) -> list[HasNode]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tinygraft.engine.assigns import HasNode, LiveTensors, assigned_for, overwritten_by, without
+from tinygraft.engine.assigns import HasNode, LiveTensors, assigned_for, overwritten_by, without, writes_of
 from tinygraft.engine.bindings import computable_first, values_in
 from tinygraft.engine.capture import open_captures, predates_capture
 from tinygraft.engine.protect import old_values_for, protect, readers_of
@@ -36,7 +36,7 @@ class RealizeRequest:
     that they read copies of old values.
     `homes` has, for each node that becomes memory, the node whose memory that is; `order` is the postorder of these.
     `readers`, of others and pinned, go on reading the old values of `overwritten`; those of `taped` may be needed by a
-    backward through what is computed. `assigns` says whether `order` has ASSIGNs.
+    backward through what is computed. `assigns` are the ASSIGNs of `order`.
     """
 
     requested: list[HasNode]
@@ -45,7 +45,7 @@ class RealizeRequest:
     pinned: list[HasNode]
     order: Sequence[UOp]
     homes: dict[UOp, UOp]
-    assigns: bool
+    assigns: Sequence[UOp]
     readers: list[HasNode]
     overwritten: set[UOp]
     live: LiveTensors
@@ -120,10 +120,10 @@ def collect(tensors: Sequence[HasNode], live: LiveTensors) -> RealizeRequest | N
     readers: list[HasNode] = []
     order = postorder(*wanted)
     ops = {node.op for node in order}
-    assigns = Ops.ASSIGN in ops
-    others = without(live.near(overwritten_by(order) if assigns else ()), requested)
+    assigns = writes_of(order) if Ops.ASSIGN in ops else []
+    others = without(live.near(overwritten_by(assigns)), requested)
     if INVOLVED.isdisjoint(ops) and not open_captures():
-        return RealizeRequest(requested, [], others, [], order, {node: node for node in wanted}, False, [], set(), live)
+        return RealizeRequest(requested, [], others, [], order, {node: node for node in wanted}, [], [], set(), live)
     if Ops.BIND in ops and values_in(order) is None and (split := _split(requested, order, wanted)) is not None:
         raise split
     co_realised: list[HasNode] = [t for t in requested if isinstance(t, Pending)]
@@ -134,10 +134,11 @@ def collect(tensors: Sequence[HasNode], live: LiveTensors) -> RealizeRequest | N
         co_realised += drawn
         others, wanted = without(others, drawn), _wanted([*requested, *co_realised])
         order = postorder(*wanted)
+        assigns = writes_of(order)
     if open_captures():
         pinned, others = _pinned(order, others, co_realised)
     if assigns:
-        while found := protect(order, [*requested, *co_realised], without(others, readers)):
+        while found := protect(order, assigns, [*requested, *co_realised], without(others, readers)):
             new, reading = found
             readers += reading
             if not new:
@@ -145,32 +146,35 @@ def collect(tensors: Sequence[HasNode], live: LiveTensors) -> RealizeRequest | N
             co_realised += new
             wanted = _wanted([*requested, *co_realised])
             order = postorder(*wanted)  # it may write to more memory, which more tensors read
-            others = without(live.near(overwritten_by(order)), [*requested, *co_realised])
+            assigns = writes_of(order)
+            others = without(live.near(overwritten_by(assigns)), [*requested, *co_realised])
             if open_captures():
                 pinned, others = _pinned(order, others, co_realised)
     if not STORED.isdisjoint(ops) and (stored := _stored_anyway(order, wanted, without(others, readers))):
         co_realised += stored
         others, wanted = without(others, stored), _wanted([*requested, *co_realised])
         order = postorder(*wanted)
+        assigns = writes_of(order)
     if not assigns:
         return RealizeRequest(
-            requested, co_realised, others, pinned, order, {node: node for node in wanted}, False, [], set(), live
+            requested, co_realised, others, pinned, order, {node: node for node in wanted}, [], [], set(), live
         )
-    overwritten = overwritten_by(order)
+    overwritten = overwritten_by(assigns)
     readers += readers_of(pinned, overwritten)
-    homes = _homes(order, [*wanted, *assigned_for(without(others, readers), order)])
-    outputs = list(homes.values())
-    if outputs != wanted:
-        order = postorder(*outputs)
-    taped = old_values_for(order, [*requested, *co_realised], [*others, *pinned], homes)
-    return RealizeRequest(requested, co_realised, others, pinned, order, homes, True, readers, overwritten, live, taped)
+    homes = _homes(assigns, [*wanted, *assigned_for(without(others, readers), assigns)])
+    if any(home is not node for node, home in homes.items()):  # else all are in `order`, which ends with `wanted`
+        order = postorder(*homes.values())
+    taped = old_values_for(assigns, [*requested, *co_realised], [*others, *pinned], homes)
+    return RealizeRequest(
+        requested, co_realised, others, pinned, order, homes, assigns, readers, overwritten, live, taped
+    )
 
 
 def to_drop(tensors: Sequence[HasNode], live: LiveTensors) -> RealizeRequest:
     """Return a RealizeRequest of tensors that computes nothing, by which their pending writes are dropped."""
     order = postorder(*_wanted(tensors))
-    assigns = any(node.op is Ops.ASSIGN for node in order)
-    others = without(live.near(overwritten_by(order)), tensors)
+    assigns = writes_of(order)
+    others = without(live.near(overwritten_by(assigns)), tensors)
     return RealizeRequest(list(tensors), [], others, [], order, {}, assigns, [], set(), live)
 
 
@@ -193,9 +197,9 @@ def _wanted(tensors: Sequence[HasNode]) -> list[UOp]:
     return list(dict.fromkeys([n for n in nodes if n.op not in HELD]))
 
 
-def _homes(order: Sequence[UOp], nodes: Iterable[UOp]) -> dict[UOp, UOp]:
+def _homes(assigns: Iterable[UOp], nodes: Iterable[UOp]) -> dict[UOp, UOp]:
     """Return, for each node, the one whose memory has its value: itself, or a copy where it is overwritten later."""
-    overtaken = {memory_base(n.src[0]) for n in order if n.op is Ops.ASSIGN}
+    overtaken = {memory_base(n.src[0]) for n in assigns}
     return {n: UOp(Ops.CONTIGUOUS, n.dtype, (n,)) if n.op is Ops.ASSIGN and n in overtaken else n for n in nodes}
 
 

@@ -24,17 +24,18 @@ from tinygraft.uop.uop import UOp, postorder, toposort
 MOST_OWN_NODES = 256  # a live tensor with at most so many nodes of its own is co-realised rather than given a copy
 
 
-def protect(order: Sequence[UOp], computed: Sequence[HasNode],
+def protect(order: Sequence[UOp], writes: Collection[UOp], computed: Sequence[HasNode],
             others: Sequence[HasNode]) -> tuple[list[HasNode], list[HasNode]]:  # fmt: skip
     """Return the tensors of `others` to co-realise with `order`, and those that have to read copies of old values.
 
-    `order` is the graph that is about to be run, `computed` are the tensors that become memory by it.
+    `order` is the graph that is about to be run, `writes` are its ASSIGNs, `computed` the tensors that become memory by
+    it.
     """
-    overwritten = overwritten_by(order)
+    overwritten = overwritten_by(writes)
     if not overwritten or not others:
         return [], []
     here, reading = set(order), _reading(order, overwritten)
-    needs_old = _backward_may_need(order, overwritten, (*computed, *others))
+    needs_old = _backward_may_need(writes, overwritten, (*computed, *others))
     co_realised: list[HasNode] = []
     readers: list[HasNode] = []
     for tensor in others:
@@ -52,17 +53,17 @@ def protect(order: Sequence[UOp], computed: Sequence[HasNode],
     return co_realised, readers + other
 
 
-def _backward_may_need(order: Sequence[UOp], overwritten: Collection[UOp],
+def _backward_may_need(writes: Collection[UOp], overwritten: Collection[UOp],
                        live: Sequence[HasNode]) -> Callable[[HasNode], bool]:  # fmt: skip
     """Return a predicate: whether a later backward through a tensor can need the old values, which are saved for it.
 
-    `overwritten` are the BUFFERs that `order` writes to, `live` are the tensors by which requires_grad is known. For an
-    untracked tensor only little memory that is written as a whole is saved, and none for what was assigned: caches,
-    averages and counters would retain all of their earlier values.
+    `overwritten` are the BUFFERs that `writes`, ASSIGNs, write to, `live` are the tensors by which requires_grad is
+    known. For an untracked tensor only little memory that is written as a whole is saved, and none for what was
+    assigned: caches, averages and counters would retain all of their earlier values.
     """
     if not tape.can_save(overwritten):
         return lambda tensor: False
-    requiring, replaced = tape.nodes_requiring_grad(live), replaced_by(order)
+    requiring, replaced = tape.nodes_requiring_grad(live), replaced_by(writes)
 
     def needs_old(tensor: HasNode) -> bool:
         """Return whether a later backward through `tensor` can need the old values, and they are to be saved for it."""
@@ -79,15 +80,15 @@ def _backward_may_need(order: Sequence[UOp], overwritten: Collection[UOp],
     return needs_old
 
 
-def old_values_for(order: Sequence[UOp], computed: Sequence[HasNode], others: Sequence[HasNode],
+def old_values_for(writes: Collection[UOp], computed: Sequence[HasNode], others: Sequence[HasNode],
                    homes: Collection[UOp]) -> set[UOp]:  # fmt: skip
-    """Return the BUFFERs that `order` overwrites whose old values a backward through computed tensors may need.
+    """Return the BUFFERs that `writes` overwrite whose old values a backward through computed tensors may need.
 
     `computed` are the tensors that become memory, `others` further live ones, whose graphs may contain computed nodes.
     `homes` are the nodes that become memory: what a gradient leaf among them was computed from is not needed again.
     """
-    overwritten = overwritten_by(order)
-    needs_old = _backward_may_need(order, overwritten, (*computed, *others))
+    overwritten = overwritten_by(writes)
+    needs_old = _backward_may_need(writes, overwritten, (*computed, *others))
     mine = {memory_base(tensor.uop) for tensor in computed}
     lazy = [] if mine.issuperset(homes) else [t for t in others if memory_base(t.uop).op not in HELD]
     roots = [tensor.uop for tensor in (*computed, *lazy) if tensor.uop.dtype.kind == "float" and needs_old(tensor)]

@@ -78,7 +78,7 @@ def _run_work(request: RealizeRequest, work: BoundPlan, guard: Guard) -> None:
         results = {*work.existing, *(b for home in request.homes.values() for b in buffers_of(work.memory[home]))}
         prepared = prepare(work.calls, results)
         if request.overwritten:
-            saved = Saved(request.readers, request.overwritten, request.taped, replaced_by(request.order))
+            saved = Saved(request.readers, request.overwritten, request.taped, replaced_by(request.assigns))
             saved.make(request.homes)
         checking = _checking(request) if VALIDATE else None
         guard.whole = False

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from tinygraft.nn.optim.optimizer import GroupOption, Optimizer
+from tinygraft.nn.optim.optimizer import GroupOption, Optimizer, Update
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 
@@ -66,9 +66,7 @@ class LAMB(Optimizer):
             new_v = each.state(self.v) * each["b2"] + g * g * each["1-b2"]
             each.store(self.m, new_m)
             each.store(self.v, new_v)
-            step = self._number(each.p, t)
-            # 1 - b**t, of whose last places a subtraction in float32 would lose 10 bits at t = 1 and b = 0.999
-            left1, left2 = (-(step * each[f"log {name}"]).expm1() for name in ("b1", "b2"))
+            left1, left2 = self._left(each, "b1", t), self._left(each, "b2", t)
             update = new_m / left1 / ((new_v / left2).sqrt() + each["eps"])
             if self.decoupled and each.group.needs("weight_decay"):
                 update = update + each["weight_decay"] * each.old
@@ -76,6 +74,10 @@ class LAMB(Optimizer):
                 update = update * self._trust(each.old, update)
             each.apply(each.old - update * each.rate)
         self._write(self.t, t)
+
+    def _left(self, each: Update, name: str, t: Tensor) -> Tensor:
+        """Return 1 - b**t, of whose last places a subtraction in float32 would lose 10 bits at t = 1 and b = 0.999."""
+        return each.shared(f"left {name}", lambda: -(self._number(each.p, t) * each[f"log {name}"]).expm1())
 
     @staticmethod
     def _trust(p: Tensor, update: Tensor) -> Tensor:

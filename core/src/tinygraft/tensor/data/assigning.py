@@ -144,8 +144,8 @@ def _value_for(self: Tensor, x: Any) -> TensorBase:
 
     Data from Python is converted; a tensor is not, unlike in PyTorch.
     """
-    refuse_nothing(x, self._where())
     if not isinstance(x, TensorBase):
+        refuse_nothing(x, self._where())
         return type(self)(x, device=self.device, dtype=self.dtype)
     if x.dtype is not self.dtype:
         raise DTypeError(

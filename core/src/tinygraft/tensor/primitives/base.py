@@ -266,12 +266,17 @@ class TensorBase:
             other = others[0]
             if type(other) is type(self):
                 node = other.uop
-                if node.dtype is uop.dtype and node.shape == uop.shape and node.device == uop.device:
-                    self._check_dtype(op, uop.dtype)
-                    if op not in CONVERTS or uop.dtype.kind == "float":
+                if node.dtype is uop.dtype and node.device == uop.device:
+                    shape = uop.shape if node.shape == uop.shape else broadcast_shape(uop.shape, node.shape)
+                    if shape is not None and (op not in CONVERTS or uop.dtype.kind == "float"):
+                        self._check_dtype(op, uop.dtype)
                         dtype = dtypes.bool if op in COMPARE else uop.dtype
-                        return self._wrap(UOp(op, dtype, (uop, node)), other)
-            elif op in CLOSED and type(other) in (int, float) and promote_scalar(uop.dtype, other) is uop.dtype:
+                        return self._wrap(UOp(op, dtype, (expand(uop, shape), expand(node, shape))), other)
+            elif (
+                type(other) in (int, float)
+                and (op in CLOSED or (op in FLOAT_ONLY and uop.dtype.kind == "float"))
+                and promote_scalar(uop.dtype, other) is uop.dtype
+            ):
                 return self._wrap(UOp(op, uop.dtype, (uop, self._number(other, uop.dtype, uop.shape))))
         if not others:
             self._check_dtype(op, uop.dtype)

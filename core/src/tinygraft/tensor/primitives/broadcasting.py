@@ -57,12 +57,29 @@ def expand(node: UOp, shape: Shape) -> UOp:
     return node if node.shape == shape else UOp(Ops.EXPAND, node.dtype, (node, *symbols(Ops.EXPAND, shape)), shape)
 
 
+def _of_two(a: Shape, b: Shape) -> Shape | None:
+    """broadcast_shape of two shapes of ints, the usual case; None where it is not that, or there is no common shape."""
+    if len(a) < len(b):
+        a, b = b, a
+    front = len(a) - len(b)
+    result = list(a)
+    for axis, size in enumerate(b, front):
+        other = a[axis]
+        if type(size) is not int or type(other) is not int or (size != other and size != 1 != other):
+            return None
+        if other == 1:
+            result[axis] = size
+    return tuple(result)
+
+
 def broadcast_shape(*shapes: Shape) -> Shape | None:
     """The shape that all shapes expand to, None if there is none.
 
     >>> broadcast_shape((2, 1), (3,)), broadcast_shape((2,), (3,))
     ((2, 3), None)
     """
+    if len(shapes) == 2 and (found := _of_two(*shapes)) is not None:
+        return found
     result: list[sint] = []
     for axis in range(-max(map(len, shapes), default=0), 0):
         sizes = [shape[axis] for shape in shapes if len(shape) >= -axis]

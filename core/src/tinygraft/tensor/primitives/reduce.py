@@ -41,6 +41,8 @@ def _accumulate(self: Tensor, op: Ops, axis: Axis, keepdim: bool, dtype: DTypeLi
     inside = accumulator(self.dtype)
     if op is Ops.ADD and self.dtype.itemsize < 4 and inside.kind in ("int", "uint"):
         inside = _holding(self, inside, max_shape((_count(self, axis),))[0])
+    if inside is self.dtype:
+        return self._reduce(op, axis, keepdim)
     return self._cast(inside)._reduce(op, axis, keepdim)._narrowed(self.dtype)
 
 

@@ -133,7 +133,8 @@ def enter(tensor: TensorBase) -> None:
     """List a tensor that is being made, as awake."""
     entry = LiveEntry(tensor)
     entry.serial = next(_serials)
-    _all[id(tensor)] = _awake[id(tensor)] = entry
+    key = id(tensor)
+    _all[key] = _awake[key] = entry
     if _all_grown.is_due():
         _all_grown.pruned(len(live_tensors()))
 

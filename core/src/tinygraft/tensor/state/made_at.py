@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import sys
-from types import CodeType
+from types import CodeType, FrameType
 
 Made = tuple[CodeType, int, CodeType, CodeType]  # what `here` returns
 _PACKAGE = __name__.partition(".")[0] + "."
+_files: set[str] = set()  # those of this package that a call came through
 
 
 def here(above: int = 2) -> Made:
@@ -21,9 +22,20 @@ def here(above: int = 2) -> Made:
     frames of this package, and so do the next two.
     """
     outer = inner = frame = sys._getframe(above)
-    while frame.f_globals.get("__name__", "").startswith(_PACKAGE) and frame.f_back is not None:
-        outer, inner, frame = frame, outer, frame.f_back
+    while (frame.f_code.co_filename in _files or _is_ours(frame)) and (back := frame.f_back) is not None:
+        outer, inner, frame = frame, outer, back
     return frame.f_code, frame.f_lasti, outer.f_code, inner.f_code
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Return whether a frame is one of this package, and note its file: eight frames are asked about for each tensor.
+
+    Code without a file ("<string>") may be that of a dataclass here, or of the user: it is asked each time.
+    """
+    ours: bool = frame.f_globals.get("__name__", "").startswith(_PACKAGE)
+    if ours and not frame.f_code.co_filename.startswith("<"):
+        _files.add(frame.f_code.co_filename)
+    return ours
 
 
 def line_of(code: CodeType, instruction: int) -> int:
