@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from tinygraft.engine import tape
 from tinygraft.engine.assigns import HasNode, LiveTensors
 from tinygraft.engine.capture import open_captures
+from tinygraft.engine.gradient_reach import goes_on
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, toposort
 
@@ -38,9 +39,10 @@ def record_results(computed: Sequence[HasNode], lazy: Sequence[HasNode], others:
     requiring = tape.nodes_requiring_grad((*computed, *others)) if wanted else set()
     if not all(wanted.values()):  # what is written into a tensor that has no gradient may have one
         nodes = [node for node, may in wanted.items() if not may]
-        readers = live.near(tape.memory_upstream(nodes))
+        passed = toposort(*nodes, enter=goes_on)
+        readers = live.near(tape.memory_in(passed))
         leaves = {t.uop for t in (*computed, *others, *readers) if t.requires_grad is not False}
-        below = tape.nodes_upstream(nodes, leaves | requiring)
+        below = tape.nodes_upstream(nodes, passed, leaves | requiring)
         wanted = {node: may for node, may in wanted.items() if may or node in below}
     tape.record(results, order, wanted, requiring, written, saved, pin=not open_captures())
 

@@ -374,15 +374,18 @@ def note_rebuilt(done: Mapping[UOp, UOp]) -> None:
                 _requiring[new] = tensor
 
 
-def memory_upstream(nodes: Sequence[UOp]) -> set[UOp]:
-    """Return the BUFFERs that a gradient of `nodes` reaches, and for saved copies among them also their origins."""
-    found = {b for node in toposort(*nodes, enter=goes_on) if node.op in HELD for b in buffers_of(node)}
+def memory_in(passed: Iterable[UOp]) -> set[UOp]:
+    """Return the BUFFERs among the nodes that a gradient reaches, and for saved copies also their origins."""
+    found = {b for node in passed if node.op in HELD for b in buffers_of(node)}
     return found | {origin for buffer in found if (origin := origin_of(buffer)) is not None}
 
 
-def nodes_upstream(nodes: Sequence[UOp], leaves: Collection[UOp]) -> set[UOp]:
-    """Return those of `nodes` from which a gradient goes to another node, one of `leaves`, or to tracked memory."""
-    found = _needing_gradient(toposort(*nodes, enter=goes_on), leaves)
+def nodes_upstream(nodes: Sequence[UOp], passed: Sequence[UOp], leaves: Collection[UOp]) -> set[UOp]:
+    """Return those of `nodes` from which a gradient goes to another node, one of `leaves`, or to tracked memory.
+
+    `passed` are all nodes that a gradient of `nodes` reaches, sources first.
+    """
+    found = _needing_gradient(passed, leaves)
     return {node for node in nodes if found[node]}
 
 

@@ -24,7 +24,7 @@ from tinygraft.engine.plan import BoundPlan, work_for
 from tinygraft.engine.protect import Saved
 from tinygraft.engine.record_results import record_results
 from tinygraft.engine.run import Launch, Prepared, Progress, prepare, run_prepared, writes
-from tinygraft.engine.tape import note_rebuilt, record_deferred
+from tinygraft.engine.tape import needs_gradient, nodes_requiring_grad, note_rebuilt, record_deferred
 from tinygraft.interrupt import Guard
 from tinygraft.uop.held import HELD, buffers_of, in_shape, memory_base
 from tinygraft.uop.ops import Ops
@@ -115,18 +115,28 @@ def _commit_alone(request: RealizeRequest, work: BoundPlan) -> bool:
     if len(request.requested) != 1 or request.co_realised or len(request.homes) != 1:
         return False
     tensor = request.requested[0]
-    node = tensor.uop
-    if node not in request.homes or tensor.requires_grad is not None:
+    (node,) = request.homes
+    shape = tensor.uop
+    if tensor.requires_grad is not None or (
+        node is not shape and not (shape.op is Ops.RESHAPE and shape.src == (node,))  # as a sum without keepdim is
+    ):
         return False
     for other in request.others:
-        if other.requires_grad or other.uop.serial >= node.serial:
+        if other.uop.serial >= node.serial:
             return False
     memory = work.memory[node]
     if memory.op is not Ops.BUFFER:
         return False
-    if node.dtype.kind == "float" and not record_deferred(node, memory, request.order):
-        return False
-    tensor.uop = in_shape(memory, node.shape)
+    new = in_shape(memory, node.shape)
+    if node.dtype.kind == "float":
+        requiring = nodes_requiring_grad(request.others)
+        if requiring and (node in requiring or needs_gradient(node, requiring)):
+            return False
+        if not record_deferred(node, memory, request.order):
+            return False
+        tensor.uop = new if node is shape else UOp(Ops.RESHAPE, node.dtype, (new,), shape.shape)
+    else:
+        tensor.uop = in_shape(memory, shape.shape)
     return True
 
 

@@ -53,17 +53,18 @@ def form_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Form | None:
     values: dict[str, int] = {}
     for number, node in enumerate(order):
         numbers[node] = number
-        op, src, tag = node.op, node.src, node.tag
+        op, src, arg, tag = node.op, node.src, node.arg, node.tag
         if tag is not None and isinstance(tag, Own):
             tag = None  # whose value it is changes no kernel
-        elif op not in OTHERS and same.issuperset(src):
+        elif same.issuperset(src) and op not in OTHERS:
             if op is Ops.DEVICE:
-                devices += node.arg if isinstance(node.arg, tuple) else [node.arg]
+                devices += arg if isinstance(arg, tuple) else [arg]
             same.add(node)
             key.append(node)
             continue
-        arg = node.arg
-        if op is Ops.CONST:
+        if arg is None:
+            pass  # as most have none, nothing else is asked of them
+        elif op is Ops.CONST:
             arg = constant_bits(arg)
         elif op is Ops.BUFFER:
             buffers.append(node)
@@ -73,7 +74,12 @@ def form_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Form | None:
             arg = None
         elif len(src) > 1 and type(arg) is tuple:
             arg = with_numbers(arg, numbers)
-        key.append((op, node.dtype, arg, tag, *map(numbers.__getitem__, src)))
+        if len(src) == 2:  # nearly all have one or two: written out they take half of the time
+            key.append((op, node.dtype, arg, tag, numbers[src[0]], numbers[src[1]]))
+        elif len(src) == 1:
+            key.append((op, node.dtype, arg, tag, numbers[src[0]]))
+        else:
+            key.append((op, node.dtype, arg, tag, *map(numbers.__getitem__, src)))
     key.append(tuple([numbers[node] for node in outputs]))
     return Form(tuple(key), buffers, devices, values)
 

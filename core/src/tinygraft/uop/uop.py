@@ -13,7 +13,7 @@ import os
 import struct
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tinygraft.dtype import DType, DTypeLike, coerce, dtypes, to_dtype
@@ -525,29 +525,33 @@ def toposort(*roots: UOp, enter: Callable[[UOp], bool] | None = None) -> list[UO
     return found
 
 
-def _serial(node: UOp) -> int:
-    return node.serial
+_serial = operator.attrgetter("serial")
 
 
 def postorder(*roots: UOp) -> list[UOp]:
     """Return the nodes of the graphs of `roots`, sources before users, in an order that is independent of their age."""
     seen: set[UOp] = set()
     found: list[UOp] = []
+    stack: list[tuple[UOp, Iterator[UOp]]] = []  # the users of `node` on the way from its root
     for root in roots:
-        stack = [(root, iter(root.src))] if root not in seen else []
+        if root in seen:
+            continue
         seen.add(root)
-        while stack:
-            node, remaining = stack[-1]
+        node, remaining = root, iter(root.src)
+        while True:
             for source in remaining:
                 if source not in seen:
                     seen.add(source)
                     if source.src:
-                        stack.append((source, iter(source.src)))
+                        stack.append((node, remaining))
+                        node, remaining = source, iter(source.src)
                         break
                     found.append(source)
             else:
-                stack.pop()
                 found.append(node)
+                if not stack:
+                    break
+                node, remaining = stack.pop()
     return found
 
 

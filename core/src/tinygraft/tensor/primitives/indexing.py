@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from tinygraft.device.buffer import unread
 from tinygraft.dtype import dtypes
 from tinygraft.engine.exclusive import exclusive
 from tinygraft.errors import IndexOutOfRange, ShapeError
@@ -26,7 +27,8 @@ from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import reshaped, sliced
 from tinygraft.tensor.state.storage import undetached
 from tinygraft.uop.ops import FACTS, Ops, ScatterArg
-from tinygraft.uop.sizes import Shape, sint
+from tinygraft.uop.sizes import Shape, is_concrete, sint
+from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
@@ -62,6 +64,8 @@ def __getitem__(self: Tensor, indices: Any) -> Tensor:
     >>> t[1, ::-1].tolist(), t[:, [0, 2]].tolist(), t[t > 4].tolist()
     ([6, 5, 4], [[1, 3], [4, 6]], [5, 6])
     """
+    if type(indices) is int and (row := _row(self, indices)) is not None:
+        return row
     picks = parse(self, indices)
     view: Tensor = basic(self, picks)
     plan = _plan(view, picks)
@@ -73,6 +77,19 @@ def __getitem__(self: Tensor, indices: Any) -> Tensor:
         return found
     block = list(range(plan.axis, plan.axis + plan.index.ndim))
     return found.permute(block + [axis for axis in range(found.ndim) if axis not in block])
+
+
+def _row(self: Tensor, number: int) -> Tensor | None:
+    """Return what one int reads, the usual index, in a third of the time; None for what `parse` has to look at."""
+    node = self.uop
+    shape = node.shape
+    if not shape or not is_concrete(shape) or not -shape[0] <= number < shape[0] or unread(node) is not None:
+        return None
+    start = number % shape[0]
+    found = node
+    if shape[0] != 1:
+        found = UOp(Ops.SHRINK, node.dtype, (node,), ((start, start + 1), *[(0, size) for size in shape[1:]]))
+    return self._viewed(UOp(Ops.RESHAPE, node.dtype, (found,), shape[1:]), node)
 
 
 def __setitem__(self: Tensor, indices: Any, value: Any) -> None:
