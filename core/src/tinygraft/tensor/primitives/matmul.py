@@ -16,7 +16,6 @@ from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import broadcast_shape, expand, symbols
-from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.show import show_arg
