@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tinygraft import Context, GlobalCounters, Tensor, Variable
-from tinygraft.engine import protect, run
-from tinygraft.uop.ops import Ops
+from tinygraft.engine import collect, protect, run, transaction
+from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp, toposort
 
 
@@ -247,3 +247,102 @@ def test_random_numbers_that_may_be_drawn_anew_stay_an_expression() -> None:
     noise = Tensor.rand(8, contiguous=False)
     (noise + 1).realize()
     assert noise.uop.base.realized is None
+
+
+def commits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many results each realisation from now on commits by the long way."""
+    found: list[int] = []
+    long_way = transaction._commit
+
+    def noted(request: Any, work: Any, homes: Any, *rest: Any) -> Any:
+        found.append(len(homes))
+        return long_way(request, work, homes, *rest)
+
+    monkeypatch.setattr(transaction, "_commit", noted)
+    return found
+
+
+def test_a_sum_beside_parameters_is_committed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One result behind a RESHAPE goes the short way, and its values and its gradient are those of the long one."""
+    weight = Tensor([1.0, 2.0], requires_grad=True).realize()
+    x, whole = numbers(1.0, 2.0, 3.0), Tensor([1, 2, 3]).realize()
+    found = commits(monkeypatch)
+    total, count = (x * x).sum().realize(), (whole * whole).sum().realize()
+    assert found == []
+    assert (total.uop.op, total.uop.base.op, count.uop.base.op) == (Ops.RESHAPE, Ops.BUFFER, Ops.BUFFER)
+    assert (total.item(), count.item()) == (14.0, 14)
+    (total * weight.sum()).backward()
+    assert weight.grad is not None
+    assert weight.grad.tolist() == [14.0, 14.0]
+    x.requires_grad_()
+    (total * 3.0).backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [6.0, 12.0, 18.0]
+
+
+@pytest.mark.parametrize("case", ["leaf", "lazy leaf", "late leaf", "reader", "kept", "written"])
+def test_a_sum_that_something_else_depends_on_is_not_committed_alone(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leaf that the graph reads, a lazy tensor that contains the result or is it, and a write keep the long way."""
+    x, weight = numbers(1.0, 2.0, 3.0), Tensor([2.0], requires_grad=True).realize()
+    leaf = x if case == "leaf" else (x * 1.0 if case == "lazy leaf" else None)
+    if leaf is not None:
+        leaf.requires_grad_()
+    total = ((x if leaf is None else leaf) * x).sum()
+    more = total * 2.0 if case == "reader" else None
+    kept = (x * x).sum(keepdim=True) if case == "kept" else None
+    if case == "late leaf":
+        leaf = x.requires_grad_()
+    if case == "written":
+        x.assign(x + 1.0)
+    found = commits(monkeypatch)
+    total.realize()
+    assert found
+    assert total.item() == 14.0
+    if more is not None:
+        assert total.uop.base in nodes(more)
+        assert more.item() == 28.0
+    if kept is not None:
+        assert kept.uop.base is total.uop.base
+    if leaf is not None:
+        (total * weight).sum().backward()
+        assert leaf.grad is not None
+        assert leaf.grad.tolist() == ([4.0, 8.0, 12.0] if leaf is x else [2.0, 4.0, 6.0])
+
+
+def test_a_leaf_that_is_a_view_keeps_its_mark_when_it_is_realised() -> None:
+    """The RESHAPE of a result may be a leaf of its own: its tag is on the RESHAPE of the memory, too."""
+    view = numbers(1.0, 2.0).sum().reshape(1)
+    view.requires_grad_().requires_grad_(None)
+    tag = view.uop.tag
+    assert isinstance(tag, Own)
+    assert view.realize().uop.tag is tag
+
+
+def test_what_is_in_the_graph_anyway_is_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loss beside the write that it is computed with: protect finds it, and nothing else follows from it."""
+    asked: list[int] = []
+
+    def noted(*args: Any) -> Any:
+        asked.append(len(args[0]))
+        return protect.protect(*args)
+
+    monkeypatch.setattr(collect, "protect", noted)
+    a, b = Tensor([1, 2, 3]).realize(), Tensor([1, 1, 2]).realize()
+    product = a * b
+    total, apart = product.sum(), b - 1
+    b.assign(product * 5)
+    a.assign(product + total)
+    Tensor.realize(a, b)
+    first = len(asked)
+    assert is_memory(product)
+    assert is_memory(total)
+    assert (product.tolist(), total.item(), apart.tolist()) == ([1, 2, 6], 9, [0, 0, 1])
+    assert (a.tolist(), b.tolist()) == ([10, 11, 15], [5, 10, 30])
+    product = a * b
+    total = product.sum()
+    b.assign(product + total)
+    b.realize()
+    assert len(asked) == first + 1
+    assert (product.tolist(), total.item(), b.tolist()) == ([50, 110, 450], 610, [660, 720, 1060])

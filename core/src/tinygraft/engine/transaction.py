@@ -130,11 +130,11 @@ def _commit_alone(request: RealizeRequest, work: BoundPlan) -> bool:
     new = in_shape(memory, node.shape)
     if node.dtype.kind == "float":
         requiring = nodes_requiring_grad(request.others)
-        if requiring and (node in requiring or needs_gradient(node, requiring)):
+        if requiring and (node in requiring or shape in requiring or needs_gradient(node, requiring)):
             return False
         if not record_deferred(node, memory, request.order):
             return False
-        tensor.uop = new if node is shape else UOp(Ops.RESHAPE, node.dtype, (new,), shape.shape)
+        tensor.uop = new if node is shape else UOp(Ops.RESHAPE, node.dtype, (new,), shape.shape, shape.tag)
     else:
         tensor.uop = in_shape(memory, shape.shape)
     return True

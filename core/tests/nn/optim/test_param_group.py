@@ -12,6 +12,7 @@ import pytest
 
 from tinygraft import GlobalCounters, Tensor, TinyJit, nn
 from tinygraft.errors import DTypeError, ShapeError, TrainingError
+from tinygraft.nn.optim.optimizer import Update, _wide_dtype
 
 torch = pytest.importorskip("torch")
 
@@ -249,3 +250,42 @@ def test_lists_that_no_step_would_look_at_again_do_not_change() -> None:
             )
         assert isinstance(items, list) and len(items) == len(copy.copy(items)) == len(copy.deepcopy(items))
     assert len(pickle.loads(pickle.dumps(sgd)).param_groups) == 1
+
+
+def test_what_a_group_shares_is_made_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for each group, device and width of its parameters; each is updated as by an optimizer of its own."""
+    made: list[tuple[int, str, Any, str]] = []
+    number_named = Update._number_named
+
+    def noted(self: Update, name: str) -> Tensor:
+        made.append((self.group["params"][0].numel(), name, self.p.device, _wide_dtype(self.p).name))
+        return number_named(self, name)
+
+    monkeypatch.setattr(Update, "_number_named", noted)
+
+    def parameters() -> list[Tensor]:
+        kinds = [("float32", "CPU"), ("float16", "CPU"), ("float64", "CPU"), ("float32", "PYTHON"), ("float32", "CPU")]
+        return [Tensor([[1.0, -2.0]] * (n + 1), dtype=of, device=device) for n, (of, device) in enumerate(kinds)]
+
+    def stepped(params: list[Tensor], adam: list[nn.optim.Adam]) -> list[Any]:
+        with Tensor.train():
+            for step in range(3):
+                for p in params:
+                    p.grad = Tensor(np.full(p.shape, 0.5 + step), dtype=p.dtype, device=p.device)
+                for each in adam:
+                    each.step()
+                    assert not each._shared
+                    assert not each._numbers
+                adam[-1].param_groups[-1]["b1"] = 0.7  # in force from the next step on
+        return [p.numpy() for p in params]
+
+    own = {"lr": 0.3, "b2": 0.9}
+    params = parameters()
+    found = stepped(params, [nn.optim.Adam([{"params": params[1:]}, {"params": params[:1], **own}], lr=0.1)])
+    assert len(made) == 3 * len(set(made))
+    assert {key[2:] for key in made} == {("CPU", "float"), ("CPU", "double"), ("PYTHON", "float")}
+    params = parameters()
+    alone = [nn.optim.Adam([p], lr=0.1) for p in params[1:]]
+    wanted = stepped(params, [*alone, nn.optim.Adam(params[:1], **own)])
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)

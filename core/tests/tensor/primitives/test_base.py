@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from graph_numpy import values
 from tinygraft import Tensor, dtypes
-from tinygraft.errors import DeviceError, DTypeError, ShapeError
+from tinygraft.dtype import DType
+from tinygraft.errors import DeviceError, DTypeError, NumberOutOfRange, ShapeError
 from tinygraft.tensor.primitives.broadcasting import broadcast_shape
 from tinygraft.tensor.state.live import live_tensors
 from tinygraft.uop.ops import Ops
@@ -182,3 +184,40 @@ def test_made_at_is_the_line_of_the_user() -> None:
     file, line = t.made_at
     assert Path(file).name == HERE
     assert line == test_made_at_is_the_line_of_the_user.__code__.co_firstlineno + 2
+
+
+SHAPES = [((2, 3), (3,)), ((3,), (2, 3)), ((2, 1), (1, 3)), ((), (2,)), ((2, 3), ()), ((0, 3), (1, 3)), ((1,), (4, 1)),
+          ((2, 3), (2, 3))]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [dtypes.bool, dtypes.int8, dtypes.int64, dtypes.float16, dtypes.float64])
+def test_the_short_way_of_two_operands_is_the_general_one(dtype: DType) -> None:
+    """Operands of one dtype and any shapes make the node, or raise the sentence, that `_general` makes or raises."""
+    for a, b in SHAPES:
+        left, right = Tensor.empty(*a, dtype=dtype), Tensor.empty(*b, dtype=dtype)
+        for op in (Ops.ADD, Ops.MAX, Ops.CMPLT, Ops.FDIV, Ops.POW, Ops.IDIV, Ops.MOD, Ops.SHL, Ops.XOR):
+            assert outcome(left._op, op, right) == outcome(left._general, op, (right,)), (op, a, b)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.bool, dtypes.int8, dtypes.int64, dtypes.float16, dtypes.float64])
+@pytest.mark.parametrize("number", [2, -1, 0, 0.5, -0.0, float("nan"), 1e300, 300, 2**70, True])
+def test_the_short_way_of_a_number_is_the_general_one(dtype: DType, number: float) -> None:
+    """A number beside a tensor, in the operations that take the short way and in those that do not."""
+    left = Tensor.empty(2, 3, dtype=dtype)
+    for op in (Ops.ADD, Ops.MIN, Ops.FDIV, Ops.POW, Ops.CMPLT, Ops.MOD):
+        assert outcome(left._op, op, number) == outcome(left._general, op, (number,)), op
+
+
+def outcome(make: Callable[..., Tensor], *args: object) -> UOp | tuple[type[Exception], str]:
+    """The node of a result, or the error."""
+    try:
+        return make(*args).uop
+    except (DTypeError, ShapeError, NumberOutOfRange) as error:
+        return type(error), str(error)
+
+
+def test_code_without_a_file_of_its_own_is_the_users() -> None:
+    """Code that was compiled from text is told from this library's by its module, also after the latter ran."""
+    space = {"__name__": "somewhere", "Tensor": Tensor}
+    exec(compile("\n\nt = Tensor.arange(6).reshape(2, 3).pad((1, 1))", "<string>", "exec"), space)
+    assert space["t"].made_at == ("<string>", 3)  # type: ignore[attr-defined]

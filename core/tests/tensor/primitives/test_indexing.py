@@ -535,3 +535,41 @@ def test_a_mask_of_two_axes_behind_an_ellipsis_and_another_mask() -> None:
     """The axes of a mask are counted from the end by all that come behind it."""
     first, second = np.array([True, False]), np.arange(12).reshape(3, 4) == 5
     np.testing.assert_array_equal(Tensor(X)[..., first, second].numpy(), X[..., first, second])
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (1, 4), (2, 0), (4,), (1,), (2, 1, 3)])
+def test_one_integer_is_a_tuple_of_one(shape: tuple[int, ...]) -> None:
+    """t[i] goes past `parse`: it has the node, the gradient and the memory of t[i,], which does not."""
+    for number in (*range(-shape[0], shape[0]), np.int64(0), np.int8(-1)):
+        data = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+        t = Tensor(data, requires_grad=True)
+        row, general = t[number], t[(number,)]
+        assert row.uop is general.uop
+        assert row.requires_grad is True
+        np.testing.assert_array_equal(values(row), data[number])
+        written = Tensor(data.copy())
+        written[number] = 7
+        written[number].assign(written[number] + 1)
+        data[number] = 8
+        np.testing.assert_array_equal(written.numpy(), data)
+
+
+@pytest.mark.parametrize("number", [-3, 2, 2**70, -(2**70)])
+def test_one_integer_outside_is_refused_as_in_a_tuple(number: int) -> None:
+    """The sentence is that of t[i,]; a tensor of no axis and one of no row have theirs."""
+    t = Tensor([[1, 2], [3, 4]])
+    sentence = re.escape(f"index {number} is out of range for axis 0 of shape (2, 2): it has 2 elements")
+    for index in (number, (number,)):
+        with pytest.raises(IndexOutOfRange, match=sentence):
+            t[index]
+    with pytest.raises(IndexOutOfRange, match=r"index 0 is out of range for axis 0 of shape \(0, 2\)"):
+        Tensor.zeros(0, 2)[0]
+    with pytest.raises(IndexOutOfRange, match=r"1 indices for a tensor of 0 axes, shape \(\)"):
+        Tensor(1.0)[0]
+
+
+def test_a_bool_is_no_row() -> None:
+    """True and False are masks without axes, and not the rows 1 and 0."""
+    t = Tensor([[1, 2], [3, 4]])
+    assert t[True].tolist() == [[[1, 2], [3, 4]]]
+    assert t[False].shape == (0, 2, 2)

@@ -9,7 +9,7 @@ import pytest
 
 from graph_numpy import values
 from tinygraft import Tensor, dtypes
-from tinygraft.errors import ShapeError
+from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import toposort
 
@@ -154,3 +154,37 @@ def test_einsum_that_does_not_fit(formula: str, shapes: list[tuple[int, ...]], s
     """The error quotes the formula and says what disagrees."""
     with pytest.raises(ShapeError, match=sentence):
         Tensor.einsum(formula, *(Tensor.ones(*shape) for shape in shapes))
+
+
+def test_a_product_with_complex_numbers_in_a_real_dtype_is_refused() -> None:
+    """Either operand may be the complex one; bools are whether a number is not 0, and so they are multiplied."""
+    real, other = Tensor([[1.0, 0.0], [2.0, 0.0]]), Tensor([[1j, 0], [0, 0]])
+    for left, right in ((real, other), (other, real), (other, other)):
+        for dtype in ("float32", "int32"):
+            with pytest.raises(DTypeError, match=r"cannot cast dtypes.complex64 to .*: that would lose the imaginary"):
+                left.matmul(right, dtype=dtype)
+        found = left.matmul(right, dtype="bool")
+        want = (left.numpy() != 0).astype(int) @ (right.numpy() != 0).astype(int) != 0
+        assert found.tolist() == want.tolist()
+
+
+@pytest.mark.parametrize(("left", "right"), PAIRS)
+def test_the_nodes_of_a_product_are_those_of_the_hooks(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    """A product is made of nodes at once: those that transpose, reshape, * and the sum make one after another."""
+    a, b = Tensor.empty(*left, dtype=dtypes.float16), Tensor.empty(*right, dtype=dtypes.int8)
+    wide, other = a.cast(dtypes.float32), b.cast(dtypes.float32)
+    if b.ndim > 1:
+        other = other.transpose(-1, -2)
+        wide = wide if a.ndim == 1 else wide.unsqueeze(-2)
+        other = other if a.ndim == 1 else other.unsqueeze(-3)
+    assert (a @ b).uop is (wide * other).sum(-1).cast(dtypes.float16).uop
+
+
+def test_the_flag_of_a_product_is_that_of_its_operands() -> None:
+    """True where one of them requires a gradient, False where neither may have one, else None; False in no_grad."""
+    of = {flag: Tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=flag) for flag in (True, False, None)}
+    found = {(a, b): (of[a] @ of[b]).requires_grad for a in of for b in of}
+    wanted = {(a, b): True if True in (a, b) else False if (a, b) == (False, False) else None for a in of for b in of}
+    assert found == wanted
+    with Tensor.no_grad():
+        assert (of[True] @ of[True]).requires_grad is False

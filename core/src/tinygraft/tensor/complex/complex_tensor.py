@@ -276,6 +276,8 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
 
     def _product(self, x: Any, dtype: DTypeLike | None) -> Any:
         to = promote(self.dtype, x.dtype) if dtype is None else to_dtype(dtype)
+        if to.kind != "complex":  # a bool, or `_cast` raises
+            return self._cast(to)._product(x._cast(to), to)
         (a, b), (c, d) = self._cast(to)._halved, x._cast(to)._halved
         return joined(a._product(c, None) - b._product(d, None), a._product(d, None) + b._product(c, None))
 

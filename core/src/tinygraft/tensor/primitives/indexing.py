@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from tinygraft.device.buffer import unread
 from tinygraft.dtype import dtypes
 from tinygraft.engine.exclusive import exclusive
 from tinygraft.errors import IndexOutOfRange, ShapeError
@@ -83,7 +82,7 @@ def _row(self: Tensor, number: int) -> Tensor | None:
     """Return what one int reads, the usual index, in a third of the time; None for what `parse` has to look at."""
     node = self.uop
     shape = node.shape
-    if not shape or not is_concrete(shape) or not -shape[0] <= number < shape[0] or unread(node) is not None:
+    if not shape or not is_concrete(shape) or not -shape[0] <= number < shape[0] or ondisk.unread(node) is not None:
         return None
     start = number % shape[0]
     found = node

@@ -83,7 +83,7 @@ def _product(self: Tensor, x: Tensor, dtype: DTypeLike | None) -> Tensor:
     if inside.kind == "complex":
         return self._cast(inside)._product(x._cast(inside), inside)
     self._same_device(Ops.MUL, (self, x))
-    left, right = self.uop.cast(inside), x.uop.cast(inside)
+    left, right = self.uop.cast(inside), (x._cast(inside) if x.dtype.kind == "complex" else x).uop.cast(inside)
     if x.ndim > 1:  # nodes, without a tensor for each step, which would take half of the time
         batch = range(x.ndim - 2)
         right = UOp(Ops.PERMUTE, inside, (right,), (*batch, x.ndim - 1, x.ndim - 2))
