@@ -70,7 +70,7 @@ def test_results_have_the_shapes_of_the_table(name: str) -> None:
     known = {2: (2, 5), 3: (2, 5, 5), 5: (2, 1, 3, 5, 4), 6: (2, 1, 3, 2, 5, 4)}
     shapes = [known[axes] for axes in facts.axes_with(options)]
     if name == "attention_backward":
-        shapes[4] = shapes[0][:-1]  # a logarithm for each query
+        shapes[4] = shapes[5] = shapes[0][:-1]  # the greatest score and the sum of each query
     kind = np.int32 if name == "histogram" else np.float32
     operands = [(chance.random(shape) + (5 * np.eye(5) if len(shape) == 3 else 0)).astype(kind) for shape in shapes]
     from tinygraft.dtype import dtypes
@@ -91,13 +91,13 @@ def test_attention_of_two_keys() -> None:
     q, k = np.array([[1.0], [2.0]]).reshape(1, 1, 1, 1, 2, 1), np.array([[0.0], [1.0]]).reshape(1, 1, 1, 2, 1)
     v = np.array([[4.0], [8.0]]).reshape(1, 1, 1, 2, 1)
     one = struct.unpack("<q", struct.pack("<d", 1.0))[0]
-    values, logarithms = routine_values("attention", [q, k, v], (1, one, 0, 0))
+    values, greatest, sums = routine_values("attention", [q, k, v], (1, one, 0, 0))
     share = math.exp(2) / (1 + math.exp(2))
     np.testing.assert_allclose(values.ravel(), [4.0, 4 + 4 * share])
-    np.testing.assert_allclose(logarithms.ravel(), [0.0, math.log(1 + math.exp(2))])
+    np.testing.assert_allclose([greatest.ravel(), sums.ravel()], [[0.0, 2.0], [1.0, 1 + math.exp(-2)]])
     mask = np.array([[True, False], [False, False]]).reshape(1, 1, 1, 1, 2, 2)
-    values, logarithms = routine_values("attention", [q, k, v, mask], (0, one, 1, 0))
-    assert values.ravel().tolist() == [4.0, 0.0] and logarithms.ravel().tolist() == [0.0, INF]
+    values, *of_queries = routine_values("attention", [q, k, v, mask], (0, one, 1, 0))
+    assert [x.ravel().tolist() for x in (values, *of_queries)] == [[4.0, 0.0], [0.0, -INF], [1.0, 0.0]]
     start = np.ones_like(values)
-    slopes = routine_values("attention_backward", [q, k, v, mask, values, logarithms, start], (0, one, 1, 0))
+    slopes = routine_values("attention_backward", [q, k, v, mask, values, *of_queries, start], (0, one, 1, 0))
     assert [x.ravel().tolist() for x in slopes] == [[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]

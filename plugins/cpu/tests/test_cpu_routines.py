@@ -182,7 +182,7 @@ def test_attention_on_every_processor(kind: str, monkeypatch: pytest.MonkeyPatch
         shapes = [(*lead, 2, rows, size), (*lead, keys, size), (*lead, keys, parts)]
         operands = [chance.standard_normal(shape).astype(kind) for shape in shapes]
         operands += [np.array([[77]], np.uint64)] if dropped else []
-        given = [((*shapes[0][:-1], parts), number), (shapes[0][:-1], number)]
+        given = [((*shapes[0][:-1], parts), number), *[(shapes[0][:-1], number)] * 2]
         start = chance.standard_normal(given[0][0]).astype(kind)
         exact = routine_values("attention", operands, options)
         slopes = routine_values("attention_backward", [*operands, *exact, start], options)

@@ -15,19 +15,19 @@ from tinygraft.uop.routines import RoutineOptions
 
 
 def attention(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
-    """Return the values, and the logarithm of the sum of powers of each query."""
+    """Return the values, and of each query the greatest score and the sum of powers relative to it."""
     q, k, v = _in_axes(operands)
     scores, keep = _scores(q, k, operands, options), _keep(operands, options)
-    weights, logarithms = _softmax(scores)
+    weights, greatest, sums = _softmax(scores)
     dtype = operands[0].dtype
-    return [((weights * keep) @ v).astype(dtype), logarithms.astype(dtype)]
+    return [((weights * keep) @ v).astype(dtype), greatest.astype(dtype), sums.astype(dtype)]
 
 
 def attention_backward(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
     """Return the gradients of q, k and v, for the gradient of the values. What forward gave is used as it is given."""
     q, k, v = _in_axes(operands)
-    values, logarithms, start = [x.astype(np.float64) for x in operands[-3:]]
-    weights = np.exp(_scores(q, k, operands, options) - logarithms[..., None])
+    values, greatest, sums, start = [x.astype(np.float64) for x in operands[-4:]]
+    weights = _weights(_scores(q, k, operands, options), greatest[..., None], sums[..., None])
     keep = _keep(operands, options)
     of_weights = (start @ _turned(v)) * keep
     slopes = weights * (of_weights - (start * values).sum(-1, keepdims=True)) * _number(options[1])
@@ -60,14 +60,16 @@ def _scores(q: Array, k: Array, operands: Sequence[Array], options: RoutineOptio
     return np.asarray(scores)
 
 
-def _softmax(scores: Array) -> tuple[Array, Array]:
-    """Return the weights, which are 0 where a query sees no key, and the logarithms, which are infinite there."""
+def _softmax(scores: Array) -> tuple[Array, Array, Array]:
+    """Return the weights, the greatest scores and the sums: 0, -inf and 0 where a query sees no key."""
     greatest = scores.max(-1, keepdims=True)
-    none = greatest == -np.inf
-    powers = np.exp(scores - np.where(none, 0, greatest))
-    sums = powers.sum(-1, keepdims=True)
-    weights = powers / np.where(none, 1, sums)
-    return weights, np.where(none, np.inf, greatest + np.log(sums))[..., 0]
+    sums = _weights(scores, greatest, np.ones(())).sum(-1, keepdims=True)
+    return _weights(scores, greatest, sums), greatest[..., 0], sums[..., 0]
+
+
+def _weights(scores: Array, greatest: Array, sums: Array) -> Array:
+    powers = np.exp(scores - np.where(greatest == -np.inf, 0, greatest))
+    return np.asarray(powers / np.where(sums == 0, 1, sums))
 
 
 def _keep(operands: Sequence[Array], options: RoutineOptions) -> Array:

@@ -123,7 +123,7 @@ def _irfft(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple
 
 def _attended(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     (dtype, queries), _, (_, values) = operands[:3]
-    return (dtype, (*queries[:-1], values[-1])), (dtype, queries[:-1])
+    return (dtype, (*queries[:-1], values[-1])), (dtype, queries[:-1]), (dtype, queries[:-1])
 
 
 def _attended_backward(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
@@ -228,13 +228,13 @@ ROUTINES: dict[str, RoutineFacts] = {
         "With `causal` query i sees the keys 0 to i. `scale` and `dropped` are the bits of a float64: with that "
         "probability a weight is 0, the others are divided by what is left, as rand draws it for a shape (batches, "
         "heads, groups, L, S) from the key of its counter (seed, of uint64). A query that sees no key has zeros. "
-        "And of each query the logarithm of the sum of its powers: infinity where it sees no key",
-        (6, 5, 5, 6, 2), ("values", "logarithms"), _attended, ("causal", "scale", "masked", "dropped"), exact=False,
-        flops=_attention_flops((1, 1)), left_out=_attention_left_out,
+        "And of each query the greatest score, and the sum of exp(score - greatest): -infinity and 0 if it sees no key",
+        (6, 5, 5, 6, 2), ("values", "greatest", "sums"), _attended, ("causal", "scale", "masked", "dropped"),
+        exact=False, flops=_attention_flops((1, 1)), left_out=_attention_left_out,
     ),
     "attention_backward": RoutineFacts(
-        "the gradients of q, k and v, from the operands of attention, its two results, and the gradient of the first",
-        (6, 5, 5, 6, 2, 6, 5, 6), ("q", "k", "v"), _attended_backward, ("causal", "scale", "masked", "dropped"),
+        "the gradients of q, k and v, from the operands of attention, its three results, and the gradient of the first",
+        (6, 5, 5, 6, 2, 6, 5, 5, 6), ("q", "k", "v"), _attended_backward, ("causal", "scale", "masked", "dropped"),
         exact=False, flops=_attention_flops((3, 2)), left_out=_attention_left_out,
     ),
 }  # fmt: skip

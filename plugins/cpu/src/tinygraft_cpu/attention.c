@@ -18,8 +18,8 @@ enum { KEYS = 96, CHUNKS = 8, ALIGNED = 64 };
 
 typedef struct {
     const void *q, *k, *v, *mask, *seed;   /* mask and seed may be 0 */
-    void *out, *lse;                       /* of forward */
-    const void *value, *sums, *slope;      /* out and lse as backward gets them, and the gradient of out */
+    void *out, *greatest, *sums;           /* of forward: values, and of each row the greatest score, the sum of powers */
+    const void *value, *peaks, *totals, *slope; /* these as backward gets them, and the gradient of the values */
     void *for_q, *for_k, *for_v;           /* of backward; those that are not wanted are 0 */
     void *chunks_k, *chunks_v;             /* gradients of keys and values for each chunk */
     long examples, batches, heads, rows, queries, keys, size, parts;
@@ -202,11 +202,12 @@ static void run(attention *job, tg_part function) {
     tg_split(function, job, job->threads < job->tasks ? job->threads : (int)job->tasks);
 }
 
-/* Results: the values, and of each row the logarithm of the sum of its powers. */
+/* Results: the values, and of each row the greatest score and the sum of powers relative to it. */
 void tg_attention(void **buffers, const long long *facts) {
     attention job = job_of(facts);
     if (facts[0] & 1) job.out = *buffers++;
-    if (facts[0] & 2) job.lse = *buffers++;
+    if (facts[0] & 2) job.greatest = *buffers++;
+    if (facts[0] & 4) job.sums = *buffers++;
     operands_of(&job, buffers, facts);
     job.tasks = job.examples * job.batches * job.heads * job.blocks;
     run(&job, forward_tasks);
@@ -220,7 +221,7 @@ void tg_attention_backward(void **buffers, const long long *facts) {
     if (facts[0] & 4) job.for_v = *buffers++;
     operands_of(&job, buffers, facts);
     void **rest = buffers + 3 + (facts[15] != 0) + (facts[14] >= 0);
-    job.value = rest[0], job.sums = rest[1], job.slope = rest[2];
+    job.value = rest[0], job.peaks = rest[1], job.totals = rest[2], job.slope = rest[3];
     long heads = job.examples * job.batches * job.heads;
     job.chunks = heads >= CHUNKS ? 1 : (CHUNKS + heads - 1) / heads;
     if (job.chunks > job.blocks) job.chunks = job.blocks;

@@ -3,8 +3,8 @@
    A block is some queries of one head, one beside the other: scores are stored as (key, query), results as (part of
    the head, query), so that the greatest score and the sum of a query are of one lane. Keys are read in steps of
    KEYS; the greatest score and the sum so far are corrected after each step (Milakov and Gimelshein, "Online normalizer
-   calculation for softmax", 2018). Backward computes the scores anew from the logarithm of that sum (Dao and others,
-   "FlashAttention", 2022). */
+   calculation for softmax", 2018). Backward computes the scores anew and needs both (Dao and others, "FlashAttention", 2022, store the
+   logarithm of the sum, added to the greatest score: a mask of -1e9 for all keys leaves nothing of it in a float). */
 
 #include "attention_tiles.h"
 
@@ -147,7 +147,7 @@ TARGET static void NAME(soften)(REAL *restrict s, REAL *restrict greatest, REAL 
         }
 }
 
-/* Compute the results of a block, and of each row the logarithm of its sum. */
+/* Compute the results of a block, and of each row the greatest score and the sum. */
 TARGET static void NAME(forward)(const attention *job, long head, long number, void *work) {
     NAME(block) b = NAME(block_of)(job, head, number);
     long size = job->size, parts = job->parts;
@@ -167,18 +167,21 @@ TARGET static void NAME(forward)(const attention *job, long head, long number, v
     }
     for (long r = 0; r < b.count; r++) {
         REAL by = sum[r] == 0 ? 0 : (REAL)job->kept / sum[r]; /* a row that sees no key is 0 */
-        if (job->lse) ((REAL *)job->lse)[row + r] = sum[r] == 0 ? (REAL)INFINITY : greatest[r] + (REAL)log(sum[r]);
+        if (job->greatest) ((REAL *)job->greatest)[row + r] = greatest[r];
+        if (job->sums) ((REAL *)job->sums)[row + r] = sum[r];
         if (job->out)
             for (long e = 0; e < parts; e++) ((REAL *)job->out)[(row + r) * parts + e] = out[e * QUERIES + r] * by;
     }
 }
 
-/* Turn scores into probabilities, and their gradients `g` into those of scores, for `count` keys. */
+/* Turn scores into probabilities, and their gradients `g` into those of scores, for `count` keys. `base` is the greatest
+   score of each query, `by` one divided by its sum. */
 TARGET static void NAME(slopes)(const NAME(block) *b, REAL *restrict s, REAL *restrict g, REAL *restrict room,
-                                const REAL *restrict lse, const REAL *restrict delta, long first, long count) {
+                                const REAL *restrict base, const REAL *restrict by, const REAL *restrict delta,
+                                long first, long count) {
     for (long j = 0; j < count; j++)
         for (long lane = 0; lane < b->width; lane++)
-            s[j * QUERIES + lane] = NAME(power)(s[j * QUERIES + lane] - lse[lane]);
+            s[j * QUERIES + lane] = NAME(power)(s[j * QUERIES + lane] - base[lane]) * by[lane];
     if (!b->job->seed) {
         for (long j = 0; j < count; j++)
             for (long lane = 0; lane < b->width; lane++)
@@ -203,7 +206,8 @@ TARGET static void NAME(backward)(const attention *job, long head, long number, 
     long size = job->size, parts = job->parts, sizes = PADDED(size), all = PADDED(parts), row = head * job->rows + b.first;
     REAL *across = work, *s = across + size * QUERIES, *room = s + KEYS * QUERIES, *g = room + KEYS * QUERIES;
     REAL *slope = g + KEYS * QUERIES, *along = slope + parts * QUERIES, *slope_along = along + sizes * QUERIES;
-    REAL *for_q = slope_along + all * QUERIES, lse[256 / sizeof(REAL)], delta[256 / sizeof(REAL)];
+    REAL *for_q = slope_along + all * QUERIES, base[256 / sizeof(REAL)], by[256 / sizeof(REAL)];
+    REAL delta[256 / sizeof(REAL)];
     const REAL *q = (const REAL *)job->q + row * size, *slopes = (const REAL *)job->slope + row * parts;
     const REAL *out = (const REAL *)job->value + row * parts;
     NAME(across)(across, q, b.count, b.width, size, (REAL)job->scale);
@@ -212,7 +216,9 @@ TARGET static void NAME(backward)(const attention *job, long head, long number, 
     NAME(along)(slope_along, slopes, b.count, b.width, parts, all, 1);
     memset(for_q, 0, (size_t)(size * QUERIES) * sizeof(REAL));
     for (long r = 0; r < QUERIES; r++) {
-        lse[r] = r < b.count ? ((const REAL *)job->sums)[row + r] : (REAL)INFINITY;
+        REAL sum = r < b.count ? ((const REAL *)job->totals)[row + r] : 0;
+        base[r] = sum == 0 ? (REAL)INFINITY : ((const REAL *)job->peaks)[row + r]; /* no key, no row: powers are 0 */
+        by[r] = sum == 0 ? 0 : 1 / sum;
         delta[r] = 0;
         for (long e = 0; e < parts && r < b.count; e++) delta[r] += slopes[r * parts + e] * out[r * parts + e];
     }
@@ -221,7 +227,7 @@ TARGET static void NAME(backward)(const attention *job, long head, long number, 
         const REAL *keys = (const REAL *)job->k + at * size, *values = (const REAL *)job->v + at * parts;
         NAME(scores)(&b, s, across, room, first, count);
         NAME(product)(count, b.width / LANES, parts, values, parts, 1, slope, QUERIES, g, QUERIES, 0);
-        NAME(slopes)(&b, s, g, room, lse, delta, first, count);
+        NAME(slopes)(&b, s, g, room, base, by, delta, first, count);
         if (job->for_v)
             NAME(product)(count, all / LANES, b.width, s, QUERIES, 1, slope_along, all, for_v + first * all, all, 1);
         if (job->for_k)

@@ -124,6 +124,28 @@ def test_values_and_gradients(routines: int, sizes: tuple[int, ...], kind: str) 
         compare(given.grad, slope.reshape(given.shape))
 
 
+@pytest.mark.parametrize("hidden", [-1e4, -1e9, float(np.finfo(np.float32).min)])
+def test_queries_whose_keys_are_all_hidden_by_a_great_number(routines: int, hidden: float) -> None:
+    """As masks of padding do it: each key has a weight that the float32 scores give, in gradients too."""
+    arrays = [numbers(2, 20, 8, name=i).astype(np.float32) for i in range(3)]
+    mask = np.where(np.arange(20)[:, None] < 3, np.float32(hidden), np.zeros((20, 20), np.float32))
+    q, k, v = [Tensor(x, requires_grad=True) for x in arrays]
+    found = q.scaled_dot_product_attention(k, v, Tensor(mask))
+    scores = (arrays[0] @ arrays[1].swapaxes(-1, -2)) * np.float32(8**-0.5) + mask
+    if hidden <= -1e9:  # nothing of a score is left beside such a number: all keys have the same weight
+        assert (scores[:, :3] == np.float32(hidden)).all()
+    powers = np.exp(scores.astype(np.float64) - scores.max(-1, keepdims=True))
+    weights = powers / powers.sum(-1, keepdims=True)
+    start = numbers(2, 20, 8, name=5)
+    of_weights = start @ arrays[2].swapaxes(-1, -2)
+    slopes = weights * (of_weights - (of_weights * weights).sum(-1, keepdims=True)) * 8**-0.5
+    compare(found, weights @ arrays[2], 2e-3 if hidden == -1e4 else 1e-5)  # scores near -1e4 are rounded by 1e-3
+    found.backward(Tensor(start.astype(np.float32)))
+    of_keys = [x.swapaxes(-1, -2) for x in (slopes, weights)]
+    for tensor, slope in zip((q, k, v), (slopes @ arrays[1], of_keys[0] @ arrays[0], of_keys[1] @ start), strict=True):
+        compare(tensor.grad, slope, 2e-3 if hidden == -1e4 else 1e-5)
+
+
 @needs_ext
 @pytest.mark.parametrize("length", [1, 15, 16, 63, 64, 65, 96, 97, 193])
 def test_every_length(cpu: None, length: int) -> None:

@@ -1,4 +1,4 @@
-"""Attention as a routine of the device: forward stores a number for each query, backward computes the weights anew.
+"""Attention as a routine of the device: forward stores two numbers for each query, backward computes weights anew.
 
 The routine and its gradient have operands of fixed axes (uop/routines.py): (examples, batches, heads, groups, L, d) for
 queries, where a group of heads has the same keys. examples are those of vmap, here 1. Half types are computed in
@@ -176,22 +176,27 @@ class _AttentionForm:
 
 def _forward(operands: Sequence[Tensor], form: _AttentionForm) -> Tensor:
     """Return attention of operands in the routine's axes, with its derivative."""
-    value, logarithms = results("attention", operands, form.numbers, (0, 1))
-    logarithms._set_flag(False)
-    return with_derivative("attention", value, [*operands, logarithms.detach()], _AttentionGradient(form, logarithms))
+    value, *of_queries = results("attention", operands, form.numbers, (0, 1, 2))
+    for saved in of_queries:
+        saved._set_flag(False)
+    sources = [*operands, *[saved.detach() for saved in of_queries]]
+    return with_derivative("attention", value, sources, _AttentionGradient(form, tuple(of_queries)))
 
 
 @dataclass(frozen=True, slots=True)
 class _AttentionGradient:
-    """The rule of attention. It retains the logarithms, so that the run that computes the result stores them too."""
+    """The rule of attention. It retains the greatest scores and the sums, so that the run that computes the result
+    stores them too."""
 
     form: _AttentionForm
-    logarithms: Tensor
+    of_queries: tuple[Tensor, ...]
 
     def __call__(self, node: UOp, start: Tensor, wanted: list[bool]) -> list[Tensor | None]:
         """Return the gradients of the operands: of q, k and v by the routine, of a mask by kernels."""
-        given = [start._wrap(source) for source in node.src[1:-1]]
-        saved = [start._wrap(node), start._wrap(node.src[-1])]  # the node itself: what has realised it is not repeated
+        given = [start._wrap(source) for source in node.src[1:-2]]
+        saved = [
+            start._wrap(x) for x in (node, *node.src[-2:])
+        ]  # the node itself: what has realised it is not repeated
         numbers = [number for number in range(3) if wanted[number]]
         found: list[Tensor | None] = [None] * len(wanted)
         if numbers:
