@@ -324,6 +324,22 @@ def test_values_are_not_known_inside() -> None:
         vmap(lambda x: x if x.sum().item() > 0 else -x)(Tensor(X))
 
 
+def test_what_is_left_of_an_example_does_not_refuse_writes() -> None:
+    """A tensor made inside and still live reads memory that is written later: it cannot be computed before."""
+    weight, left = Tensor([1.0, 2.0]).realize(), []
+
+    def double(x: Tensor) -> Tensor:
+        left.append(x * weight)
+        return left[-1] * 2
+
+    found = vmap(double)(Tensor([[1.0, 1.0], [3.0, 3.0]])).realize()
+    weight.assign(weight + 1).realize()
+    assert weight.tolist() == [2.0, 3.0]
+    assert found.tolist() == [[2.0, 4.0], [6.0, 12.0]]
+    with pytest.raises(GraphError, match="has no value inside vmap"):
+        left[0].tolist()
+
+
 def test_values_are_known_inside_grad() -> None:
     """A function may look at values on the way, and its gradient does not stop there."""
 

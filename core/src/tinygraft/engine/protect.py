@@ -1,11 +1,13 @@
 """Protect live tensors from writes to memory that their values are computed from.
 
 Before memory is written in place, every other live tensor that still needs the old value either is co-realised, when
-most of its graph is being computed anyway, or reads a copy of the old value from then on: it is a reader.
+most of its graph is being computed anyway, or reads a copy of the old value from then on: it is a reader. One that
+cannot be computed, as it was made of an argument inside vmap or of a value that was lost, is a reader always.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from tinygraft.device.buffer import buffer_of
@@ -117,16 +119,17 @@ def _is_number(node: UOp) -> bool:
     return node.op is Ops.CONST
 
 
-def _own_nodes(root: UOp, here: set[UOp], overwritten: set[UOp]) -> int | None:
+def _own_nodes(root: UOp, here: set[UOp], overwritten: set[UOp]) -> float | None:
     """Return how many nodes of the graph of `root` are not in `here`; None where it reads nothing that is overwritten.
 
+    Infinity where one of them is a PLACEHOLDER, which has no value.
     `here` is the graph that is about to be run; what one of its writes to memory is computed from is not looked at.
     """
-    seen, stack, new, reads = {root}, [root], 0, False
+    seen, stack, new, reads = {root}, [root], 0.0, False
     while stack:
         node = stack.pop()
         reads |= node in overwritten
-        new += node not in here
+        new += math.inf if node.op is Ops.PLACEHOLDER else node not in here
         if node.op is Ops.ASSIGN and node in here and writes_memory(node):
             continue  # the new value, which is computed now: its sources are not read for this tensor
         for source in node.src:

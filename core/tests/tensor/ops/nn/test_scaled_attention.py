@@ -340,6 +340,24 @@ def test_under_vmap(routines: int) -> None:
     compare(slopes(Tensor(q), Tensor(k), Tensor(mask)), backward(np.ones_like(wanted))[0])
 
 
+def test_weights_are_written_after_gradients_under_vmap(routines: int) -> None:
+    """Gradients of each example, then a step, while they live; and drawing anew from a seed."""
+    x, w = Tensor(numbers(3, 1, 20, 4)).realize(), Tensor(np.eye(4)).realize()
+
+    def loss(w: Tensor, x: Tensor) -> Tensor:
+        h = x @ w
+        return h.scaled_dot_product_attention(h, h, dropout_p=0.25).square().sum()
+
+    with Tensor.train():
+        Tensor.manual_seed(4)
+        slopes = vmap(grad(loss), in_axes=(None, 0))(w, x).realize()
+        before = slopes.numpy().copy()
+        w.assign(w - 0.1 * slopes.mean(0)).realize()
+        Tensor.manual_seed(4)
+    compare(w, np.eye(4) - 0.1 * before.mean(0))
+    compare(slopes, before)
+
+
 def test_a_cache_of_keys_that_grows(routines: int) -> None:
     """Keys up to a variable: kernels, whose sizes may vary; many queries at once and one."""
     cache = numbers(2, 1, 2, 40, 8)
@@ -440,6 +458,10 @@ def test_refused() -> None:
     t = Tensor.ones(2, 3, 4)
     with pytest.raises(ValueError, match="attention takes attn_mask or is_causal, not both"):
         t.scaled_dot_product_attention(t, t, attn_mask=Tensor.ones(3, 3), is_causal=True)
+    with pytest.raises(
+        ShapeError, match=r"enable_gqa needs heads as axis -3 of queries, keys and values, got .*\(4, 8\)"
+    ):
+        Tensor.ones(4, 8).scaled_dot_product_attention(t, t, enable_gqa=True)
 
 
 @pytest.mark.parametrize("mask", ["none", "causal", "bool", "float"])

@@ -194,9 +194,7 @@ class _AttentionGradient:
     def __call__(self, node: UOp, start: Tensor, wanted: list[bool]) -> list[Tensor | None]:
         """Return the gradients of the operands: of q, k and v by the routine, of a mask by kernels."""
         given = [start._wrap(source) for source in node.src[1:-2]]
-        saved = [
-            start._wrap(x) for x in (node, *node.src[-2:])
-        ]  # the node itself: what has realised it is not repeated
+        saved = [start._wrap(x) for x in (node, *node.src[-2:])]  # the node itself: once realised it is not repeated
         numbers = [number for number in range(3) if wanted[number]]
         found: list[Tensor | None] = [None] * len(wanted)
         if numbers:

@@ -53,6 +53,9 @@ def scaled_dot_product_attention(
     if is_causal and attn_mask is not None:
         raise ValueError("attention takes attn_mask or is_causal, not both: put the causal part into the mask")
     if enable_gqa:
+        if min(self.ndim, key.ndim, value.ndim) < 3:
+            shapes = ", ".join([str(t.shape) for t in (self, key, value)])
+            raise ShapeError(f"enable_gqa needs heads as axis -3 of queries, keys and values, got shapes {shapes}")
         heads, of_keys, of_values = [size_math.as_int(t.shape[-3], "attention") for t in (self, key, value)]
         for other in (of_keys, of_values):
             if not other or heads % other:
