@@ -334,3 +334,15 @@ def test_it_says_what_it_has_captured() -> None:
     assert repr(step) == "<TinyJit of step: kinds of calls captured: 2, launches: 1, 1>"
     assert repr(pickle.loads(pickle.dumps(step))) == repr(step)
     assert repr(TinyJit(None, check=True)) == "<TinyJit of the function: nothing captured>"
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "shown"),
+    [((), {}, r"\(\)"), ((3,), {}, r"\(int\)"), ((abs, 3), {}, r"\(builtin_function_or_method, int\)"),
+     ((), {"fxn": 3}, r"\(fxn=int\)")],
+)  # fmt: skip
+def test_a_decorator_takes_one_function(args: tuple[Any, ...], kwargs: dict[str, Any], shown: str) -> None:
+    """Settings come before, in TinyJit(check=True): what is given with the function would be ignored."""
+    decorate: Any = TinyJit(check=True)
+    with pytest.raises(TypeError, match=f"made without a function takes one, as a decorator does, got {shown}$"):
+        decorate(*args, **kwargs)

@@ -101,3 +101,22 @@ def test_the_mode_belongs_to_the_thread_that_set_it() -> None:
     """A thread that is started in a block is not in it: as any setting, and as no_grad in PyTorch."""
     with Tensor.train():
         assert in_threads([lambda: Tensor.training]) == [bool(TRAINING._default)]
+
+
+def test_a_type_of_types_beside_that_of_tensor() -> None:
+    """A subclass whose metaclass has another base too: both are called."""
+    called = []
+
+    class Counting(type):
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            called.append(cls.__name__)
+            return super().__call__(*args, **kwargs)
+
+    class Both(type(Tensor), Counting):  # type: ignore[misc]
+        pass
+
+    class Counted(Tensor, metaclass=Both):
+        pass
+
+    assert Counted([1, 2]).tolist() == [1, 2]
+    assert called == ["Counted"]

@@ -63,6 +63,12 @@ def _realize_effects(
         lazy[0].realize(*lazy[1:])  # type: ignore[attr-defined]
 
 
+def _shown_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Return the types of arguments, for an error."""
+    shown = [type(x).__name__ for x in args] + [f"{name}={type(x).__name__}" for name, x in kwargs.items()]
+    return f"({', '.join(shown)})"
+
+
 class TinyJit(Generic[P, R]):
     """A function whose launches are captured and replayed.
 
@@ -125,7 +131,12 @@ class TinyJit(Generic[P, R]):
         A TinyJit made without a function is a decorator with settings: its call returns a TinyJit of its argument.
         """
         if self.fxn is None and not self._is_loaded:
-            function: Any = args[0]
+            function: Any = args[0] if args else None
+            if len(args) != 1 or kwargs or not callable(function):
+                raise TypeError(
+                    "a TinyJit made without a function takes one, as a decorator does, got "
+                    f"{_shown_arguments(args, kwargs)}"
+                )
             decorated: Any = TinyJit(function, check=self.check)
             return decorated  # type: ignore[no-any-return]
         if waiting := assigned_tensors():  # memory that is about to be read has its new value first

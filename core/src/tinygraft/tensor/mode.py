@@ -66,7 +66,7 @@ class TensorType(type):
     def __call__(cls: type[TensorT], *args: Any, **kwargs: Any) -> TensorT:
         """A new tensor."""
         try:
-            new: TensorT = type.__call__(cls, *args, **kwargs)
+            new: TensorT = super().__call__(*args, **kwargs)  # type: ignore[misc]
         except TypeError as error:
             unknown_keyword(error, cls.__init__, kwargs, cls.__name__)
             raise
