@@ -101,3 +101,13 @@ def test_attention_of_two_keys() -> None:
     start = np.ones_like(values)
     slopes = routine_values("attention_backward", [q, k, v, mask, values, *of_queries, start], (0, one, 1, 0))
     assert [x.ravel().tolist() for x in slopes] == [[0.0, 0.0], [0.0, 0.0], [1.0, 0.0]]
+
+
+def test_attention_adds_a_mask_in_the_dtype_of_scores() -> None:
+    """Beside -1e9 nothing of a score is left in a float32: its keys have the same weight, in float64 they do not."""
+    one = struct.unpack("<q", struct.pack("<d", 1.0))[0]
+    for dtype, weight in ((np.float32, 0.5), (np.float64, 1 / (1 + math.exp(-1)))):
+        q, k = np.ones((1, 1, 1, 1, 1, 1), dtype), np.array([0, 1], dtype).reshape(1, 1, 1, 2, 1)
+        mask = np.full((1, 1, 1, 1, 1, 2), -1e9, dtype)
+        values, *_ = routine_values("attention", [q, k, k, mask], (0, one, 1, 0))
+        np.testing.assert_allclose(values.ravel(), [weight], rtol=1e-6)

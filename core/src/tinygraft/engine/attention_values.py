@@ -56,7 +56,10 @@ def _scores(q: Array, k: Array, operands: Sequence[Array], options: RoutineOptio
         scores = np.where(keys <= queries, scores, -np.inf)
     if options[2]:
         mask = operands[3]
-        scores = np.where(mask, scores, -np.inf) if mask.dtype == np.bool_ else scores + mask.astype(np.float64)
+        if mask.dtype == np.bool_:
+            scores = np.where(mask, scores, -np.inf)
+        else:  # rounded: beside -1e9 nothing of a score is left in a float32, and all keys have the same weight
+            scores = (scores + mask).astype(operands[0].dtype).astype(np.float64)
     return np.asarray(scores)
 
 
