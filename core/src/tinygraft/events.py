@@ -5,14 +5,16 @@ callers write `if events.active: events.stage("linear", linear, name)` or
 `if events.on_launch: events.notify(LaunchEvent(...))`.
 
 Plugins and users observe through `tinygraft.hooks`, which is implemented by this. StageEvent is for explain and VIZ:
-while it is observed every stage is made anew, and kernels are compiled one after another. A RuleEvent names an applied
-rule, and comes before the stage that it led to.
+while it is observed every stage is made anew, and kernels are compiled one after another; with `once` only the stages
+of forms that are new since then. A RuleEvent names an applied rule, and comes before the stage that it led to.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,7 +81,8 @@ class RenderEvent:
 class CompileEvent:
     """A kernel is compiled: the seconds of its compiler and the bytes of its binary.
 
-    `cached` says that the binary came from the disk and no compiler ran.
+    `cached` says that the binary came from the disk and no compiler ran; `start` is when one began, on the clock of
+    time.perf_counter, and `thread` the thread of it.
     """
 
     name: str
@@ -87,17 +90,42 @@ class CompileEvent:
     seconds: float
     bytes: int = 0
     cached: bool = False
+    start: float = 0.0
+    thread: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchEvent:
-    """A kernel ran (or bytes were copied) on a device: seconds, bytes moved and floating point operations."""
+    """A kernel ran (or bytes were copied) on a device: seconds, bytes moved and floating point operations.
+
+    `start` is when it began to run, on the clock of time.perf_counter, `queue` the number of its queue on the device,
+    and `waited` whether Python waited for it, as on every device without queues. `kernel` is the serial of its graph, 0
+    where it is not known; `origins` are the lines of the user that it computes, while a recording is on (origins.py).
+    """
 
     name: str
     device: str
     seconds: float
     bytes: int = 0
     flops: int = 0
+    start: float = 0.0
+    queue: int = 0
+    waited: bool = True
+    kernel: int = 0
+    origins: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanEvent:
+    """A piece of work of core in Python has ended: `name` says which ("realize", "schedule", "lower", "wait", ...).
+
+    `start` is on the clock of time.perf_counter. Pieces of one thread are nested.
+    """
+
+    name: str
+    start: float
+    seconds: float
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,10 +147,12 @@ Observer = Callable[[Any], object]
 KINDS: dict[type[Any], str] = {
     StageEvent: "active", RuleEvent: "on_rule", DeviceEvent: "on_device", ScheduleEvent: "on_schedule",
     RenderEvent: "on_render", CompileEvent: "on_compile", LaunchEvent: "on_launch", MemoryEvent: "on_memory",
+    SpanEvent: "on_span",
 }  # fmt: skip
 
 # Whether there are observers, by kind of event; read it before making an event.
 active: bool = False
+once: bool = False  # set by a viewer: what was made since it came is not made anew for its stages
 on_rule: bool = False
 on_device: bool = False
 on_schedule: bool = False
@@ -130,6 +160,10 @@ on_render: bool = False
 on_compile: bool = False
 on_launch: bool = False
 on_memory: bool = False
+on_span: bool = False
+
+# Where the nodes of graphs come from (engine/origins.py), while a recording is on; else None
+origins: Any = None
 
 _observers: dict[type, tuple[Observer, ...]] = {}
 _lock = threading.Lock()
@@ -163,6 +197,16 @@ def observe(callback: Observer, *kinds: type) -> Callable[[], None]:
         wanted = ()
 
     return stop
+
+
+@contextmanager
+def span(name: str, detail: str = "") -> Iterator[None]:
+    """Notify the observers of spans of the block, also where it raises. Callers test `on_span` first."""
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        notify(SpanEvent(name=name, start=start, seconds=time.perf_counter() - start, detail=detail))
 
 
 def stage(name: str, subject: object, kernel: str = "") -> None:

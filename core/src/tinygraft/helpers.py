@@ -15,7 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinygraft.caches import cache_folder
@@ -272,6 +272,14 @@ def user_line() -> tuple[str, int]:
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE + "."):
         frame = frame.f_back
     return ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def line_in(code: CodeType, instruction: int) -> int:
+    """Return the line of the bytecode at offset `instruction` of `code`; the function's first line if it has none."""
+    for start, end, line in code.co_lines():
+        if start <= instruction < end:
+            return line or code.co_firstlineno
+    return code.co_firstlineno
 
 
 def warn_user(text: str, category: type[Warning]) -> None:

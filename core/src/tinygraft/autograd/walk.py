@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tinygraft import events
 from tinygraft.autograd.build import is_number
 from tinygraft.autograd.vjp import gradients_of_sources, has_rule
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.uop import UOp, toposort
+from tinygraft.uop.uop import UOp, nodes_made, toposort
 
 
 def nodes_on_path(root: UOp, targets: Iterable[UOp]) -> dict[UOp, tuple[int, ...]]:
@@ -46,11 +47,14 @@ def gradient(root: UOp, targets: Sequence[UOp], seed: UOp) -> list[UOp | None]:
         if node_gradient is None:
             continue
         numbers = onward[node]
+        since = nodes_made()
         for number, part in zip(numbers, gradients_of_sources(node, node_gradient, numbers), strict=True):
             if part is None:
                 continue
             source = node.src[number]
             found[source] = _added(found[source], part) if source in found else part
+            if events.origins is not None:
+                events.origins.differentiate(node, found[source], since)
     return [found.get(target) for target in targets]
 
 

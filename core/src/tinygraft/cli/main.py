@@ -32,7 +32,8 @@ def _run(argv: Sequence[str]) -> int:
     Plugins are called for commands only where the first argument is none of core's, as that loads them.
     """
     from tinygraft import __version__
-    from tinygraft.cli import completion, conformance, devices, doctor, explain, launch, new_plugin, settings, tune
+    from tinygraft.cli import completion, conformance, devices, doctor, explain, launch, new_plugin
+    from tinygraft.cli import profile_script, settings, tune
 
     parser = argparse.ArgumentParser(
         prog="tinygraft",
@@ -42,7 +43,7 @@ def _run(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--version", action="version", version=f"tinygraft {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (devices, doctor, settings, explain, tune, launch, new_plugin, conformance):
+    for command in (devices, doctor, settings, explain, profile_script, tune, launch, new_plugin, conformance):
         command.add_command(subparsers)
     completion.add_command(subparsers, parser)
     if argv and not argv[0].startswith("-") and argv[0] not in subparsers.choices:

@@ -189,6 +189,8 @@ class Pool:
         else:
             GlobalCounters.add_memory(self.name, nbytes)
             block = Allocation(self, handle, handle, nbytes, size, uses)
+        if events.origins is not None:
+            events.origins.changed(self.name, nbytes, block.handle)
         if self._unreported:
             self._report()
         if self._due:  # a finaliser could not process what it returned, because this thread had the lock
@@ -229,6 +231,8 @@ class Pool:
                 self._returned.append((handle, size, uses, was_lent))
         finally:  # also where a signal comes
             GlobalCounters.add_memory(self.name, -nbytes)
+        if events.origins is not None:
+            events.origins.changed(self.name, -nbytes, handle)
         if self._returned and (size > SMALL or len(self._returned) > MOST_RETURNED):
             self._due = True
             self._process_returned()

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from tinygraft import events
 from tinygraft.config import LAUNCH_BLOCKING
 from tinygraft.device.queues import Event, Queue, QueueOwner, begun, entered
 from tinygraft.errors import DeviceLostError
@@ -258,7 +259,11 @@ class Timeline:
     def wait(self, event: Event) -> None:
         """Wait for one event. Raises DeviceLostError, which names what was launched."""
         try:
-            event.wait()
+            if events.on_span:
+                with events.span("wait", f"for {self.backend.name}"):
+                    event.wait()
+            else:
+                event.wait()
         except DeviceLostError:
             with self.naming_launches():
                 raise

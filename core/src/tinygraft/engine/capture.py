@@ -31,13 +31,15 @@ class Recorded:
     """A launch of a kernel, or a copy where `kernel` is None, on buffers by the ids of their BUFFER nodes.
 
     A copy has two buffers, its target and its source. Ids grow with time. `saves` says that it copies an old value
-    that is about to be overwritten and still has readers.
+    that is about to be overwritten and still has readers. `origins` are the lines of the user that it computes, while a
+    recording is on (origins.py).
     """
 
     kernel: Compiled | None
     device: str
     uids: tuple[int, ...]
     saves: bool = False
+    origins: tuple[Any, ...] = field(default=(), compare=False)
 
     def written(self) -> tuple[int, ...]:
         """Return the ids of the buffers that it writes."""

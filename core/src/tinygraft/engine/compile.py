@@ -34,7 +34,7 @@ from tinygraft.engine.crew import Crew
 from tinygraft.engine.debug_print import show_compiled
 from tinygraft.engine.exclusive import lock_over_forks
 from tinygraft.errors import CompileError, DeviceError, DeviceLostError
-from tinygraft.events import CompileEvent, RenderEvent
+from tinygraft.events import CompileEvent, RenderEvent, SpanEvent
 from tinygraft.helpers import prod
 from tinygraft.uop.stages import (
     Binary,
@@ -63,7 +63,7 @@ class Compiled:
 
     `digest` is the name of its binary on disk, empty where none is stored. `data` is the binary. `timeline` is that of
     the backend, None where launches are synchronous. `routine` is what a routine of the device computes, which has
-    neither source nor binary.
+    neither source nor binary. `serial` is that of the kernel's graph, 0 where it was not made here.
     """
 
     name: str
@@ -74,6 +74,7 @@ class Compiled:
     data: bytes
     timeline: Timeline | None
     routine: Routine | None = None
+    serial: int = 0
 
     def __del__(self) -> None:
         """Retain the program until the launches of it have passed: a plugin may unload it when it is freed."""
@@ -83,12 +84,16 @@ class Compiled:
 
 @dataclass(slots=True)
 class Ready:
-    """A call that can be launched: a compiled kernel, or a copy where `kernel` is None, on its BUFFERs by slot."""
+    """A call that can be launched: a compiled kernel, or a copy where `kernel` is None, on its BUFFERs by slot.
+
+    `origins` are the lines of the user that it computes, while a recording is on (origins.py).
+    """
 
     kernel: Compiled | None
     device: str
     buffers: tuple[UOp, ...]
     written: tuple[int, ...]
+    origins: tuple[Any, ...] = ()
 
 
 @dataclass(slots=True)
@@ -109,13 +114,15 @@ class _Compilation:
     fresh: bool = True
     seconds: float = 0.0
     rules: str = ""
+    start: float = 0.0
+    thread: int = 0
 
     def run(self) -> None:
         """Compile `source`, set `binary` and `seconds`, and store the binary on disk if it has a `digest`.
 
         Raises what the compiler raises, with a note, CompileError above all; DeviceError where it returns no Binary.
         """
-        start = time.perf_counter()
+        self.start, self.thread = time.perf_counter(), threading.get_ident()
         try:
             given = self.backend.compiler.compile(self.source)
             self.binary = _proper(given, Binary, f"the compiler of {self.backend.name}")
@@ -127,7 +134,7 @@ class _Compilation:
                 )
         except (Exception, SystemExit) as error:
             raise_noted(error, f"compiling {self.source.name}", self.backend.name)
-        self.seconds = time.perf_counter() - start
+        self.seconds = time.perf_counter() - self.start
         if self.digest and DEBUG.value < 7:
             diskcache.put(self.digest, self.binary.data)
 
@@ -155,19 +162,19 @@ def clear() -> None:
         _instructions = 0
 
 
-def ready(calls: Sequence[Call]) -> list[Ready]:
+def ready(calls: Sequence[Call], origins: Sequence[tuple[object, ...]] = ()) -> list[Ready]:
     """Return the calls of a schedule, in their order, with their kernels compiled. Opens devices.
 
-    Raises as `compiled` does.
+    `origins` are those of each call, while a recording is on. Raises as `compiled` does.
     """
     made = iter(compiled([(c.kernel, Device[c.device]) for c in calls if isinstance(c, KernelCall)]))
     found = []
-    for call in calls:
+    for call, known in zip(calls, origins or [()] * len(calls), strict=True):
         if isinstance(call, CopyCall):
-            found.append(Ready(None, call.target.device or "", call.buffers, call.written))
+            found.append(Ready(None, call.target.device or "", call.buffers, call.written, known))
         else:
             kernel = next(made) if isinstance(call, KernelCall) else routine_on(Device[call.device], call.routine)
-            found.append(Ready(kernel, call.device, call.buffers, call.written))
+            found.append(Ready(kernel, call.device, call.buffers, call.written, known))
     return found
 
 
@@ -214,7 +221,10 @@ def compiled(kernels: Sequence[tuple[Kernel, Backend]]) -> list[Compiled]:
     keys = [(backend, kernel, options[backend]) for kernel, backend in kernels]
     with _lock:
         missing = [key for key in dict.fromkeys(keys) if key not in _cache]
-        if missing:
+        if missing and events.on_span:
+            with events.span("compile", f"{len(missing)} kernels"):
+                _compile(missing)
+        elif missing:
             _compile(missing)
         found = [_cache[key][0] for key in keys]
         for key in keys:
@@ -255,7 +265,8 @@ def compiled_before(backend: Backend, digest: str, name: str, signature: Signatu
         found = _loaded.get((backend, digest))
         if found is None and (data := diskcache.get(digest)) is not None:
             if events.on_compile:
-                _notify(name, backend, 0.0, len(data), cached=True)
+                size = len(data)
+                events.notify(CompileEvent(name=name, device=backend.name, seconds=0.0, bytes=size, cached=True))
             program = _loadable(backend, Binary(name, data, signature), digest)
             if program is None:
                 return None
@@ -315,6 +326,7 @@ def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) 
 
     `watched` says that its stages are observed or printed; a loaded equal is not used then. Notifies observers.
     """
+    begun = time.perf_counter()
     with counted_rules() as applied:
         linear = to_linear(kernel, backend.target, options)
     start = time.perf_counter()
@@ -327,6 +339,9 @@ def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) 
         name, language, text = source.name, source.language, source.text
         event = RenderEvent(name=name, device=backend.name, language=language, text=text, seconds=seconds)
         events.notify(event)
+    if events.on_span:
+        seconds = time.perf_counter() - begun
+        events.notify(SpanEvent(name="lower", start=begun, seconds=seconds, detail=linear.name))
     if events.active:
         events.stage("kernel", kernel, linear.name)
         events.stage("source", source, linear.name)
@@ -371,11 +386,6 @@ def _proper(given: T, kind: type[Any], what: str) -> T:
     return given
 
 
-def _notify(name: str, backend: Backend, seconds: float, size: int, cached: bool) -> None:
-    """Notify observers of a binary of `size` bytes; `cached` says that it was on disk."""
-    events.notify(CompileEvent(name=name, device=backend.name, seconds=seconds, bytes=size, cached=cached))
-
-
 def _finish(job: _Compilation, key: _CompileKey) -> None:
     """Load what was compiled, unless its equal is loaded, put it into the cache under `key`, and notify observers."""
     global _instructions
@@ -396,7 +406,9 @@ def _finish(job: _Compilation, key: _CompileKey) -> None:
         program = program or _load_fresh(job)
         linear = job.linear
         data, timeline = job.binary.data, job.backend.timeline
-        loaded = Compiled(linear.name, program, job.source.signature, linear.cost, job.digest, data, timeline)
+        serial = job.kernel.sink.serial
+        loaded = Compiled(linear.name, program, job.source.signature, linear.cost, job.digest, data, timeline,
+                          serial=serial)  # fmt: skip
         if job.digest:
             _loaded[job.backend, job.digest] = loaded
     _cache[key] = loaded, len(job.linear.uops)
@@ -425,6 +437,10 @@ def _report(job: _Compilation) -> None:
     if events.active:
         events.stage("binary", binary, name)
     if events.on_compile:
-        _notify(name, job.backend, job.seconds, len(binary.data), cached=not job.fresh)
+        event = CompileEvent(
+            name=name, device=job.backend.name, seconds=job.seconds, bytes=len(binary.data), cached=not job.fresh,
+            start=job.start, thread=job.thread,
+        )  # fmt: skip
+        events.notify(event)
     if DEBUG.value >= 3:
         show_compiled(job.kernel, job.rules, job.linear, job.source, binary)

@@ -44,12 +44,14 @@ class Plan:
     """How graphs of one form are realised.
 
     `steps` are in order. `memory` has the buffers of each output: one, or one for each device of a sharded one. `made`
-    has the device, size and dtype of the buffers that the graph does not name.
+    has the device, size and dtype of the buffers that the graph does not name. `origins` has, for a plan made while a
+    recording is on, the nodes of the graph that each step computes, as numbers (origins.py); it is not stored on disk.
     """
 
     steps: tuple[Planned, ...]
     memory: tuple[tuple[BufferNumber, ...], ...]
     made: tuple[tuple[str, int, DType], ...]
+    origins: tuple[tuple[int, ...], ...] | None = None
 
 
 def name_of(key: form.FormKey, backends: Sequence[Backend], options: Options) -> str:

@@ -30,7 +30,7 @@ from tinygraft.engine.capture import note_varied, open_captures
 from tinygraft.engine.compile import Ready, ready
 from tinygraft.engine.pack import BufferNumber, Plan, Planned
 from tinygraft.errors import DeviceError, GraphError
-from tinygraft.events import ScheduleEvent
+from tinygraft.events import ScheduleEvent, SpanEvent
 from tinygraft.schedule.form import Form, form_of
 from tinygraft.schedule.schedule import Schedule, schedule
 from tinygraft.target import Target
@@ -57,7 +57,7 @@ class BoundPlan:
     `values` are those of variables by name. `existing` are the BUFFERs that the graph itself names.
     """
 
-    calls: list[Ready]
+    calls: list[Ready]  # each with its origins, while a recording is on
     memory: dict[UOp, UOp]
     values: dict[str, int]
     existing: Collection[UOp]
@@ -96,6 +96,8 @@ def shown_schedule(outputs: Sequence[UOp]) -> Schedule:
         made = schedule(outputs, target_of)
     if DEBUG.value >= 5:
         print(f"rules of the schedule: {rules_text(applied) or 'none'}")
+    if events.on_span:
+        events.notify(SpanEvent(name="schedule", start=start, seconds=time.perf_counter() - start))
     if events.on_schedule:
         copies = sum(isinstance(call, CopyCall) for call in made.calls)
         devices = {c.target.device or "" if isinstance(c, CopyCall) else c.device for c in made.calls}
@@ -175,10 +177,10 @@ def work_for(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan:
     if Ops.BIND in ops and values_in(order) is None:
         note_varied()
         return _work_of_others(with_separate_names(outputs))
-    work = None if events.active else _work_of(order, outputs)
+    work = None if events.active and not events.once else _work_of(order, outputs)
     if work is None:
         made = shown_schedule(outputs)
-        work = BoundPlan(ready(made.calls), made.memory, made.values, made.existing)
+        work = BoundPlan(ready(made.calls, made.origins), made.memory, made.values, made.existing)
     if DEBUG.value >= 1 and len(work.calls) > 1:
         print(f"scheduled {len(work.calls)} kernels")
     return work
@@ -298,9 +300,10 @@ def _options(backends: Sequence[Backend]) -> Options:
 def _stored_or_made(form: Form, backends: Sequence[Backend], outputs: Sequence[UOp]) -> Plan:
     """Return the plan of a form from the disk, or make it and write it there.
 
-    With DEBUG=3 or SPEC=1 the disk is not used: what these print and check exists only while a plan is made.
+    With DEBUG=3, SPEC=1 or a recording the disk is not used: what these print, check and note exists only while a plan
+    is made.
     """
-    looking = DEBUG.value >= 3 or SPEC.value
+    looking = DEBUG.value >= 3 or SPEC.value or events.origins is not None
     name = "" if looking else pack.name_of(form.key, backends, _options(backends))
     if name and (plan := pack.read(name, backends)) is not None:
         return plan
@@ -332,7 +335,8 @@ def _prepare(calls: Sequence[Ready], made: Schedule, outputs: Sequence[UOp], buf
 
     steps = tuple(Planned(c.kernel, c.device, tuple(number_of(n) for n in c.buffers), c.written) for c in calls)
     memory = tuple(tuple(number_of(buffer) for buffer in buffers_of(made.memory[node])) for node in outputs)
-    return Plan(steps, memory, tuple(new))
+    origins = None if events.origins is None else events.origins.numbered(postorder(*outputs), made.origins)
+    return Plan(steps, memory, tuple(new), origins)
 
 
 def _on(plan: Plan, buffers: Sequence[UOp], outputs: Sequence[UOp], values: dict[str, int]) -> BoundPlan:
@@ -341,7 +345,14 @@ def _on(plan: Plan, buffers: Sequence[UOp], outputs: Sequence[UOp], values: dict
     `outputs` are those of the graph, in the order of the plan's; `values` the values of variables by name.
     """
     nodes = [*buffers, *[UOp.buffer(*made) for made in plan.made]]
-    calls = [Ready(s.kernel, s.device, tuple([nodes[number] for number in s.buffers]), s.written) for s in plan.steps]
+    if events.origins is not None and plan.origins is not None:
+        origins = events.origins.found(postorder(*outputs), plan.origins)
+    else:
+        origins = [()] * len(plan.steps)
+    calls = [
+        Ready(s.kernel, s.device, tuple([nodes[number] for number in s.buffers]), s.written, known)
+        for s, known in zip(plan.steps, origins, strict=True)
+    ]
     memory = {
         node: together(node, [nodes[number] for number in numbers])
         for node, numbers in zip(outputs, plan.memory, strict=True)

@@ -202,7 +202,7 @@ class Saved:
 def _copy(new: UOp, node: UOp) -> None:
     """Copy the memory of `node` to `new`, which gets its tape entry too; a capture records it as a launch."""
     buffers = [buffer_of(new), buffer_of(node)]
-    copy(*buffers)
+    copy(buffers[0], buffers[1])
     note(Recorded(None, buffers[0].device, (new.arg.uid, node.arg.uid), True), buffers, (new, node), {})
     tape.note_copied(new, node)
 

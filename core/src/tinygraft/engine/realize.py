@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinygraft.config import VIZ
+from tinygraft import events
+from tinygraft.config import PROFILE, VIZ
 from tinygraft.device.queues import begun
 from tinygraft.engine.assigns import HasNode, LiveTensors, NoTensors, With
 from tinygraft.engine.capture import uncaptured
@@ -32,39 +33,65 @@ def realize_tensors(tensors: Sequence[HasNode], live: LiveTensors | None = None)
     Where a variable has two values (bindings.py), the tensors with one of them are realised before the others.
     """
     with exclusive:
-        if VIZ:
-            from tinygraft.engine import viz  # imported only when it is used
-
-            viz.install()
+        if VIZ or PROFILE:
+            _start_recordings()
         if not hooks.loaded:
             hooks.load()
+        if events.on_span:
+            with events.span("realize"):
+                _realize(tensors, live)
+        else:
+            _realize(tensors, live)
+
+
+def _start_recordings() -> None:
+    """Start the viewer of VIZ=1 and the profile of PROFILE=1, if that has not been done.
+
+    Where a plugin contributes a profiler, PROFILE=1 is for that one.
+    """
+    if VIZ:
+        from tinygraft.engine import viz  # imported only when it is used
+
+        viz.install()
+    if PROFILE:
+        if not hooks.loaded:
+            hooks.load()
+        if hooks.has_profiler():
+            return
+        from tinygraft.engine.profiling import profile_run
+
+        profile_run.install()
+
+
+def _realize(tensors: Sequence[HasNode], live: LiveTensors | None) -> None:
+    """Do what `realize_tensors` does, under its lock."""
+    try:
+        request = collect(tensors, live or NoTensors())
+    except DrawFirst as first:
+        with uncaptured():
+            realize_tensors(first.tensors, live)
+        realize_tensors(tensors, live)
+        return
+    except ConflictingBindings as split:
+        everything = With(live or NoTensors(), tensors)
         try:
-            request = collect(tensors, live or NoTensors())
-        except DrawFirst as first:
-            with uncaptured():
-                realize_tensors(first.tensors, live)
-            realize_tensors(tensors, live)
-            return
-        except ConflictingBindings as split:
-            everything = With(live or NoTensors(), tensors)
-            try:
-                realize_tensors(split.first, everything)
-            except BaseException:  # none of the requested tensors may keep a write that failed
-                drop(to_drop(tensors, live or NoTensors()))
-                raise
-            realize_tensors(split.remaining, everything)
-            return
-        if request is None:
-            return
-        try:
-            if not request.assigns:  # nothing is overwritten, so all of it can be repeated: signals need not wait
-                run_request(request, Guard())
-            else:
-                with guarded() as guard:
-                    run_request(request, guard)
-        except BaseException:
-            if begun:
-                conclude(failed=True)
+            realize_tensors(split.first, everything)
+        except BaseException:  # none of the requested tensors may keep a write that failed
+            drop(to_drop(tensors, live or NoTensors()))
             raise
+        realize_tensors(split.remaining, everything)
+        return
+    if request is None:
+        return
+    try:
+        if not request.assigns:  # nothing is overwritten, so all of it can be repeated: signals need not wait
+            run_request(request, Guard())
+        else:
+            with guarded() as guard:
+                run_request(request, guard)
+    except BaseException:
         if begun:
-            conclude()
+            conclude(failed=True)
+        raise
+    if begun:
+        conclude()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tinygraft import events
 from tinygraft.config import DEBUG
@@ -22,7 +23,7 @@ from tinygraft.device.registry import Device, raise_noted
 from tinygraft.engine.arena import free_temporaries, place_temporaries
 from tinygraft.engine.capture import Recorded, note, open_captures
 from tinygraft.engine.compile import Compiled, Ready
-from tinygraft.engine.launching import LaunchArguments, launch_on_queue, report
+from tinygraft.engine.launching import LaunchArguments, LaunchReport, launch_on_queue, report, start_clock
 from tinygraft.errors import DeviceLostError
 from tinygraft.interrupt import Guard
 from tinygraft.uop.index import size_of
@@ -36,13 +37,17 @@ class Launch:
     kernel: Compiled | None
     device: str
     buffers: list[Buffer]
+    origins: tuple[Any, ...] = ()
 
     def run(self, values: Mapping[str, int]) -> None:
         """Launch the kernel, or copy, once; `values` are those of variables by name. Raises what the plugin raises."""
+        if events.origins is not None:
+            events.origins.computing(self.origins)
         if self.kernel is None:
-            copy(*self.buffers)
+            target, source = self.buffers
+            copy(target, source, self.origins)
         else:
-            run_kernel(self.kernel, self.device, self.buffers, values)
+            run_kernel(self.kernel, self.device, self.buffers, values, self.origins)
 
 
 @dataclass(slots=True)
@@ -85,7 +90,9 @@ def prepare(calls: Sequence[Ready], results: Collection[UOp]) -> Prepared:
     half-way. Otherwise the memory of a result is allocated when it is computed. Raises what allocating raises, after
     freeing what it has allocated.
     """
-    launches = [Launch(call.kernel, call.device, [buffer_of(node) for node in call.buffers]) for call in calls]
+    launches = [
+        Launch(call.kernel, call.device, [buffer_of(node) for node in call.buffers], call.origins) for call in calls
+    ]
     written = {node: buffer_of(node) for call in calls for node in writes(call)}
     over = {node for node, buffer in written.items() if has_value(buffer)}
     overwrites = [not over.isdisjoint(writes(call)) for call in calls]
@@ -94,6 +101,8 @@ def prepare(calls: Sequence[Ready], results: Collection[UOp]) -> Prepared:
     if over:
         try:
             for launch in launches:
+                if events.origins is not None:
+                    events.origins.computing(launch.origins)
                 for buffer in launch.buffers:
                     buffer.allocate()
         except BaseException:
@@ -133,7 +142,7 @@ def note_launch(prepared: Prepared, number: int, values: Mapping[str, int]) -> N
     """Record call `number`, which has run, in the captures of this thread."""
     call, launch = prepared.calls[number], prepared.launches[number]
     uids = tuple([node.arg.uid for node in call.buffers])
-    note(Recorded(call.kernel, call.device, uids), launch.buffers, call.buffers, values)
+    note(Recorded(call.kernel, call.device, uids, origins=call.origins), launch.buffers, call.buffers, values)
 
 
 def stored_before(error: BaseException) -> bool:
@@ -153,7 +162,8 @@ def run_schedule(calls: Sequence[Ready], values: Mapping[str, int], results: set
     appended to `done`, also where a later one fails. Raises what a launch raises, and KeyboardInterrupt.
     """
     if len(calls) == 1 and not guard.hears and not open_captures():
-        Launch(calls[0].kernel, calls[0].device, [buffer_of(node) for node in calls[0].buffers]).run(values)
+        only = calls[0]
+        Launch(only.kernel, only.device, [buffer_of(node) for node in only.buffers], only.origins).run(values)
         done.append(calls[0])
         return
     prepared, progress = prepare(calls, results), Progress([False] * len(calls))
@@ -169,10 +179,12 @@ def writes(call: Ready) -> tuple[UOp, ...]:
     return tuple(call.buffers[slot] for slot in call.written)
 
 
-def run_kernel(kernel: Compiled, device: str, buffers: Sequence[Buffer], values: Mapping[str, int]) -> None:
+def run_kernel(kernel: Compiled, device: str, buffers: Sequence[Buffer], values: Mapping[str, int],
+               origins: tuple[Any, ...] = ()) -> None:  # fmt: skip
     """Launch a kernel on `buffers` and count it; with DEBUG=2, or with an observer of launches, measure its time.
 
-    `values` are those of variables by name. What the plugin raises gets a note with the kernel and the device.
+    `values` are those of variables by name, `origins` the lines that it computes, which are reported. What the plugin
+    raises gets a note with the kernel and the device.
     """
     signature = kernel.signature
     handles = [b.handle for b in buffers]
@@ -199,15 +211,20 @@ def run_kernel(kernel: Compiled, device: str, buffers: Sequence[Buffer], values:
         note_lost(error, Device[device])
         raise_noted(error, f"launching {kernel.name}", device)
     if duration is not None:
-        report(device, kernel.name, len(handles), duration, flops, moved)
+        report(LaunchReport(device, kernel.name, len(handles), duration, flops, moved, kernel.serial, origins))
 
 
-def copy(target: Buffer, source: Buffer) -> None:
-    """Copy the bytes of `source` to `target`, a buffer of the same size, perhaps of another device; count the copy."""
+def copy(target: Buffer, source: Buffer, origins: tuple[Any, ...] = ()) -> None:
+    """Copy the bytes of `source` to `target`, a buffer of the same size, perhaps of another device; count the copy.
+
+    `origins` are the lines that it is of, which are reported.
+    """
     watched, timeline = DEBUG.value >= 2 or events.on_launch, target.backend.timeline
     begun = time.perf_counter()
     if watched and timeline is not None and timeline.has_events and target.nbytes:
         duration: Span | float
+        if events.on_launch:
+            start_clock(timeline.queue())
         with timeline.queue().span() as duration:
             target.copy_from(source)
     else:
@@ -217,4 +234,4 @@ def copy(target: Buffer, source: Buffer) -> None:
     GlobalCounters.kernel_count += 1
     if watched:
         name = f"copy {target.nbytes}, {target.device} <- {source.device}"
-        report(target.device, name, 2, duration, 0, target.nbytes)
+        report(LaunchReport(target.device, name, 2, duration, 0, target.nbytes, 0, origins))

@@ -47,7 +47,7 @@ def run_request(request: RealizeRequest, guard: Guard) -> None:
         work = work_for(request.order, outputs)
         if len(work.calls) == 1 and not VALIDATE:  # no temporaries, and nothing to be restored after a failure
             call = work.calls[0]
-            Launch(call.kernel, call.device, [buffer_of(node) for node in call.buffers]).run(work.values)
+            Launch(call.kernel, call.device, [buffer_of(node) for node in call.buffers], call.origins).run(work.values)
             if not _commit_alone(request, work):
                 _commit(request, work, request.homes, {}, request.overwritten, None)
             return

@@ -99,7 +99,8 @@ class Hooks:
         return undo
 
     def load(self) -> None:
-        """Load the installed hook plugins; a second call does nothing. With PROFILE=1 the profile begins here.
+        """Load the installed hook plugins; a second call does nothing. With PROFILE=1 the profile of their profilers
+        begins here, if they contribute any; the engine's own is in engine/profiling.
 
         A plugin that fails is a record and a warning; HookError with TINYGRAFT_STRICT_PLUGINS=1.
         """
@@ -110,10 +111,14 @@ class Hooks:
             for record in self.records():
                 if record.status is Status.DECLARED or record.tried:
                     self._load_one(record)
-            if PROFILE.value:
+            if PROFILE.value and self.has_profiler():
                 whole = self.profile("PROFILE=1")
                 whole.__enter__()
                 atexit.register(whole.__exit__, None, None, None)
+
+    def has_profiler(self) -> bool:
+        """Return whether a plugin contributes a profiler."""
+        return self._manager is not None and bool(self._manager.hook.tinygraft_profiler.get_hookimpls())
 
     def load_none(self) -> None:
         """Load no installed plugin in this process, as in the child process that probes one."""

@@ -183,7 +183,7 @@ class Replay:
         if DEBUG.value >= 2 or events.on_launch or (self._is_asynchronous and LAUNCH_BLOCKING.value):
             for number, (launch, on) in enumerate(self._now(nodes, buffers)):
                 if number >= at.number:
-                    Launch(launch.kernel, launch.device, on).run(values)
+                    Launch(launch.kernel, launch.device, on, launch.origins).run(values)
                     at.number = number + 1
         else:
             self._run(buffers, handles, values, at)
@@ -236,7 +236,8 @@ class Replay:
         """Yield each launch with the ids and buffers that it has in a run on `nodes`."""
         for launch in self.launches:
             uids = tuple([nodes[self._indices[u]].arg.uid if u in self._indices else u for u in launch.uids])
-            yield Recorded(launch.kernel, launch.device, uids), [self._buffer(u, buffers) for u in launch.uids]
+            now = Recorded(launch.kernel, launch.device, uids, origins=launch.origins)
+            yield now, [self._buffer(u, buffers) for u in launch.uids]
 
     def _buffer(self, uid: int, buffers: Sequence[Buffer]) -> Buffer:
         index = self._indices.get(uid)

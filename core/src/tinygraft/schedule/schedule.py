@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from tinygraft import events
 from tinygraft.schedule import blocked_scans, schedule_spec, texts
 from tinygraft.schedule.again import NeedsOwnMemory, StoreMore
 from tinygraft.schedule.form import note_value
@@ -42,13 +43,15 @@ class Schedule:
     """Calls in the order in which they run, the memory of each requested node, and the values of bound variables.
 
     In `memory` is a BUFFER for each node, or a MULTI over those of several devices. `existing` are the BUFFERs of the
-    graph: memory that exists before the first call.
+    graph: memory that exists before the first call. `origins` has, while a recording is on, for each call where the
+    nodes that it computes come from (engine/origins.py).
     """
 
     calls: tuple[Call, ...]
     memory: dict[UOp, UOp]
     values: dict[str, int]
     existing: set[UOp]
+    origins: tuple[tuple[object, ...], ...] = ()
 
 
 def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Schedule:
@@ -66,7 +69,16 @@ def schedule(outputs: Sequence[UOp], target_of: Callable[[str], Target]) -> Sche
         node: together(node, [done.homes.holder(done.outputs[number]) for number in done.parts[node]])
         for node in requested
     }
-    return Schedule(tuple(done.calls), memory, dict(done.values), existing)
+    return Schedule(tuple(done.calls), memory, dict(done.values), existing, _origins(done))
+
+
+def _origins(done: ScheduleState) -> tuple[tuple[object, ...], ...]:
+    """Return for each call where the nodes that it computes come from; nothing while no recording is on."""
+    if events.origins is None:
+        return ()
+    ends = frozenset(done.homes.stored)
+    written = [[node for _, node in task.writes] for task in done.tasks]
+    return tuple([events.origins.of_nodes(nodes, ends) for nodes in written])
 
 
 # The graph: values stay the same, but for the rounding of long sums

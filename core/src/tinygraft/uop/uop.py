@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from tinygraft import events
 from tinygraft.dtype import DType, DTypeLike, coerce, dtypes, to_dtype
 from tinygraft.errors import DTypeError
 from tinygraft.interrupt import come_again
@@ -574,6 +575,8 @@ def rebuild(
                 src = (*src[:2], _same_view(node.src[2], node.src[0], done))
             new = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
             done[node] = new if rule is None else rule(node, new)
+    if events.origins is not None:
+        events.origins.pass_on(done)
     return done
 
 

@@ -13,15 +13,17 @@ from operator import attrgetter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
+from tinygraft import events
 from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, to_dtype
 from tinygraft.engine.exclusive import import_late
 from tinygraft.errors import AxisError, DeviceError, DTypeError, NumberOutOfRange, ShapeError
+from tinygraft.helpers import line_in
 from tinygraft.tensor.primitives import size_checks
 from tinygraft.tensor.primitives.broadcasting import Scalar, broadcast_shape, expand, number_node, on_device, symbols
 from tinygraft.tensor.primitives.number_range import beyond, hint, wrapped
 from tinygraft.tensor.state import no_grad
 from tinygraft.tensor.state.live import LiveEntry, enter, entry_of, note_touched, wake
-from tinygraft.tensor.state.made_at import Made, file_and_line, here, line_of
+from tinygraft.tensor.state.made_at import Made, file_and_line, here
 from tinygraft.tensor.state.storage import SharedStorage, alias, is_declared
 from tinygraft.tensor.state.view_steps import MOVES, Steps
 from tinygraft.uop.held import PLAIN
@@ -138,6 +140,8 @@ class TensorBase:
         self._node, self._requires_grad, self._grad = uop, requires_grad, None
         self._storage, self._lender, self._computed, self._wrote = None, None, False, None
         self._made = made or here()
+        if events.origins is not None:
+            events.origins.note(uop, self._made)
         enter(self)
 
     def _wrap(self, uop: UOp, *others: TensorBase) -> Self:
@@ -185,7 +189,7 @@ class TensorBase:
     def made_at(self) -> tuple[str, int]:
         """(file, line) of the user's code that made this tensor."""
         code, instruction, _, _ = self._made
-        return code.co_filename, line_of(code, instruction)
+        return code.co_filename, line_in(code, instruction)
 
     @property
     def shape(self) -> Shape:

@@ -9,6 +9,8 @@ import os
 import sys
 from types import CodeType, FrameType
 
+from tinygraft.helpers import line_in
+
 Made = tuple[CodeType, int, CodeType, CodeType]  # what `here` returns
 _PACKAGE = __name__.partition(".")[0] + "."
 _files: set[str] = set()  # those of this package that a call came through
@@ -38,17 +40,9 @@ def _is_ours(frame: FrameType) -> bool:
     return ours
 
 
-def line_of(code: CodeType, instruction: int) -> int:
-    """Return the line of the bytecode at offset `instruction` of `code`; the function's first line if it has none."""
-    for start, end, line in code.co_lines():
-        if start <= instruction < end:
-            return line or code.co_firstlineno
-    return code.co_firstlineno
-
-
 def file_and_line(made: Made) -> str:
     """Return FILE:LINE of what `here` returned; the file is relative to the working directory where it is below it."""
     code, instruction, _, _ = made
-    file, line = code.co_filename, line_of(code, instruction)
+    file, line = code.co_filename, line_in(code, instruction)
     relative = os.path.relpath(file) if os.path.isabs(file) else file
     return f"{file if relative.startswith('..') else relative}:{line}"

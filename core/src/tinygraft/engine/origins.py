@@ -1,0 +1,245 @@
+"""Where the nodes of graphs come from: the user's line and module of each, while a recording (PROFILE=1, VIZ=1) is on.
+
+In: each tensor as it is made (`note`), nodes that replace others (`pass_on`), gradients (`differentiate`), memory as it
+is allocated. Out: for each call of a schedule the Origins of what it computes, those of reductions first.
+
+`events.origins` is the one Origins of the process, None while nothing is recorded: then this module is not imported.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import sysconfig
+import threading
+import time
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import CodeType, FrameType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from tinygraft import events
+from tinygraft.helpers import line_in, user_line
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
+
+PACKAGE = __name__.partition(".")[0] + "."
+LAYERS = PACKAGE + "nn."
+CALLS = frozenset({"__call__", "forward", "step"})  # methods whose `self` is a module
+HEAVY = frozenset({Ops.REDUCE_AXIS, Ops.SCAN, Ops.ROUTINE, Ops.SCATTER, Ops.GATHER, Ops.COPY})
+INSTALLED = tuple(sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib"))
+OWN_REFERENCES = 3  # given by CPython: to a frame's dict of locals here, where the user has none
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """A line of the user, and the module in whose call it was: `Net.layers.0`, empty outside any.
+
+    `backward` says that what it names is the gradient of what that line computes.
+    """
+
+    file: str
+    line: int
+    module: str = ""
+    backward: bool = False
+
+    @property
+    def where(self) -> str:
+        """Return FILE:LINE, with a note where it is a gradient."""
+        return f"{self.file}:{self.line}{' backward' * self.backward}"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryChange:
+    """Memory was allocated (`nbytes` above 0) or freed on a device, by the identity of its handle."""
+
+    time: float
+    device: str
+    nbytes: int
+    key: int
+    origin: Origin | None
+
+
+class _Now(threading.local):
+    origins: Sequence[Origin] = ()
+
+
+class Origins:
+    """The Origin of each node, weakly, and all changes of memory since the recording began."""
+
+    def __init__(self) -> None:
+        self.nodes: WeakKeyDictionary[UOp, Origin] = WeakKeyDictionary()
+        self.memory: list[MemoryChange] = []
+        self._lines: dict[tuple[CodeType, int], tuple[str, int]] = {}
+        self._now = _Now()
+
+    def note(self, node: UOp, made: tuple[CodeType, int, CodeType, CodeType]) -> None:
+        """Note the line that made a tensor over `node`, if the node is new; `made` is that of tensor/state/made_at."""
+        if node.op is Ops.BUFFER or node in self.nodes:
+            return
+        code, instruction = key = made[:2]
+        if (line := self._lines.get(key)) is None:
+            line = self._lines[key] = code.co_filename, line_in(code, instruction)
+        self.nodes[node] = Origin(*line, module_path(sys._getframe(2)))
+
+    def pass_on(self, done: Mapping[UOp, UOp]) -> None:
+        """Give nodes that replace others (old -> new) the origins of these."""
+        for old, new in done.items():
+            if new is not old and new not in self.nodes and (known := self.nodes.get(old)) is not None:
+                self.nodes[new] = known
+
+    def differentiate(self, node: UOp, gradient: UOp, since: int) -> None:
+        """Note that `gradient`, and the nodes below it that were made after node number `since`, are of `node`."""
+        known = self.nodes.get(node)
+        if known is None:
+            return
+        backward = known if known.backward else replace(known, backward=True)
+        waiting = [gradient]
+        while waiting:
+            new = waiting.pop()
+            if new.serial > since and new not in self.nodes:
+                self.nodes[new] = backward
+                waiting += new.src
+
+    def of_nodes(self, roots: Iterable[UOp], ends: Collection[UOp]) -> tuple[Origin, ...]:
+        """Return the origins of `roots` and of what they are computed from up to `ends`, each line once.
+
+        The largest reduction comes first, then smaller ones, then the others from the results on. A node without an
+        origin, inside of a method of Tensor, has that of its user.
+        """
+        heavy: list[tuple[int, Origin]] = []
+        light: list[Origin] = []
+        waiting: deque[tuple[UOp, Origin | None]] = deque((root, None) for root in roots)
+        seen = {root for root, _ in waiting}
+        while waiting:
+            node, user = waiting.popleft()
+            known = self.nodes.get(node, user)
+            if known is not None and node.op in HEAVY:
+                heavy.append((-_size(node.src[0]), known))
+            elif known is not None and node in self.nodes:
+                light.append(known)
+            for source in node.src:
+                if source not in seen and source not in ends:
+                    seen.add(source)
+                    waiting.append((source, known))
+        heavy.sort(key=lambda pair: pair[0])
+        first: dict[tuple[object, ...], Origin] = {}
+        for one in (*[origin for _, origin in heavy], *light):
+            first.setdefault((one.file, one.line, one.module, one.backward), one)
+        return tuple(first.values())
+
+    def numbered(self, order: Sequence[UOp], origins: Iterable[Sequence[Origin]]) -> tuple[tuple[int, ...], ...]:
+        """Return origins as numbers of nodes in `order` that have them, so that an equal graph finds its own."""
+        places = {id(known): i for i, node in enumerate(order) if (known := self.nodes.get(node)) is not None}
+        return tuple([tuple([places[id(one)] for one in some if id(one) in places]) for some in origins])
+
+    def found(self, order: Sequence[UOp], numbers: Iterable[Sequence[int]]) -> list[tuple[Origin, ...]]:
+        """Return the origins that `numbered` has made numbers of, in an equal graph."""
+        return [
+            tuple([known for n in some if n < len(order) and (known := self.nodes.get(order[n])) is not None])
+            for some in numbers
+        ]
+
+    def computing(self, origins: Sequence[Origin]) -> None:
+        """Note what this thread computes from now on, for memory that is allocated meanwhile."""
+        self._now.origins = origins
+
+    def changed(self, device: str, nbytes: int, handle: object) -> None:
+        """Note that `nbytes` were allocated, or with a minus freed, whose handle is `handle`."""
+        origin = None
+        if nbytes > 0:
+            now = self._now.origins
+            origin = now[0] if now else Origin(*user_line())
+        self.memory.append(MemoryChange(time.perf_counter(), device, nbytes, id(handle), origin))
+
+
+def _size(node: UOp) -> int:
+    """Return how many elements a node has at most."""
+    size = 1
+    for length in node.shape:
+        size *= length if isinstance(length, int) else int(length.hi)
+    return size
+
+
+def module_path(frame: FrameType | None) -> str:
+    """Return the path of the modules in whose calls a frame is: the class of the outermost, then attributes.
+
+    A module is any object in whose `__call__` or `forward` the frame is, or an optimizer in its `step`.
+    """
+    chain: list[Any] = []
+    names: list[str] = []
+    for owner, is_installed in _owners(frame):
+        if not chain:
+            if not is_installed or _has_ours(owner):
+                chain.append(owner)
+        elif chain[-1] is not owner:
+            name = _name_in(owner, chain[-1])
+            if name or not is_installed:  # a notebook or a test runner is no part of the model
+                names.append(name or type(chain[-1]).__name__)
+                chain.append(owner)
+    return ".".join([type(chain[-1]).__name__, *reversed(names)]) if chain else ""
+
+
+def _owners(frame: FrameType | None) -> Iterator[tuple[Any, bool]]:
+    """Yield the `self` of each call of a module that a frame is in, the innermost first.
+
+    With it whether its code is of an installed package, or of Python, and not of tinygraft.nn.
+    """
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name in CALLS and code.co_argcount and code.co_varnames[0] == "self":
+            module = frame.f_globals.get("__name__", "")
+            ours = module.startswith(PACKAGE)
+            if module.startswith(LAYERS) if ours else code.co_name != "step":
+                yield _self_of(frame), not ours and code.co_filename.startswith(INSTALLED)
+        frame = frame.f_back
+
+
+def _self_of(frame: FrameType) -> Any:
+    """Return the `self` of a frame, and leave no reference to its other locals behind: they may be tensors.
+
+    Up to Python 3.12 the dict of locals is retained by the frame; a tensor that is dropped meanwhile would be live.
+    It is cleared, unless the user has called locals() there.
+    """
+    found = frame.f_locals
+    owner = found.get("self")
+    if sys.version_info < (3, 13) and sys.getrefcount(found) <= OWN_REFERENCES:
+        found.clear()
+    return owner
+
+
+def _has_ours(owner: Any) -> bool:
+    """Return whether an object of an installed package has tensors or layers, as models of others have."""
+    return any(type(value).__module__.startswith(PACKAGE) for value in getattr(owner, "__dict__", {}).values())
+
+
+def _name_in(outer: Any, inner: Any) -> str:
+    """Return by which attribute one module has another, as `conv` or `layers.3`; empty where by none."""
+    for name, value in getattr(outer, "__dict__", {}).items():
+        if value is inner:
+            return str(name)
+        pairs = enumerate(value) if isinstance(value, list | tuple) else value.items() if type(value) is dict else ()
+        for key, item in pairs:
+            if item is inner:
+                return f"{name}.{key}"
+    return ""
+
+
+def start() -> Origins:
+    """Begin to note origins, if that has not begun. Plans and kernels that were made before are dropped."""
+    if events.origins is None:
+        from tinygraft.engine import compile as compiling
+        from tinygraft.engine import plan
+
+        events.origins = Origins()
+        atexit.register(_stop)  # memory is freed after that, while the interpreter takes modules apart
+        plan.clear()
+        compiling.clear()
+    return events.origins  # type: ignore[no-any-return]
+
+
+def _stop() -> None:
+    """End the recording of origins."""
+    events.origins = None

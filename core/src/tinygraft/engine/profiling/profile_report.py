@@ -1,0 +1,169 @@
+"""What a profile prints: the time by stage, kernels by module and by line, devices, and the peak of memory by line.
+
+In: a Profile. Out: lines of text.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tinygraft.engine.explanation import duration
+from tinygraft.engine.origins import MemoryChange, Origin
+from tinygraft.engine.profiling.profile_run import Profile
+from tinygraft.engine.profiling.time_spent import by_stage
+from tinygraft.events import LaunchEvent
+
+MOST_ROWS = 12  # assumed: rows of a table that a person reads
+NAMES = 2  # of kernels in a row
+UNKNOWN = "(not known: captured before the profile began)"
+OLD_VALUES = "(copies of values that others still read)"
+
+
+@dataclass(slots=True)
+class KernelRow:
+    """Launches that have something in common: their seconds, operations, bytes, and names with the seconds of each."""
+
+    launches: int = 0
+    seconds: float = 0.0
+    flops: int = 0
+    bytes: int = 0
+    names: dict[str, float] = field(default_factory=dict)
+
+    def add(self, launch: LaunchEvent) -> None:
+        """Add a launch."""
+        self.launches += 1
+        self.seconds += launch.seconds
+        self.flops += launch.flops
+        self.bytes += launch.bytes
+        self.names[launch.name] = self.names.get(launch.name, 0.0) + launch.seconds
+
+
+def report_lines(profile: Profile) -> Iterator[str]:
+    """Yield the lines of a report."""
+    whole = max(profile.ended - profile.begun, 1e-9)
+    yield ""
+    yield f"profile of {profile.title}: {duration(whole)}, {len(profile.launches)} launches"
+    if profile.omitted:
+        yield f"  {profile.omitted} further events are not in it"
+    yield ""
+    yield "where the time went"
+    for name, seconds in by_stage(profile).items():
+        yield f"  {duration(seconds):>10} {share(seconds, whole)}  {name}"
+    yield from _devices(profile, whole)
+    launches = [launch for _, launch in profile.launches]
+    yield from _table("kernels by module", launches, module_of)
+    yield from _table("kernels by line", launches, line_of_launch)
+    yield from _memory(profile.memory)
+
+
+def share(part: float, whole: float) -> str:
+    """Return a part of a whole as percents, of 6 columns.
+
+    >>> share(1, 8)
+    '12.5 %'
+    """
+    return f"{100 * part / whole if whole else 0:4.1f} %"
+
+
+def module_of(launch: LaunchEvent) -> str:
+    """Return the module that a launch computes most for, or its gradient; a text where there is none."""
+    if not launch.origins:
+        return unknown(launch)
+    first = launch.origins[0]
+    name: str = (first.module or "(no module)") + " backward" * first.backward
+    return name
+
+
+def line_of_launch(launch: LaunchEvent) -> str:
+    """Return the line of the user that a launch computes most for, relative to the working directory."""
+    return place(launch.origins[0]) if launch.origins else unknown(launch)
+
+
+def unknown(launch: LaunchEvent) -> str:
+    """Return what stands for the line of a launch of which none is known."""
+    return OLD_VALUES if launch.name.startswith("copy ") else UNKNOWN
+
+
+def place(origin: Origin) -> str:
+    """Return FILE:LINE of an origin; the file is relative where it is below the working directory."""
+    relative = os.path.relpath(origin.file) if os.path.isabs(origin.file) else origin.file
+    return origin.where if relative.startswith("..") else origin.where.replace(origin.file, relative, 1)
+
+
+def grouped(launches: Iterable[LaunchEvent], key: Callable[[LaunchEvent], str]) -> dict[str, KernelRow]:
+    """Return launches by what `key` returns for them, those that took longest first."""
+    rows: dict[str, KernelRow] = {}
+    for launch in launches:
+        rows.setdefault(key(launch), KernelRow()).add(launch)
+    return dict(sorted(rows.items(), key=lambda item: -item[1].seconds))
+
+
+def _table(title: str, launches: Sequence[LaunchEvent], key: Callable[[LaunchEvent], str]) -> Iterator[str]:
+    """Yield a table of launches by `key`; nothing where there are none."""
+    rows = grouped(launches, key)
+    if not rows:
+        return
+    whole = sum(row.seconds for row in rows.values())
+    width = max(len(name) for name in list(rows)[:MOST_ROWS])
+    yield ""
+    yield f"{title:{width + 2}}        time           launches    GFLOPS      GB/s  kernels"
+    for name, row in list(rows.items())[:MOST_ROWS]:
+        names = sorted(row.names, key=lambda name: -row.names[name])
+        shown = ", ".join(names[:NAMES]) + (f" and {len(names) - NAMES} more" if len(names) > NAMES else "")
+        rates = f"{row.flops / row.seconds * 1e-9:9.2f} {row.bytes / row.seconds * 1e-9:9.2f}"
+        took = f"{duration(row.seconds):>10} {share(row.seconds, whole)}"
+        yield f"  {name:{width}}  {took}  {row.launches:8} {rates}  {shown}"
+    if len(rows) > MOST_ROWS:
+        rest = sum(row.seconds for row in list(rows.values())[MOST_ROWS:])
+        yield f"  {len(rows) - MOST_ROWS} more, {duration(rest)}"
+
+
+def _devices(profile: Profile, whole: float) -> Iterator[str]:
+    """Yield a line for each queue of a device whose work ran beside Python."""
+    busy: dict[tuple[str, int], float] = {}
+    for _, launch in profile.launches:
+        if not launch.waited:
+            key = launch.device, launch.queue
+            busy[key] = busy.get(key, 0.0) + launch.seconds
+    for (device, queue), seconds in busy.items():
+        yield f"  {device} queue {queue} was busy for {duration(seconds)}, {share(seconds, whole).strip()} of that time"
+
+
+def memory_at_peak(changes: Sequence[MemoryChange]) -> tuple[int, float, dict[str, int]]:
+    """Return the most bytes that were in use at once, when that was, and by line what was in use then.
+
+    Memory that was in use before the recording is not counted; memory of one line has its bytes together.
+    """
+    used = most = at = 0
+    for index, change in enumerate(changes):
+        used += change.nbytes
+        if used > most:
+            most, at = used, index + 1
+    live: dict[tuple[str, int], MemoryChange] = {}
+    for change in changes[:at]:
+        if change.nbytes > 0:
+            live[change.device, change.key] = change
+        else:
+            live.pop((change.device, change.key), None)
+    lines: dict[str, int] = {}
+    for change in live.values():
+        assert change.origin is not None
+        name = f"{place(change.origin)}  {change.origin.module}".rstrip()
+        lines[name] = lines.get(name, 0) + change.nbytes
+    lines = dict(sorted(lines.items(), key=lambda item: -item[1]))
+    return most, changes[at - 1].time if at else 0.0, lines
+
+
+def _memory(changes: Sequence[MemoryChange]) -> Iterator[str]:
+    """Yield the peak of memory by line; nothing where nothing was allocated."""
+    most, _, lines = memory_at_peak(changes)
+    if not most:
+        return
+    yield ""
+    yield f"memory at its peak: {most / 1e6:.3f} MB beside what was there before, by the line that it is the value of"
+    for name, nbytes in list(lines.items())[:MOST_ROWS]:
+        yield f"  {nbytes / 1e6:10.3f} MB {share(nbytes, most)}  {name}"
+    if len(lines) > MOST_ROWS:
+        yield f"  {len(lines) - MOST_ROWS} more lines"

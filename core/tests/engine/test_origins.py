@@ -1,0 +1,157 @@
+"""Where nodes come from: lines and modules of kernels, of gradients, of replays and of plans that are used again."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import sys
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tinygraft import Tensor, TinyJit, events, nn
+from tinygraft.engine import origins
+from tinygraft.events import LaunchEvent
+
+
+@pytest.fixture
+def launches() -> Iterator[list[LaunchEvent]]:
+    """The launches of a test, while origins are noted."""
+    seen: list[LaunchEvent] = []
+    origins.start()
+    stop = events.observe(seen.append, LaunchEvent)
+    yield seen
+    stop()
+    events.origins = None
+
+
+class Net:
+    """Two layers in a list, and one by name."""
+
+    def __init__(self) -> None:
+        self.layers = [nn.Linear(40, 50), nn.Linear(50, 70)]
+        self.last = nn.Linear(70, 20)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return what the layers make of `x`, one after another."""
+        for layer in self.layers:
+            x = layer(x)
+        return self.last(x)
+
+
+def modules(launches: list[LaunchEvent]) -> list[tuple[str, bool]]:
+    """The module that each launch computes most for, and whether it is its gradient."""
+    return [(one.origins[0].module, one.origins[0].backward) for one in launches]
+
+
+def lines(launches: list[LaunchEvent]) -> list[int]:
+    """The lines of this file that launches compute most for, counted from that of the caller's `def`."""
+    begin = inspect.currentframe().f_back.f_code.co_firstlineno  # type: ignore[union-attr]
+    assert {one.origins[0].file for one in launches} == {__file__}
+    return [one.origins[0].line - begin for one in launches]
+
+
+def test_a_kernel_names_its_module(launches: list[LaunchEvent]) -> None:
+    """Each product of a network is of its layer: by attribute, and by number in a list."""
+    net = Net()
+    x = Tensor.ones(30, 40).contiguous().realize()
+    Tensor.realize(*nn.state.get_parameters(net))
+    launches.clear()
+    net(x).realize()
+    assert modules(launches) == [("Net.layers.0", False), ("Net.layers.1", False), ("Net.last", False)]
+
+
+def test_a_gradient_is_of_its_line(launches: list[LaunchEvent]) -> None:
+    """Kernels of backward() name the module of the forward pass, and say that it is its gradient."""
+    net = Net()
+    parameters = nn.state.get_parameters(net)
+    for parameter in parameters:
+        parameter.requires_grad = True
+    x = Tensor.ones(30, 40).contiguous().realize()
+    Tensor.realize(*parameters)
+    launches.clear()
+    net(x).square().sum().backward()
+    Tensor.realize(*[parameter.grad for parameter in parameters])  # type: ignore[misc]
+    assert {("Net.layers.0", True), ("Net.layers.1", True), ("Net.last", True)} <= set(modules(launches))
+
+
+def test_equal_graphs_have_lines_of_their_own(launches: list[LaunchEvent]) -> None:
+    """A plan that is used again, for a graph of another line, names that line."""
+    x = Tensor([1.0, 2.0, 3.0]).realize()
+    launches.clear()
+    (x * 2 + 1).realize()
+    (x * 2 + 1).realize()
+    assert lines(launches) == [4, 5]
+    assert launches[0].kernel == launches[1].kernel != 0
+
+
+def test_a_replay_has_the_lines_of_its_capture(launches: list[LaunchEvent]) -> None:
+    """A launch of TinyJit is of the line that was captured."""
+    net = Net()
+    step = TinyJit(lambda x: net(x).realize())
+    for _ in range(4):
+        x = Tensor.ones(30, 40).contiguous().realize()
+        launches.clear()
+        step(x)
+    assert modules(launches) == [("Net.layers.0", False), ("Net.layers.1", False), ("Net.last", False)]
+
+
+def test_what_a_value_read_again_is_of(launches: list[LaunchEvent]) -> None:
+    """A lazy tensor that was rebuilt over memory keeps its line."""
+    x = Tensor([1.0, 2.0, 3.0]).realize()
+    a = x * 3
+    b = a.contiguous() + x.sum()
+    a.realize()
+    launches.clear()
+    b.realize()
+    assert set(lines(launches)) == {4}
+
+
+class Reads:
+    """A module whose call asks for its own locals, and drops a tensor before it computes."""
+
+    gone: Any = None
+
+    def __call__(self, x: Tensor) -> dict[str, Any]:
+        """Return the locals of this call."""
+        mine = locals()
+        other = x + 5
+        self.gone = weakref.ref(other)
+        _ = x * 2
+        del other
+        gc.collect()
+        _ = x * 3
+        return mine
+
+
+def test_looking_changes_nothing(launches: list[LaunchEvent]) -> None:
+    """A user's locals() stays whole."""
+    module, x = Reads(), Tensor([1.0])
+    assert module(x)["x"] is x
+
+
+def test_no_local_lives_longer(launches: list[LaunchEvent]) -> None:
+    """A tensor that a call drops is freed there: what is live decides what is stored."""
+
+    class Drops:
+        def __call__(self, x: Tensor) -> bool:
+            other = x + 5
+            gone = weakref.ref(other)
+            _ = x * 2
+            del other
+            return gone() is None
+
+    assert Drops()(Tensor([1.0]))
+
+
+def test_nothing_is_imported_without_a_recording() -> None:
+    """Without PROFILE and VIZ the module is not loaded."""
+    import subprocess
+
+    code = "import sys; from tinygraft import Tensor; (Tensor([1.0]) + 1).item(); print(*[m for m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    loaded = done.stdout.split()
+    assert "tinygraft.engine.realize" in loaded
+    assert not [name for name in loaded if "origins" in name or "profiling" in name or "viewer" in name]
