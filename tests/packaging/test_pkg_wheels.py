@@ -77,7 +77,9 @@ def test_the_wheel_of_core_is_pure_and_has_its_data(built: dict[str, Built]) -> 
     assert wheel.name.endswith("-py3-none-any.whl")
     names = in_wheel(wheel)
     assert {
-        "tinygraft/engine/page.html",
+        "tinygraft/engine/viewer/page/frame.html",
+        "tinygraft/engine/viewer/page/dagre.min.js",
+        "tinygraft/engine/viewer/page/dagre.LICENSE.txt",
         "tinygraft/cli/templates/pyproject.toml.template",
         "tinygraft/cli/templates/c/device.py.template",
         "tinygraft/conformance/plugin.py",

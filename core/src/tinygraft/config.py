@@ -244,12 +244,23 @@ DEBUG = Setting(
     0,
     7,
 )
-VIZ = Setting("VIZ", 0, "1 writes one self-contained HTML page of every stage and prints its path", 0, 1)
+VIZ = Setting(
+    "VIZ",
+    0,
+    "1 serves a page of every launch and stage while the program runs, and writes it as one file at the end",
+    0,
+    1,
+)
 PROGRESS = Setting(
     "PROGRESS", 1, "0 shows no line on the terminal where compiling, tuning or a download takes over 2 seconds", 0, 1
 )
 PROFILE = Setting(
-    "PROFILE", 0, "1 gives every event of the program to the profilers that hook plugins contribute", 0, 1
+    "PROFILE",
+    0,
+    "1 writes a Perfetto trace at the end and prints where the time went; if hook plugins contribute profilers, they "
+    "get every event instead",
+    0,
+    1,
 )
 # How kernels are made
 NOOPT = Setting("NOOPT", 0, "1 takes no optimising action: plain loops, the easiest code to read", 0, 1)

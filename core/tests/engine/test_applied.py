@@ -14,7 +14,6 @@ from tinygraft.engine import compile, plan, record
 from tinygraft.engine.applied import counted_rules
 from tinygraft.engine.explanation import explain
 from tinygraft.engine.record import Recorder, ScheduleRecord
-from tinygraft.engine.viz import page
 from tinygraft.rules.fold import fold
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -53,13 +52,6 @@ def test_explain_prints_them(schedule: ScheduleRecord) -> None:
     """explain has a line of rules below the pass."""
     assert any("rules: " in line and "mul_one" in line for line in explain(schedule))
     assert any("rules: " in line and "mul_one" in line for line in explain(schedule, passes=True))
-
-
-def test_the_page_has_them(schedule: ScheduleRecord) -> None:
-    """The page of VIZ has the names as data, and shows them beside the pass."""
-    text = page([schedule])
-    assert "mul_one" in text
-    assert "rules: ${stage.rules}" in text
 
 
 def test_debug_5_prints_them(capsys: pytest.CaptureFixture[str]) -> None:

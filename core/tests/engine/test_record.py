@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gc
-import json
 import re
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +15,6 @@ from tinygraft.engine.drawing import Box, Drawing, draw_calls, draw_graph
 from tinygraft.engine.explanation import explain
 from tinygraft.engine.layout import lay_out
 from tinygraft.engine.record import Recorder, ScheduleRecord, describe
-from tinygraft.engine.viz import page, write_page
 from tinygraft.events import CompileEvent, LaunchEvent
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops, ParamArg, ReduceArg
@@ -151,7 +148,6 @@ def test_past_the_limit_schedules_are_counted_only(monkeypatch: pytest.MonkeyPat
     recorder = Recorder(draw=True)
     assert len(recorded(recorder, compute, compute, compute, compute)) == 2
     assert recorder.omitted == 2
-    assert '"omitted":2' in page(recorder.schedules, recorder.omitted)
 
 
 def test_explain_prints_every_box_in_order() -> None:
@@ -282,21 +278,6 @@ def test_boxes_do_not_overlap_and_sources_stand_above(width: int) -> None:
         assert placed.boxes[source][1] + placed.boxes[source][3] <= placed.boxes[user][1]
         heights = [y for _, y in points]
         assert heights == sorted(heights)
-
-
-def test_the_page_holds_its_data_and_nothing_from_outside(tmp_path: Path) -> None:
-    """The page is one file whose data parses back, even with a script's end in a kernel's source."""
-    schedules = recorded(Recorder(draw=True), compute)
-    path = write_page(schedules, tmp_path / "page.html")
-    text = path.read_text(encoding="utf-8")
-    assert text.count("</script>") == 2
-    start = text.index('id="data">') + len('id="data">')
-    data = json.loads(text[start : text.index("</script>", start)])
-    (schedule,) = data["schedules"]
-    assert schedule["kernels"][0]["stages"][3]["text"] == TEXT.rstrip("\n")
-    assert [box[5] for box in schedule["stages"][1]["graph"]["boxes"]] == ["1  E_4", "2  copy"]
-    frame = text[:start] + text[text.index("</script>", start) :]
-    assert not re.search(r"(src|href)=|@import|url\(", frame)
 
 
 def test_any_subject_has_a_text() -> None:

@@ -33,7 +33,7 @@ def _run(argv: Sequence[str]) -> int:
     """
     from tinygraft import __version__
     from tinygraft.cli import completion, conformance, devices, doctor, explain, launch, new_plugin
-    from tinygraft.cli import profile_script, settings, tune
+    from tinygraft.cli import profile_script, settings, tune, viz_script
 
     parser = argparse.ArgumentParser(
         prog="tinygraft",
@@ -43,7 +43,8 @@ def _run(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--version", action="version", version=f"tinygraft {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (devices, doctor, settings, explain, profile_script, tune, launch, new_plugin, conformance):
+    core = (devices, doctor, settings, explain, profile_script, viz_script, tune, launch, new_plugin, conformance)
+    for command in core:
         command.add_command(subparsers)
     completion.add_command(subparsers, parser)
     if argv and not argv[0].startswith("-") and argv[0] not in subparsers.choices:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ from weakref import WeakValueDictionary
 from tinygraft import events
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
-from tinygraft.config import DEBUG
+from tinygraft.config import DEBUG, Context
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import Backend, Program
 from tinygraft.device.pool import note_lost
@@ -124,7 +124,8 @@ class _Compilation:
         """
         self.start, self.thread = time.perf_counter(), threading.get_ident()
         try:
-            given = self.backend.compiler.compile(self.source)
+            with Context(DEBUG=7) if events.once else nullcontext():  # compilers keep the assembly then
+                given = self.backend.compiler.compile(self.source)
             self.binary = _proper(given, Binary, f"the compiler of {self.backend.name}")
             if not self.binary.data:
                 raise CompileError(
@@ -351,7 +352,9 @@ def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) 
         job.digest = diskcache.digest(compiler, source.language, source.name, launched, source.text)
         if not watched and (found := _loaded.get((backend, job.digest))) is not None:
             job.loaded, job.fresh = found, False
-        elif DEBUG.value < 7 and (data := diskcache.get(job.digest)) is not None:  # DEBUG=7 needs the assembly too
+        elif (
+            DEBUG.value < 7 and not events.once and (data := diskcache.get(job.digest)) is not None
+        ):  # without assembly
             job.binary, job.fresh = Binary(source.name, data, source.signature), False
     return job
 

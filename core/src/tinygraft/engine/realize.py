@@ -50,9 +50,9 @@ def _start_recordings() -> None:
     Where a plugin contributes a profiler, PROFILE=1 is for that one.
     """
     if VIZ:
-        from tinygraft.engine import viz  # imported only when it is used
+        from tinygraft.engine.viewer import served  # imported only when it is used
 
-        viz.install()
+        served.install()
     if PROFILE:
         if not hooks.loaded:
             hooks.load()

@@ -1,4 +1,4 @@
-"""A record of a run, stage by stage, as text and drawings: what `explain` prints and what the VIZ page shows.
+"""A record of a run, stage by stage, as text: what `explain` prints; and a stage as text and drawing, for the viewer.
 
 In: the events of tinygraft.events. Out: ScheduleRecords with their kernels, stages and launches. Records have text
 and boxes, never nodes: a recorded program frees its memory as an unrecorded one does.
@@ -271,11 +271,3 @@ def cut(text: str) -> str:
     if len(lines) <= MOST_LINES:
         return text
     return "\n".join([*lines[:MOST_LINES], f"... {len(lines) - MOST_LINES} more lines"])
-
-
-def bind_names(schedule: ScheduleRecord) -> None:
-    """Give the boxes of a drawn schedule the names under which its calls were launched."""
-    for stage in schedule.stages:
-        if stage.name == "schedule" and stage.drawing is not None:
-            for box, launch in zip(stage.drawing.boxes, schedule.launches, strict=False):
-                box.title = box.title.replace("  kernel", f"  {launch.name}")

@@ -72,7 +72,7 @@ def _of_devices(profile: Profile, devices: dict[str, int]) -> Iterator[dict[str,
         kind = "copy" if one.name.startswith("copy ") else "kernel"
         arguments: dict[str, Any] = {"flops": one.flops, "bytes": one.bytes}
         if one.origins:
-            arguments |= {"module": one.origins[0].module, "lines": [place(origin) for origin in one.origins]}
+            arguments |= {"module": one.origins[0].module, "lines": list(dict.fromkeys(map(place, one.origins)))}
         yield _complete(profile, one.name, kind, devices[one.device], one.queue + 1, one.start, one.seconds, arguments)
     used = dict.fromkeys(devices, 0)
     for change in profile.memory:

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 from tinygraft import events
+from tinygraft.config import PROFILE, VIZ
 from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, to_dtype
 from tinygraft.engine.exclusive import import_late
 from tinygraft.errors import AxisError, DeviceError, DTypeError, NumberOutOfRange, ShapeError
@@ -522,3 +523,7 @@ def _disagreement(op: Ops, left: TensorBase, right: TensorBase) -> str:
         wanted = small + (1,) * (len(large) - len(small))
         text += f"\n  hint: to give one value to each row, reshape the {side} side to {wanted}"
     return text
+
+
+if VIZ or PROFILE:  # from the environment: tensors that are made before the first value is requested have lines too
+    import_late("tinygraft.engine.origins").start()

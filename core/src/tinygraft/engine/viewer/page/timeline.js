@@ -1,0 +1,154 @@
+// The time line: a track for Python and one for each queue of a device, on a canvas that zooms and moves.
+"use strict";
+
+const timeline = {from: 0, to: 1, follows: true, hovered: -1, chosen: -1};
+const TRACK = 22, GAP = 4, LABEL = 92;
+
+function zoomTo(from, to) {
+  const least = 1e-7;
+  if (to - from < least) to = from + least;
+  Object.assign(timeline, {from, to});
+  drawTime();
+}
+
+function zoomLaunches(first, last) {
+  const {start, seconds} = record.launches;
+  if (last <= first) return zoomTo(0, record.end || 1);
+  let from = Infinity, to = 0;
+  for (let i = first; i < last; i++) { from = Math.min(from, start[i]); to = Math.max(to, start[i] + seconds[i]); }
+  const edge = (to - from) * 0.02;
+  zoomTo(from - edge, to + edge);
+}
+
+// The first place in a track whose launch starts after a time.
+function placeAfter(track, time) {
+  let low = 0, high = track.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (record.launches.start[track[middle]] <= time) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+
+function drawTime() {
+  drawTracks();
+  drawMemory();
+}
+
+function drawTracks() {
+  const canvas = byId("timeline");
+  canvas.style.height = Math.max(60, 22 + (record.tracks.length + 1) * (TRACK + GAP)) + "px";
+  const [pen, width, height] = sheet(canvas), {from, to} = timeline;
+  const x = time => LABEL + (time - from) / (to - from) * (width - LABEL);
+  drawScale(pen, x, width, height);
+  pen.save();
+  pen.beginPath();
+  pen.rect(LABEL, 0, width - LABEL, height);
+  pen.clip();
+  drawSpans(pen, x, 18);
+  record.byTrack.forEach((track, number) => drawLaunches(pen, x, track, 18 + (number + 1) * (TRACK + GAP)));
+  pen.restore();
+  pen.fillStyle = color("ink");
+  ["Python", ...record.tracks].forEach((name, number) => pen.fillText(name, 2, 18 + number * (TRACK + GAP) + 15, LABEL - 6));
+  byId("range").textContent = `${took(Math.max(0, from))} to ${took(to)}, ${took(to - from)} shown`;
+}
+
+function drawScale(pen, x, width, height) {
+  const {from, to} = timeline, wanted = (to - from) / (width / 120);
+  const power = Math.pow(10, Math.floor(Math.log10(wanted)));
+  const step = [1, 2, 5, 10].map(n => n * power).find(n => n >= wanted);
+  pen.strokeStyle = color("edge");
+  pen.fillStyle = color("faint");
+  pen.beginPath();
+  for (let n = Math.ceil(from / step); n * step <= to; n++) {
+    const at = Math.round(x(n * step)) + 0.5;
+    if (at < LABEL) continue;
+    pen.moveTo(at, 12);
+    pen.lineTo(at, height);
+    pen.fillText(took(n * step), at + 3, 11);
+  }
+  pen.stroke();
+}
+
+function drawSpans(pen, x, top) {
+  const shades = ["#8fa3b8", "#c9a04e", "#b77cc9", "#c96a5a", "#9aa0a6"];
+  for (const [start, seconds, kind] of record.spans) {
+    if (start > timeline.to || start + seconds < timeline.from) continue;
+    pen.fillStyle = shades[kind % shades.length];
+    const inset = kind ? 6 : 0;
+    pen.fillRect(x(start), top + inset, Math.max(0.5, x(start + seconds) - x(start)), TRACK - inset);
+  }
+}
+
+function drawLaunches(pen, x, track, top) {
+  const {start, seconds, kernel} = record.launches, mine = search.matches();
+  let last = -1;
+  // a long launch may begin before what is seen: go back over a few
+  for (let place = Math.max(0, placeAfter(track, timeline.from) - 50); place < track.length; place++) {
+    const i = track[place];
+    if (start[i] > timeline.to) break;
+    if (start[i] + seconds[i] < timeline.from) continue;
+    const left = x(start[i]), wide = Math.max(1, x(start[i] + seconds[i]) - left);
+    if (left + wide <= last + 0.5 && i !== timeline.chosen) continue;  // hidden by what is drawn already
+    last = left + wide;
+    const lit = !mine || mine.has(kernel[i] + " " + record.launches.origin[i]);
+    pen.fillStyle = i === timeline.chosen ? color("mark")
+      : `hsl(${hue(kernelName(kernel[i]))} ${lit ? 60 : 8}% ${document.documentElement.dataset.theme === "dark" ? 48 : 58}%)`;
+    pen.fillRect(left, top, wide, TRACK);
+    if (wide > 40) {
+      pen.fillStyle = "#fff";
+      pen.fillText(kernelName(kernel[i]), left + 3, top + 15, wide - 6);
+    }
+  }
+}
+
+function launchAt(event) {
+  const area = byId("timeline").getBoundingClientRect(), {from, to} = timeline;
+  const time = from + (event.clientX - area.left - LABEL) / (area.width - LABEL) * (to - from);
+  const number = Math.floor((event.clientY - area.top - 18) / (TRACK + GAP)) - 1, track = record.byTrack[number];
+  if (!track) return -1;
+  const near = (to - from) / area.width * 2, {start, seconds} = record.launches;
+  for (let place = placeAfter(track, time + near) - 1; place >= 0 && place > placeAfter(track, time) - 50; place--) {
+    const i = track[place];
+    if (start[i] + seconds[i] + near >= time) return i;
+  }
+  return -1;
+}
+
+function tell(event) {
+  const i = launchAt(event), tip = byId("tip");
+  byId("timeline").style.cursor = i < 0 ? "grab" : "pointer";
+  tip.hidden = i < 0;
+  if (i < 0) return;
+  const one = firstLine(record.launches.origin[i]);
+  tip.textContent = [kernelName(record.launches.kernel[i]), took(record.launches.seconds[i]),
+    moduleOf(record.launches.origin[i]), one ? shortLine(one) : ""].filter(Boolean).join("\n");
+  const area = byId("time").getBoundingClientRect();
+  tip.style.left = Math.min(event.clientX - area.left + 12, area.width - 260) + "px";
+  tip.style.top = event.clientY - area.top + 14 + "px";
+}
+
+function moveTime(canvas) {
+  const span = () => (timeline.to - timeline.from) / (canvas.clientWidth - LABEL);
+  canvas.onwheel = event => {
+    event.preventDefault();
+    timeline.follows = false;
+    const at = timeline.from + (event.offsetX - LABEL) * span(), factor = Math.exp(event.deltaY * 0.0015);
+    zoomTo(at - (at - timeline.from) * factor, at + (timeline.to - at) * factor);
+  };
+  let begun = null, moved = false;
+  canvas.onpointerdown = event => { begun = [event.clientX, timeline.from, timeline.to]; moved = false; canvas.setPointerCapture(event.pointerId); };
+  canvas.onpointermove = event => {
+    if (!begun) return tell(event);
+    const shift = (event.clientX - begun[0]) * (begun[2] - begun[1]) / (canvas.clientWidth - LABEL);
+    if (Math.abs(event.clientX - begun[0]) > 3) moved = true;
+    if (moved) { timeline.follows = false; zoomTo(begun[1] - shift, begun[2] - shift); }
+  };
+  canvas.onpointerup = event => {
+    begun = null;
+    const i = moved ? -1 : launchAt(event);
+    if (i >= 0) chooseLaunch(i);
+  };
+  canvas.onpointerleave = () => { byId("tip").hidden = true; };
+  canvas.ondblclick = () => zoomTo(0, record.end || 1);
+}
