@@ -32,8 +32,19 @@ def _run(argv: Sequence[str]) -> int:
     Plugins are called for commands only where the first argument is none of core's, as that loads them.
     """
     from tinygraft import __version__
-    from tinygraft.cli import completion, conformance, devices, doctor, explain, launch, new_plugin
-    from tinygraft.cli import profile_script, settings, tune, viz_script
+    from tinygraft.cli import (
+        completion,
+        conformance,
+        devices,
+        doctor,
+        explain,
+        launch,
+        new_plugin,
+        profile_script,
+        settings,
+        tune,
+        viz_script,
+    )
 
     parser = argparse.ArgumentParser(
         prog="tinygraft",

@@ -30,7 +30,8 @@ def add_command(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the script with a Profile. Returns its exit code, 2 where the trace cannot be written."""
-    from tinygraft.engine.profiling.profile_run import Profile, finish  # here, so that other commands start light
+    from tinygraft.engine.profiling.profile_end import finish  # here, so that other commands start light
+    from tinygraft.engine.profiling.profile_run import Profile
 
     path = arguments.script
     if not is_script(path, "profile"):

@@ -62,7 +62,11 @@ function runs and is validated like any other.
 
 Observing (`events.py`). Each stage reports its result to the observers of its kind of event; without any, that costs
 the test of one boolean. `engine/record.py` turns events into text and drawings at once and refers to no node, so a
-program frees its memory as without it; `explain` prints the record and `VIZ=1` writes it as one HTML page.
-`engine/applied.py` counts the rules that were applied. While StageEvents are observed every stage is made anew,
-without the plans; the other kinds are reported as they happen.
+program frees its memory as without it; `explain` prints the record. `engine/applied.py` counts the rules that were
+applied. While StageEvents are observed every stage is made anew, without the plans, unless a viewer has set
+`events.once`; the other kinds are reported as they happen.
+
+`engine/origins.py` knows, while a recording is on, which line and module of the user made each node, and schedules pass
+that to their calls. `engine/profiling/` (PROFILE=1) adds up where the time went and writes a trace; `engine/viewer/`
+(VIZ=1) serves a page while the program runs, and writes it as one file at the end.
 """

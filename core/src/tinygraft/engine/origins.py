@@ -1,7 +1,7 @@
 """Where the nodes of graphs come from: the user's line and module of each, while a recording (PROFILE=1, VIZ=1) is on.
 
 In: each tensor as it is made (`note`), nodes that replace others (`pass_on`), gradients (`differentiate`), memory as it
-is allocated. Out: for each call of a schedule the Origins of what it computes, those of reductions first.
+is allocated. Out: for each call of a schedule the UserLines of what it computes, those of reductions first.
 
 `events.origins` is the one Origins of the process, None while nothing is recorded: then this module is not imported.
 """
@@ -30,11 +30,11 @@ LAYERS = PACKAGE + "nn."
 CALLS = frozenset({"__call__", "forward", "step"})  # methods whose `self` is a module
 HEAVY = frozenset({Ops.REDUCE_AXIS, Ops.SCAN, Ops.ROUTINE, Ops.SCATTER, Ops.GATHER, Ops.COPY})
 INSTALLED = tuple(sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib"))
-OWN_REFERENCES = 3  # given by CPython: to a frame's dict of locals here, where the user has none
+OWN_REFERENCES = 3  # given: by CPython, to a frame's dict of locals here, where the user has none
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Origin:
+class UserLine:
     """A line of the user, and the module in whose call it was: `Net.layers.0`, empty outside any.
 
     `backward` says that what it names is the gradient of what that line computes.
@@ -59,18 +59,18 @@ class MemoryChange:
     device: str
     nbytes: int
     key: int
-    origin: Origin | None
+    origin: UserLine | None
 
 
 class _Now(threading.local):
-    origins: Sequence[Origin] = ()
+    origins: Sequence[UserLine] = ()
 
 
 class Origins:
-    """The Origin of each node, weakly, and all changes of memory since the recording began."""
+    """The UserLine of each node, weakly, and all changes of memory since the recording began."""
 
     def __init__(self) -> None:
-        self.nodes: WeakKeyDictionary[UOp, Origin] = WeakKeyDictionary()
+        self.nodes: WeakKeyDictionary[UOp, UserLine] = WeakKeyDictionary()
         self.memory: list[MemoryChange] = []
         self._lines: dict[tuple[CodeType, int], tuple[str, int]] = {}
         self._now = _Now()
@@ -82,7 +82,7 @@ class Origins:
         code, instruction = key = made[:2]
         if (line := self._lines.get(key)) is None:
             line = self._lines[key] = code.co_filename, line_in(code, instruction)
-        self.nodes[node] = Origin(*line, module_path(sys._getframe(2)))
+        self.nodes[node] = UserLine(*line, module_path(sys._getframe(2)))
 
     def pass_on(self, done: Mapping[UOp, UOp]) -> None:
         """Give nodes that replace others (old -> new) the origins of these."""
@@ -103,15 +103,15 @@ class Origins:
                 self.nodes[new] = backward
                 waiting += new.src
 
-    def of_nodes(self, roots: Iterable[UOp], ends: Collection[UOp]) -> tuple[Origin, ...]:
+    def of_nodes(self, roots: Iterable[UOp], ends: Collection[UOp]) -> tuple[UserLine, ...]:
         """Return the origins of `roots` and of what they are computed from up to `ends`, each line once.
 
         The largest reduction comes first, then smaller ones, then the others from the results on. A node without an
         origin, inside of a method of Tensor, has that of its user.
         """
-        heavy: list[tuple[int, Origin]] = []
-        light: list[Origin] = []
-        waiting: deque[tuple[UOp, Origin | None]] = deque((root, None) for root in roots)
+        heavy: list[tuple[int, UserLine]] = []
+        light: list[UserLine] = []
+        waiting: deque[tuple[UOp, UserLine | None]] = deque((root, None) for root in roots)
         seen = {root for root, _ in waiting}
         while waiting:
             node, user = waiting.popleft()
@@ -125,24 +125,24 @@ class Origins:
                     seen.add(source)
                     waiting.append((source, known))
         heavy.sort(key=lambda pair: pair[0])
-        first: dict[tuple[object, ...], Origin] = {}
+        first: dict[tuple[object, ...], UserLine] = {}
         for one in (*[origin for _, origin in heavy], *light):
             first.setdefault((one.file, one.line, one.module, one.backward), one)
         return tuple(first.values())
 
-    def numbered(self, order: Sequence[UOp], origins: Iterable[Sequence[Origin]]) -> tuple[tuple[int, ...], ...]:
+    def numbered(self, order: Sequence[UOp], origins: Iterable[Sequence[UserLine]]) -> tuple[tuple[int, ...], ...]:
         """Return origins as numbers of nodes in `order` that have them, so that an equal graph finds its own."""
         places = {id(known): i for i, node in enumerate(order) if (known := self.nodes.get(node)) is not None}
         return tuple([tuple([places[id(one)] for one in some if id(one) in places]) for some in origins])
 
-    def found(self, order: Sequence[UOp], numbers: Iterable[Sequence[int]]) -> list[tuple[Origin, ...]]:
+    def found(self, order: Sequence[UOp], numbers: Iterable[Sequence[int]]) -> list[tuple[UserLine, ...]]:
         """Return the origins that `numbered` has made numbers of, in an equal graph."""
         return [
             tuple([known for n in some if n < len(order) and (known := self.nodes.get(order[n])) is not None])
             for some in numbers
         ]
 
-    def computing(self, origins: Sequence[Origin]) -> None:
+    def computing(self, origins: Sequence[UserLine]) -> None:
         """Note what this thread computes from now on, for memory that is allocated meanwhile."""
         self._now.origins = origins
 
@@ -151,7 +151,7 @@ class Origins:
         origin = None
         if nbytes > 0:
             now = self._now.origins
-            origin = now[0] if now else Origin(*user_line())
+            origin = now[0] if now else UserLine(*user_line())
         self.memory.append(MemoryChange(time.perf_counter(), device, nbytes, id(handle), origin))
 
 

@@ -58,9 +58,9 @@ def _start_recordings() -> None:
             hooks.load()
         if hooks.has_profiler():
             return
-        from tinygraft.engine.profiling import profile_run
+        from tinygraft.engine.profiling import profile_end
 
-        profile_run.install()
+        profile_end.install()
 
 
 def _realize(tensors: Sequence[HasNode], live: LiveTensors | None) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tinygraft import Tensor, events
-from tinygraft.engine.origins import MemoryChange, Origin
+from tinygraft.engine.origins import MemoryChange, UserLine
 from tinygraft.engine.profiling import perfetto
 from tinygraft.engine.profiling.perfetto import trace_events, write_trace
 from tinygraft.engine.profiling.profile_report import memory_at_peak, report_lines
@@ -93,7 +93,7 @@ def test_a_trace_that_cannot_be_written_is_an_error(tmp_path: Path, monkeypatch:
 
 def test_the_peak_of_memory() -> None:
     """The most that was in use at once, by line; memory from before the recording may be freed during it."""
-    a, b = Origin("/there/a.py", 3, "Net.conv"), Origin("/there/b.py", 4)
+    a, b = UserLine("/there/a.py", 3, "Net.conv"), UserLine("/there/b.py", 4)
     changes = [
         MemoryChange(0.5, "X", -50, 9, None), MemoryChange(1.0, "X", 100, 1, a), MemoryChange(2.0, "X", 70, 2, b),
         MemoryChange(3.0, "X", -70, 2, None), MemoryChange(4.0, "X", 30, 2, a), MemoryChange(5.0, "Y", 60, 1, b),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tinygraft.engine.explanation import duration
-from tinygraft.engine.origins import MemoryChange, Origin
+from tinygraft.engine.origins import MemoryChange, UserLine
 from tinygraft.engine.profiling.profile_run import Profile
 from tinygraft.engine.profiling.time_spent import by_stage
 from tinygraft.events import LaunchEvent
@@ -86,7 +86,7 @@ def unknown(launch: LaunchEvent) -> str:
     return OLD_VALUES if launch.name.startswith("copy ") else UNKNOWN
 
 
-def place(origin: Origin) -> str:
+def place(origin: UserLine) -> str:
     """Return FILE:LINE of an origin; the file is relative where it is below the working directory."""
     relative = os.path.relpath(origin.file) if os.path.isabs(origin.file) else origin.file
     return origin.where if relative.startswith("..") else origin.where.replace(origin.file, relative, 1)

@@ -1,24 +1,19 @@
 """A Profile: every event of a run, with its thread, from `start` to `stop`.
 
-PROFILE=1 begins one at the first value that is requested, and reports on it when the process ends.
+In: the events of tinygraft.events and the changes of memory. Out: lists of them, which profile_end.py reports.
 """
 
 from __future__ import annotations
 
-import atexit
-import os
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from tinygraft import events
 from tinygraft.engine import origins
 from tinygraft.engine.origins import MemoryChange
 from tinygraft.events import CompileEvent, LaunchEvent, SpanEvent
-from tinygraft.interrupt import guarded
 
 OBSERVED = (SpanEvent, CompileEvent, LaunchEvent)
 # assumed: some 500 MB; a run that makes more is one of hours
@@ -69,39 +64,3 @@ class Profile:
             self.spans.append((threading.get_ident(), event))
         else:
             self.compiles.append(event)
-
-
-_whole: Profile | None = None  # that of PROFILE=1
-
-
-def install() -> None:
-    """Record from now on, and report when the process ends. A second call does nothing."""
-    global _whole
-    if _whole is not None:
-        return
-    with guarded(sealed=True):
-        profile = _whole = Profile().start()
-    owner = os.getpid()
-
-    def at_exit() -> None:
-        """Report; do nothing in a forked child, which has recorded nothing."""
-        if os.getpid() == owner:
-            handle, name = tempfile.mkstemp(prefix="tinygraft-", suffix=".trace.json")
-            os.close(handle)
-            finish(profile, Path(name))
-
-    atexit.register(at_exit)
-
-
-def finish(profile: Profile, path: Path) -> None:
-    """Stop a profile, write its trace to `path`, and print where the time went to the standard error."""
-    from tinygraft.engine.profiling.perfetto import write_trace
-    from tinygraft.engine.profiling.profile_report import report_lines
-
-    profile.stop()
-    try:
-        write_trace(profile, path)
-        last = f"trace: {path} (open it in https://ui.perfetto.dev)"
-    except OSError as error:
-        last = str(error)
-    print(*report_lines(profile), "", last, sep="\n", file=sys.stderr)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from tinygraft import events
 from tinygraft.engine.applied import rules_text
-from tinygraft.engine.origins import Origin
+from tinygraft.engine.origins import UserLine
 from tinygraft.engine.record import Stage, describe
 from tinygraft.engine.viewer.packing import packed_stage
 from tinygraft.events import CompileEvent, LaunchEvent, RuleEvent, SpanEvent, StageEvent
@@ -187,7 +187,7 @@ class LiveRecord:
             self.kernels.append(ShownKernel(name, event.device, event.kernel, finished=True))
         return number
 
-    def _origin(self, origins: Sequence[Origin]) -> int:
+    def _origin(self, origins: Sequence[UserLine]) -> int:
         """Return the number of a list of origins, each as [file, line, module, whether it is a gradient]."""
         key = tuple([(one.file, one.line, one.module, one.backward) for one in origins])
         number = self._origin_numbers.get(key)

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tinygraft.engine.viewer.live_record import SPANS, LiveRecord
-from tinygraft.engine.viewer.packing import news, stages_text, text
+from tinygraft.engine.viewer.packing import stages_text, text
+from tinygraft.engine.viewer.page_news import news
 from tinygraft.files import write_atomic
 
 FOLDER = Path(__file__).with_name("page")

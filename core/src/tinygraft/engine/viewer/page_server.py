@@ -16,8 +16,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tinygraft.engine.viewer.live_record import LiveRecord
-from tinygraft.engine.viewer.packing import news, stages_text, text
+from tinygraft.engine.viewer.packing import stages_text, text
 from tinygraft.engine.viewer.page_file import live_page, saved_page
+from tinygraft.engine.viewer.page_news import news
 
 LOOPBACK = "127.0.0.1"
 COUNTED = ("kernels", "schedules", "launches", "origins", "tracks", "spans", "memory")  # lists of which news are asked
