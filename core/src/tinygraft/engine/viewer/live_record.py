@@ -117,6 +117,7 @@ class LiveRecord:
             self._stage_of_kernel(thread, event, stage)
         else:
             if event.name == "tensor graph" or not self.schedules:
+                self._finish(thread)
                 self.schedules.append(ShownSchedule("{}:{}".format(*user_line()), now - self.begun))
             schedule = self.schedules[-1]
             self._add(schedule.stages, stage)
@@ -135,6 +136,11 @@ class LiveRecord:
             kernel.serial = event.subject.sink.serial
         if event.name == "binary":
             kernel.finished = True
+
+    def _finish(self, thread: int) -> None:
+        """Show the kernels that a thread began and did not finish: their compiler failed."""
+        for key in [key for key in self._open if key[0] == thread]:
+            self._open.pop(key).finished = True
 
     def _add(self, stages: list[bytes], stage: Stage, first: bool = False) -> None:
         if self._bytes > MOST_STAGE_BYTES and stage.name not in ALWAYS:

@@ -59,7 +59,7 @@ def live_page(title: str) -> str:
 
 def saved_page(record: LiveRecord, title: str) -> str:
     """Return the page with everything in it. The stages come after the page itself, which is drawn before them."""
-    content = {"live": False, "title": title, "spanNames": SPANS, **news(record, {})}
+    content = {"live": False, "title": title, "spanNames": SPANS, **news(record, {}, to_end=True)}
     with record.lock:
         kernels, schedules = list(record.kernels), list(record.schedules)
     details = [_block(f"kernel-{i}", one.stages) for i, one in enumerate(kernels)]

@@ -12,15 +12,15 @@ from tinygraft.engine.viewer.live_record import LiveRecord
 DIGITS = 9  # given: by the clock, whose times are whole nanoseconds
 
 
-def news(record: LiveRecord, have: dict[str, int]) -> dict[str, Any]:
+def news(record: LiveRecord, have: dict[str, int], to_end: bool = False) -> dict[str, Any]:
     """Return what is new in a record. `have` says how many of each list the page has, by its name.
 
-    A kernel that is not finished yet is not in it, nor is any after it.
+    A kernel that is not finished yet is not in it, nor is any after it, unless `to_end` is true: no more will come.
     """
     with record.lock:
         kernels = []
         for one in record.kernels[have.get("kernels", 0) :]:
-            if not one.finished:
+            if not one.finished and not to_end:
                 break
             kernels.append([one.name, one.device, one.origin, len(one.stages)])
         known = have.get("kernels", 0) + len(kernels)

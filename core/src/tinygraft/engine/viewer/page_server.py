@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+import sys
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
@@ -21,7 +22,19 @@ from tinygraft.engine.viewer.page_file import live_page, saved_page
 from tinygraft.engine.viewer.page_news import news
 
 LOOPBACK = "127.0.0.1"
+POLL = 0.05  # assumed: seconds that the end of a program may wait for the server
 COUNTED = ("kernels", "schedules", "launches", "origins", "tracks", "spans", "memory")  # lists of which news are asked
+
+
+class _QuietServer(ThreadingHTTPServer):
+    """Threads end with the process, and a page that is closed in the middle of an answer is no error."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print what is not the end of a connection."""
+        if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
 
 
 class PageServer:
@@ -31,10 +44,9 @@ class PageServer:
         self.record, self.title = record, title
         self.token = secrets.token_urlsafe(24)
         handler = type("Handler", (_PageHandler,), {"page_server": self})
-        self._server = ThreadingHTTPServer((LOOPBACK, 0), handler)
-        self._server.daemon_threads = True
+        self._server = _QuietServer((LOOPBACK, 0), handler)
         self.port = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, name="tinygraft viewer", daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(POLL,), name="tinygraft viewer", daemon=True).start()
 
     @property
     def address(self) -> str:

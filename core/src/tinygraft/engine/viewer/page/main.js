@@ -49,7 +49,7 @@ function launches() {
 
 const VIEWS = {
   kernels: {
-    columns: [["kernel", "0 0 30%", "name"], ["time", "0 0 11%", "num bar"], ["launches", "0 0 9%", "num"],
+    columns: [["kernel", "0 0 24%", "name"], ["time", "0 0 11%", "num bar"], ["launches", "0 0 9%", "num"],
               ["GFLOPS", "0 0 9%", "num"], ["GB/s", "0 0 8%", "num"], ["module", "1 1 0"], ["line", "1 1 0"]],
     count: () => groups().length,
     fill(cell, number) {
@@ -141,9 +141,17 @@ function setTheme(name) {
   if (rows || byId("roofline")) draw();
 }
 
+// This saved file again, without what the page has added to it.
+function asSaved() {
+  const copy = document.documentElement.cloneNode(true);
+  for (const name of ["title", "state", "range", "views", "list", "details", "keys"]) copy.querySelector("#" + name).replaceChildren();
+  copy.querySelectorAll("[style]").forEach(element => element.removeAttribute("style"));
+  return "<!doctype html>\n" + copy.outerHTML;
+}
+
 async function save() {
   const link = make("a");
-  const text = page.live ? await (await ask("/save")).text() : "<!doctype html>\n" + document.documentElement.outerHTML;
+  const text = page.live ? await (await ask("/save")).text() : asSaved();
   link.href = URL.createObjectURL(new Blob([text], {type: "text/html"}));
   link.download = "tinygraft.html";
   link.click();

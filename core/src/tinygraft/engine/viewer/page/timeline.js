@@ -2,6 +2,7 @@
 "use strict";
 
 const timeline = {from: 0, to: 1, follows: true, hovered: -1, chosen: -1};
+const SHADES = ["#8fa3b8", "#c9a04e", "#b77cc9", "#c96a5a", "#9aa0a6"];  // by number of page.spanNames
 const TRACK = 22, GAP = 4, LABEL = 92;
 
 function zoomTo(from, to) {
@@ -71,13 +72,20 @@ function drawScale(pen, x, width, height) {
 }
 
 function drawSpans(pen, x, top) {
-  const shades = ["#8fa3b8", "#c9a04e", "#b77cc9", "#c96a5a", "#9aa0a6"];
-  for (const [start, seconds, kind] of record.spans) {
-    if (start > timeline.to || start + seconds < timeline.from) continue;
-    pen.fillStyle = shades[kind % shades.length];
+  // outer pieces end after inner ones, so that these come first in the list: draw the outer ones before them
+  for (const isOuter of [true, false]) for (const [start, seconds, kind] of record.spans) {
+    if ((kind === 0) !== isOuter || start > timeline.to || start + seconds < timeline.from) continue;
+    pen.fillStyle = SHADES[kind % SHADES.length];
     const inset = kind ? 6 : 0;
     pen.fillRect(x(start), top + inset, Math.max(0.5, x(start + seconds) - x(start)), TRACK - inset);
   }
+}
+
+// The shortest piece of Python's work at a time; null where there is none.
+function spanAt(time) {
+  let found = null;
+  for (const one of record.spans) if (one[0] <= time && time <= one[0] + one[1] && (!found || one[1] < found[1])) found = one;
+  return found;
 }
 
 function drawLaunches(pen, x, track, top) {
@@ -115,13 +123,19 @@ function launchAt(event) {
   return -1;
 }
 
+function spanUnder(event) {
+  const area = byId("timeline").getBoundingClientRect(), {from, to} = timeline, height = event.clientY - area.top - 18;
+  return height >= 0 && height < TRACK ? spanAt(from + (event.clientX - area.left - LABEL) / (area.width - LABEL) * (to - from)) : null;
+}
+
 function tell(event) {
   const i = launchAt(event), tip = byId("tip");
   byId("timeline").style.cursor = i < 0 ? "grab" : "pointer";
-  tip.hidden = i < 0;
-  if (i < 0) return;
-  const one = firstLine(record.launches.origin[i]);
-  tip.textContent = [kernelName(record.launches.kernel[i]), took(record.launches.seconds[i]),
+  const span = i < 0 ? spanUnder(event) : null;
+  tip.hidden = i < 0 && !span;
+  if (tip.hidden) return;
+  const one = i < 0 ? null : firstLine(record.launches.origin[i]);
+  tip.textContent = span ? `Python: ${page.spanNames[span[2]]}\n${took(span[1])}` : [kernelName(record.launches.kernel[i]), took(record.launches.seconds[i]),
     moduleOf(record.launches.origin[i]), one ? shortLine(one) : ""].filter(Boolean).join("\n");
   const area = byId("time").getBoundingClientRect();
   tip.style.left = Math.min(event.clientX - area.left + 12, area.width - 260) + "px";
