@@ -139,7 +139,7 @@ COMMANDS: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"\.ci/lane \w+$", has_lane),
     (r"([A-Z_]+=\w+ )*python (script.py|-c )", run),
     (r"([A-Z]+=\w+ )*python -m benchmarks", has_item),
-    (r"python -m tinygraft (devices|doctor|conformance|settings|explain|tune)", run),
+    (r"python -m tinygraft (devices|doctor|conformance|settings|explain|tune|profile|viz)", run),
 ]
 
 

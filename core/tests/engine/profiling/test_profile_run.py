@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,23 @@ def test_the_times_add_up() -> None:
     assert stages["kernels"] == pytest.approx(sum(one.seconds for _, one in profile.launches), rel=1e-6)
 
 
+def test_the_times_are_those_of_a_clock() -> None:
+    """What the program itself did, as sleeping, counts for it alone; all stages together are the time of a clock."""
+    start = time.perf_counter()
+    profile = Profile("sleeps").start()
+    try:
+        for _ in range(3):
+            (Tensor([1.0, 2.0, 3.0]) * 2).realize()
+            time.sleep(0.05)
+    finally:
+        profile.stop()
+        events.origins = None
+    passed = time.perf_counter() - start
+    stages = by_stage(profile)
+    assert 0.15 <= stages[REST] <= passed
+    assert sum(stages.values()) == pytest.approx(passed, abs=0.05)
+
+
 def test_a_stopped_profile_takes_nothing_more() -> None:
     """After stop() no event is added, and stopping again changes nothing."""
     profile = profiled()
@@ -74,7 +92,13 @@ def test_the_trace_has_every_launch(tmp_path: Path) -> None:
     kernels = [e for e in found if e.get("cat") == "kernel"]
     assert len(kernels) == 3
     for event in found:
+        assert event["ph"] in ("X", "M", "C")
+        assert isinstance(event["name"], str)
+        assert isinstance(event["pid"], int)
+        assert event["ph"] == "C" or isinstance(event["tid"], int)
+        assert isinstance(event.get("args", {}), dict)
         if event["ph"] == "X":
+            assert event["dur"] >= 0
             assert (event["pid"], event["tid"]) in named
             assert event["ts"] >= 0
             assert event["ts"] + event["dur"] <= (profile.ended - profile.begun) * 1e6 + 1

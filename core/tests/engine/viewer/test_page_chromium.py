@@ -1,4 +1,4 @@
-"""The page in headless Chromium: what is seen, clicks, keys, search, news of a running program, a hundred thousand launches."""
+"""The page in headless Chromium: what is seen, clicks, keys, search, news of a program, a hundred thousand launches."""
 
 from __future__ import annotations
 
@@ -94,7 +94,8 @@ def painted(page: Any, canvas: str) -> int:
     """How many different colours a canvas has."""
     return int(page.evaluate("""name => { const it = document.getElementById(name);
         const data = it.getContext("2d").getImageData(0, 0, it.width, it.height).data, seen = new Set();
-        for (let i = 0; i < data.length; i += 4) if (data[i + 3]) seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
+        for (let i = 0; i < data.length; i += 4)
+            if (data[i + 3]) seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
         return seen.size; }""", canvas))  # fmt: skip
 
 
@@ -131,9 +132,7 @@ def test_a_click_shows_stages_and_their_graph(opened: Callable[[str], Any], save
     assert "% of all kernels" in page.inner_text("#details dl")
     page.keyboard.press("ArrowRight")
     page.wait_for_selector("#details svg rect")
-    boxes = page.evaluate(
-        "[...document.querySelectorAll('#details svg rect')].map(r => r.getBoundingClientRect().toJSON())"
-    )
+    boxes = page.evaluate("[...document.querySelectorAll('#details svg rect')].map(r => r.getBoundingClientRect())")
     for i, a in enumerate(boxes):
         for b in boxes[:i]:
             assert (
@@ -214,8 +213,9 @@ def test_a_hundred_thousand_launches(opened: Callable[[str], Any], tmp_path: Pat
     path = write_page(record, tmp_path / "large.html", "large")
     assert time.perf_counter() - start < 10
     page = opened(path.as_uri())
-    first = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    assert first < 3000  # the bar is 1 s; machines that run tests are crowded
+    ready = page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+    print(f"ready after {ready:.0f} ms")
+    assert ready < 3000  # rows and time line are drawn; the bar is 1 s, but machines that run tests are crowded
     assert "100000 launches, 10000 kernels" in page.inner_text("#state")
     assert len(texts(page, "#list .row")) < 60
     page.keyboard.press("w")
@@ -225,4 +225,3 @@ def test_a_hundred_thousand_launches(opened: Callable[[str], Any], tmp_path: Pat
     assert texts(page, "#list .row span:nth-child(1)") == ["kernel_9999"]
     page.evaluate("document.querySelector('.scroll').scrollTop = 1e9")
     assert page.evaluate("performance.memory.usedJSHeapSize") < 500e6
-    print(f"first paint after {first:.0f} ms")
