@@ -155,3 +155,12 @@ def test_nothing_is_imported_without_a_recording() -> None:
     loaded = done.stdout.split()
     assert "tinygraft.engine.realize" in loaded
     assert not [name for name in loaded if "origins" in name or "profiling" in name or "viewer" in name]
+
+
+def test_a_second_reduction_has_a_line_too(launches: list[LaunchEvent]) -> None:
+    """The sum of all elements, which is a RESHAPE over the node that a call computes, beside a matrix product."""
+    x = Tensor.ones(64, 64, device="PYTHON").contiguous().realize()
+    line = inspect.currentframe().f_lineno + 1  # type: ignore[union-attr]
+    ((x @ x) + 1).relu().sum().item()
+    assert [launch.origins[0].line for launch in launches][1:] == [line] * (len(launches) - 1)
+    assert len(launches) == 3

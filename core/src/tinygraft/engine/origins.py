@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 
 from tinygraft import events
 from tinygraft.helpers import line_in, user_line
-from tinygraft.uop.ops import Ops
+from tinygraft.uop.ops import MOVEMENT, Ops
 from tinygraft.uop.uop import UOp
 
 PACKAGE = __name__.partition(".")[0] + "."
@@ -82,7 +82,13 @@ class Origins:
         code, instruction = key = made[:2]
         if (line := self._lines.get(key)) is None:
             line = self._lines[key] = code.co_filename, line_in(code, instruction)
-        self.nodes[node] = UserLine(*line, module_path(sys._getframe(2)))
+        known = self.nodes[node] = UserLine(*line, module_path(sys._getframe(2)))
+        while (
+            node.op in MOVEMENT
+        ):  # what a method moved last, as a sum without its axes, may be all that a call computes
+            node = node.src[0]
+            if node.op is Ops.BUFFER or self.nodes.setdefault(node, known) is not known:
+                break
 
     def pass_on(self, done: Mapping[UOp, UOp]) -> None:
         """Give nodes that replace others (old -> new) the origins of these."""

@@ -45,13 +45,13 @@ async function showDetails(title, hasStages, numbers) {
   const holder = byId("details"), tabs = make("div", "tabs"), body = make("div", "body"), key = `${chosen.kind} ${chosen.number}`;
   tabs.setAttribute("role", "tablist");
   holder.replaceChildren(make("h2", "name", title), tabs, body);
-  let stages = [];
+  let stages = [], failure = "";
   if (hasStages) {
     try { stages = await stagesOf(chosen.kind, chosen.number); }
-    catch (error) { body.append(make("p", "empty", `its stages cannot be read: ${error.message}`)); }
+    catch (error) { failure = make("p", "empty", `its stages cannot be read: ${error.message}`); }
   }
   if (`${chosen.kind} ${chosen.number}` !== key) return;  // something else was chosen meanwhile
-  const pages = [["numbers", () => body.replaceChildren(numbers())]];
+  const pages = [["numbers", () => body.replaceChildren(numbers(), failure)]];
   for (const stage of stages) pages.push([label(stage), () => body.replaceChildren(...showStage(stage))]);
   pages.forEach(([name, show], number) => {
     const tab = make("button", "", name);

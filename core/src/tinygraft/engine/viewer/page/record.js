@@ -81,7 +81,9 @@ async function readStages(kind, number) {
 }
 
 async function ask(path) {
-  const answer = await fetch(path, {headers: {"X-Token": token}, cache: "no-store"});
+  const answer = await fetch(path, {headers: {"X-Token": token}, cache: "no-store"}).catch(() => {
+    throw new Error("the program has ended; the file that it wrote has them");
+  });
   if (!answer.ok) throw new Error(`the program answered ${answer.status}`);
   return answer;
 }

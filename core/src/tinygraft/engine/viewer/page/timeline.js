@@ -51,7 +51,13 @@ function drawTracks() {
   pen.restore();
   pen.fillStyle = color("ink");
   ["Python", ...record.tracks].forEach((name, number) => pen.fillText(name, 2, 18 + number * (TRACK + GAP) + 15, LABEL - 6));
-  byId("range").textContent = `${took(Math.max(0, from))} to ${took(to)}, ${took(to - from)} shown`;
+  byId("range").textContent = `${clock(Math.max(0, from), (to - from) / 100)} to ${clock(to, (to - from) / 100)}, ${took(to - from)} shown`;
+}
+
+// A time with as many digits as tell it from the next, which is a step later.
+function clock(time, step) {
+  const [unit, name] = time < 1e-3 ? [1e6, "µs"] : time < 1 ? [1e3, "ms"] : [1, "s"];
+  return `${(time * unit).toFixed(Math.max(0, Math.min(9, Math.ceil(-Math.log10(step * unit)))))} ${name}`;
 }
 
 function drawScale(pen, x, width, height) {
@@ -66,7 +72,7 @@ function drawScale(pen, x, width, height) {
     if (at < LABEL) continue;
     pen.moveTo(at, 12);
     pen.lineTo(at, height);
-    pen.fillText(took(n * step), at + 3, 11);
+    pen.fillText(clock(n * step, step), at + 3, 11);
   }
   pen.stroke();
 }
