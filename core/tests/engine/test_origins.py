@@ -164,3 +164,17 @@ def test_a_second_reduction_has_a_line_too(launches: list[LaunchEvent]) -> None:
     ((x @ x) + 1).relu().sum().item()
     assert [launch.origins[0].line for launch in launches][1:] == [line] * (len(launches) - 1)
     assert len(launches) == 3
+
+
+def test_a_number_that_changes_gives_no_kernel_the_line_of_another(launches: list[LaunchEvent]) -> None:
+    """Where a plan takes Python numbers as arguments the product has its line, and the sum has its own or none."""
+    x = Tensor.ones(64, 64, device="PYTHON").contiguous().realize()
+    launches.clear()
+    line = inspect.currentframe().f_lineno + 2  # type: ignore[union-attr]
+    for i in range(4):
+        product = (x @ x) + (i + 0.5)
+        product.relu().sum().item()
+    lines = [[origin.line for origin in launch.origins[:1]] for launch in launches]
+    assert lines[::2] == [[line]] * 4
+    assert lines[1] == [line + 1]
+    assert all(found in ([], [line + 1]) for found in lines[1::2])

@@ -13,7 +13,7 @@ import sys
 import sysconfig
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import CodeType, FrameType
@@ -31,6 +31,8 @@ CALLS = frozenset({"__call__", "forward", "step"})  # methods whose `self` is a 
 HEAVY = frozenset({Ops.REDUCE_AXIS, Ops.SCAN, Ops.ROUTINE, Ops.SCATTER, Ops.GATHER, Ops.COPY})
 INSTALLED = tuple(sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib"))
 OWN_REFERENCES = 3  # given: by CPython, to a frame's dict of locals here, where the user has none
+
+Place = tuple[Ops, int, int]  # of a node in its graph: its op, its number among those of that op, how many these are
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,15 +138,16 @@ class Origins:
             first.setdefault((one.file, one.line, one.module, one.backward), one)
         return tuple(first.values())
 
-    def numbered(self, order: Sequence[UOp], origins: Iterable[Sequence[UserLine]]) -> tuple[tuple[int, ...], ...]:
-        """Return origins as numbers of nodes in `order` that have them, so that an equal graph finds its own."""
-        places = {id(known): i for i, node in enumerate(order) if (known := self.nodes.get(node)) is not None}
+    def numbered(self, order: Sequence[UOp], origins: Iterable[Sequence[UserLine]]) -> tuple[tuple[Place, ...], ...]:
+        """Return origins as places of nodes in `order` that have them, so that a graph of that form finds its own."""
+        places = {id(known): place for node, place in _places(order) if (known := self.nodes.get(node)) is not None}
         return tuple([tuple([places[id(one)] for one in some if id(one) in places]) for some in origins])
 
-    def found(self, order: Sequence[UOp], numbers: Iterable[Sequence[int]]) -> list[tuple[UserLine, ...]]:
-        """Return the origins that `numbered` has made numbers of, in an equal graph."""
+    def found(self, order: Sequence[UOp], numbers: Iterable[Sequence[Place]]) -> list[tuple[UserLine, ...]]:
+        """Return the origins that `numbered` has made places of, in a graph of that form."""
+        nodes = {place: node for node, place in _places(order)}
         return [
-            tuple([known for n in some if n < len(order) and (known := self.nodes.get(order[n])) is not None])
+            tuple([known for one in some if one in nodes and (known := self.nodes.get(nodes[one])) is not None])
             for some in numbers
         ]
 
@@ -159,6 +162,19 @@ class Origins:
             now = self._now.origins
             origin = now[0] if now else UserLine(*user_line())
         self.memory.append(MemoryChange(time.perf_counter(), device, nbytes, id(handle), origin))
+
+
+def _places(order: Sequence[UOp]) -> Iterator[tuple[UOp, Place]]:
+    """Yield each node with its place: its op, its number among those of this op, and how many these are.
+
+    The graph whose Python numbers are arguments has other nodes than the one with constants; those of an op of which
+    both have as many are the same ones.
+    """
+    counts = Counter(node.op for node in order)
+    seen: Counter[Ops] = Counter()
+    for node in order:
+        seen[node.op] += 1
+        yield node, (node.op, seen[node.op], counts[node.op])
 
 
 def _size(node: UOp) -> int:

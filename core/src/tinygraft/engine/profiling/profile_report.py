@@ -17,7 +17,7 @@ from tinygraft.events import LaunchEvent
 
 MOST_ROWS = 12  # assumed: rows of a table that a person reads
 NAMES = 2  # of kernels in a row
-UNKNOWN = "(not known: captured before the profile began)"
+UNKNOWN = "(not known: captured before, or in another form)"
 OLD_VALUES = "(copies of values that others still read)"
 
 
