@@ -32,7 +32,7 @@ HEAVY = frozenset({Ops.REDUCE_AXIS, Ops.SCAN, Ops.ROUTINE, Ops.SCATTER, Ops.GATH
 INSTALLED = tuple(sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib"))
 OWN_REFERENCES = 3  # given: by CPython, to a frame's dict of locals here, where the user has none
 
-Place = tuple[Ops, int, int]  # of a node in its graph: its op, its number among those of that op, how many these are
+OpPlace = tuple[Ops, int, int]  # of a node in its graph: its op, its number among those of that op, how many these are
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,12 +138,12 @@ class Origins:
             first.setdefault((one.file, one.line, one.module, one.backward), one)
         return tuple(first.values())
 
-    def numbered(self, order: Sequence[UOp], origins: Iterable[Sequence[UserLine]]) -> tuple[tuple[Place, ...], ...]:
+    def numbered(self, order: Sequence[UOp], origins: Iterable[Sequence[UserLine]]) -> tuple[tuple[OpPlace, ...], ...]:
         """Return origins as places of nodes in `order` that have them, so that a graph of that form finds its own."""
         places = {id(known): place for node, place in _places(order) if (known := self.nodes.get(node)) is not None}
         return tuple([tuple([places[id(one)] for one in some if id(one) in places]) for some in origins])
 
-    def found(self, order: Sequence[UOp], numbers: Iterable[Sequence[Place]]) -> list[tuple[UserLine, ...]]:
+    def found(self, order: Sequence[UOp], numbers: Iterable[Sequence[OpPlace]]) -> list[tuple[UserLine, ...]]:
         """Return the origins that `numbered` has made places of, in a graph of that form."""
         nodes = {place: node for node, place in _places(order)}
         return [
@@ -164,7 +164,7 @@ class Origins:
         self.memory.append(MemoryChange(time.perf_counter(), device, nbytes, id(handle), origin))
 
 
-def _places(order: Sequence[UOp]) -> Iterator[tuple[UOp, Place]]:
+def _places(order: Sequence[UOp]) -> Iterator[tuple[UOp, OpPlace]]:
     """Yield each node with its place: its op, its number among those of this op, and how many these are.
 
     The graph whose Python numbers are arguments has other nodes than the one with constants; those of an op of which
