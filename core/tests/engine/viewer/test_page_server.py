@@ -104,3 +104,9 @@ def test_the_command_serves_and_writes_the_page(tmp_path: Path) -> None:
     (page,) = tmp_path.glob("tinygraft-*.html")
     assert last == f"VIZ: {page}"
     assert "<title>ends.py --fast</title>" in page.read_text(encoding="utf-8")
+
+
+def test_a_number_of_any_length_is_answered(server: PageServer) -> None:
+    """int() refuses very long numbers: they count as absent, and no traceback is printed."""
+    assert get(server, "/news?launches=" + "9" * 5000, X_Token=server.token)[0] == 200
+    assert get(server, "/kernel/" + "9" * 5000, X_Token=server.token)[0] == 404

@@ -23,6 +23,7 @@ from tinygraft.engine.viewer.page_news import news
 
 LOOPBACK = "127.0.0.1"
 POLL = 0.05  # assumed: seconds that the end of a program may wait for the server
+DIGITS = 16  # given: more than any list here has
 COUNTED = ("kernels", "schedules", "launches", "origins", "tracks", "spans", "memory")  # lists of which news are asked
 
 
@@ -71,17 +72,22 @@ class PageServer:
         if path == "/save":
             return "text/html; charset=utf-8", saved_page(record, self.title)
         if path == "/news":
-            have = {name: max(0, int(query[name])) for name in COUNTED if query.get(name, "").isdecimal()}
+            have = {name: int(query[name]) for name in COUNTED if _is_number(query.get(name, ""))}
             return "application/json", text(news(record, have))
         kind, _, number = path.strip("/").partition("/")
         shown: dict[str, Callable[[], list[Any]]] = {
             "kernel": lambda: record.kernels, "schedule": lambda: record.schedules,
         }  # fmt: skip
-        if kind in shown and number.isdecimal() and int(number) < len(shown[kind]()):
+        if kind in shown and _is_number(number) and int(number) < len(shown[kind]()):
             with record.lock:
                 stages = list(shown[kind]()[int(number)].stages)
             return "application/json", stages_text(stages)
         return None
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a text is a number of digits that int() takes: it refuses very long ones."""
+    return text.isdecimal() and len(text) < DIGITS
 
 
 class _PageHandler(BaseHTTPRequestHandler):
