@@ -178,3 +178,44 @@ def test_a_number_that_changes_gives_no_kernel_the_line_of_another(launches: lis
     assert lines[::2] == [[line]] * 4
     assert lines[1] == [line + 1]
     assert all(found in ([], [line + 1]) for found in lines[1::2])
+
+
+def test_numbers_that_vary_have_lines_of_their_own(launches: list[LaunchEvent]) -> None:
+    """A plan that takes a Python number as its argument names the line of each graph that it is launched for."""
+    x = Tensor([1.0, 2.0, 3.0]).realize()
+    launches.clear()
+    (x * 5.5 + 1.5).realize()
+    (x * 6.5 + 1.5).realize()
+    (x * 7.5 + 1.5).realize()
+    (x * 8.5 + 1.5).realize()
+    assert lines(launches) == [4, 5, 6, 7]
+
+
+class Shy:
+    """A module that cannot be looked into."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "__dict__":
+            raise RuntimeError("nothing to see")
+        return object.__getattribute__(self, name)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return twice `x`, as another module computes it."""
+        return nn.LayerNorm(3, elementwise_affine=False)(x)
+
+
+def test_a_module_that_raises_is_no_error(launches: list[LaunchEvent]) -> None:
+    """What a user's object raises where its attributes are looked at does not end the program."""
+    assert Shy()(Tensor([[1.0, 2.0, 3.0]])).tolist()[0][1] == 0
+    assert launches
+
+
+def test_changes_of_memory_are_bounded(launches: list[LaunchEvent], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long loop does not fill the memory with what it notes: past a bound changes are counted only."""
+    known = origins.start()
+    bound = len(known.memory) + 3
+    monkeypatch.setattr(origins, "MOST_CHANGES", bound)
+    for _ in range(5):
+        (Tensor([1.0, 2.0]) + 1).realize()
+    assert len(known.memory) == bound
+    assert known.unnoted > 0

@@ -29,6 +29,7 @@ PACKAGE = __name__.partition(".")[0] + "."
 LAYERS = PACKAGE + "nn."
 CALLS = frozenset({"__call__", "forward", "step"})  # methods whose `self` is a module
 HEAVY = frozenset({Ops.REDUCE_AXIS, Ops.SCAN, Ops.ROUTINE, Ops.SCATTER, Ops.GATHER, Ops.COPY})
+MOST_CHANGES = 1_000_000  # assumed: of memory, some 250 MB; a loop of hours makes more
 INSTALLED = tuple(sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib"))
 OWN_REFERENCES = 3  # given: by CPython, to a frame's dict of locals here, where the user has none
 
@@ -74,6 +75,7 @@ class Origins:
     def __init__(self) -> None:
         self.nodes: WeakKeyDictionary[UOp, UserLine] = WeakKeyDictionary()
         self.memory: list[MemoryChange] = []
+        self.unnoted = 0  # changes of memory past MOST_CHANGES
         self._lines: dict[tuple[CodeType, int], tuple[str, int]] = {}
         self._now = _Now()
 
@@ -84,7 +86,11 @@ class Origins:
         code, instruction = key = made[:2]
         if (line := self._lines.get(key)) is None:
             line = self._lines[key] = code.co_filename, line_in(code, instruction)
-        known = self.nodes[node] = UserLine(*line, module_path(sys._getframe(2)))
+        try:
+            module = module_path(sys._getframe(2))
+        except Exception:  # of a user's object that raises where it is looked at: that must not end the program
+            module = ""
+        known = self.nodes[node] = UserLine(*line, module)
         while (
             node.op in MOVEMENT
         ):  # what a method moved last, as a sum without its axes, may be all that a call computes
@@ -157,6 +163,9 @@ class Origins:
 
     def changed(self, device: str, nbytes: int, handle: object) -> None:
         """Note that `nbytes` were allocated, or with a minus freed, whose handle is `handle`."""
+        if len(self.memory) >= MOST_CHANGES:
+            self.unnoted += 1
+            return
         origin = None
         if nbytes > 0:
             now = self._now.origins

@@ -250,6 +250,9 @@ def _lifted(member: FamilyMember, key: PlanKey) -> tuple[Plan, dict[str, int]] |
     form = form_of(postorder(*lifted.outputs), lifted.outputs)
     assert form is not None and form.buffers == member.numbers.buffers, "numbers are no buffers"
     plan = _plan_for((form.key, *key[1:]), form, lifted.outputs)
+    if events.origins is not None and plan.origins is not None:  # as numbers in the graphs of members
+        known = events.origins.found(postorder(*lifted.outputs), plan.origins)
+        plan = replace(plan, origins=events.origins.numbered(member.order, known))
     member.add(lifted, plan)
     if len(_varying) >= MOST:
         _varying.clear()  # what is asked for again is added again

@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tinygraft import events
 from tinygraft.dtype import bits_of
 from tinygraft.schedule.form import LARGEST, FormKey, note_value, with_numbers
 from tinygraft.uop import index as ix
@@ -259,6 +260,8 @@ def with_arguments(order: Sequence[UOp], outputs: Sequence[UOp], chosen: Mapping
             src += symbolic_sizes([size for pair in arg for size in pair if size not in src])
         same = arg is node.arg and all(new is old for new, old in zip(src, node.src, strict=True))
         done[node] = node if same else UOp(node.op, node.dtype, tuple(src), arg, node.tag)
+    if events.origins is not None:
+        events.origins.pass_on(done)
     return [done[node] for node in outputs]
 
 

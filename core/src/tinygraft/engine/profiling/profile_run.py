@@ -52,7 +52,9 @@ class Profile:
             self._undo()
             self._undo = None
             self.ended = time.perf_counter()
-            self.memory = origins.start().memory[self._first_change :]
+            known = origins.start()
+            self.memory = known.memory[self._first_change :]
+            self.omitted += known.unnoted
         return self
 
     def _take(self, event: SpanEvent | CompileEvent | LaunchEvent) -> None:
