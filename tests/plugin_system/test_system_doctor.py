@@ -87,11 +87,6 @@ def test_an_ordinal_that_is_not_there(fakes, examined):
     ("name", "sentence"),
     [
         ("TOYY", "no plugin provides a device TOYY (installed: TOY). Did you mean TOY?"),
-        (
-            "METAL",
-            "METAL is not installed (installed: TOY); there is no plugin for it yet: python -m tinygraft "
-            "new-plugin metal begins one",
-        ),
         ("a b", "'a b' is not the name of a device; write NAME or NAME:ordinal, such as NULL:1"),
     ],
 )

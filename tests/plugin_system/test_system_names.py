@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tinygraft.device import known
-from tinygraft.device.known import FIRST_PARTY, KNOWN, WITHOUT_PLUGIN, how_to_install
+from tinygraft.device.known import FIRST_PARTY, KNOWN, how_to_install
 from tinygraft.device.registry import Device
 from tinygraft.errors import DeviceError, DeviceUnavailable
 from tinygraft.installed.entries import normalised
@@ -80,21 +80,6 @@ def test_known_but_not_installed(fakes, name):
     with pytest.raises(DeviceUnavailable) as caught:
         registry[name]
     assert str(caught.value).startswith(f"{name} is not installed (installed: none); pip install {KNOWN[name][0]}")
-
-
-@pytest.mark.parametrize("name", sorted(WITHOUT_PLUGIN))
-def test_a_device_that_nobody_has_written(fakes, name):
-    """It has a name, for graphs that are only looked at; opening it names no distribution, since there is none."""
-    registry = fakes.registry()
-    assert registry.canonicalize(name.lower() + ":1") == f"{name}:1"
-    with pytest.raises(DeviceUnavailable) as caught:
-        registry[name]
-    assert str(caught.value) == (
-        f"{name} is not installed (installed: none); there is no plugin for it yet: "
-        f"python -m tinygraft new-plugin {name.lower()} begins one"
-    )
-    fakes.add(name)
-    assert fakes.registry()[name].name == name
 
 
 def test_hints_name_a_folder_only_where_it_is(monkeypatch, tmp_path):

@@ -151,7 +151,7 @@ def test_an_error_about_a_device_says_which_setting_asked(fakes, setting, name):
     fakes.add("GONE", "def probe():\n    return Probe(ok=False, detail='no card')\n")
     for asked, sentence in [
         ("FOO", f"{name}=FOO: no plugin provides a device FOO (installed: GONE)."),
-        ("metal", f"{name}=metal: METAL is not installed (installed: GONE); there is no plugin for it yet: python -m "),
+        ("metal", f"{name}=metal: METAL is not installed (installed: GONE); pip install tinygraft-metal"),
         ("gone", f"{name}=gone: GONE is installed (tinygraft-gone 1.0) but there is none here:\n  no card"),
         ("a b", f"{name}=a b: 'a b' is not the name of a device"),
         (" , ", f"{name}= , : names no device; write NAME, NAME:ordinal or a chain A,B".replace(": names", " names")),

@@ -61,6 +61,8 @@ class Target:
     - `l2_bytes`: the second cache of a core, which tiles are made to fit.
     - `l3_bytes`: the last cache, before memory.
     - `stream_bytes`: the size of an output above which it is stored past the caches; 0 for never.
+    - `subnormals`: whether subnormal numbers of float32 and float64 are kept. Where they are not, an operation may take
+      one for 0, and give 0 in place of one.
     - `fused_sums`: whether FMA is an instruction, so that sums of products are accumulated by it.
     - `max_params`: the most buffers of a kernel. The scheduler stays some below.
     - `max_ops`: the most operations of a kernel, about: longer chains are stored on the way, most of them at
@@ -87,6 +89,7 @@ class Target:
     l3_bytes: int = 16 << 20
     stream_bytes: int = 0
     fused_sums: bool = False
+    subnormals: bool = True
     max_params: int = 64
     max_ops: int = 4000
     alignment: int = 16

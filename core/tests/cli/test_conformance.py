@@ -43,7 +43,6 @@ def test_a_device_that_fails(
 
 @pytest.mark.parametrize(("words", "message"), [
     (["--device", "nosuch"], "no plugin provides a device NOSUCH (installed: "),
-    (["--device", "metal"], "METAL is not installed (installed: "),
     (["--device", "a b c"], "'a b c' is not the name of a device"),
     (["--device", "PYTHON", "--level", "7"], "ERROR: --level: '7' is no level of the kit"),
     (["--device", "PYTHON", "--json", "/no/such/file"], "ERROR: --json: /no/such/file cannot be written: it is"),

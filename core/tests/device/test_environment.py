@@ -41,7 +41,7 @@ def test_devices_that_are_not_installed_are_named() -> None:
     (text,) = said(CUDA="1")
     assert text.startswith("CUDA=1 changes nothing: CUDA is not installed; pip install tinygraft-cuda")
     (text,) = said(METAL="1")
-    assert "there is no plugin for it yet" in text
+    assert text.startswith("METAL=1 changes nothing: METAL is not installed; pip install tinygraft-metal")
     assert said(GPU="1") == ["GPU=1 changes nothing: no plugin provides a device GPU; did you mean CUDA or OPENCL?"]
 
 

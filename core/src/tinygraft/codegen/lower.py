@@ -24,7 +24,7 @@ from tinygraft.errors import HookError
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.hooks.requests import CodegenPass
 from tinygraft.rules.decompose import decompose
-from tinygraft.rules.fp8 import stored
+from tinygraft.rules.narrow import in_memory
 from tinygraft.target import Target
 from tinygraft.uop import graph_spec, hazards
 from tinygraft.uop.linear import scratch_of
@@ -148,13 +148,13 @@ def to_linear(kernel: Kernel, target: Target, options: Options = Options(), name
     # always, not only with SPEC: a load after the store that overwrites it would be a wrong result without an error
     hazards.check(uops, name, "pass 'linearise'")
     # the cost is of the kernel as scheduled: what a transform adds, as elements computed again, is no useful work
-    linear = Linear(name, uops, _signature(kernel, uops), target, tuple(map(str, state.actions)), cost(kernel.sink))
+    linear = Linear(name, uops, _signature(kernel, uops, target), target, tuple(map(str, state.actions)), cost(kernel.sink))
     if events.active:
         events.stage("linear", linear, name)
     return linear
 
 
-def _signature(kernel: Kernel, uops: tuple[UOp, ...]) -> Signature:
+def _signature(kernel: Kernel, uops: tuple[UOp, ...], target: Target) -> Signature:
     """Return what a launch of `uops` requires: buffers, variables, grid, threads, scratch memory.
 
     Buffers come from the kernel as it was scheduled, in order of slots, and so remain arguments where a pass has
@@ -164,7 +164,7 @@ def _signature(kernel: Kernel, uops: tuple[UOp, ...]) -> Signature:
     written = {store.src[0].arg.slot for store in kernel.sink.src}
     for node in postorder(kernel.sink):
         if node.op is Ops.PARAM:
-            params[node.arg.slot] = Param(stored(node.dtype), node.arg.size, node.arg.slot in written)
+            params[node.arg.slot] = Param(in_memory(node.dtype, target), node.arg.size, node.arg.slot in written)
     variables = tuple(sorted(u.arg.name for u in uops if u.op is Ops.VARIABLE))
     grid: list[sint] = [1, 1, 1]
     threads = 1

@@ -16,9 +16,9 @@ KNOWN = {
     "OPENCL": ("tinygraft-opencl", "plugins/opencl"),
     "CUDA": ("tinygraft-cuda", "plugins/cuda"),
     "AMD": ("tinygraft-amd", "plugins/amd"),
+    "METAL": ("tinygraft-metal", "plugins/metal"),
 }
-WITHOUT_PLUGIN = frozenset({"METAL"})  # names that scripts use, for which there is no plugin yet
-NAMES = frozenset({*KNOWN, *WITHOUT_PLUGIN})
+NAMES = frozenset(KNOWN)
 ALSO_CALLED = {
     "GPU": "CUDA or OPENCL", "NV": "CUDA", "NVIDIA": "CUDA", "CL": "OPENCL", "CLANG": "CPU", "LLVM": "CPU",
     "X86": "CPU", "HIP": "AMD", "ROCM": "AMD", "MPS": "METAL",
@@ -41,11 +41,9 @@ def engine_to_install() -> str:
 def how_to_install(name: str) -> str:
     """Return the command that installs a device of the table, and the one for the checkout that this is part of.
 
-    >>> how_to_install("METAL")
-    'there is no plugin for it yet: python -m tinygraft new-plugin metal begins one'
+    >>> how_to_install("CPU").partition(" (")[0]
+    'pip install tinygraft-cpu'
     """
-    if name in WITHOUT_PLUGIN:
-        return f"there is no plugin for it yet: python -m tinygraft new-plugin {name.lower()} begins one"
     distribution, folder = KNOWN[name]
     here = os.path.join(CHECKOUT, *folder.split("/"))
     is_checkout = os.path.isfile(os.path.join(here, "pyproject.toml"))

@@ -85,8 +85,8 @@ class CStyleKernel(Writer):
         """Return the lines from the signature to the kernel's first statement.
 
         Buffers are `data0` and so on by slot, variables `var_NAME`; a parallel loop runs from `part` of `parts`. A
-        dialect either names all of these as parameters or has them packed in two arrays, scratch memory then last among
-        the values.
+        dialect names all of these as parameters, or the variables as one array, or has all packed in two arrays, scratch
+        memory then last among the values.
         """
         signature, dialect = self.linear.signature, self.dialect
         buffers = []
@@ -100,8 +100,12 @@ class CStyleKernel(Writer):
         kernel = dialect.kernel.format(threads=signature.block_threads)
         if not dialect.packed:
             share = f"    const {long_} part = {dialect.part}, parts = {dialect.parts};"
+            given = [dialect.values] if names and dialect.values else [f"{long_} {name}" for name in names]
+            parameters = [*buffers, *given, *([dialect.positions] if dialect.positions else [])]
+            unpacked = [f"    const {long_} {name} = variables[{i}];" for i, name in enumerate(names)]
             return [
-                f"{kernel} {self.linear.name}({', '.join([*buffers, *(f'{long_} {n}' for n in names)])}) {{",
+                f"{kernel} {self.linear.name}({', '.join(parameters)}) {{",
+                *(unpacked if dialect.values else []),
                 *([share] if signature.chunked and dialect.part else []),
             ]
         return [

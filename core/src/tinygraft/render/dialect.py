@@ -59,6 +59,10 @@ class Dialect:
     - `function`: the text before a helper's name and type.
     - `packed`: whether a kernel takes the host's two arrays (buffers, variables); otherwise buffers and
       variables are parameters of their own.
+    - `values`: the one parameter after the buffers that has all variables, as an array named `variables`; empty where
+      each variable is a parameter of its own.
+    - `positions`: further parameters, by which a thread is told where it is in the grid; `group` and `thread` are
+      written with their names.
     - `pointer`: the address space before the type of a pointer to a buffer, with the blank after it.
     - `restrict`: the keyword after the * of a pointer that no other one overlaps.
     - `part`: the expression of which chunk of the PARALLEL ranges this is; empty where it is a parameter.
@@ -96,6 +100,8 @@ class Dialect:
     kernel: str = "void"
     function: str = "static inline"
     packed: bool = True
+    values: str = ""
+    positions: str = ""
     pointer: str = ""
     restrict: str = "restrict"
     part: str = ""

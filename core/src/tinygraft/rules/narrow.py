@@ -10,19 +10,21 @@ rounded to odd: the last bit is set if the value is inexact, which makes the sec
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 from tinygraft import events
-from tinygraft.dtype import SMALL_FLOATS, DType, dtypes
+from tinygraft.dtype import SMALL_FLOATS, DType, bits_of, dtypes
 from tinygraft.errors import UnsupportedError
 from tinygraft.rules.fp8 import as_bytes, stored
 from tinygraft.rules.target_ops import LAYOUT, magnitude
+from tinygraft.rules.typed_variables import carrier
 from tinygraft.target import Target
 from tinygraft.uop.ops import ELEMENTWISE, Ops
 from tinygraft.uop.rulebook import reported, rulebook
 from tinygraft.uop.shape import Sources
 from tinygraft.uop.uop import UOp, toposort
 
+MOVES = frozenset({Ops.PARAM, Ops.CONST, Ops.LOAD, Ops.STORE, Ops.LOCAL, Ops.AFTER})  # what is done to bits alone
 BITS_ONLY = frozenset({Ops.WHERE, Ops.BITCAST})  # move bits, compute nothing
 
 
@@ -33,6 +35,8 @@ def narrow(sink: UOp, target: Target) -> UOp:
     foreign = {node.dtype for node in nodes} - known - {dtypes.void, dtypes.index}
     if not foreign:
         return sink
+    if moved := {dtype for dtype in foreign if dtype not in SMALL_FLOATS and is_only_moved(nodes, dtype, target)}:
+        return narrow(as_bits(sink, moved), target)
     for dtype in sorted(foreign, key=lambda d: d.name):
         _require(dtype, target)
     for node in nodes:
@@ -47,6 +51,40 @@ def narrow(sink: UOp, target: Target) -> UOp:
             done[node] = node if src == node.src else UOp(node.op, node.dtype, src, node.arg, node.tag)
     found = done[sink]
     return as_bytes(found) if foreign.intersection(dtypes.fp8s) else found
+
+
+def is_only_moved(nodes: Sequence[UOp], dtype: DType, target: Target) -> bool:
+    """Return whether a kernel moves numbers of `dtype` and computes none, on a Target that stores it.
+
+    `nodes` are all of the kernel. An integer dtype of the same size has to be one that the Target computes with.
+    """
+    uses = (node for node in nodes if dtype in (node.dtype, *(s.dtype for s in node.src)))
+    return {dtype, carrier(dtype)} <= target.dtypes and carrier(dtype) in target.compute_dtypes and all(
+        node.op in MOVES for node in uses
+    )
+
+
+def in_memory(dtype: DType, target: Target) -> DType:
+    """Return the dtype of memory of `dtype` in a kernel: that of its bits where a Target stores and moves it only."""
+    is_moved = dtype not in SMALL_FLOATS and dtype not in target.compute_dtypes and carrier(dtype) in target.dtypes
+    return carrier(dtype) if is_moved else stored(dtype)
+
+
+def as_bits(sink: UOp, moved: Set[DType]) -> UOp:
+    """Return the kernel with the bits of numbers, as integers, in place of numbers of the dtypes `moved`."""
+    done: dict[UOp, UOp] = {}
+    for node in toposort(sink):
+        src, dtype, arg = tuple(done[s] for s in node.src), node.dtype, node.arg
+        if dtype in moved:
+            arg = as_signed(bits_of(arg, dtype), dtype) if node.op is Ops.CONST else arg
+            dtype = carrier(dtype)
+        done[node] = node if src == node.src and dtype is node.dtype else UOp(node.op, dtype, src, arg, node.tag)
+    return done[sink]
+
+
+def as_signed(bits: int, dtype: DType) -> int:
+    """Return bits of `dtype` as a number of its carrier."""
+    return bits - (1 << dtype.bits) if bits >> (dtype.bits - 1) else bits
 
 
 def _require(dtype: DType, target: Target) -> None:

@@ -1,0 +1,72 @@
+"""PyObjC's modules for Metal, imported when a device is opened, and which GPU an ordinal is.
+
+PyObjC writes a method newBufferWithLength:options: as newBufferWithLength_options_, returns a pair where the last
+argument is where an error goes (the caller passes None there), and takes tuples for structures.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from tinygraft.plugin import DeviceUnavailable
+from tinygraft.plugin.driver import DriverCard, allowed, of_ordinal
+from tinygraft_metal.probe import GET_BINDING
+from tinygraft_metal.spec import METAL_DEVICE
+
+
+class Binding(NamedTuple):
+    """The modules, and the process that loaded them: Metal does not work in a forked child of it."""
+
+    metal: Any
+    objc: Any
+    foundation: Any
+    process: int
+
+
+@cache
+def binding() -> Binding:
+    """Return PyObjC's modules. Raises DeviceUnavailable where one cannot be imported."""
+    try:
+        metal, objc, foundation = (import_module(name) for name in ("Metal", "objc", "Foundation"))
+    except ImportError as error:
+        raise DeviceUnavailable(f"PyObjC cannot be imported: {error}; {GET_BINDING}") from error
+    return Binding(metal, objc, foundation, os.getpid())
+
+
+def every() -> list[DriverCard]:
+    """Return the GPUs by ordinal, the system's default first. Raises DeviceUnavailable where none is left."""
+    found = binding()
+    if found.process != os.getpid():
+        raise DeviceUnavailable(
+            "Metal was started before this process was forked, and does not work in the child; start worker processes "
+            "with the spawn method, or use METAL in the child only"
+        )
+    cards = numbered(found.metal.MTLCopyAllDevices() or (), found.metal.MTLCreateSystemDefaultDevice())
+    if not cards:
+        raise DeviceUnavailable(
+            "Metal has no GPU for this process; a virtual machine needs a paravirtual GPU, and a session without a "
+            "screen a Mac with its own"
+        )
+    return allowed(cards, METAL_DEVICE.name, METAL_DEVICE.value, "")
+
+
+def numbered(devices: Iterable[Any], default: Any) -> list[DriverCard]:
+    """Return Metal's devices as cards, the default one first; it alone where there is no list."""
+    found = list(devices) or ([] if default is None else [default])
+    if default is not None:
+        found.sort(key=lambda one: one.registryID() != default.registryID())
+    return [DriverCard(n, str(one.name()), f"{one.registryID():#x}", one) for n, one in enumerate(found)]
+
+
+def choose(ordinal: int) -> DriverCard:
+    """Return the GPU of an ordinal. Raises DeviceUnavailable, which says which there are."""
+    return of_ordinal(every(), ordinal, "")
+
+
+def sentence(error: Any) -> str:
+    """Return what an NSError says; where there is none, that Metal did not say why."""
+    return "Metal does not say why" if error is None else str(error.localizedDescription()).strip()
