@@ -1,6 +1,7 @@
 /* Metal's GPU on this processor: memory that ends at a page that cannot be touched, and launches by fibers.c.
 
-   Subnormal numbers are taken for 0 while a kernel runs, as the GPU may. The rest of the emulated Metal is Python
+   Subnormal numbers are taken for 0 while a kernel runs, as the GPU may, unless EMULATED_SUBNORMALS is 1. The rest of
+   the emulated Metal is Python
    (pyobjc/Metal.py). */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -41,7 +42,7 @@ int emulated_metal_run(const char *name, void *code, void (*begin)(Place *, char
     memcpy(launch.threads, threads, sizeof launch.threads);
 #if defined(__x86_64__)
     unsigned before = __builtin_ia32_stmxcsr();
-    __builtin_ia32_ldmxcsr(before | FLUSHED);
+    if (!emulated_setting("EMULATED_SUBNORMALS", 0)) __builtin_ia32_ldmxcsr(before | FLUSHED);
 #endif
     int result = emulated_run(&launch);
 #if defined(__x86_64__)

@@ -101,7 +101,9 @@ def is_size(given: object) -> bool:
 
 FORMS: dict[str, Callable[[Any], bool]] = {
     "Q": is_count,
-    "q": lambda given: isinstance(given, int) or is_size(given),  # of MTLIndirectComputeCommand it stands for a size too
+    "q": lambda given: (
+        isinstance(given, int) or is_size(given)
+    ),  # of MTLIndirectComputeCommand it stands for a size too
     "@": is_object,
     "Z": lambda given: isinstance(given, bool),
     "^@": lambda given: given is None,

@@ -136,7 +136,9 @@ def loaded(name: str, text: str, image: bytes) -> LoadedKernel:
     assert code is not None
     assert begin is not None
     waits = "barrier" in text or "simd_" in text
-    return LoadedKernel(name, kernels_of(text)[name][0], waits, code, begin, (last.value or 0) - (first.value or 0), image)
+    return LoadedKernel(
+        name, kernels_of(text)[name][0], waits, code, begin, (last.value or 0) - (first.value or 0), image
+    )
 
 
 @functools.cache

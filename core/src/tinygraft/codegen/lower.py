@@ -148,7 +148,9 @@ def to_linear(kernel: Kernel, target: Target, options: Options = Options(), name
     # always, not only with SPEC: a load after the store that overwrites it would be a wrong result without an error
     hazards.check(uops, name, "pass 'linearise'")
     # the cost is of the kernel as scheduled: what a transform adds, as elements computed again, is no useful work
-    linear = Linear(name, uops, _signature(kernel, uops, target), target, tuple(map(str, state.actions)), cost(kernel.sink))
+    linear = Linear(
+        name, uops, _signature(kernel, uops, target), target, tuple(map(str, state.actions)), cost(kernel.sink)
+    )
     if events.active:
         events.stage("linear", linear, name)
     return linear

@@ -59,8 +59,10 @@ def is_only_moved(nodes: Sequence[UOp], dtype: DType, target: Target) -> bool:
     `nodes` are all of the kernel. An integer dtype of the same size has to be one that the Target computes with.
     """
     uses = (node for node in nodes if dtype in (node.dtype, *(s.dtype for s in node.src)))
-    return {dtype, carrier(dtype)} <= target.dtypes and carrier(dtype) in target.compute_dtypes and all(
-        node.op in MOVES for node in uses
+    return (
+        {dtype, carrier(dtype)} <= target.dtypes
+        and carrier(dtype) in target.compute_dtypes
+        and all(node.op in MOVES for node in uses)
     )
 
 

@@ -54,7 +54,9 @@ def barriers_of(steps: Sequence[Step], segments: Sequence[Segment]) -> list[bool
 class GraphEdition:
     """One set of indirect command buffers, the memory of its variables, and what was written there last."""
 
-    def __init__(self, backend: Any, steps: Sequence[Step], segments: Sequence[Segment], places: dict[int, int]) -> None:
+    def __init__(
+        self, backend: Any, steps: Sequence[Step], segments: Sequence[Segment], places: dict[int, int]
+    ) -> None:
         metal = binding().metal
         described = metal.MTLIndirectCommandBufferDescriptor.alloc().init()
         described.setCommandTypes_(metal.MTLIndirectCommandTypeConcurrentDispatch)
@@ -66,8 +68,10 @@ class GraphEdition:
         self.buffers: dict[int, Any] = {}
         for segment in segments:
             if not segment.is_copy:
-                self.buffers[segment.first] = backend.device.newIndirectCommandBufferWithDescriptor_maxCommandCount_options_(
-                    described, segment.end - segment.first, metal.MTLResourceStorageModeShared
+                self.buffers[segment.first] = (
+                    backend.device.newIndirectCommandBufferWithDescriptor_maxCommandCount_options_(
+                        described, segment.end - segment.first, metal.MTLResourceStorageModeShared
+                    )
                 )
         self.is_whole = all(one is not None for one in self.buffers.values())
         self.clock = -1  # of the changes that are written there
