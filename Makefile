@@ -40,7 +40,7 @@ validate: $(VENV)/.test  ## run whole programs and training with every schedule 
 	VALIDATE=1 SPEC=2 $(BIN)/python -m pytest -m "slow and not long" $(PROGRAMS)
 
 check: $(VENV)/.check  ## lint, formatting and types
-	@failed=0; for what in "ruff check ." "ruff format --check ." "mypy core/src/tinygraft plugins/cpu/src/tinygraft_cpu plugins/opencl/src/tinygraft_opencl plugins/cuda/src/tinygraft_cuda plugins/amd/src/tinygraft_amd plugins/mpi/src/tinygraft_mpi benchmarks tests/packaging/types_seen.py" \
+	@failed=0; for what in "ruff check ." "ruff format --check ." "mypy core/src/tinygraft plugins/cpu/src/tinygraft_cpu plugins/opencl/src/tinygraft_opencl plugins/cuda/src/tinygraft_cuda plugins/amd/src/tinygraft_amd plugins/metal/src/tinygraft_metal plugins/mpi/src/tinygraft_mpi benchmarks tests/packaging/types_seen.py" \
 	    "mypy --config-file $(EXAMPLE)/pyproject.toml $(EXAMPLE)/src"; do \
 	    echo "$$what"; $(BIN)/$$what || failed=1; done; exit $$failed
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import emulated_kernels
 from emulated_calls import NUMBERS, Called, EmulatedCallError, counts, refused
-from Foundation import NSError, NSURL
+from Foundation import NSURL, NSError
 
 globals().update(NUMBERS)
 COMMITTED, COMPLETED, FAILED = 2, 4, 5

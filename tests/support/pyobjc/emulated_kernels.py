@@ -1,4 +1,4 @@
-"""MSL as code of this processor: clang (ziglang's) compiles a source with emulator/metal's metal_stdlib, and cc links it."""
+"""MSL as code of this processor: ziglang's clang compiles a source with the stand-in metal_stdlib, and cc links it."""
 
 from __future__ import annotations
 

@@ -85,8 +85,8 @@ class CStyleKernel(Writer):
         """Return the lines from the signature to the kernel's first statement.
 
         Buffers are `data0` and so on by slot, variables `var_NAME`; a parallel loop runs from `part` of `parts`. A
-        dialect names all of these as parameters, or the variables as one array, or has all packed in two arrays, scratch
-        memory then last among the values.
+        dialect names all of these as parameters, or the variables as one array, or has all packed in two arrays,
+        scratch memory then last among the values.
         """
         signature, dialect = self.linear.signature, self.dialect
         buffers = []

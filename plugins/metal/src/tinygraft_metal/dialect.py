@@ -21,7 +21,7 @@ REGISTERS = 64  # assumed: of a thread, with which several thread blocks run on 
 SHARED = 32 << 10  # bytes that a thread block of every GPU can have
 SLOTS = 31  # given: buffers of a kernel in Metal's argument table
 MOST_ITEMS = (1 << 32) - 1  # threads along a dimension of a grid, which MSL counts in 32 bits
-# Nothing is contracted and nothing is fast, whatever the options of the compiler say; older ones know clang's word only.
+# Nothing is contracted and nothing is fast, whatever the compiler's options say; older ones know clang's word only.
 HEADER = """#include <metal_stdlib>
 #if __METAL_VERSION__ >= 320
 #pragma METAL fp math_mode(safe)

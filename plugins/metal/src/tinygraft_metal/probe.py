@@ -1,4 +1,4 @@
-"""Whether there may be a Metal device: PyObjC's module is installed, which it is on macOS alone. Nothing is imported."""
+"""Whether there may be a Metal device: PyObjC's modules are here, as on macOS alone. Nothing is imported."""
 
 from __future__ import annotations
 
