@@ -451,6 +451,12 @@ class OneNan(Sorts):
         return [values, (count - fewer).astype(np.int32), *others]
 
 
+class FlushesUnsaid(Flushes):
+    """Subnormal results are 0, and the Target says that they are kept."""
+
+    declared = True
+
+
 def with_fault(base: type[PythonBackend], change: Change) -> type[PythonBackend]:
     """A backend whose renderer gets kernels with a fault in them."""
 
@@ -500,6 +506,10 @@ MUTANTS: dict[str, Mutant] = {
     "NANFIRST": Mutant(NanFirst, ("test_routine[sort-0]", "test_routine[topk-5-1]", "test_routine_or_kernels[sort-0]"),
                        ("test_routine[unique]",)),
     "ONENAN": Mutant(OneNan, ("test_routine[unique]", "test_routine_or_kernels[unique]"), ("test_routine[sort-1]",)),
+    "FLUSHESUNSAID": Mutant(FlushesUnsaid, (
+        "test_elementwise[ADD-float32]", "test_constants[MAX-float32]", "test_as_written[product-plus-float32]",
+        "test_accuracy[SQRT-float32]",
+    ), ("test_elementwise[CMPLT-float32]", "test_elementwise[ADD-int32]", "test_cast[int32-float32]")),
     "CLOSESALL": Mutant(ClosesAll, ("test_close_and_open_again",), ("test_graph_runs_in_order",)),
     "TIMESNOTHING": Mutant(TimesNothing, ("test_time",), GRAPHS),
     "TIMESLAUNCHES": Mutant(TimesLaunches, ("test_time",), ("test_graph_of_many_steps",)),

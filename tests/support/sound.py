@@ -122,6 +122,34 @@ class Shares(PythonBackend):
         super().__init__(name, ordinal, replace(PYTHON, chunks=4))
 
 
+class FlushingProgram(Program):
+    """A kernel of the interpreter after which buffers of float32 that it writes have zeros for subnormal numbers."""
+
+    def __init__(self, program: Program, signature: Signature) -> None:
+        self.program, self.params = program, signature.params
+
+    def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: tuple[int, int, int]) -> None:
+        """Launch it, and flush."""
+        self.program.launch(buffers, variables, grid)
+        for buffer, param in zip(buffers, self.params, strict=True):
+            if param.written and param.dtype is dtypes.float32:
+                values = np.frombuffer(memoryview(buffer)[: param.size * 4], np.float32)
+                values[:] = flushed(values, dtypes.float32)
+
+
+class Flushes(PythonBackend):
+    """The interpreter, which flushes results of float32, and declares that."""
+
+    declared = False
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal, replace(PYTHON, subnormals=self.declared))
+
+    def load(self, binary: Binary) -> Program:
+        """The program, which flushes."""
+        return FlushingProgram(super().load(binary), binary.signature)
+
+
 class NumpyRoutine(Program):
     """A routine by its meaning in NumPy, of the device that interprets; `change` alters its operands and results."""
 
@@ -158,4 +186,5 @@ class Sorts(PythonBackend):
 SOUND = {
     "SOUNDPYTHON": PythonBackend, "SOUNDKEPT": Kept, "SOUNDQUEUE": Queued, "SOUNDHOST": Host, "SOUNDGPU": Gpu,
     "SOUNDSHARES": Shares, "SOUNDLATE": LateBackend, "SOUNDSORTS": Sorts,
+    "SOUNDFLUSHES": Flushes,
 }  # fmt: skip

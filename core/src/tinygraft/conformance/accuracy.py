@@ -5,13 +5,17 @@ Level ops checks every device with these; docs/conformance.md prints the bounds 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tinygraft.conformance.corpus import NAMES
+from tinygraft.conformance.flushed import flushed, operand_choices
 from tinygraft.conformance.kernels import param, run_kernel, store
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import DType, dtypes
 from tinygraft.engine.arithmetic import Array, of_numpy
+from tinygraft.target import Target
 from tinygraft.uop.ops import FACTS, Ops
 from tinygraft.uop.uop import UOp
 
@@ -56,6 +60,19 @@ def distances(got: Array, want: Array, dtype: DType) -> Array:
         alike = (np.isnan(got) & np.isnan(rounded)) | ((got == rounded) & (np.signbit(got) == np.signbit(rounded)))
         plain = np.isfinite(got) & np.isfinite(rounded) & ~((got == 0) & (rounded == 0))
         return np.asarray(np.where(plain, units, np.where(alike, 0.0, np.inf)).astype(float))
+
+
+def least_distances(target: Target, op: Ops, dtype: DType, got: Array, columns: Sequence[Array]) -> Array:
+    """Return how many ulps results of `op` on `columns` are from what a device of `target` may give.
+
+    That is the true value, and where the Target flushes subnormal numbers also the true value of flushed operands, and
+    0 for either where it is subnormal.
+    """
+    found = []
+    for operands in operand_choices(target, dtype, columns):
+        want = truth(op, dtype, *operands)
+        found += [distances(got, one, dtype) for one in ([want] if target.subnormals else [want, flushed(want, dtype)])]
+    return np.asarray(np.minimum.reduce(found))
 
 
 def samples(op: Ops, dtype: DType, count: int) -> tuple[Array, ...]:

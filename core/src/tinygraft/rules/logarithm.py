@@ -30,12 +30,17 @@ LOG: dict[DType, tuple[float, ...]] = {
 
 def log(ops: TargetOps, x: UOp) -> UOp:
     """The natural logarithm: -inf at either zero, NaN below."""
+    high, low = log_terms(ops, x)
+    return _defined(x, 0.0, high + low)
+
+
+def log_terms(ops: TargetOps, x: UOp) -> tuple[UOp, UOp]:
+    """Return the natural logarithm of a positive number as two terms, whose sum has more digits than its dtype."""
     form = LAYOUT[x.dtype]
     tiny = x < 2.0 ** (1 - form.bias)
     exponent, f = _decomposed(tiny.where(x * 2.0 ** (form.mantissa + 1), x))
     exponent = exponent - tiny.where(x.const_like(form.mantissa + 1), 0.0)
-    high, low = _from_exponent(ops, exponent, f)
-    return _defined(x, 0.0, high + low)
+    return _from_exponent(ops, exponent, f)
 
 
 def log_of_large(ops: TargetOps, x: UOp) -> tuple[UOp, UOp]:

@@ -30,6 +30,13 @@ def quick_sum(a: UOp, b: UOp) -> tuple[UOp, UOp]:
     return high, b - (high - a)
 
 
+def any_sum(a: UOp, b: UOp) -> tuple[UOp, UOp]:
+    """Return a + b as a pair, whichever is the smaller one (Knuth, The Art of Computer Programming 2, 4.2.2)."""
+    high = a + b
+    part = high - a
+    return high, (a - (high - part)) + (b - part)
+
+
 def product(ops: TargetOps, a: UOp, b: UOp) -> tuple[UOp, UOp]:
     """Return a * b as a pair. Without an FMA instruction by Dekker's halves: neither may be near the largest then."""
     high = a * b
