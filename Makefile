@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-METADATA := pyproject.toml core/pyproject.toml plugins/cpu/pyproject.toml plugins/opencl/pyproject.toml plugins/cuda/pyproject.toml plugins/amd/pyproject.toml plugins/mpi/pyproject.toml $(wildcard plugins/cpu/setup.py plugins/cpu/*.py plugins/cpu/src/tinygraft_cpu/*.c plugins/cpu/src/tinygraft_cpu/*.h)
+METADATA := pyproject.toml core/pyproject.toml plugins/cpu/pyproject.toml plugins/opencl/pyproject.toml plugins/cuda/pyproject.toml plugins/amd/pyproject.toml plugins/metal/pyproject.toml plugins/mpi/pyproject.toml $(wildcard plugins/cpu/setup.py plugins/cpu/*.py plugins/cpu/src/tinygraft_cpu/*.c plugins/cpu/src/tinygraft_cpu/*.h)
 
 EXAMPLE := tests/third_party/tinygraft-example
 
@@ -67,9 +67,9 @@ $(VENV)/.train: $(METADATA) | $(BIN)/python
 	@touch $@
 
 $(VENV)/.test: $(METADATA) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --group test -e core -e plugins/cpu -e 'plugins/opencl[pocl,intel]' -e 'plugins/cuda[headers,sass]' -e 'plugins/amd[zig]' -e 'plugins/mpi[mpich]'
+	$(BIN)/python -m pip install --quiet --group test -e core -e plugins/cpu -e 'plugins/opencl[pocl,intel]' -e 'plugins/cuda[headers,sass]' -e 'plugins/amd[zig]' -e plugins/metal -e 'plugins/mpi[mpich]'
 	@touch $@ $(VENV)/.train
 
 $(VENV)/.check: $(METADATA) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --group check -e core -e plugins/cpu -e plugins/opencl -e plugins/cuda -e plugins/amd -e plugins/mpi
+	$(BIN)/python -m pip install --quiet --group check -e core -e plugins/cpu -e plugins/opencl -e plugins/cuda -e plugins/amd -e plugins/metal -e plugins/mpi
 	@touch $@

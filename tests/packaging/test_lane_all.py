@@ -18,7 +18,7 @@ def test_they_get_on_with_each_other(together: Path, tmp_path: Path) -> None:
     settings, folders = dict(STRICT), []
     for plugin in PLUGINS:
         settings |= (found := driver_of(plugin))
-        folders += [found["LD_LIBRARY_PATH"]] if found else []
+        folders += [found["LD_LIBRARY_PATH"]] if "LD_LIBRARY_PATH" in found else []
     settings["LD_LIBRARY_PATH"] = ":".join(folders)
     found = json.loads(run(together, "-m", "tinygraft", "devices", "--json", cwd=tmp_path, **settings))
     ours = {"PYTHON", *map(device_of, PLUGINS)}

@@ -13,11 +13,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 from gpu_emulator import FLAGS, PATIENCE, ROOT, SOURCES, compiler
 
-__all__ = ["MODULES", "PATIENCE", "ROOT", "build", "environment", "python", "run"]
+__all__ = ["MODULES", "PATIENCE", "ROOT", "build", "environment", "programs", "python", "run"]
 MODULES = Path(__file__).parent / "pyobjc"
 PARTS = ("metal.c", "fibers.c")
 
@@ -39,10 +40,17 @@ def build() -> Path:
     return library
 
 
+def programs() -> dict[str, str]:
+    """Return the variables that name what runs kernels, and the compiler for them where it is installed here."""
+    found = find_spec("ziglang")
+    places = found.submodule_search_locations if found is not None else None
+    return {"EMULATED_METAL": str(build()), **({"EMULATED_ZIG": str(Path(places[0], "zig"))} if places else {})}
+
+
 def environment(**settings: str) -> dict[str, str]:
     """Return the environment of a process on the emulated Metal."""
     mine = {
-        "EMULATED_METAL": str(build()),
+        **programs(),
         "PYTHONPATH": os.pathsep.join([str(MODULES), *(path for path in sys.path if path)]),
         "SPEC": "0",
     }

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import cuda_emulator
 import hip_emulator
+import metal_emulator
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = [ROOT / "core", *sorted(file.parent for file in (ROOT / "plugins").glob("*/pyproject.toml"))]
@@ -52,6 +53,8 @@ EXTRAS = {"tinygraft-opencl": "[pocl]"}  # what a plugin needs to find a device 
 def driver_of(plugin: str) -> dict[str, str]:
     """Return the variables with which a plugin finds a driver on a machine without its hardware: an emulated one."""
     emulator = {"tinygraft-cuda": cuda_emulator.EMULATOR, "tinygraft-amd": hip_emulator.EMULATOR}.get(plugin)
+    if plugin == "tinygraft-metal":
+        return {"PYTHONPATH": str(metal_emulator.MODULES), **metal_emulator.programs()}
     if emulator is None:
         return {}
     folder = emulator.build()

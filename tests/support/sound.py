@@ -14,6 +14,7 @@ import numpy as np
 from gpusim import TARGET
 from host_groups import HostGroups
 from late_queues import LateBackend
+from tinygraft.conformance.flushed import flushed
 from tinygraft.device.interfaces import Handle, Program
 from tinygraft.dtype import dtypes
 from tinygraft.engine.arithmetic import of_memory
@@ -21,7 +22,7 @@ from tinygraft.engine.routine_values import routine_values
 from tinygraft.reference.python import TARGET as PYTHON
 from tinygraft.reference.python import HostAllocator, PythonBackend
 from tinygraft.target import DeclaredRoutine
-from tinygraft.uop.stages import Binary, Routine
+from tinygraft.uop.stages import Binary, Routine, Signature
 
 Grid = tuple[int, int, int]
 

@@ -46,7 +46,9 @@ class LoadedKernel:
 
 
 def zig() -> str:
-    """The program of ziglang. Raises where it is not installed."""
+    """The program of ziglang: that of EMULATED_ZIG, else the installed one. Raises where there is none."""
+    if program := os.environ.get("EMULATED_ZIG"):
+        return program
     found = find_spec("ziglang")
     if found is None or not found.submodule_search_locations:
         raise SourceError("the emulated Metal needs ziglang (pip install ziglang)")

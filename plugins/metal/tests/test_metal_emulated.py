@@ -1,0 +1,121 @@
+"""The plugin on the emulated Metal: the conformance kit, replays of a TinyJit, subnormal numbers, digits."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import metal_emulator
+
+pytestmark = pytest.mark.needs("cc")
+
+
+def kit(folder: Path, level: str, **settings: str) -> Counter[str]:
+    """How many tests of some levels of the conformance kit passed or failed."""
+    file = folder / "counts.json"
+    command = ["-m", "tinygraft", "conformance", "--device", "METAL", "--level", level, "--json", str(file)]
+    done = metal_emulator.run(command, **settings)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-4000:]
+    (found,) = json.loads(file.read_text())["devices"]
+    return sum((Counter(level) for level in found["levels"].values()), Counter())
+
+
+def test_quick_levels_of_the_kit(tmp_path: Path) -> None:
+    """The declaration and the source: none failed."""
+    counts = kit(tmp_path, "spec,render")
+    assert counts["passed"] > 30
+    assert set(counts) <= {"passed", "n/a"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{"METAL_ICB": "1"}, {"METAL_ICB": "0"}, {"EMULATED_NO_VECTORS": "1"}], ids=str)
+def test_threads_and_graphs_of_the_kit(tmp_path: Path, settings: dict[str, str]) -> None:
+    """Thread blocks, barriers, graphs, queues and events: none failed, however a TinyJit is replayed."""
+    counts = kit(tmp_path, "optional", EMULATED_LATE="200", **settings)
+    assert counts["passed"] > 60
+    assert set(counts) <= {"passed", "n/a"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("subnormals", ["0", pytest.param("1", marks=pytest.mark.long)])
+def test_all_of_the_kit(tmp_path: Path, subnormals: str) -> None:
+    """All levels, every operation on its edge values among them: none failed, with subnormals flushed or kept."""
+    counts = kit(tmp_path, "0-5", EMULATED_SUBNORMALS=subnormals)
+    assert counts["passed"] > 1200
+    assert set(counts) <= {"passed", "n/a"}
+
+
+REPLAY = """
+import json, Metal
+from tinygraft import Tensor, TinyJit
+
+@TinyJit
+def step(x, w):
+    y = (x @ w).relu().realize()
+    return (y.sum(axis=0) + y.max()).realize()
+
+found, counts = [], []
+for i in range(6):
+    x = (Tensor.arange(64, device="METAL").reshape(8, 8) - i).float().realize()
+    w = (Tensor.arange(64, device="METAL").reshape(8, 8) % (i + 2)).float().realize()
+    before = Metal.counts.copy()
+    y = step(x, w)
+    counts.append({k: Metal.counts[k] - before[k] for k in ("indirect", "launch")})
+    a, b = (x @ w).relu().numpy(), y.numpy()
+    found.append(bool((a.sum(axis=0) + a.max() == b).all()))
+print(json.dumps([found, [one["indirect"] for one in counts]]))
+"""
+
+
+@pytest.mark.parametrize(("settings", "is_indirect"), [
+    ({"METAL_ICB": "1"}, True), ({"METAL_ICB": "0"}, False), ({"EMULATED_NO_ICB": "1"}, False),
+])  # fmt: skip
+def test_a_jit_is_replayed(settings: dict[str, str], is_indirect: bool) -> None:
+    """Six calls with other values each: by one command where there are indirect command buffers."""
+    done = metal_emulator.python(REPLAY, EMULATED_LATE="300", **settings)
+    assert done.returncode == 0, done.stderr[-3000:]
+    right, indirect = json.loads(done.stdout)
+    assert right == [True] * 6
+    assert indirect[:1] == [0]
+    assert [count > 0 for count in indirect[3:]] == [is_indirect] * 3
+
+
+def test_doubles_are_stored() -> None:
+    """float64 is copied and read as it was, and computing with it says what is missing."""
+    done = metal_emulator.python("""
+from tinygraft import Tensor, dtypes
+x = Tensor([1.0, 1e-300, 0.1], dtype=dtypes.float64, device="METAL")
+print(x.flip(0).contiguous().tolist())
+try:
+    (x + 1).tolist()
+except Exception as error:
+    print(type(error).__name__, error)
+""")
+    first, _, rest = done.stdout.partition("\n")
+    assert first == "[0.1, 1e-300, 1.0]", done.stderr[-2000:]
+    assert rest.startswith("UnsupportedError"), rest
+
+
+@pytest.mark.slow
+def test_digits_are_learnt(tmp_path: Path) -> None:
+    """The script of the README on the emulated GPU: at least 0.98 of the images that were not seen."""
+    done = metal_emulator.run(["examples/train_digits.py", "--out", str(tmp_path)], DEV="METAL")
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = re.findall(r"accuracy[^0-9]*([0-9.]+)", done.stdout + done.stderr)
+    assert float(found[-1].rstrip(".")) >= 0.98, done.stdout
+
+
+@pytest.mark.slow
+def test_the_script_for_a_mac_works(tmp_path: Path) -> None:
+    """It runs its parts in processes of their own, writes the report, and leaves out what is not there."""
+    script = str(Path(__file__).parent / "on_a_card.py")
+    done = metal_emulator.run([script, "--out", str(tmp_path), "--only", "open,speed"], SPEED_SMALL="1")
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    found = json.loads((tmp_path / "card.json").read_text())
+    assert [part["verdict"] for part in found.values()] == ["passed"] * 2
+    assert "Emulated" in found["open"]["said"]
+    assert "GFLOP/s" in found["speed"]["said"]
