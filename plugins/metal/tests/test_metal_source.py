@@ -1,4 +1,4 @@
-"""Generated MSL: golden source, which clang takes with the address spaces of a GPU, and refuses with pointers mixed up."""
+"""Generated MSL: golden source, which clang takes with a GPU's address spaces, and refuses with pointers mixed up."""
 
 from __future__ import annotations
 
