@@ -61,9 +61,9 @@ class Target:
     - `l2_bytes`: the second cache of a core, which tiles are made to fit.
     - `l3_bytes`: the last cache, before memory.
     - `stream_bytes`: the size of an output above which it is stored past the caches; 0 for never.
-    - `subnormals`: whether subnormal numbers of float32 and float64 are kept. Where they are not, an operation may take
-      one for 0, and give 0 in place of one.
     - `fused_sums`: whether FMA is an instruction, so that sums of products are accumulated by it.
+    - `subnormals`: whether subnormal numbers of float32, float64 and bfloat16 are kept. Where they are not, an operation
+      may take one for 0, and give 0 in place of one.
     - `max_params`: the most buffers of a kernel. The scheduler stays some below.
     - `max_ops`: the most operations of a kernel, about: longer chains are stored on the way, most of them at
       half of it.

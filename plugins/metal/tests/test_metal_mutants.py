@@ -9,18 +9,15 @@ import metal_emulator
 KIT = ["-p", "tinygraft.conformance.plugin", "--pyargs", "tinygraft.conformance", "--tinygraft-device", "METAL"]
 pytestmark = [pytest.mark.needs("cc"), pytest.mark.slow]
 DIALECT = "from dataclasses import replace; from tinygraft_metal import dialect as d; d.DIALECT = replace(d.DIALECT, "
-QUEUE = "from tinygraft_metal.queues import MetalQueue as Q; "
 GRAPH = "from tinygraft_metal import graph as g; "
 
 # name: what is done to the plugin before its tests run, the tests by name, and the one of them that has to fail
 MUTANTS: dict[str, tuple[str, str, str]] = {
     "no barrier": (DIALECT + "barrier=';')", "test_barrier", "test_barrier_in_a_loop"),
     "an index that is one too far": (DIALECT + "group='(block_index.{axis} + 1)')", "test_positions", "test_positions"),
-    "a queue that does not wait": (QUEUE + "Q.wait = lambda *a: None", "waits_for_event", "waits_for_event"),
-    "contraction": (
-        "from tinygraft_metal import dialect as d; from dataclasses import replace\n"
-        "d.DIALECT = replace(d.DIALECT, header=d.HEADER.replace('contract(off)', 'contract(fast)'))",
-        "test_as_written", "test_as_written[product-plus-float32]",
+    "an event that is over at once": (
+        "from tinygraft_metal.queues import MetalEvent as E; E.wait = lambda *a: None",
+        "test_event_waits", "test_event_waits",
     ),
     "flushing that is not declared": (
         "from tinygraft_metal import device as v; from dataclasses import replace; old = v.target_of\n"
