@@ -62,8 +62,8 @@ class Target:
     - `l3_bytes`: the last cache, before memory.
     - `stream_bytes`: the size of an output above which it is stored past the caches; 0 for never.
     - `fused_sums`: whether FMA is an instruction, so that sums of products are accumulated by it.
-    - `subnormals`: whether subnormal numbers of float32, float64 and bfloat16 are kept. Where they are not, an operation
-      may take one for 0, and give 0 in place of one.
+    - `subnormals`: whether subnormal numbers of float32, float64 and bfloat16 are kept. Where they are not, an
+      operation may take one for 0, and give 0 in place of one.
     - `max_params`: the most buffers of a kernel. The scheduler stays some below.
     - `max_ops`: the most operations of a kernel, about: longer chains are stored on the way, most of them at
       half of it.

@@ -20,7 +20,7 @@ APART = 256  # given: bytes between what constant memory may begin at, on every 
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class LaunchSegment:
     """Steps `first` to `end`: launches that one buffer has, or one copy."""
 
     first: int
@@ -28,19 +28,19 @@ class Segment:
     is_copy: bool
 
 
-def segments_of(steps: Sequence[Step]) -> list[Segment]:
+def segments_of(steps: Sequence[Step]) -> list[LaunchSegment]:
     """Return a list's launches in as few segments as Metal allows, with the copies between them."""
-    found: list[Segment] = []
+    found: list[LaunchSegment] = []
     for number, step in enumerate(steps):
         last, is_copy = found[-1] if found else None, step.program is None
         if last is None or is_copy or last.is_copy or last.end - last.first >= MOST_COMMANDS:
-            found.append(Segment(number, number + 1, is_copy))
+            found.append(LaunchSegment(number, number + 1, is_copy))
         else:
-            found[-1] = Segment(last.first, number + 1, False)
+            found[-1] = LaunchSegment(last.first, number + 1, False)
     return found
 
 
-def barriers_of(steps: Sequence[Step], segments: Sequence[Segment]) -> list[bool]:
+def barriers_of(steps: Sequence[Step], segments: Sequence[LaunchSegment]) -> list[bool]:
     """Return which steps wait for those before them in their segment; between segments all wait."""
     found = [False] * len(steps)
     for segment in segments:
@@ -55,7 +55,7 @@ class GraphEdition:
     """One set of indirect command buffers, the memory of its variables, and what was written there last."""
 
     def __init__(
-        self, backend: Any, steps: Sequence[Step], segments: Sequence[Segment], places: dict[int, int]
+        self, backend: Any, steps: Sequence[Step], segments: Sequence[LaunchSegment], places: dict[int, int]
     ) -> None:
         metal = binding().metal
         described = metal.MTLIndirectCommandBufferDescriptor.alloc().init()
@@ -192,7 +192,7 @@ class MetalGraph(GraphExecutor):
             command.setKernelBuffer_offset_atIndex_(edition.values.buffer, at, len(step.buffers))
         command.concurrentDispatchThreadgroups_threadsPerThreadgroup_((x, y, z), (program.threads, 1, 1))
 
-    def _start(self, segment: Segment, edition: GraphEdition) -> None:
+    def _start(self, segment: LaunchSegment, edition: GraphEdition) -> None:
         """Gather a segment."""
         queue: Any = self.queue
         if segment.is_copy:
@@ -208,7 +208,7 @@ class MetalGraph(GraphExecutor):
             encoder.executeCommandsInBuffer_withRange_(edition.buffers[segment.first], (0, segment.end - segment.first))
             edition.user = queue.open
 
-    def _resources(self, segment: Segment, edition: GraphEdition) -> list[Any]:
+    def _resources(self, segment: LaunchSegment, edition: GraphEdition) -> list[Any]:
         """Return the buffers that a segment's launches use."""
         places = {place for step in self.steps[segment.first : segment.end] for place in step.buffers}
         handles = [self.handles[place] for place in sorted(places)]

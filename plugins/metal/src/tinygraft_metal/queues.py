@@ -18,7 +18,7 @@ from tinygraft_metal.binding import binding, sentence
 if TYPE_CHECKING:
     from tinygraft_metal.device import MetalBackend
 
-GridSize = tuple[int, int, int]
+MetalGrid = tuple[int, int, int]
 MOST_GATHERED = 256  # assumed, 2026-11-24: launches in a command buffer, after which the GPU should have begun
 WORD = 4  # given: what the bytes of a blit are a multiple of on macOS
 
@@ -85,7 +85,7 @@ class MetalQueue(Queue):
         self._flying: deque[Any] = deque()  # committed, and not known to have ended
         self._awaited: set[MetalQueue] = set()
 
-    def launch(self, program: Program, buffers: Sequence[Handle], variables: Sequence[int], grid: GridSize) -> None:
+    def launch(self, program: Program, buffers: Sequence[Handle], variables: Sequence[int], grid: MetalGrid) -> None:
         """Gather a launch."""
         if 0 in grid:
             return
