@@ -29,6 +29,7 @@ ON_THE_INDEX = {
     "intel-cmplr-lib-rt": "libraries that it loads and does not require",
     "nvidia-cuda-nvrtc-cu12": "NVRTC for drivers of CUDA 12",
     "nvtx": "names for NVIDIA's profilers",
+    "pyobjc-framework-Metal": "the binding of Metal; it has wheels for macOS alone",
     "nvidia-cuda-nvdisasm": "machine code as text",
     "pytest": "the conformance kit",
 }
