@@ -101,7 +101,10 @@ def run(name: str, part: Part, path: str, folder: Path, left: float, whole: floa
 
 
 def site(card: Card, folder: Path) -> list[str]:
-    """Return what comes before the path of modules: this checkout, and what was packed, unpacked into a folder."""
+    """Return what comes before the path of modules: this checkout, and what was packed, unpacked into a folder.
+
+    CARD_MODULES may name one more folder, as that of an emulated binding.
+    """
     sources = [ROOT / "core" / "src", *(ROOT / "plugins" / name / "src" for name in ("cpu", card.plugin))]
     made = folder / "site"
     made.mkdir()
@@ -117,7 +120,8 @@ def site(card: Card, folder: Path) -> list[str]:
         requires = "" if name == "tinygraft" else "Requires-Dist: tinygraft<0.2,>=0.1\n"
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n{requires}")
         (info / "entry_points.txt").write_text(f"[tinygraft.devices]\n{points}")
-    return [*map(str, sources), str(ROOT / "tests" / "support"), str(made)]
+    return [*map(str, sources), str(ROOT / "tests" / "support"), str(made),
+            *filter(None, [os.environ.get("CARD_MODULES")])]  # fmt: skip
 
 
 def unpack(packed: Path, made: Path) -> None:

@@ -113,7 +113,9 @@ def test_digits_are_learnt(tmp_path: Path) -> None:
 def test_the_script_for_a_mac_works(tmp_path: Path) -> None:
     """It runs its parts in processes of their own, writes the report, and leaves out what is not there."""
     script = str(Path(__file__).parent / "on_a_card.py")
-    done = metal_emulator.run([script, "--out", str(tmp_path), "--only", "open,speed"], SPEED_SMALL="1")
+    modules = str(metal_emulator.MODULES)
+    command = [script, "--out", str(tmp_path), "--only", "open,speed"]
+    done = metal_emulator.run(command, SPEED_SMALL="1", CARD_MODULES=modules)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     found = json.loads((tmp_path / "card.json").read_text())
     assert [part["verdict"] for part in found.values()] == ["passed"] * 2
