@@ -200,7 +200,7 @@ ELSEWHERE = {
     "TRACEMETA": "leave it out: tensors know the line that made them",
     "FLOAT16": "DEFAULT_FLOAT=float16, or nn.autocast",
     "IGNORE_OOB": "leave it out: every index is proved",
-    "IGNORE_BEAM_CACHE": "leave it out, or delete what BEAM has found: python -m tinygraft cache",
+    "IGNORE_BEAM_CACHE": "leave it out; with another folder in TINYGRAFT_CACHE BEAM has found nothing yet",
 }
 _USUAL = {"JIT": 1, "LRU": 1, "RING": 1, "TC": 1, "USE_TC": 1, "SPLIT_REDUCEOP": 1, "CCACHE": 1, "JIT_BATCH_SIZE": 32,
           "TRANSCENDENTAL": 1, "CAPTURING": 1, "TRACEMETA": 1, "TC_SELECT": -1}  # fmt: skip

@@ -28,6 +28,8 @@ SMALL = 8192  # bytes of each rank up to which an all_reduce gathers everything
 class Started:
     """A collective that was started. `wait` returns its result."""
 
+    done: bool
+
     def __init__(self, communicator: Communicator, header: RankHeader, steps: TransferSteps) -> None:
         self.header = header
         self._communicator, self._steps = communicator, steps
@@ -65,6 +67,12 @@ class Communicator:
     machine. Arrays are NumPy's, of any shape, which all ranks have alike unless it says otherwise. `dtype` is needed
     for dtypes that NumPy lacks: bfloat16 is then an array of uint16, its bits.
     """
+
+    closed: bool
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport

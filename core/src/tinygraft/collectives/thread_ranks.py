@@ -47,9 +47,12 @@ class ThreadWorld:
 class Arrivals(Transfer):
     """Parts that are to come, each with its source and where to put it."""
 
+    transport: ThreadTransport
+    channel: int
+
     def __init__(self, transport: ThreadTransport, channel: int, expected: Sequence[tuple[int, Bytes]]) -> None:
         self.transport, self.channel = transport, channel
-        self.expected = deque(expected)
+        self.expected: deque[tuple[int, Bytes]] = deque(expected)
 
     def test(self) -> bool:
         """Put down what has come, of earlier transfers of the channel first. Returns whether all has come."""
@@ -73,6 +76,8 @@ class Arrivals(Transfer):
 
 class ThreadTransport(Transport):
     """The connection of one thread to the others of its ThreadWorld."""
+
+    world: ThreadWorld
 
     name = "threads"
     holds_tensors = False

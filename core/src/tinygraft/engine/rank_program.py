@@ -24,6 +24,9 @@ OPS = ("sum", "mean", "max", "min", "prod")  # given: an op is its number here, 
 class RankProgram(Program):
     """One collective of operands of some shape, with the communicator of this process."""
 
+    backend: Backend
+    routine: Routine
+
     def __init__(self, backend: Backend, routine: Routine) -> None:
         self.backend, self.routine = backend, routine
         self.source = routine.operands[0]

@@ -46,6 +46,10 @@ Planner = Callable[["GraphWriter", UOp], NodePlan]
 class GraphWriter:
     """The ONNX graph so far. `planners` are asked in order, `refuse` raises for what none of them knows."""
 
+    names: dict[UOp, str]
+    weights: Mapping[UOp, tuple[str, Shape]]
+    sizes: Mapping[UOp, tuple[str, int]]
+
     def __init__(
         self, names: Mapping[UOp, str], weights: Mapping[UOp, tuple[str, Shape]], planners: Sequence[Planner],
         refuse: Callable[[UOp, str], Exception], sizes: Mapping[UOp, tuple[str, int]],

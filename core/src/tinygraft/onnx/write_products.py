@@ -52,7 +52,7 @@ class Labelled:
     that each axis is, None for one along which the operand does not change."""
 
     def __init__(self, node: UOp) -> None:
-        self.shape = node.shape
+        self.shape: Shape = node.shape
         labels: list[int | None] = list(range(len(node.shape)))  # by axis of the operand: the axis of `node`
         while True:
             if node.op in (Ops.DETACH, Ops.CONTIGUOUS):
@@ -74,7 +74,9 @@ class Labelled:
             else:
                 break
         self.node = node
-        self.labels = [None if label is None or is_size(node.shape[label], 1) else label for label in labels]
+        self.labels: list[int | None] = [
+            None if label is None or is_size(node.shape[label], 1) else label for label in labels
+        ]
 
     def has(self, axis: int) -> bool:
         """Whether the operand changes along an axis."""

@@ -47,7 +47,7 @@ class TwoQueues:
         linear = to_linear(Kernel(mapped(lambda x: x + 1, 1)), backend.target)
         self.slow, self.add = programs(backend, [spinning(SPINS), linear])
         x, y, z = (int(n) for n in linear.signature.grid)
-        self.grid = x, y, z
+        self.grid: tuple[int, int, int] = x, y, z
         one, out = self.memory.make([1]), self.memory.make([0])
         for queue in (
             self.first,

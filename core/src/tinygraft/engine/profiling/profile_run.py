@@ -26,8 +26,12 @@ class Profile:
     `begun` and `ended` are on the clock of time.perf_counter. `omitted` counts events past MOST_EVENTS.
     """
 
+    ended: float
+    thread: int
+    begun: float
+
     def __init__(self, title: str = "") -> None:
-        self.title = title or " ".join(sys.argv)[:120]
+        self.title: str = title or " ".join(sys.argv)[:120]
         self.thread = threading.get_ident()
         self.begun = self.ended = time.perf_counter()
         self.spans: list[tuple[int, SpanEvent]] = []

@@ -71,12 +71,14 @@ class LiveRecord:
     `omitted` counts launches past MOST_LAUNCHES; `cut` says that stages were left out past MOST_STAGE_BYTES.
     """
 
+    cut: bool
+
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.begun = time.perf_counter()
+        self.begun: float = time.perf_counter()
         self.kernels: list[ShownKernel] = []
         self.schedules: list[ShownSchedule] = []
-        self.launches = LaunchColumns()
+        self.launches: LaunchColumns = LaunchColumns()
         self.origins: list[list[list[str | int | bool]]] = []
         self.tracks: list[str] = []
         self.spans: list[tuple[float, float, int]] = []

@@ -41,12 +41,15 @@ class _QuietServer(ThreadingHTTPServer):
 class PageServer:
     """A server of one record, in a thread of its own that ends with the process."""
 
+    record: LiveRecord
+    title: str
+
     def __init__(self, record: LiveRecord, title: str) -> None:
         self.record, self.title = record, title
-        self.token = secrets.token_urlsafe(24)
+        self.token: str = secrets.token_urlsafe(24)
         handler = type("Handler", (_PageHandler,), {"page_server": self})
         self._server = _QuietServer((LOOPBACK, 0), handler)
-        self.port = self._server.server_address[1]
+        self.port: int = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, args=(POLL,), name="tinygraft viewer", daemon=True).start()
 
     @property

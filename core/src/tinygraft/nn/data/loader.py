@@ -49,6 +49,10 @@ class DataLoader:
     [([[1.0], [2.0]], [0, 1]), ([[3.0]], [0])]
     """
 
+    device: Place
+    persistent_workers: bool
+    timeout: float
+
     def __init__(
         self,
         dataset: Any,
@@ -71,7 +75,7 @@ class DataLoader:
         device: Place = None,
     ) -> None:
         self.dataset, self.device, self.collate_fn = dataset, device, collate_fn
-        self.num_workers = count_of(num_workers, "num_workers", 0)
+        self.num_workers: int = count_of(num_workers, "num_workers", 0)
         self.seed = _seed_of(seed, generator)
         is_iterable = _is_iterable(dataset, sampler, batch_sampler)
         chosen = batch_sampler is not None
@@ -79,8 +83,8 @@ class DataLoader:
             raise ShapeError("batch_sampler makes whole batches: leave out batch_size, shuffle, sampler and drop_last")
         if batch_size is None and drop_last:
             raise ShapeError("batch_size=None gives single samples, of which drop_last drops none")
-        self.batch_size = None if chosen or batch_size is None else count_of(batch_size, "batch_size")
-        self.drop_last = bool(drop_last)
+        self.batch_size: int | None = None if chosen or batch_size is None else count_of(batch_size, "batch_size")
+        self.drop_last: bool = bool(drop_last)
         self.sampler: Any = None if is_iterable or chosen else _sampler_of(dataset, shuffle, sampler)
         self.batch_sampler: Any = batch_sampler
         if self.sampler is not None and self.batch_size is not None:
@@ -89,7 +93,7 @@ class DataLoader:
             raise ShapeError("an iterable data set has an order of its own, and no shuffle")
         self._job = BatchJob(dataset, collate_fn, is_iterable, None if batch_size is None else batch_size, drop_last)
         self._init_workers(prefetch_factor, persistent_workers, timeout, worker_init_fn, multiprocessing_context)
-        self.pin_memory = bool(pin_memory)
+        self.pin_memory: bool = bool(pin_memory)
         inner = getattr(self.batch_sampler, "sampler", self.sampler)
         samplers = [inner] if isinstance(self.batch_sampler, BatchSampler) else [inner, self.batch_sampler]
         # those without a seed of their own have this loader's, also after load_state_dict
@@ -104,9 +108,9 @@ class DataLoader:
             raise ShapeError("prefetch_factor, persistent_workers and timeout are for workers, and num_workers is 0")
         if timeout < 0:
             raise ShapeError(f"timeout is a number of seconds, 0 for any, got {timeout}")
-        self.prefetch_factor = 2 if prefetch is None else count_of(prefetch, "prefetch_factor")
+        self.prefetch_factor: int = 2 if prefetch is None else count_of(prefetch, "prefetch_factor")
         self.persistent_workers, self.timeout, self.worker_init_fn = bool(persistent), timeout, prepare
-        self.multiprocessing_context = context_of(wanted) if self.num_workers else None
+        self.multiprocessing_context: Any | None = context_of(wanted) if self.num_workers else None
         self._pool: WorkerPool | None = None
 
     def __len__(self) -> int:

@@ -34,6 +34,9 @@ class BatchJob:
 class SampleFailure(Exception):
     """An error of a data set, `error`, with the index of its sample; of a collate_fn with those of the batch."""
 
+    error: Exception
+    where: str
+
     def __init__(self, error: Exception, where: str) -> None:
         super().__init__(where)
         self.error, self.where = error, where
@@ -41,6 +44,10 @@ class SampleFailure(Exception):
 
 class BatchMaker:
     """Makes the batches of one pass. `proceed` is called before each sample, and may raise."""
+
+    job: BatchJob
+    seed: int
+    epoch: int
 
     def __init__(self, job: BatchJob, seed: int, epoch: int, proceed: Callable[[], None] = lambda: None) -> None:
         self.job, self.seed, self.epoch, self._proceed = job, seed, epoch, proceed

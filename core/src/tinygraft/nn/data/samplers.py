@@ -41,6 +41,9 @@ class SequentialSampler:
 class SeededSampler:
     """A sampler with a seed and an epoch. Without a seed it has that of Tensor.manual_seed."""
 
+    epoch: int
+    seed: int | None
+
     def __init__(self, seed: int | None) -> None:
         self.seed, self.epoch = None if seed is None else int(seed), 0
 
@@ -61,6 +64,9 @@ class RandomSampler(SeededSampler):
     >>> list(sampler) == list(sampler)      # of one epoch
     True
     """
+
+    data_source: Sized
+    replacement: bool
 
     def __init__(
         self, data_source: Sized, replacement: bool = False, num_samples: int | None = None, *, seed: int | None = None
@@ -105,6 +111,9 @@ class WeightedRandomSampler(SeededSampler):
     than have a weight above 0.
     """
 
+    num_samples: int
+    replacement: bool
+
     def __init__(self, weights: Any, num_samples: int, replacement: bool = True, *, seed: int | None = None) -> None:
         super().__init__(seed)
         self.weights = np.asarray(weights, dtype=np.float64)
@@ -134,6 +143,12 @@ class DistributedSampler(SeededSampler):
     [[0, 2, 4], [1, 3, 0]]
     """
 
+    dataset: Sized
+    shuffle: bool
+    drop_last: bool
+    num_replicas: int
+    rank: int
+
     def __init__(
         self, dataset: Sized, num_replicas: int | None = None, rank: int | None = None, shuffle: bool = True,
         seed: int = 0, drop_last: bool = False,
@@ -161,6 +176,10 @@ class DistributedSampler(SeededSampler):
 
 class BatchSampler:
     """Lists of `batch_size` indices of a sampler; the last may be shorter, or is left out with `drop_last`."""
+
+    sampler: Iterable[Any]
+    batch_size: int
+    drop_last: bool
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool = False) -> None:
         self.sampler, self.batch_size, self.drop_last = sampler, count_of(batch_size, "batch_size"), bool(drop_last)

@@ -32,7 +32,7 @@ class TensorDataset:
     """
 
     def __init__(self, *tensors: Any) -> None:
-        self.columns = [raw_or_array(tensor) for tensor in tensors]
+        self.columns: list[Any] = [raw_or_array(tensor) for tensor in tensors]
         shapes = [_bits(column).shape for column in self.columns]
         if not shapes or not all(shapes) or len({shape[0] for shape in shapes}) > 1:
             raise ShapeError(f"TensorDataset takes tensors of one length along axis 0, got the shapes {shapes}")
@@ -74,6 +74,8 @@ def in_range(index: int, size: int) -> int:
 class Subset:
     """The samples of a data set at some indices, in their order."""
 
+    indices: Sequence[int]
+
     def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
         self.dataset, self.indices = dataset, indices
 
@@ -96,7 +98,7 @@ class ConcatDataset:
     """Data sets one after another."""
 
     def __init__(self, datasets: Sequence[Any]) -> None:
-        self.datasets = list(datasets)
+        self.datasets: list[Any] = list(datasets)
         if not self.datasets:
             raise ShapeError("ConcatDataset takes a list of at least one data set")
         self._ends = list(accumulate(len(dataset) for dataset in self.datasets))

@@ -57,6 +57,9 @@ def _without_interrupt() -> Iterator[None]:
 class WorkerPool:
     """`count` workers with one job. They end with `close`, with this object, and with this process."""
 
+    count: int
+    is_busy: bool
+
     def __init__(self, job: BatchJob, prepare: Callable[[int], Any] | None, count: int, context: Any) -> None:
         try:
             content = pickle.dumps((job, prepare), protocol=5)
