@@ -69,7 +69,7 @@ def test_private_names_have_no_hint_and_are_looked_up_at_once() -> None:
 
 @pytest.mark.parametrize(("line", "text"), [
     ("explian", "there is no command 'explian'; did you mean 'explain'?"),
-    ("frobnicate", "there is no command 'frobnicate'; there are devices, doctor, settings, explain, tune,"),
+    ("frobnicate", "there is no command 'frobnicate'; there are devices, doctor, settings, explain, profile,"),
     ("explain --pases x.py", "unrecognized arguments: --pases; did you mean --passes?"),
     ("devices extra", "unrecognized arguments: extra\n"),
 ])  # fmt: skip

@@ -8,6 +8,9 @@ import tinygraft
 from tinygraft import Tensor, nn
 from tinygraft.cli.main import main
 
+COMMANDS = ["devices", "doctor", "settings", "explain", "profile", "viz", "tune", "launch", "new-plugin", "conformance",
+            "completion"]  # fmt: skip
+
 
 @pytest.mark.parametrize(("name", "where"), [
     ("manual_seed", "Tensor.manual_seed"), ("zeros", "Tensor.zeros or array_api.zeros"),
@@ -63,14 +66,11 @@ def test_help_lists_a_command_in_a_line(capsys: pytest.CaptureFixture[str]) -> N
     assert caught.value.code == 0
     printed = capsys.readouterr().out
     listed = printed.partition("commands:\n")[2].partition("\n\n")[0].splitlines()
-    names = ["devices", "doctor", "settings", "explain", "tune", "launch", "new-plugin", "conformance", "completion"]
-    assert [line.split()[0] for line in listed] == names
+    assert [line.split()[0] for line in listed] == COMMANDS
     assert len({len(line) - len(line[2:].lstrip("-abcdefghijklmnopqrstuvwxyz").lstrip()) for line in listed}) == 1
 
 
-@pytest.mark.parametrize(
-    "name", ["devices", "doctor", "settings", "explain", "tune", "launch", "new-plugin", "conformance", "completion"]
-)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_a_command_says_what_it_does(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from tinygraft.nn.optim.optimizer import Optimizer
 
 _reduced: WeakValueDictionary[int, Tensor] = WeakValueDictionary()  # by id
-
-
 _parallel: list[ReferenceType[Optimizer]] = []  # in the order of the program, which all ranks have alike
 
 
