@@ -98,6 +98,8 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDistr
     for setting in (config.DEV, config.TINYGRAFT_DEVICE, config.TINYGRAFT_PROVIDER, config.TINYGRAFT_DISABLE_PLUGINS):
         monkeypatch.setattr(setting, "_default", "")
     monkeypatch.setattr(config.TINYGRAFT_PLUGINS, "_default", "*")
+    for module in ("devices", "doctor"):  # the engine of ranks of the environment is not theirs
+        monkeypatch.setattr(f"tinygraft.cli.{module}.collective_engines", list)
     monkeypatch.setattr(config.CACHEDIR, "_default", str(tmp_path / "cache"))
     yield FakeDistributions(site)
     for name, module in list(sys.modules.items()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,12 @@ def pyright(*arguments: object) -> dict[str, Any]:
     """What pyright reports, with this Python's packages. Its wheel brings Node with it."""
     pytest.importorskip("basedpyright", reason="basedpyright is not installed: it is in the group test")
     command = [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable, "--outputjson", *arguments]
-    report: dict[str, Any] = json.loads(subprocess.run(list(map(str, command)), capture_output=True, text=True).stdout)
+    found = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path))
+    }  # an editable install is not in its folder
+    report: dict[str, Any] = json.loads(
+        subprocess.run(list(map(str, command)), capture_output=True, text=True, env=found).stdout
+    )
     return report
 
 

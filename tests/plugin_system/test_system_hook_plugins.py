@@ -85,7 +85,6 @@ def test_devices_lists_hook_plugins(fakes, installed_hooks, monkeypatch, capsys)
     from tinygraft.cli import devices
 
     monkeypatch.setattr(devices, "Device", fakes.registry())
-    monkeypatch.setattr(devices, "collective_engines", list)  # that of the environment is not theirs
     modules = [fakes.add_hooks(LISTENS), fakes.add_hooks("raise OSError('wrecked')", name="wreck")]
     assert main(["devices", "--no-probe"]) == 0
     assert "hooks: tinygraft-extra 1.0 extra declared\n" in capsys.readouterr().out

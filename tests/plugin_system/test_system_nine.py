@@ -34,7 +34,6 @@ def nine(fakes, installed_hooks, monkeypatch):
     registry = fakes.registry()
     for module in (devices, doctor):
         monkeypatch.setattr(module, "Device", registry)
-    monkeypatch.setattr(devices, "collective_engines", list)  # that of the environment is not theirs
     monkeypatch.setattr(devices, "LIMIT", 1.5)
     monkeypatch.setattr(doctor, "LIMITS", (1.5, 1.5))
     return fakes

@@ -361,7 +361,7 @@ window_general_cosine window_general_hamming window_hamming window_hann window_k
 random: fractional_max_pool2d fractional_max_pool3d glorot_uniform gumbel_softmax kaiming_normal kaiming_uniform
 manual_seed multinomial normal rand rand_like randint randn randn_like random_bits randperm scaled_uniform threefry
 uniform
-about the tensor, its gradient or its graph: as_param assign backward call callify custom_kernel device dtype grad
+about the tensor, its gradient or its graph: as_param copy_ assign backward call callify custom_kernel device dtype grad
 gradient is_param is_param_ lazydata linear_with_vars made_at max_numel max_shape replace requires_grad requires_grad_
 schedule schedule_linear schedule_with_vars size training train test
 where it lies: shard shard_ shard_like sharding to to_ to_device

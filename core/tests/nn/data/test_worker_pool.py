@@ -177,6 +177,7 @@ def is_running(process: int) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_their_parent(how: signal.Signals, tmp_path: Path) -> None:
     """By Ctrl-C, which reaches the whole group, with one KeyboardInterrupt; and where the parent is killed."""

@@ -42,7 +42,8 @@ def scaled_dot_product_attention(
     sharded tensors, more than 2**32 weights to drop and ROUTINES=0 store (..., L, S). Scores and sums are of float32,
     or of float64 if an operand is.
 
-    Raises ValueError for attn_mask together with is_causal, and ShapeError for heads that are no multiple.
+    Raises ValueError for attn_mask together with is_causal, and ShapeError for heads that are no multiple, and
+    for fewer than two axes.
     Sources: PyTorch's documentation for the arguments; Dao and others, "FlashAttention", 2022.
 
     >>> from tinygraft import Tensor
@@ -52,6 +53,9 @@ def scaled_dot_product_attention(
     """
     if is_causal and attn_mask is not None:
         raise ValueError("attention takes attn_mask or is_causal, not both: put the causal part into the mask")
+    if min(self.ndim, key.ndim, value.ndim) < 2:
+        shapes = ", ".join([str(t.shape) for t in (self, key, value)])
+        raise ShapeError(f"attention needs a length and a size as the last axes of all three, got shapes {shapes}")
     if enable_gqa:
         if min(self.ndim, key.ndim, value.ndim) < 3:
             shapes = ", ".join([str(t.shape) for t in (self, key, value)])
