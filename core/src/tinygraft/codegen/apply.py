@@ -92,6 +92,7 @@ def _split(sink: UOp, one: Action, _: Target) -> UOp:
     """Return `sink` with `one`, a `split(loop, n)`, applied; loops are numbered anew.
 
     Raises ActionError unless 2 <= n <= the trip count of the loop, or, for a symbolic size, what that is at most.
+    Raises it too where `one` has not just one loop, which is one of `sink`, and one amount.
     """
     loop, (width,) = _single(sink, one), plain_numbers(one, 1)
     if not 2 <= width <= loop.src[0].hi:
@@ -125,7 +126,8 @@ def _vectorise(sink: UOp, one: Action, target: Target) -> UOp:
     """Return `sink` with `one`, a `vectorise(loop, n)`, applied. n may be wider than a register of the Target.
 
     Raises ActionError where n is no power of two above 1, where `target` has no vectors, and where something in the
-    loop has lanes already, or the loop was vectorised before: a value may depend on one VECTOR range only.
+    loop has lanes already, or the loop was vectorised before: a value may depend on one VECTOR range only. Raises it
+    too where `one` has not just one loop, which is one of `sink`, and one amount.
     """
     loop, (width,) = _single(sink, one), plain_numbers(one, 1)
     if not target.vector_bytes:
@@ -145,7 +147,8 @@ def _vectorise(sink: UOp, one: Action, target: Target) -> UOp:
 def _unroll(sink: UOp, one: Action, _: Target) -> UOp:
     """Return `sink` with `one`, an `unroll(loop, n)`, applied. Raises ActionError where n < 2, or a second time.
 
-    A loop has one axis number each for its unrolled copies and for their remainder, so it cannot be done twice.
+    A loop has one axis number each for its unrolled copies and for their remainder, so it cannot be done twice. Raises
+    it too where `one` has not just one loop, which is one of `sink`, and one amount.
     """
     loop, (times,) = _single(sink, one), plain_numbers(one, 1)
     if times < 2:

@@ -124,7 +124,7 @@ def _block_reduction(sink: UOp, nodes: Sequence[UOp], target: Target) -> BlockRe
 def _steps(count: int) -> list[int]:
     """Return how many parts remain before each step of combining them: `count`, then a SERIAL-th of that, and so on.
 
-    The last one is at most SERIAL: the parts that are combined one after another.
+    The last one is at most SERIAL: the parts that are combined one after another. `count` is a power of two.
     """
     steps = [count]
     while steps[-1] > SERIAL:

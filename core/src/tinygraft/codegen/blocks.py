@@ -178,7 +178,10 @@ def _is_near(value: UOp, loop: UOp) -> bool:
 def _blocks(p: BlockProduct, target: Target) -> Iterator[BlockTiling]:
     """Yield the tilings that fit registers and shared memory.
 
-    Not those that are at least twice as long as an operand along an axis where a thread computes several results.
+    Not those that are at least twice as long as an operand along an axis where a thread computes several results. The
+    results of a thread, with one term of each operand, are at most half of the registers. The terms at a time are those
+    of TERMS below the number of products and its divisors from the least to the greatest of TERMS; all of them where
+    there is none.
     """
     threads = power_of_two(target.block_threads)
     terms = {n for n in TERMS if n < p.count} | {n for n in range(TERMS[0], TERMS[-1] + 1) if p.count % n == 0}

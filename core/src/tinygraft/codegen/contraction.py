@@ -99,7 +99,8 @@ def contractions(sink: UOp) -> Iterator[Contraction]:
 
     Nothing where that is no sum or has fewer than FEWEST_TERMS terms, where a loop is no plain one of constant size,
     the kernel has scratch memory, or the stores outside of these loops read or write memory that the others write or
-    read.
+    read. An operand may be staged that is no bool, depends on a loop of the sum, and has rows and columns of its own;
+    what each result reads for itself has stride 0 or 1 along the innermost of these columns.
     """
     nodes = postorder(sink)
     reduces = [n for n in nodes if n.op is Ops.REDUCE]

@@ -36,7 +36,8 @@ Candidates = Callable[[UOp, Target], Iterator[Chosen]]
 def choose(sink: UOp, target: Target) -> Chosen:
     """Return the kernel `sink` with the first candidate for `target` applied, and its actions.
 
-    PARALLEL is the last of them where the device has several threads and the kernel is worth waking them.
+    PARALLEL is the last of them where the device has several threads and the kernel is worth waking them. `sink` is the
+    kernel before any action; the one returned has axis numbers with gaps (transforms.py).
     """
     sink, applied = next(kernel_candidates(transforms.with_gaps(sink), target))
     # after all others: it changes the kind of the loops that they expect to be plain ones

@@ -184,7 +184,10 @@ class _Lineariser:
         self.path.append(block)
 
     def numbered(self, old: UOp, size: UOp, kind: AxisKind) -> UOp:
-        """Return a range of the linear form for the range `old`, with a number of its own each time."""
+        """Return a range of the linear form for the range `old`, of `kind`, with a number of its own each time.
+
+        `size` is its trip count, as it was emitted; the dimension of the grid is that of `old`.
+        """
         self.fresh += 1
         return UOp(Ops.RANGE, old.dtype, (size,), RangeArg(self.fresh - 1, kind, old.arg.dim))
 

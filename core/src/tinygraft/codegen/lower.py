@@ -132,8 +132,8 @@ def to_linear(kernel: Kernel, target: Target, options: Options = Options(), name
     """Return the linear form of a kernel for a Target. Raises ActionError for an action that the kernel forbids.
 
     `name` is the kernel's; "" stands for `kernel_name`. Passes of hook plugins run where `options.passes` has any, and
-    raise HookError where they fail. Raises too where a load would come after the store that overwrites it, and, with
-    SPEC=1, where a pass breaks the spec. Reports each pass, and the result, as an event.
+    raise HookError where they fail. Raises GraphError where a load would come after the store that overwrites it, and,
+    with SPEC=1, where a pass breaks the spec. Reports each pass, and the result, as an event.
     """
     name = name or kernel_name(kernel)
     state = PassState(kernel.sink)

@@ -20,7 +20,10 @@ Swap = dict[UOp, UOp]
 
 
 def tile(sink: UOp, tiling: Tiling) -> UOp:
-    """Return the kernel computed in the tiles of `tiling`."""
+    """Return the kernel computed in the tiles of `tiling`.
+
+    `tiling` is one that `tilings` returns for `sink`, perhaps with another number of chunks.
+    """
     return _PanelTiler(sink, tiling).sink()
 
 

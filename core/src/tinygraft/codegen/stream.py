@@ -18,7 +18,11 @@ SHORTEST = 16  # bytes of a row for which machines have a non-temporal store
 
 
 def stream(sink: UOp, target: Target) -> tuple[UOp, int]:
-    """Return `sink` with StoreHint.STREAM on the stores to be streamed, and how many those are."""
+    """Return `sink` with StoreHint.STREAM on the stores to be streamed, and how many those are.
+
+    Those are streamed whose output the kernel does not read and for which `_streams` holds; none where
+    `target.stream_bytes` is 0.
+    """
     if not target.stream_bytes or not any(_bytes(store.src[0]) > target.stream_bytes for store in sink.src):
         return sink, 0
     nodes = postorder(sink)

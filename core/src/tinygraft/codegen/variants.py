@@ -37,8 +37,8 @@ Actions = tuple[Action, ...]
 def firsts(sink: UOp, target: Target) -> Iterator[Actions]:
     """Yield the lists of actions that a search measures first, each once: that of the heuristics, then candidates.
 
-    These are the first FIRST ones. Then follow four of all with `parallel` toggled, and with `stream`, where `target`
-    has them. `sink` is the kernel before any action.
+    These are the first FIRST ones. Then follow the first four lists with `parallel` toggled, where `target` has several
+    threads, and with `stream` toggled, where it streams. `sink` is the kernel before any action.
     """
     made, chosen = choose(sink, target)
     chosen += (STREAM,) * (stream(made, target)[1] > 0)

@@ -78,8 +78,9 @@ def share_memory(buffers: Sequence[Buffer], lives: Sequence[Life], results: Sequ
 
     `lives` are their lifetimes, in the same order. Some may be placed in the memory of one of `results` before the
     first call that uses that, the begin of its lifetime in `spare`. `briefly` tells the pool that the memory is freed
-    soon. On a device whose memory has no views, buffers of the same size reuse each other's memory instead. Returns
-    the byte range of each of `buffers` and `results`, which schedule/proof.py checks.
+    soon. On a device whose memory has no views, buffers of the same size reuse each other's memory instead. An error of
+    the allocator is raised, and what was placed before it stays. Returns the byte range of each of `buffers` and
+    `results`, which schedule/proof.py checks.
     """
     found: list[tuple[Buffer, ByteRange]] = []
     for device in dict.fromkeys(buffer.device for buffer in buffers):

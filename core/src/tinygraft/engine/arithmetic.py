@@ -63,7 +63,7 @@ def rounded(wide: Array, dtype: DType) -> Array:
 
 
 def of_memory(raw: bytearray, dtype: DType) -> Array:
-    """Return the array of the values whose bytes in the memory of a device are `raw`."""
+    """Return the flat array of the values whose bytes in the memory of a device are `raw`."""
     if dtype is dtypes.bfloat16:
         return (np.frombuffer(raw, np.uint16).astype(np.uint32) << 16).view(np.float32)
     if dtype in dtypes.fp8s:

@@ -166,7 +166,8 @@ def clear() -> None:
 def ready(calls: Sequence[Call], origins: Sequence[tuple[object, ...]] = ()) -> list[Ready]:
     """Return the calls of a schedule, in their order, with their kernels compiled. Opens devices.
 
-    `origins` are those of each call, while a recording is on. Raises as `compiled` does.
+    `origins` are those of each call, while a recording is on. Raises as `compiled` does. UnsupportedError too, where a
+    device lacks a routine.
     """
     made = iter(compiled([(c.kernel, Device[c.device]) for c in calls if isinstance(c, KernelCall)]))
     found = []
@@ -189,7 +190,10 @@ def routine_on(backend: Backend, routine: Routine) -> Compiled:
 
 
 def _made_routine(backend: Backend, routine: Routine) -> Compiled:
-    """Return the Program of a routine from its Backend, with its buffers as params."""
+    """Return the Program of a routine from its Backend, with its buffers as params.
+
+    Raises what the plugin raises, with a note, UnsupportedError above all; DeviceError where it returns no Program.
+    """
     from tinygraft.uop.routines import COLLECTIVES, EVERY_ROUTINE, results_of  # few programs use a routine
 
     results = results_of(routine.name, routine.operands, routine.options)
@@ -260,7 +264,8 @@ def compiled_before(backend: Backend, digest: str, name: str, signature: Signatu
     """Return a kernel that this or an earlier process has compiled, by its `digest`.
 
     None where it is neither loaded nor on disk, or the binary of the disk does not load, which is removed then. The
-    other parameters become those of the Compiled where it is loaded from the disk.
+    other parameters become those of the Compiled where it is loaded from the disk. Raises DeviceLostError and
+    MemoryError, where loading fails with these.
     """
     with _lock:
         found = _loaded.get((backend, digest))
@@ -325,7 +330,8 @@ def _tuned(keys: Sequence[tuple[Backend, Kernel, Options]]) -> dict[tuple[Kernel
 def _lowered(kernel: Kernel, backend: Backend, options: Options, watched: bool) -> _Compilation:
     """Lower and render `kernel`. Returns its source, with the binary where it is loaded or on disk.
 
-    `watched` says that its stages are observed or printed; a loaded equal is not used then. Notifies observers.
+    `watched` says that its stages are observed or printed; a loaded equal is not used then. Notifies observers. Raises
+    ActionError for an action of `options` that the kernel forbids, and what the renderer raises, with a note.
     """
     begun = time.perf_counter()
     with counted_rules() as applied:
@@ -390,7 +396,11 @@ def _proper(given: T, kind: type[Any], what: str) -> T:
 
 
 def _finish(job: _Compilation, key: _CompileKey) -> None:
-    """Load what was compiled, unless its equal is loaded, put it into the cache under `key`, and notify observers."""
+    """Load what was compiled, unless its equal is loaded, put it into the cache under `key`, and notify observers.
+
+    A binary from the disk that does not load is compiled after all. Counts compilations in `GlobalCounters`. Raises
+    what the compiler or loading raises.
+    """
     global _instructions
     for found in _recorded:
         found[job.kernel, job.backend] = None

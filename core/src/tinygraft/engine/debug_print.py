@@ -48,6 +48,7 @@ def show_launch(count: int, device: str, name: str, arguments: int, seconds: flo
     """Print the line of DEBUG=2 for the `count`th launch of the process.
 
     It has `seconds`, the time of all launches so far, and the rates of `flops` and of `size`, the bytes moved.
+    `arguments` is how many buffers the kernel has. The memory in use is printed too.
     """
     number = f"*** {device:<7} {count:4d}"
     used = GlobalCounters.mem_used / 1e9

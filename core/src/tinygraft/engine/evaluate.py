@@ -86,7 +86,10 @@ def evaluate(root: UOp, variables: Mapping[str, int] | None = None) -> Array:
 
 
 def read(node: UOp) -> Array:
-    """Return the values that the memory of a BUFFER has now."""
+    """Return the values that the memory of a BUFFER has now.
+
+    They are a flat array, in the order of the memory.
+    """
     buffer = buffer_of(node)
     raw = bytearray(buffer.nbytes)
     buffer.copy_out(memoryview(raw))

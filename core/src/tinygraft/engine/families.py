@@ -195,21 +195,30 @@ class FamilyMember:
         return {slot: ix.add(start, distance) for slot, distance in slots}
 
     def compiled(self) -> None:
-        """Note that a plan with these numbers as constants was made."""
+        """Note that a plan with these numbers as constants was made.
+
+        The family keeps the numbers of its first member and of the latest SEEN.
+        """
         seen = self.family.seen
         if self.numbers.values not in seen:
             seen.append(self.numbers.values)
             del seen[1:-SEEN]
 
     def add(self, lifted: Lifted, plan: Plan) -> None:
-        """Add a plan with arguments to the family."""
+        """Add a plan with arguments to the family.
+
+        It is the first that is tried; the family keeps the latest VARIANTS. `lifted` is what the plan was made from.
+        """
         self.compiled()
         self.family.variants.insert(0, Variant(plan, lifted.names, lifted.groups, lifted.fixed))
         del self.family.variants[VARIANTS:]
 
 
 def member(numbers: Numbers, where: Any, order: Sequence[UOp], outputs: Sequence[UOp]) -> FamilyMember:
-    """Return a graph as a member of its family, the first one of a new one. `where` are its backends and options."""
+    """Return a graph as a member of its family, the first one of a new one. `where` are its backends and options.
+
+    The families least recently used are dropped beyond MOST, or MOST_NODES of all together.
+    """
     global _nodes
     key = (numbers.key, where)
     with _lock:

@@ -156,8 +156,9 @@ def _params(sink: UOp) -> list[UOp]:
 def canonical(stores: Sequence[UOp], loops: Sequence[UOp]) -> UOp:
     """Return a SINK of `stores` with ranges numbered in the order of nesting and variables unbound.
 
-    Reductions that do not depend on each other, with equal sizes and inside of the same loops, get the same ranges,
-    so that they become one loop. Equal work is then an equal node, which the caches of kernels compare.
+    Reductions that do not depend on each other, with equal sizes and inside of the same loops, get the same ranges, so
+    that they become one loop. Equal work is then an equal node, which the caches of kernels compare. `loops` are those
+    of the outputs, outermost first.
     """
     sink = UOp(Ops.SINK, src=tuple(stores))
     if unbound := _unbound(sink):

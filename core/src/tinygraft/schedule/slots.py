@@ -83,7 +83,10 @@ class _NumberReader:
         self.bound: dict[str, int] = {}
 
     def read(self, node: UOp) -> None:
-        """Add the entry of a node to the key, with its numbers left out."""
+        """Add the entry of a node to the key, with its numbers left out; a CONST, also broadcast, has no entry.
+
+        Raises GraphError where a variable is bound to another value than before.
+        """
         op, src, arg, tag = node.op, node.src, node.arg, node.tag
         if op is Ops.CONST:
             self.broadcast[node] = node
@@ -111,7 +114,10 @@ class _NumberReader:
         self.key.append((op, node.dtype, arg, tag, *operands))
 
     def _operands(self, node: UOp) -> list[Any]:
-        """Return the sources of a node as the key has them, and note what is computed from memory."""
+        """Return the sources of a node as the key has them, and note what is computed from memory.
+
+        A constant that has a slot is there as (dtype, shape, device), and any other as `constant` gives it.
+        """
         op, src = node.op, node.src
         if not self.held.isdisjoint(src):
             self.held.add(node)
@@ -149,7 +155,11 @@ class _NumberReader:
         return of.dtype, node.shape, of.device, constant_bits(of.arg)
 
     def _starts(self, node: UOp) -> tuple[Any, ...]:
-        """Return the arg of a SHRINK with a slot for each start that may be another one."""
+        """Return the arg of a SHRINK with a slot for each start that may be another one.
+
+        Those are the starts along axes that are cut, with bounds and a size that are not symbolic; in the key stands
+        ("start", length) for them.
+        """
         found: list[Any] = []
         for axis, (bounds, size) in enumerate(zip(node.arg, node.src[0].shape, strict=True)):
             start, end = bounds
@@ -194,7 +204,8 @@ def _may_vary(constant: UOp) -> bool:
 def numbers_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> Numbers | None:
     """Return the numbers of the graph of `outputs`, whose postorder is `order`; None where it has none.
 
-    A graph on several devices has none: what is sharded is cut by starts and sizes.
+    A graph on several devices has none, as what is sharded is cut by starts and sizes, and so has one of more nodes
+    than LARGEST. Raises GraphError where a variable is bound to two values.
     """
     if len(order) > LARGEST:
         return None
@@ -234,14 +245,21 @@ def constant_of(slot: NumberSlot) -> UOp:
 
 
 def room(slot: NumberSlot) -> tuple[int, int]:
-    """Return the least and the greatest start that a slice of this length may have."""
+    """Return the least and the greatest start that a slice of this length may have.
+
+    The slot is that of a start.
+    """
     node, place = slot
     start, end = node.arg[place - START]
     return 0, node.src[0].shape[place - START] - (end - start)
 
 
 def with_arguments(order: Sequence[UOp], outputs: Sequence[UOp], chosen: Mapping[NumberSlot, UOp]) -> list[UOp]:
-    """Return the outputs rebuilt with `chosen` in place of the numbers of these slots: BINDs, or sums with one."""
+    """Return the outputs rebuilt with `chosen` in place of the numbers of these slots.
+
+    `order` is the graph of `outputs`, sources before users. For a constant `chosen` has a BIND, which is broadcast as
+    the constant was; for a start the new start, whose slice keeps its length. Origins are passed on.
+    """
     done: dict[UOp, UOp] = {}
     places: dict[UOp, list[int]] = {}
     for node, place in chosen:

@@ -131,7 +131,9 @@ def flow(user: UOp, source: UOp, need: Evaluations) -> Evaluations:
 def ends_a_reduction(node: UOp, own: Facts, again: float) -> bool:
     """Return whether a node that ends a reduction is better stored than computed where it is needed.
 
-    `again` is how often each of its elements would be computed.
+    `again` is how often each of its elements would be computed. It is where it is needed in several contexts, or more
+    than AGAIN_HEAVY times, where its broadcast leaves few rows for the threads (`_starves`), and where windows slide
+    over it (`_pooled`).
     """
     return len(own.contexts) > 1 or again > AGAIN_HEAVY or _starves(own) or _pooled(own)
 
