@@ -287,7 +287,10 @@ def _fused(a: Array, b: Array, c: Array) -> Array:
 
 
 def threefry(counter: Array, key: Array) -> Array:
-    """Return 64 random bits from counters and keys by Threefry 2x32 with 20 rounds (Salmon et al., SC 2011)."""
+    """Return 64 random bits from counters and keys by Threefry 2x32 with 20 rounds (Salmon et al., SC 2011).
+
+    Counters, keys and results are of uint64.
+    """
 
     def halves(x: Array) -> list[Array]:
         """Return the lower and the upper 32 bits."""

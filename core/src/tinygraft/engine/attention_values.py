@@ -15,7 +15,11 @@ from tinygraft.uop.routines import RoutineOptions
 
 
 def attention(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
-    """Return the values, and of each query the greatest score and the sum of powers relative to it."""
+    """Return the values, and of each query the greatest score and the sum of powers relative to it.
+
+    `operands` and `options` are those of uop/routines.py: q, k, v, and a mask and seeds where there are any. Results
+    have the dtype of q.
+    """
     q, k, v = _in_axes(operands)
     scores, keep = _scores(q, k, operands, options), _keep(operands, options)
     weights, greatest, sums = _softmax(scores)
@@ -24,7 +28,10 @@ def attention(operands: Sequence[Array], options: RoutineOptions) -> list[Array]
 
 
 def attention_backward(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
-    """Return the gradients of q, k and v, for the gradient of the values. What forward gave is used as it is given."""
+    """Return the gradients of q, k and v, for the gradient of the values. What forward gave is used as it is given.
+
+    `operands` are those of attention, its three results, and that gradient.
+    """
     q, k, v = _in_axes(operands)
     values, greatest, sums, start = [x.astype(np.float64) for x in operands[-4:]]
     weights = _weights(_scores(q, k, operands, options), greatest[..., None], sums[..., None])
@@ -44,7 +51,7 @@ def _turned(x: Array) -> Array:
 
 
 def _in_axes(operands: Sequence[Array]) -> tuple[Array, Array, Array]:
-    """Return q, k and v, all with an axis of groups."""
+    """Return q, k and v in float64, all with an axis of groups, number 3."""
     q, k, v = [x.astype(np.float64) for x in operands[:3]]
     return q, np.expand_dims(k, 3), np.expand_dims(v, 3)
 
@@ -64,7 +71,10 @@ def _scores(q: Array, k: Array, operands: Sequence[Array], options: RoutineOptio
 
 
 def _softmax(scores: Array) -> tuple[Array, Array, Array]:
-    """Return the weights, the greatest scores and the sums: 0, -inf and 0 where a query sees no key."""
+    """Return the weights of `scores`, and of each query the greatest score and the sum of powers relative to it.
+
+    They are 0, -inf and 0 where a query sees no key.
+    """
     greatest = scores.max(-1, keepdims=True)
     sums = _weights(scores, greatest, np.ones(())).sum(-1, keepdims=True)
     return _weights(scores, greatest, sums), greatest[..., 0], sums[..., 0]
@@ -76,7 +86,10 @@ def _weights(scores: Array, greatest: Array, sums: Array) -> Array:
 
 
 def _keep(operands: Sequence[Array], options: RoutineOptions) -> Array:
-    """Return what weights are multiplied by for dropout: of all examples the elements that rand draws for one key."""
+    """Return what weights are multiplied by for dropout: 0, or 1 / (1 - p); 1 without dropout.
+
+    Of all examples they are the elements that rand draws for one key, a seed for each.
+    """
     if not options[3]:
         return np.ones(())
     p, seeds = _number(options[3]), operands[3 + options[2]]

@@ -80,7 +80,10 @@ class Origins:
         self._now = _Now()
 
     def note(self, node: UOp, made: tuple[CodeType, int, CodeType, CodeType]) -> None:
-        """Note the line that made a tensor over `node`, if the node is new; `made` is that of tensor/state/made_at."""
+        """Note the line that made a tensor over `node`, if the node is new; `made` is that of tensor/state/made_at.
+
+        What the node moves gets that line too, down to memory or a node that has one.
+        """
         if node.op is Ops.BUFFER or node in self.nodes:
             return
         code, instruction = key = made[:2]
@@ -99,13 +102,19 @@ class Origins:
                 break
 
     def pass_on(self, done: Mapping[UOp, UOp]) -> None:
-        """Give nodes that replace others (old -> new) the origins of these."""
+        """Give nodes that replace others (old -> new) the origins of these.
+
+        A new node that has an origin keeps it.
+        """
         for old, new in done.items():
             if new is not old and new not in self.nodes and (known := self.nodes.get(old)) is not None:
                 self.nodes[new] = known
 
     def differentiate(self, node: UOp, gradient: UOp, since: int) -> None:
-        """Note that `gradient`, and the nodes below it that were made after node number `since`, are of `node`."""
+        """Note that `gradient`, and the nodes below it that were made after node number `since`, are of `node`.
+
+        They get its line, marked as backward, unless they have one; nothing happens where `node` has none.
+        """
         known = self.nodes.get(node)
         if known is None:
             return
@@ -145,12 +154,18 @@ class Origins:
         return tuple(first.values())
 
     def numbered(self, order: Sequence[UOp], origins: Iterable[Sequence[UserLine]]) -> tuple[tuple[OpPlace, ...], ...]:
-        """Return origins as places of nodes in `order` that have them, so that a graph of that form finds its own."""
+        """Return origins as places of nodes in `order` that have them, so that a graph of that form finds its own.
+
+        A line that no node of `order` has is left out.
+        """
         places = {id(known): place for node, place in _places(order) if (known := self.nodes.get(node)) is not None}
         return tuple([tuple([places[id(one)] for one in some if id(one) in places]) for some in origins])
 
     def found(self, order: Sequence[UOp], numbers: Iterable[Sequence[OpPlace]]) -> list[tuple[UserLine, ...]]:
-        """Return the origins that `numbered` has made places of, in a graph of that form."""
+        """Return the origins that `numbered` has made places of, in a graph of that form.
+
+        A place that this graph does not have, or whose node has no origin, is left out.
+        """
         nodes = {place: node for node, place in _places(order)}
         return [
             tuple([known for one in some if one in nodes and (known := self.nodes.get(nodes[one])) is not None])
@@ -162,7 +177,11 @@ class Origins:
         self._now.origins = origins
 
     def changed(self, device: str, nbytes: int, handle: object) -> None:
-        """Note that `nbytes` were allocated, or with a minus freed, whose handle is `handle`."""
+        """Note that `nbytes` were allocated, or with a minus freed, whose handle is `handle`.
+
+        Memory that is allocated is of the line that `computing` noted first, else of the line that the user is at. Past
+        MOST_CHANGES a change is only counted.
+        """
         if len(self.memory) >= MOST_CHANGES:
             self.unnoted += 1
             return
@@ -197,7 +216,8 @@ def _size(node: UOp) -> int:
 def module_path(frame: FrameType | None) -> str:
     """Return the path of the modules in whose calls a frame is: the class of the outermost, then attributes.
 
-    A module is any object in whose `__call__` or `forward` the frame is, or an optimizer in its `step`.
+    A module is any object in whose `__call__` or `forward` the frame is, or an optimizer in its `step`. Empty where it
+    is in none. An object of an installed package begins the path only where it has tensors or layers of this package.
     """
     chain: list[Any] = []
     names: list[str] = []
@@ -259,7 +279,10 @@ def _name_in(outer: Any, inner: Any) -> str:
 
 
 def start() -> Origins:
-    """Begin to note origins, if that has not begun. Plans and kernels that were made before are dropped."""
+    """Begin to note origins, if that has not begun. Plans and kernels that were made before are dropped.
+
+    Returns the Origins of the process, whose recording ends with it.
+    """
     if events.origins is None:
         from tinygraft.engine import compile as compiling
         from tinygraft.engine import plan

@@ -87,7 +87,8 @@ def write(name: str, plan: Plan) -> None:
 def read(name: str, backends: Sequence[Backend]) -> Plan | None:
     """Return the plan of a pack with its kernels loaded; None where the pack or a binary is missing or damaged.
 
-    `backends` are the devices that its kernels are on.
+    `backends` are the devices that its kernels are on. Raises what making a routine raises, and DeviceLostError or
+    MemoryError of loading: these say nothing about the pack.
     """
     data = diskcache.get(name)
     if data is None:

@@ -243,7 +243,11 @@ def _member(order: Sequence[UOp], outputs: Sequence[UOp]) -> FamilyMember | None
 
 
 def _lifted(member: FamilyMember, key: PlanKey) -> tuple[Plan, dict[str, int]] | None:
-    """Make the plan of a member that takes its numbers as arguments; return it with these, or None."""
+    """Make the plan of a member that takes its numbers as arguments; return it with these, or None.
+
+    None where the member is the first of its family, where no kernel can take its numbers, and where sums of floats
+    would be added in another order. The plan is added to the family. `key` is that of the plan with constants.
+    """
     lifted = member.lift(target_of)
     if lifted is None or not _sums_as_before(member, lifted, key[2]):
         return None
@@ -261,7 +265,10 @@ def _lifted(member: FamilyMember, key: PlanKey) -> tuple[Plan, dict[str, int]] |
 
 
 def _sums_as_before(member: FamilyMember, lifted: Lifted, options: Options) -> bool:
-    """Whether a graph with arguments adds floats in the order of that with constants; notes in its family if not."""
+    """Return whether a graph with arguments adds floats in the order of the one with constants.
+
+    `lifted` is the graph with arguments, `options` are those that both are compiled with. Notes in the family if not.
+    """
     if not member.numbers.combines:
         return True
     from tinygraft.engine.same_sums import same_sums  # imported when a reduction has numbers that vary
@@ -275,7 +282,7 @@ def _sums_as_before(member: FamilyMember, lifted: Lifted, options: Options) -> b
 
 
 def _known(key: PlanKey) -> Plan | None:
-    """Return the plan of a form on some backends where it is in memory."""
+    """Return the plan of a form on some backends where it is in memory; else None."""
     with _lock:
         plan = _plans.get(key)
         if plan is not None:
@@ -284,7 +291,10 @@ def _known(key: PlanKey) -> Plan | None:
 
 
 def _plan_for(key: PlanKey, form: Form, outputs: Sequence[UOp]) -> Plan:
-    """Return the plan of a form: from memory, from the disk, or made from `outputs`."""
+    """Return the plan of a form: from memory, from the disk, or made from `outputs`.
+
+    It is cached in memory under `key`; the least recently used ones are dropped beyond MOST, or MOST_NODES of all.
+    """
     if (plan := _known(key)) is not None:
         return plan
     plan = _stored_or_made(form, key[1], outputs)

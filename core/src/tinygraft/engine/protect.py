@@ -221,8 +221,8 @@ def before_replay(overwritten: set[UOp], dropped: set[UOp], live: Sequence[HasNo
     """Save the values of live tensors over BUFFERs that a replay is about to overwrite, as realising would.
 
     `live` are the live tensors without those that the replayed function assigns to. `dropped` are the BUFFERs of
-    overwritten tensors that the captured function has dropped: tensors that still have such memory read a copy.
-    `clean` is the cache of `readers_of`.
+    overwritten tensors that the captured function has dropped: tensors that still have such memory read a copy. `clean`
+    is the cache of `readers_of`. The tape counts `overwritten` as written from then on.
     """
     if dropped:
         Saved([t for t in live if not dropped.isdisjoint(toposort(t.uop))], dropped).make()

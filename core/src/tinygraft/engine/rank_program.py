@@ -55,7 +55,10 @@ class RankProgram(Program):
             raise
 
     def _memory(self, handle: Handle, of: tuple[Any, tuple[int, ...]], filled: bool) -> tuple[Any, bool]:
-        """Return a buffer as an array: its own memory where the host sees it, else a copy, and whether it is one."""
+        """Return a buffer as an array: its own memory where the host sees it, else a copy, and whether it is one.
+
+        `of` is its (dtype, shape). A copy has the bytes of the buffer where `filled`, else any bytes.
+        """
         import numpy as np
 
         dtype, shape = of
@@ -70,7 +73,10 @@ class RankProgram(Program):
         return data.view(bits).reshape(shape), True
 
     def _run(self, comm: Communicator, source: Any, target: Any) -> None:
-        """Call the collective; examples along axis 0 are passed together."""
+        """Call the collective on `source`, with examples along axis 0, and write its result to `target`.
+
+        Examples are passed together. Raises what the engine of collectives raises.
+        """
         kind, options, dtype = self.routine.name, self.routine.options, self.source[0]
         if kind == "all_reduce":
             comm.all_reduce(source, OPS[options[1]], dtype, out=target)

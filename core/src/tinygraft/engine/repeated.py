@@ -59,7 +59,11 @@ def note(order: Sequence[UOp], outputs: Sequence[UOp], captured: bool, stays: st
 
 def _why(order: Sequence[UOp], outputs: Sequence[UOp], found: Repetition, args: Sequence[Any], captured: bool,
          stays: str) -> str:  # fmt: skip
-    """Return what differed, and what to do about it."""
+    """Return what differed, and what to do about it, as the end of a sentence.
+
+    `found` is what is known of the earlier compilations, `args` are the args of the nodes of `order` now. Shapes are
+    named first, then a capture, then `stays`, then the first arg that differs.
+    """
     if len(found.shapes) > 1:
         result = len(order)  # where the shapes of the outputs begin
         ends = dict.fromkeys([shapes[result] for shapes in found.shapes])

@@ -18,7 +18,11 @@ from tinygraft.uop.routines import RoutineOptions
 
 
 def routine_values(name: str, operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
-    """Return the results of a routine on operands of one shape each. Raises NotImplementedError for an unknown one."""
+    """Return the results of a routine on operands of one shape each, in the order in which it has them.
+
+    `options` are its integers (uop/routines.py). Raises NotImplementedError for a routine without a meaning here, and
+    for a singular system.
+    """
     if name not in MEANINGS:
         raise NotImplementedError(f"no meaning of the routine {name} in NumPy")
     with np.errstate(all="ignore"):
@@ -26,7 +30,7 @@ def routine_values(name: str, operands: Sequence[Array], options: RoutineOptions
 
 
 def _indices(x: Array, descending: bool) -> Array:
-    """Return the stable order of rows: NaN last, or first where it descends."""
+    """Return the stable order of each row of `x`, as indices: NaN last, or first where it descends."""
     if not descending:
         return np.asarray(np.argsort(x, axis=1, kind="stable"))
     # from the end, so that of equal elements the first comes first again when the order is turned round
@@ -74,7 +78,10 @@ def _in_float64(operands: Sequence[Array]) -> list[Array]:
 
 
 def _cholesky(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
-    """Return the factor, by the steps of the kernels: NumPy raises where a matrix has none."""
+    """Return the lower factor of each matrix, by the steps of the kernels: NumPy raises where one has none.
+
+    The operand is (examples, n, n), of which the lower triangle is read. Without a factor elements are NaN.
+    """
     (a,) = _in_float64(operands)
     a = np.tril(a)
     for k in range(a.shape[1]):
@@ -98,7 +105,11 @@ def _solve(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
 
 
 def _lu(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
-    """Return the factors by elimination, a column in each step, with the greatest pivot of each column."""
+    """Return the factors by elimination, a column in each step, with the greatest pivot of each column.
+
+    Of matrices (examples, m, n) the results are L below the diagonal and U in one matrix, the row that each step
+    exchanged with its own, and the order of the rows.
+    """
     (a,) = _in_float64(operands)
     a = a.copy()
     count, m, n = a.shape

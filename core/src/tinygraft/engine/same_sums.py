@@ -29,9 +29,10 @@ from tinygraft.uop.uop import UOp, postorder
 
 def same_sums(fixed: Schedule, lifted: Schedule, names: frozenset[str], targets: Mapping[str, Target],
               options: Options) -> bool:  # fmt: skip
-    """Whether `lifted`, a schedule with the arguments `names`, sums all floats as `fixed` does, which has none.
+    """Return whether `lifted`, a schedule with the arguments `names`, sums all floats as `fixed` does, which has none.
 
-    `targets` are those of the devices by name.
+    `targets` are those of the devices by name, `options` those that both are compiled with. False too where the calls
+    are of other kinds, or their numbers differ.
     """
     if len(fixed.calls) != len(lifted.calls):
         return False

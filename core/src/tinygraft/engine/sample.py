@@ -35,7 +35,10 @@ TOLERANCE = 1e-4  # of sums that are added in another order, relative to the val
 
 
 def fill(param: Param, read: bool, seed: int) -> bytearray:
-    """Return the bytes of an argument: random numbers of `seed` where it is `read`, a pattern where it is not."""
+    """Return the bytes of an argument: random numbers of `seed` where it is `read`, a pattern where it is not.
+
+    The numbers repeat after PERIOD elements.
+    """
     size = param.size * param.dtype.itemsize
     if not read:
         return bytearray([PATTERN]) * size

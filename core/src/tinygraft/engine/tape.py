@@ -90,7 +90,10 @@ def clear() -> None:
 
 
 def entry_of(memory: UOp) -> TapeEntry | None:
-    """Return how the present value of a BUFFER or a MULTI was computed; None for a leaf."""
+    """Return how the present value of a BUFFER or a MULTI was computed; None for a leaf.
+
+    None too where `memory` was written after that without being taped.
+    """
     if memory.op is not Ops.BUFFER:
         entry = _multi.get(memory)
     else:

@@ -166,7 +166,8 @@ class Trial:
     def race(self, texts: list[str], limit: float) -> dict[str, float]:
         """Return the least seconds of each version, run alternately for `limit` seconds; the slowest leave before.
 
-        A version that was not tried yet is tried first; wrong ones are omitted.
+        A version that was not tried yet is tried first; wrong ones are omitted. Every version runs at least once, also
+        past the limit. Raises as `attempt` does.
         """
         for text in texts:
             if text not in self.versions:

@@ -224,7 +224,10 @@ def _names(device: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def can_read(backend: Backend) -> bool:
-    """Return whether reading memory of a device returns what was written; the NULL device has none."""
+    """Return whether reading memory of a device returns what was written; the NULL device has none.
+
+    That is tried once for each backend, with 64 bytes.
+    """
     if backend not in _readable:
         pattern, found = bytearray(range(1, 65)), bytearray(64)
         handle = backend.allocator.alloc(64)

@@ -55,7 +55,10 @@ def trace_events(profile: Profile) -> Iterator[dict[str, Any]]:
 
 
 def _of_python(profile: Profile, threads: dict[int, int]) -> Iterator[dict[str, Any]]:
-    """Yield the spans of Python and the compilations, on the tracks of their threads."""
+    """Yield the spans of Python and the compilations, on the tracks of their threads.
+
+    `threads` has the number of the track of each thread, by its id. What the disk cache had is no compilation.
+    """
     for thread, span in profile.spans:
         name = f"{KINDS.get(span.name, span.name)} {span.detail}".strip()
         yield _complete(profile, name, span.name, PYTHON, threads[thread], span.start, span.seconds)
@@ -67,7 +70,10 @@ def _of_python(profile: Profile, threads: dict[int, int]) -> Iterator[dict[str, 
 
 
 def _of_devices(profile: Profile, devices: dict[str, int]) -> Iterator[dict[str, Any]]:
-    """Yield launches and copies on the tracks of their queues, and the memory of each device after each change."""
+    """Yield launches and copies on the tracks of their queues, and the memory of each device after each change.
+
+    `devices` has the number of the process that stands for a device, by its name.
+    """
     for _, one in profile.launches:
         kind = "copy" if one.name.startswith("copy ") else "kernel"
         arguments: dict[str, Any] = {"flops": one.flops, "bytes": one.bytes}
@@ -88,7 +94,10 @@ def _named(kind: str, process: int, track: int, name: str) -> dict[str, Any]:
 
 def _complete(profile: Profile, name: str, category: str, process: int, track: int, start: float, seconds: float,
               arguments: dict[str, Any] | None = None) -> dict[str, Any]:  # fmt: skip
-    """Return the event of a piece of work with a duration."""
+    """Return the event of a piece of work with a duration.
+
+    `start` is on the clock of time.perf_counter, in seconds as `seconds` is; `arguments` is what a click on it shows.
+    """
     return {"ph": "X", "name": name, "cat": category, "pid": process, "tid": track,
             "ts": _microseconds(start - profile.begun), "dur": _microseconds(seconds),
             "args": arguments or {}}  # fmt: skip

@@ -20,7 +20,10 @@ _whole: Profile | None = None  # that of PROFILE=1
 
 
 def install() -> None:
-    """Record from now on, and report when the process ends. A second call does nothing."""
+    """Record from now on, and report when the process ends. A second call does nothing.
+
+    The trace is a new file in the folder for temporary files.
+    """
     global _whole
     if _whole is not None:
         return
@@ -39,7 +42,10 @@ def install() -> None:
 
 
 def finish(profile: Profile, path: Path) -> None:
-    """Stop a profile, write its trace to `path`, and print where the time went to the standard error."""
+    """Stop a profile, write its trace to `path`, and print where the time went to the standard error.
+
+    The reason is printed instead where the trace cannot be written.
+    """
     profile.stop()
     try:
         write_trace(profile, path)

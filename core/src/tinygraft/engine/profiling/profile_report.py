@@ -101,7 +101,10 @@ def grouped(launches: Iterable[LaunchEvent], key: Callable[[LaunchEvent], str]) 
 
 
 def _table(title: str, launches: Sequence[LaunchEvent], key: Callable[[LaunchEvent], str]) -> Iterator[str]:
-    """Yield a table of launches by `key`; nothing where there are none."""
+    """Yield a table of launches by `key`; nothing where there are none.
+
+    It has a row for each text that `key` returns, at most MOST_ROWS, the longest time first; `title` is its heading.
+    """
     rows = grouped(launches, key)
     if not rows:
         return
@@ -121,7 +124,10 @@ def _table(title: str, launches: Sequence[LaunchEvent], key: Callable[[LaunchEve
 
 
 def _devices(profile: Profile, whole: float) -> Iterator[str]:
-    """Yield a line for each queue of a device whose work ran beside Python."""
+    """Yield a line for each queue of a device whose work ran beside Python.
+
+    `whole` is the time of the profile in seconds.
+    """
     busy: dict[tuple[str, int], float] = {}
     for _, launch in profile.launches:
         if not launch.waited:
@@ -134,7 +140,8 @@ def _devices(profile: Profile, whole: float) -> Iterator[str]:
 def memory_at_peak(changes: Sequence[MemoryChange]) -> tuple[int, float, dict[str, int]]:
     """Return the most bytes that were in use at once, when that was, and by line what was in use then.
 
-    Memory that was in use before the recording is not counted; memory of one line has its bytes together.
+    Memory that was in use before the recording is not counted; memory of one line has its bytes together. The time is
+    on the clock of time.perf_counter, 0.0 where no memory was allocated.
     """
     used = most = at = 0
     for index, change in enumerate(changes):

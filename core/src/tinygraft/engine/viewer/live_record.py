@@ -109,7 +109,7 @@ class LiveRecord:
                 self._stage(thread, event)
 
     def _stage(self, thread: int, event: StageEvent) -> None:
-        """Add a stage to its kernel, or to the schedule of the thread; a tensor graph begins a new one."""
+        """Add a stage to its kernel, or to the latest schedule of all threads; a tensor graph begins a new one."""
         now = time.perf_counter()
         stage = describe(event.name, event.subject, draw=True)
         applied = self._rules.pop(thread, Counter())
@@ -153,7 +153,10 @@ class LiveRecord:
         stages.insert(0 if first else len(stages), data)
 
     def _compiled(self, thread: int, event: CompileEvent) -> None:
-        """Give the kernel that was just made its device."""
+        """Give the kernel that was just made its device.
+
+        It is finished then, and launches find it by its serial or its name.
+        """
         kernel = self._open.pop((thread, event.name), None)
         if kernel is None:
             return
@@ -164,7 +167,10 @@ class LiveRecord:
             self._by_serial[kernel.serial, event.device] = number
 
     def _launch(self, event: LaunchEvent) -> None:
-        """Add a launch to the columns."""
+        """Add a launch to the columns.
+
+        Past MOST_LAUNCHES it is only counted. A kernel gets the origin of its first launch.
+        """
         columns = self.launches
         if len(columns.start) >= MOST_LAUNCHES:
             self.omitted += 1

@@ -68,7 +68,10 @@ class PageServer:
         return host.lower() in hosts and hmac.compare_digest(token.encode(), self.token.encode())
 
     def answer(self, path: str, query: dict[str, str]) -> tuple[str, str] | None:
-        """Return the type and text of what is at a path; None where nothing is."""
+        """Return the type and text of what is at a path; None where nothing is.
+
+        `query` has the numbers that "/news" asks with; a stage of a kernel is at /kernel/NUMBER.
+        """
         record = self.record
         if path == "/":
             return "text/html; charset=utf-8", live_page(self.title)

@@ -35,7 +35,10 @@ _viewing: Viewing | None = None
 
 
 def install(title: str = "") -> Viewing:
-    """Record and serve from now on; a second call does nothing more. `title` is by default the command line."""
+    """Record and serve from now on; a second call does nothing more. `title` is by default the command line.
+
+    Returns the recording. When the process ends, the page is written to a temporary file, whose path is printed.
+    """
     global _viewing
     if _viewing is not None:
         return _viewing
