@@ -129,7 +129,10 @@ class CStyleKernel(Writer):
             self.say(line)
 
     def declare(self, text: str, dtype: DType, width: int, hint: str) -> str:
-        """Declare a variable for a value. Returns its name."""
+        """Declare a variable for a value. Returns its name.
+
+        `hint` is how that begins.
+        """
         name = f"{hint}{self.number}"
         self.number += 1
         self.say(f"const {self.words.type(dtype, width)} {name} = {bare(text)};")
@@ -278,7 +281,10 @@ class CStyleKernel(Writer):
             self.say(line)
 
     def load(self, u: UOp) -> None:
-        """A variable for each copy."""
+        """Declare a variable for each copy; none where no user reads the value.
+
+        It is 0 behind a closed gate, and for memory of no elements.
+        """
         if u not in self.walk.whole:
             return
         access = self.walk.accesses[u]
@@ -298,7 +304,7 @@ class CStyleKernel(Writer):
             self.names[u, self.walk.copy(u, lane)] = self.declare(text, u.dtype, access.width, "x")
 
     def store(self, u: UOp) -> None:
-        """An assignment for each copy."""
+        """Write an assignment for each copy, in an `if` where it has a gate; none to memory of no elements."""
         access, value = self.walk.accesses[u], u.src[2]
         gate = u.src[3] if len(u.src) > 3 else None
         if memory(u.src[0]).arg.size == 0:

@@ -35,7 +35,7 @@ def cast(w: DialectWords, u: ElementwiseStep, x: str) -> str:
 
 
 def _is_plain(w: DialectWords, old: DType, new: DType) -> bool:
-    """Whether C's own conversion is the one that is meant."""
+    """Return whether C's own conversion is the one that is meant."""
     return not w.is_bits(old) and not w.is_bits(new) and (old.kind != "float" or new.kind == "float")
 
 
@@ -61,7 +61,7 @@ def _scalar(w: DialectWords, x: str, old: DType, new: DType) -> str:
 
 
 def _saturate(w: DialectWords, old: DType, new: DType) -> str:
-    """The helper from a float to an integer."""
+    """Return the name of the helper from a float to an integer, which is declared on first use."""
     low = 0 if new.kind == "uint" else -(2 ** (new.bits - 1))
     high = 2 ** (new.bits - (new.kind != "uint"))  # the first that is too great; a power of two, so exact in any float
     body = (
@@ -72,7 +72,7 @@ def _saturate(w: DialectWords, old: DType, new: DType) -> str:
 
 
 def _widen(w: DialectWords, old: DType) -> str:
-    """The helper from the bits of a half type to float."""
+    """Return the name of the helper from the bits of a half type to float, which is declared on first use."""
     bits, float_ = w.type(dtypes.uint32), w.type(dtypes.float32)
     name, arguments = f"float_from_{old.name}", f"{w.type(old)} h"
     if old in w.dialect.widen:
@@ -89,7 +89,10 @@ def _widen(w: DialectWords, old: DType) -> str:
 
 
 def _round(w: DialectWords, new: DType) -> str:
-    """The helper from float to the bits of a half type, to nearest even; NaN stays NaN."""
+    """Return the name of the helper from float to the bits of a half type: to nearest even; NaN stays NaN.
+
+    It is declared on first use.
+    """
     name, result, arguments = f"{new.name}_from_float", w.type(new), f"{w.type(dtypes.float32)} x"
     if new in w.dialect.narrow:
         return w.helper(name, result, arguments, w.dialect.narrow[new])

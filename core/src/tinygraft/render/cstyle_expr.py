@@ -125,7 +125,10 @@ def _where(w: DialectWords, u: ElementwiseStep, c: str, x: str, y: str) -> str:
 
 
 def _call(w: DialectWords, u: ElementwiseStep, *operands: str) -> str:
-    """Call a function of the dialect, lane by lane for a vector."""
+    """Call a function of the dialect, lane by lane for a vector.
+
+    Raises GraphError where the dialect has none.
+    """
     word = w.dialect.calls.get(u.op)
     if word is None:
         raise GraphError(

@@ -31,7 +31,10 @@ class DialectWords:
         self.helpers: dict[str, str] = {}  # in the order of requests: so each comes after those that it calls
 
     def type(self, dtype: DType, width: int = 1) -> str:
-        """Return the name of a type; that of a vector is declared on first use."""
+        """Return the name of a type; that of a vector is declared on first use.
+
+        Raises GraphError for a vector in a dialect without them.
+        """
         if width == 1:
             return self.dialect.types[dtype]
         if not self.dialect.vectors:

@@ -100,7 +100,11 @@ class BasicBlocks:
         self.block = name
 
     def call(self, name: str, result: str, *arguments: tuple[str, str], flags: str = "") -> str:
-        """Call a function of LLVM's with (type, value) pairs. Returns the name of its result."""
+        """Call a function of LLVM's with (type, value) pairs. Returns the name of its result.
+
+        That is empty for `result` void. The function is declared. `flags` stand before the type, each with a blank
+        after it.
+        """
         self.declared[name] = f"{result} @{name}({', '.join(type_ for type_, _ in arguments)})"
         text = f"call {flags}{result} @{name}({', '.join(f'{type_} {value}' for type_, value in arguments)})"
         if result == "void":

@@ -20,19 +20,19 @@ class _Lanes:
         self.block, self.width = block, width
 
     def convert(self, word: str, value: str, old: str, new: str) -> str:
-        """word from one element type to another."""
+        """Write the instruction `word` from one element type to another. Returns the name of its result."""
         return self.block.let(f"{word} {type_word(old, self.width)} {value} to {type_word(new, self.width)}", "cast")
 
     def binary(self, word: str, element: str, x: str, y: str) -> str:
-        """word of a value and a number."""
+        """Write the instruction `word` of the value `x` and the number `y`. Returns the name of its result."""
         return self.both(word, element, x, self.block.broadcast(y, element, self.width))
 
     def both(self, word: str, element: str, x: str, y: str) -> str:
-        """word of two values."""
+        """Write the instruction `word` of two values. Returns the name of its result."""
         return self.block.let(f"{word} {type_word(element, self.width)} {x}, {y}", "bit")
 
     def select(self, test: str, element: str, x: str, y: str) -> str:
-        """x or y, lane by lane."""
+        """Write the choice of `x` where `test` holds, else `y`, lane by lane. Returns the name of its result."""
         type_ = type_word(element, self.width)
         return self.block.let(f"select {type_word('i1', self.width)} {test}, {type_} {x}, {type_} {y}", "cast")
 
@@ -81,7 +81,7 @@ def _from_float(v: _Lanes, value: str, old: DType, new: DType) -> str:
 
 
 def _widen(v: _Lanes, value: str, old: DType) -> str:
-    """A half type as float."""
+    """Write the conversion of a half type to float. Returns the name of the result."""
     if old is dtypes.bfloat16:
         bits = v.binary("shl", "i32", v.convert("zext", value, "i16", "i32"), "16")
         return v.convert("bitcast", bits, "i32", "float")
@@ -116,7 +116,7 @@ def _nearest(v: _Lanes, bits: str, dropped: int) -> str:
 
 
 def _half_bits(v: _Lanes, bits: str) -> str:
-    """The bits of a float as those of a half, without an instruction for it."""
+    """Write the bits of a float as those of a half, without an instruction for it. Returns the name of the result."""
     size = v.binary("and", "i32", bits, str(0x7FFFFFFF))
     normal = v.binary("lshr", "i32", _nearest(v, v.binary("sub", "i32", size, str(0x38000000)), 13), "13")
     half = v.binary("fadd", "float", v.convert("bitcast", size, "i32", "float"), "0.5")  # rounds at a half's last bit

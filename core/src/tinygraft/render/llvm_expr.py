@@ -89,7 +89,7 @@ def _intrinsic(t: BasicBlocks, u: ElementwiseStep, *operands: str) -> str:
 
 
 def _extreme(t: BasicBlocks, u: ElementwiseStep, x: str, y: str) -> str:
-    """The greater or less of both: NaN when either is NaN, either of two zeros.
+    """Write the greater or less of both: NaN when either is NaN, either of two zeros.
 
     y comes first because LLVM then tests y for NaN, which in a reduction is not what each iteration waits for.
     """

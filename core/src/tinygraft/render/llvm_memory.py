@@ -46,7 +46,7 @@ class MemoryWriter(Writer, BasicBlocks):
             self.names[u, self.walk.copy(u, lane)] = self._load(u, lane)
 
     def _reads_blocks(self, u: UOp, across: UOp) -> bool:
-        """Whether a LOAD can read whole rows.
+        """Return whether a LOAD can read whole rows along the range `across`.
 
         With a gate, it has to be open for all of a row or none of it, and the buffer has to have a row's elements to
         read instead where it is closed.

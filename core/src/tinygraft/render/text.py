@@ -199,7 +199,10 @@ class Writer(ABC):
                     names[u, self.walk.copy(u, lane)] = names[key]
 
     def accumulated(self, u: UOp) -> Iterator[tuple[str, list[str], ElementwiseStep]]:
-        """Yield, for each copy of an ACCUM, its register, the operands, and the op that combines them."""
+        """Yield, for each copy of an ACCUM, its register, the operands, and the op that combines them.
+
+        Raises GraphError for a vector that is added to a scalar register.
+        """
         reg, *values = u.src
         width = self.walk.width(reg)
         if any(self.walk.width(value) > width for value in values):
@@ -235,7 +238,10 @@ class Writer(ABC):
             self.say_all(words.zero.format(t=number))
 
     def product(self, u: UOp) -> None:
-        """Load each copy of the operands to a tile register, and write a product for each copy of the tile."""
+        """Load each copy of the operands to a tile register, and write a product for each copy of the tile.
+
+        Raises GraphError where the unit has too few tile registers.
+        """
         tile, first, at_first, second, at_second = u.src
         unit, words = u.arg.unit, self.words_of(u.arg.unit)
         free = len(list(self.walk.lanes(tile)))  # the registers of operands come after those of results

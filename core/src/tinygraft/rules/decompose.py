@@ -250,7 +250,10 @@ def multiply_add_of_integers(ops: TargetOps, a: UOp, b: UOp, c: UOp) -> UOp | No
 
 
 def fused_multiply_add(ops: TargetOps, a: UOp, b: UOp, c: UOp) -> UOp:
-    """a * b + c rounded once: in float64, where the product of two float32 is exact."""
+    """a * b + c rounded once: in float64, where the product of two float32 is exact.
+
+    Raises UnsupportedError for a float64, and where the Target computes no float64.
+    """
     target = ops.target
     if a.dtype is dtypes.float64 or dtypes.float64 not in target.compute_dtypes:
         raise no_fma(a.dtype, target)

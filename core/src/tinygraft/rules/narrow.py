@@ -29,7 +29,11 @@ BITS_ONLY = frozenset({Ops.WHERE, Ops.BITCAST})  # move bits, compute nothing
 
 
 def narrow(sink: UOp, target: Target) -> UOp:
-    """Return the kernel with dtypes that `target` computes. Raises UnsupportedError for one that it cannot store."""
+    """Return the kernel with only dtypes that `target` computes.
+
+    Raises UnsupportedError for a dtype that it cannot store, or stores and can compute neither as such nor in float32,
+    and for an FMA that would need a float64 which it lacks.
+    """
     known = target.dtypes & target.compute_dtypes
     nodes = toposort(sink)
     foreign = {node.dtype for node in nodes} - known - {dtypes.void, dtypes.index}
@@ -150,7 +154,10 @@ def _wide(x: UOp) -> UOp:
 
 
 def widened_cast(x: UOp, dtype: DType, foreign: Set[DType]) -> UOp:
-    """Return `x` cast to `dtype` by way of float32, rounded once."""
+    """Return `x` cast to `dtype` by way of float32, rounded once.
+
+    `foreign` are the dtypes that the Target does not compute with.
+    """
     if x.dtype in foreign:
         x = _wide(x)
     if dtype not in foreign:

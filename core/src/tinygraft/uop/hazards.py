@@ -75,7 +75,10 @@ class Hazard:
 
 
 def check(uops: Sequence[UOp], name: str, stage: str) -> None:
-    """Raise GraphError where a kernel may read what it has stored. `stage` names the pass that made it."""
+    """Raise GraphError where a kernel may read what it has stored. `stage` names the pass that made it.
+
+    `name` is that of the kernel, `uops` its linear form.
+    """
     if (found := first_hazard(uops)) is not None:
         raise GraphError(
             f"{stage} made a kernel that is not proved safe: {name}: {found}\n"
@@ -169,7 +172,11 @@ class _HazardWalk:
         return self.known[key]
 
     def is_declared(self, load: MemoryAccess, store: MemoryAccess, common: Sequence[UOp]) -> bool:
-        """Return whether a load is intended to read what earlier iterations of an ORDERED loop have stored."""
+        """Return whether a load is intended to read what earlier iterations of an ORDERED loop have stored.
+
+        It is where the load is listed first, nothing but stores to its own memory depends on such loads, and its index
+        is that of the store, or that of the iteration before. `common` are the loops around both.
+        """
         ordered = _ordered(common)
         if not ordered or _memory(load.node) in self.leaks or load.number > store.number:
             return False

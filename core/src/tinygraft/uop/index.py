@@ -153,7 +153,9 @@ def with_values(sizes: Iterable[sint], values: Mapping[str, int]) -> str:
 
 
 def size_of(size: sint, values: Mapping[str, int]) -> int:
-    """Return a size as an int, with `values` for its variables by name.
+    """Return a size as an int, with `values` for its variables, which are not bound, by name.
+
+    Raises KeyError for a variable that `values` lacks.
 
     >>> size_of(add(mul(UOp.variable("n", 1, 9), 2), 1), {"n": 4}), size_of(7, {})
     (9, 7)

@@ -124,7 +124,11 @@ def _with_sources(pattern: UPat, sources: Sequence[UOp], following: MatchWork | 
 
 
 def _orders(pattern: UPat, u: UOp) -> Iterable[Sequence[UOp]]:
-    """Return the sources that a pattern has patterns for, in each order that it allows; none for a wrong number."""
+    """Return the sources that a pattern has patterns for, in each order that it allows; none for a wrong number.
+
+    Raises ValueError where one pattern stands for all sources of an op that may have any number of them, and names
+    nodes.
+    """
     src, sources = pattern.src, u.src
     if isinstance(src, UPat):
         if FACTS[u.op].arity is None and src.names():

@@ -209,7 +209,10 @@ class _Proof:
         return a - d, b - c
 
     def split(self, left: Terms, right: Terms, constant: int) -> bool:
-        """Split an equation into one of the multiples of a factor and one of the terms that stay below it."""
+        """Split an equation into one of the multiples of a factor and one of the terms that stay below it.
+
+        Returns whether there is such a factor. Raises _NoSolution.
+        """
         for factor in sorted({abs(f) for f in (*left.values(), *right.values())}, reverse=True):
             if factor == 1:
                 break
@@ -229,7 +232,10 @@ class _Proof:
         return False
 
     def split_symbolic(self, left: Terms, right: Terms, constant: int) -> bool:
-        """Split by a symbolic size as the factor: the other terms of both sides have to be from 0 to below it."""
+        """Split by a symbolic size as the factor: the other terms of both sides have to be from 0 to below it.
+
+        Returns whether there is such a size.
+        """
         for stride in _sizes((*left, *right)):
             (big_left, small_left), (big_right, small_right) = (_by_size(terms, stride) for terms in (left, right))
             if not big_left or not big_right:
@@ -283,7 +289,8 @@ class _Proof:
     def rejoin(self, left: Terms, right: Terms, constant: int) -> bool:
         """Replace a quotient on both sides, whose remainder is the same by now, by the dividend; scale the equation.
 
-        The quotient may be one part of a larger one: (r * 32 + s) // 18 is r + (r * 14 + s) // 18.
+        The quotient may be one part of a larger one: (r * 32 + s) // 18 is r + (r * 14 + s) // 18. Returns whether
+        there is such a quotient.
         """
         for node in left.keys() & right.keys():
             whole, by = node.src if node.op is Ops.IDIV else (node, None)
@@ -336,7 +343,10 @@ class _Proof:
             self.add(source, source, 0)  # other integers wrap, and are no sums of terms
 
     def split_clamped(self, left: Terms, right: Terms, constant: int) -> bool:
-        """Split two sums by whole blocks where one of them is a clamped index, min(index, last)."""
+        """Split two sums by whole blocks where one of them is a clamped index, min(index, last).
+
+        Returns whether there are such blocks; False where neither is clamped.
+        """
         a, b = chain(left, constant), chain(right, 0)
         if Ops.MIN not in (a.op, b.op):
             return False

@@ -78,7 +78,10 @@ class UPat:
 
     @staticmethod
     def any(*patterns: UPat) -> UPat:
-        """Return a pattern of a node that one of `patterns` matches; they are tried in order."""
+        """Return a pattern of a node that one of `patterns` matches; they are tried in order.
+
+        Raises ValueError without patterns.
+        """
         if not patterns:
             raise ValueError("UPat.any needs at least one pattern")
         found = UPat()

@@ -47,7 +47,10 @@ class RoutineFacts:
 
 
 def results_of(name: str, operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
-    """Return the dtype and shape of each result. Raises ShapeError for operands that are none of the routine."""
+    """Return the dtype and shape of each result. Raises ShapeError for operands that are none of the routine.
+
+    Operands and results are (dtype, shape). Raises KeyError for a name that is no routine.
+    """
     facts = EVERY_ROUTINE[name]
     shapes = [shape for _, shape in operands]
     expected = facts.axes_with(options)

@@ -581,7 +581,10 @@ def rebuild(
 
 
 def _same_view(view: UOp, old: UOp, done: dict[UOp, UOp]) -> UOp:
-    """Return the movements from `old` to `view`, a view of it, applied to what `old` becomes in `done`."""
+    """Return the movements from `old` to `view`, a view of it, applied to what `old` becomes in `done`.
+
+    Symbolic sizes of these movements that `done` lacks are added to it.
+    """
     chain = []
     while view is not old:
         chain.append(view)
