@@ -162,7 +162,8 @@ def _other(sink: UOp, c: Contraction, loops: int) -> float | None:
 def _operand(value: UOp, loops: tuple[UOp, ...], terms: tuple[UOp, ...]) -> BlockOperand:
     """Return a factor as it is staged: before a cast that widens it, for shared memory is what limits the tile.
 
-    `loops` are its rows or columns, `terms` the loops of the sum; of both the last one is the innermost.
+    `value` is the factor, `loops` are its rows or columns, `terms` the loops of the sum; of both the last one is the
+    innermost.
     """
     while value.op is Ops.CAST and value.src[0].dtype.itemsize < value.dtype.itemsize:
         value = value.src[0]
@@ -181,7 +182,7 @@ def _blocks(p: BlockProduct, target: Target) -> Iterator[BlockTiling]:
     Not those that are at least twice as long as an operand along an axis where a thread computes several results. The
     results of a thread, with one term of each operand, are at most half of the registers. The terms at a time are those
     of TERMS below the number of products and its divisors from the least to the greatest of TERMS; all of them where
-    there is none.
+    there is none. `p` is the product that they are for.
     """
     threads = power_of_two(target.block_threads)
     terms = {n for n in TERMS if n < p.count} | {n for n in range(TERMS[0], TERMS[-1] + 1) if p.count % n == 0}

@@ -50,7 +50,8 @@ def _divisions(indices: Iterable[UOp]) -> int:
 def _neighbours(sink: UOp, nodes: Sequence[UOp]) -> Iterator[tuple[UOp, UOp]]:
     """Yield (outer, inner) for each two adjacent loops that may be merged, the innermost pair of a nest first.
 
-    They are loops that each store is inside of both or of none, and ranges next to each other in a REDUCE.
+    They are loops that each store is inside of both or of none, and ranges next to each other in a REDUCE. `nodes` is
+    the postorder of `sink`.
     """
     reduced = {r for n in nodes if n.op is Ops.REDUCE for r in n.src[1:]}
     loops = sorted((n for n in nodes if n.op is Ops.RANGE and n not in reduced), key=lambda r: r.arg.axis)

@@ -178,6 +178,7 @@ def _neighbours(own: Sequence[UOp], stores: Sequence[UOp]) -> tuple[UOp, ...]:
     """Return the innermost loop of `own` with those around it that are contiguous with it in every result.
 
     Both are in order of nesting, the innermost last. Loops outside of one that is not contiguous are not among them.
+    `stores` are those of the results.
     """
     columns = [own[-1]]
     for outer in reversed(own[:-1]):

@@ -91,7 +91,7 @@ class GridRanges:
     def range(self, iterations: int | UOp, kind: AxisKind = AxisKind.LOOP, dim: int = 0) -> UOp:
         """Return a new range inside of those made before; the constant 0 for a single iteration.
 
-        `dim` is the dimension of the grid, for ranges of kind GRID.
+        `dim` is the dimension of the grid, for ranges of kind GRID. `iterations` may be a symbolic size.
         """
         count = ix.node(iterations)
         if count.lo == count.hi == 1:
@@ -220,9 +220,9 @@ def all_of(gates: Sequence[UOp]) -> UOp:
 def cycles(nodes: Iterable[UOp], iterations: Mapping[int, int], shared: Mapping[int, UOp]) -> float:
     """Estimate the cycles of one thread for its accesses and reductions.
 
-    `iterations` has the trip count of each loop in one thread, by axis (else 1); `shared` has, by axis, for each loop
-    that threads divide the innermost of the loops that are divided with it: an access is near where its stride along
-    that is 0 or 1.
+    `nodes` are those of the kernel. `iterations` has the trip count of each loop in one thread, by axis (else 1);
+    `shared` has, by axis, for each loop that threads divide the innermost of the loops that are divided with it: an
+    access is near where its stride along that is 0 or 1.
     """
     total = 0.0
     for n in nodes:

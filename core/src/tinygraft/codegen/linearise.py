@@ -294,7 +294,8 @@ class _Lineariser:
     def finish_fill(self, node: UOp, made: list[UOp], depth: int, saved: list[LoopBody]) -> None:
         """Close the loops of a fill down to `depth` blocks, record its stores, and return to the blocks `saved`.
 
-        From here on the memory can be read; where other threads do, they have a BARRIER for it in the graph.
+        From here on the memory can be read; where other threads do, they have a BARRIER for it in the graph. `node` is
+        the AFTER, `made` are these stores.
         """
         self.leave(depth)
         self.filled[node] = made
@@ -403,7 +404,10 @@ class _Lineariser:
         self.path[-1].items.append(UOp(Ops.ACCUM, node.dtype, src, op))
 
     def finish_reduce(self, group: list[UOp], registers: list[UOp], depth: int, saved: list[LoopBody]) -> None:
-        """Close the loops down to `depth` blocks, emit the GETs (the values), and return to the blocks `saved`."""
+        """Close the loops down to `depth` blocks, emit the GETs (the values), and return to the blocks `saved`.
+
+        `group` are the reductions, and `registers` their REGs in the same order.
+        """
         self.leave(depth)
         block = self.path[-1]
         for node, register in zip(group, registers, strict=True):
@@ -439,7 +443,7 @@ def _masks(sink: UOp, nodes: list[UOp]) -> dict[UOp, int] | None:
 
     Such a load may not be hoisted out of the loop, although it does not depend on its counter: each iteration changes
     its value. None for a kernel without ordered stores, or whose ordered stores need no such load: there a node's own
-    ranges suffice.
+    ranges suffice. `nodes` is the postorder of `sink`.
     """
     ordered = sum(1 << n.arg.axis for n in nodes if n.op is Ops.RANGE and n.arg.kind is AxisKind.ORDERED)
     written: dict[UOp, int] = {}

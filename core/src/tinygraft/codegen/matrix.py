@@ -176,7 +176,10 @@ def _plans(unit: MatrixUnit, sizes: Sequence[int], target: Target) -> Iterator[M
 
 
 def _cost(p: UnitProduct, plan: MatrixTiling, target: Target) -> float:
-    """Estimate the cycles of the busiest thread, or of one thread block for all of them: only to order candidates."""
+    """Estimate the cycles of the busiest thread, or of one thread block for all of them: only to order candidates.
+
+    `p` is the sum of products, `plan` how it is tiled.
+    """
     rows, columns, terms = (trip_count(loops) for loops in (p.rows, p.columns, p.terms))
     bands, blocks = -(-rows // plan.rows), -(-columns // plan.columns) * trip_count(p.outer)
     depth = -(-terms // plan.terms) * plan.terms

@@ -156,7 +156,8 @@ class _PanelTiler:
         """Return a store of the results of a tile, gated to the inside of the sizes.
 
         Loads are gated before loops are replaced, while their index still shows whether they depend on columns: where
-        vectors are whole and blocks are not, neither the gate nor the index has to depend on the lane.
+        vectors are whole and blocks are not, neither the gate nor the index has to depend on the lane. `store` is one
+        of the kernel as it was, inside of all loops of the results.
         """
         split = self.split
         exact = ix.rebuild_simplified((store.src[1], *store.src[3:]), split.exact)
@@ -184,7 +185,7 @@ def _divides(value: UOp, loop: UOp) -> bool:
 
 
 def place_columns(t: Tiling, block: UOp, column: UOp, swap: Swap) -> list[UOp]:
-    """Set in `swap` the column loops for a `column` of the block of index `block`.
+    """Set in `swap` the column loops of the Tiling `t` for a `column` of the block of index `block`.
 
     Returns the gates that there is such a column; none where all blocks and vectors are whole.
     """
@@ -232,7 +233,8 @@ class _PanelCopy:
         """Return `store` with its innermost loop of terms in unrolled blocks, where `Tiling.transposed` is above 1.
 
         So a block of vectors along the terms is loaded, and transposed in registers. `store` itself elsewhere, and
-        where blocks do not divide that loop. `terms` has what replaces each loop of terms.
+        where blocks do not divide that loop. `terms` has what replaces each loop of terms. `tiler` makes the new
+        ranges.
         """
         width = self.tiling.transposed
         loops = {n for term in terms.values() for n in postorder(term) if n.op is Ops.RANGE}
@@ -247,6 +249,7 @@ class _PanelCopy:
         """Make the loops over the columns of a panel. Returns the column and its gates.
 
         Of several column loops only the innermost is vectorised. Sets their counters in `swap`, and `self.lane`.
+        `tiler` makes the ranges, `block` is the index of the block of columns.
         """
         t, columns = self.tiling, self.tiling.contraction.columns
         if len(columns) == 1:
@@ -272,7 +275,7 @@ class _PanelCopy:
         """Make the loop over the first column loop's iterations in a block, and over those more that a window reads.
 
         `row` is how many columns one of them has. Returns the column at which an iteration starts, and its gates; adds
-        the counters to `swap`.
+        the counters to `swap`. `tiler` makes the range, `block` is the index of the block.
         """
         loop, count = self.tiling.contraction.columns[0], self.tiling.block // row
         more = 0 if self.window is None else size(self.window.loop) - 1

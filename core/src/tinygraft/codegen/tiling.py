@@ -214,7 +214,10 @@ def _tilings(c: Contraction, target: Target) -> Iterator[Tiling]:
 
 
 def _blocks(c: Contraction, width: int) -> Iterator[tuple[tuple[UOp, ...], int, int]]:
-    """Yield (column loops, columns of a block, vectors of a row): blocks of a loop, or whole iterations of several."""
+    """Yield (column loops, columns of a block, vectors of a row): blocks of a loop, or whole iterations of several.
+
+    `width` is that of a vector.
+    """
     for first in range(len(c.columns)):
         columns = c.columns[first:]
         row, most = trip_count(columns[1:]), width * MOST_VECTORS
@@ -269,7 +272,10 @@ def _packable(c: Contraction) -> bool:
 
 
 def _priced(t: Tiling, prices: Prices, target: Target) -> Tiling:
-    """Return a tiling with its cost, and with chunks of its rows where there are too few blocks for the threads."""
+    """Return a tiling with its cost, and with chunks of its rows where there are too few blocks for the threads.
+
+    `prices` are those of its Contraction.
+    """
     c = t.contraction
     blocks = -(-trip_count(c.columns) // t.block) * trip_count(c.outer)
     terms = trip_count(c.terms)
@@ -321,7 +327,8 @@ def _store(t: Tiling, column: int | None, rows: tuple[int | None, ...]) -> float
 def _shares(t: Tiling, blocks: int, threads: int) -> tuple[float, int]:
     """Return how much longer than the mean the busiest thread works (1.0: no longer), and the chunks of rows for that.
 
-    The chunks are 1, where threads divide the `blocks` of columns alone, or else `threads`.
+    The chunks are 1, where threads divide the `blocks` of columns alone, or else `threads`. `blocks` counts the
+    iterations of the outer loops too.
     """
 
     def idle(count: int) -> float:

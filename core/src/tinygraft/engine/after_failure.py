@@ -30,7 +30,8 @@ def finish(request: RealizeRequest, prepared: Prepared, progress: Progress, valu
 
     `values` are those of variables by name. `progress` is updated, and captures record what ran. Where some of the
     writes to a value have happened, to shards or one after another, the calls that do the others are run too, and the
-    one that failed once more: the value would be lost. Errors are dropped; an interrupt ends it early.
+    one that failed once more: the value would be lost. Errors are dropped; an interrupt ends it early. `request` and
+    `prepared` are those of the failed run.
     """
     assert progress.failed is not None
     parts = _of_several_writes(request, prepared)
@@ -75,7 +76,8 @@ def touched(prepared: Prepared, progress: Progress) -> set[UOp]:
 def why(prepared: Prepared, progress: Progress, error: BaseException) -> str:
     """Return which launch `error` ended, by number, name and device, as the begin of a sentence.
 
-    Where none has failed, that `error` came between launches.
+    Where none has failed, that `error` came between launches. `prepared` has the launches, `progress` which one has
+    failed.
     """
     if progress.failed is None:
         return f"{type(error).__name__} came between launches"

@@ -177,7 +177,7 @@ def _widened(a: Array, source: DType, target: DType) -> Array:
     """Return values as float64 that round to `target` as the values themselves do.
 
     Where a 64-bit integer has more than 53 bits, its last 11 are combined to a sticky bit, so that the second rounding
-    sees on which side of a tie the integer was.
+    sees on which side of a tie the integer was. `source` is the dtype of these.
     """
     if source.kind in ("int", "uint", "index") and source.itemsize == 8:
         if target in (dtypes.float32, dtypes.float64):

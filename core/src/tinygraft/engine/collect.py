@@ -236,7 +236,8 @@ def _stored_anyway(order: Sequence[UOp], wanted: Sequence[UOp], others: Iterable
     """Return the tensors that requested memory of their own with contiguous(), and whose values `order` stores anyway.
 
     And those that are another result of a routine in `order`, which then is run once for all of them. Without those
-    that predate an open capture: a replay would not compute them again.
+    that predate an open capture: a replay would not compute them again. They are chosen from `others`; `wanted` are the
+    nodes that become memory in any case.
     """
     stored = {node for node in order if node.op in STORED}.difference(wanted)
     runs = {(node.src, node.arg.routine, node.arg.options) for node in order if node.op is Ops.ROUTINE}

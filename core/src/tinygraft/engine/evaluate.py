@@ -363,7 +363,8 @@ def _gather(x: Array, index: Array, axis: int) -> Array:
 def _landing(index: Array, value: Array, length: int, axis: int) -> tuple[Array, Array]:
     """Return the indices that a SCATTER writes to along `axis` of `length`, and the values for them, in order.
 
-    That axis is the first of the values returned. Indices outside of it are omitted.
+    That axis is the first of the values returned. Indices outside of it are omitted. `index` and `value` are the
+    sources of the SCATTER.
     """
     new = np.moveaxis(value, tuple(range(axis, axis + index.ndim)), tuple(range(index.ndim)))
     new = new.reshape(index.size, *new.shape[index.ndim :])

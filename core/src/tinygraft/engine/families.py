@@ -54,7 +54,10 @@ class Variant:
     fixed: tuple[tuple[int, int], ...]
 
     def arguments(self, values: tuple[int, ...]) -> dict[str, int] | None:
-        """Return the arguments for the numbers of a member, by name; None where the plan is not for these."""
+        """Return the arguments for the numbers of a member, by name; None where the plan is not for these.
+
+        `values` are these numbers, by slot.
+        """
         for slot, value in self.fixed:
             if values[slot] != value:
                 return None
@@ -131,7 +134,8 @@ class FamilyMember:
     def lift(self, target_of: Callable[[str], Target]) -> Lifted | None:
         """Return this graph with the numbers that vary as arguments; None where it is the first of its family.
 
-        None too where no kernel can take them: `family.stays` says why.
+        None too where no kernel can take them: `family.stays` says why. `target_of` returns the Target of a device by
+        name.
         """
         if not self.family.seen or self.family.stays:
             return None
@@ -158,7 +162,10 @@ class FamilyMember:
         return Lifted(with_arguments(self.order, self.outputs, chosen), names, groups, fixed)
 
     def _groups(self, varied: Sequence[int]) -> Groups:
-        """Return the slots of each argument: constants that were equal, or starts at one distance, in all members."""
+        """Return the slots of each argument: constants that were equal, or starts at one distance, in all members.
+
+        `varied` are the slots whose numbers vary. Each slot stands with its distance from the first of its argument.
+        """
         members = [self.numbers.values, *self.family.seen]
         found: dict[Any, list[int]] = {}
         for slot in varied:
@@ -181,7 +188,10 @@ class FamilyMember:
         return tuple([f"{prefix}{k}" for k in range(count)])
 
     def _bound(self, name: str, group: tuple[tuple[int, int], ...]) -> dict[NumberSlot, UOp]:
-        """Return what stands for each slot of an argument: a BIND, for starts at a distance from it a sum with it."""
+        """Return what stands for each slot of an argument: a BIND, for starts at a distance from it a sum with it.
+
+        `name` is that of the argument, `group` has its slots with their distances.
+        """
         slots = [(self.numbers.slots[slot], distance) for slot, distance in group]
         value = self.numbers.values[group[0][0]]
         first = slots[0][0]
@@ -217,7 +227,8 @@ class FamilyMember:
 def member(numbers: Numbers, where: Any, order: Sequence[UOp], outputs: Sequence[UOp]) -> FamilyMember:
     """Return a graph as a member of its family, the first one of a new one. `where` are its backends and options.
 
-    The families least recently used are dropped beyond MOST, or MOST_NODES of all together.
+    The families least recently used are dropped beyond MOST, or MOST_NODES of all together. `numbers` are those of the
+    graph of `outputs`, whose postorder is `order`.
     """
     global _nodes
     key = (numbers.key, where)

@@ -106,6 +106,7 @@ def _bend(boxes: Sequence[Box], depth: list[int], deepest: int, layers: list[lis
     """Return the lines. One that passes layers gets a bend in each: a narrow box, which reserves space for it.
 
     Bends are appended to `layers` and `widths`, and to `above`, which gets the neighbours one layer up of every box.
+    `depth` has how many layers each of `boxes` is above the last result, `deepest` is the most of these.
     """
     paths: list[EdgePath] = []
     for user, box in enumerate(boxes):
@@ -125,7 +126,10 @@ def _bend(boxes: Sequence[Box], depth: list[int], deepest: int, layers: list[lis
 
 
 def _order(layers: list[list[int]], above: list[list[int]], below: list[list[int]]) -> None:
-    """Sort each layer in place by the mean rank of its neighbours: downwards, then upwards, SWEEPS times in all."""
+    """Sort each layer in place by the mean rank of its neighbours: downwards, then upwards, SWEEPS times in all.
+
+    `above` and `below` have the neighbours of each box in the next layers.
+    """
     rank = [0.0] * len(above)
     for layer in layers:
         for index, n in enumerate(layer):
@@ -141,7 +145,11 @@ def _order(layers: list[list[int]], above: list[list[int]], below: list[list[int
 
 def _columns(layers: list[list[int]], widths: list[float], above: list[list[int]],
              below: list[list[int]]) -> list[float]:  # fmt: skip
-    """Return the x of the middle of every box: as near to its neighbours as the order allows."""
+    """Return the x of the middle of every box: as near to its neighbours as the order allows.
+
+    `layers` has the boxes of each, from left to right; `above` and `below` have their neighbours, `widths` is in
+    pixels.
+    """
     x = [0.0] * len(above)
     for layer in layers:
         _settle(layer, [0.0] * len(layer), widths, x)
@@ -161,6 +169,7 @@ def _settle(layer: list[int], wish: list[float], widths: list[float], x: list[fl
     """Set the `x` of the boxes of a layer as near to `wish` in least squares as their order and their widths allow.
 
     With the distances of neighbours subtracted, the x must only ascend: pool adjacent violators does that in one pass.
+    `layer` has the boxes from left to right, `widths` those of all boxes.
     """
     offset, offsets = 0.0, []
     for index, n in enumerate(layer):

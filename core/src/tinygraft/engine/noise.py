@@ -113,7 +113,7 @@ class Noise:
         """Return a result of an inexact routine in all runs: `compute` gets the operands.
 
         Its rounding is as if the elements of the operands were off, by a random walk along an axis of each (backward
-        stability, as LAPACK's functions have it).
+        stability, as LAPACK's functions have it). `dtypes_` are those of `operands`.
         """
         first = compute([samples[0] for samples in operands])
         found = [first]
@@ -172,7 +172,10 @@ class Noise:
         return (near[0], *[self._noisy(total, best, error, loses, dtype) for total, best in others])
 
     def _loses(self, node: UOp, src: list[Array], exact: Array, near: Array) -> Array:
-        """Return where the result of an operation may be inexact; for float64, as far as longdouble shows it."""
+        """Return where the result of an operation may be inexact; for float64, as far as longdouble shows it.
+
+        `exact` are the results before they are rounded, `near` those after.
+        """
         finite = np.isfinite(near) & (near != 0)
         if node.op in NEAR:
             return np.asarray(finite)

@@ -55,7 +55,10 @@ class Plan:
 
 
 def name_of(key: form.FormKey, backends: Sequence[Backend], options: Options) -> str:
-    """Return the name of the pack of a form on `backends`; empty where packs or binaries are not stored on disk."""
+    """Return the name of the pack of a form on `backends`; empty where packs or binaries are not stored on disk.
+
+    `key` is that of the form, `options` are those that its kernels are compiled with.
+    """
     if not diskcache.is_enabled() or any(backend.compiler.key is None for backend in backends):
         return ""
     parts = ["pack", _source(__name__.partition(".")[0]), form.text(key), repr(options)]

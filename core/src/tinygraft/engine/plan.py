@@ -197,7 +197,7 @@ def _work_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan | None:
     """Return the BoundPlan of a form: its plan, or that of its family (families.py) with its numbers as arguments.
 
     None where the graph has no form. A capture has plans of forms alone: what it records is launched again with these
-    very numbers.
+    very numbers. `order` is the postorder of `outputs`.
     """
     captured = bool(open_captures())
     member: FamilyMember | None = None
@@ -314,7 +314,7 @@ def _stored_or_made(form: Form, backends: Sequence[Backend], outputs: Sequence[U
     """Return the plan of a form from the disk, or make it and write it there.
 
     With DEBUG=3, SPEC=1 or a recording the disk is not used: what these print, check and note exists only while a plan
-    is made.
+    is made. `backends` are those that the graph names, `outputs` its results.
     """
     looking = DEBUG.value >= 3 or SPEC.value or events.origins is not None
     name = "" if looking else pack.name_of(form.key, backends, _options(backends))

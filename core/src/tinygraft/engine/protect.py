@@ -122,8 +122,8 @@ def _is_number(node: UOp) -> bool:
 def _own_nodes(root: UOp, here: set[UOp], overwritten: set[UOp]) -> float | None:
     """Return how many nodes of the graph of `root` are not in `here`; None where it reads nothing that is overwritten.
 
-    Infinity where one of them is a PLACEHOLDER, which has no value.
-    `here` is the graph that is about to be run; what one of its writes to memory is computed from is not looked at.
+    Infinity where one of them is a PLACEHOLDER, which has no value. `here` is the graph that is about to be run; what
+    one of its writes to memory is computed from is not looked at. `overwritten` are the BUFFERs that it writes to.
     """
     seen, stack, new, reads = {root}, [root], 0.0, False
     while stack:
@@ -142,7 +142,8 @@ def _own_nodes(root: UOp, here: set[UOp], overwritten: set[UOp]) -> float | None
 def readers_of(tensors: Iterable[HasNode], overwritten: set[UOp], clean: Nodes | None = None) -> list[HasNode]:
     """Return the tensors that read what is about to be overwritten, or share that memory.
 
-    `clean` caches nodes that read none of it, so that these are not walked again; more are added.
+    `clean` caches nodes that read none of it, so that these are not walked again; more are added. `overwritten` are the
+    BUFFERs of that.
     """
     reading = []
     for tensor in tensors if overwritten else ():

@@ -75,7 +75,8 @@ class RankProgram(Program):
     def _run(self, comm: Communicator, source: Any, target: Any) -> None:
         """Call the collective on `source`, with examples along axis 0, and write its result to `target`.
 
-        Examples are passed together. Raises what the engine of collectives raises.
+        Examples are passed together. Raises what the engine of collectives raises. `comm` is the communicator of this
+        process.
         """
         kind, options, dtype = self.routine.name, self.routine.options, self.source[0]
         if kind == "all_reduce":

@@ -17,11 +17,11 @@ def record_results(computed: Sequence[HasNode], lazy: Sequence[HasNode], others:
                    saved: Mapping[UOp, UOp]) -> None:  # fmt: skip
     """Tape the computed values through which a backward may go, and note which memory has a new value.
 
-    These are the values that tensors have without a detach(), and those that are in the graphs of lazy ones.
-    `computed` are the tensors that were realised, `others` further live ones, `lazy` those of them that are no memory.
-    `results` maps each computed node to what reads its memory, `order` is the graph that was run, `written` are the
-    BUFFERs that had a value before, and `saved` has copies of the old values of some. Called before the tensors get
-    their results as nodes.
+    These are the values that tensors have without a detach(), and those that are in the graphs of lazy ones. `computed`
+    are the tensors that were realised, `others` further live ones, `lazy` those of them that are no memory. `results`
+    maps each computed node to what reads its memory, `order` is the graph that was run, `written` are the BUFFERs that
+    had a value before, and `saved` has copies of the old values of some. Called before the tensors get their results as
+    nodes. `live` are all live tensors.
     """
     wanted: dict[UOp, bool] = {}  # node -> False where all tensors that lead to it have requires_grad=False
     expressions: dict[bool, list[UOp]] = {False: [], True: []}

@@ -62,7 +62,8 @@ def _why(order: Sequence[UOp], outputs: Sequence[UOp], found: Repetition, args: 
     """Return what differed, and what to do about it, as the end of a sentence.
 
     `found` is what is known of the earlier compilations, `args` are the args of the nodes of `order` now. Shapes are
-    named first, then a capture, then `stays`, then the first arg that differs.
+    named first, then a capture, then `stays`, then the first arg that differs. `captured` says that a TinyJit records
+    the graph.
     """
     if len(found.shapes) > 1:
         result = len(order)  # where the shapes of the outputs begin

@@ -159,7 +159,8 @@ def run_schedule(calls: Sequence[Ready], values: Mapping[str, int], results: set
     """Run calls in order that overwrite nothing, so that nothing has to be restored when one fails.
 
     `results` are the BUFFERs whose values are used afterwards, `values` those of variables. Each call that ran is
-    appended to `done`, also where a later one fails. Raises what a launch raises, and KeyboardInterrupt.
+    appended to `done`, also where a later one fails. Raises what a launch raises, and KeyboardInterrupt. `guard` is
+    that of the realisation.
     """
     if len(calls) == 1 and not guard.hears and not open_captures():
         only = calls[0]

@@ -62,7 +62,8 @@ def _sums(sink: UOp) -> list[UOp]:
 def order_of_sums(sink: UOp, target: Target, options: Options) -> tuple[Any, ...]:
     """Return what decides the order in which a kernel adds: its actions, and the loops of each sum of floats.
 
-    Whether a term is a product, perhaps under a condition, is part of that: such a sum may be one of FMAs.
+    Whether a term is a product, perhaps under a condition, is part of that: such a sum may be one of FMAs. `options`
+    are those of codegen.
     """
     actions: tuple[Any, ...] = ()
     if not options.noopt:

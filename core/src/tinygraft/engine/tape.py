@@ -473,7 +473,7 @@ def _entry(node: UOp, inside: Sequence[UOp], tracked: bool, pin: bool, written: 
 def _input_entry(memory: UOp, written: Written, made: Mapping[UOp, TapeEntry]) -> TapeEntry | None:
     """Return the entry of the value that a graph reads from `memory`: one of `made` where this run computed that.
 
-    Else that on the tape; None for a leaf.
+    Else that on the tape; None for a leaf. `written` is what the run has overwritten.
     """
     if made:
         actual = written.actual(memory)

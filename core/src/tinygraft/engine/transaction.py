@@ -68,7 +68,7 @@ def _run_work(request: RealizeRequest, work: BoundPlan, guard: Guard) -> None:
     """Allocate memory, copy old values, run and commit; after an error commit what is complete, restore the others.
 
     The error is raised then. Temporaries are freed in either case. With VALIDATE=1 raises ValidationError, after the
-    commit, where a result is wrong.
+    commit, where a result is wrong. `work` is the plan of the request.
     """
     progress = Progress([False] * len(work.calls))
     prepared: Prepared | None = None
@@ -146,6 +146,7 @@ def _commit(request: RealizeRequest, work: BoundPlan, homes: dict[UOp, UOp], mor
 
     `more` are further nodes that are written, with what reads their memory. `written` are the BUFFERs that had a value
     before and were overwritten, `saved` has copies of their old values. Returns, for each node, what reads its memory.
+    `work` is the plan that has run.
     """
     results = {node: _read_of(node, work.memory[home]) for node, home in homes.items()}
     if more:
@@ -170,6 +171,7 @@ def _settle(request: RealizeRequest, work: BoundPlan, prepared: Prepared, progre
     """After a failed run commit what was wholly written, and give other tensors their old value or one that is lost.
 
     Runs those later calls that can still be run first. `error` is what ended the run; the caller raises it again.
+    `work` is its plan, `progress` says how far it came, `saved` has the copies of old values, if any were made.
     """
     if progress.begun and isinstance(error, Exception):
         finish(request, prepared, progress, work.values)

@@ -93,7 +93,10 @@ class Unfolded:
         self.inside.update(rebuild(nodes, _read_back(nodes, swap)) if swap else zip(nodes, nodes, strict=True))
 
     def _unfold(self, entry: TapeEntry, untracked: bool) -> None:
-        """Unfold the graph of an entry, after those of its inputs; without recursion, as a chain may be long."""
+        """Unfold the graph of an entry, after those of its inputs; without recursion, as a chain may be long.
+
+        `untracked` says that untracked entries are unfolded too.
+        """
         stack = [entry]
         while stack:
             current = stack[-1]
@@ -115,7 +118,10 @@ class Unfolded:
             stack.pop()
 
     def _graph(self, entry: TapeEntry, untracked: bool) -> UOp:
-        """Return the graph of an entry with its memory unfolded, and stand-ins for values that no memory has."""
+        """Return the graph of an entry with its memory unfolded, and stand-ins for values that no memory has.
+
+        `untracked` says that untracked entries are unfolded too.
+        """
         if entry.rows is not None:
             return entry.rows.node(lambda memory: self._memory(memory, untracked))
         assert entry.node is not None
@@ -131,7 +137,10 @@ class Unfolded:
         return rebuild((entry.node,), _read_back(inside, swap))[entry.node]
 
     def _memory(self, memory: TapedMemory, untracked: bool) -> UOp:
-        """Return what replaces the memory of a row: its graph, itself, or unknown values where it was freed."""
+        """Return what replaces the memory of a row: its graph, itself, or unknown values where it was freed.
+
+        `untracked` says that untracked entries are unfolded too.
+        """
         node = memory.ref()
         if node is not None:
             return self._leaf(node, memory.entry, memory.at, untracked)

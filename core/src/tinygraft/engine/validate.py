@@ -144,7 +144,10 @@ class Checking:
         }
 
     def compare(self, made: BoundPlan) -> None:
-        """Compare memory with the expected values. Raises ValidationError where it differs."""
+        """Compare memory with the expected values. Raises ValidationError where it differs.
+
+        `made` is the plan that has run.
+        """
         _counts.schedules += 1
         for node in self.homes:
             self._compare(node, made.memory[node], made)
@@ -286,7 +289,8 @@ def _different(node: UOp, wanted: Array, found: Array, wrong: Array, what: str, 
     """Return the error for an output, or for memory that was only read and has changed.
 
     It shows the first element of the mask `wrong`, and the kernels of `made` that write to `buffers`. `what` is the
-    verb of the sentence ("is wrong"), `where` names the user's line, or is empty.
+    verb of the sentence ("is wrong"), `where` names the user's line, or is empty. `wanted` and `found` are the expected
+    and the actual values.
     """
     first = tuple(int(places[0]) for places in np.nonzero(np.atleast_1d(wrong)))[: wrong.ndim]
     names = [

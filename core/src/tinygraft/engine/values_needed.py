@@ -49,7 +49,10 @@ def _has(node: UOp, memory: Collection[UOp]) -> bool:
 
 
 def _derivative_reads(node: UOp, on_path: set[UOp], reads: set[UOp]) -> bool:
-    """Return whether the derivative of `node` by its sources on the path is computed from one of `reads`."""
+    """Return whether the derivative of `node` by its sources on the path is computed from one of `reads`.
+
+    `on_path` are the nodes that a gradient may come to.
+    """
     if node.op in _LINEAR or (node.op in _SUMS and node.arg.op is Ops.ADD):
         return False
     if node.op is Ops.MUL:

@@ -98,7 +98,10 @@ def _widen(v: _Lanes, value: str, old: DType) -> str:
 
 
 def _narrow(v: _Lanes, value: str, new: DType) -> str:
-    """A float as a half type, to nearest even; NaN stays NaN."""
+    """Write the conversion of a float to a half type. Returns the name of the result.
+
+    It is rounded to nearest even, and NaN stays NaN.
+    """
     if new is dtypes.float16 and v.block.converts_half:
         return v.convert("fptrunc", value, "float", "half")
     bits = v.convert("bitcast", value, "float", "i32")
@@ -110,7 +113,10 @@ def _narrow(v: _Lanes, value: str, new: DType) -> str:
 
 
 def _nearest(v: _Lanes, bits: str, dropped: int) -> str:
-    """bits plus what makes dropping the last ones round to nearest even."""
+    """Write the sum of `bits` and what makes dropping the last ones round to nearest even. Returns its name.
+
+    `dropped` is how many these are.
+    """
     odd = v.binary("and", "i32", v.binary("lshr", "i32", bits, str(dropped)), "1")
     return v.both("add", "i32", v.binary("add", "i32", bits, str((1 << (dropped - 1)) - 1)), odd)
 

@@ -65,7 +65,10 @@ def _scan(draft: Draft, node: UOp, needs: set[UOp]) -> None:
 
 
 def _short_scans(draft: Draft, node: UOp, needs: set[UOp]) -> None:
-    """Add to `draft` a scan of many short rows, unrolled along its axis, so that the loop over rows can be vectors."""
+    """Add to `draft` a scan of many short rows, unrolled along its axis, so that the loop over rows can be vectors.
+
+    `needs` are the values that `node` is computed from.
+    """
     axis, shape = node.arg.axis, node.shape
     index = list(draft.index((*shape[:axis], 1, *shape[axis + 1 :])))
     value: UOp | None = None
@@ -81,6 +84,7 @@ def _scatter(draft: Draft, node: UOp, needs: set[UOp]) -> bool:
 
     Returns False, with nothing stored, where it reads the memory that it writes: an element could be read after it was
     written, where two indices are equal even in the same iteration. An index outside of the base stores nothing.
+    `needs` are the values that `node` is computed from.
     """
     base, where, value = node.src
     axis, end = node.arg.axis, node.arg.axis + len(where.shape)
@@ -101,7 +105,10 @@ def _scatter(draft: Draft, node: UOp, needs: set[UOp]) -> bool:
 
 
 def _view(draft: Draft, node: UOp, needs: set[UOp]) -> None:
-    """Add to `draft` the store of an assigned view's value at the indices of the view's elements in its base."""
+    """Add to `draft` the store of an assigned view's value at the indices of the view's elements in its base.
+
+    `needs` are the values that `node` is computed from.
+    """
     old, value, view = node.src
     index = draft.index(view.shape)
     new = draft.lowering.value(value, index)
@@ -110,7 +117,10 @@ def _view(draft: Draft, node: UOp, needs: set[UOp]) -> None:
 
 
 def _ordered(draft: Draft, i: UOp) -> UOp:
-    """Return index `i` of a kernel with its loop made ORDERED, in the kernel too; an axis of size 1 has no loop."""
+    """Return index `i` of a kernel with its loop made ORDERED, in the kernel too; an axis of size 1 has no loop.
+
+    `draft` is that kernel.
+    """
     if i.op is not Ops.RANGE:
         return i
     loops = draft.lowering.loops

@@ -86,7 +86,8 @@ def whole(parts: Parts, layout: ShardLayout, devices: Sequence[str], device: str
 def relaid(parts: Parts, layout: ShardLayout, wanted: ShardLayout, devices: Sequence[str]) -> Parts:
     """Return the parts of a value in the layout `wanted`, from those in `layout` on the same devices.
 
-    A layout is an axis with the size of each shard; None where each device has all of the value.
+    A layout is an axis with the size of each shard; None where each device has all of the value. Both are on `devices`,
+    in their order.
     """
     if layout == wanted:
         return parts
@@ -102,7 +103,10 @@ def relaid(parts: Parts, layout: ShardLayout, wanted: ShardLayout, devices: Sequ
 def delivered(
     parts: Parts, layout: ShardLayout, before: Sequence[str], wanted: ShardLayout, devices: Sequence[str]
 ) -> Parts:
-    """Return the parts of a value in layout `wanted` on `devices`, from those in `layout` on the devices `before`."""
+    """Return the parts of a value in layout `wanted` on `devices`, from those in `layout` on the devices `before`.
+
+    Parts are in the order of their devices.
+    """
     if wanted is None:
         return tuple(whole(parts, layout, before, device) for device in devices)
     done = []

@@ -298,9 +298,9 @@ def group_nodes(stored: Sequence[UOp], alone: Set[UOp], memory: Mapping[UOp, UOp
                 target: Target, book: Book) -> list[Group] | StoreMore:  # fmt: skip
     """Return the kernels that compute the stored nodes, without those of `alone`, which have kernels of their own.
 
-    `stored` has sources before users; `memory` maps a node to its BUFFER, and `needs` to the memory that it is
-    computed from or waits for. A node joins the first of its candidates that it fits. Returns StoreMore where a
-    reduction would be repeated in a loop that it does not depend on.
+    `stored` has sources before users; `memory` maps a node to its BUFFER, and `needs` to the memory that it is computed
+    from or waits for. A node joins the first of its candidates that it fits. Returns StoreMore where a reduction would
+    be repeated in a loop that it does not depend on. `book` caches the states of kernels.
     """
     groups: list[Group] = []
     home: dict[UOp, Group] = {}
@@ -423,7 +423,8 @@ class _KernelWaits:
 def _can_be_last(node: UOp, group: Group, readers: Mapping[UOp, list[UOp]], waits: _KernelWaits) -> bool:
     """Return whether the ASSIGN `node` can be in `group`, which then runs after all other readers of the old value.
 
-    It cannot where such a reader has to wait for `group`.
+    It cannot where such a reader has to wait for `group`. `readers` has the nodes that need a value, `waits` knows
+    which kernels wait for which.
     """
     old, home = memory_base(node.src[0]), waits.home
     return not any(

@@ -131,7 +131,8 @@ def _aligned(nbytes: int, alignment: int) -> int:
 def _greedy(lives: Sequence[Life], spare: Sequence[Life], order: Iterable[int], alignment: int) -> Offsets:
     """Return offsets for `lives`, placed in `order`: in the smallest spare memory with room, else in the arena.
 
-    `order` has the indices of all `lives`; what is placed first restricts what is placed later.
+    `order` has the indices of all `lives`; what is placed first restricts what is placed later. `spare` is memory that
+    is free before its own first call. Offsets are multiples of `alignment`.
     """
     homes, offsets = [ARENA] * len(lives), [0] * len(lives)
     placed: dict[int, list[PlacedLife]] = {ARENA: []}

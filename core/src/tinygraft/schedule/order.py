@@ -132,8 +132,8 @@ def _topological(
     """Return the tasks in topological order, how many predecessors each still waits for, and its successors.
 
     Of the tasks that are ready, one after which no more memory is in use than before comes first, then the first in
-    `tasks`; `memory` is updated. Tasks on a cycle, and those that wait for one, are not in the order: their count
-    stays above 0.
+    `tasks`; `memory` is updated. Tasks on a cycle, and those that wait for one, are not in the order: their count stays
+    above 0. `predecessors` has, for each task, those that have to run before it.
     """
     waiting = {task: len(first) for task, first in predecessors.items()}
     successors: dict[Task, list[Task]] = {}
@@ -165,7 +165,8 @@ def _on_cycles(tasks: list[Task], waiting: dict[Task, int], predecessors: dict[T
     """Return the tasks on cycles, and those between two of them.
 
     They are what remains of the tasks that could not be ordered (a count above 0 in `waiting`) when those without
-    remaining successors are removed, again and again.
+    remaining successors are removed, again and again. `predecessors` and `successors` have the tasks that each one
+    waits for, and those that wait for it.
     """
     left = {task for task in tasks if waiting[task]}
 
@@ -185,7 +186,8 @@ def _cheapest(tasks: list[Task], versions: dict[UOp, list[UOp]], private: Set[UO
     """Return the smallest of the values that `tasks` write over others: memory of their own costs a copy of each.
 
     They are those with the fewest elements, or, where there are such, all of up to TINY. Those of `private` have memory
-    of their own already. Raises GraphError where no others overwrite.
+    of their own already. Raises GraphError where no others overwrite. `versions` has the values of each buffer in
+    sequence.
     """
     found = {node for task in tasks for buffer, node in task.writes
              if node.op in (Ops.ASSIGN, Ops.SCATTER) and versions[buffer][0] is not node} - private  # fmt: skip

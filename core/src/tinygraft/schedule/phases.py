@@ -74,7 +74,10 @@ def _groups(size: int, stride: int) -> list[Phases]:
 
 
 def _folded(node: UOp, chosen: tuple[Phases, ...], length: tuple[int, ...]) -> UOp:
-    """Return memory (*outer, *phases, *length): the FOLD `node` for the `chosen` phases, 0 beyond what they reach."""
+    """Return memory (*outer, *phases, *length): the FOLD `node` for the `chosen` phases, 0 beyond what they reach.
+
+    `length` is that of the longest phases.
+    """
     arg: WindowArg = node.arg
     n, terms = len(chosen), tuple([p.terms for p in chosen])
     split = _sorted(node.src[0], chosen, arg.stride)  # (*outer, *count, t, r, t, r, ...)
@@ -93,7 +96,8 @@ def _sorted(x: UOp, chosen: tuple[Phases, ...], strides: tuple[int, ...]) -> UOp
     """Return `x` with each of its last axes, elements k of a window, as two: (t, r) of k = t * stride + r.
 
     Only the `chosen` phases r. They are picked from the operands of the product, so that each group of phases has a
-    product of its own, which is computed where it is added up and not stored for all of them.
+    product of its own, which is computed where it is added up and not stored for all of them. `strides` are those of
+    the folded axes.
     """
     n = len(chosen)
     kept = len(x.shape) - n
@@ -113,7 +117,8 @@ def _sorted(x: UOp, chosen: tuple[Phases, ...], strides: tuple[int, ...]) -> UOp
 def _picked(x: UOp, chosen: tuple[Phases, ...], strides: tuple[int, ...]) -> UOp:
     """Return `x` with each of its last axes as two, of which the `chosen` phases are kept.
 
-    To have whole pairs it is padded where it is too short; the phases that are kept have none of that.
+    To have whole pairs it is padded where it is too short; the phases that are kept have none of that. `strides` are
+    those of the folded axes.
     """
     kept = len(x.shape) - len(chosen)
     every, sizes = tuple([(0, size) for size in x.shape[:kept]]), x.shape[kept:]

@@ -79,7 +79,8 @@ def _name(number: int, call: Call | None) -> str:
 def _misread(number: int, call: Call | None, buffer: UOp, value: UOp, found: set[UOp]) -> GraphError:
     """Return the error for a `buffer` that does not have the `value` that `call` reads.
 
-    `found` are the values that it has instead. `call` is None at the end of the schedule.
+    `found` are the values that it has instead. `call` is None at the end of the schedule. `number` is that of the call
+    in its schedule.
     """
     return GraphError(
         f"{_name(number, call)} reads b{buffer.arg.uid} for one value and finds another there\n"

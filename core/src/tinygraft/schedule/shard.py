@@ -127,7 +127,8 @@ def _into_copy(src: Parts) -> Parts:
 def _by_parts(graph: PerDeviceGraph, node: UOp) -> Parts:
     """Return the op applied on each device to the parts of its sources, in the layouts that OP_SHARDING requires.
 
-    A reduction over the sharded axis is combined by an allreduce; parts without elements along it are left out.
+    A reduction over the sharded axis is combined by an allreduce; parts without elements along it are left out. `graph`
+    has the parts of its sources.
     """
     devices, how = node.device, op_sharding(node.op, node.src, node.arg, node.shape)
     sources = [graph.of(s, wanted, devices) for s, wanted in zip(node.src, how.sources, strict=True)]
@@ -154,7 +155,10 @@ def _multi(graph: PerDeviceGraph, node: UOp) -> Parts:
 
 
 def _copy(graph: PerDeviceGraph, node: UOp) -> Parts:
-    """Return a value copied to several devices: all of it on each, or a shard of it, as the layout of `node` says."""
+    """Return a value copied to several devices: all of it on each, or a shard of it, as the layout of `node` says.
+
+    `graph` has the parts of its sources.
+    """
     source, layout = node.src[0], node.sharding
     parts = graph.parts.get(source)
     if source.device == node.device and parts is not None:
@@ -167,8 +171,9 @@ def _copy(graph: PerDeviceGraph, node: UOp) -> Parts:
 def _assign(graph: PerDeviceGraph, node: UOp) -> Parts:
     """Return the ASSIGN on each device, to the part that it has.
 
-    To a view it is assigned locally where the view's parts are views of the old value's parts (`_is_local`).
-    Otherwise each device assigns to a copy of the whole old value, and keeps its own part of the result.
+    To a view it is assigned locally where the view's parts are views of the old value's parts (`_is_local`). Otherwise
+    each device assigns to a copy of the whole old value, and keeps its own part of the result. `graph` has the parts of
+    its sources.
     """
     old, devices = node.src[0], node.device
     olds = graph.parts[old]

@@ -88,7 +88,10 @@ def decide(order: Sequence[UOp], outputs: set[UOp], target: Target) -> set[UOp]:
 
 
 class _Rules:
-    """The rules on one graph. Costs are cached by what they depend on, so that a repeated layer looks them up."""
+    """The rules on one graph. Costs are cached by what they depend on, so that a repeated layer looks them up.
+
+    `stored`, in its methods, are the nodes that are known to become memory, `own` are the facts of the node.
+    """
 
     def __init__(self, order: Sequence[UOp]) -> None:
         self.facts: dict[UOp, Facts] = {node: Facts(numel(node.shape)) for node in order}
@@ -120,8 +123,8 @@ class _Rules:
     def _computed_twice(self, extreme: UOp, other: UOp, stored: set[UOp]) -> set[UOp]:
         """Return the nodes to store so that comparing `other` with `extreme` computes each reduction in both once.
 
-        They are the last nodes in the same loops that both are computed from. Empty where no reduction in both
-        rounds, so that computing it twice gives equal values.
+        They are the last nodes in the same loops that both are computed from. Empty where no reduction in both rounds,
+        so that computing it twice gives equal values. `stored` nodes are memory, where the search ends.
         """
         if extreme in stored:
             return set()
@@ -131,7 +134,10 @@ class _Rules:
         return {node for node in both if both.isdisjoint(u for u in self.facts[node].users if u.op in SAME_LOOPS)}
 
     def _reductions(self, node: UOp, stored: set[UOp]) -> set[UOp]:
-        """Return the nearest reductions that `node` is computed from, and the nodes made of them in the same loops."""
+        """Return the nearest reductions that `node` is computed from, and the nodes made of them in the same loops.
+
+        `stored` nodes are memory, where the search ends.
+        """
         found: set[UOp] = set()
         seen, stack = {node}, [node]
         while stack:
@@ -165,8 +171,9 @@ class _Rules:
     def _anchors(self, stored: set[UOp]) -> set[UOp]:
         """Return the chosen nodes that are chosen for good, where others may be chosen otherwise now; else nothing.
 
-        Those others are made of a chosen node, and were weighed together with what it is computed from. That is
-        memory now, so that they are cheaper than they were taken to be.
+        Those others are made of a chosen node, and were weighed together with what it is computed from. That is memory
+        now, so that they are cheaper than they were taken to be. `stored` are the nodes that are memory beside those
+        chosen.
         """
         memory = stored | self.chosen
         heavy: set[UOp] = set()  # nodes that end a reduction although the chosen nodes are memory
@@ -245,8 +252,9 @@ class _Rules:
     def _need(self, own: Facts, node: UOp, user: UOp, is_stored: bool) -> None:
         """Add to the contexts of `node` how often `user` needs it, for each stored node that `user` is computed for.
 
-        A user that is stored needs it once for each of its elements; another one as often as its own contexts say.
-        A user in other loops makes a new context for each of its sources that `node` is.
+        A user that is stored needs it once for each of its elements; another one as often as its own contexts say. A
+        user in other loops makes a new context for each of its sources that `node` is. `own` are the facts of `node`;
+        `is_stored` says that `user` is stored.
         """
         if is_stored:
             needed = {(user, user, 0): Evaluations(float(self.facts[user].size), 1, False)}
@@ -274,7 +282,7 @@ class _Rules:
 
         `heavy` nodes, which end a reduction, are weighed by `ends_a_reduction`; chains of elementwise ops, CATs and
         FOLDs by `costs_again`; others are never stored by a rule. A node that its last operation alone makes worth
-        storing is also added to `sure`: what is found for its sources cannot change that.
+        storing is also added to `sure`: what is found for its sources cannot change that. `own` are its facts.
         """
         needs = own.contexts.values()
         again = sum([need.evals for need in needs]) / max(own.size, 1)
@@ -317,7 +325,7 @@ def _rounds(node: UOp) -> bool:
 def _comparisons(order: Sequence[UOp], facts: dict[UOp, Facts]) -> list[tuple[UOp, UOp]]:
     """Return (extreme, other) for each comparison of `other` with a maximum or minimum over axes.
 
-    Also where the extreme is moved or cast before it is compared. `facts` has the users of nodes.
+    Also where the extreme is moved or cast before it is compared. `facts` has the users of nodes. `order` is the graph.
     """
     found: list[tuple[UOp, UOp]] = []
     for extreme in [n for n in order if n.op is Ops.REDUCE_AXIS and n.arg.op in (Ops.MAX, Ops.MIN)]:
@@ -343,9 +351,10 @@ def _cut(order: Sequence[UOp], facts: dict[UOp, Facts], stored: set[UOp], target
     """Add nodes to `stored` where chains compute or read more than a kernel of `target` may.
 
     `order` is the graph, sources before users. For each node the operations and inputs of its chain are sets of
-    numbers, so that what two branches share counts once in a kernel, and counts in each of the kernels that compute
-    it. An elementwise node with several users may have a chain half as long as others: in the backward of a long
-    chain each step reads one of the forward, and the kernel then has room for the steps that are computed again.
+    numbers, so that what two branches share counts once in a kernel, and counts in each of the kernels that compute it.
+    An elementwise node with several users may have a chain half as long as others: in the backward of a long chain each
+    step reads one of the forward, and the kernel then has room for the steps that are computed again. `facts` has the
+    users of each node.
     """
     computed: dict[UOp, Bits] = {}
     read: dict[UOp, Bits] = {}

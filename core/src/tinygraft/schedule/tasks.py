@@ -50,7 +50,10 @@ class Work:
 
 
 def needs_of(order: Sequence[UOp], stored: Set[UOp], waits: Mapping[UOp, UOp]) -> Needs:
-    """Return the Needs of `stored`; `order` is the graph, sources and awaited nodes before users."""
+    """Return the Needs of `stored`; `order` is the graph, sources and awaited nodes before users.
+
+    `waits` maps a node to the one that it waits for.
+    """
     needs = Needs()
     reach: dict[UOp, frozenset[UOp]] = {}  # node -> the memory that it reads, if it is computed where it is needed
     awaits: dict[UOp, frozenset[UOp]] = {}  # of these, nodes that it waits for
@@ -78,7 +81,8 @@ def needs_of(order: Sequence[UOp], stored: Set[UOp], waits: Mapping[UOp, UOp]) -
 def divided(homes: Homes, needs: Needs, target: Target, book: Book) -> Work | StoreMore:
     """Return the stored nodes of `homes` by how they are computed, or StoreMore where a loop would repeat a reduction.
 
-    Not those without elements, nor an ASSIGN whose scatter is written in place: that scatter writes its value.
+    Not those without elements, nor an ASSIGN whose scatter is written in place: that scatter writes its value. `needs`
+    has what each of them is computed from, `book` caches the states of kernels.
     """
     order = assignments_last(homes.stored, needs.all)
     plain, single, copies = [], [], []
@@ -103,8 +107,8 @@ def divided(homes: Homes, needs: Needs, target: Target, book: Book) -> Work | St
 def make_tasks(work: Work, homes: Homes, needs: Needs) -> list[Task] | NeedsOwnMemory:
     """Return a task for each kernel, copy and fill, in no order.
 
-    Returns NeedsOwnMemory for the first kernel that would read elements of an old value after it has overwritten
-    them.
+    Returns NeedsOwnMemory for the first kernel that would read elements of an old value after it has overwritten them.
+    `work` has the nodes by how they are computed, `homes` where each is stored, `needs` what it is computed from.
     """
     tasks: list[Task] = []
     kernels: list[Group | UOp] = [*work.groups, *work.alone]
@@ -126,7 +130,8 @@ def make_tasks(work: Work, homes: Homes, needs: Needs) -> list[Task] | NeedsOwnM
 def _kernel(kernel: Group | UOp, homes: Homes, needs: Needs) -> Task | NeedsOwnMemory:
     """Return the task of a group, or of a node that has a kernel of its own.
 
-    Returns NeedsOwnMemory, for the values that need it, where the kernel would read what it has overwritten.
+    Returns NeedsOwnMemory, for the values that need it, where the kernel would read what it has overwritten. `homes`
+    has the buffers, `needs` the values that each node is computed from.
     """
     made: Group | Draft | NeedsOwnMemory
     made = kernel if isinstance(kernel, Group) else alone(kernel, homes.memory, needs.all[kernel])
@@ -157,7 +162,10 @@ def _copy(target: UOp, value: UOp, source: UOp, source_value: UOp) -> Task:
 
 
 def _routine(nodes: Sequence[UOp], homes: Homes, needs: Needs) -> Task:
-    """Return the task that computes `nodes`, results of one routine on the same operands, in one run of it."""
+    """Return the task that computes `nodes`, results of one routine on the same operands, in one run of it.
+
+    `homes` has their buffers, `needs` the nodes that they wait for.
+    """
     first = nodes[0]
     bases = [memory_base(source) for source in first.src]
     operands = tuple([(source.dtype, source.shape) for source in first.src])

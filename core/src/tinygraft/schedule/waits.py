@@ -35,7 +35,7 @@ def without_waits(outputs: Sequence[UOp]) -> tuple[tuple[UOp, ...], Waits]:
 def order_with_waits(outputs: Sequence[UOp], waits: Mapping[UOp, UOp]) -> list[UOp]:
     """Return the nodes of the graph of `outputs`, each after its sources and the node that it waits for.
 
-    Where nothing waits it is the postorder of the graph.
+    Where nothing waits it is the postorder of the graph. `waits` maps a node to that one.
     """
     seen: set[UOp] = set()
     found: list[UOp] = []

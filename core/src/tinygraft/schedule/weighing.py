@@ -133,7 +133,7 @@ def ends_a_reduction(node: UOp, own: Facts, again: float) -> bool:
 
     `again` is how often each of its elements would be computed. It is where it is needed in several contexts, or more
     than AGAIN_HEAVY times, where its broadcast leaves few rows for the threads (`_starves`), and where windows slide
-    over it (`_pooled`).
+    over it (`_pooled`). `own` are the facts of `node`.
     """
     return len(own.contexts) > 1 or again > AGAIN_HEAVY or _starves(own) or _pooled(own)
 
@@ -144,7 +144,7 @@ def costs_again(node: UOp, own: Facts, again: float, copies: int, roots: int, in
     `again` is how often each element would be computed, `copies` at how many indices one kernel would write it out,
     `roots` how many stored nodes need it, `inputs` how many elements it reads for one of its own. Each time it is
     computed again costs its operations, less what reading it would have cost where it reads nothing itself; each
-    further kernel reads its inputs instead of it.
+    further kernel reads its inputs instead of it. `own` are the facts of `node`.
     """
     if copies > COPIES and own.weight > 0:
         return True

@@ -97,6 +97,7 @@ def _complete(profile: Profile, name: str, category: str, process: int, track: i
     """Return the event of a piece of work with a duration.
 
     `start` is on the clock of time.perf_counter, in seconds as `seconds` is; `arguments` is what a click on it shows.
+    `track` is one of the tracks of `process`; `category` is a word by which the viewer filters.
     """
     return {"ph": "X", "name": name, "cat": category, "pid": process, "tid": track,
             "ts": _microseconds(start - profile.begun), "dur": _microseconds(seconds),
