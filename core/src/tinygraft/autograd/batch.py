@@ -207,7 +207,7 @@ def _function(n: UOp, s: BatchedSources) -> UOp:
         """Return the gradients of the batched FUNCTION `node`: those of one example, batched again.
 
         The user's rule is called on placeholders for one example, so it need not be written for batches; then `node`,
-        its sources and `gradient` replace these.
+        its sources and `gradient` replace these. None stands for a source that gets none.
         """
         found = n.arg.rule(one, seed, numbers)
         examples = {**dict(zip(unknown, node.src, strict=True)), one: node, seed: gradient}

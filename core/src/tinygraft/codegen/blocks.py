@@ -230,7 +230,10 @@ class _BlockTiler:
         self.first = ix.mul(self.new.range(-(-p.count // b.terms)), b.terms)
 
     def sink(self) -> UOp:
-        """Return the kernel in tiles: a SINK of its stores, at indices of grid and threads, with gates at the edges."""
+        """Return the kernel in tiles: a SINK of its stores, at indices of grid and threads, with gates at the edges.
+
+        A store in fewer loops is done where the indices of the others are 0.
+        """
         p, b = self.p, self.b
         fills = [self._fill(side, operand) for side, operand in enumerate(p.operands)]
         term = self.new.range(ix.minimum(ix.sub(p.count, self.first), b.terms))

@@ -91,7 +91,8 @@ def _around_all(sink: UOp) -> list[UOp]:
 def local(sink: UOp, target: Target) -> Iterator[GridCandidate]:
     """Yield the candidate of one thread for each result; nothing where no loop is around all stores.
 
-    The threads of a block are mapped to the innermost of these loops.
+    The threads of a block are mapped to the innermost of these loops. These are as many as a block may have, and at
+    most one for each iteration of those loops; the other loops are mapped to the grid.
     """
     loops = _around_all(sink)
     if not loops:

@@ -159,7 +159,11 @@ def _product(sink: UOp, unit: MatrixUnit, in_groups: bool) -> UnitProduct | None
 
 
 def _plans(unit: MatrixUnit, sizes: Sequence[int], target: Target) -> Iterator[MatrixTiling]:
-    """Yield the tilings that fit the unit's registers and scratch memory; `sizes` are the rows, columns and terms."""
+    """Yield the tilings that fit the unit's registers and scratch memory; `sizes` are the rows, columns and terms.
+
+    One or two tiles of rows and of columns each are in registers. BLOCKS of these columns and at most DEEPEST steps of
+    terms are staged at once; with a grid one and 4. Rows are in one chunk, or in one for each thread.
+    """
     room = target.shared_memory if target.grid_dims else target.local_memory
     steps = [-(-n // full) for n, full in zip(sizes, (unit.rows, unit.columns, unit.terms), strict=True)]
     for tiles in itertools.product((1, 2), (1, 2)):

@@ -67,7 +67,11 @@ class _PanelTiler:
         return UOp.range(count, self.axis - 1, kind)
 
     def sink(self) -> UOp:
-        """Return the kernel: loops over blocks of columns, blocks of rows and terms, in this order of nesting."""
+        """Return the kernel: loops over blocks of columns, blocks of rows and terms, in this order of nesting.
+
+        Operands are packed around the loops that read them, where the tiling packs them. Stores in fewer loops than
+        those of the product stay as they were.
+        """
         c, t = self.c, self.tiling
         if t.packs:
             self.staged = {x: _Pack(self, x, 1 + i) for i, x in enumerate(c.across)}

@@ -32,7 +32,11 @@ PRODUCT_PART, SUM_PART = 4, 2  # the part of a Target's registers that the body 
 
 
 def shorten(sink: UOp, target: Target) -> UOp:
-    """Return `sink` with its long sums of floats in blocks; `sink` itself where it has none."""
+    """Return `sink` with its long sums of floats in blocks; `sink` itself where it has none.
+
+    A loop that is too long for a block is split first, and ranges are numbered anew. The sums of blocks of float32 are
+    added in float64 where `target` computes that.
+    """
     if not _long_sums(postorder(sink), target):
         return sink
     wide = dtypes.float64 in target.compute_dtypes

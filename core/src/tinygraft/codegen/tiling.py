@@ -274,7 +274,8 @@ def _packable(c: Contraction) -> bool:
 def _priced(t: Tiling, prices: Prices, target: Target) -> Tiling:
     """Return a tiling with its cost, and with chunks of its rows where there are too few blocks for the threads.
 
-    `prices` are those of its Contraction.
+    `prices` are those of its Contraction. The cost is that of multiplying, of packing, of reading operands of the rows
+    again, and of storing, in cycles.
     """
     c = t.contraction
     blocks = -(-trip_count(c.columns) // t.block) * trip_count(c.outer)

@@ -123,7 +123,10 @@ def kind_of(node: UOp) -> str:
 
 
 def _nearest(root: UOp, most: int) -> tuple[list[UOp], int]:
-    """Return the `most` nodes nearest to `root`, sources first, and how many others its graph has."""
+    """Return the `most` nodes nearest to `root`, sources first, and how many others its graph has.
+
+    Near is what few sources lead to.
+    """
     everything = toposort(root)
     if len(everything) <= most:
         return everything, 0

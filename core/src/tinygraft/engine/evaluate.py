@@ -287,7 +287,10 @@ class Evaluation:
         return None
 
     def _combined(self, node: UOp) -> Value:
-        """Return the value of a REDUCE_AXIS, SCAN or FOLD."""
+        """Return the value of a REDUCE_AXIS, SCAN or FOLD.
+
+        It has noisy runs where it rounds. A reduction of no elements is the identity of its op.
+        """
         value, arg = self.found[node.src[0]], node.arg
         if isinstance(value, EvaluatedProduct):
             return Value(self.noise.contraction(node, [factor.samples for factor in value.factors]))

@@ -65,7 +65,10 @@ def _start_recordings() -> None:
 
 
 def _realize(tensors: Sequence[HasNode], live: LiveTensors | None) -> None:
-    """Do what `realize_tensors` does, under its lock."""
+    """Do what `realize_tensors` does, under its lock.
+
+    What has to be realised before, as random numbers from before a capture, is. Reports the launches at the end.
+    """
     try:
         request = collect(tensors, live or NoTensors())
     except DrawFirst as first:

@@ -106,7 +106,11 @@ class Recorder:
         self._rules: dict[int, Counter[str]] = {}
 
     def __call__(self, event: StageEvent | RuleEvent | CompileEvent | LaunchEvent) -> None:
-        """Record one event of any thread."""
+        """Record one event of any thread.
+
+        A rule counts for the next stage of its thread, a compilation for the last kernel of its name, and a launch for
+        the open schedule of its thread.
+        """
         now, thread = time.perf_counter(), threading.get_ident()
         with self._lock:
             if isinstance(event, RuleEvent):

@@ -616,7 +616,10 @@ def to_save(overwritten: Collection[UOp], replaced: Collection[UOp]) -> list[Tap
 
 
 def save(entries: Iterable[TapeEntry], copies: Mapping[UOp, UOp]) -> None:
-    """Let `entries` read `copies` (BUFFER -> copy) instead of BUFFERs that are about to be overwritten."""
+    """Let `entries` read `copies` (BUFFER -> copy) instead of BUFFERs that are about to be overwritten.
+
+    Further writes to these BUFFERs no longer concern the entries.
+    """
     with _lock:
         for entry in entries:
             assert entry.node is not None

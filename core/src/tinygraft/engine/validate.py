@@ -146,7 +146,8 @@ class Checking:
     def compare(self, made: BoundPlan) -> None:
         """Compare memory with the expected values. Raises ValidationError where it differs.
 
-        `made` is the plan that has run.
+        `made` is the plan that has run. Compared are results, assigned values whose BUFFERs a call wrote, and memory
+        that is only read, which has to be unchanged.
         """
         _counts.schedules += 1
         for node in self.homes:
@@ -260,7 +261,8 @@ def _shards(memory: UOp, shape: tuple[int, ...]) -> list[tuple[UOp, tuple[slice,
 def _wrong(found: Array, wanted: Value, dtype: DType) -> tuple[Array, Array]:
     """Return two masks: where `found` is no possible result of rounding `wanted`, and where it is undecided.
 
-    Undecided are only integers and bools, where the noisy runs differ.
+    Undecided are only integers and bools, where the noisy runs differ. Floats may be off by BOUND times what noisy runs
+    are and SLACK ulps; those that are exact, or were only moved, have to be equal.
     """
     best, others = wanted.samples[0], wanted.samples[1:]
     if dtype.kind != "float":

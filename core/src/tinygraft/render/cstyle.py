@@ -165,7 +165,10 @@ class CStyleKernel(Writer):
     # Loops
 
     def range_(self, u: UOp) -> None:
-        """Name the lanes of a vector, copies, a grid or thread index, or write the head of a loop."""
+        """Name the lanes of a vector, copies, a grid or thread index, or write the head of a loop.
+
+        Raises GraphError for a grid or thread index in a dialect without a word for it.
+        """
         kind, name = u.arg.kind, f"r{u.arg.axis}"
         long_ = self.words.type(dtypes.index)
         if kind is AxisKind.VECTOR:
@@ -365,6 +368,7 @@ class CStyleKernel(Writer):
         """Return the expression of a vector load: a dereferenced vector pointer for a row, else a helper, lane by lane.
 
         Bools are bytes in memory and 0 or -1 in lanes, so they need a helper too; a closed gate gives 0 without a read.
+        `lane` says which unrolled copy of `u` is written, `gate` is its condition, if any.
         """
         w, width = self.words, access.width
         type_, stored = w.type(u.dtype, width), self._stored(u.dtype)
@@ -381,7 +385,10 @@ class CStyleKernel(Writer):
         return f"{name}({arguments}, {bare(self.operand(gate, lane, width))})"
 
     def _store_vector(self, u: UOp, lane: Lane, access: VectorAccess, gate: UOp | None) -> None:
-        """Write a vector store: of a row by a vector pointer or a streaming store, else by a helper."""
+        """Write a vector store: of a row by a vector pointer or a streaming store, else by a helper.
+
+        `lane` says which unrolled copy of `u` is written, `gate` is its condition, if any.
+        """
         w, width, dtype = self.words, access.width, u.src[2].dtype
         type_, space = w.type(dtype, width), self._space(u.src[0])
         value = bare(self.operand(u.src[2], lane, width))

@@ -132,7 +132,10 @@ class LLVMKernel(MemoryWriter):
     # Loops
 
     def range_(self, u: UOp) -> None:
-        """Name the lanes of a vector, or copies, or write the head of a loop."""
+        """Name the lanes of a vector, or copies, or write the head of a loop.
+
+        Raises GraphError for any other kind, as those of a grid.
+        """
         kind = u.arg.kind
         if kind is AxisKind.VECTOR:
             self.bases[u, ()] = "0"

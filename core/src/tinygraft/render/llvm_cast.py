@@ -38,7 +38,10 @@ class _Lanes:
 
 
 def cast(block: BasicBlocks, value: str, old: DType, new: DType, width: int) -> str:
-    """Write the conversion of `value`, a vector where `width` is above 1. Returns the name of the result."""
+    """Write the conversion of `value`, a vector where `width` is above 1. Returns the name of the result.
+
+    Raises GraphError for a half type with another dtype than float32.
+    """
     lanes = _Lanes(block, width)
     if new is old:
         return value

@@ -59,7 +59,10 @@ def in_memory(node: UOp) -> UOp:
 
 
 def _in_blocks(x: UOp, axis: int) -> UOp:
-    """Return the running sums of `x` along `axis`, in blocks where it is longer than LONG."""
+    """Return the running sums of `x` along `axis`, in blocks where it is longer than LONG.
+
+    They have the shape of `x`: where no size of a block divides the length, zeros are appended and cut off again.
+    """
     length = x.shape[axis]
     if length <= LONG:
         return _scan(x, axis)

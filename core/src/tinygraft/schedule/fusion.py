@@ -111,9 +111,10 @@ class Group:
         self._draft: Draft | None = None
 
     def join(self, part: KernelPart, needs: set[UOp]) -> bool | StoreMore:
-        """Compute and store a node here, from the memory `needs`. Returns False, unchanged, where it does not fit.
+        """Compute and store the node of `part` here, from the memory `needs`; return whether it fits.
 
-        Returns StoreMore where a loop would repeat a reduction; the group may not be used after that.
+        The group is unchanged where it does not. Returns StoreMore where a loop would repeat a reduction; the group may
+        not be used after that.
         """
         entry, buffers = self._entry(part)
         state = self.book.once((self.state.number, entry), lambda: self._extended(part, needs, entry))
@@ -423,8 +424,8 @@ class _KernelWaits:
 def _can_be_last(node: UOp, group: Group, readers: Mapping[UOp, list[UOp]], waits: _KernelWaits) -> bool:
     """Return whether the ASSIGN `node` can be in `group`, which then runs after all other readers of the old value.
 
-    It cannot where such a reader has to wait for `group`. `readers` has the nodes that need a value, `waits` knows
-    which kernels wait for which.
+    It cannot where such a reader has to wait for `group`. `readers` has the nodes that need a value, `waits` has which
+    kernels wait for which.
     """
     old, home = memory_base(node.src[0]), waits.home
     return not any(

@@ -266,6 +266,7 @@ class Lowering:
         `axis` is its number in the fields of `arg`. Where windows are of one element, or adjoin without gaps, at most
         one has `i`: both follow from `i`, and there are no ranges. Else the element is a new range, over which is
         summed, and the window follows from it and `i`. Where the condition is false, the window may be out of bounds.
+        None stands for a condition that always holds.
         """
         size, stride, dilation, count = arg.size[axis], arg.stride[axis], arg.dilation[axis], arg.count[axis]
         if size == 1 or (

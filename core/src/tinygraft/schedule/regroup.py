@@ -94,7 +94,11 @@ def _comes_from_constant(x: UOp) -> bool:
 
 
 def _parts(node: UOp) -> tuple[int, int] | None:
-    """Return (axis, number of parts) by which `node` is cut; None where it is no reduction, or is not to be cut."""
+    """Return (axis, number of parts) by which `node` is cut; None where it is no reduction, or is not to be cut.
+
+    Cut is a reduction to fewer than FEW results of LONG terms each, or more, and a product of matrices of floats;
+    neither with a symbolic size, nor with no more than SLACK * TERMS terms.
+    """
     if node.op is not Ops.REDUCE_AXIS or not node.arg.axes or not is_concrete(node.src[0].shape):
         return None
     results, shape = numel(node.shape), node.src[0].shape

@@ -70,7 +70,8 @@ T = TypeVar("T")
 def decide(order: Sequence[UOp], outputs: set[UOp], target: Target) -> set[UOp]:
     """Return the nodes to store: `outputs`, those of ops in ALWAYS, and those that the rules choose.
 
-    `order` is the graph, sources before users; `target` limits how much a chain may compute and read.
+    `order` is the graph, sources before users; `target` limits how much a chain may compute and read. What a COPY or a
+    ROUTINE reads is stored too; leaves never are.
     """
     stored = {node for node in order if node in outputs or node.op in ALWAYS}
     stored |= {memory_base(node.src[0]) for node in order if node.op is Ops.COPY}

@@ -165,7 +165,10 @@ class _HazardWalk:
         return LOAD_AFTER
 
     def coincide(self, load: MemoryAccess, store: MemoryAccess, fixed: int) -> int | None:
-        """Return `coincide` of two accesses. Results are cached: copies of a body have the same indices."""
+        """Return `coincide` of two accesses. Results are cached: copies of a body have the same indices.
+
+        None where the two never reach one element; `fixed` is a mask of ranges that have the same values in both.
+        """
         key = (load.at, store.at, fixed)
         if key not in self.known:
             self.known[key] = coincide(load.at, store.at, fixed)

@@ -79,7 +79,10 @@ def _constant(src: Sequence[UOp]) -> int | None:
 
 
 def copies(mask: int, unrolled: dict[int, UOp]) -> Iterator[Lane]:
-    """Yield every combination of values of the UNROLL ranges in `mask`, the last axis fastest."""
+    """Yield every combination of values of the UNROLL ranges in `mask`, the last axis fastest.
+
+    `unrolled` has these ranges by axis.
+    """
     axes = [axis for axis in sorted(unrolled) if mask >> axis & 1]
     sizes = [int(unrolled[axis].src[0].arg) for axis in axes]
     counters = [0] * len(axes)

@@ -51,7 +51,10 @@ def decision(rules: Sequence[tuple[int, UPat, RuleCall]]) -> Decide:
     prepared = [(number, pattern, call, _ops_below(pattern)) for number, pattern, call in rules]
 
     def decide(u: UOp, ctx: Any) -> Decision | None:
-        """Return the result of the first rule that matches `u` and returns another node, with its number."""
+        """Return the result of the first rule that matches `u` and returns another node, with its number.
+
+        None where no rule does. `ctx` is passed on to those that have it as a parameter.
+        """
         here = {source.op for source in u.src}
         for number, pattern, call, below in prepared:
             for ops in below:
@@ -76,7 +79,8 @@ def _match(
 ) -> Decision | None:
     """Return the result of the rule for the first match of all of `work` for which it returns another node than `root`.
 
-    `names` are those that are bound already, `number` is that of the rule.
+    `names` are those that are bound already, `number` is that of the rule. None where there is no such match. `call` is
+    how the function is called, `ctx` what it may get.
     """
     if work is None:
         new = call(names, ctx)
@@ -113,7 +117,10 @@ _NEVER: Any = object()
 
 
 def _with_sources(pattern: UPat, sources: Sequence[UOp], following: MatchWork | None) -> MatchWork | None:
-    """Return the work of matching `sources` in this order, before `following`; _NEVER where one has a wrong op."""
+    """Return the work of matching `sources` in this order, before `following`; _NEVER where one has a wrong op.
+
+    None stands for no work.
+    """
     src = pattern.src
     patterns = itertools.repeat(src) if isinstance(src, UPat) else src
     for each, source in zip(patterns or (), sources, strict=False):

@@ -211,7 +211,7 @@ class _Proof:
     def split(self, left: Terms, right: Terms, constant: int) -> bool:
         """Split an equation into one of the multiples of a factor and one of the terms that stay below it.
 
-        Returns whether there is such a factor. Raises _NoSolution.
+        Returns whether there is such a factor. Raises _NoSolution. The equation is left + constant == right.
         """
         for factor in sorted({abs(f) for f in (*left.values(), *right.values())}, reverse=True):
             if factor == 1:
@@ -234,7 +234,7 @@ class _Proof:
     def split_symbolic(self, left: Terms, right: Terms, constant: int) -> bool:
         """Split by a symbolic size as the factor: the other terms of both sides have to be from 0 to below it.
 
-        Returns whether there is such a size.
+        Returns whether there is such a size. The equation is left + constant == right.
         """
         for stride in _sizes((*left, *right)):
             (big_left, small_left), (big_right, small_right) = (_by_size(terms, stride) for terms in (left, right))
@@ -290,7 +290,7 @@ class _Proof:
         """Replace a quotient on both sides, whose remainder is the same by now, by the dividend; scale the equation.
 
         The quotient may be one part of a larger one: (r * 32 + s) // 18 is r + (r * 14 + s) // 18. Returns whether
-        there is such a quotient.
+        there is such a quotient. The equation is left + constant == right.
         """
         for node in left.keys() & right.keys():
             whole, by = node.src if node.op is Ops.IDIV else (node, None)
@@ -345,7 +345,7 @@ class _Proof:
     def split_clamped(self, left: Terms, right: Terms, constant: int) -> bool:
         """Split two sums by whole blocks where one of them is a clamped index, min(index, last).
 
-        Returns whether there are such blocks; False where neither is clamped.
+        Returns whether there are such blocks; False where neither is clamped. The equation is left + constant == right.
         """
         a, b = chain(left, constant), chain(right, 0)
         if Ops.MIN not in (a.op, b.op):

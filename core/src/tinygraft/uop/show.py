@@ -73,7 +73,10 @@ def _ahead(root: UOp, order: Sequence[UOp]) -> set[UOp]:
 
 
 def _nested(start: UOp, numbers: dict[UOp, int], named: set[UOp], done: set[UOp]) -> str:
-    """Return one node with its sources as text, those that are in `done` by their names only."""
+    """Return one node with its sources as text, those that are in `done` by their names only.
+
+    `named` are the nodes that get a name, by their number in `numbers`.
+    """
     texts: list[str] = []
     stack: list[tuple[UOp | str, int]] = [(start, 0)]
     while stack:

@@ -329,7 +329,10 @@ def _symbolic_limit(x: UOp) -> UOp | None:
 
 
 def _greatest(factors: list[UOp], constant: int, reached: bool) -> Polynomial:
-    """Return an upper bound of `constant` times `factors`: each counter of symbolic size at its last or first value."""
+    """Return an upper bound of `constant` times `factors`: each counter of symbolic size at its last or first value.
+
+    `reached` is that of `surely_negative`.
+    """
     total: Polynomial = {(): constant}
     counters = [f for f in factors if _symbolic_limit(f) is not None]
     has_value = reached or all(f.src[0].lo > 0 for f in counters if f.op is Ops.RANGE)

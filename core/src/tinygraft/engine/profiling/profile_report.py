@@ -41,7 +41,11 @@ class KernelRow:
 
 
 def report_lines(profile: Profile) -> Iterator[str]:
-    """Yield the lines of a report."""
+    """Yield the lines of a report.
+
+    They are the time by stage, the queues that were busy, kernels by module and by line, and the peak of memory by
+    line.
+    """
     whole = max(profile.ended - profile.begun, 1e-9)
     yield ""
     yield f"profile of {profile.title}: {duration(whole)}, {len(profile.launches)} launches"

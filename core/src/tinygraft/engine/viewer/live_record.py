@@ -93,7 +93,10 @@ class LiveRecord:
         self._open: dict[tuple[int, str], ShownKernel] = {}
 
     def __call__(self, event: StageEvent | RuleEvent | CompileEvent | LaunchEvent | SpanEvent) -> None:
-        """Record one event of any thread."""
+        """Record one event of any thread.
+
+        A rule counts for the next stage of its thread. Only the spans in SPANS are recorded.
+        """
         thread = threading.get_ident()
         with self.lock:
             if isinstance(event, RuleEvent):

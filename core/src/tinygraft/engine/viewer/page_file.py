@@ -28,7 +28,10 @@ SCRIPTS = ("dagre.min.js", "elements.js", "record.js", "rows.js", "timeline.js",
 
 @cache
 def frame() -> tuple[str, str, str]:
-    """Return the frame without data in three parts: up to its title, up to its data, and the rest; with its policy."""
+    """Return the frame without data in three parts: up to its title, up to its data, and the rest; with its policy.
+
+    The files are read once.
+    """
     style = (FOLDER / "page.css").read_text(encoding="utf-8")
     scripts = [re.sub(r"^//# sourceMappingURL=.*$", "", (FOLDER / name).read_text(encoding="utf-8"), flags=re.M)
                for name in SCRIPTS]  # fmt: skip  # the map is not shipped

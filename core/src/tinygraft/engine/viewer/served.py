@@ -63,7 +63,10 @@ def install(title: str = "") -> Viewing:
 
 
 def begin(title: str) -> Viewing:
-    """Begin a recording and serve it. Stages of what was made before are made again when it is next used."""
+    """Begin a recording and serve it. Stages of what was made before are made again when it is next used.
+
+    `undo` of the result ends both.
+    """
     origins.start()
     record = LiveRecord()
     events.once = True
