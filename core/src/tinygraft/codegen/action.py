@@ -49,6 +49,8 @@ def action(name: str, loop: int, *amounts: int) -> Action:
 def plain_numbers(one: Action, count: int) -> tuple[int, ...]:
     """Return the amounts of an action as plain numbers. Raises ActionError unless they are `count`, each at least 0.
 
+    Each has to be a group of its own.
+
     >>> plain_numbers(action("dot", 2, 0, 1), 2)
     (0, 1)
     """

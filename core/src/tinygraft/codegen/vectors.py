@@ -73,7 +73,11 @@ class _LoopFacts:
         self.widths = {r: min(most, 1 << (size(r).bit_length() - 1)) for r in self.loops}
 
     def actions(self) -> list[Action]:
-        """Return the actions, in the order in which they are applied; none where vectors save nothing."""
+        """Return the actions, in the order in which they are applied; none where vectors save nothing.
+
+        Those of a transposition where the kernel is one; else vectors of the loop with the best score and of loops that
+        are independent of it, and one loop unrolled.
+        """
         swapped = self.transposition()
         if swapped is not None:
             return swapped
@@ -112,7 +116,7 @@ class _LoopFacts:
     def width(self, loop: UOp, free: bool) -> int:
         """Return the lanes for a loop: of one register, or of several where sums would wait and registers are free.
 
-        `free` says that they are: no other loop is unrolled.
+        `free` says that they are: no other loop is unrolled. Several only for sums of LONG vectors or more.
         """
         width, count = self.widths[loop], size(loop)
         if loop not in self.summed or not free or count < LONG * width:
@@ -134,7 +138,11 @@ class _LoopFacts:
         return chosen[1:]
 
     def copies(self, best: UOp) -> int:
-        """Return by how much the vectors of `best`, a loop over elements or results, are unrolled; 1 for not at all."""
+        """Return by how much the vectors of `best`, a loop over elements or results, are unrolled; 1 for not at all.
+
+        Results of a reduction by 4, 8 or 16, where registers and threads allow it; others by COPIES where they are
+        many, with one to MOST_SLOW slow ops.
+        """
         vectors = size(best) // self.widths[best]
         if any(n.src[0].ranges >> best.arg.axis & 1 for n in self.reduces):
             around = any(

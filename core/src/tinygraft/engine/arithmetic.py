@@ -232,7 +232,10 @@ def _power(a: Array, b: Array) -> Any:
 
 
 def _bits(a: Array, dtype: DType) -> Array:
-    """Return the bits of values of `dtype`, as unsigned integers of its width."""
+    """Return the bits of values of `dtype`, as unsigned integers of its width.
+
+    Those of bfloat16 and the fp8 types come as float32 that have such values.
+    """
     a = np.ascontiguousarray(a).reshape(np.shape(a))
     if dtype is dtypes.bfloat16:
         return (a.view(np.uint32) >> 16).astype(np.uint16)

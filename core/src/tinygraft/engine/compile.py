@@ -154,7 +154,10 @@ lock_over_forks(_lock)
 
 
 def clear() -> None:
-    """Drop all compiled kernels from the cache."""
+    """Drop all compiled kernels from the cache.
+
+    Programs that a plan or a TinyJit refers to stay loaded.
+    """
     global _instructions
     with _lock:
         _cache.clear()

@@ -82,7 +82,10 @@ class Crew:
             self._guard.__exit__(None, None, None)
 
     def _interruptibly(self, job: Job) -> None:
-        """Do a job in this thread, with the handlers of signals enabled meanwhile."""
+        """Do a job in this thread, with the handlers of signals enabled meanwhile.
+
+        Raises what the job raises.
+        """
         self._guard.sealed = False
         try:
             self._guard.point()

@@ -125,7 +125,7 @@ def kind_of(node: UOp) -> str:
 def _nearest(root: UOp, most: int) -> tuple[list[UOp], int]:
     """Return the `most` nodes nearest to `root`, sources first, and how many others its graph has.
 
-    Near is what few sources lead to.
+    A node is the nearer, the fewer steps lead to it from user to source.
     """
     everything = toposort(root)
     if len(everything) <= most:

@@ -122,7 +122,10 @@ def sources_of(node: UOp) -> tuple[UOp, ...]:
 
 
 def contracted_products(order: Sequence[UOp], roots: Iterable[UOp]) -> set[UOp]:
-    """Return the large products in `order` that are no root, and that only sums over them read."""
+    """Return the large products in `order` that are no root, and that only sums over them read.
+
+    Large are CONTRACTED elements or more. Products of bools are not among them.
+    """
     users: dict[UOp, list[UOp]] = {}
     for node in order:
         for source in sources_of(node):

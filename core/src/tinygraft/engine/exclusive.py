@@ -47,7 +47,7 @@ def import_late(name: str) -> ModuleType:
     """Return the module `name`, imported at its first use, never during a fork. It may be in a layer above this one.
 
     It is imported once, also where it is removed from sys.modules again, as mock.patch.dict does: a second copy would
-    have classes of its own.
+    have classes of its own. Raises ImportError where there is no such module.
     """
     with exclusive:
         if name not in sys.modules:

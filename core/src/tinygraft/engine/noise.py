@@ -198,7 +198,10 @@ def _longest(dtype: DType) -> Any:
 
 
 def _step(x: Array) -> float:
-    """Return the greatest power of two that all finite elements of `x` are multiples of; inf where all are 0."""
+    """Return the greatest power of two that all finite elements of `x` are multiples of; inf where all are 0.
+
+    It is at least 2**-1000.
+    """
     whole = x[np.isfinite(x) & (x != 0)].astype(np.float64)
     if not whole.size:
         return math.inf

@@ -69,7 +69,10 @@ _lock = threading.RLock()
 
 
 def clear() -> None:
-    """Drop all plans from memory."""
+    """Drop all plans from memory.
+
+    Those of families, whose numbers are arguments, too. Packs on disk stay.
+    """
     from tinygraft.engine import families  # loaded already where a plan was made
 
     with _lock:

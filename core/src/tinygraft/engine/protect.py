@@ -143,7 +143,7 @@ def readers_of(tensors: Iterable[HasNode], overwritten: set[UOp], clean: Nodes |
     """Return the tensors that read what is about to be overwritten, or share that memory.
 
     `clean` caches nodes that read none of it, so that these are not walked again; more are added. `overwritten` are the
-    BUFFERs of that.
+    BUFFERs that are written.
     """
     reading = []
     for tensor in tensors if overwritten else ():

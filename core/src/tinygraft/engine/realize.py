@@ -67,7 +67,7 @@ def _start_recordings() -> None:
 def _realize(tensors: Sequence[HasNode], live: LiveTensors | None) -> None:
     """Do what `realize_tensors` does, under its lock.
 
-    What has to be realised before, as random numbers from before a capture, is. Reports the launches at the end.
+    Realises first what has to be, as random numbers from before a capture. Reports the launches at the end.
     """
     try:
         request = collect(tensors, live or NoTensors())

@@ -100,7 +100,10 @@ class Trial:
         return handle
 
     def _reference(self) -> None:
-        """Compute samples of the results with the kernel as plain loops; of a large one with fewer iterations."""
+        """Compute samples of the results with the kernel as plain loops; of a large one with fewer iterations.
+
+        Sets `samples`, one for each argument that the kernel writes.
+        """
         plain = Kernel(sampled(self.kernel.sink))
         version = self._load(to_linear(plain, self.backend.target, Options(noopt=True)))
         self._run(version, self.changed)

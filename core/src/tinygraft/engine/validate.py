@@ -166,7 +166,7 @@ class Checking:
         """Compare one output, on each of its devices, with its expected values.
 
         `memory` has it, `only` restricts the comparison to some BUFFERs, `made` names kernels in errors. Raises
-        ValidationError.
+        ValidationError. What is wrong with FEW noisy runs is compared again with MANY.
         """
         _counts.outputs += 1
         value, shape = self.values[node], self.evaluation.shape(node)

@@ -46,7 +46,7 @@ def alone(node: UOp, memory: Mapping[UOp, UOp], needs: set[UOp]) -> Draft | Need
 def _scan(draft: Draft, node: UOp, needs: set[UOp]) -> None:
     """Add the scan `node` to `draft`: out[i] = out[i-1] op x[i], in the order of i; of many short rows unrolled.
 
-    `needs` are the values that it is computed from; so below.
+    `needs` are the values that it is computed from.
     """
     axis, buffer = node.arg.axis, draft.lowering.memory[node]
     if is_concrete(node.shape) and node.shape[axis] <= BLOCK and numel(node.shape) >= ROWS * node.shape[axis]:

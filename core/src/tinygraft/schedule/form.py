@@ -98,7 +98,10 @@ def note_value(bind: UOp, values: dict[str, int]) -> None:
 
 
 def with_numbers(arg: tuple[Any, ...], numbers: dict[UOp, int]) -> tuple[Any, ...]:
-    """Return `arg` with each symbolic size in it that `numbers` has replaced by its number, in nested tuples too."""
+    """Return `arg` with each symbolic size in it that `numbers` has replaced by its number, in nested tuples too.
+
+    It stands there as ("size", number).
+    """
     found: list[Any] = []
     for item in arg:
         if isinstance(item, UOp):

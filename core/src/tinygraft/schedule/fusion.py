@@ -424,7 +424,7 @@ class _KernelWaits:
 def _can_be_last(node: UOp, group: Group, readers: Mapping[UOp, list[UOp]], waits: _KernelWaits) -> bool:
     """Return whether the ASSIGN `node` can be in `group`, which then runs after all other readers of the old value.
 
-    It cannot where such a reader has to wait for `group`. `readers` has the nodes that need a value, `waits` has which
+    It cannot where such a reader has to wait for `group`. `readers` has the nodes that need a value, `waits` says which
     kernels wait for which.
     """
     old, home = memory_base(node.src[0]), waits.home

@@ -324,6 +324,7 @@ def _repeats(op: Ops, value: UOp, r: UOp) -> bool:
     """Return whether `value` is the same in every iteration of `r`, and `op` combines equal values without a loop.
 
     Besides its time, the loop would be inexact: a float32 sum of equal terms stops growing at 2**24 times the first.
+    Such an op is one of IDEMPOTENT, or the sum of anything but bools. The size of `r` has to be constant.
     """
     if value.ranges >> r.arg.axis & 1 or r.src[0].op is not Ops.CONST:
         return False

@@ -33,7 +33,10 @@ class Phases:
 
 
 def has_phases(node: UOp) -> bool:
-    """Return whether `node` is a FOLD for `in_phases`: of many sums of products, with a stride over plain windows."""
+    """Return whether `node` is a FOLD for `in_phases`: of many sums of products, with a stride over plain windows.
+
+    Many are LARGE elements or more, in a shape without symbolic sizes; an axis of stride above 1 has dilation 1.
+    """
     if node.op is not Ops.FOLD or not is_concrete(node.src[0].shape) or numel(node.src[0].shape) < LARGE:
         return False
     strided = [d == 1 for s, d in zip(node.arg.stride, node.arg.dilation, strict=True) if s > 1]

@@ -121,6 +121,7 @@ class _LastWriters:
         """Return `expected` if it was last written at all bytes from `start` to `end`.
 
         Else return one of the buffers that were written there instead; None stands for bytes that were never written.
+        Both are offsets in bytes.
         """
         first, last = bisect_right(self.ends, start), bisect_left(self.ends, end)
         found = {*self.buffers[first : last + 1]}
@@ -129,7 +130,10 @@ class _LastWriters:
         return next((other for other in found if other != expected), expected)
 
     def write(self, start: int, end: int, buffer: Hashable) -> None:
-        """Record that `buffer` is now the last that was written from `start` to `end`."""
+        """Record that `buffer` is now the last that was written from `start` to `end`.
+
+        Both are offsets in bytes.
+        """
         first, last = bisect_right(self.ends, start), bisect_right(self.ends, end)
         before = self.buffers[first] if first < len(self.buffers) else None
         # the interval that `start` is inside of ends there now; one that `end` is inside of begins there by itself
@@ -152,7 +156,10 @@ def check_offsets(
     written: set[Hashable] = set()
 
     def require_own(buffer: Hashable, number: int) -> None:
-        """Raise GraphError where at call `number` bytes of `buffer` were last written as another one, or never."""
+        """Raise GraphError where at call `number` bytes of `buffer` were last written as another one, or never.
+
+        Not for one of `kept` before a call has written it.
+        """
         if buffer in kept and buffer not in written:
             return  # memory that was never written to, as that of Tensor.empty: anything may be in it
         where = ranges[buffer]

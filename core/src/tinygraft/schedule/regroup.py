@@ -96,8 +96,8 @@ def _comes_from_constant(x: UOp) -> bool:
 def _parts(node: UOp) -> tuple[int, int] | None:
     """Return (axis, number of parts) by which `node` is cut; None where it is no reduction, or is not to be cut.
 
-    Cut is a reduction to fewer than FEW results of LONG terms each, or more, and a product of matrices of floats;
-    neither with a symbolic size, nor with no more than SLACK * TERMS terms.
+    It is cut where it has fewer than FEW results of at least LONG terms each, and where it is a product of matrices of
+    floats; not with a symbolic size, nor with SLACK * TERMS terms or fewer.
     """
     if node.op is not Ops.REDUCE_AXIS or not node.arg.axes or not is_concrete(node.src[0].shape):
         return None

@@ -108,7 +108,10 @@ def remove_waits(state: ScheduleState) -> ScheduleState:
 
 
 def choose_limits(state: ScheduleState) -> ScheduleState:
-    """Return the state with `target`, whose limits kernels have: with several devices, the least limits of all."""
+    """Return the state with `target`, whose limits kernels have: with several devices, the least limits of all.
+
+    These are the limits of operations and of parameters; all else is that of the first device.
+    """
     nodes = (*state.outputs, *state.order)
     devices = dict.fromkeys(n.device for n in nodes if n.device is not None and n.op not in LEAVES)
     first, *others = [state.target_of(device) for device in devices] or [state.target_of("")]

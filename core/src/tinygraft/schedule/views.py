@@ -110,7 +110,7 @@ def _permute(node: UOp, index: Index) -> ViewIndex:
 def _pad(node: UOp, index: Index) -> ViewIndex:
     """Return the index less the padding in front, and that it is on the source.
 
-    Sides without padding need no test.
+    Sides without padding need no test. The condition is None where no side has padding.
     """
     moved: list[UOp] = []
     inside: UOp | None = None

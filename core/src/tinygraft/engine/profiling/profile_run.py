@@ -51,7 +51,10 @@ class Profile:
         return self
 
     def stop(self) -> Profile:
-        """End the recording; does nothing when called again. Returns this."""
+        """End the recording; does nothing when called again. Returns this.
+
+        `memory` has the changes since `start` then.
+        """
         if self._undo is not None:
             self._undo()
             self._undo = None

@@ -105,7 +105,10 @@ class _PageHandler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        """Answer with the page, with news or with the stages of a kernel or schedule."""
+        """Answer with the page, with news or with the stages of a kernel or schedule.
+
+        The status is 403 without the token or for another host, and 404 for a path where nothing is.
+        """
         url = urlsplit(self.path)
         query = {name: values[-1] for name, values in parse_qs(url.query).items()}
         token = self.headers.get("X-Token") or query.get("token", "")
