@@ -31,7 +31,8 @@ def realize_tensors(tensors: Sequence[HasNode], live: LiveTensors | None = None)
     tensors whose kernels have all run are realised; a pending write that did not happen is dropped, so that its tensor
     has its old value again; all others are as they were. A value that can no longer be computed raises when it is used.
     Where a variable has two values (bindings.py), the tensors with one of them are realised before the others. Raises
-    what compiling, allocating and launching raise, KeyboardInterrupt, and with VALIDATE=1 ValidationError.
+    what planning (GraphError), compiling, allocating and launching raise, KeyboardInterrupt, and with VALIDATE=1
+    ValidationError.
     """
     with exclusive:
         if VIZ or PROFILE:

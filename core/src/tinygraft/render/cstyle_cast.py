@@ -14,7 +14,10 @@ from tinygraft.render.text import ElementwiseStep
 
 
 def cast(w: DialectWords, u: ElementwiseStep, x: str) -> str:
-    """Return the text of the conversion of x, scalar or vector."""
+    """Return the text of the conversion of x, scalar or vector.
+
+    Raises GraphError for a half type in bits with another dtype than float32.
+    """
     old, new, width = u.operand, u.dtype, u.width
     if new is old or (w.type(old) == w.type(new) and not (w.is_bits(old) or w.is_bits(new))):
         return x if width == 1 or new is old else f"({w.type(new, width)}){x}"

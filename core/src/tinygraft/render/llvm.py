@@ -61,7 +61,10 @@ class LLVMKernel(MemoryWriter):
         self.ends: dict[int, str] = {}  # the end of each open loop, by axis
 
     def text(self, attributes: str, fence: str) -> str:
-        """Return the module: a comment, the inner function, the exported function, declarations."""
+        """Return the module: a comment, the inner function, the exported function, declarations.
+
+        `attributes` are those of both functions; `fence` names what is called after streamed stores, if anything.
+        """
         units = self.units()
         for words in units:
             self.say_all(words.begin)
@@ -197,7 +200,7 @@ class LLVMKernel(MemoryWriter):
             self.do(f"store {type_} {self.operand(u.src[0], lane, width)}, ptr %{name}")
 
     def accum(self, u: UOp) -> None:
-        """Read, combine, write."""
+        """Write, for each copy of a register, that it is read, combined with the operands and stored."""
         for register, values, step in self.accumulated(u):
             type_ = type_of(step.dtype, step.width)
             old = self.let(f"load {type_}, ptr %{register}", "old")
@@ -226,7 +229,10 @@ class LLVMKernel(MemoryWriter):
             self.names[u, self.walk.copy(u, lane)] = self.let(f"load {type_}, ptr %{self.register(reg, lane)}", "get")
 
     def fold(self, u: UOp) -> None:
-        """Fold halves of a vector onto each other down to one lane."""
+        """Fold halves of a vector onto each other down to one lane.
+
+        The lanes are combined in the order in which the C family does it.
+        """
         vector, span = u.src
         size = halves(self.linear, span)
         for lane in self.walk.lanes(u):

@@ -57,7 +57,10 @@ class MemoryWriter(Writer, BasicBlocks):
         return whole and not u.src[2].ranges >> across.arg.axis & 1
 
     def store(self, u: UOp) -> None:
-        """Write all copies of a STORE, in order."""
+        """Write all copies of a STORE, in order.
+
+        There is none to memory of no elements. Blocks are transposed unless a gate differs between lanes.
+        """
         if not memory(u.src[0]).arg.size:
             return
         across = self.walk.accesses[u].across
@@ -162,7 +165,10 @@ class MemoryWriter(Writer, BasicBlocks):
         self.call(name, "void", (stored, data), ("ptr", pointer), ("i32", str(align)), (type_word("i1", width), mask))
 
     def _load_apart(self, u: UOp, lane: Lane, gate: UOp | None, stride: int) -> str:
-        """Load lanes of a small stride, or of stride -1, by a shuffle of whole rows."""
+        """Load lanes of a small stride, or of stride -1, by a shuffle of whole rows.
+
+        `stride` is that from lane to lane, `gate` the condition, if any.
+        """
         width, base = self.walk.accesses[u].width, self.scalar(u.src[1], lane)
         mask = "" if gate is None else self.operand(gate, lane, width)
         elements = [k * stride if stride > 0 else width - 1 - k for k in range(width)]

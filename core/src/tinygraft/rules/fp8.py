@@ -26,7 +26,10 @@ def stored(dtype: DType) -> DType:
 
 
 def as_bytes(sink: UOp) -> UOp:
-    """Return the kernel with bytes in place of fp8 numbers."""
+    """Return the kernel with bytes in place of fp8 numbers.
+
+    Casts to and from float32 become integer arithmetic, and constants their bits.
+    """
     done: dict[UOp, UOp] = {}
     for node in toposort(sink):
         src = tuple(done[s] for s in node.src)
@@ -63,7 +66,10 @@ def decode(byte: UOp, dtype: DType) -> UOp:
 
 
 def encode(x: UOp, dtype: DType) -> UOp:
-    """Return the bits of the fp8 number nearest to a float32."""
+    """Return the bits of the fp8 number nearest to a float32.
+
+    It is rounded to nearest even. Beyond the largest number it is what FORMATS has as `beyond`; NaN stays NaN.
+    """
     form = FORMATS[dtype]
     shift, least = 23 - form.mantissa, 1 - form.bias
     bits = x.bitcast(dtypes.uint32)

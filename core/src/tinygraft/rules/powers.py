@@ -111,7 +111,10 @@ def _log2_pair(ops: TargetOps, x: UOp) -> tuple[UOp, UOp]:
 
 
 def power(ops: TargetOps, x: UOp, y: UOp) -> UOp:
-    """x to the y, as C's pow: 1 for y = 0 and for x = 1 even with NaN; NaN for x < 0 unless y is a whole number."""
+    """x to the y, as C's pow: 1 for y = 0 and for x = 1 even with NaN; NaN for x < 0 unless y is a whole number.
+
+    Of integers the result wraps, and a negative exponent gives 0 unless x is 1 or -1.
+    """
     if x.dtype.kind != "float":
         return _integer_power(x, y)
     form = LAYOUT[x.dtype]

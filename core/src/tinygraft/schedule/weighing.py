@@ -109,8 +109,8 @@ def trailing(node: UOp) -> tuple[int, int]:
 def flow(user: UOp, source: UOp, need: Evaluations) -> Evaluations:
     """Return how often `source` is evaluated when its `user` is evaluated as often as `need` says.
 
-    An EXPAND needs it less often where it can be hoisted, a reduction and a FOLD of overlapping windows more often, a
-    PAD and a CAT for its own elements only.
+    An EXPAND needs it less often where it can be hoisted, a reduction and a FOLD of windows that do not adjoin more
+    often, a PAD and a CAT for its own elements only.
     """
     evals, indices, inside = need.evals, need.indices, need.inside
     if user.op is Ops.EXPAND:

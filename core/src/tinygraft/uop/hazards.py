@@ -146,7 +146,10 @@ class _HazardWalk:
         return None
 
     def fault(self, load: MemoryAccess, store: MemoryAccess) -> str | None:
-        """Return why a load may come after a store to the same element; None where it never does."""
+        """Return why a load may come after a store to the same element; None where it never does.
+
+        That is the end of the error's sentence: in another iteration or thread, or listed after it.
+        """
         common = _common(load.loops, store.loops)
         together = any(loop.arg.kind is AxisKind.PARALLEL for loop in common) or not self.parallel
         same = self.coincide(load, store, 0)

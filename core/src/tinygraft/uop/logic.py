@@ -231,7 +231,10 @@ def either_of_clauses(a: UOp, b: UOp) -> UOp:
 
 
 def _join(op: Ops, a: UOp, b: UOp) -> UOp:
-    """Return the clauses of `a` and `b` joined by `op`, each once; a clause and its negation decide the whole."""
+    """Return the clauses of `a` and `b` joined by `op`, each once; a clause and its negation decide the whole.
+
+    Clauses of outer ranges come first, and one that adds nothing to another is omitted.
+    """
     decided = op is Ops.OR  # the value of the whole then
     found = clauses(a, op)
     for clause in clauses(b, op):

@@ -71,6 +71,8 @@ def coincide(first: GatedIndex, second: GatedIndex, fixed: int = 0) -> int | Non
 def limits(gate: UOp | None) -> Limits:
     """Return the bounds of the terms that a gate compares with numbers, while it is open.
 
+    Of a sum that is compared with one, each term has the bounds that follow for it.
+
     >>> r, s = UOp.range(8, 0), UOp.range(4, 1)
     >>> limits(ix.lt(r * 4 + s, 4)) == {r: (0, 0)}
     True
@@ -159,7 +161,10 @@ class _Proof:
         return terms, constant
 
     def step(self, equation: Equation) -> bool:
-        """Solve or split an equation; return False where that is not possible yet. Raises _NoSolution."""
+        """Solve or split an equation; return False where that is not possible yet. Raises _NoSolution.
+
+        The parts of one that is split are in `todo` then.
+        """
         left, right, constant = self.cancelled(equation)
         factors = [*left.values(), *right.values()]
         if not factors:

@@ -455,7 +455,10 @@ def constant_bits(value: Any) -> Any:
 
 
 def _make(key: NodeKey, op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any, tag: Any) -> UOp:
-    """Make a node and intern it under `key`; return an equal one that another thread has interned meanwhile."""
+    """Make a node and intern it under `key`; return an equal one that another thread has interned meanwhile.
+
+    Raises what the rule of its shape raises, ShapeError above all, and GraphError with SPEC=2 for a node that is none.
+    """
     global _last_serial
     node: UOp = object.__new__(_MutableUOp)
     node.op, node.dtype, node.src, node.arg, node.tag = op, dtype, src, arg, tag
@@ -490,7 +493,10 @@ _OWN_RANGES = frozenset({Ops.RANGE, Ops.REDUCE, Ops.LANES, Ops.AFTER, Ops.MATRIX
 
 
 def _ranges(op: Ops, src: tuple[UOp, ...], arg: Any) -> int:
-    """Return the open ranges of a node that opens or closes some, as a mask."""
+    """Return the open ranges of a node that opens or closes some, as a mask.
+
+    A RANGE opens its own; a REDUCE, LANES or MATRIX closes those that it goes over, an AFTER those among its sources.
+    """
     if op is Ops.RANGE:
         own: int = 1 << arg.axis
         return src[0].ranges | own
