@@ -160,8 +160,8 @@ def allreduce(parts: Parts, op: Ops, devices: Sequence[str]) -> Parts:
 def _ring(parts: Parts, op: Ops, devices: Sequence[str]) -> Parts:
     """Return what `allreduce` does, by pieces that go around the devices twice.
 
-    In the first round each device adds its own part of the piece that arrives and passes it on; in the second round
-    the finished pieces are copied on until every device has all of them.
+    In the first round each device reduces its own part into the piece that arrives, by `op`, and passes it on; in the
+    second round the finished pieces are copied on until every device has all of them.
     """
     count, shape = len(parts), parts[0].shape
     size = prod(shape)
