@@ -254,12 +254,14 @@ def _function(n: UOp, g: UOp, numbers: tuple[int, ...]) -> Sequence[UOp | None]:
 
 
 def _reduce(n: UOp, g: UOp) -> UOp:
+    """Return the gradient of a reduction's operand from `g`, that of its result, by the rule of its op."""
     if n.arg.op is Ops.ADD:
         return expand(g, n.src[0].shape)
     return select.reduce_mul(n, g) if n.arg.op is Ops.MUL else select.reduce_extreme(n, g)
 
 
 def _scan(n: UOp, g: UOp) -> UOp:
+    """Return the gradient of a scan's operand from `g`, that of its result, by the rule of its op."""
     if n.arg.op is Ops.ADD:
         return add_up_from_end(g, n.arg.axis)
     return select.scan_mul(n, g) if n.arg.op is Ops.MUL else select.scan_extreme(n, g)

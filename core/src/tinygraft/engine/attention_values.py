@@ -43,10 +43,12 @@ def attention_backward(operands: Sequence[Array], options: RoutineOptions) -> li
 
 
 def _number(bits: int) -> float:
+    """Return the float64 with the bits of an integer: options are integers."""
     return float(struct.unpack("<d", struct.pack("<q", bits))[0])
 
 
 def _turned(x: Array) -> Array:
+    """Return `x` with its last two axes exchanged."""
     return np.swapaxes(x, -1, -2)
 
 
@@ -57,6 +59,12 @@ def _in_axes(operands: Sequence[Array]) -> tuple[Array, Array, Array]:
 
 
 def _scores(q: Array, k: Array, operands: Sequence[Array], options: RoutineOptions) -> Array:
+    """Return the scores of queries with keys in float64, scaled and masked: -inf where a query does not see a key.
+
+    `q` and `k` are from `_in_axes`. Options are whether it is causal (query i sees keys up to i), the bits of the
+    scale, and whether operand 3 is a mask: of bools, True where a key is seen, else numbers that are added to the
+    scores, which are rounded to the dtype of the queries then.
+    """
     scores = q @ _turned(k) * _number(options[1])
     if options[0]:
         queries, keys = np.ogrid[: scores.shape[-2], : scores.shape[-1]]
@@ -81,6 +89,7 @@ def _softmax(scores: Array) -> tuple[Array, Array, Array]:
 
 
 def _weights(scores: Array, greatest: Array, sums: Array) -> Array:
+    """Return e to the scores less `greatest`, over `sums`; 0 where a query sees no key."""
     powers = np.exp(scores - np.where(greatest == -np.inf, 0, greatest))
     return np.asarray(powers / np.where(sums == 0, 1, sums))
 

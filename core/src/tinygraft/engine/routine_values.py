@@ -39,17 +39,25 @@ def _indices(x: Array, descending: bool) -> Array:
 
 
 def _sort(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return the sorted rows, and the index that each element came from; option 0 is whether they descend."""
     (x,) = operands
     indices = _indices(x, bool(options[0]))
     return [np.take_along_axis(x, indices, axis=1), indices.astype(np.int32)]
 
 
 def _topk(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return the first k columns of the results of `_sort`; options are k, and whether the greatest come first."""
     k, largest = options
     return [np.ascontiguousarray(result[:, :k]) for result in _sort(operands, (largest,))]
 
 
 def _unique(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return the distinct elements of each row of (rows, n), in ascending order, and what belongs to them.
+
+    The results are the elements, their number (rows, 1), of each element of the row the index of its equal among the
+    distinct ones, how often each of these occurs, and where it occurs first. Rows are filled up with 0. NaNs are all
+    distinct.
+    """
     (x,) = operands
     values, indices = _sort(operands, (0,))
     fresh = np.ones(x.shape, bool)
@@ -67,6 +75,7 @@ def _unique(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
 
 
 def _histogram(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return how often each number below option 0 occurs in each row; other numbers are not counted."""
     (x,) = operands
     bins = options[0]
     rows = [np.bincount(row[(row >= 0) & (row < bins)].astype(np.int64), minlength=bins) for row in x]
@@ -74,6 +83,7 @@ def _histogram(operands: Sequence[Array], options: RoutineOptions) -> list[Array
 
 
 def _in_float64(operands: Sequence[Array]) -> list[Array]:
+    """Return the operands in float64."""
     return [operand.astype(np.float64) for operand in operands]
 
 
@@ -93,6 +103,10 @@ def _cholesky(operands: Sequence[Array], options: RoutineOptions) -> list[Array]
 
 
 def _solve(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return x of a @ x = b for each example, in the dtype of the last operand; the inverse of a where there is no b.
+
+    Raises NotImplementedError where a matrix is singular.
+    """
     a, *others = _in_float64(operands)
     b = others[0] if others else np.broadcast_to(np.eye(a.shape[1]), a.shape)
     found = np.full(b.shape, np.nan)
@@ -127,22 +141,29 @@ def _lu(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
 
 
 def _transform(x: Array, inverse: int) -> Array:
+    """Return the Fourier transform along axis 1, or the inverse one without its division by the length."""
     return np.asarray(np.fft.ifft(x, axis=1) * x.shape[1] if inverse else np.fft.fft(x, axis=1))
 
 
 def _fft(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return the real and the imaginary part of `_transform` of rows; operands are such parts, option 0 is inverse."""
     real, imaginary = _in_float64(operands)
     found = _transform(real + 1j * imaginary, options[0])
     return [found.real, found.imag]
 
 
 def _rfft(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return the first n // 2 + 1 columns of `_transform` of real rows of n, as real and imaginary part."""
     (x,) = _in_float64(operands)
     found = _transform(x, options[0])[:, : x.shape[1] // 2 + 1]
     return [found.real, found.imag]
 
 
 def _irfft(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return the real rows whose transform begins with the columns given, without a division by their length.
+
+    Options are the sign of the exponent, 1 for that of the inverse transform, and the length of a row.
+    """
     real, imaginary = _in_float64(operands)
     inverse, n = options
     found = np.fft.irfft(real + 1j * (imaginary if inverse else -imaginary), n, axis=1) * n

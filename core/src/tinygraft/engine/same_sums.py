@@ -75,6 +75,7 @@ def order_of_sums(sink: UOp, target: Target, options: Options) -> tuple[Any, ...
 
 
 def _term(value: UOp) -> tuple[Any, ...]:
+    """Return whether a term is gated to 0, and its op if that is MUL, DOT, REDUCE or CAST, else None."""
     is_gated = value.op is Ops.WHERE and is_const(value.src[2], 0)
     inner = value.src[1] if is_gated else value
     return is_gated, inner.op if inner.op in (Ops.MUL, Ops.DOT, Ops.REDUCE, Ops.CAST) else None

@@ -117,6 +117,7 @@ def _integer(value: int, dtype: DType, long: str) -> str:
 
 
 def _half_bits(value: float, dtype: DType) -> int:
+    """Return the 16 bits of a number in float16; of any other dtype the upper half of a float32, as in bfloat16."""
     if dtype is dtypes.float16:
         return int(struct.unpack("<H", struct.pack("<e", value))[0])
     return int(struct.unpack("<I", struct.pack("<f", value))[0] >> 16)

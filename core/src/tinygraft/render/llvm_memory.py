@@ -140,6 +140,7 @@ class MemoryWriter(Writer, BasicBlocks):
         return self.let(f"select i1 {is_open}, {element} {value}, {element} {zero(u.dtype)}", "load")
 
     def _load_row(self, u: UOp, lane: Lane, gate: UOp | None) -> str:
+        """Return the vector that a LOAD of several adjacent elements yields; 0 where `gate` is closed."""
         width = self.walk.accesses[u].width
         mask = "" if gate is None else self.operand(gate, lane, width)
         return self.from_memory(self._row(u, self.scalar(u.src[1], lane), width, mask), u.dtype, width)

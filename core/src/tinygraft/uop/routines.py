@@ -61,22 +61,26 @@ def results_of(name: str, operands: Sequence[RoutineOperand], options: RoutineOp
 
 
 def _sorted(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what sort yields: the rows, and the indices they came from."""
     (dtype, shape), = operands  # fmt: skip
     return (dtype, shape), (dtypes.int32, shape)
 
 
 def _greatest(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what topk yields: option 0 is how many elements of each row, with their indices."""
     (dtype, (rows, _)), = operands  # fmt: skip
     return (dtype, (rows, options[0])), (dtypes.int32, (rows, options[0]))
 
 
 def _distinct(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what unique yields: the elements, how many, the inverse, counts, first indices."""
     (dtype, (rows, n)), = operands  # fmt: skip
     line = dtypes.int32, (rows, n)
     return (dtype, (rows, n)), (dtypes.int32, (rows, 1)), line, line, line
 
 
 def _counted(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what histogram yields: a count for each bin of each row; option 0 is how many bins."""
     return ((dtypes.int32, (operands[0][1][0], options[0])),)
 
 
@@ -85,6 +89,7 @@ def _cholesky(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tu
 
 
 def _lu(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what lu yields: both factors, the row swapped in each step, the rows' order."""
     dtype, (count, m, n) = operands[0]
     return (dtype, (count, m, n)), (dtypes.int32, (count, min(m, n))), (dtypes.int32, (count, m))
 
@@ -94,16 +99,19 @@ def _solved(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tupl
 
 
 def _qr(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what qr yields: Q and R; option 0 is how many columns Q has."""
     dtype, (count, m, n) = operands[0]
     return (dtype, (count, m, options[0])), (dtype, (count, options[0], n))
 
 
 def _eigh(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what eigh yields: the eigenvalues and the eigenvectors of each matrix."""
     dtype, (count, n, _) = operands[0]
     return (dtype, (count, n)), (dtype, (count, n, n))
 
 
 def _svd(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what svd yields: U, S and V'; with option 0 U and V' are square, else reduced."""
     dtype, (count, m, n) = operands[0]
     least = min(m, n)
     left, right = (m, n) if options[0] else (least, least)
@@ -115,16 +123,19 @@ def _fft(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[R
 
 
 def _rfft(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what rfft yields: the real and the imaginary part of n // 2 + 1 frequencies."""
     dtype, (rows, n) = operands[0]
     return (dtype, (rows, n // 2 + 1)), (dtype, (rows, n // 2 + 1))
 
 
 def _irfft(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what irfft yields: real rows, whose length is option 1."""
     dtype, (rows, _) = operands[0]
     return ((dtype, (rows, options[1])),)
 
 
 def _attended(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what attention yields: the output, and the greatest score and the sum of each query."""
     (dtype, queries), _, (_, values) = operands[:3]
     return (dtype, (*queries[:-1], values[-1])), (dtype, queries[:-1]), (dtype, queries[:-1])
 

@@ -253,6 +253,7 @@ def scatter(src: Sources, arg: Any, shape: Shape) -> OpSharding:
 
 
 def _is_zero(node: UOp) -> bool:
+    """Return whether a node is the constant 0 in some shape."""
     while node.op in (Ops.RESHAPE, Ops.EXPAND):
         node = node.src[0]
     return node.op is Ops.CONST and node.arg == 0

@@ -397,6 +397,7 @@ _STATEMENTS = frozenset({
 
 
 def _name(u: UOp) -> str:
+    """Return the name by which a node is printed that has one of its own, else an empty text."""
     if u.op is Ops.TILE:
         return f"tile{u.arg.number}"
     return f"reg{u.arg.number}" if u.op is Ops.REG else _leaf(u) if u.op in _LEAVES else ""

@@ -65,6 +65,10 @@ class Profile:
         return self
 
     def _take(self, event: SpanEvent | CompileEvent | LaunchEvent) -> None:
+        """Add an event to the list of its kind; count it as omitted beyond MOST_EVENTS.
+
+        Spans and launches are listed with the thread that reports them.
+        """
         if len(self.spans) + len(self.launches) >= MOST_EVENTS:
             self.omitted += 1
         elif isinstance(event, LaunchEvent):

@@ -148,6 +148,10 @@ class LiveRecord:
             self._open.pop(key).finished = True
 
     def _add(self, stages: list[bytes], stage: Stage, first: bool = False) -> None:
+        """Add a stage to `stages`, packed: in front with `first`, else behind.
+
+        Beyond MOST_STAGE_BYTES in all it is dropped, unless ALWAYS has its name, and `cut` is set.
+        """
         if self._bytes > MOST_STAGE_BYTES and stage.name not in ALWAYS:
             self.cut = True
             return

@@ -78,6 +78,7 @@ def write_page(record: LiveRecord, path: Path, title: str) -> Path:
 
 
 def _page(title: str, content: dict[str, Any], details: str) -> str:
+    """Return the page as HTML, with `content` as JSON in it, and `details`, which is HTML, in its place."""
     before, middle, after = frame()
     # JSON in an element is data to the end of that element: "<" as an escape cannot begin the end
     data = text(content).replace("<", "\\u003c")

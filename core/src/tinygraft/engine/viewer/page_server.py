@@ -120,6 +120,10 @@ class _PageHandler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, *found, saved=url.path == "/save")
 
     def _send(self, status: HTTPStatus, kind: str, content: str, saved: bool = False) -> None:
+        """Answer a request with `content`, whose media type is `kind`; with `saved` browsers store it as a file.
+
+        The headers forbid caches and frames.
+        """
         body = content.encode()
         self.send_response(status)
         self.send_header("Content-Type", kind)
