@@ -56,6 +56,7 @@ def same_sums(fixed: Schedule, lifted: Schedule, names: frozenset[str], targets:
 
 
 def _sums(sink: UOp) -> list[UOp]:
+    """Return the REDUCEs over floats of a kernel, in postorder."""
     return [node for node in postorder(sink) if node.op is Ops.REDUCE and node.dtype.kind == "float"]
 
 
@@ -82,4 +83,5 @@ def _term(value: UOp) -> tuple[Any, ...]:
 
 
 def _routine_of(call: Call) -> Routine | None:
+    """Return the routine that a call runs; None for any other call."""
     return call.routine if isinstance(call, RoutineCall) else None

@@ -328,6 +328,7 @@ class CStyleKernel(Writer):
         return self._name_of(u.src[0])
 
     def _name_of(self, place: UOp) -> str:
+        """Return the name in the source text of the memory that `place` is in."""
         mem = memory(place)
         return f"data{mem.arg.slot}" if mem.op is Ops.PARAM else f"local{mem.arg.number}"
 

@@ -109,6 +109,7 @@ class LLVMKernel(MemoryWriter):
             self.do(line)
 
     def _variables(self) -> list[str]:
+        """Return the names of the arguments that are variables, with those of the part of a chunked kernel last."""
         signature = self.linear.signature
         return [f"var.{v}" for v in signature.variables] + (["part", "parts"] if signature.chunked else [])
 

@@ -29,6 +29,7 @@ from tinygraft.uop.uop import UOp, derive_by
 
 
 def _look_at_nodes(value: int) -> None:
+    """Install the check of every new node where SPEC, whose value is `value`, is above 1."""
     if value > 1:
         from tinygraft.uop import graph_spec as graph_spec  # its import installs the check of every new node
 

@@ -75,6 +75,7 @@ def scratch_of(uops: Sequence[UOp]) -> tuple[dict[UOp, int], int]:
 
 
 def _constant(src: Sequence[UOp]) -> int | None:
+    """Return the number of the first CONST among `src`; None where there is none."""
     return next((int(s.arg) for s in src if s.op is Ops.CONST), None)
 
 

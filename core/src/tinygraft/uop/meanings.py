@@ -169,6 +169,7 @@ def shift_right(a: int, b: int) -> int:
 
 
 def _rotl(a: int, n: int) -> int:
+    """Return the 32 bits of `a` rotated left by `n`, from 0 to 32."""
     return ((a << n) | (a >> (32 - n))) & 0xFFFFFFFF
 
 

@@ -65,6 +65,7 @@ def _fits(arg: Any, kinds: tuple[type, ...]) -> bool:
 
 
 def _dtypes(u: UOp) -> str:
+    """Return the names of the dtypes of the sources of a node."""
     return ", ".join(s.dtype.name for s in u.src)
 
 

@@ -430,6 +430,7 @@ def _joined(terms: Terms, sums: Iterable[UOp]) -> Iterator[tuple[UOp, int]]:
 
 
 def _divided(terms: Terms, by: int) -> Terms:
+    """Return the terms with every factor divided by `by`, rounded down."""
     return {node: factor // by for node, factor in terms.items()}
 
 

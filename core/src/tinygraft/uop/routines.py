@@ -85,6 +85,7 @@ def _counted(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tup
 
 
 def _cholesky(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what cholesky yields: those of its operand."""
     return (operands[0],)
 
 
@@ -95,6 +96,7 @@ def _lu(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[Ro
 
 
 def _solved(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what a solution yields: those of the last operand."""
     return (operands[-1],)
 
 
@@ -119,6 +121,7 @@ def _svd(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[R
 
 
 def _fft(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what fft yields: a real and an imaginary part, as its operands are."""
     return (operands[0], operands[0])
 
 
@@ -141,6 +144,7 @@ def _attended(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tu
 
 
 def _attended_backward(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of the gradients of attention's q, k and v: theirs."""
     return tuple(operands[:3])
 
 
@@ -255,15 +259,18 @@ ROUTINES: dict[str, RoutineFacts] = {
 
 
 def _like(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of a result that is as the first operand."""
     return (operands[0],)
 
 
 def _of_all_ranks(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of rows that hold those of all ranks, of which option 0 is the number."""
     dtype, (rows, n) = operands[0]
     return ((dtype, (rows, n * options[0])),)
 
 
 def _of_one_rank(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of one rank's part of each row; option 0 is the number of ranks."""
     dtype, (rows, n) = operands[0]
     return ((dtype, (rows, n // options[0])),)
 

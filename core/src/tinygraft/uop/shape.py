@@ -198,6 +198,7 @@ def _reduce_axis(op: Ops, src: Sources, arg: Any) -> Shape:
 
 
 def _gather(op: Ops, src: Sources, arg: int) -> Shape:
+    """Return the shape of the table with axis `arg` replaced by the axes of the index."""
     table, index = src[0].shape, src[1].shape
     return (*table[:arg], *index, *table[arg + 1 :])
 

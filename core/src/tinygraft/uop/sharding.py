@@ -78,10 +78,12 @@ def _requested(src: Sources, arg: Any) -> ShardLayout:
 
 
 def _at(layout: ShardArg, axis: int) -> ShardArg:
+    """Return the sharding `layout` along another axis."""
     return layout if axis == layout.axis else ShardArg(axis, layout.sizes)
 
 
 def _gathered(src: Sources, result: ShardLayout = None) -> OpSharding:
+    """Return the OpSharding of an op that needs each source whole on every device, with `result` as its layout."""
     return OpSharding(result, (None,) * len(src), whole=result is not None)
 
 

@@ -168,6 +168,7 @@ _FEW = 20  # an index that is used twice is written twice when it is not longer 
 
 
 def _wrapped(text: ExpressionText, least: int) -> str:
+    """Return a text, in parentheses where it binds less than `least`."""
     return text[0] if text[1] >= least else f"({text[0]})"
 
 

@@ -105,4 +105,5 @@ def _complete(profile: Profile, name: str, category: str, process: int, track: i
 
 
 def _microseconds(seconds: float) -> float:
+    """Return seconds as microseconds, to the nanosecond."""
     return round(seconds * 1e6, 3)

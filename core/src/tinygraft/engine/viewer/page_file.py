@@ -52,6 +52,7 @@ def frame() -> tuple[str, str, str]:
 
 
 def _digest(content: str) -> str:
+    """Return the source expression by which a Content-Security-Policy allows a script or style with this content."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
