@@ -55,8 +55,8 @@ def _pairs(kernel: Kernel) -> list[SlotPair]:
     """Return (output slot, input slot) for each output of a kernel that could be written over one of its inputs.
 
     The output has to be stored once, without a gate, never loaded, and have at least LEAST bytes; the input has to have
-    its dtype and size, be never stored, and be loaded only at the index of that store. A kernel with a reduction has none: its iterations load more than they
-    store.
+    its dtype and size, be never stored, and be loaded only at the index of that store. A kernel with a reduction has
+    none: its iterations load more than they store.
     """
     nodes = postorder(kernel.sink)
     if any(n.op is Ops.REDUCE for n in nodes):
