@@ -15,7 +15,7 @@ Scalar = bool | int | float | complex
 
 
 def symbols(op: Ops, arg: Any) -> tuple[UOp, ...]:
-    """The symbolic sizes in the arg of a movement op: they are sources of its node."""
+    """The symbolic sizes in the `arg` of the movement `op`, each once. They are sources of its node."""
     if op not in (Ops.RESHAPE, Ops.EXPAND, Ops.PAD, Ops.SHRINK) or is_concrete(arg):
         return ()
     found = []
@@ -27,7 +27,10 @@ def symbols(op: Ops, arg: Any) -> tuple[UOp, ...]:
 
 
 def number_node(value: Any, dtype: DType, device: Place, shape: Shape) -> UOp:
-    """A number in a shape: CONST, RESHAPE, EXPAND. Raises NumberOutOfRange for one out of the dtype's range."""
+    """A number, or a symbolic integer, repeated to a shape on `device`: CONST or CAST, RESHAPE, EXPAND.
+
+    Raises NumberOutOfRange for a number out of the dtype's range; a symbolic one is not checked here.
+    """
     if not isinstance(value, UOp):
         if value or type(value) is int:
             return _repeated(value, dtype, device, shape)
@@ -43,12 +46,16 @@ def on_device(node: UOp, device: Place) -> UOp:
 
 @functools.lru_cache(maxsize=256, typed=True)
 def _repeated(value: Scalar, dtype: DType, device: Place, shape: Shape) -> UOp:
+    """Return `number_node` of a Python number; equal calls give one cached node."""
     check(value, dtype)
     return expand(UOp.const(dtype, value, device), shape)
 
 
 def expand(node: UOp, shape: Shape) -> UOp:
-    """node repeated to fill shape, with which it broadcasts: new axes come first."""
+    """node repeated to fill shape: new axes come first, axes of size 1 grow.
+
+    The caller has checked that they broadcast to it, as by `broadcast_shape`.
+    """
     if node.shape == shape:
         return node
     if len(node.shape) < len(shape):

@@ -23,7 +23,10 @@ _UNSIGNED = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint
 
 
 def cast(self: Tensor, dtype: DTypeLike) -> Tensor:
-    """The values as dtype: integers wrap, a float truncates to an integer, saturates, and NaN gives 0.
+    """The values as dtype, a DType or its name.
+
+    Integers wrap, a float truncates to an integer, saturates, and NaN gives 0. Real numbers of complex ones are their
+    real parts; a bool is whether the value is not 0. Raises DTypeError for what is no dtype.
 
     >>> from tinygraft import Tensor, dtypes
     >>> Tensor([1.7, -2.5]).cast(dtypes.int32).tolist()
@@ -33,7 +36,10 @@ def cast(self: Tensor, dtype: DTypeLike) -> Tensor:
 
 
 def bitcast(self: Tensor, dtype: DTypeLike) -> Tensor:
-    """The bits as dtype. Of another width, the last axis grows or shrinks, low bits first.
+    """The bits as dtype, a DType or its name. Of another width, the last axis grows or shrinks, low bits first.
+
+    Raises DTypeError between bool and another dtype, ShapeError for another width without axes, or where the last axis
+    is no whole number of the wider elements.
 
     >>> from tinygraft import Tensor, dtypes
     >>> Tensor([1.0]).bitcast(dtypes.uint32).tolist()
@@ -75,7 +81,7 @@ def _bits_of_parts(self: Tensor, to: DType) -> Tensor:
 
 
 def bits_as(self: Tensor, dtype: DType) -> Tensor:
-    """A bitcast to a dtype of the same width."""
+    """A bitcast to a dtype of the same width, in the same shape. The caller has checked the widths."""
     node = self.uop
     return self._viewed(node if dtype is node.dtype else UOp(Ops.BITCAST, dtype, (node,)), node)
 
@@ -90,7 +96,7 @@ def _bits_on_disk(self: Tensor, dtype: DType) -> Tensor | None:
 
 
 def narrower(self: Tensor, dtype: DType) -> Tensor:
-    """Each element as several of a narrower unsigned dtype."""
+    """Each element as several of `dtype`, a narrower unsigned one, low bits first, along the last axis."""
     count = self.dtype.itemsize // dtype.itemsize
     bits = bits_as(self, _UNSIGNED[self.dtype.itemsize]).unsqueeze(-1)
     parts = bits.expand((*self.shape, count))
@@ -100,7 +106,10 @@ def narrower(self: Tensor, dtype: DType) -> Tensor:
 
 
 def wider(self: Tensor, dtype: DType) -> Tensor:
-    """Return several neighbours on the last axis as one element of a wider unsigned dtype, the first the low bits."""
+    """Return neighbours on the last axis as one element of `dtype`, a wider unsigned one, the first the low bits.
+
+    Raises ShapeError where the last axis is no multiple of their number.
+    """
     count, last = dtype.itemsize // self.dtype.itemsize, self.shape[-1]
     if isinstance(last, builtins.int) and last % count:
         raise ShapeError(

@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 
 
 def eq(self: Tensor, x: Any) -> Tensor:
-    """Whether both are equal."""
+    """Whether both are equal, as bools in the common shape; NaN equals nothing.
+
+    x is a tensor, number, list or array. A number out of the range of this integer dtype is compared by its value.
+    Raises ShapeError for shapes that do not broadcast, DTypeError, DeviceError.
+    """
     return self._op(Ops.CMPEQ, x)
 
 
 def ne(self: Tensor, x: Any) -> Tensor:
-    """Whether both differ; NaN differs from everything."""
+    """Whether both differ, as bools in the common shape; NaN differs from everything. Operands and errors as in eq."""
     return self._op(Ops.CMPNE, x)
 
 
@@ -47,12 +51,12 @@ def isclose(self: Tensor, other: Any, rtol: float = 1e-5, atol: float = 1e-8, eq
 
 
 def isnan(self: Tensor) -> Tensor:
-    """Whether it is not a number."""
+    """Whether it is not a number, as bools; False for all integers."""
     return self._op(Ops.CMPNE, self) if self._is_float() else self._const(False, dtypes.bool)
 
 
 def isinf(self: Tensor, detect_positive: bool = True, detect_negative: bool = True) -> Tensor:
-    """Whether it is infinite, of one of the signs to detect."""
+    """Whether it is infinite, of one of the signs to detect, as bools; False for integers."""
     wanted = [math.inf] * detect_positive + [-math.inf] * detect_negative
     if not wanted or not self._is_float():
         return self._const(False, dtypes.bool)
@@ -61,42 +65,54 @@ def isinf(self: Tensor, detect_positive: bool = True, detect_negative: bool = Tr
 
 
 def isfinite(self: Tensor) -> Tensor:
-    """Whether it is neither infinite nor NaN."""
+    """Whether it is neither infinite nor NaN, as bools; True for all integers."""
     if not self._is_float():
         return self._const(True, dtypes.bool)
     return self._op(Ops.CMPLT, math.inf)._op(Ops.AND, swapped(self, Ops.CMPLT, -math.inf))
 
 
 def logical_not(self: Tensor) -> Tensor:
-    """Whether it is zero."""
+    """Whether it is zero, as bools; not of a bool. NaN is not zero."""
     return self._op(Ops.NOT) if self.dtype is dtypes.bool else self._op(Ops.CMPEQ, 0)
 
 
 def bitwise_not(self: Tensor) -> Tensor:
-    """Every bit inverted; the opposite of a bool. Raises DTypeError for floats."""
+    """Every bit inverted, in this dtype; the opposite of a bool. Raises DTypeError for floats."""
     return self._op(Ops.NOT)
 
 
 def bitwise_and(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
-    """The bits in both."""
+    """The bits in both; of bools whether both are True. `reverse` changes nothing.
+
+    x is a tensor or a number, which wraps to this integer dtype, as -1 does to all bits. Raises DTypeError for floats,
+    NumberOutOfRange for a number of more than 64 bits.
+    """
     return binary(self, Ops.AND, x, reverse)
 
 
 def bitwise_or(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
-    """The bits in either."""
+    """The bits in either; of bools whether one or both are True. Arguments and errors as in bitwise_and."""
     return binary(self, Ops.OR, x, reverse)
 
 
 def bitwise_xor(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
-    """The bits in exactly one."""
+    """The bits in exactly one; of bools whether they differ. Arguments and errors as in bitwise_and."""
     return binary(self, Ops.XOR, x, reverse)
 
 
 def lshift(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
-    """The bits moved up by x; 0 when x is the width or more."""
+    """The bits moved up by x, or those of x moved up by self if `reverse`.
+
+    By the width or more, or below 0, it gives 0. x is a tensor or a number. Bools become integers. Raises DTypeError
+    for floats.
+    """
     return binary(self, Ops.SHL, x, reverse)
 
 
 def rshift(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
-    """The bits moved down by x, keeping the sign of a signed dtype."""
+    """The bits moved down by x, or those of x moved down by self if `reverse`, keeping the sign of a signed dtype.
+
+    By the width or more, or below 0, it gives -1 for a number below 0, else 0. x is a tensor or a number. Bools become
+    integers. Raises DTypeError for floats.
+    """
     return binary(self, Ops.SHR, x, reverse)

@@ -62,7 +62,10 @@ def with_derivative(name: str, value: T, inputs: Sequence[T], derive: Derive[T])
 
 
 def _checked(name: str, gradient: TensorBase | None, source: UOp, index: int) -> UOp | None:
-    """Return the node of a gradient for one input, in that input's dtype. Raises where it cannot be its gradient."""
+    """Return the node of a gradient for input `index` of `name`, counted from 1, in the dtype of its node `source`.
+
+    None stays. Raises DTypeError for what is no tensor, ShapeError for another shape than that of the input.
+    """
     if gradient is None:
         return None
     if not isinstance(gradient, TensorBase):

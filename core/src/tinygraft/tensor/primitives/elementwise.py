@@ -29,7 +29,10 @@ _SQUARINGS = 64  # a constant integer power up to this is multiplied out, in at 
 
 
 def swapped(self: Tensor, op: Ops, x: Any) -> Tensor:
-    """op with x as the first operand."""
+    """Return `op` of `x` and this tensor, `x` being the first operand: a tensor, number, list or array.
+
+    Raises as `_op`. A CMPLT with a number out of the range of this integer dtype is a constant.
+    """
     if op is Ops.CMPLT and (side := self._beyond(x)):
         return self._const(side < 0, dtypes.bool)
     x = self._operand(op, x)
@@ -40,11 +43,12 @@ def swapped(self: Tensor, op: Ops, x: Any) -> Tensor:
 
 
 def binary(self: Tensor, op: Ops, x: Any, reverse: bool) -> Tensor:
-    """Return op of this tensor and `x`; of `x` and this tensor if `reverse`."""
+    """Return op of this tensor and `x`; of `x` and this tensor if `reverse`. Raises as `_op`."""
     return swapped(self, op, x) if reverse else self._op(op, x)
 
 
 def _is_float(self: Tensor) -> bool:
+    """Return whether the elements are floats; complex numbers are none."""
     return self.dtype.kind == "float"
 
 
@@ -54,7 +58,10 @@ def is_inexact(self: Tensor) -> bool:
 
 
 def _in_float(self: Tensor) -> Tensor:
-    """This tensor in a float dtype wide enough to compute several steps in: float32 for half types."""
+    """This tensor in a float dtype wide enough to compute several steps in: float32 for half types.
+
+    Float32 and float64 stay; integers and bools become the default float.
+    """
     if not self._is_float():
         return self._cast(dtypes.default_float)
     return self._cast(dtypes.float32) if self.dtype.itemsize < 4 else self
@@ -76,7 +83,7 @@ def _conj(self: Tensor) -> Tensor:
 
 
 def _narrowed(self: Tensor, like: DType) -> Tensor:
-    """Back from _in_float: rounded to like where that is a float dtype."""
+    """Back from _in_float: rounded to `like`, the dtype before it, where that is a float dtype; else as it is."""
     return self._cast(like) if like.kind == "float" else self
 
 
@@ -84,7 +91,10 @@ def _narrowed(self: Tensor, like: DType) -> Tensor:
 
 
 def add(self: Tensor, x: Any, reverse: bool = False, alpha: Scalar = 1) -> Tensor:
-    """self + alpha * x.
+    """self + alpha * x, broadcast together and promoted. x is a tensor or a number.
+
+    `reverse` exchanges the operands, which changes nothing here. Raises ShapeError, DTypeError, DeviceError, and
+    NumberOutOfRange for a number out of the range of an integer dtype.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2]).add(0.5).tolist()
@@ -94,25 +104,32 @@ def add(self: Tensor, x: Any, reverse: bool = False, alpha: Scalar = 1) -> Tenso
 
 
 def sub(self: Tensor, x: Any, reverse: bool = False, alpha: Scalar = 1) -> Tensor:
-    """self - alpha * x; alpha * x - self if reverse."""
+    """self - alpha * x; alpha * x - self if `reverse`. Operands, dtype of the result and errors as in add.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([5, 7]).sub(Tensor([1, 2]), alpha=2).tolist()
+    [3, 3]
+    """
     return binary(self, Ops.SUB, _times(x, alpha), reverse)
 
 
 def _times(x: Any, alpha: Scalar) -> Any:
+    """Return alpha * x for a tensor or a number; `x` itself, of any type, where alpha is 1."""
     return x if alpha == 1 else x._op(Ops.MUL, alpha) if isinstance(x, TensorBase) else x * alpha
 
 
 def mul(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
-    """self * x."""
+    """self * x, broadcast together and promoted; errors as in add. bool times bool is bool."""
     return binary(self, Ops.MUL, x, reverse)
 
 
 def div(self: Tensor, x: Any, reverse: bool = False, rounding_mode: Literal["trunc", "floor"] | None = None) -> Tensor:
-    """self / x as floats; with a rounding_mode the quotient rounded down or towards zero, which stays integer
-    for integers. An integer divided by zero gives 0, a float an infinity or NaN.
+    """self / x as floats; with a rounding_mode the quotient rounded down or towards zero.
 
-    Of floats "floor" is exact, as // is, and "trunc" cuts the quotient once it is rounded, as NumPy and PyTorch do:
-    1.0 by 0.1 is 9 and 10.
+    `reverse` is x / self. Integers and bools become the default float without a rounding_mode, and stay integers with
+    one. An integer divided by zero with a rounding_mode gives 0, a float an infinity or NaN. Of floats "floor" is
+    exact, as // is, and "trunc" cuts the quotient once it is rounded, as NumPy and PyTorch do: 1.0 by 0.1 is 9 and 10.
+    Raises ValueError for another mode, and as add does.
 
     >>> from tinygraft import Tensor
     >>> Tensor([-7, 7]).div(2, rounding_mode="trunc").tolist()
@@ -134,10 +151,10 @@ def div(self: Tensor, x: Any, reverse: bool = False, rounding_mode: Literal["tru
 
 
 def mod(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
-    """The remainder of floor division; it has the sign of x, as in Python. An integer modulo zero gives 0.
+    """The remainder of floor division, self % x, or x % self if `reverse`; it has the divisor's sign.
 
-    Of floats it is exact whatever the quotient, but where a small remainder of the other sign is added to x: then
-    it is rounded once.
+    An integer modulo zero gives 0, a float NaN. Bools become integers. Of floats it is exact whatever the quotient, but
+    where a small remainder of the other sign is added to x: then it is rounded once. Raises as add does.
 
     >>> from tinygraft import Tensor
     >>> Tensor([-7, 7]).mod(3).tolist()
@@ -148,7 +165,14 @@ def mod(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
 
 
 def fmod(self: Tensor, x: Any) -> Tensor:
-    """The remainder of division towards zero; it has the sign of self, as in C. Of floats it is exact."""
+    """The remainder of division towards zero; it has the sign of self, as in C. Of floats it is exact.
+
+    x is a tensor or a number; bools become integers. A float modulo zero is NaN. Raises as add does.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([-7, 7]).fmod(3).tolist()
+    [-1, 1]
+    """
     a, b = _pair(self, x, False)
     if not a._is_float():
         remainder = a._op(Ops.MOD, b)
@@ -166,6 +190,7 @@ def _pair(self: Tensor, x: Any, reverse: bool) -> tuple[Tensor, Tensor]:
 
 
 def _signs_differ(self: Tensor, other: Tensor) -> Tensor:
+    """Return where exactly one of two tensors is below 0; neither zero is."""
     return self._op(Ops.CMPLT, 0)._op(Ops.CMPNE, other._op(Ops.CMPLT, 0))
 
 
@@ -213,10 +238,11 @@ def _floored(self: Tensor, b: Tensor) -> Tensor:
 
 
 def pow(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
-    """self ** x. A constant integer or half power is multiplied out or taken as a root.
+    """self ** x, or x ** self if `reverse`. A constant integer or half power is multiplied out or taken as a root.
 
-    Integers have no negative powers: a number as such an exponent raises ValueError, and a tensor of integers gives
-    0 there, but for 1 and -1.
+    x is a tensor or a number; a float power makes integers floats. Integers have no negative powers: a number as such
+    an exponent raises ValueError, and so does a tensor of which all are known to be negative; other tensors of integers
+    give 0 there, but for 1 and -1. Raises also as add does.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3]).pow(2).tolist()
@@ -267,7 +293,7 @@ def _const_power(self: Tensor, x: int | float) -> Tensor:
 
 
 def multiplied_out(self: Tensor, power: int) -> Tensor:
-    """A power by repeated squaring; ones for power 0."""
+    """This to the power of an int of at least 0, by repeated squaring, in this dtype; ones for power 0."""
     if power == 0:
         return self._const(1, self.dtype)
     if power == 1:
@@ -282,7 +308,7 @@ def multiplied_out(self: Tensor, power: int) -> Tensor:
 
 
 def square(self: Tensor) -> Tensor:
-    """self ** 2; of bools an integer."""
+    """self ** 2, in its dtype; of bools an integer."""
     x = self._cast(dtypes.default_int) if self.dtype is dtypes.bool else self
     return x._op(Ops.MUL, x)
 
@@ -299,17 +325,30 @@ def size_root(self: Tensor, at_zero: Any = 0.0) -> Tensor:
 
 
 def lerp(self: Tensor, end: Any, weight: Any) -> Tensor:
-    """self + (end - self) * weight."""
+    """self + (end - self) * weight: self at weight 0, end at 1. Both may be tensors or numbers, broadcast and promoted.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([0.0, 2.0]).lerp(4.0, 0.5).tolist()
+    [2.0, 3.0]
+    """
     return self._op(Ops.ADD, swapped(self, Ops.SUB, end)._op(Ops.MUL, weight))
 
 
 def maximum(self: Tensor, x: Any) -> Tensor:
-    """The greater of both; NaN where either is. Of two equal tensors each gets half the gradient, a number all."""
+    """The greater of both; NaN where either is. x is a tensor or a number, and both are broadcast and promoted.
+
+    Of two equal tensors each gets half the gradient, beside a number the tensor none of it where both are equal. Raises
+    NumberOutOfRange for a number above the range of this integer dtype; one below it changes nothing.
+    """
     return self._again() if self._beyond(x) < 0 else _as_operand(self)._op(Ops.MAX, _as_operand(x))
 
 
 def minimum(self: Tensor, x: Any) -> Tensor:
-    """The less of both; NaN where either is. Of two equal tensors each gets half the gradient, a number all."""
+    """The less of both; NaN where either is. x is a tensor or a number, and both are broadcast and promoted.
+
+    Of two equal tensors each gets half the gradient, beside a number the tensor none of it where both are equal. Raises
+    NumberOutOfRange for a number below the range of this integer dtype; one above it changes nothing.
+    """
     return self._again() if self._beyond(x) > 0 else _as_operand(self)._op(Ops.MIN, _as_operand(x))
 
 
@@ -317,12 +356,12 @@ def minimum(self: Tensor, x: Any) -> Tensor:
 
 
 def neg(self: Tensor) -> Tensor:
-    """-self; the opposite of a bool."""
+    """-self, in its dtype: unsigned integers wrap. The opposite of a bool."""
     return self._op(Ops.NOT) if self.dtype is dtypes.bool else self._op(Ops.NEG)
 
 
 def abs(self: Tensor) -> Tensor:
-    """Without the sign.
+    """Without the sign, in this dtype; the least number of a signed dtype has no opposite and stays. -0.0 gives 0.0.
 
     >>> from tinygraft import Tensor
     >>> Tensor([-1.5, 2.0]).abs().tolist()
@@ -335,7 +374,7 @@ def abs(self: Tensor) -> Tensor:
 
 
 def sign(self: Tensor) -> Tensor:
-    """-1, 0 or 1, and 0 for -0.0; NaN for NaN."""
+    """-1, 0 or 1 in this dtype, and 0 for -0.0; NaN for NaN. It has no gradient."""
     still = self._move(Ops.DETACH, None)  # no gradient: WHERE would pass one on at 0 and NaN
     still = still._op(Ops.ADD, 0.0) if self._is_float() else still  # -0.0 + 0.0 is 0.0
     upper = swapped(still, Ops.CMPLT, 0)._op(Ops.WHERE, still._const(1, self.dtype), still)
@@ -343,7 +382,10 @@ def sign(self: Tensor) -> Tensor:
 
 
 def copysign(self: Tensor, other: Any) -> Tensor:
-    """The magnitude of self with the sign of other, also that of -0.0 and of a NaN, for a NaN too."""
+    """The magnitude of self with the sign of other, also that of -0.0 and of a NaN, for a NaN too.
+
+    other is a tensor or a number. Integers become the default float.
+    """
     a, b = self._broadcasted(other)
     if not a._is_float():
         a, b = a._cast(dtypes.default_float), b._cast(dtypes.default_float)
@@ -356,12 +398,12 @@ def copysign(self: Tensor, other: Any) -> Tensor:
 
 
 def trunc(self: Tensor) -> Tensor:
-    """Rounded towards zero."""
+    """Rounded towards zero, in this dtype; integers stay."""
     return self._op(Ops.TRUNC) if self._is_float() else self._again()
 
 
 def floor(self: Tensor) -> Tensor:
-    """Rounded down.
+    """Rounded down, in this dtype; integers stay.
 
     >>> from tinygraft import Tensor
     >>> Tensor([-1.5, 1.5]).floor().tolist()
@@ -374,7 +416,7 @@ def floor(self: Tensor) -> Tensor:
 
 
 def ceil(self: Tensor) -> Tensor:
-    """Rounded up."""
+    """Rounded up, in this dtype; integers stay."""
     if not self._is_float():
         return self._again()
     whole = self._op(Ops.TRUNC)
@@ -382,7 +424,9 @@ def ceil(self: Tensor) -> Tensor:
 
 
 def round(self: Tensor, decimals: int = 0) -> Tensor:
-    """To the nearest whole number, or number of so many decimals, a half to the even one.
+    """To the nearest whole number, or number of so many decimals, a half to the even one, in this dtype.
+
+    Negative decimals round to tens, hundreds, ... Integers stay as they are, whatever decimals is.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0.5, 1.5, -2.5, 2.6]).round().tolist()
@@ -406,9 +450,11 @@ def round(self: Tensor, decimals: int = 0) -> Tensor:
 
 @either_spelling
 def clamp(self: Tensor, min_: Any = None, max_: Any = None) -> Tensor:
-    """At least min_ and at most max_, either of which may be None. NaN stays NaN.
+    """At least min_ and at most max_, either of which may be None: tensors or numbers, broadcast and promoted.
 
-    At a bound the gradient goes to self. Raises ValueError when both are None.
+    NaN stays NaN. Where min_ is above max_ the result is max_. A bound that is NaN is none. At a bound the gradient
+    goes to self. Raises ValueError when both are None, NumberOutOfRange for a number that no value of this integer
+    dtype satisfies; one that all of them satisfy changes nothing.
 
     >>> from tinygraft import Tensor
     >>> Tensor([-3, 0, 3]).clamp(-1, 1).tolist()

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def where(self: Tensor, x: Any, y: Any) -> Tensor:
-    """x where this is true, y elsewhere; all three are broadcast together. This must be of bool.
+    """x where this is true, y elsewhere; all three are broadcast together, and x and y promoted to one dtype.
+
+    x and y are tensors or numbers. Raises DTypeError where this is not of bool, ShapeError, DeviceError,
+    NumberOutOfRange.
 
     >>> from tinygraft import Tensor
     >>> Tensor([True, False]).where(1, Tensor([5, 6])).tolist()
@@ -30,7 +33,9 @@ def where(self: Tensor, x: Any, y: Any) -> Tensor:
 
 
 def masked_fill(self: Tensor, mask: TensorBase, value: Any) -> Tensor:
-    """value where mask is True, this tensor elsewhere.
+    """value where mask is True, this tensor elsewhere; a mask of bools broadcasts with this tensor.
+
+    value is a number or a tensor; a float makes integers floats. Raises as where.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2]).masked_fill(Tensor([True, False]), 9).tolist()
@@ -43,8 +48,9 @@ def masked_fill(self: Tensor, mask: TensorBase, value: Any) -> Tensor:
 def masked_select(self: Tensor, mask: TensorBase, size: int | None = None, fill_value: Scalar = 0) -> Tensor:
     """The elements where mask is true, one-dimensional. Reads the mask, unless size says how many there are.
 
-    With size the result has that length, filled up with fill_value. Raises NumberOutOfRange for a fill_value out of the
-    range of this integer dtype.
+    Tensor and mask are broadcast together. With size the result has that length: filled up with fill_value, or cut.
+    Raises ShapeError for shapes that do not broadcast, NumberOutOfRange for a fill_value out of the range of this
+    integer dtype, DTypeError for a size with a mask that is not of bool.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3]).masked_select(Tensor([True, False, True])).tolist()
@@ -69,9 +75,11 @@ def masked_select(self: Tensor, mask: TensorBase, size: int | None = None, fill_
 
 
 def nonzero(self: Tensor, size: int | None = None, fill_value: int = 0, as_tuple: bool = False) -> Any:
-    """The coordinates of the elements that are not 0, one row each. Reads this tensor, unless size is given.
+    """The coordinates of the elements that are not 0, one row each: shape (count, ndim).
 
-    as_tuple gives a tensor for each axis instead, as numpy does; a number counts as one of one element.
+    Reads this tensor, unless size is given. With size there are that many rows: filled up with fill_value, or cut.
+    as_tuple gives a tensor (count,) for each axis instead, as numpy does; a number counts as one of one element.
+    Indices are int32, or int64 with DEFAULT_INT=int64. Raises ShapeError for a symbolic axis.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 0], [0, 2]]).nonzero().tolist()
@@ -93,7 +101,11 @@ def nonzero(self: Tensor, size: int | None = None, fill_value: int = 0, as_tuple
 
 
 def true_at(self: Tensor, size: int | None) -> Tensor:
-    """The indices where this flat mask is True; with a size that many of them, filled up with -1."""
+    """The indices where this mask, of one axis, is True, in order; with a size that many of them, filled up with -1, or
+    cut.
+
+    They are int32, or int64 for a mask of 2**31 elements or more. Without a size the mask is read.
+    """
     if size is None:
         import numpy as np
 
@@ -112,8 +124,10 @@ def true_at(self: Tensor, size: int | None) -> Tensor:
 def one_hot(self: Tensor, num_classes: int = -1) -> Tensor:
     """A last axis that is 1 at the index of each element's class and 0 elsewhere: all 0 for a number that is no class.
 
-    -1 reads the tensor for the number of classes. Raises IndexOutOfRange for a number that is known to be no class, and
-    with CHECK_INDEX=1 for any; ShapeError for a number of classes below -1.
+    That axis has num_classes indices, and the result the default integer dtype. -1 reads the tensor for the number of
+    classes, one more than the greatest. Raises DTypeError for what is no integer, IndexOutOfRange for a number that is
+    known to be no class, and with CHECK_INDEX=1 for any; ShapeError for a number of classes below -1, or -1 of no
+    elements.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0, 2]).one_hot(3).tolist()

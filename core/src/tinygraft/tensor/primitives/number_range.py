@@ -23,7 +23,10 @@ _WHOLE = ("int", "uint")
 
 
 def fitting(dtype: DType, values: Sequence[Any]) -> DType:
-    """dtype, or a 64-bit integer where it is an integer type that cannot hold the values. Raises NumberOutOfRange."""
+    """dtype, or a 64-bit integer where it is an integer type that cannot hold the values: int64 before uint64.
+
+    Other kinds of dtypes stay, and so does any dtype for no values. Raises NumberOutOfRange where neither holds all.
+    """
     if dtype.kind not in _WHOLE or not values:
         return dtype
     low, high = min(values), max(values)
@@ -65,7 +68,7 @@ def check(value: Any, dtype: DType) -> None:
 
 
 def hint(value: Any) -> str:
-    """What to do about a number that is out of range beside tensors."""
+    """What to do about a number that is out of range beside tensors: the last line of a message."""
     if isinstance(value, float):
         return "  hint: cast the tensors beside it to a float"
     found = next((to for to in (dtypes.int32, dtypes.int64, dtypes.uint64) if not beyond(value, to)), dtypes.float64)
@@ -73,10 +76,10 @@ def hint(value: Any) -> str:
 
 
 def wrapped(op: Ops, value: int, dtype: DType, amount: bool) -> int:
-    """A number as an operand of a bitwise op: its bits in dtype. With `amount`, a shift: at most the width.
+    """A number as an operand of a bitwise op: its bits in dtype. `amount` says that it is the second operand.
 
-    The width shifts all bits out, as a larger or negative amount does, and is in the range of every dtype, which the
-    amount need not be. Raises NumberOutOfRange for a number of more than 64 bits.
+    That of a shift is at most the width, which shifts all bits out, as a larger or negative amount does, and is in the
+    range of every dtype, which the amount need not be. Raises NumberOutOfRange for a number of more than 64 bits.
     """
     if amount and op in (Ops.SHL, Ops.SHR):
         return value if 0 <= value < dtype.bits else dtype.bits

@@ -172,9 +172,9 @@ def __ne__(self: Tensor, x: Any) -> Tensor:
 
 
 def _updated(self: Tensor, op: str, function: Callable[[Any, Any], Any], x: Any) -> Tensor:
-    """Assign what an operator gives; no other thread writes in between.
+    """Assign `function(self, x)`, what the operator `op` (as it is written, "+") gives, to self, and return self.
 
-    Raises ShapeError or DTypeError where that does not fit this tensor.
+    No other thread writes in between. Raises ShapeError or DTypeError where the result does not fit this tensor.
     """
     # a += b reads and writes a: another thread's write in between would be lost
     with exclusive:
@@ -242,7 +242,11 @@ def __irshift__(self: Tensor, x: Any) -> Tensor:
 
 
 def at_most(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
-    """self <= x. False for NaN, so for floats it is no negated comparison."""
+    """self <= x as bools in the common shape, or x <= self if `reverse`. Raises as `_op`.
+
+    False for NaN, so for floats it is no negated comparison. A number out of the range of this integer dtype is
+    compared by its value.
+    """
     if side := self._beyond(x):
         return self._const((side < 0) is reverse, dtypes.bool)
     a, b = self._broadcasted(x)

@@ -30,7 +30,8 @@ T = TypeVar("T", bound=TensorBase)
 def has_routine(tensor: TensorBase, name: str, axes: int = 1, dtype: DType | None = None) -> bool:
     """Whether the device of a tensor has the routine `name` for it, or for the same cast to `dtype`.
 
-    An example is the last `axes` axes. Opens the device. One that does not open has none: what computes the values
+    An example is the last `axes` axes; the routine may be limited in its elements. False without ROUTINES, for sharded
+    tensors, symbolic sizes and no elements. Opens the device. One that does not open has none: what computes the values
     raises the reason.
     """
     device, shape = tensor.device, tensor.shape
@@ -44,9 +45,10 @@ def has_routine(tensor: TensorBase, name: str, axes: int = 1, dtype: DType | Non
 
 
 def results(name: str, operands: Sequence[T], options: tuple[int, ...], wanted: Sequence[int]) -> list[T]:
-    """Return the `wanted` results of a routine on operands of the shapes that uop/routines.py says.
+    """Return the `wanted` results, by number and in that order, of the routine `name` on operands.
 
-    Those that are no floats have no gradient.
+    Operands have examples along axis 0; their shapes, those of the results and the static `options` are what
+    uop/routines.py says. Results that are no floats have no gradient.
     """
     sources = tuple([_in_memory(tensor.uop) for tensor in operands])
     kinds = results_of(name, [(source.dtype, source.shape) for source in sources], options)
@@ -63,7 +65,11 @@ def results(name: str, operands: Sequence[T], options: tuple[int, ...], wanted: 
 def of_matrices(
     name: str, operands: Sequence[Any], options: tuple[int, ...] = (), wanted: Sequence[int] = (0,)
 ) -> list[Any]:
-    """Return the `wanted` results of a routine on matrices (..., m, n), whose first axes are those of the operands."""
+    """Return the `wanted` results of the routine `name` on matrices (..., m, n), whose first axes are those of the
+    operands.
+
+    All operands have the same first axes, which are one axis for the routine. `options` as in `results`.
+    """
     batch = operands[0].shape[:-2]
     count = prod(batch)
     flat = [reshaped(tensor, (count, *tensor.shape[-2:])) for tensor in operands]
@@ -71,7 +77,11 @@ def of_matrices(
 
 
 def with_kernels(name: str, value: T, sources: Sequence[T], kernels: Callable[..., T]) -> T:
-    """Return `value`, which a routine computes of `sources`, with the derivative of what `kernels` make of the same."""
+    """Return `value`, which a routine computes of `sources`, with the derivative of what `kernels` make of the same.
+
+    `kernels(*sources)` gives the same value as a graph of kernels; it is called only when a gradient is built. `name`
+    is for errors and printed graphs.
+    """
 
     def derive(node: UOp, start: T, wanted: list[bool]) -> list[T | None]:
         given = apart([start._wrap(source) for source in node.src[1:]])

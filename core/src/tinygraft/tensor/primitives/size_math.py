@@ -18,6 +18,7 @@ from tinygraft.uop.uop import UOp, toposort
 
 
 def _known(size: UOp) -> sint:
+    """An int where a symbolic size can have one value only; else the size."""
     return int(size.lo) if size.lo == size.hi else size
 
 
@@ -47,12 +48,12 @@ def mod(a: sint, b: sint) -> sint:
 
 
 def most(a: sint, b: sint) -> sint:
-    """The greater of both."""
+    """The greater of both sizes."""
     return max(a, b) if isinstance(a, int) and isinstance(b, int) else _known(index.maximum(a, b))
 
 
 def fits(size: sint, dtype: DType) -> bool:
-    """Whether an integer dtype holds a size, for all values of its variables."""
+    """Whether the range of an integer dtype has a size, for all values of its variables."""
     return bool(dtypes.min(dtype) <= low(size) and high(size) <= dtypes.max(dtype))
 
 
@@ -123,9 +124,9 @@ def dtype_of(value: UOp) -> DType:
 
 
 def as_sizes(given: Sequence[Any], what: str) -> tuple[sint, ...]:
-    """Sizes that a user gave, one by one or as one sequence; symbolic ones are settled.
+    """Sizes that a user gave, one by one or as one sequence; symbolic ones are settled, and None stays.
 
-    Raises ShapeError for what is no integer.
+    Raises ShapeError for what is no integer; `what` names the argument in it. Negative numbers are not refused here.
 
     >>> as_sizes(((2, 3),), "shape")
     (2, 3)
@@ -145,12 +146,12 @@ def as_sizes(given: Sequence[Any], what: str) -> tuple[sint, ...]:
 
 
 def as_int(size: sint, what: str) -> int:
-    """A size that must be known. Raises ShapeError for a symbolic one."""
+    """A size that must be known, for the method `what`. Raises ShapeError for a symbolic one."""
     if isinstance(size, int):
         return size
     raise ShapeError(f"{what} needs sizes that are known, this one is symbolic")
 
 
 def as_ints(shape: Shape, what: str) -> tuple[int, ...]:
-    """A shape that must be known."""
+    """A shape that must be known, for the method `what`. Raises ShapeError for a symbolic size."""
     return tuple(as_int(size, what) for size in shape)
