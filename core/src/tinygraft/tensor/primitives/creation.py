@@ -31,13 +31,14 @@ if TYPE_CHECKING:
 
 
 def _from(cls: type[Tensor], node: UOp, requires_grad: bool | None = None) -> Tensor:
+    """Return a new tensor of this class over a node; as a leaf of its own where it may get a gradient."""
     new = object.__new__(cls)
     new._set(leaf(node, requires_grad), requires_grad)
     return new
 
 
 def in_complex(cls: type[Tensor], tensor: Any, dtype: DType, requires_grad: bool | None) -> Tensor:
-    """The new real `tensor` with the complex `dtype` and the flag `requires_grad`."""
+    """The new real `tensor` cast to the complex `dtype`, with the flag `requires_grad`."""
     found: Tensor = tensor._cast(dtype).requires_grad_(requires_grad)
     return found
 
@@ -229,7 +230,9 @@ def invalids(
 
 
 def const(cls: type[Tensor], b: Scalar | Sequence[Scalar], dtype: DTypeLike | None = None) -> Tensor:
-    """A number without axes, or the numbers of a tuple, on the default device.
+    """A number without axes, or the numbers of a tuple or list, on the default device.
+
+    The dtype is the default one of the numbers' type, unless `dtype` says otherwise. Raises NumberOutOfRange.
 
     >>> from tinygraft import Tensor
     >>> Tensor.const(3).shape, Tensor.const((1, 2)).tolist()
@@ -271,22 +274,38 @@ def scalar_tensor(cls: type[Tensor], s: Scalar, dtype: DTypeLike | None = None, 
 
 
 def new_full(self: Tensor, size: Any, fill_value: Scalar, **kwargs: Any) -> Tensor:
-    """fill_value in a shape, on the device and with the dtype of this tensor, unless keywords differ."""
+    """fill_value in a shape, on the device and with the dtype of this tensor, unless keywords differ.
+
+    `size` is a size or a sequence of sizes; the keywords and errors are those of full.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1.5]).new_full((2,), 7).tolist()
+    [7.0, 7.0]
+    """
     return type(self).full(size, fill_value, **like_options(self, kwargs))
 
 
 def new_zeros(self: Tensor, *size: Any, **kwargs: Any) -> Tensor:
-    """0 in a shape, on the device and with the dtype of this tensor, unless keywords differ."""
+    """0 in a shape, on the device and with the dtype of this tensor, unless keywords differ.
+
+    Sizes are given one by one or as one sequence; the keywords and errors are those of full.
+    """
     return self.new_full(as_sizes(size, "a shape"), 0, **kwargs)
 
 
 def new_ones(self: Tensor, *size: Any, **kwargs: Any) -> Tensor:
-    """1 in a shape, on the device and with the dtype of this tensor, unless keywords differ."""
+    """1 in a shape, on the device and with the dtype of this tensor, unless keywords differ.
+
+    Sizes are given one by one or as one sequence; the keywords and errors are those of full.
+    """
     return self.new_full(as_sizes(size, "a shape"), 1, **kwargs)
 
 
 def new_empty(self: Tensor, *size: Any, **kwargs: Any) -> Tensor:
-    """Memory in a shape, on the device and with the dtype of this tensor, unless keywords differ."""
+    """Memory in a shape, not initialised, on the device and with the dtype of this tensor, unless keywords differ.
+
+    Sizes are given one by one or as one sequence; the keywords and errors are those of empty.
+    """
     return type(self).empty(as_sizes(size, "a shape"), **like_options(self, kwargs))
 
 
@@ -297,7 +316,15 @@ def full_like(
     self: Tensor, fill_value: Scalar, dtype: DTypeLike | None = None, device: Place = None, buffer: bool = True,
     requires_grad: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """fill_value in the shape, on the device and with the dtype of this tensor, unless arguments differ."""
+    """fill_value in the shape, on the device and with the dtype of this tensor, unless arguments differ.
+
+    On the same devices it is sharded as this one is. It takes no memory until something is written into it, with either
+    value of `buffer`. requires_grad is not copied. Raises NumberOutOfRange for a number out of the range of the dtype.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[1, 2]]).full_like(7).tolist()
+    [[7, 7]]
+    """
     made = type(self).full(
         self.shape, fill_value, dtype or self.dtype, device or self.device, buffer, requires_grad=requires_grad
     )
@@ -305,19 +332,22 @@ def full_like(
 
 
 def zeros_like(self: Tensor, **kwargs: Any) -> Tensor:
-    """0 in the shape, on the device and with the dtype of this tensor, unless keywords differ."""
+    """0 in the shape, on the device and with the dtype of this tensor, unless keywords, those of full_like, differ."""
     return self.full_like(0, **kwargs)
 
 
 def ones_like(self: Tensor, **kwargs: Any) -> Tensor:
-    """1 in the shape, on the device and with the dtype of this tensor, unless keywords differ."""
+    """1 in the shape, on the device and with the dtype of this tensor, unless keywords, those of full_like, differ."""
     return self.full_like(1, **kwargs)
 
 
 def empty_like(
     self: Tensor, dtype: DTypeLike | None = None, device: Place = None, requires_grad: bool | None = None
 ) -> Tensor:
-    """Memory in the shape, on the device and with the dtype of this tensor, unless arguments differ."""
+    """Memory in the shape, not initialised, on the device and with the dtype of this tensor, unless arguments differ.
+
+    On the same devices it is sharded as this one is. requires_grad is not copied.
+    """
     made = type(self).empty(
         self.shape, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad
     )
@@ -344,7 +374,10 @@ def laid_as(self: Tensor, new: Tensor) -> Tensor:
 
 
 def _settings(shape: Any, device: Place, dtype: DTypeLike | None) -> tuple[Shape, DType, Place]:
-    """Return a checked shape, a dtype and the name of a device, from a constructor's keywords or their defaults."""
+    """Return a checked shape, a dtype and the name of a device, from a constructor's keywords or their defaults.
+
+    Raises ShapeError for a size that is negative or no integer, DTypeError, DeviceError.
+    """
     sizes = as_sizes(shape if isinstance(shape, tuple) else (shape,), "a shape")
     if any(isinstance(size, int) and size < 0 for size in sizes):
         raise ShapeError(f"a shape is made of sizes that are not negative, got {sizes}")
@@ -363,5 +396,5 @@ def _power(base: Any, power: Any) -> float:
 
 
 def numel(tensor: TensorBase) -> Any:
-    """How many elements a tensor has."""
+    """How many elements a tensor has: an int, or a symbolic size."""
     return size_math.product(tensor.shape)

@@ -66,9 +66,12 @@ Pick = AxisSlice | AxisElement | New | AxisIndices | Gap
 
 
 def parse(tensor: Any, index: Any) -> list[Pick]:
-    """The picks of an index. Raises IndexOutOfRange for indices that are known to be outside and for too many of them,
-    DTypeError for what is no index.
-    """  # fmt: skip
+    """The picks of an index, of one item or a tuple of them, as it is written in the brackets of `tensor`.
+
+    Axes without an item are whole. Masks are read. Raises IndexOutOfRange for indices that are known to be outside, for
+    too many of them and for masks of another shape, DTypeError for what is no index, ShapeError for a slice that cannot
+    be.
+    """
     shape: Shape = tensor.shape
     items = _unmasked(tensor, list(index) if isinstance(index, tuple) else [index])
     used = sum(map(_axes_of, items))
@@ -98,7 +101,7 @@ def parse(tensor: Any, index: Any) -> list[Pick]:
 
 
 def _unmasked(tensor: Any, items: list[Any]) -> list[Any]:
-    """Items with lists as numpy arrays, and each mask as the indices where it is True."""
+    """Items with lists as numpy arrays, and each mask as the indices where it is True, one item for each axis of it."""
     items = [_as_index(tensor, item) for item in items]
     found: list[Any] = []
     for number, item in enumerate(items):
@@ -290,7 +293,9 @@ def _slice(tensor: Any, item: slice, axis: int) -> AxisSlice:
 
 
 def basic(tensor: Any, picks: Sequence[Pick]) -> Any:
-    """The view that the picks without tensors make; axes with index tensors stay whole."""
+    """The view that the picks without tensors make; axes with index tensors stay whole, or have size 1 if they are
+    new.
+    """
     axes = [
         pick for pick in picks if not isinstance(pick, (New, Gap)) and not (isinstance(pick, AxisIndices) and pick.new)
     ]

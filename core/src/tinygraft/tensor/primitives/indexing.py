@@ -56,7 +56,10 @@ class GatherPlan:
 def __getitem__(self: Tensor, indices: Any) -> Tensor:
     """The elements at an index: integers, slices, None, ..., tensors or lists of integers, masks of bools.
 
-    Raises IndexOutOfRange, ShapeError, DTypeError.
+    Without index tensors and masks it is a view. Axes are as in NumPy: those of index tensors and of a mask's True
+    elements come first where a slice, None or ... is between two of them. A mask is read. An index tensor that is
+    outside gives 0, unless that is known. Raises IndexOutOfRange for indices that are known to be outside or too many,
+    and a mask of another shape, ShapeError for a step of 0, DTypeError for what is no index.
 
     >>> from tinygraft import Tensor
     >>> t = Tensor([[1, 2, 3], [4, 5, 6]])
@@ -92,10 +95,11 @@ def _row(self: Tensor, number: int) -> Tensor | None:
 
 
 def __setitem__(self: Tensor, indices: Any, value: Any) -> None:
-    """Give the elements at an index a new value, broadcast to them and cast to this dtype.
+    """Give the elements at an index a new value, a tensor, number or list, broadcast to them and cast to this dtype.
 
     All views of that memory have the new values; tensors that were computed from this one keep the values they have.
-    Where an element is indexed twice the last value stays. Raises DTypeError for None.
+    Where an element is indexed twice the last value stays. Raises DTypeError for None, ShapeError for a value that does
+    not broadcast, and as reading at that index does.
 
     >>> from tinygraft import Tensor
     >>> t = Tensor([1, 2, 3, 4])
@@ -112,7 +116,7 @@ def __setitem__(self: Tensor, indices: Any, value: Any) -> None:
 
 
 def _write_at(self: Tensor, picks: list[Pick], value: Any) -> None:
-    """Give the elements at the picks of an index a new value."""
+    """Give the elements at the picks of an index a new value. Raises ShapeError where it does not broadcast to them."""
     ondisk.read(self.uop)  # a slice of a file would become a BUFFER of its own, which no write may go to
     view: Tensor = basic(self, picks)
     plan = _plan(view, picks)
@@ -178,7 +182,7 @@ def _set_masked(self: Tensor, indices: Any, value: Any) -> bool:
 
 
 def _fitted(self: Tensor, value: Any, shape: Shape) -> Tensor:
-    """Return a value to be written: on this device, of this dtype, broadcast to shape."""
+    """Return a value to be written to self: on its device, of its dtype, broadcast to shape. Raises ShapeError."""
     if not isinstance(value, TensorBase):
         # made in this dtype at once: through the default float32 a float64 or int64 would be rounded
         of = self.dtype if isinstance(value, (bool, int, float, list, tuple)) else None
@@ -201,7 +205,8 @@ def _fitted(self: Tensor, value: Any, shape: Shape) -> Tensor:
 def _flat_indices(self: Tensor, dim: int, index: Any) -> Any:
     """Return, for each element of `index`, the flat index of the element with its coordinates but that one along `dim`.
 
-    -1 for an index that is outside.
+    `dim` is counted from the front. -1 for an index that is outside. Raises ShapeError for an index with another number
+    of axes, or longer than this tensor along another axis.
     """
     shape = size_math.as_ints(self.shape, "an index tensor")
     if index.ndim != self.ndim or any(
@@ -227,7 +232,10 @@ def _flat_indices(self: Tensor, dim: int, index: Any) -> Any:
 def gather(self: Tensor, dim: int, index: TensorBase) -> Tensor:
     """For each element of index, the element of this tensor with that coordinate along dim.
 
-    The result has the shape of index. An index outside reads 0, where PyTorch raises on the CPU.
+    index is a tensor or list of integers with as many axes, each but dim at most as long as this tensor's; the result
+    has its shape. An index outside reads 0, where PyTorch raises on the CPU, unless that is known: then it raises
+    IndexOutOfRange. Raises ShapeError for an index that does not fit, DTypeError for one of no integers, AxisError for
+    a dim that does not exist.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2], [3, 4]]).gather(1, Tensor([[0, 0], [1, 0]])).tolist()
@@ -246,7 +254,9 @@ def gather(self: Tensor, dim: int, index: TensorBase) -> Tensor:
 def scatter(self: Tensor, dim: int, index: TensorBase, src: Any, reduce: str | None = None) -> Tensor:
     """This tensor with the elements of src stored at the indices that gather would read; the last one wins.
 
-    reduce is None, add or multiply: how an element is combined with the stored one. src may be a number.
+    A new tensor. reduce is None, add or multiply: how an element is combined with the stored one. src is a number, or a
+    tensor that is cast to this dtype and cut to the shape of index. An index outside is dropped, unless that is known.
+    Raises ShapeError for another reduce and where src is smaller than index, and as gather does.
 
     >>> from tinygraft import Tensor
     >>> Tensor.zeros(3).scatter(0, Tensor([2, 0]), Tensor([1.0, 2.0])).tolist()
@@ -288,9 +298,10 @@ def _scattered(self: Tensor, dim: int, index: Any, src: Any, op: Ops | None) -> 
 def scatter_reduce(
     self: Tensor, dim: int, index: TensorBase, src: TensorBase, reduce: str, include_self: bool = True
 ) -> Tensor:
-    """The elements of src with the same index combined: sum, prod, mean, amax or amin.
+    """The elements of src with the same index combined: sum, prod, mean, amax or amin. Elements without an index stay.
 
-    include_self: the element of this tensor is combined with them, too.
+    include_self: the element of this tensor is combined with them, too. A mean of integers is rounded down. src, index
+    and errors are as in scatter.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 1]).scatter_reduce(0, Tensor([0, 0]), Tensor([5, 7]), "sum").tolist()

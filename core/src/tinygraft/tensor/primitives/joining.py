@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 def roll(self: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
     """Elements moved along axes; those moved past the end come first.
 
-    A shift may be symbolic. Raises ShapeError for another number of shifts than of axes.
+    With dims None along the flat tensor, in this shape. shifts and dims are an int each, or as many of both; a shift
+    may be negative, of any size, and symbolic. Raises ShapeError for another number of shifts than of axes and for an
+    axis of symbolic size, AxisError for one that does not exist, DTypeError for a shift that is no integer.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3, 4]).roll(1).tolist()
@@ -68,8 +70,9 @@ def roll(self: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | 
 def cat(self: Tensor, *args: Any, dim: int = 0) -> Tensor:
     """This and other tensors one after another along dim, promoted to a common dtype.
 
-    `Tensor.cat(a, b)`, `a.cat(b)` and `Tensor.cat([a, b])` are the same. A tensor of shape (0,) joins to tensors of
-    any shape, so that a loop can start with `Tensor([])`, as in PyTorch. Raises ShapeError when other axes differ.
+    `Tensor.cat(a, b)`, `a.cat(b)` and `Tensor.cat([a, b])` are the same. A tensor of shape (0,) joins to tensors of any
+    shape, so that a loop can start with `Tensor([])`, as in PyTorch. Raises ShapeError when other axes differ or there
+    is no tensor, AxisError for a dim that does not exist, DTypeError for what is no tensor, DeviceError.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2]).cat(Tensor([3])).tolist()
@@ -90,7 +93,9 @@ def cat(self: Tensor, *args: Any, dim: int = 0) -> Tensor:
 
 @either_spelling
 def stack(self: Tensor, *args: Any, dim: int = 0) -> Tensor:
-    """This and other tensors of the same shape along a new axis.
+    """This and other tensors of the same shape along a new axis, `dim` of the result, promoted to a common dtype.
+
+    They are given as for cat. Raises ShapeError for shapes that differ, and as cat does.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2]).stack(Tensor([3, 4])).tolist()
@@ -105,6 +110,9 @@ def stack(self: Tensor, *args: Any, dim: int = 0) -> Tensor:
 
 def repeat(self: Tensor, repeats: Any = (), *args: Any) -> Tensor:
     """The whole tensor repeated along each axis; more repeats than axes add axes at the front.
+
+    The numbers are given one by one or as one sequence. Raises ShapeError for fewer numbers than axes, and for one that
+    is negative or no integer.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2]).repeat(2, 2).tolist()
@@ -125,16 +133,18 @@ def repeat(self: Tensor, repeats: Any = (), *args: Any) -> Tensor:
 
 
 def tile(self: Tensor, *repeats: Any) -> Tensor:
-    """repeat, by numpy's name: axes that have no number are not repeated."""
+    """repeat, by numpy's name: with fewer numbers than axes, the first axes are not repeated."""
     times = as_sizes(repeats, "the list of repeats")
     return self.repeat((1,) * (self.ndim - len(times)) + times)
 
 
 @either_spelling
 def repeat_interleave(self: Tensor, repeats: Any, dim: int | None = None, output_size: int | None = None) -> Tensor:
-    """Each element repeated in place, along dim or in the flat tensor.
+    """Each element repeated in place, along dim or in the flat tensor, which has one axis then.
 
-    repeats is one number for all, or a list or tensor of one for each, which is read; output_size is ignored.
+    repeats is one number for all, which may be symbolic, or a list or tensor of one for each, which is read;
+    output_size is ignored. Raises ShapeError for a negative number or another count of them than elements, DTypeError
+    for one number that is no integer, AxisError for a dim that does not exist.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2]).repeat_interleave(2).tolist()
@@ -159,7 +169,10 @@ def repeat_interleave(self: Tensor, repeats: Any, dim: int | None = None, output
 
 
 def _each_repeated(self: Tensor, repeats: Any, axis: int) -> Tensor:
-    """Return the slices along `axis` repeated, each as often as a list or tensor of numbers says."""
+    """Return the slices along `axis` repeated, each as often as a list or tensor of numbers says, which is read.
+
+    One number counts for all. Raises ShapeError for numbers below 0, what is no integer and another count of them.
+    """
     import numpy as np
 
     times = np.asarray(repeats.numpy() if isinstance(repeats, TensorBase) else repeats)  # type: ignore[attr-defined]
@@ -174,7 +187,10 @@ def _each_repeated(self: Tensor, repeats: Any, axis: int) -> Tensor:
 
 
 def meshgrid(self: Tensor, *args: Any, indexing: Literal["ij", "xy"] = "ij") -> tuple[Tensor, ...]:
-    """Grids of the coordinates in one-dimensional tensors.
+    """Grids of the coordinates in tensors of one axis, or none: one grid for each, all of one shape.
+
+    Axis i of a grid is that of tensor i; with indexing "xy" the first two axes are exchanged. Tensors are given as for
+    cat. Raises ShapeError for more axes and for another indexing, DTypeError for what is no tensor.
 
     >>> from tinygraft import Tensor
     >>> [g.tolist() for g in Tensor([1, 2]).meshgrid(Tensor([3, 4]))]
@@ -205,10 +221,11 @@ def meshgrid(self: Tensor, *args: Any, indexing: Literal["ij", "xy"] = "ij") -> 
 def pad(self: Tensor, padding: Any, mode: str = "constant", value: Scalar = 0.0) -> Tensor:
     """More elements around, or fewer where a number is negative.
 
-    padding is a (before, after) or None for each axis, or a flat list from the last axis on: left, right, top,
+    padding is a sequence: a (before, after) or None for each axis, or flat, from the last axis on: left, right, top,
     bottom, ... mode is constant (filled with value), reflect, replicate or circular. Integers padded with a whole
-    number stay integers. Elements that are cut off on one side are reflected on the other, as in PyTorch. Raises
-    ShapeError beyond size - 1 elements of a side for reflect, size for circular.
+    number stay integers, with another one they become floats. Elements that are cut off on one side are reflected on
+    the other, as in PyTorch. Raises ShapeError for another number of pairs, another mode, and beyond size - 1 elements
+    of a side for reflect, size for circular.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3]).pad((1, 1)).tolist()
@@ -230,7 +247,10 @@ def pad(self: Tensor, padding: Any, mode: str = "constant", value: Scalar = 0.0)
 
 
 def _pad_pairs(self: Tensor, padding: Any) -> list[BeforeAfter]:
-    """Return (before, after) for each axis, from either way of writing them."""
+    """Return (before, after) for each axis, from either way of writing them.
+
+    Raises ShapeError for another number of pairs.
+    """
     given = tuple(padding)
     if any(pair is None or isinstance(pair, (tuple, list)) for pair in given):
         if len(given) != self.ndim:
@@ -250,7 +270,10 @@ def _pad_pairs(self: Tensor, padding: Any) -> list[BeforeAfter]:
 
 
 def pad_constant(self: Tensor, pairs: Sequence[BeforeAfter], value: Scalar) -> Tensor:
-    """Pad each axis with `value`; a negative number of elements cuts as many off."""
+    """Pad each axis with `value`; a negative number of elements cuts as many off. There is one pair for each axis.
+
+    A number that is not whole makes integers floats. Raises ShapeError where more is cut off than there is.
+    """
     cut = tuple(
         (-before if _negative(before) else 0, size_math.add(size, after) if _negative(after) else size)
         for (before, after), size in zip(pairs, self.shape, strict=True)
@@ -272,7 +295,10 @@ def pad_constant(self: Tensor, pairs: Sequence[BeforeAfter], value: Scalar) -> T
 
 
 def _pad_axis(self: Tensor, axis: int, before: int, after: int, mode: str) -> Tensor:
-    """Return one axis padded with its own elements."""
+    """Return one axis padded with its own elements by a `mode` other than constant; a negative number cuts off.
+
+    Raises ShapeError where the axis has fewer elements than the mode needs.
+    """
     whole = size_math.as_int(self.shape[axis], "pad")
     if mode == "replicate" and whole and min(before, after) <= -whole:  # all are cut but the edge is still repeated
         total, edge = whole + before + after, 0 if before > 0 else whole - 1
@@ -302,7 +328,14 @@ def _pad_axis(self: Tensor, axis: int, before: int, after: int, mode: str) -> Te
 
 
 def pad_to(self: Tensor, shape: Any = (), *args: Any, value: Scalar = 0) -> Tensor:
-    """Filled up with value at the end of each axis, to the sizes of shape; None keeps an axis."""
+    """Filled up with value at the end of each axis, or cut there, to the sizes of shape; None keeps an axis.
+
+    Sizes are given one by one or as one sequence. Raises ShapeError for another number of them than axes.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2, 3]).pad_to(5).tolist()
+    [1, 2, 3, 0, 0]
+    """
     wanted = as_sizes((shape, *args), "a shape")
     if len(wanted) != self.ndim:
         raise ShapeError(
@@ -315,7 +348,7 @@ def pad_to(self: Tensor, shape: Any = (), *args: Any, value: Scalar = 0) -> Tens
 
 
 def _check_alike(what: str, first: TensorBase, other: TensorBase, free: int | None = None) -> None:
-    """Raise ShapeError unless both have the same axes, but for the free one."""
+    """Raise ShapeError unless both have the same axes, but for axis `free`. `what` names the method in the message."""
     both = f"cannot {what} shapes {show_arg(first.shape)} and {show_arg(other.shape)}"
     along = "" if free is None else f" along axis {free}"
     made = f"  first made at {first._where()}      other made at {other._where()}"
@@ -329,7 +362,10 @@ def _check_alike(what: str, first: TensorBase, other: TensorBase, free: int | No
 
 
 def several(what: str, first: Any, others: tuple[Any, ...]) -> list[Any]:
-    """Return tensors that are given one by one, or as a list that is the first argument."""
+    """Return the tensors of the method `what`, given one by one, or as a list that is the first argument.
+
+    Raises ShapeError for none, DTypeError for what is no tensor.
+    """
     given = [*first] if isinstance(first, (list, tuple)) else [first]
     for other in others:
         given += other if isinstance(other, (list, tuple)) else [other]
@@ -347,4 +383,5 @@ def _negative(size: sint) -> bool:
 
 
 def _with(shape: Shape, axis: int, size: sint) -> Shape:
+    """Return a shape with another size of one axis."""
     return (*shape[:axis], size, *shape[axis + 1 :])

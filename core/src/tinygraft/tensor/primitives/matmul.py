@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 
 def accumulator_dtypes(self: Tensor, dtype: DTypeLike | None, *others: TensorBase) -> tuple[DType, DType]:
-    """The dtype in which a sum of products is accumulated, and the one of its result: the common one."""
+    """The dtype in which a sum of products of self and `others` is accumulated, and the one of its result: the common
+    one.
+
+    `dtype`, where it is given, is both. A result of bools is counted in integers.
+    """
     if dtype is not None:
         return to_dtype(dtype), to_dtype(dtype)
     common = promote(self.dtype, *(other.dtype for other in others))
@@ -37,9 +41,11 @@ def accumulator_dtypes(self: Tensor, dtype: DTypeLike | None, *others: TensorBas
 def matmul(self: Tensor, x: Any, reverse: bool = False, dtype: DTypeLike | None = None) -> Tensor:
     """The matrix product self @ x, or x @ self if reverse, with shapes as numpy.matmul has them.
 
-    (..., m, k) @ (..., k, n) gives (..., m, n); an operand of one axis is a row on the left, a column on the
-    right. The result has the dtype that both promote to, so that int8 wraps: dtype="int32" keeps all of a sum.
-    Raises ShapeError when the inner sizes differ or an operand has no axes.
+    (..., m, k) @ (..., k, n) gives (..., m, n); an operand of one axis is a row on the left, a column on the right, and
+    the axes in front broadcast. x may be a list or an array. The result has the dtype that both promote to, so that
+    int8 wraps: with dtype="int32" the operands are cast first, which keeps all of a sum. Bools are counted as integers.
+    Raises ShapeError when the inner sizes or the axes in front differ or an operand has no axes, DTypeError,
+    DeviceError.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2], [3, 4]]).matmul(Tensor([[5, 6], [7, 8]])).tolist()
@@ -56,7 +62,7 @@ def matmul(self: Tensor, x: Any, reverse: bool = False, dtype: DTypeLike | None 
 
 
 def dot(self: Tensor, w: Any, dtype: DTypeLike | None = None) -> Tensor:
-    """matmul, by its other name."""
+    """matmul, by its other name: also of more than one axis, unlike in PyTorch."""
     return self.matmul(w, dtype=dtype)
 
 
@@ -103,7 +109,11 @@ def _with_axis(node: UOp, before: int) -> UOp:
 
 
 def linear(self: Tensor, weight: Tensor, bias: Tensor | None = None, dtype: DTypeLike | None = None) -> Tensor:
-    """self @ weight + bias, with weight of shape (in, out); a weight of one axis is multiplied elementwise.
+    """self @ weight + bias, with weight of shape (in, out), unlike in PyTorch; a weight of one axis is multiplied
+    elementwise.
+
+    (..., in) gives (..., out). bias, of shape (out,), may be None. With a dtype all of them are cast to it first.
+    Raises ShapeError where shapes do not fit, DeviceError.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2]]).linear(Tensor([[1, 2], [3, 4]]), Tensor([1, 2])).tolist()
@@ -130,8 +140,9 @@ def _check_batches(self: Tensor, x: Tensor) -> None:
 def einsum(cls: type[Tensor], formula: str, *operands: Any, dtype: DTypeLike | None = None) -> Tensor:
     """The sum of products that formula says, such as "ij,jk->ik". "..." stands for any axes, broadcast.
 
-    A letter twice in one operand takes its diagonal; without "->" the result has the letters that occur once,
-    in alphabetical order. Raises ShapeError where formula and operands disagree.
+    Operands are tensors, one by one or as one list. A letter twice in one operand takes its diagonal; without "->" the
+    result has the axes of "..." first, then the letters that occur once, in alphabetical order. dtype as in matmul.
+    Raises ShapeError where formula and operands disagree, DTypeError for an operand that is no tensor.
 
     >>> from tinygraft import Tensor
     >>> Tensor.einsum("ij,ij->", Tensor([[1, 2], [3, 4]]), Tensor([[5, 6], [7, 8]])).item()
@@ -157,7 +168,7 @@ def einsum(cls: type[Tensor], formula: str, *operands: Any, dtype: DTypeLike | N
 
 
 def _spread(self: Tensor, letters: Sequence[str], order: Sequence[str]) -> Tensor:
-    """Axes named by letters brought into order, with size 1 for a letter that the operand does not have."""
+    """Axes named by `letters` brought into `order`, with size 1 for a letter that the operand does not have."""
     x, names = self, list(letters)
     # a letter twice is a diagonal, which `diagonal` puts last
     for letter in dict.fromkeys(names):
@@ -172,7 +183,11 @@ def _spread(self: Tensor, letters: Sequence[str], order: Sequence[str]) -> Tenso
 
 
 def _parse(formula: str, tensors: Sequence[TensorBase]) -> tuple[list[list[str]], list[str]]:
-    """Return the letters of each operand and of the result, with one name for each axis that "..." stands for."""
+    """Return the letters of each operand and of the result, with one name for each axis that "..." stands for: ".-2",
+    ".-1".
+
+    Raises ShapeError for a formula with another number of operands or axes, or with a wrong result.
+    """
     left, arrow, right = formula.replace(" ", "").partition("->")
     parts = left.split(",")
     if len(parts) != len(tensors):
@@ -206,7 +221,7 @@ def _parse(formula: str, tensors: Sequence[TensorBase]) -> tuple[list[list[str]]
 
 
 def _sizes(formula: str, inputs: Sequence[Sequence[str]], tensors: Sequence[Tensor]) -> dict[str, Any]:
-    """Return the size of each letter."""
+    """Return the size of each letter; an axis of size 1 broadcasts. Raises ShapeError where two others differ."""
     sizes: dict[str, Any] = {}
     origins: dict[str, tuple[Tensor, int]] = {}  # the tensor and axis that a size comes from
     for letters, tensor in zip(inputs, tensors, strict=True):

@@ -35,7 +35,10 @@ Axis = int | Sequence[int] | None
 
 
 def _accumulate(self: Tensor, op: Ops, axis: Axis, keepdim: bool, dtype: DTypeLike | None) -> Tensor:
-    """Return a sum or product, computed in a wide enough dtype; for half types it is cast back."""
+    """Return a sum (ADD) or product (MUL), computed in a wide enough dtype; for half types it is cast back.
+
+    A `dtype` that is given is that of the elements and of the result.
+    """
     if dtype is not None:
         return self._cast(dtype)._reduce(op, axis, keepdim)
     inside = accumulator(self.dtype)
@@ -55,11 +58,13 @@ def _holding(self: Tensor, dtype: DType, count: int) -> DType:
 
 @either_spelling
 def sum(self: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Tensor:
-    """The sum. With a dtype, elements are cast to it first and the sum has it.
+    """The sum over `axis`: one axis, several, or None for all. They stay with size 1 with keepdim. 0 over no elements.
 
-    Without one, float16 and bfloat16 are accumulated in float32 and rounded once. bool, int8 and int16 give int32,
-    uint8 and uint16 give uint32, or 64 bits where that many elements could exceed 32 (2**31 bools, 65,537 of
-    int16); wider dtypes are accumulated in their own, and integers wrap.
+    With a dtype, elements are cast to it first and the sum has it. Without one, float16 and bfloat16 are accumulated in
+    float32 and rounded once. bool, int8 and int16 give int32, uint8 and uint16 give uint32, or 64 bits where that many
+    elements could exceed 32 (2**31 bools, 65,537 of int16); wider dtypes are accumulated in their own, and integers
+    wrap. Raises AxisError for an axis that does not exist, ShapeError for one named twice, DTypeError for one that is
+    no integer.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[0, 1, 2], [3, 4, 5]]).sum(axis=0).tolist()
@@ -70,12 +75,24 @@ def sum(self: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike
 
 @either_spelling
 def prod(self: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Tensor:
-    """The product. With a dtype, elements are cast to it first and the product has it."""
+    """The product over `axis`: one axis, several, or None for all.
+
+    They stay with size 1 with keepdim. 1 over no elements. With a dtype, elements are cast to it first and the product
+    has it. Without one, small dtypes are accumulated in 32 bits as by sum, but never in 64; integers wrap. Raises as
+    sum does.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[1, 2], [3, 4]]).prod(axis=1).tolist()
+    [2, 12]
+    """
     return _accumulate(self, Ops.MUL, axis, keepdim, dtype)
 
 
 def not_empty(self: Tensor, what: str, axis: Axis) -> tuple[int, ...]:
-    """The axes. Raises AxisError if one of them has no elements to choose from."""
+    """The axes, sorted and from the front. Raises AxisError if one of them has no elements to choose from.
+
+    A symbolic size is checked with the values that are bound, and again by a replay. `what` names the method.
+    """
     axes = self._axes(axis)
     if builtins.any(not isinstance(self.shape[a], int) or self.shape[a] == 0 for a in axes):
         size_checks.require(size_checks.Filled(self.shape, axes, f"{what} over axis {axis}", self._where()))
@@ -84,7 +101,9 @@ def not_empty(self: Tensor, what: str, axis: Axis) -> tuple[int, ...]:
 
 @either_spelling
 def max(self: Tensor, axis: Axis = None, keepdim: bool = False) -> Tensor:
-    """The greatest value; NaN if there is one. Equal ones share the gradient. Raises ShapeError over no elements.
+    """The greatest value over `axis`: one axis, several, or None for all. They stay with size 1 with keepdim.
+
+    NaN if there is one. Equal ones share the gradient. Raises AxisError over no elements, and as sum does.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 0, 2], [5, 4, 3]]).max(axis=1).tolist()
@@ -95,24 +114,36 @@ def max(self: Tensor, axis: Axis = None, keepdim: bool = False) -> Tensor:
 
 @either_spelling
 def min(self: Tensor, axis: Axis = None, keepdim: bool = False) -> Tensor:
-    """The least value; NaN if there is one. Equal ones share the gradient. Raises ShapeError over no elements."""
+    """The least value over `axis`: one axis, several, or None for all. They stay with size 1 with keepdim.
+
+    NaN if there is one. Equal ones share the gradient. Raises AxisError over no elements, and as sum does.
+    """
     return self._reduce(Ops.MIN, not_empty(self, "min", axis), keepdim)
 
 
 @either_spelling
 def any(self: Tensor, axis: Axis = None, keepdim: bool = False) -> Tensor:
-    """Whether some element is not zero."""
+    """Whether some element over `axis` is not zero, as bools: one axis, several, or None for all. NaN is not zero.
+
+    They stay with size 1 with keepdim. False over no elements. Raises as sum does.
+    """
     return self._cast(dtypes.bool)._reduce(Ops.OR, axis, keepdim)
 
 
 @either_spelling
 def all(self: Tensor, axis: Axis = None, keepdim: bool = False) -> Tensor:
-    """Whether no element is zero."""
+    """Whether no element over `axis` is zero, as bools: one axis, several, or None for all. NaN is not zero.
+
+    They stay with size 1 with keepdim. True over no elements. Raises as sum does.
+    """
     return self._cast(dtypes.bool)._reduce(Ops.AND, axis, keepdim)
 
 
 def allclose(self: Tensor, other: object, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
-    """Whether all elements are close, as isclose says."""
+    """Whether all elements are close, as isclose says: a tensor of one bool, without axes.
+
+    Arguments and errors as there.
+    """
     return self.isclose(other, rtol, atol, equal_nan).all()
 
 
@@ -125,13 +156,20 @@ def _count(self: Tensor, axis: Axis) -> sint:
 
 
 def mean_floats(self: Tensor, axis: Axis, keepdim: bool) -> Tensor:
-    """The mean of floats that are wide enough to be summed in their own dtype."""
+    """The mean of floats that are wide enough to be summed in their own dtype: float32 or float64.
+
+    NaN over no elements.
+    """
     return self._reduce(Ops.ADD, axis, keepdim)._op(Ops.FDIV, _count(self, axis))
 
 
 @either_spelling
 def mean(self: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Tensor:
-    """The arithmetic mean, a float; of the elements in a dtype and in that, where one is given. Raises DTypeError.
+    """The arithmetic mean over `axis`: one axis, several, or None for all. They stay with size 1 with keepdim.
+
+    A float: in this dtype, or the default float for integers; with a dtype the elements are cast to it first and the
+    mean has it. NaN over no elements. Raises DTypeError for a dtype that is neither of floats nor complex, and as sum
+    does.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2], [3, 5]]).mean(axis=1).tolist()
@@ -143,7 +181,10 @@ def mean(self: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeLik
 
 
 def for_mean(self: Tensor, dtype: DTypeLike) -> Tensor:
-    """The elements in the dtype that their mean is to have."""
+    """The elements in the dtype that their mean is to have.
+
+    Raises DTypeError if that is neither of floats nor complex.
+    """
     to = to_dtype(dtype)
     if to.kind not in ("float", "complex"):
         raise DTypeChoiceError(f"mean gives floats or complex numbers, got {to}\n  made at {self._where()}")
@@ -166,9 +207,15 @@ def _var(self: Tensor, axis: Axis, keepdim: bool, correction: float) -> Tensor:
 def var(
     self: Tensor, axis: Axis = None, keepdim: bool = False, correction: float | None = 1, unbiased: bool | None = None
 ) -> Tensor:
-    """The variance: squared distances from the mean, summed and divided by their count less correction.
+    """The variance over `axis`: squared distances from the mean, summed and divided by their count less correction.
 
-    unbiased is another way to say correction: True for 1, False for 0.
+    `axis` is one axis, several, or None for all; they stay with size 1 with keepdim. A float, also of integers. Where
+    the count is not above correction it is NaN, or inf. unbiased is another way to say correction: True for 1, False
+    for 0. Raises as sum does.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1.0, 3.0]).var().item(), Tensor([1.0, 3.0]).var(correction=0).item()
+    (2.0, 1.0)
     """
     return _var(self._in_float(), axis, keepdim, _correction(correction, unbiased))._narrowed(self.dtype)
 
@@ -177,7 +224,7 @@ def var(
 def var_mean(
     self: Tensor, axis: Axis = None, keepdim: bool = False, correction: float | None = 1, unbiased: bool | None = None
 ) -> tuple[Tensor, Tensor]:
-    """(var, mean)."""
+    """(var, mean), with the arguments and errors of var."""
     return self.var(axis, keepdim, correction, unbiased), self.mean(axis, keepdim)
 
 
@@ -185,7 +232,10 @@ def var_mean(
 def std(
     self: Tensor, axis: Axis = None, keepdim: bool = False, correction: float | None = 1, unbiased: bool | None = None
 ) -> Tensor:
-    """The square root of the variance. Where all values are equal its gradient is 0."""
+    """The square root of the variance, with the arguments and errors of var.
+
+    Where all values are equal its gradient is 0.
+    """
     x = self._in_float()
     return size_root(_var(x, axis, keepdim, _correction(correction, unbiased)))._narrowed(self.dtype)
 
@@ -194,7 +244,7 @@ def std(
 def std_mean(
     self: Tensor, axis: Axis = None, keepdim: bool = False, correction: float | None = 1, unbiased: bool | None = None
 ) -> tuple[Tensor, Tensor]:
-    """(std, mean)."""
+    """(std, mean), with the arguments and errors of var."""
     return self.std(axis, keepdim, correction, unbiased), self.mean(axis, keepdim)
 
 
@@ -210,14 +260,17 @@ def _shifted(self: Tensor, axis: Axis) -> Tensor:
 
 
 def _to_softmax(self: Tensor, dtype: DTypeLike | None) -> tuple[Tensor, DTypeLike]:
-    """Return the operand in a wide enough float, and the dtype of the result."""
+    """Return the operand, cast to `dtype` where one is given, in a wide enough float, and the dtype of the result."""
     x = self if dtype is None else self._cast(dtype)
     return x._in_float(), x.dtype if x._is_float() else dtypes.default_float
 
 
 @either_spelling
 def softmax(self: Tensor, axis: int = -1, dtype: DTypeLike | None = None) -> Tensor:
-    """exp of each element over the sum of exp along axis: positive numbers that sum to 1.
+    """exp of each element over the sum of exp along axis: positive numbers that sum to 1, in this shape.
+
+    A float: in this dtype, or the default float for integers; with a dtype the elements are cast to it first. NaN along
+    an axis with NaN or inf, or of -inf alone. Raises AxisError for an axis that does not exist.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0.0, 0.0]).softmax().tolist()
@@ -230,7 +283,7 @@ def softmax(self: Tensor, axis: int = -1, dtype: DTypeLike | None = None) -> Ten
 
 @either_spelling
 def log_softmax(self: Tensor, axis: int = -1, dtype: DTypeLike | None = None) -> Tensor:
-    """log(softmax), without underflow."""
+    """log(softmax), without underflow, with the arguments and errors of softmax."""
     x, to = _to_softmax(self, dtype)
     shifted = _shifted(x, axis)
     return shifted._op(Ops.SUB, log_floats(exp_below_zero(shifted)._reduce(Ops.ADD, axis, True)))._cast(to)
@@ -238,18 +291,25 @@ def log_softmax(self: Tensor, axis: int = -1, dtype: DTypeLike | None = None) ->
 
 @either_spelling
 def softmin(self: Tensor, axis: int = -1, dtype: DTypeLike | None = None) -> Tensor:
-    """softmax of the negated values."""
+    """softmax of the negated values, with its arguments and errors."""
     return self._op(Ops.NEG).softmax(axis, dtype)
 
 
 @either_spelling
 def logsumexp(self: Tensor, axis: Axis = None, keepdim: bool = False) -> Tensor:
-    """log of the sum of exp, without overflow; -inf where all are -inf."""
+    """log of the sum of exp over `axis`, a float, without overflow; -inf where all are -inf.
+
+    `axis` is one axis, several, or None for all; they stay with size 1 with keepdim. Raises as sum does.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1000.0]).logsumexp().item()
+    1000.0
+    """
     return logsumexp_floats(self._in_float(), axis, keepdim)._narrowed(self.dtype)
 
 
 def logsumexp_floats(self: Tensor, axis: Axis, keepdim: bool) -> Tensor:
-    """log(sum(exp(x - max))) + max of floats that are wide enough, so that exp does not overflow."""
+    """log(sum(exp(x - max))) + max of float32 or float64, so that exp does not overflow. Axes as for logsumexp."""
     greatest = self._move(Ops.DETACH, None)._reduce(Ops.MAX, axis, True)
     base = greatest.isfinite()._op(Ops.WHERE, greatest, 0.0)  # -inf - -inf would be NaN, and the result is -inf
     total = log_floats(exp_below_zero(self._op(Ops.SUB, base))._reduce(Ops.ADD, axis, True))._op(Ops.ADD, base)
@@ -257,7 +317,7 @@ def logsumexp_floats(self: Tensor, axis: Axis, keepdim: bool) -> Tensor:
 
 
 def without_axes(self: Tensor, axes: Sequence[int]) -> Tensor:
-    """Without some axes of size 1."""
+    """Without some axes of size 1, counted from the front."""
     return reshaped(self, tuple(size for axis, size in enumerate(self.shape) if axis not in axes))
 
 
@@ -266,9 +326,14 @@ def without_axes(self: Tensor, axes: Sequence[int]) -> Tensor:
 
 @either_spelling
 def normalize(self: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
-    """Divided by the p-norm along dim, or by eps where that is less.
+    """Divided by the p-norm along dim, one axis or several, or by eps where that is less. A float, also of integers.
 
-    p = inf takes the greatest magnitude, -inf the least, 0 how many elements are not 0.
+    p = inf takes the greatest magnitude, -inf the least, 0 how many elements are not 0. Raises AxisError for an axis
+    that does not exist: dim is 1 unless given, as in PyTorch.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([[3.0, 4.0]]).normalize().round(3).tolist()
+    [[0.6, 0.8]]
     """
     x = self._in_float()
     if p == 2:  # eps before the root: the slope of SQRT at 0 is infinite
@@ -286,7 +351,10 @@ def normalize(self: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) ->
 
 @either_spelling
 def layernorm(self: Tensor, axis: int | Sequence[int] = -1, eps: float = 1e-5) -> Tensor:
-    """Less the mean, over the standard deviation, along axis. No weight and bias: multiply and add them after.
+    """Less the mean, over the standard deviation, along axis, one or several.
+
+    No weight and bias: multiply and add them after. The variance is without correction, and eps is added to it before
+    the root. A float, also of integers. Raises AxisError for an axis that does not exist.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1.0, 3.0]]).layernorm(eps=0.0).tolist()
@@ -307,7 +375,12 @@ def batchnorm(
     invstd: Tensor,
     axis: int | Sequence[int] = 1,
 ) -> Tensor:
-    """(self - mean) * invstd * weight + bias, where each of them has one value for each index along axis."""
+    """(self - mean) * invstd * weight + bias, where each of them has one value for each index along axis, one or
+    several.
+
+    They have the shape of those axes, or as many axes as this tensor, to which they broadcast. weight and bias may be
+    None. Raises ShapeError where they do not fit, AxisError for an axis that does not exist.
+    """
     axes = self._axes(axis)
     shape = tuple(size if a in axes else 1 for a, size in enumerate(self.shape))
 
@@ -329,13 +402,16 @@ def scanned(self: Tensor, op: Ops, axis: int) -> Tensor:
 
 
 def is_among(self: Tensor, extreme: Tensor) -> Tensor:
-    """Where this equals an extreme of it; if that is NaN, where this is NaN."""
+    """Where this equals an extreme of it, which broadcasts with it, as bools; if that is NaN, where this is NaN."""
     found = self._op(Ops.CMPEQ, extreme)
     return found._op(Ops.OR, self._op(Ops.CMPNE, self)) if self._is_float() else found
 
 
 def _first_index(self: Tensor, op: Ops, what: str, axis: int | None, keepdim: bool) -> Tensor:
-    """Return the index of the first extreme along `axis`, or of the first NaN; None: in the flattened tensor."""
+    """Return the index of the first extreme along `axis`, or of the first NaN; None: in the flattened tensor.
+
+    `op` is MAX or MIN, `what` names the method. Raises AxisError over no elements.
+    """
     if axis is None:
         result = _first_index(reshaped(self, (size_math.product(self.shape),)), op, what, 0, False)
         return reshaped(result, (1,) * self.ndim) if keepdim else result
@@ -350,10 +426,10 @@ def _first_index(self: Tensor, op: Ops, what: str, axis: int | None, keepdim: bo
 
 @either_spelling
 def argmax(self: Tensor, axis: int | None = None, keepdim: bool = False) -> Tensor:
-    """The index of the greatest value, the first of equals; NaN counts as greatest. Indices are int32, or int64 with
-    DEFAULT_INT=int64.
+    """The index of the greatest value along axis, the first of equals; NaN counts as greatest.
 
-    axis None is the index in the flattened tensor. Raises ShapeError over no elements.
+    axis None is the index in the flattened tensor, of shape (), or of size 1 along each axis with keepdim. Indices are
+    int32, or int64 with DEFAULT_INT=int64. Raises AxisError over no elements and for an axis that does not exist.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 0, 2], [5, 4, 3]]).argmax(axis=1).tolist()
@@ -364,7 +440,7 @@ def argmax(self: Tensor, axis: int | None = None, keepdim: bool = False) -> Tens
 
 @either_spelling
 def argmin(self: Tensor, axis: int | None = None, keepdim: bool = False) -> Tensor:
-    """The index of the least value, the first of equals; NaN counts as least."""
+    """The index of the least value along axis, the first of equals; NaN counts as least. All else as in argmax."""
     return _first_index(self, Ops.MIN, "argmin", axis, keepdim)
 
 

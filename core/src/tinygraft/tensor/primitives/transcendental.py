@@ -41,19 +41,23 @@ def _of_acosh(node: UOp, gradient: Any, wanted: list[bool]) -> list[Any]:
 
 
 def below_bound(self: Tensor, bound: float) -> tuple[Tensor, Tensor]:
-    """Whether |self| < bound, and self there, 0 elsewhere."""
+    """Whether |self| < bound, a number above 0, as bools; and self where that is so, 0 elsewhere. NaN is not below
+    it.
+    """
     small = self._op(Ops.MUL, self)._op(Ops.CMPLT, bound * bound)
     return small, small._op(Ops.WHERE, self, 0.0)
 
 
 def negative_and_magnitude(self: Tensor) -> tuple[Tensor, Tensor]:
-    """Whether self is negative, and its magnitude; the gradient of the magnitude at 0 is 1."""
+    """Whether self is negative, as bools, and its magnitude; the gradient of the magnitude at 0 is 1. -0.0 is its
+    own.
+    """
     negative = self._op(Ops.CMPLT, 0.0)
     return negative, negative._op(Ops.WHERE, self._op(Ops.NEG), self)
 
 
 def exp_floats(self: Tensor) -> Tensor:
-    """e**x, for code of this library, where the method `exp` is for users."""
+    """e**x of floats in their dtype, for code of this library, where the method `exp` is for users."""
     return self._op(Ops.EXP)
 
 
@@ -71,12 +75,12 @@ def exp_below_zero(self: Tensor) -> Tensor:
 
 
 def log_floats(self: Tensor) -> Tensor:
-    """The natural logarithm, for code of this library, where the method `log` is for users."""
+    """The natural logarithm of floats in their dtype, for code of this library, where the method `log` is for users."""
     return self._op(Ops.LOG)
 
 
 def log1p_floats(self: Tensor) -> Tensor:
-    """log(1 + x), for code of this library, where the method `log1p` is for users."""
+    """log(1 + x) of floats in their dtype, for code of this library, where the method `log1p` is for users."""
     return self._op(Ops.LOG1P)
 
 
@@ -84,7 +88,7 @@ def log1p_floats(self: Tensor) -> Tensor:
 
 
 def sqrt(self: Tensor) -> Tensor:
-    """The square root; NaN below zero.
+    """The square root, a float; NaN below zero. Integers become the default float.
 
     >>> from tinygraft import Tensor
     >>> Tensor([4.0, 9.0]).sqrt().tolist()
@@ -94,22 +98,22 @@ def sqrt(self: Tensor) -> Tensor:
 
 
 def rsqrt(self: Tensor) -> Tensor:
-    """1 / sqrt."""
+    """1 / sqrt, a float; inf at zero, NaN below. Integers become the default float."""
     return self._op(Ops.SQRT)._op(Ops.RECIPROCAL)
 
 
 def reciprocal(self: Tensor) -> Tensor:
-    """1 / self."""
+    """1 / self, a float; infinite at zero. Integers become the default float."""
     return self._op(Ops.RECIPROCAL)
 
 
 def exp2(self: Tensor) -> Tensor:
-    """2 to the power of self."""
+    """2 to the power of self, a float. Integers become the default float."""
     return self._op(Ops.EXP2)
 
 
 def exp(self: Tensor) -> Tensor:
-    """e to the power of self.
+    """e to the power of self, a float. Integers become the default float.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0.0]).exp().tolist()
@@ -119,17 +123,17 @@ def exp(self: Tensor) -> Tensor:
 
 
 def expm1(self: Tensor) -> Tensor:
-    """exp(self) - 1, exact near zero."""
+    """exp(self) - 1, a float, exact near zero."""
     return self._op(Ops.EXPM1)
 
 
 def log2(self: Tensor) -> Tensor:
-    """The logarithm to base 2; -inf at zero, NaN below."""
+    """The logarithm to base 2, a float; -inf at zero, NaN below."""
     return self._op(Ops.LOG2)
 
 
 def log(self: Tensor) -> Tensor:
-    """The natural logarithm; -inf at zero, NaN below.
+    """The natural logarithm, a float; -inf at zero, NaN below. Integers become the default float.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0]).log().tolist()
@@ -139,17 +143,20 @@ def log(self: Tensor) -> Tensor:
 
 
 def log10(self: Tensor) -> Tensor:
-    """The logarithm to base 10."""
+    """The logarithm to base 10, a float; -inf at zero, NaN below."""
     return self._in_float()._op(Ops.LOG2)._op(Ops.MUL, LOG10_2)._narrowed(self.dtype)
 
 
 def log1p(self: Tensor) -> Tensor:
-    """log(1 + self), exact near zero."""
+    """log(1 + self), a float, exact near zero; -inf at -1, NaN below."""
     return self._op(Ops.LOG1P)
 
 
 def logaddexp(self: Tensor, other: object) -> Tensor:
-    """log(exp(self) + exp(other)), without overflow."""
+    """log(exp(self) + exp(other)), a float, without overflow.
+
+    other is a tensor or a number, and both are broadcast and promoted. Raises ShapeError, DTypeError, DeviceError.
+    """
     a, b = self._broadcasted(other)
     if a.dtype.kind == "complex":
         return a.logaddexp(b)
@@ -219,7 +226,7 @@ def sinh(self: Tensor) -> Tensor:
 
 
 def cosh(self: Tensor) -> Tensor:
-    """The hyperbolic cosine."""
+    """The hyperbolic cosine, a float."""
     half = _half_exp(negative_and_magnitude(self._in_float())[1])
     return half._op(Ops.ADD, swapped(half, Ops.FDIV, 0.25))._narrowed(self.dtype)
 
@@ -235,18 +242,21 @@ def tanh(self: Tensor) -> Tensor:
 
 
 def _is_large(self: Tensor, size: Tensor) -> Tensor:
-    """Return where asinh and acosh are log(2 * size) to the last place, which needs no square that might overflow."""
+    """Return where asinh and acosh of self, of which `size` is the magnitude, are log(2 * size) to the last place.
+
+    That needs no square, which might overflow.
+    """
     return swapped(size, Ops.CMPLT, 1e9 if self.dtype is dtypes.float64 else 1e4)
 
 
 def _log1p_or_twice(self: Tensor, large: Tensor, grown: Tensor) -> Tensor:
-    """Return log(1 + grown), or log(2 * self) where that is large."""
+    """Return log(1 + `grown`), or log(2 * self) where `large`, which are bools, is True."""
     result = log1p_floats(large._op(Ops.WHERE, self._op(Ops.SUB, 1.0), grown))
     return result._op(Ops.ADD, large._op(Ops.WHERE, LN_2, result._const(0.0)))
 
 
 def asinh(self: Tensor) -> Tensor:
-    """The inverse of sinh."""
+    """The inverse of sinh, a float."""
     x = self._in_float()
     negative, size = negative_and_magnitude(x)
     large = _is_large(x, size)
@@ -260,7 +270,7 @@ def asinh(self: Tensor) -> Tensor:
 
 
 def acosh(self: Tensor) -> Tensor:
-    """The inverse of cosh; NaN below 1."""
+    """The inverse of cosh, a float of at least 0; NaN below 1."""
     x = self._in_float()
     large = _is_large(x, x)
     over = large._op(Ops.WHERE, 2.0, x)._op(Ops.SUB, 1.0)
@@ -270,7 +280,7 @@ def acosh(self: Tensor) -> Tensor:
 
 
 def atanh(self: Tensor) -> Tensor:
-    """The inverse of tanh; infinite at -1 and 1, NaN outside."""
+    """The inverse of tanh, a float; infinite at -1 and 1, NaN outside."""
     x = self._in_float()
     # log((1 + x) / (1 - x)) / 2, each logarithm exact near 0
     difference = log1p_floats(x)._op(Ops.SUB, log1p_floats(x._op(Ops.NEG)))
