@@ -30,11 +30,11 @@ def custom_kernel(
 ) -> list[Tensor]:
     """This tensor and others as they are after a kernel of one's own, which runs now.
 
-    fxn gets a PARAM for each tensor, its elements in row-major order, and gives a SINK over STOREs in the kernel
-    graph of docs/graph.md; each PARAM has to be used. A tensor that the kernel stores to comes back as a new one
-    with that memory, what was not stored is as before; the others come back themselves. grad_fxn(gradient,
-    *tensors) gives the gradient of each tensor for that of a new one, or None. Raises GraphError for what is no
-    kernel.
+    fxn gets a PARAM for each tensor, its elements in row-major order, and gives a SINK over STOREs in the kernel graph
+    of docs/graph.md; each PARAM has to be used. A tensor that the kernel stores to comes back as a new one with that
+    memory, what was not stored is as before; the others come back themselves. grad_fxn(gradient, *tensors) gives the
+    gradient of each tensor for that of a new one, or None; without it none is recorded. Raises GraphError for what is
+    no kernel, ShapeError for a symbolic size, DeviceError for tensors on several devices.
 
     >>> from tinygraft import Tensor
     >>> from tinygraft.uop.ops import Ops, UOp
@@ -70,14 +70,14 @@ def custom_kernel(
 
 
 def _fresh(node: UOp) -> UOp:
-    """New memory with the value of a BUFFER, as far as it has one."""
+    """New memory with the value of the BUFFER `node`, as far as it has one."""
     if buffer_of(node).is_allocated() or unread(node) is not None:
         return copied(node)
     return UOp.buffer(node.device or "", node.arg.size, node.dtype)
 
 
 def _checked(sink: Any, params: Sequence[UOp]) -> list[int]:
-    """The slots that a kernel stores to. Raises GraphError for what is no kernel of all of params."""
+    """The slots of the params that a kernel stores to. Raises GraphError for what is no kernel of all of params."""
     if not isinstance(sink, UOp) or sink.op is not Ops.SINK:
         found = brief(sink) if isinstance(sink, UOp) else type(sink).__name__
         raise GraphError(f"a kernel of one's own is a SINK over STOREs, its function gave {found}")

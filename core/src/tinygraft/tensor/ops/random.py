@@ -59,7 +59,7 @@ def _state_bytes(device: str) -> bytes:
 
 
 def manual_seed(seed: int = 0) -> None:
-    """Start all random numbers anew from seed.
+    """Start all random numbers of all devices anew from seed, an int of which 32 bits count.
 
     >>> from tinygraft import Tensor
     >>> Tensor.manual_seed(1)
@@ -138,7 +138,7 @@ def own_draws(seed: int) -> Iterator[None]:
 
 
 def _draw(cls: type[Tensor], words: int, devices: Place) -> tuple[Tensor, Tensor]:
-    """The number of words drawn before, and the key, each of shape (1,); words more count as drawn.
+    """The number of words drawn before, and the key, each a uint64 of shape (1,); `words` more count as drawn.
 
     On several devices it is the first one's numbers that are drawn, so that they are those of one device.
     """
@@ -159,16 +159,19 @@ def _draw(cls: type[Tensor], words: int, devices: Place) -> tuple[Tensor, Tensor
 
 
 def random_bits(cls: type[Tensor], key: TensorBase, counter: TensorBase, num: int) -> Tensor:
-    """num random uint32 for a key and a counter: each a uint64 of shape (1,), or its two uint32, the low one first.
+    """num random uint32, of shape (num,), for a key and a counter.
 
-    The key and counter give a new key; words i and i + ceil(num / 2) are what it gives for the counter
-    (i, i + ceil(num / 2)).
+    Each of these is a uint64 of shape (1,), or its two uint32, the low one first. The key and counter give a new key;
+    words i and i + ceil(num / 2) are what it gives for the counter (i, i + ceil(num / 2)). Nothing counts as drawn.
+    Raises DTypeError for another key or counter.
     """
     return _words_of(cls, _word("counter", counter)._op(Ops.THREEFRY, _word("key", key)), num)
 
 
 def _words_of(cls: type[Tensor], key: TensorBase, num: int) -> Tensor:
-    """Return num random uint32: words i and i + ceil(num / 2) are what `key` gives for the counter of both."""
+    """Return num random uint32: words i and i + ceil(num / 2) are what `key`, a uint64 (1,), gives for the counter
+    of both.
+    """
     half = -(-num // 2)
     low = iota(cls, half, key.device)._cast(dtypes.uint64)
     counters = low._op(Ops.ADD, half)._op(Ops.SHL, 32)._op(Ops.OR, low)
@@ -186,12 +189,15 @@ def _drawn_key(cls: type[Tensor], count: int, device: str) -> Tensor:
 
 
 def _as_units(self: Tensor, count: int) -> Tensor:
-    """Return the float32 from [0, 1) that a key of _drawn_key stands for."""
+    """Return the `count` float32 from [0, 1) that a key of _drawn_key stands for, of shape (count,)."""
     return _units_of(_words_of(type(self), self, count), dtypes.float32)
 
 
 def threefry(self: Tensor, seed: TensorBase) -> Tensor:
-    """64 random bits for each counter in this tensor and a key, both uint64."""
+    """64 random bits, as a uint64, for each counter in this tensor and a key; both are uint64 and broadcast.
+
+    Raises DTypeError for another dtype, ShapeError.
+    """
     for tensor in (self, seed):
         if tensor.dtype is not dtypes.uint64:
             raise DTypeError(f"threefry needs uint64, got {tensor.dtype}\n  made at {tensor._where()}")
@@ -202,9 +208,11 @@ def rand(
     cls: type[Tensor], *shape: Any, device: Place = None, dtype: DTypeLike | None = None, contiguous: bool = True,
     requires_grad: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """Numbers from [0, 1), uniform, or complex numbers of such parts. Raises DTypeError for another dtype.
+    """Numbers from [0, 1), uniform, or complex numbers of such parts, in a shape: sizes one by one or as one sequence.
 
-    contiguous=False leaves them as an expression, which may be computed anew where it is used.
+    The dtype is the default float, unless given. contiguous=False leaves them as an expression, which may be computed
+    anew where it is used. Raises DTypeError for a dtype of integers, ShapeError for a size that is negative, symbolic
+    or no integer, DeviceError.
 
     >>> from tinygraft import Tensor
     >>> Tensor.manual_seed(42)
@@ -229,7 +237,10 @@ def rand(
 
 
 def _units(cls: type[Tensor], count: int, to: DType, device: Place) -> Tensor:
-    """Uniform numbers from [0, 1): random bits as the mantissas of numbers from [1, 2), less 1."""
+    """`count` uniform numbers from [0, 1) of the float dtype `to`, drawn on a device.
+
+    They are random bits as the mantissas of numbers from [1, 2), less 1.
+    """
     words = -(-count * to.itemsize // 4)
     before, key = _draw(cls, words, device)
     bits = cls.random_bits(key, before, words)
@@ -241,13 +252,16 @@ def _units(cls: type[Tensor], count: int, to: DType, device: Place) -> Tensor:
 
 
 def _units_of(bits: Tensor, to: DType) -> Tensor:
-    """Return random bits as the mantissas of numbers from [1, 2), less 1."""
+    """Return random bits, unsigned integers of the width of `to`, as the mantissas of floats from [1, 2), less 1."""
     mantissa = dtypes.finfo(to)[1]
     return bits_as(bits._op(Ops.SHR, to.bits - mantissa)._op(Ops.OR, bits_of(1.0, to)), to)._op(Ops.SUB, 1)
 
 
 def rand_like(self: Tensor, **kwargs: Any) -> Tensor:
-    """rand with the shape, device and dtype of this tensor, unless keywords differ."""
+    """rand with the shape, device and dtype of this tensor, sharded as it is, unless keywords, those of rand, differ.
+
+    Raises DTypeError for integers without a dtype.
+    """
     return laid_as(self, type(self).rand(self.shape, **like_options(self, kwargs)))
 
 
@@ -258,8 +272,9 @@ def randn(
     dtype: DTypeLike | None = None,
     requires_grad: bool | None = None,
 ) -> Tensor:
-    """Numbers from the normal distribution with mean 0 and standard deviation 1, by Box and Muller. The parts of
-    complex numbers have half of the variance each.
+    """Numbers from the normal distribution with mean 0 and standard deviation 1, by Box and Muller.
+
+    The parts of complex numbers have half of the variance each. Sizes, keywords and errors are as in rand.
 
     >>> from tinygraft import Tensor
     >>> Tensor.manual_seed(42)
@@ -283,13 +298,18 @@ def randn(
 
 
 def randn_like(self: Tensor, dtype: DTypeLike | None = None, **kwargs: Any) -> Tensor:
-    """randn with the shape, device and dtype of this tensor, unless arguments differ."""
+    """randn with the shape, device and dtype of this tensor, sharded as it is, unless arguments differ.
+
+    Raises DTypeError for integers without a dtype.
+    """
     return laid_as(self, type(self).randn(self.shape, **like_options(self, {"dtype": dtype, **kwargs})))
 
 
 def normal(cls: type[Tensor], *shape: Any, mean: float = 0.0, std: float = 1.0, requires_grad: bool | None = None,
            **kwargs: Any) -> Tensor:  # fmt: skip
-    """Numbers from the normal distribution. Raises ValueError for a standard deviation below 0.
+    """Numbers from the normal distribution with this mean and standard deviation, numbers both.
+
+    Sizes and keywords are those of randn. Raises ValueError for a standard deviation below 0, and as rand does.
 
     >>> from tinygraft import Tensor
     >>> Tensor.manual_seed(42)
@@ -306,9 +326,14 @@ def uniform(
     cls: type[Tensor], *shape: Any, low: float = 0.0, high: float = 1.0, dtype: DTypeLike | None = None,
     requires_grad: bool | None = None, **kwargs: Any,
 ) -> Tensor:  # fmt: skip
-    """Numbers from [low, high), uniform; cast when the dtype is no float.
+    """Numbers from [low, high), uniform; cast when the dtype is no float. Sizes and keywords are those of rand.
 
-    Raises ValueError where low is above high, NumberOutOfRange for bounds that a dtype of integers does not hold.
+    Integer bounds with an integer dtype give each integer from low to high - 1. Raises ValueError where low is above
+    high, NumberOutOfRange for bounds that a dtype of integers does not hold, and as rand does.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor.uniform(2, 3, low=-1.0, high=1.0).shape
+    (2, 3)
     """
     to = to_dtype(dtype or dtypes.default_float)
     if all(isinstance(bound, (int, float)) for bound in (low, high)) and not low <= high:
@@ -330,7 +355,10 @@ def uniform(
 def randint(
     cls: type[Tensor], *shape: Any, low: int = 0, high: int = 10, dtype: DTypeLike = dtypes.int32, **kwargs: Any
 ) -> Tensor:
-    """Integers from low to high - 1. Raises DTypeError for another dtype, ValueError if there are none.
+    """Integers from low to high - 1, ints both, in a shape: sizes one by one or as one sequence; 0 to 9 unless given.
+
+    Keywords are those of rand. Raises DTypeError for a dtype or a bound of no integers, ValueError if there are none,
+    NumberOutOfRange for bounds that the dtype does not hold, and as rand does.
 
     >>> from tinygraft import Tensor
     >>> Tensor.manual_seed(42)
@@ -348,7 +376,11 @@ def randint(
 
 
 def randperm(cls: type[Tensor], n: int, device: Place = None, dtype: DTypeLike = dtypes.int32, **kwargs: Any) -> Tensor:
-    """The numbers 0 to n - 1 in random order. Raises NumberOutOfRange for a dtype that does not hold them."""
+    """The numbers 0 to n - 1 in random order, int32 unless given.
+
+    Raises NumberOutOfRange for a dtype that does not hold them. ShapeError is raised for a negative n. Keywords are
+    those of rand.
+    """
     check(max(n - 1, 0), to_dtype(dtype))
     return cls.rand(n, device=device, **kwargs).argsort()._cast(dtype)
 
@@ -357,7 +389,10 @@ def randperm(cls: type[Tensor], n: int, device: Place = None, dtype: DTypeLike =
 
 
 def scaled_uniform(cls: type[Tensor], *shape: Any, **kwargs: Any) -> Tensor:
-    """Uniform from [-1, 1) divided by the square root of the number of elements."""
+    """Uniform from [-1, 1) divided by the square root of the number of elements.
+
+    Sizes and keywords are those of rand. Raises ShapeError without an axis, and as rand does.
+    """
     sizes = _initial(shape)
     return _scaled(cls, sizes, 1 / math.sqrt(max(math.prod(sizes), 1)), kwargs)
 
@@ -365,7 +400,8 @@ def scaled_uniform(cls: type[Tensor], *shape: Any, **kwargs: Any) -> Tensor:
 def glorot_uniform(cls: type[Tensor], *shape: Any, **kwargs: Any) -> Tensor:
     """Uniform within sqrt(6 / (fan_in + fan_out)) of 0 (Glorot and Bengio, AISTATS 2010).
 
-    The first axis is the output; all others together are the input.
+    The first axis is the output; all others together are the input. Sizes and keywords are those of rand. Raises
+    ShapeError without an axis, and as rand does.
     """
     sizes = _initial(shape)
     bound = math.sqrt(6 / max(sizes[0] + math.prod(sizes[1:]), 1))
@@ -375,7 +411,8 @@ def glorot_uniform(cls: type[Tensor], *shape: Any, **kwargs: Any) -> Tensor:
 def kaiming_uniform(cls: type[Tensor], *shape: Any, a: float = 0.01, **kwargs: Any) -> Tensor:
     """Uniform within sqrt(3) * gain / sqrt(fan_in) of 0, where gain = sqrt(2 / (1 + a**2)).
 
-    Source: He et al., "Delving deep into rectifiers", arXiv:1502.01852.
+    fan_in is the product of all sizes but the first. Sizes and keywords are those of rand. Raises ShapeError without an
+    axis, and as rand does. Source: He et al., "Delving deep into rectifiers", arXiv:1502.01852.
     """
     sizes = _initial(shape)
     bound = math.sqrt(3.0) * _gain(a) / math.sqrt(max(math.prod(sizes[1:]), 1))
@@ -385,13 +422,15 @@ def kaiming_uniform(cls: type[Tensor], *shape: Any, a: float = 0.01, **kwargs: A
 def kaiming_normal(cls: type[Tensor], *shape: Any, a: float = 0.01, **kwargs: Any) -> Tensor:
     """Normal with standard deviation gain / sqrt(fan_in), where gain = sqrt(2 / (1 + a**2)).
 
-    Source: He et al., "Delving deep into rectifiers", arXiv:1502.01852.
+    fan_in is the product of all sizes but the first. Sizes and keywords are those of rand. Raises ShapeError without an
+    axis, and as rand does. Source: He et al., "Delving deep into rectifiers", arXiv:1502.01852.
     """
     sizes = _initial(shape)
     return cls.normal(sizes, mean=0.0, std=_gain(a) / math.sqrt(max(math.prod(sizes[1:]), 1)), **kwargs)
 
 
 def _scaled(cls: type[Tensor], sizes: tuple[int, ...], bound: float, kwargs: dict[str, Any]) -> Tensor:
+    """Return numbers from [-bound, bound), uniform, in the shape `sizes`; `kwargs` are the keywords of rand."""
     flag = kwargs.pop("requires_grad", None)
     unit = cls.uniform(sizes, low=-1.0, high=1.0, **kwargs)
     return cls._from(unit._op(Ops.MUL, bound).uop, flag)
@@ -401,11 +440,12 @@ def _scaled(cls: type[Tensor], sizes: tuple[int, ...], bound: float, kwargs: dic
 
 
 def multinomial(self: Tensor, num_samples: int = 1, replacement: bool = False) -> Tensor:
-    """Indices drawn with these weights, along the last axis of one or two.
+    """Indices drawn with these weights, along the last axis of one or two: (num_samples,), or (rows, num_samples).
 
-    Without replacement no index is drawn twice. Raises ShapeError when that needs too many, and ValueError where
-    weights in memory (with CHECK_INDEX=1 all) are negative, NaN, infinite or too few above 0; a row of weights
-    still to be computed gives its length then, which is no index.
+    Weights need not sum to 1. Without replacement no index is drawn twice. Indices are int32, or int64 with
+    DEFAULT_INT=int64. Raises ShapeError for other axes, less than one sample, and when no replacement needs too many,
+    and ValueError where weights in memory (with CHECK_INDEX=1 all) are negative, NaN, infinite or too few above 0; a
+    row of weights still to be computed gives its length then, which is no index.
 
     >>> from tinygraft import Tensor
     >>> Tensor.manual_seed(42)
@@ -438,7 +478,7 @@ def multinomial(self: Tensor, num_samples: int = 1, replacement: bool = False) -
 
 
 def _initial(shape: tuple[Any, ...]) -> tuple[int, ...]:
-    """The shape of a weight, which has at least one axis."""
+    """The shape of a weight from its sizes, one by one or as one sequence. Raises ShapeError where it has no axis."""
     sizes: Shape = as_ints(as_sizes(shape, "a shape"), "a weight")
     if not sizes:
         raise ShapeError("a weight has at least one axis, got shape ()")
@@ -446,6 +486,7 @@ def _initial(shape: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def _gain(a: float) -> float:
+    """Return the gain of a leaky ReLU with the slope `a` below 0: sqrt(2 / (1 + a**2))."""
     return math.sqrt(2.0 / (1 + a**2))
 
 

@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 
 
 def _line(self: Tensor, what: str, index: Any, axis: int) -> Any:
-    """An index of one axis (or none), counted from the front."""
+    """An index of one axis (or none) for axis `axis`, counted from the front, as a tensor of one axis.
+
+    `what` names the method. Raises ShapeError for more axes, DTypeError for what is no integer, IndexOutOfRange for an
+    index that is known to be outside.
+    """
     whole = self if self.ndim else reshaped(self, (1,))
     index = index_checks.given(whole, index, axis, what)
     if index.ndim > 1:
@@ -39,7 +43,10 @@ def _line(self: Tensor, what: str, index: Any, axis: int) -> Any:
 
 @either_spelling
 def index_select(self: Tensor, dim: int, index: Any) -> Tensor:
-    """The slices along dim that index names, in its order.
+    """The slices along dim that index, a tensor or list of integers of one axis, names, in its order.
+
+    dim has the length of index then. Raises ShapeError for an index of more axes, DTypeError for one of no integers,
+    IndexOutOfRange for one that is known to be outside (else it reads 0), AxisError for a dim that does not exist.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2], [3, 4]]).index_select(1, Tensor([1, 1, 0])).tolist()
@@ -53,7 +60,10 @@ def index_select(self: Tensor, dim: int, index: Any) -> Tensor:
 
 
 def _written(self: Tensor, what: str, dim: int, index: Any, source: Any, op: Ops | None) -> Tensor:
-    """source stored at, or combined with, the slices along dim that index names."""
+    """source stored at, or combined by `op` with, the slices along dim that index names, in this dtype.
+
+    source is a number or has the shape of those slices. Raises ShapeError if not, and as `_line` does.
+    """
     axis = self._axis(dim)
     whole = self if self.ndim else reshaped(self, (1,))
     line = _line(self, what, index, axis)
@@ -76,6 +86,9 @@ def _written(self: Tensor, what: str, dim: int, index: Any, source: Any, op: Ops
 def index_add(self: Tensor, dim: int, index: Any, source: Any, alpha: Scalar = 1) -> Tensor:
     """With alpha times the slices of source added to those that index names; all with the same index count.
 
+    A new tensor. source is a number, or a tensor of the shape of those slices, which is cast to this dtype; index and
+    errors are as in index_select, and ShapeError is raised for a source of another shape.
+
     >>> from tinygraft import Tensor
     >>> Tensor([1, 1]).index_add(0, Tensor([0, 0]), Tensor([5, 7])).tolist()
     [13, 1]
@@ -85,13 +98,18 @@ def index_add(self: Tensor, dim: int, index: Any, source: Any, alpha: Scalar = 1
 
 @either_spelling
 def index_copy(self: Tensor, dim: int, index: Any, source: Any) -> Tensor:
-    """With the slices of source in place of those that index names; where two name one place the last stays."""
+    """With the slices of source in place of those that index names; where two name one place the last stays.
+
+    A new tensor. index, source and errors are as in index_add.
+    """
     return _written(self, "index_copy", dim, index, source, None)
 
 
 @either_spelling
 def index_fill(self: Tensor, dim: int, index: Any, value: Any) -> Tensor:
-    """With value (a number, or a tensor of one) in the slices that index names.
+    """With value (a number, or a tensor of no axes) in the slices that index names. A new tensor.
+
+    index and errors are as in index_select; ShapeError is raised for a value with axes.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3]).index_fill(0, Tensor([0, 2]), 9).tolist()
@@ -109,9 +127,14 @@ def index_fill(self: Tensor, dim: int, index: Any, value: Any) -> Tensor:
 
 @either_spelling
 def index_reduce(self: Tensor, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Tensor:
-    """The slices of source with the same index combined: prod, mean, amax, amin or sum.
+    """The slices of source with the same index combined: prod, mean, amax, amin or sum. Slices without an index stay.
 
-    include_self: the element of this tensor is combined with them, too.
+    include_self: the element of this tensor is combined with them, too. A mean of integers is rounded down. index,
+    source and errors are as in index_add; ShapeError is raised for another reduce.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 9]).index_reduce(0, Tensor([0, 0]), Tensor([5, 7]), "amax").tolist()
+    [7, 9]
     """
     if reduce not in REDUCE_OPS:
         raise ShapeError(f"index_reduce takes {', '.join(REDUCE_OPS)}, got {reduce!r}")
@@ -132,7 +155,9 @@ def index_reduce(self: Tensor, dim: int, index: Any, source: Any, reduce: str, i
 
 @either_spelling
 def scatter_add(self: Tensor, dim: int, index: Any, src: Any) -> Tensor:
-    """With the elements of src added at the indices that gather would read.
+    """With the elements of src added at the indices that gather would read. A new tensor.
+
+    Arguments and errors as in scatter.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 1]).scatter_add(0, Tensor([0, 0]), Tensor([5, 7])).tolist()
@@ -151,14 +176,18 @@ def _numbered(self: Tensor) -> Tensor:
 
 
 def _stored_at(self: Tensor, indices: Any, values: Any, op: Ops | None = None) -> Tensor:
-    """values stored at flat indices, or combined with the stored elements."""
+    """values, which broadcast to the shape of indices, stored at flat indices, or combined by `op` with the stored
+    elements.
+    """
     flat = self.flatten()
     value = values._again()._cast(self.dtype).expand(indices.shape).flatten()
     return reshaped(flat._join(Ops.SCATTER, indices.flatten(), value, arg=ScatterArg(0, op)), self.shape)
 
 
 def take(self: Tensor, index: Any) -> Tensor:
-    """The elements at indices of the flat tensor, in the shape of index.
+    """The elements at indices of the flat tensor, in the shape of index, a tensor or list of integers.
+
+    Raises DTypeError for an index of no integers, IndexOutOfRange for one that is known to be outside; else it reads 0.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2], [3, 4]]).take(Tensor([3, 0])).tolist()
@@ -171,6 +200,9 @@ def take(self: Tensor, index: Any) -> Tensor:
 
 def put(self: Tensor, index: Any, source: Any, accumulate: bool = False) -> Tensor:
     """With the elements of source stored at indices of the flat tensor, or added there; a number at all of them.
+
+    A new tensor in this shape and dtype. source is a tensor, list or number; where an index is named twice the last
+    element stays, or all are added. Raises ShapeError unless there are as many elements as indices, and as take does.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3]).put(Tensor([2, 0]), Tensor([7, 8])).tolist()
@@ -193,7 +225,9 @@ def put(self: Tensor, index: Any, source: Any, accumulate: bool = False) -> Tens
 def index_put(self: Tensor, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Tensor:
     """self with `t[indices] = values` done, or with values added there; all of them count where indices are equal.
 
-    values are a tensor, a number or a list.
+    A new tensor. indices is a sequence with an index for each of the first axes, None for a whole one; values are a
+    tensor, a number or a list, which broadcasts to the elements. Raises ShapeError if it does not, and as reading at
+    that index.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2]).index_put((Tensor([0, 0]),), Tensor([5, 7]), accumulate=True).tolist()
@@ -214,6 +248,9 @@ def index_put(self: Tensor, indices: Sequence[Any], values: Any, accumulate: boo
 @either_spelling
 def take_along_dim(self: Tensor, index: Any, dim: int | None = None) -> Tensor:
     """gather, with the other axes of both broadcast together; without dim, from the flat tensor.
+
+    index is a tensor or list of integers. Raises ShapeError for another number of axes, and for axes that do not
+    broadcast, DTypeError for an index of no integers, IndexOutOfRange for one that is known to be outside.
 
     >>> from tinygraft import Tensor
     >>> t = Tensor([[3, 1], [2, 4]])
@@ -246,7 +283,7 @@ def take_along_dim(self: Tensor, index: Any, dim: int | None = None) -> Tensor:
 
 
 def _with_view(self: Tensor, what: str, view: Callable[[Tensor], Tensor], src: Any) -> Tensor:
-    """self with src in place of a view of it."""
+    """self with src in place of a view of it, which `view` makes. Raises ShapeError for a src of another shape."""
     indices = view(_numbered(self))
     if src.shape != indices.shape:
         raise ShapeError(
@@ -258,7 +295,9 @@ def _with_view(self: Tensor, what: str, view: Callable[[Tensor], Tensor], src: A
 
 @either_spelling
 def select(self: Tensor, dim: int, index: int) -> Tensor:
-    """The slice at one index of dim, without that axis.
+    """The slice at one index of dim, without that axis. A negative index counts from the end.
+
+    Raises IndexOutOfRange for an index outside, AxisError for a dim that does not exist.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2], [3, 4]]).select(1, 0).tolist()
@@ -271,7 +310,10 @@ def select(self: Tensor, dim: int, index: int) -> Tensor:
 
 @either_spelling
 def select_scatter(self: Tensor, src: Any, dim: int, index: int) -> Tensor:
-    """self with src at one index of dim."""
+    """self with src, a tensor of that shape, at one index of dim. A new tensor, in this dtype.
+
+    Raises ShapeError for another shape, and as select does.
+    """
     return _with_view(self, "select_scatter", lambda t: t.select(dim, index), src)
 
 
@@ -279,13 +321,18 @@ def select_scatter(self: Tensor, src: Any, dim: int, index: int) -> Tensor:
 def slice_scatter(
     self: Tensor, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
-    """self with src in place of the slice start:end:step of dim."""
+    """self with src, a tensor of that shape, in place of the slice start:end:step of dim. A new tensor, in this dtype.
+
+    None is the start or end of the axis. Raises ShapeError for another shape, AxisError for a dim that does not exist.
+    """
     part = (slice(None),) * self._axis(dim) + (slice(start, end, step),)
     return _with_view(self, "slice_scatter", lambda t: t[part], src)
 
 
 def diagonal_scatter(self: Tensor, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """self with src on a diagonal.
+    """self with src, a tensor of that shape, on a diagonal, which diagonal would read. A new tensor, in this dtype.
+
+    Raises ShapeError for another shape, and as diagonal does.
 
     >>> from tinygraft import Tensor
     >>> Tensor.zeros(2, 2).diagonal_scatter(Tensor([1.0, 2.0])).tolist()
@@ -295,7 +342,10 @@ def diagonal_scatter(self: Tensor, src: Any, offset: int = 0, dim1: int = 0, dim
 
 
 def _strided(self: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None) -> Any:
-    """The flat indices of a strided view. Raises IndexOutOfRange if one of them is outside."""
+    """The flat indices of a strided view.
+
+    Raises IndexOutOfRange if one of them is outside, ShapeError for negative numbers.
+    """
     sizes, steps, start = tuple(size), tuple(stride), storage_offset or 0
     if len(sizes) != len(steps) or any(n < 0 for n in (*sizes, *steps, start)):
         raise ShapeError(f"as_strided needs a stride for each size, none negative, got {sizes}, {steps} and {start}")
@@ -311,9 +361,11 @@ def _strided(self: Tensor, size: Sequence[int], stride: Sequence[int], storage_o
 
 
 def as_strided(self: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = 0) -> Tensor:
-    """The elements whose flat indices are offset plus index times stride, along each axis.
+    """The elements whose flat indices are offset plus index times stride, along each axis, in the shape size.
 
-    A tensor has no memory layout of its own, so this reads its row-major order. Indices may repeat.
+    A tensor has no memory layout of its own, so this reads its row-major order. Indices may repeat; it is no view.
+    Raises IndexOutOfRange where one of them is outside, ShapeError for another number of strides than sizes, or
+    negative ones.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3, 4]).as_strided((3, 2), (1, 1)).tolist()
@@ -325,7 +377,10 @@ def as_strided(self: Tensor, size: Sequence[int], stride: Sequence[int], storage
 def as_strided_scatter(
     self: Tensor, src: Any, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = 0
 ) -> Tensor:
-    """self with src in place of what as_strided reads."""
+    """self with src in place of what as_strided reads; where an index repeats the last element stays. A new tensor.
+
+    Raises ShapeError for a src of another shape, and as as_strided does.
+    """
     return _with_view(self, "as_strided_scatter", lambda t: t.as_strided(size, stride, storage_offset), src)
 
 
@@ -333,7 +388,11 @@ def as_strided_scatter(
 
 
 def masked_scatter(self: Tensor, mask: Any, source: Any) -> Tensor:
-    """self with the first elements of source, one after another, where mask is true.
+    """self with the first elements of source, one after another, where mask, a tensor of bools, is true. A new tensor.
+
+    Tensor and mask broadcast together. Where source has fewer elements than are true, the others become 0; a source of
+    no elements changes nothing. Raises DTypeError for a mask not of bools, or a source of another dtype, ShapeError for
+    shapes that do not broadcast.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3]).masked_scatter(Tensor([True, False, True]), Tensor([8, 9])).tolist()
@@ -364,5 +423,5 @@ def argwhere(self: Tensor) -> Tensor:
 
 
 def nonzero_static(self: Tensor, size: int, fill_value: int = -1) -> Tensor:
-    """nonzero with as many rows as size says, filled up with fill_value; reads nothing."""
+    """nonzero with as many rows as size says, filled up with fill_value, or cut; reads nothing."""
     return self.nonzero(size, fill_value)  # type: ignore[no-any-return]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def sgn(self: Tensor) -> Tensor:
-    """sign, by its other name."""
+    """sign, by its other name; of complex numbers each over its magnitude."""
     return self.sign()
 
 
@@ -30,12 +30,16 @@ def real(self: Tensor) -> Tensor:
 
 
 def set_real(self: Tensor, value: Any) -> None:
-    """Write `value` into the real parts."""
+    """Write `value`, a tensor, number or list that broadcasts, into the real parts. Errors as in writing at an
+    index.
+    """
     self._parts()[0][...] = value
 
 
 def imag(self: Tensor) -> Tensor:
-    """The imaginary parts: zeros where the numbers are not complex. Raises DTypeError when one of these is set.
+    """The imaginary parts: zeros of this dtype where the numbers are not complex.
+
+    Raises DTypeError when one of these is set.
 
     >>> from tinygraft import Tensor
     >>> z = Tensor([1 + 2j, 3.0])
@@ -47,7 +51,10 @@ def imag(self: Tensor) -> Tensor:
 
 
 def set_imag(self: Tensor, value: Any) -> None:
-    """Write `value` into the imaginary parts. Raises DTypeError for real numbers."""
+    """Write `value`, a tensor, number or list that broadcasts, into the imaginary parts.
+
+    Raises DTypeError for real numbers.
+    """
     if not self.is_complex():
         raise DTypeError(f"numbers of {self.dtype} have no imaginary parts to set\n  made at {self._where()}")
     self._parts()[1][...] = value
@@ -79,12 +86,14 @@ def resolve_neg(self: Tensor) -> Tensor:
 
 
 def isreal(self: Tensor) -> Tensor:
-    """Where the imaginary part is 0."""
+    """Where the imaginary part is 0, as bools; True for all real numbers."""
     return self.imag.eq(0) if self.is_complex() else self._const(True, dtypes.bool)
 
 
 def view_as_complex(self: Tensor) -> Tensor:
-    """Complex numbers from a last axis of 2, which has their real and imaginary parts. Raises ShapeError.
+    """Complex numbers from a last axis of 2, which has their real and imaginary parts.
+
+    Raises ShapeError for another one. float64 makes complex128, all else complex64. The last axis is gone.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1.0, 2.0], [3.0, 4.0]]).view_as_complex().tolist()
@@ -111,6 +120,8 @@ def view_as_real(self: Tensor) -> Tensor:
 def complex(self: Tensor, imag: Tensor) -> Tensor:
     """Complex numbers with this tensor as real parts and another as imaginary ones; float64 makes complex128.
 
+    Both are tensors that broadcast; other dtypes make complex64. Raises ShapeError, DeviceError.
+
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, 2.0]).complex(Tensor([3.0, 4.0])).tolist()
     [(1+3j), (2+4j)]
@@ -119,7 +130,9 @@ def complex(self: Tensor, imag: Tensor) -> Tensor:
 
 
 def polar(self: Tensor, angle: Tensor) -> Tensor:
-    """Complex numbers of which this tensor has the magnitudes, and another the angles in radians.
+    """Complex numbers of which this tensor has the magnitudes, and another the angles in radians; both broadcast.
+
+    Dtype and errors as in complex.
 
     >>> from tinygraft import Tensor
     >>> Tensor([2.0]).polar(Tensor([0.0])).tolist()
@@ -129,7 +142,7 @@ def polar(self: Tensor, angle: Tensor) -> Tensor:
 
 
 def angle(self: Tensor) -> Tensor:
-    """The angle on the complex plane: pi for what is below zero, else 0; NaN for NaN.
+    """The angle on the complex plane, a float without a gradient: pi for what is below zero, else 0; NaN for NaN.
 
     >>> from tinygraft import Tensor
     >>> Tensor([-1.0, 0.0, 2.0]).angle().tolist()

@@ -22,14 +22,14 @@ _SIGNED = {1: dtypes.int8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 
 
 def as_operand(self: Tensor, x: Any) -> Tensor:
-    """A second operand as a tensor."""
+    """A second operand as a tensor: a number in this shape, in the dtype of an operation of both. Raises DTypeError."""
     operand = self._operand(Ops.ADD, x)
     found: Tensor = operand if isinstance(operand, TensorBase) else self._const(operand)  # type: ignore[assignment]
     return found
 
 
 def signbit(self: Tensor) -> Tensor:
-    """Whether the sign is minus, also that of -0.0 and of a NaN.
+    """Whether the sign is minus, as bools, also that of -0.0 and of a NaN; whether an integer is below 0.
 
     >>> from tinygraft import Tensor
     >>> Tensor([-0.0, 0.0, -1.0]).signbit().tolist()
@@ -39,12 +39,14 @@ def signbit(self: Tensor) -> Tensor:
 
 
 def _bits(self: Tensor) -> Tensor:
-    """The bits of floats as signed integers."""
+    """The bits of floats as signed integers of the same width."""
     return bits_as(self, _SIGNED[self.dtype.itemsize])
 
 
 def nan_to_num(self: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """Numbers in place of what is none: nan, and for infinities the greatest and least of the dtype or those given.
+
+    The dtype stays; integers are returned as they are.
 
     >>> from tinygraft import Tensor
     >>> Tensor([float("nan"), 1.0, float("inf")]).nan_to_num(posinf=9.0).tolist()
@@ -70,7 +72,9 @@ def _exponent(self: Tensor) -> Tensor:
 
 
 def frexp(self: Tensor) -> tuple[Tensor, Tensor]:
-    """(m, e) with self = m * 2**e and 0.5 <= |m| < 1, e as int32; zero, infinities and NaN are their own m.
+    """(m, e) with self = m * 2**e and 0.5 <= |m| < 1, e as int32; zero, infinities and NaN are their own m, with e 0.
+
+    m has this dtype. Raises DTypeError for what is no float.
 
     >>> from tinygraft import Tensor
     >>> [t.tolist() for t in Tensor([8.0, 0.0]).frexp()]
@@ -87,8 +91,8 @@ def frexp(self: Tensor) -> tuple[Tensor, Tensor]:
 def ldexp(self: Tensor, exponent: Any) -> Tensor:
     """self * 2**exponent, rounded once, also where a power of two by itself is infinite or zero.
 
-    Integers become the default float; the result has the dtype of self. `exponent` may be a tensor or a number, with a
-    fraction too; a complex one gives a complex result.
+    Integers become the default float; the result has the dtype of self, if that is of floats. `exponent` may be a
+    tensor or a number, with a fraction too; a complex one gives a complex result. Raises ShapeError, DeviceError.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.5]).ldexp(Tensor([3])).tolist()
@@ -110,7 +114,9 @@ def ldexp(self: Tensor, exponent: Any) -> Tensor:
 
 
 def nextafter(self: Tensor, x: Any) -> Tensor:
-    """The next float towards x; x itself where both are equal.
+    """The next float towards x, a tensor or a number; x itself where both are equal, NaN where either is.
+
+    Both are broadcast and promoted. Raises DTypeError where that is no dtype of floats, ShapeError, DeviceError.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0]).nextafter(2.0).tolist()

@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 
 
 def lt(self: Tensor, x: Any) -> Tensor:
-    """self < x."""
+    """self < x, as bools in the common shape. x is a tensor or a number; NaN gives False. Errors as in eq."""
     found: Tensor = self < x
     return found
 
 
 def le(self: Tensor, x: Any) -> Tensor:
-    """self <= x."""
+    """self <= x, as bools in the common shape. x is a tensor or a number; NaN gives False. Errors as in eq."""
     found: Tensor = self <= x
     return found
 
 
 def gt(self: Tensor, x: Any) -> Tensor:
-    """self > x."""
+    """self > x, as bools in the common shape. x is a tensor or a number; NaN gives False. Errors as in eq."""
     found: Tensor = self > x
     return found
 
 
 def ge(self: Tensor, x: Any) -> Tensor:
-    """self >= x.
+    """self >= x, as bools in the common shape. x is a tensor or a number; NaN gives False. Errors as in eq.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2]).ge(2).tolist()
@@ -55,25 +55,25 @@ def ge(self: Tensor, x: Any) -> Tensor:
 
 
 def true_divide(self: Tensor, x: Any) -> Tensor:
-    """self / x."""
+    """self / x, floats also of integers: div without a rounding_mode."""
     found: Tensor = self / x
     return found
 
 
 def floor_divide(self: Tensor, x: Any) -> Tensor:
-    """self // x, rounded down."""
+    """self // x, rounded down: div with rounding_mode="floor"."""
     found: Tensor = self // x
     return found
 
 
 def remainder(self: Tensor, x: Any) -> Tensor:
-    """self % x, with the sign of x."""
+    """self % x, with the sign of x: mod, by PyTorch's name."""
     found: Tensor = self % x
     return found
 
 
 def rsub(self: Tensor, x: Any, alpha: Scalar = 1) -> Tensor:
-    """x - alpha * self."""
+    """x - alpha * self. x is a tensor or a number; errors as in sub."""
     return (self if alpha == 1 else self * alpha).sub(x, reverse=True)
 
 
@@ -90,24 +90,24 @@ def positive(self: Tensor) -> Tensor:
 
 
 def bitwise_left_shift(self: Tensor, x: Any) -> Tensor:
-    """self << x."""
+    """self << x: lshift, by PyTorch's name."""
     found: Tensor = self << x
     return found
 
 
 def bitwise_right_shift(self: Tensor, x: Any) -> Tensor:
-    """self >> x."""
+    """self >> x: rshift, by PyTorch's name."""
     found: Tensor = self >> x
     return found
 
 
 def clamp_min(self: Tensor, min: Any) -> Tensor:
-    """At least min: clamp with one bound."""
+    """At least min, a tensor or a number: clamp with one bound."""
     return self.clamp(min)
 
 
 def clamp_max(self: Tensor, max: Any) -> Tensor:
-    """At most max: clamp with one bound."""
+    """At most max, a tensor or a number: clamp with one bound."""
     return self.clamp(None, max)
 
 
@@ -115,11 +115,12 @@ def clamp_max(self: Tensor, max: Any) -> Tensor:
 
 
 def _truth(self: Tensor) -> Tensor:
+    """Return where the elements are not zero, as bools; bools are returned as they are."""
     return self if self.dtype is dtypes.bool else self._op(Ops.CMPNE, 0)
 
 
 def logical_and(self: Tensor, x: Any) -> Tensor:
-    """Whether neither is zero.
+    """Whether neither is zero, as bools. x is a tensor or a number; NaN is not zero. Raises ShapeError, DeviceError.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0, 1, 2]).logical_and(Tensor([1, 0, 1])).tolist()
@@ -129,17 +130,19 @@ def logical_and(self: Tensor, x: Any) -> Tensor:
 
 
 def logical_or(self: Tensor, x: Any) -> Tensor:
-    """Whether one or both are not zero."""
+    """Whether one or both are not zero, as bools. Operands and errors as in logical_and."""
     return _truth(self) | _truth(as_operand(self, x))
 
 
 def logical_xor(self: Tensor, x: Any) -> Tensor:
-    """Whether exactly one is not zero."""
+    """Whether exactly one is not zero, as bools. Operands and errors as in logical_and."""
     return _truth(self) ^ _truth(as_operand(self, x))
 
 
 def equal(self: Tensor, other: Any) -> bool:
-    """Whether both have the same shape and equal elements; NaN equals nothing. Reads both.
+    """Whether both, two tensors, have the same shape and equal elements, as a bool of Python; NaN equals nothing.
+
+    Reads both. The dtypes may differ. Raises DeviceError.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2]).equal(Tensor([1, 2])), Tensor([1, 2]).equal(Tensor([1]))
@@ -149,22 +152,22 @@ def equal(self: Tensor, other: Any) -> bool:
 
 
 def isposinf(self: Tensor) -> Tensor:
-    """Whether it is +inf."""
+    """Whether it is +inf, as bools."""
     return self.isinf(detect_negative=False)
 
 
 def isneginf(self: Tensor) -> Tensor:
-    """Whether it is -inf."""
+    """Whether it is -inf, as bools."""
     return self.isinf(detect_positive=False)
 
 
 def frac(self: Tensor) -> Tensor:
-    """What is left of trunc, with the sign of self."""
+    """What is left of trunc, with the sign of self, in this dtype; 0 of integers, NaN of infinities."""
     return self - self.trunc()
 
 
 def heaviside(self: Tensor, values: Any) -> Tensor:
-    """0 below zero, 1 above, and values at zero. NaN stays NaN.
+    """0 below zero, 1 above, and values, a tensor or a number, at zero. NaN stays NaN. Both are broadcast and promoted.
 
     >>> from tinygraft import Tensor
     >>> Tensor([-2.0, 0.0, 3.0]).heaviside(Tensor([0.5])).tolist()
@@ -179,7 +182,8 @@ def heaviside(self: Tensor, values: Any) -> Tensor:
 
 
 def fmax(self: Tensor, x: Any) -> Tensor:
-    """The greater of both, or the one that is a number; NaN where neither is.
+    """The greater of both, or the one that is a number; NaN where neither is. x is a tensor or a number; errors as in
+    add.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, float("nan")]).fmax(Tensor([2.0, 3.0])).tolist()
@@ -190,13 +194,17 @@ def fmax(self: Tensor, x: Any) -> Tensor:
 
 
 def fmin(self: Tensor, x: Any) -> Tensor:
-    """The less of both, or the one that is a number; NaN where neither is."""
+    """The less of both, or the one that is a number; NaN where neither is. x is a tensor or a number; errors as in
+    add.
+    """
     a, b = self._broadcasted(x)
     return ((a <= b) | (b != b)).where(a, b)
 
 
 def gcd(self: Tensor, x: Any) -> Tensor:
     """The greatest common divisor, never negative; that of 0 and n is |n|. By Euclid's algorithm, all steps of it.
+
+    x is a tensor or a number; both are broadcast and promoted. Raises DTypeError where that is no dtype of integers.
 
     >>> from tinygraft import Tensor
     >>> Tensor([12, 0]).gcd(Tensor([18, 5])).tolist()
@@ -212,13 +220,22 @@ def gcd(self: Tensor, x: Any) -> Tensor:
 
 
 def lcm(self: Tensor, x: Any) -> Tensor:
-    """The least common multiple, never negative; 0 where one of them is 0."""
+    """The least common multiple, never negative unless it wraps; 0 where one of them is 0.
+
+    Operands and errors as in gcd.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([4]).lcm(6).tolist()
+    [12]
+    """
     a, b = self._broadcasted(x)
     return (a._op(Ops.IDIV, a.gcd(b)) * b).abs()
 
 
 def hypot(self: Tensor, x: Any) -> Tensor:
-    """sqrt(self**2 + x**2), without overflow; infinite where one of them is, even beside NaN.
+    """sqrt(self**2 + x**2), a float, without overflow; infinite where one of them is, even beside NaN.
+
+    x is a tensor or a number; both are broadcast and promoted.
 
     >>> from tinygraft import Tensor
     >>> Tensor([3.0]).hypot(Tensor([4.0])).tolist()
@@ -237,13 +254,15 @@ def hypot(self: Tensor, x: Any) -> Tensor:
 
 
 def float_pair(self: Tensor, x: Any) -> tuple[Tensor, Tensor]:
-    """Both operands as floats of one dtype."""
+    """Both operands as floats of one dtype and shape: integers as the default float. Raises as `_op` does."""
     a, b = self._broadcasted(x)
     return (a, b) if a._is_float() else (a._cast(dtypes.default_float), b._cast(dtypes.default_float))
 
 
 def atan2(self: Tensor, x: Any) -> Tensor:
-    """The angle in [-pi, pi] of the point with this ordinate and abscissa x, in the right quadrant.
+    """The angle in [-pi, pi] of the point with this ordinate and abscissa x, in the right quadrant. A float.
+
+    x is a tensor or a number; both are broadcast and promoted. NaN where either is.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, -0.0]).atan2(Tensor([0.0, -1.0])).tolist()
@@ -266,17 +285,18 @@ def atan2(self: Tensor, x: Any) -> Tensor:
 
 
 def float_power(self: Tensor, x: Any) -> Tensor:
-    """self ** x in float64, or complex128."""
+    """self ** x in float64, or complex128. x is a tensor or a number."""
     exponent = _in_double(cast("Tensor", x)) if isinstance(x, TensorBase) else x
     return _in_double(self) ** exponent
 
 
 def _in_double(self: Tensor) -> Tensor:
+    """Return the numbers as float64, or complex128."""
     return self._cast(dtypes.complex128 if self.is_complex() else dtypes.float64)
 
 
 def xlogy(self: Tensor, x: Any) -> Tensor:
-    """self * log(x), which is 0 where self is 0 and x is no NaN.
+    """self * log(x), a float, which is 0 where self is 0 and x is no NaN. x is a tensor or a number.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0.0, 2.0]).xlogy(Tensor([0.0, 1.0])).tolist()
@@ -288,14 +308,14 @@ def xlogy(self: Tensor, x: Any) -> Tensor:
 
 
 def xlog1py(self: Tensor, x: Any) -> Tensor:
-    """self * log(1 + x), which is 0 where self is 0 and x is no NaN."""
+    """self * log(1 + x), a float, which is 0 where self is 0 and x is no NaN. x is a tensor or a number."""
     a, b = float_pair(self, x)
     nothing = a.eq(0) & (b <= -1)
     return nothing.where(0.0, a * nothing.where(0.0, b).log1p())
 
 
 def logaddexp2(self: Tensor, x: Any) -> Tensor:
-    """log2(2**self + 2**x), without overflow."""
+    """log2(2**self + 2**x), a float, without overflow. x is a tensor or a number."""
     a, b = float_pair(self, x)
     dtype, a, b = a.dtype, a._in_float(), b._in_float()
     same = a.eq(b)  # also two equal infinities, whose difference is NaN
@@ -307,13 +327,13 @@ def logaddexp2(self: Tensor, x: Any) -> Tensor:
 
 
 def addcmul(self: Tensor, tensor1: Any, tensor2: Any, value: Scalar = 1) -> Tensor:
-    """self + value * tensor1 * tensor2."""
+    """self + value * tensor1 * tensor2, broadcast together and promoted; value is a number. Errors as in add."""
     product = tensor1 * tensor2
     return self.add(product if value == 1 else product * value)
 
 
 def addcdiv(self: Tensor, tensor1: Any, tensor2: Any, value: Scalar = 1) -> Tensor:
-    """self + value * tensor1 / tensor2."""
+    """self + value * tensor1 / tensor2, floats, broadcast together; value is a number. Errors as in add."""
     quotient = tensor1 / tensor2
     return self.add(quotient if value == 1 else quotient * value)
 
@@ -322,7 +342,7 @@ def addcdiv(self: Tensor, tensor1: Any, tensor2: Any, value: Scalar = 1) -> Tens
 
 
 def deg2rad(self: Tensor) -> Tensor:
-    """Degrees as radians.
+    """Degrees as radians, floats.
 
     >>> from tinygraft import Tensor
     >>> Tensor([180.0]).deg2rad().tolist()
@@ -332,12 +352,12 @@ def deg2rad(self: Tensor) -> Tensor:
 
 
 def rad2deg(self: Tensor) -> Tensor:
-    """Radians as degrees."""
+    """Radians as degrees, floats."""
     return self * (180 / math.pi)
 
 
 def sinc(self: Tensor) -> Tensor:
-    """sin(pi x) / (pi x), 1 at zero."""
+    """sin(pi x) / (pi x), a float; 1 at zero."""
     x = self._in_float()
     zero = x.eq(0)
     safe = zero.where(1.0, x)
@@ -345,7 +365,7 @@ def sinc(self: Tensor) -> Tensor:
 
 
 def sin_cos_pi(self: Tensor) -> tuple[Tensor, Tensor]:
-    """(sin, cos) of pi times self, exact at whole numbers."""
+    """(sin, cos) of pi times self, floats, exact at whole numbers."""
     rest = self - self.round()
     whole = (self.round().detach() * 0.5).frac().eq(0)
     sine, cosine = (rest * math.pi).sin(), (rest * math.pi).cos()
@@ -353,7 +373,9 @@ def sin_cos_pi(self: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def logit(self: Tensor, eps: float | None = None) -> Tensor:
-    """log(x / (1 - x)), the inverse of sigmoid; with eps, x is first clamped to [eps, 1 - eps].
+    """log(x / (1 - x)), a float, the inverse of sigmoid; with eps, x is first clamped to [eps, 1 - eps].
+
+    -inf at 0, inf at 1, NaN outside.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0.5]).logit().tolist()

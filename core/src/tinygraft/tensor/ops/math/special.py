@@ -33,12 +33,12 @@ _ZETA_TERMS = 20  # summed one by one before the remaining ones are replaced by 
 
 
 def _of_lgamma(node: UOp, gradient: Any, wanted: list[bool]) -> list[Any]:
-    """The derivative of lgamma, which is digamma."""
+    """The derivative of lgamma, which is digamma: the rule of `with_derivative`."""
     return [gradient * gradient._wrap(node.src[1]).digamma()]
 
 
 def _fit(self: Tensor, fit: fits.Fit) -> Tensor:
-    """A Chebyshev series in self, which is in [-1, 1], by Clenshaw's rule."""
+    """A Chebyshev series in self, which is in [-1, 1] and of float32 or float64, by Clenshaw's rule."""
     count = len(fit.coefficients) if self.dtype is dtypes.float64 else fit.single
     twice = self + self
     ahead, two_ahead = self._const(fit.coefficients[count - 1]), self._const(0.0)
@@ -48,7 +48,7 @@ def _fit(self: Tensor, fit: fits.Fit) -> Tensor:
 
 
 def _magnitude(self: Tensor) -> tuple[Tensor, Tensor]:
-    """(whether below zero, without the sign); its gradient at 0 is 1."""
+    """(whether below zero, the magnitude); the gradient of the magnitude at 0 is 1."""
     below = self < 0
     return below, below.where(-self, self)
 
@@ -74,7 +74,10 @@ def cbrt(self: Tensor) -> Tensor:
 
 
 def _bell(self: Tensor, share: float = 1.0) -> Tensor:
-    """exp(-share * self * self), where the square's rounding error is not lost; share is a power of two."""
+    """exp(-share * self * self), where the square's rounding error is not lost; share is a power of two.
+
+    Of float32 or float64.
+    """
     square = self * self
     rest = self._op(Ops.FMA, self, -square)
     return exp_floats(square * -share) * (1 - rest * share)
@@ -86,7 +89,7 @@ def _scaled_erfc(self: Tensor) -> Tensor:
 
 
 def erfc(self: Tensor) -> Tensor:
-    """1 - erf, exact also where that is next to nothing.
+    """1 - erf, a float, exact also where that is next to nothing.
 
     >>> from tinygraft import Tensor
     >>> [round(v, 6) for v in Tensor([0.0, 1.0, 20.0]).erfc().tolist()]
@@ -96,7 +99,12 @@ def erfc(self: Tensor) -> Tensor:
 
 
 def erfcx(self: Tensor) -> Tensor:
-    """exp(x * x) * erfc(x)."""
+    """exp(x * x) * erfc(x), a float; inf far below zero, where erfc is near 2.
+
+    >>> from tinygraft import Tensor
+    >>> [round(v, 5) for v in Tensor([0.0, 1.0]).erfcx().tolist()]
+    [1.0, 0.42758]
+    """
     x = self._in_float()
     below, size = _magnitude(x)
     upper = size.isinf().where(0.0, _scaled_erfc(size.isinf().where(1.0, size)))
@@ -134,7 +142,12 @@ def erfinv(self: Tensor) -> Tensor:
 
 
 def ndtr(self: Tensor) -> Tensor:
-    """The normal distribution: the share of values below this many standard deviations."""
+    """The normal distribution: the share of values below this many standard deviations, a float from 0 to 1.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([0.0]).ndtr().tolist()
+    [0.5]
+    """
     below, size = _magnitude(self._in_float())
     tail = _tail(size.minimum(40.0))
     return below.where(tail, 1 - tail)._narrowed(self.dtype)
@@ -146,7 +159,7 @@ def _tail(self: Tensor) -> Tensor:
 
 
 def ndtri(self: Tensor) -> Tensor:
-    """The inverse of ndtr, from [0, 1].
+    """The inverse of ndtr, from [0, 1]: infinite at both ends, NaN outside.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0.5, 1.0]).ndtri().tolist()
@@ -163,7 +176,7 @@ def ndtri(self: Tensor) -> Tensor:
 
 
 def log_ndtr(self: Tensor) -> Tensor:
-    """log(ndtr), also where ndtr is next to nothing."""
+    """log(ndtr), a float, also where ndtr is next to nothing."""
     x = self._in_float()
     low = x < -1
     left = low.where(-x, 1.0)
@@ -174,7 +187,7 @@ def log_ndtr(self: Tensor) -> Tensor:
 
 
 def entr(self: Tensor) -> Tensor:
-    """-x * log(x): 0 at zero, -inf below."""
+    """-x * log(x), a float: 0 at zero, -inf below."""
     x = self._in_float()
     inside = x > 0
     safe = inside.where(x, 1.0)
@@ -198,7 +211,9 @@ def lgamma(self: Tensor) -> Tensor:
 
 
 def mvlgamma(self: Tensor, p: int) -> Tensor:
-    """log of the multivariate gamma function of dimension p, for more than (p - 1) / 2.
+    """log of the multivariate gamma function of dimension p, for more than (p - 1) / 2; no error for others.
+
+    Raises ValueError for a p below 1.
 
     >>> from tinygraft import Tensor
     >>> round(Tensor(3.0).mvlgamma(1).item(), 6)
@@ -240,7 +255,9 @@ def digamma(self: Tensor) -> Tensor:
 
 
 def polygamma(self: Tensor, n: int) -> Tensor:
-    """The n-th derivative of digamma. Right for more than -10.
+    """The n-th derivative of digamma, a float; n is an int, 0 gives digamma itself. Right for more than -10.
+
+    Raises ValueError for an n below 0.
 
     >>> from tinygraft import Tensor
     >>> round(Tensor(1.0).polygamma(1).item(), 5)
@@ -275,7 +292,15 @@ def _hurwitz(self: Tensor, s: Any) -> Tensor:
 
 
 def zeta(self: Tensor, q: Any) -> Tensor:
-    """The Hurwitz zeta function: the sum of (q + k)**-self over k = 0, 1, ... for self > 1. Right for q > -10."""
+    """The Hurwitz zeta function: the sum of (q + k)**-self over k = 0, 1, ... for self > 1. Right for q > -10.
+
+    inf where self is 1 and where q is 0, -1, ...; NaN for self below 1, and for q below 0 with a self that is not
+    whole. q is a tensor or a number, broadcast and promoted.
+
+    >>> from tinygraft import Tensor
+    >>> round(Tensor(2.0).zeta(1.0).item(), 5)
+    1.64493
+    """
     s, x = float_pair(self, q)
     dtype, s, x = s.dtype, s._in_float(), x._in_float()
     pole = (x <= 0) & x.eq(x.floor())
@@ -291,7 +316,10 @@ def zeta(self: Tensor, q: Any) -> Tensor:
 
 
 def _bessel(self: Tensor, near: fits.Fit, far: fits.Fit) -> tuple[Tensor, Tensor]:
-    """(magnitude, exp(-x) times a modified Bessel function of it; over x up to 8 if that is odd)."""
+    """(whether |x| is below 8, exp(-|x|) times a modified Bessel function of |x|; over |x| below 8 if that is odd).
+
+    `near` and `far` are its series below 8 and from there on. x is of float32 or float64.
+    """
     x = _magnitude(self)[1]
     low = x < 8
     first = _fit((low.where(x, 0.0) * 0.25 - 1), near)
@@ -300,7 +328,7 @@ def _bessel(self: Tensor, near: fits.Fit, far: fits.Fit) -> tuple[Tensor, Tensor
 
 
 def i0e(self: Tensor) -> Tensor:
-    """exp(-|x|) times the modified Bessel function i0."""
+    """exp(-|x|) times the modified Bessel function i0, a float that does not overflow."""
     return _bessel(self._in_float(), fits.I0_NEAR, fits.I0_FAR)[1]._narrowed(self.dtype)
 
 
@@ -324,11 +352,11 @@ def _i1e(self: Tensor) -> Tensor:
 
 
 def i1e(self: Tensor) -> Tensor:
-    """exp(-|x|) times the modified Bessel function i1."""
+    """exp(-|x|) times the modified Bessel function i1, a float that does not overflow."""
     return _i1e(self._in_float())._narrowed(self.dtype)
 
 
 def i1(self: Tensor) -> Tensor:
-    """The modified Bessel function of the first kind and order 1."""
+    """The modified Bessel function of the first kind and order 1, a float; odd, inf where it overflows."""
     x = self._in_float()
     return (_i1e(x) * exp_floats(_magnitude(x)[1]))._narrowed(self.dtype)

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 def diff(self: Tensor, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
     """Each element less the one before it along axis, n times; of bools, whether they differ.
 
-    prepend and append are put around first.
+    Each time the axis is one shorter, down to none. prepend and append, tensors that join along axis, are put around
+    first. Unsigned integers wrap. Raises AxisError for an axis that does not exist, ValueError for an n below 0,
+    ShapeError.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 4, 9]).diff().tolist()
@@ -47,7 +49,11 @@ def diff(self: Tensor, n: int = 1, axis: int = -1, prepend: Any = None, append: 
 
 
 def _distances(self: Tensor, what: str, x: Any, dx: Any, axis: int) -> Any:
-    """The distances between neighbours along an axis, as a number or a tensor that broadcasts."""
+    """The distances between neighbours along an axis, as a number or a tensor that broadcasts: `dx` where `x` is None.
+
+    `x` has the coordinates: of one axis, or of axes that broadcast with those of self. Raises ShapeError for another
+    count; `what` names the method.
+    """
     if x is None:
         return dx
     if not isinstance(x, TensorBase):
@@ -60,7 +66,11 @@ def _distances(self: Tensor, what: str, x: Any, dx: Any, axis: int) -> Any:
 
 
 def _trapezoids(self: Tensor, what: str, x: Any, dx: Any, axis: int) -> tuple[Any, int]:
-    """Return the areas between neighbours along `axis`, one fewer than elements, and that axis's number."""
+    """Return the areas between neighbours along `axis`, one fewer than elements, and that axis, counted from the front.
+
+    `what` names the method. Raises AxisError for an axis that does not exist, ShapeError for coordinates that do not
+    fit.
+    """
     if not self.ndim:
         raise AxisError(f"{what} needs an axis, got shape ()\n  made at {self._where()}")
     counted = self._axis(axis)
@@ -75,6 +85,10 @@ def _trapezoids(self: Tensor, what: str, x: Any, dx: Any, axis: int) -> tuple[An
 def trapezoid(self: Tensor, x: Any = None, dx: Any = 1, axis: int = -1) -> Tensor:
     """The integral along axis by the trapezoidal rule, values with the distance dx, or at the coordinates x.
 
+    The axis is gone. dx is a number or a tensor that broadcasts; x is a tensor or list: one axis, or this tensor's
+    shape. Floats, also of integers. Raises AxisError for an axis that does not exist, ShapeError for another number of
+    coordinates.
+
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, 2.0, 3.0]).trapezoid().item()
     4.0
@@ -85,21 +99,29 @@ def trapezoid(self: Tensor, x: Any = None, dx: Any = 1, axis: int = -1) -> Tenso
 
 @either_spelling
 def trapz(self: Tensor, x: Any = None, dx: Any = 1, axis: int = -1) -> Tensor:
-    """trapezoid, by its older name."""
+    """trapezoid, by its older name, with its arguments and errors."""
     return self.trapezoid(x, dx, axis)
 
 
 @either_spelling
 def cumulative_trapezoid(self: Tensor, x: Any = None, dx: Any = 1, axis: int = -1) -> Tensor:
-    """The running integral along axis by the trapezoidal rule, shorter by one."""
+    """The running integral along axis by the trapezoidal rule, shorter by one. Arguments and errors as in trapezoid.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1.0, 2.0, 3.0]).cumulative_trapezoid().tolist()
+    [1.5, 4.0]
+    """
     areas, counted = _trapezoids(self, "cumulative_trapezoid", x, dx, axis)
     return areas.cumsum(counted)  # type: ignore[no-any-return]
 
 
 def cov(self: Tensor, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
-    """The covariance matrix of variables, a row each, measured once in each column.
+    """The covariance matrix of variables, a row each, measured once in each column: (n, m) gives (n, n), one variable
+    ().
 
-    fweights says how often each column counts, aweights how much. correction is subtracted from the number of columns.
+    fweights, integers, says how often each column counts, aweights, floats, how much; both are tensors (m,), and are
+    read. correction is subtracted from the number of columns. The result is of floats. Raises ShapeError for more than
+    two axes, DTypeError for weights of another dtype or shape, ValueError for ones below 0.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).cov().tolist()
@@ -130,7 +152,10 @@ def cov(self: Tensor, correction: int = 1, fweights: Any = None, aweights: Any =
 
 
 def _weights(self: Tensor, name: str, weights: Any, floats: bool) -> Any:
-    """Return the weights of `cov`, which are read, or None. Raises DTypeError, or ValueError below 0."""
+    """Return the weights `name` of `cov`, which are read, or None. `floats` says whether they are floats or integers.
+
+    Raises DTypeError for another dtype or shape, ValueError for one below 0.
+    """
     if weights is None:
         return None
     size = self.shape[-1] if self.ndim else 1
@@ -146,6 +171,8 @@ def _weights(self: Tensor, name: str, weights: Any, floats: bool) -> Any:
 def corrcoef(self: Tensor) -> Tensor:
     """The correlations of variables, a row each: cov over the product of both deviations, within [-1, 1].
 
+    NaN for a variable that does not vary. Shapes, dtype and errors as in cov.
+
     >>> from tinygraft import Tensor
     >>> Tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).corrcoef().tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
@@ -158,4 +185,5 @@ def corrcoef(self: Tensor) -> Tensor:
 
 
 def _within_one(self: Tensor) -> Tensor:
+    """Return the numbers clamped to [-1, 1], beyond which rounding may have brought them."""
     return self.clamp(-1, 1)

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 
 def bincount(self: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
-    """How often each number from 0 on is among the elements, or the sum of their weights. Reads the greatest.
+    """How often each number from 0 on is among the elements, or the sum of their weights.
+
+    Reads the least and the greatest. The result has one more element than the greatest, or minlength, which is more;
+    counts are of the default integer dtype, weights of floats of theirs, others of float64. weights is a tensor of this
+    shape. Raises DTypeError for what is no line of integers, ValueError for a number or a minlength below 0, ShapeError
+    for weights of another shape.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0, 2, 2]).bincount().tolist()
@@ -62,9 +67,12 @@ def _counts(self: Tensor, bins: int) -> Tensor:
 
 
 def histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """How many elements fall into each of equal bins from min to max; both 0 stand for the least and greatest.
+    """How many elements fall into each of equal bins from min to max; both 0 stand for the least and greatest, which
+    are read.
 
-    Where these are equal, the bins begin 1 below and end 1 above.
+    Where these are equal, the bins begin 1 below and end 1 above. The last bin has both its edges; elements outside
+    count nowhere. Counts, of shape (bins,), have this dtype. Raises ValueError for less than one bin, and for a range
+    that falls or is not finite.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, 2.0, 1.0]).histc(bins=4, min=0, max=3).tolist()
@@ -81,7 +89,9 @@ def histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tens
 
 
 def _span(self: Tensor, ends: tuple[float, float], about: float) -> tuple[float, float]:
-    """The ends of a histogram's bins: where both are one number, so far about it. Raises ValueError."""
+    """The ends of a histogram's bins: where both are one number, so far `about` it. Raises ValueError for others
+    than finite ones in order.
+    """
     low, high = ends
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         raise ValueError(f"a histogram needs a finite range that does not fall, got {low} to {high}")
@@ -93,7 +103,10 @@ def histogram(
 ) -> tuple[Tensor, Tensor]:
     """(how many elements fall into each bin, the edges of the bins). bins is their number, or the edges in order.
 
-    The last bin has both its edges. Elements outside count nowhere. With density the bins have an area of 1.
+    The last bin has both its edges. Elements outside count nowhere. range is (low, high); without it the tensor is read
+    for a number of bins. weight, a tensor of as many elements, is summed up instead of ones. With density the bins have
+    an area of 1. Both results are floats, integers as the default one. Raises ValueError for a range that falls or is
+    not finite.
 
     >>> from tinygraft import Tensor
     >>> [t.tolist() for t in Tensor([1.0, 2.0, 1.0]).histogram(3, range=(0.0, 3.0))]
@@ -130,5 +143,5 @@ def _histogram(self: Tensor, bins: Any, range: tuple[float, float] | None, weigh
 
 
 def _ends(self: Tensor, x: Tensor) -> tuple[float, float]:
-    """The least and the greatest value, read; 0 and 1 of none."""
+    """The least and the greatest value of `x`, read, as floats; 0 and 1 of none."""
     return (float(x.min().item()), float(x.max().item())) if x.size else (0.0, 1.0)

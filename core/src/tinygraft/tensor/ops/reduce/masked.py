@@ -35,7 +35,7 @@ def _mask_in_shape(self: Tensor, mask: Tensor | None) -> Tensor | None:
 
 
 def or_else(self: Tensor, mask: Tensor | None, value: Scalar) -> Tensor:
-    """The elements that count, a value for the others."""
+    """The elements that count, a value for the others. A mask None counts all. Raises as `_mask_in_shape` does."""
     real = _mask_in_shape(self, mask)
     return self if real is None else real.where(self, self._const(value, self.dtype))
 
@@ -49,7 +49,11 @@ def reduced_axes(self: Tensor, dim: Axis) -> Axis:
 def masked_sum(
     self: Tensor, dim: Axis = None, *, keepdim: bool = False, dtype: DTypeLike | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The sum along dim of the elements that count.
+    """The sum along dim of the elements that count: those where mask, which broadcasts to this shape, is True; None:
+    all.
+
+    dim, keepdim and dtype are as in sum; no axes in a sequence are all of them. Raises DTypeError for a mask that is
+    not of bools, ShapeError for one that does not broadcast to this shape, and as sum does.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 4]).masked_sum(mask=Tensor([True, False, True])).item()
@@ -62,19 +66,23 @@ def masked_sum(
 def masked_prod(
     self: Tensor, dim: Axis = None, *, keepdim: bool = False, dtype: DTypeLike | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The product along dim of the elements that count."""
+    """The product along dim of the elements that count, 1 of none. Arguments and errors as in masked_sum."""
     return or_else(self, mask, 1).prod(reduced_axes(self, dim), keepdim, dtype)
 
 
 @either_spelling
 def masked_cumsum(self: Tensor, dim: int, *, dtype: DTypeLike | None = None, mask: Tensor | None = None) -> Tensor:
-    """The running sum along dim of the elements that count."""
+    """The running sum along dim of the elements that count. mask and its errors as in masked_sum, all else as in
+    cumsum.
+    """
     return or_else(self, mask, 0).cumsum(dim, dtype)
 
 
 @either_spelling
 def masked_cumprod(self: Tensor, dim: int, *, dtype: DTypeLike | None = None, mask: Tensor | None = None) -> Tensor:
-    """The running product along dim of the elements that count."""
+    """The running product along dim of the elements that count. mask and its errors as in masked_sum, else as in
+    cumprod.
+    """
     return or_else(self, mask, 1).cumprod(dim, dtype)
 
 
@@ -84,10 +92,12 @@ def as_dtype(self: Tensor, dtype: DTypeLike | None) -> Tensor:
 
 
 def _least(self: Tensor) -> Scalar:
+    """Return the least number of this dtype, -inf of floats."""
     return -math.inf if self._is_float() else dtypes.min(self.dtype)
 
 
 def _most(self: Tensor) -> Scalar:
+    """Return the greatest number of this dtype, inf of floats."""
     return math.inf if self._is_float() else dtypes.max(self.dtype)
 
 
@@ -95,7 +105,9 @@ def _most(self: Tensor) -> Scalar:
 def masked_amax(
     self: Tensor, dim: Axis = None, *, keepdim: bool = False, dtype: DTypeLike | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The greatest along dim of the elements that count.
+    """The greatest along dim of the elements that count; the least number of the dtype, or -inf, where none do.
+
+    With a dtype, elements are cast to it first. Arguments and errors as in masked_sum, and AxisError over no elements.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, 4.0]).masked_amax(mask=Tensor([True, False])).item()
@@ -109,7 +121,10 @@ def masked_amax(
 def masked_amin(
     self: Tensor, dim: Axis = None, *, keepdim: bool = False, dtype: DTypeLike | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The least along dim of the elements that count."""
+    """The least along dim of the elements that count; the greatest number of the dtype, or inf, where none do.
+
+    Arguments and errors as in masked_amax.
+    """
     x = as_dtype(self, dtype)
     return or_else(x, mask, _most(x)).min(reduced_axes(self, dim), keepdim)
 
@@ -123,9 +138,9 @@ def masked_argmax(
     dtype: DTypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The index along dim of the greatest of the elements that count, in all of the tensor for None.
+    """The index along dim of the greatest of the elements that count, in all of the tensor for None; 0 where none do.
 
-    It has the dtype of the elements, or the requested one, as in PyTorch.
+    It has the dtype of the elements, or the requested one, as in PyTorch. mask and errors as in masked_amax.
     """
     x = as_dtype(self, dtype)
     return or_else(x, mask, _least(x)).argmax(dim, keepdim)._cast(x.dtype)
@@ -140,16 +155,16 @@ def masked_argmin(
     dtype: DTypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The index along dim of the least of the elements that count, in all of the tensor for None.
+    """The index along dim of the least of the elements that count, in all of the tensor for None; 0 where none do.
 
-    It has the dtype of the elements, or the requested one, as in PyTorch.
+    It has the dtype of the elements, or the requested one, as in PyTorch. mask and errors as in masked_amax.
     """
     x = as_dtype(self, dtype)
     return or_else(x, mask, _most(x)).argmin(dim, keepdim)._cast(x.dtype)
 
 
 def count_kept(self: Tensor, mask: Tensor | None, axes: Axis, keepdim: bool, dtype: DType) -> Tensor:
-    """How many elements count, as floats."""
+    """How many elements over `axes` count, in `dtype`, one of floats."""
     real = _mask_in_shape(self, mask)
     ones = self._const(True, dtypes.bool) if real is None else real
     return ones._cast(dtype).sum(axes, keepdim)
@@ -159,7 +174,7 @@ def count_kept(self: Tensor, mask: Tensor | None, axes: Axis, keepdim: bool, dty
 def masked_mean(
     self: Tensor, dim: Axis = None, *, keepdim: bool = False, dtype: DTypeLike | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The mean along dim of the elements that count.
+    """The mean along dim of the elements that count, a float; NaN where none do. Arguments and errors as in masked_sum.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, 2.0, 4.0]).masked_mean(mask=Tensor([True, False, True])).item()
@@ -175,7 +190,11 @@ def masked_mean(
 def masked_median(
     self: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: DTypeLike | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The median along dim of the elements that count, the lower one of two; NaN where none do."""
+    """The median along dim of the elements that count, the lower one of two; NaN where none do.
+
+    NaN counts as no element. dim is one axis. Raises DTypeError for what is no float after the cast to dtype; mask and
+    its errors as in masked_sum.
+    """
     x = as_dtype(self, dtype)
     if not x._is_float():
         raise DTypeError(f"masked_median needs floats, got {x.dtype}\n  made at {self._where()}")
@@ -188,7 +207,9 @@ def masked_norm(
     self: Tensor, ord: float = 2.0, dim: Axis = None, *, keepdim: bool = False, dtype: DTypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The norm of order ord along dim of the elements that count."""
+    """The norm of order ord along dim of the elements that count, as vector_norm has it; 0 where none do, or inf
+    for a negative ord. Arguments and errors as in masked_sum.
+    """
     x = as_dtype(self, dtype)
     return or_else(x, mask, 0.0 if ord >= 0 else math.inf).vector_norm(ord, reduced_axes(self, dim), keepdim)
 
@@ -198,9 +219,10 @@ def masked_var(
     self: Tensor, dim: Axis = None, unbiased: bool | None = None, *, correction: float | None = None,
     keepdim: bool = False, dtype: DTypeLike | None = None, mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The variance along dim of the elements that count; correction is subtracted from their count.
+    """The variance along dim of the elements that count, a float; correction is subtracted from their count.
 
-    unbiased is another way to say correction: True for 1 (as without both), False for 0.
+    unbiased is another way to say correction: True for 1 (as without both), False for 0. NaN, or inf, where the count
+    is not above it. Arguments and errors as in masked_sum.
     """
     x, axes = as_dtype(self, dtype), reduced_axes(self, dim)
     wide = x._in_float()
@@ -218,7 +240,7 @@ def masked_std(
     self: Tensor, dim: Axis = None, unbiased: bool | None = None, *, correction: float | None = None,
     keepdim: bool = False, dtype: DTypeLike | None = None, mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The square root of masked_var."""
+    """The square root of masked_var, with its arguments and errors."""
     found = self.masked_var(dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask)
     return size_root(found._in_float())._narrowed(found.dtype)
 
@@ -228,7 +250,9 @@ def masked_std(
 
 @either_spelling
 def masked_softmax(self: Tensor, dim: int, *, dtype: DTypeLike | None = None, mask: Tensor | None = None) -> Tensor:
-    """softmax along dim of the elements that count, 0 for the others; NaN where none do.
+    """softmax along dim of the elements that count, 0 for the others; NaN where none do. A float in this shape.
+
+    mask and its errors as in masked_sum, dtype as in softmax.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, 9.0, 1.0]).masked_softmax(0, mask=Tensor([True, False, True])).tolist()
@@ -239,13 +263,16 @@ def masked_softmax(self: Tensor, dim: int, *, dtype: DTypeLike | None = None, ma
 
 @either_spelling
 def masked_log_softmax(self: Tensor, dim: int, *, dtype: DTypeLike | None = None, mask: Tensor | None = None) -> Tensor:
-    """log_softmax along dim of the elements that count, -inf for the others; NaN where none do."""
+    """log_softmax along dim of the elements that count, -inf for the others; NaN where none do.
+
+    As masked_softmax else.
+    """
     return or_else(_in_any_float(as_dtype(self, dtype)), mask, -math.inf).log_softmax(dim)
 
 
 @either_spelling
 def masked_softmin(self: Tensor, dim: int, *, dtype: DTypeLike | None = None, mask: Tensor | None = None) -> Tensor:
-    """softmin along dim of the elements that count, 0 for the others; NaN where none do."""
+    """softmin along dim of the elements that count, 0 for the others; NaN where none do. As masked_softmax else."""
     return or_else(_in_any_float(as_dtype(self, dtype)), mask, math.inf).softmin(dim)
 
 
@@ -258,7 +285,10 @@ def _in_any_float(self: Tensor) -> Tensor:
 def masked_logsumexp(
     self: Tensor, dim: Axis = None, *, keepdim: bool = False, dtype: DTypeLike | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """logsumexp along dim of the elements that count."""
+    """logsumexp along dim of the elements that count, a float; -inf where none do.
+
+    Arguments and errors as in masked_sum.
+    """
     x = or_else(_in_any_float(as_dtype(self, dtype)), mask, -math.inf)
     return x.logsumexp(reduced_axes(self, dim), keepdim)
 
@@ -267,7 +297,12 @@ def masked_logaddexp(
     self: Tensor, other: Tensor, *, dtype: DTypeLike | None = None, input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """log(exp(self) + exp(other)) where each counts where its mask says so."""
+    """log(exp(self) + exp(other)), a float, of two tensors, where each counts where its mask says so; -inf where
+    neither does.
+
+    With a dtype both are cast to it first. A mask broadcasts to the shape of its tensor, and the tensors with each
+    other. Raises DTypeError for a mask that is not of bools, ShapeError where shapes do not fit.
+    """
     a, b = _in_any_float(as_dtype(self, dtype)), _in_any_float(as_dtype(other, dtype))
     return or_else(a, input_mask, -math.inf).logaddexp(or_else(b, other_mask, -math.inf))
 
@@ -282,7 +317,9 @@ def masked_normalize(
     dtype: DTypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The elements that count over their norm of order ord along dim, or over eps where that is less; 0 for the
-    others."""
+    """The elements that count over their norm of order ord along dim, or over eps where that is less; 0 for the others.
+
+    Arguments and errors as in masked_norm. The result has this shape.
+    """
     x = as_dtype(self, dtype)
     return or_else(x, mask, 0.0) / x.masked_norm(ord, dim, keepdim=True, mask=mask).clamp(eps)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 def _summed(self: Tensor, op: Ops, axis: int, dtype: DTypeLike | None) -> Tensor:
+    """Return a running sum (ADD) or product (MUL) in a wide enough dtype, cast back for half types, or in `dtype`."""
     if dtype is not None:
         return scanned(self._cast(dtype), op, axis)
     return scanned(self._cast(accumulator(self.dtype)), op, axis)._narrowed(self.dtype)
@@ -29,7 +30,10 @@ def _summed(self: Tensor, op: Ops, axis: int, dtype: DTypeLike | None) -> Tensor
 
 @either_spelling
 def cumsum(self: Tensor, axis: int = 0, dtype: DTypeLike | None = None) -> Tensor:
-    """The running sum. Small integers are summed in 32 bits, half types in float32; with a dtype, all in that.
+    """The running sum along axis, in this shape. With a dtype, elements are cast to it first and the sum has it.
+
+    Without one, bools and small integers are summed in 32 bits, which is the dtype of the result, and wrap; half types
+    are summed in float32 and rounded. Raises AxisError for an axis that does not exist.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3]).cumsum().tolist()
@@ -40,7 +44,12 @@ def cumsum(self: Tensor, axis: int = 0, dtype: DTypeLike | None = None) -> Tenso
 
 @either_spelling
 def cumprod(self: Tensor, axis: int, dtype: DTypeLike | None = None) -> Tensor:
-    """The running product, in a dtype as for cumsum."""
+    """The running product along axis, in this shape, in a dtype as for cumsum, with its errors.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2, 3]).cumprod(0).tolist()
+    [1, 2, 6]
+    """
     return _summed(self, Ops.MUL, axis, dtype)
 
 
@@ -55,7 +64,9 @@ def _running(self: Tensor, op: Ops, axis: int) -> tuple[Tensor, Tensor]:
 
 @either_spelling
 def cummax(self: Tensor, axis: int = 0) -> tuple[Tensor, Tensor]:
-    """(values, indices) of the running maximum; of equals the latest.
+    """(values, indices) of the running maximum along axis; of equals the latest. NaN is the greatest and stays.
+
+    Indices are int32, or int64 with DEFAULT_INT=int64. Raises AxisError for an axis that does not exist.
 
     >>> from tinygraft import Tensor
     >>> values, indices = Tensor([0, 1, -1, 2]).cummax()
@@ -67,16 +78,17 @@ def cummax(self: Tensor, axis: int = 0) -> tuple[Tensor, Tensor]:
 
 @either_spelling
 def cummin(self: Tensor, axis: int = 0) -> tuple[Tensor, Tensor]:
-    """(values, indices) of the running minimum; of equals the latest."""
+    """(values, indices) of the running minimum along axis; of equals the latest. NaN stays. All else as in cummax."""
     return _running(self, Ops.MIN, axis)
 
 
 @either_spelling
 def logcumsumexp(self: Tensor, axis: int = 0) -> Tensor:
-    """log of the running sum of exp, without overflow or underflow.
+    """log of the running sum of exp along axis, a float, without overflow or underflow.
 
     It is of exp(x - m) for the running maximum m: each of log2(n) steps adds to every element the one 1, 2, 4, ...
-    indices before it, times exp(m' - m), where m' is the maximum there.
+    indices before it, times exp(m' - m), where m' is the maximum there. Raises AxisError for an axis that does not
+    exist, ShapeError for a symbolic one.
     """
     if not self.ndim:
         return self._in_field()._narrowed(self.dtype)._again()
@@ -97,7 +109,9 @@ def logcumsumexp(self: Tensor, axis: int = 0) -> Tensor:
 
 
 def _later(self: Tensor, axis: int, step: int, value: float) -> Tensor:
-    """The elements shifted towards the end of an axis, with a value in front of them."""
+    """The elements shifted by `step` towards the end of an axis, with a value in front of them; the last ones are
+    gone.
+    """
     kept = [(0, size - step if a == axis else size) for a, size in enumerate(self.shape)]
     return self._move(Ops.SHRINK, tuple(kept)).pad(
         [(step if a == axis else 0, 0) for a in range(self.ndim)], value=value

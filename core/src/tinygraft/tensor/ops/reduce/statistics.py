@@ -33,19 +33,19 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 @either_spelling
 def amax(self: Tensor, axis: Axis = None, keepdim: bool = False) -> Tensor:
-    """max, by its other name."""
+    """max, by its other name, with its arguments and errors."""
     return self.max(axis, keepdim)
 
 
 @either_spelling
 def amin(self: Tensor, axis: Axis = None, keepdim: bool = False) -> Tensor:
-    """min, by its other name."""
+    """min, by its other name, with its arguments and errors."""
     return self.min(axis, keepdim)
 
 
 @either_spelling
 def aminmax(self: Tensor, axis: Axis = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """(min, max).
+    """(min, max) over `axis`, with the arguments and errors of max.
 
     >>> from tinygraft import Tensor
     >>> [t.item() for t in Tensor([3, 1, 2]).aminmax()]
@@ -55,13 +55,13 @@ def aminmax(self: Tensor, axis: Axis = None, keepdim: bool = False) -> tuple[Ten
 
 
 def _or(self: Tensor, value: Scalar) -> Tensor:
-    """value in place of NaN."""
+    """value in place of NaN; integers are returned as they are."""
     return self.isnan().where(value, self) if self._is_float() else self
 
 
 @either_spelling
 def nansum(self: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Tensor:
-    """The sum, NaN counting as 0.
+    """The sum, NaN counting as 0. Arguments, dtype of the result and errors as in sum.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, float("nan"), 2.0]).nansum().item()
@@ -72,19 +72,26 @@ def nansum(self: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeL
 
 @either_spelling
 def nanprod(self: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Tensor:
-    """The product, NaN counting as 1."""
+    """The product, NaN counting as 1. Arguments, dtype of the result and errors as in prod."""
     return _or(self, 1.0).prod(axis, keepdim, dtype)
 
 
 def _numbers_along(self: Tensor, axis: Axis, keepdim: bool) -> Tensor:
-    """How many elements are not NaN, as an int."""
+    """How many elements along `axis` are not NaN, as integers."""
     there = self.isnan().logical_not() if self._is_float() else self._const(True, dtypes.bool)
     return there.sum(axis, keepdim)
 
 
 @either_spelling
 def nanmean(self: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Tensor:
-    """The mean of what is not NaN; NaN where there is nothing."""
+    """The mean of what is not NaN, a float; NaN where there is nothing. With a dtype, elements are cast to it first.
+
+    `axis` is one axis, several, or None for all; they stay with size 1 with keepdim. Errors of axes are as in sum.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1.0, float("nan"), 2.0]).nanmean().item()
+    1.5
+    """
     x = self if dtype is None else self._cast(dtype)
     wide = x._in_float()
     total = _or(wide, 0.0)._reduce(Ops.ADD, axis, keepdim)
@@ -93,7 +100,11 @@ def nanmean(self: Tensor, axis: Axis = None, keepdim: bool = False, dtype: DType
 
 @either_spelling
 def nanvar(self: Tensor, axis: Axis = None, keepdim: bool = False, correction: float = 1) -> Tensor:
-    """The variance of what is not NaN."""
+    """The variance of what is not NaN, a float: squared distances from their mean over their count less correction.
+
+    `axis` is one axis, several, or None for all; they stay with size 1 with keepdim. NaN, or inf, where the count is
+    not above correction. Errors of axes are as in sum.
+    """
     x = self._in_float()
     apart = _or((x - x.nanmean(axis, True)).square(), 0.0)._reduce(Ops.ADD, axis, keepdim)
     left = (_numbers_along(x, axis, keepdim)._cast(x.dtype) - float(correction)).maximum(0.0)
@@ -102,23 +113,24 @@ def nanvar(self: Tensor, axis: Axis = None, keepdim: bool = False, correction: f
 
 @either_spelling
 def nanstd(self: Tensor, axis: Axis = None, keepdim: bool = False, correction: float = 1) -> Tensor:
-    """The square root of nanvar."""
+    """The square root of nanvar, with its arguments and errors. Where all values are equal its gradient is 0."""
     return size_root(self._in_float().nanvar(axis, keepdim, correction))._narrowed(self.dtype)
 
 
 @either_spelling
 def nanmax(self: Tensor, axis: Axis = None, keepdim: bool = False) -> Tensor:
-    """The greatest of what is not NaN; NaN where there is nothing else."""
+    """The greatest of what is not NaN; NaN where there is nothing else. Arguments and errors as in max."""
     return _unless_all_nan(self, _or(self, -math.inf).max(axis, keepdim), axis, keepdim)
 
 
 @either_spelling
 def nanmin(self: Tensor, axis: Axis = None, keepdim: bool = False) -> Tensor:
-    """The least of what is not NaN; NaN where there is nothing else."""
+    """The least of what is not NaN; NaN where there is nothing else. Arguments and errors as in max."""
     return _unless_all_nan(self, _or(self, math.inf).min(axis, keepdim), axis, keepdim)
 
 
 def _unless_all_nan(self: Tensor, found: Tensor, axis: Axis, keepdim: bool) -> Tensor:
+    """Return `found`, a reduction of self over `axis`, but NaN where all elements that it combines are NaN."""
     if not self._is_float():
         return found
     return _numbers_along(self, axis, keepdim).eq(0).where(math.nan, found)
@@ -126,7 +138,7 @@ def _unless_all_nan(self: Tensor, found: Tensor, axis: Axis, keepdim: bool) -> T
 
 @either_spelling
 def count_nonzero(self: Tensor, axis: Axis = None, keepdim: bool = False) -> Tensor:
-    """How many elements are not 0, as an int.
+    """How many elements over `axis` are not 0, as an int; NaN is not 0. Arguments and errors of axes as in sum.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0, 3, 0, 4]).count_nonzero().item()
@@ -139,12 +151,16 @@ def count_nonzero(self: Tensor, axis: Axis = None, keepdim: bool = False) -> Ten
 
 
 def msort(self: Tensor) -> Tensor:
-    """The elements in order along axis 0."""
+    """The elements in order along axis 0, as sort gives them, without the indices."""
     return self.sort(0)[0]
 
 
 def _ordered(self: Tensor, what: str, axis: int | None) -> tuple[Tensor, Tensor, int]:
-    """(values in order, where they came from, their number) along axis, which is the last of both."""
+    """(values in order, where they came from, their number) along axis, which is the last of both; None: the flat
+    tensor.
+
+    `what` names the method. Raises AxisError over no elements and for an axis that does not exist.
+    """
     if axis is None or not self.ndim:
         flat = self.flatten()
         return _ordered(flat, what, -1)
@@ -156,7 +172,10 @@ def _ordered(self: Tensor, what: str, axis: int | None) -> tuple[Tensor, Tensor,
 def _at_order(
     self: Tensor, values: Tensor, indices: Tensor, at: Any, axis: int | None, keepdim: bool
 ) -> tuple[Tensor, Tensor]:
-    """The values with some rank in the order, and their indices."""
+    """The values with the rank `at` in the order, a number or a tensor (..., 1), and their indices, without a gradient.
+
+    `values` and `indices` are those of `_ordered`; with keepdim `axis`, or all axes for None, stays with size 1.
+    """
     at = at if isinstance(at, TensorBase) else sliced(indices, indices.ndim - 1, 0, 1) * 0 + at
     both = [reshaped(t.gather(-1, at), t.shape[:-1]) for t in (values, indices)]
     if keepdim and self.ndim:
@@ -168,6 +187,9 @@ def _at_order(
 @either_spelling
 def kthvalue(self: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """The k-th least value along dim, counted from 1, and its index; NaN counts as greatest.
+
+    dim stays with size 1 with keepdim. Indices are int32, or int64 with DEFAULT_INT=int64. Raises ShapeError for a k
+    below 1 or above the size, AxisError for a dim that does not exist.
 
     >>> from tinygraft import Tensor
     >>> [t.item() for t in Tensor([30, 10, 20]).kthvalue(2)]
@@ -181,7 +203,10 @@ def kthvalue(self: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tupl
 
 @either_spelling
 def median(self: Tensor, axis: int | None = None, keepdim: bool = False) -> Any:
-    """The middle value, of an even number the lower of both; NaN if there is one. With an axis, also its index.
+    """The middle value, of an even number the lower of both; NaN if there is one.
+
+    With an axis, also its index, as a tuple. axis None is all elements; the axis stays with size 1 with keepdim. Over
+    no elements it is NaN of floats without an axis; else AxisError, or ShapeError for integers, is raised.
 
     >>> from tinygraft import Tensor
     >>> Tensor([4, 1, 3, 2]).median().item(), [t.item() for t in Tensor([4, 1, 3]).median(axis=0)]
@@ -200,7 +225,7 @@ def median(self: Tensor, axis: int | None = None, keepdim: bool = False) -> Any:
 
 @either_spelling
 def nanmedian(self: Tensor, axis: int | None = None, keepdim: bool = False) -> Any:
-    """median of what is not NaN; NaN where there is nothing else."""
+    """median of what is not NaN; NaN where there is nothing else. Arguments, results and errors as in median."""
     if axis is None and not self.size:
         return _nothing(self)
     values, indices, _ = _ordered(self, "nanmedian", axis)
@@ -210,7 +235,7 @@ def nanmedian(self: Tensor, axis: int | None = None, keepdim: bool = False) -> A
 
 
 def _nothing(self: Tensor) -> Tensor:
-    """What a statistic of no elements is."""
+    """What a median of no elements is: NaN. Raises ShapeError for integers."""
     if not self._is_float():
         raise ShapeError(f"a median of shape {self.shape} has no elements to choose from\n  made at {self._where()}")
     return self.flatten().sum() + math.nan
@@ -219,6 +244,9 @@ def _nothing(self: Tensor) -> Tensor:
 @either_spelling
 def mode(self: Tensor, axis: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """The most frequent value along axis, of equally frequent ones the least, and its last index.
+
+    The axis stays with size 1 with keepdim. Indices are int32, or int64 with DEFAULT_INT=int64. Raises AxisError over
+    no elements and for an axis that does not exist.
 
     >>> from tinygraft import Tensor
     >>> [t.item() for t in Tensor([2, 1, 2, 1, 3]).mode()]
@@ -237,9 +265,12 @@ def quantile(
     self: Tensor, q: Any, axis: int | None = None, keepdim: bool = False,
     interpolation: Literal["linear", "lower", "higher", "midpoint", "nearest"] = "linear",
 ) -> Tensor:  # fmt: skip
-    """The value below which a share q of the values is; for a line of shares, a first axis of results.
+    """The value below which a share q of the values is, a float; for a line of shares, a first axis of results.
 
-    Between two values interpolation decides. NaN where there is one. Raises ValueError for q outside [0, 1].
+    q is a number, a list or a tensor of this dtype, of one axis at most. axis None is all elements; the axis stays with
+    size 1 with keepdim. Between two values interpolation decides: linear, lower, higher, midpoint or nearest. NaN where
+    there is one. Raises ValueError for another interpolation and for q outside [0, 1], which is not checked of a
+    tensor, DTypeError for a tensor of another dtype, ShapeError for more axes of q, AxisError over no elements.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, 2.0, 4.0]).quantile(0.75).item()
@@ -253,7 +284,7 @@ def nanquantile(
     self: Tensor, q: Any, axis: int | None = None, keepdim: bool = False,
     interpolation: Literal["linear", "lower", "higher", "midpoint", "nearest"] = "linear",
 ) -> Tensor:  # fmt: skip
-    """quantile of what is not NaN; NaN where there is nothing else."""
+    """quantile of what is not NaN; NaN where there is nothing else. Arguments and errors as in quantile."""
     return _quantile(self, "nanquantile", q, axis, keepdim, interpolation, True)
 
 
@@ -291,7 +322,9 @@ def _quantile(self: Tensor, what: str, q: Any, axis: Any, keepdim: bool, interpo
 
 
 def _interpolated(self: Tensor, at: Tensor, last: Tensor, interpolation: str) -> Tensor:
-    """Values of rows in order at fractional ranks."""
+    """Values of rows in order at fractional ranks `at`, (..., count); none is above `last`, the rank of the last
+    number.
+    """
     if interpolation == "nearest":
         return self.gather(-1, at.round()._cast(dtypes.int32))
     low = at.floor()._cast(dtypes.int32)

@@ -25,7 +25,9 @@ AxisGroups = list[list[str]]
 def rearrange(self: Tensor, formula: str, **sizes: int) -> Tensor:
     """Axes split, reordered and merged. A name is an axis, names in parentheses are one axis, ... (or …) any axes.
 
-    sizes gives what cannot be computed: all but one of the names in each group that is split.
+    1 and () are axes of size 1. sizes gives what cannot be computed: all but one of the names in each group that is
+    split. Raises ShapeError for a formula that does not fit this tensor or does not have each name once on both sides,
+    for a size of a name that it does not have, and where sizes do not divide an axis.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(6).rearrange("(a b) -> b a", a=2).tolist()
@@ -47,7 +49,10 @@ def rearrange(self: Tensor, formula: str, **sizes: int) -> Tensor:
 
 
 def _sides(self: Tensor, formula: str) -> tuple[AxisGroups, AxisGroups]:
-    """The groups of axes on both sides, with the ellipsis written out."""
+    """The groups of axes on both sides, with the ellipsis written out.
+
+    Raises ShapeError for no formula for this tensor.
+    """
     formula = formula.replace("…", "...")
     sides = formula.split("->")
     if len(sides) != 2:
@@ -60,7 +65,10 @@ def _sides(self: Tensor, formula: str) -> tuple[AxisGroups, AxisGroups]:
 
 
 def _split(self: Tensor, axis: int, group: list[str], known: dict[str, sint], formula: str) -> None:
-    """Work out the sizes of the names in one axis."""
+    """Add the sizes of the names in `group`, which are axis `axis`, to `known`.
+
+    Raises ShapeError where it does not divide.
+    """
     size = self.shape[axis]
     unknown = [name for name in group if name not in known]
     given = size_math.product(known[name] for name in group if name in known)

@@ -33,7 +33,7 @@ def ravel(self: Tensor) -> Tensor:
 
 
 def reshape_as(self: Tensor, other: TensorBase) -> Tensor:
-    """The elements in the shape of other."""
+    """The elements in the shape of other: reshape, with its errors."""
     return self.reshape(other.shape)
 
 
@@ -45,12 +45,12 @@ def t(self: Tensor) -> Tensor:
 
 
 def H(self: Tensor) -> Tensor:
-    """A matrix transposed, of complex numbers conjugated too."""
+    """A matrix transposed, of complex numbers conjugated too; fewer than two axes stay. Raises ShapeError for more."""
     return self.t()._conj()
 
 
 def mH(self: Tensor) -> Tensor:
-    """The last two axes exchanged; complex numbers are conjugated too.
+    """The last two axes exchanged; complex numbers are conjugated too. Raises AxisError for fewer than two axes.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1j, 2.0]]).mH.tolist()
@@ -70,12 +70,13 @@ def adjoint(self: Tensor) -> Tensor:
 
 
 def _at_least(self: Tensor, what: str, count: int) -> None:
+    """Raise ShapeError unless there are `count` axes or more; `what` names the method."""
     if self.ndim < count:
         raise ShapeError(f"{what} needs {count} axes or more, got shape {self.shape}\n  made at {self._where()}")
 
 
 def fliplr(self: Tensor) -> Tensor:
-    """The elements in reverse order along axis 1.
+    """The elements in reverse order along axis 1. Raises ShapeError for fewer than two axes.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2], [3, 4]]).fliplr().tolist()
@@ -86,13 +87,17 @@ def fliplr(self: Tensor) -> Tensor:
 
 
 def flipud(self: Tensor) -> Tensor:
-    """The elements in reverse order along axis 0."""
+    """The elements in reverse order along axis 0. Raises ShapeError without an axis."""
     _at_least(self, "flipud", 1)
     return self.flip(0)
 
 
 def rot90(self: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """Rotated k times by 90 degrees, from the first of the two axes towards the second.
+    """Rotated k times by 90 degrees, from the first of the two axes towards the second; the other way where k is
+    negative.
+
+    Raises ShapeError for fewer than two axes and for dims that are not two different ones, AxisError for one that does
+    not exist.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2], [3, 4]]).rot90().tolist()
@@ -112,6 +117,8 @@ def rot90(self: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     """Summed along the axes that broadcasting would have repeated, so that the shape is size. Bools are counted.
 
+    Sizes are given one by one or as one sequence. Raises ShapeError for a size that does not broadcast to this shape.
+
     >>> from tinygraft import Tensor
     >>> Tensor.ones(3, 2).sum_to_size(1, 2).tolist()
     [[3.0, 3.0]]
@@ -128,6 +135,9 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
 
 def diag_embed(self: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Zeros with the last axis laid on the diagonal of two new axes; a positive offset is above the main one.
+
+    dim1 and dim2 are the new axes in the result, whose size is that of the last axis plus |offset|. Raises ShapeError
+    without an axis and for one axis named twice, AxisError for one that does not exist.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2]).diag_embed(1).tolist()
@@ -154,6 +164,8 @@ def diag_embed(self: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) ->
 def diag(self: Tensor, diagonal: int = 0) -> Tensor:
     """A matrix with these elements on a diagonal, zeros elsewhere; of a matrix, that diagonal.
 
+    A positive diagonal is above the main one, a negative one below. Raises ShapeError for other numbers of axes.
+
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2]).diag().tolist(), Tensor([[1, 2], [3, 4]]).diag(1).tolist()
     ([[1, 0], [0, 2]], [2])
@@ -166,7 +178,7 @@ def diag(self: Tensor, diagonal: int = 0) -> Tensor:
 
 
 def diagflat(self: Tensor, offset: int = 0) -> Tensor:
-    """A matrix with all elements on a diagonal, zeros elsewhere."""
+    """A matrix with all elements, in row-major order, on a diagonal, zeros elsewhere; a positive offset is above."""
     return self.flatten().diag_embed(offset)
 
 
@@ -174,12 +186,14 @@ def diagflat(self: Tensor, offset: int = 0) -> Tensor:
 
 
 def atleast_1d(self: Tensor, *others: Any) -> Any:
-    """With one axis or more; several tensors, given one by one or as one list, give a tuple."""
+    """With one axis or more; several tensors, given one by one or as one list, give a tuple of them."""
     return _each(self, others, lambda t: t._again() if t.ndim else reshaped(t, (1,)))
 
 
 def atleast_2d(self: Tensor, *others: Any) -> Any:
     """With two axes or more: new ones come first.
+
+    Several tensors, given one by one or as one list, give a tuple of them.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2]).atleast_2d().shape
@@ -189,12 +203,17 @@ def atleast_2d(self: Tensor, *others: Any) -> Any:
 
 
 def atleast_3d(self: Tensor, *others: Any) -> Any:
-    """With three axes or more: a line gets one before and one after it, a matrix one after it."""
+    """With three axes or more: a line gets one before and one after it, a matrix one after it.
+
+    Several tensors, given one by one or as one list, give a tuple of them.
+    """
     return _each(self, others, _as_block)
 
 
 def broadcast_tensors(self: Tensor, *others: Any) -> tuple[Tensor, ...]:
-    """All expanded to their common shape.
+    """All expanded to their common shape; they are given one by one or as one list.
+
+    Raises ShapeError where there is none, DTypeError for what is no tensor.
 
     >>> from tinygraft import Tensor
     >>> [t.shape for t in Tensor.ones(2, 1).broadcast_tensors(Tensor.ones(3))]
@@ -206,7 +225,9 @@ def broadcast_tensors(self: Tensor, *others: Any) -> tuple[Tensor, ...]:
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
-    """The shape to which all shapes broadcast. Raises ShapeError where there is none.
+    """The shape to which all shapes, sequences of sizes or one size each, broadcast.
+
+    Raises ShapeError where there is none.
 
     >>> from tinygraft import Tensor
     >>> Tensor.broadcast_shapes((2, 1), (3,))
@@ -225,7 +246,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[Any, ...]:
 
 
 def hstack(self: Tensor, *others: Any) -> Tensor:
-    """Tensors one after another along axis 1, or axis 0 where they have one axis.
+    """Tensors one after another along axis 1, or axis 0 where the first has one axis. Forms and errors as in cat.
 
     >>> from tinygraft import Tensor
     >>> Tensor.hstack([Tensor([1, 2]), Tensor([3])]).tolist()
@@ -236,7 +257,7 @@ def hstack(self: Tensor, *others: Any) -> Tensor:
 
 
 def vstack(self: Tensor, *others: Any) -> Tensor:
-    """Tensors one below another: lines become rows.
+    """Tensors one below another: lines become rows. Forms and errors as in cat.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2]).vstack(Tensor([3, 4])).tolist()
@@ -246,17 +267,19 @@ def vstack(self: Tensor, *others: Any) -> Tensor:
 
 
 def dstack(self: Tensor, *others: Any) -> Tensor:
-    """Tensors one after another, along axis 2."""
+    """Tensors one after another, along axis 2, after atleast_3d. Forms and errors as in cat."""
     return _cat([t.atleast_3d() for t in several("dstack", self, others)], 2)  # type: ignore[no-any-return]
 
 
 def column_stack(self: Tensor, *others: Any) -> Tensor:
-    """Tensors side by side: lines become columns."""
+    """Tensors side by side along axis 1: lines become columns. Forms and errors as in cat."""
     return _cat([t.reshape(-1, 1) if t.ndim < 2 else t for t in several("column_stack", self, others)], 1)  # type: ignore[no-any-return]
 
 
 def block_diag(self: Tensor, *others: Any) -> Tensor:
-    """Matrices along the diagonal of one, zeros elsewhere; lines are rows, numbers are 1x1.
+    """Matrices along the diagonal of one, zeros elsewhere; lines are rows, numbers are 1x1. They may have any sizes.
+
+    Given one by one or as one list. Raises ShapeError for more than two axes, DTypeError for what is no tensor.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1]]).block_diag(Tensor([[2, 3]])).tolist()
@@ -281,6 +304,10 @@ def block_diag(self: Tensor, *others: Any) -> Tensor:
 @either_spelling
 def tensor_split(self: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Parts along dim: so many, the first ones larger by one where it does not divide; or cut before given indices.
+
+    indices_or_sections is an int, a sequence of indices, or a tensor of either, which is read. Indices count from the
+    end where they are negative; one that is before the previous one gives an empty part. Raises ShapeError for less
+    than one section, no axis or a symbolic one, AxisError for a dim that does not exist.
 
     >>> from tinygraft import Tensor
     >>> [t.tolist() for t in Tensor([1, 2, 3]).tensor_split(2)]
@@ -308,7 +335,7 @@ def tensor_split(self: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[
 
 
 def _evenly(self: Tensor, what: str, sections: Any, axis: int) -> tuple[Tensor, ...]:
-    """`tensor_split`, but ShapeError where a number of `sections` does not divide the axis."""
+    """`tensor_split`, but ShapeError where a number of `sections` does not divide the axis, DTypeError for a str."""
     if isinstance(sections, str):
         raise DTypeError(f"{what} takes a number of sections or the indices to cut at, got {sections!r}")
     if isinstance(sections, int) and (sections < 1 or self.shape[axis] % sections):
@@ -317,19 +344,28 @@ def _evenly(self: Tensor, what: str, sections: Any, axis: int) -> tuple[Tensor, 
 
 
 def hsplit(self: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """tensor_split along axis 1, or axis 0 of a line; a number must divide the axis."""
+    """tensor_split along axis 1, or axis 0 of a line; a number must divide the axis.
+
+    Raises ShapeError if not, DTypeError.
+    """
     _at_least(self, "hsplit", 1)
     return _evenly(self, "hsplit", indices_or_sections, 0 if self.ndim == 1 else 1)
 
 
 def vsplit(self: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """tensor_split along axis 0; a number must divide the axis."""
+    """tensor_split along axis 0, of two axes or more; a number must divide the axis.
+
+    Raises ShapeError if not, DTypeError.
+    """
     _at_least(self, "vsplit", 2)
     return _evenly(self, "vsplit", indices_or_sections, 0)
 
 
 def dsplit(self: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """tensor_split along axis 2; a number must divide the axis."""
+    """tensor_split along axis 2, of three axes or more; a number must divide the axis.
+
+    Raises ShapeError if not, DTypeError.
+    """
     _at_least(self, "dsplit", 3)
     return _evenly(self, "dsplit", indices_or_sections, 2)
 
@@ -340,7 +376,10 @@ def dsplit(self: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 def tril_indices(
     cls: type[Tensor], row: int, col: int, offset: int = 0, device: str | None = None, dtype: DTypeLike = dtypes.int64
 ) -> Tensor:
-    """The indices of the lower triangle of a matrix, row by row: a row of rows and a row of columns.
+    """The indices of the lower triangle of a matrix, row by row: a row of rows and a row of columns, (2, count).
+
+    The matrix has row rows and col columns; a positive offset adds diagonals above the main one, a negative one leaves
+    some out. Raises ShapeError for a negative size.
 
     >>> from tinygraft import Tensor
     >>> Tensor.tril_indices(2, 2).tolist()
@@ -352,7 +391,10 @@ def tril_indices(
 def triu_indices(
     cls: type[Tensor], row: int, col: int, offset: int = 0, device: str | None = None, dtype: DTypeLike = dtypes.int64
 ) -> Tensor:
-    """The indices of the upper triangle of a matrix, row by row: a row of rows and a row of columns."""
+    """The indices of the upper triangle of a matrix, row by row: a row of rows and a row of columns, (2, count).
+
+    A positive offset leaves out diagonals from the main one on. All else as in tril_indices.
+    """
     return _triangle(cls, "triu_indices", row, col, lambda i: (min(max(i + offset, 0), col), col), device, dtype)
 
 
@@ -370,7 +412,10 @@ def _triangle(cls: type[Tensor], what: str, row: int, col: int, part: Any, devic
 
 
 def unravel_index(self: Tensor, shape: Any) -> tuple[Tensor, ...]:
-    """The coordinates, one tensor for each axis of shape, of flat indices.
+    """The coordinates, one tensor for each axis of shape, of flat indices, in the shape and dtype of this tensor.
+
+    shape is a size or a sequence of sizes. Indices outside are not noticed: they wrap. Raises DTypeError for what is no
+    integer, ShapeError for a size that is negative or symbolic.
 
     >>> from tinygraft import Tensor
     >>> [t.tolist() for t in Tensor([1, 5]).unravel_index((2, 3))]
@@ -386,7 +431,9 @@ def unravel_index(self: Tensor, shape: Any) -> tuple[Tensor, ...]:
 
 
 def cartesian_prod(self: Tensor, *others: Any) -> Tensor:
-    """All ways to choose one element of each line, a row each; of one line, the line.
+    """All ways to choose one element of each line, a row each; of one line, the line. Lines are given as for cat.
+
+    Raises ShapeError for a tensor of another number of axes, DTypeError for what is no tensor.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2]).cartesian_prod(Tensor([3, 4])).tolist()
@@ -402,7 +449,10 @@ def cartesian_prod(self: Tensor, *others: Any) -> Tensor:
 
 
 def combinations(self: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All ways to choose r elements of a line, in its order, a row each.
+    """All ways to choose r elements of a line, in its order, a row each: (count, r), and (0,) for r = 0.
+
+    With with_replacement an element may be chosen more than once. Raises ShapeError for what is no line, and an r below
+    0.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3]).combinations().tolist()
@@ -430,10 +480,12 @@ def _each(first: Any, others: Sequence[Any], change: Any) -> Any:
 
 
 def _as_block(t: Any) -> Any:
+    """Return a tensor with three axes or more, as `atleast_3d` has it."""
     if t.ndim < 2:
         return t.reshape(1, -1, 1)
     return t.unsqueeze(-1) if t.ndim == 2 else t._again()
 
 
 def _cat(parts: list[Any], dim: int) -> Any:
+    """Return tensors joined along axis `dim`."""
     return parts[0].cat(*parts[1:], dim=dim)

@@ -38,7 +38,12 @@ def window_general_cosine(
     dtype: DTypeLike | None = None,
     device: Place = None,
 ) -> Tensor:
-    """The sum of (-1)**i * a[i] * cos(2 pi i k / (M - 1)).
+    """The sum of (-1)**i * a[i] * cos(2 pi i k / (M - 1)) over i, for k from 0 to M - 1; with sym=False M stands for M
+    - 1.
+
+    M floats, by default of the default dtype. a is a list or tuple of at least one number; one sample is 1. Raises
+    ShapeError for a negative M, DTypeError for a dtype other than float32 and float64, ValueError for an a that is
+    empty or no list, TypeError for None.
 
     >>> from tinygraft import Tensor
     >>> [round(x, 4) for x in Tensor.window_general_cosine(3, a=[0.5, 0.5]).tolist()]
@@ -66,14 +71,14 @@ def window_general_hamming(
     dtype: DTypeLike | None = None,
     device: Place = None,
 ) -> Tensor:
-    """alpha - (1 - alpha) * cos(2 pi k / (M - 1))."""
+    """alpha - (1 - alpha) * cos(2 pi k / (M - 1)). M, sym, dtype and errors as in window_general_cosine."""
     return cls.window_general_cosine(M, a=[alpha, 1.0 - alpha], sym=sym, dtype=dtype, device=device)
 
 
 def window_hamming(
     cls: type[Tensor], M: int, *, sym: bool = True, dtype: DTypeLike | None = None, device: Place = None
 ) -> Tensor:
-    """0.54 - 0.46 * cos(2 pi k / (M - 1)).
+    """0.54 - 0.46 * cos(2 pi k / (M - 1)). M, sym, dtype and errors as in window_general_cosine.
 
     >>> from tinygraft import Tensor
     >>> [round(x, 4) for x in Tensor.window_hamming(3).tolist()]
@@ -85,21 +90,24 @@ def window_hamming(
 def window_hann(
     cls: type[Tensor], M: int, *, sym: bool = True, dtype: DTypeLike | None = None, device: Place = None
 ) -> Tensor:
-    """0.5 - 0.5 * cos(2 pi k / (M - 1))."""
+    """0.5 - 0.5 * cos(2 pi k / (M - 1)). M, sym, dtype and errors as in window_general_cosine."""
     return cls.window_general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, device=device)
 
 
 def window_blackman(
     cls: type[Tensor], M: int, *, sym: bool = True, dtype: DTypeLike | None = None, device: Place = None
 ) -> Tensor:
-    """The sum of three cosines, 0.42, 0.5 and 0.08."""
+    """The sum of three cosines, 0.42, 0.5 and 0.08. M, sym, dtype and errors as in window_general_cosine."""
     return cls.window_general_cosine(M, a=[0.42, 0.5, 0.08], sym=sym, dtype=dtype, device=device)
 
 
 def window_nuttall(
     cls: type[Tensor], M: int, *, sym: bool = True, dtype: DTypeLike | None = None, device: Place = None
 ) -> Tensor:
-    """The sum of four cosines with the lowest side lobes (Nuttall 1981)."""
+    """The sum of four cosines with the lowest side lobes (Nuttall 1981).
+
+    M, sym, dtype and errors as in window_general_cosine.
+    """
     a = [0.3635819, 0.4891775, 0.1365995, 0.0106411]
     return cls.window_general_cosine(M, a=a, sym=sym, dtype=dtype, device=device)
 
@@ -107,7 +115,7 @@ def window_nuttall(
 def window_bartlett(
     cls: type[Tensor], M: int, *, sym: bool = True, dtype: DTypeLike | None = None, device: Place = None
 ) -> Tensor:
-    """A triangle that begins and ends at 0.
+    """A triangle that begins and ends at 0. M, sym, dtype and errors as in window_general_cosine.
 
     >>> from tinygraft import Tensor
     >>> Tensor.window_bartlett(5).tolist()
@@ -120,7 +128,7 @@ def window_bartlett(
 def window_cosine(
     cls: type[Tensor], M: int, *, sym: bool = True, dtype: DTypeLike | None = None, device: Place = None
 ) -> Tensor:
-    """sin(pi (k + 1/2) / M): half a wave."""
+    """sin(pi (k + 1/2) / M): half a wave. M, sym, dtype and errors as in window_general_cosine."""
     line, last = _indices_of(cls, M, sym, dtype, device)
     return line + 1 if M == 1 else ((line + 0.5) * (math.pi / (last + 1))).sin()
 
@@ -129,7 +137,11 @@ def window_exponential(
     cls: type[Tensor], M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True,
     dtype: DTypeLike | None = None, device: Place = None,
 ) -> Tensor:  # fmt: skip
-    """exp(-|k - center| / tau); center None is the middle, and the only one of a symmetric window."""
+    """exp(-|k - center| / tau); center None is the middle, and the only one of a symmetric window.
+
+    M, sym, dtype and errors as in window_general_cosine; ValueError is raised for a tau of 0 or less, and a center with
+    sym.
+    """
     if tau <= 0:
         raise ValueError(f"window_exponential needs a tau of more than 0, got {tau}")
     if sym and center is not None:
@@ -148,7 +160,10 @@ def window_gaussian(
     dtype: DTypeLike | None = None,
     device: Place = None,
 ) -> Tensor:
-    """exp(-(k - middle)**2 / (2 * std**2))."""
+    """exp(-(k - middle)**2 / (2 * std**2)). M, sym, dtype and errors as in window_general_cosine.
+
+    ValueError is raised for a std of 0 or less.
+    """
     if std <= 0:
         raise ValueError(f"window_gaussian needs a std of more than 0, got {std}")
     line, last = _indices_of(cls, M, sym, dtype, device)
@@ -164,7 +179,10 @@ def window_kaiser(
     dtype: DTypeLike | None = None,
     device: Place = None,
 ) -> Tensor:
-    """i0(beta * sqrt(1 - ((k - middle) / middle)**2)) / i0(beta)."""
+    """i0(beta * sqrt(1 - ((k - middle) / middle)**2)) / i0(beta). M, sym, dtype and errors as in window_general_cosine.
+
+    ValueError is raised for a beta below 0.
+    """
     if beta < 0:
         raise ValueError(f"window_kaiser needs a beta of at least 0, got {beta}")
     line, last = _indices_of(cls, M, sym, dtype, device)

@@ -27,9 +27,11 @@ def searchsorted(
 ) -> Tensor:  # fmt: skip
     """Where values would have to stand in this tensor, sorted along its last axis, to keep it sorted.
 
-    Before equal elements, or after them with side "right". NaN comes last. By bisection: log2(n) steps, all values
-    at once. One line serves values of any shape; else all axes but the last must agree. sorter is argsort of an
-    unsorted tensor. Indices are int32, or int64 with DEFAULT_INT=int64 unless out_int32.
+    Before equal elements, or after them with right, or side "right". NaN comes last. By bisection: log2(n) steps, all
+    values at once. values are a tensor, a number or a list, and the result has their shape. One line serves values of
+    any shape; else all axes but the last must agree. sorter is argsort of an unsorted tensor. Indices are int32, or
+    int64 with DEFAULT_INT=int64 unless out_int32. Raises ShapeError for axes that differ, no axis or a sorter of
+    another shape or dtype, ValueError for another side, or "left" with right.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 3, 3, 5]).searchsorted(Tensor([3, 4]), side="right").tolist()
@@ -67,7 +69,7 @@ def searchsorted(
 
 
 def _by(self: Tensor, sorter: Any) -> Tensor:
-    """This tensor in the order of its argsort."""
+    """This tensor in the order of `sorter`, its argsort along the last axis. Raises ShapeError for what is none."""
     if sorter.shape != self.shape or sorter.dtype.kind not in ("int", "uint"):
         raise ShapeError(
             f"a sorter has integers in the shape {self.shape} of its tensor, got {sorter.dtype} of {sorter.shape}"
@@ -86,6 +88,9 @@ def _given(self: Tensor, values: Any) -> Any:
 def bucketize(self: Tensor, boundaries: Any, right: bool = False, out_int32: bool = False) -> Tensor:
     """For each element, how many boundaries are below it, or not above it with right: searchsorted of boundaries.
 
+    boundaries is a sorted tensor of one axis. The result has this shape, and its dtype is as in searchsorted. Raises
+    ShapeError for boundaries of another number of axes.
+
     >>> from tinygraft import Tensor
     >>> Tensor([0, 2, 9]).bucketize(Tensor([1, 5])).tolist()
     [0, 1, 2]
@@ -97,7 +102,10 @@ def bucketize(self: Tensor, boundaries: Any, right: bool = False, out_int32: boo
 
 
 def isin(self: Tensor, test_elements: Any, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """Whether each element is among test_elements; NaN never is. assume_unique changes nothing.
+    """Whether each element is among test_elements, as bools in this shape; NaN never is.
+
+    With invert, whether it is not. test_elements is a tensor of any shape, a number or a list. assume_unique changes
+    nothing.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3]).isin(Tensor([3, 1])).tolist()

@@ -34,7 +34,8 @@ _COUNTED = 1 << 22  # comparisons up to which all pairs are compared; beyond, me
 def sort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> tuple[Tensor, Tensor]:
     """The elements along dim in order, and the indices that they came from. Equal elements keep their order.
 
-    They do so also where stable is False.
+    They do so also where stable is False. NaN comes last, with descending first. Both results have this shape; indices
+    are int32, or int64 with DEFAULT_INT=int64. Raises AxisError for a dim that does not exist.
 
     >>> from tinygraft import Tensor
     >>> values, indices = Tensor([3, 1, 2]).sort()
@@ -53,9 +54,10 @@ def sort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool = T
 
 @either_spelling
 def argsort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The indices along dim of the elements in order. Equal elements keep their order, whatever stable is.
+    """The indices along dim of the elements in order, in this shape.
 
-    Indices are int32, or int64 with DEFAULT_INT=int64.
+    Equal elements keep their order, whatever stable is. NaN comes last, with descending first. Indices are int32, or
+    int64 with DEFAULT_INT=int64. Raises AxisError for a dim that does not exist, ShapeError for a symbolic size.
 
     >>> from tinygraft import Tensor
     >>> Tensor([3, 1, 2]).argsort().tolist()
@@ -87,6 +89,10 @@ def argsort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool 
 @either_spelling
 def topk(self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted_: bool = True) -> tuple[Tensor, Tensor]:
     """The k greatest (or least) elements along dim, in order, and the indices that they came from.
+
+    NaN counts as greatest. Both results have size k along dim; they are in order also where sorted_ is False. Indices
+    are int32, or int64 with DEFAULT_INT=int64. Raises ShapeError for a k below 0 or above the size, AxisError for a dim
+    that does not exist.
 
     >>> from tinygraft import Tensor
     >>> [t.tolist() for t in Tensor([1, 4, 2, 3]).topk(2)]
@@ -131,7 +137,7 @@ def _by_routine(self: Tensor, name: str, options: tuple[int, ...], axis: int, wa
 
 
 def _sort_keys(self: Tensor, descending: bool) -> Tensor:
-    """Unsigned integers in the same order as the elements."""
+    """Unsigned integers of the same width, in the same order as the elements, or in reverse; NaN is the greatest."""
     x = self._cast(dtypes.uint8) if self.dtype is dtypes.bool else self.detach()
     unsigned = _UNSIGNED[x.dtype.itemsize]
     sign, ones = 1 << (unsigned.bits - 1), (1 << unsigned.bits) - 1
@@ -165,7 +171,9 @@ def _scattered_to(self: Tensor, rows: int, n: int, target: Any) -> Tensor:
 
 
 def _counted(self: Tensor, rows: int, n: int) -> Tensor:
-    """Rows in order: the index of an element is the number of elements that are less than it."""
+    """Rows of distinct numbers (rows, n) in order: the index of an element is the number of elements that are less
+    than it.
+    """
     # in memory: each key is read n times, and would be computed as often
     kept = self._wrap(UOp(Ops.CONTIGUOUS, self.dtype, (self.uop,)))
     less = reshaped(kept, (rows, 1, n))._op(Ops.CMPLT, reshaped(kept, (rows, n, 1)))
@@ -173,7 +181,9 @@ def _counted(self: Tensor, rows: int, n: int) -> Tensor:
 
 
 def _merged(self: Tensor, rows: int, n: int) -> Tensor:
-    """Rows in order, by rounds in which runs of 1, 2, 4, ... elements are merged in pairs."""
+    """Rows of distinct numbers (rows, n) in order, by rounds in which runs of 1, 2, 4, ... elements are merged in
+    pairs.
+    """
     values = self
     index = iota(type(self), n, self.device)
     start = reshaped(iota(type(self), rows, self.device)._op(Ops.MUL, n), (rows, 1))
@@ -200,4 +210,5 @@ def _merged(self: Tensor, rows: int, n: int) -> Tensor:
 
 
 def _rows(shape: tuple[int, ...]) -> int:
+    """Return how many rows along the last axis a shape has."""
     return int(size_math.product(shape[:-1]))

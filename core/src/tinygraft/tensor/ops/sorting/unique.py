@@ -34,8 +34,9 @@ def unique(
 ) -> Any:
     """The distinct elements in order, or the distinct slices along dim; each NaN is one of its own.
 
-    With return_inverse also where each element is among them, with return_counts how often each occurs, as a
-    tuple. sorted changes nothing. Reads this tensor.
+    With return_inverse also where each element is among them, in this shape, or (size of dim,); with return_counts how
+    often each occurs; as a tuple then. Indices and counts are int32, or int64 with DEFAULT_INT=int64. sorted changes
+    nothing. Reads this tensor. Raises AxisError for a dim that does not exist.
 
     >>> from tinygraft import Tensor
     >>> values, counts = Tensor([3, 1, 3]).unique(return_counts=True)
@@ -60,6 +61,8 @@ def unique_consecutive(
     self: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
     """The first of each run of equal elements, or of equal slices along dim; as unique, it reads this tensor.
+
+    Without dim the elements are those of the flat tensor. return_inverse, return_counts and errors are as in unique.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 1, 2, 1]).unique_consecutive().tolist()
@@ -88,7 +91,10 @@ def _by_routine(self: Tensor, shape: Any, return_inverse: bool, return_counts: b
 
 
 def _front(self: Tensor, count: int) -> Tensor:
-    """The first elements of memory as a tensor of their own: by a copy, for a kernel would be one for each number."""
+    """The first `count` elements of memory as a tensor of their own, without a gradient.
+
+    By a copy, for a kernel would be one for each number.
+    """
     source = buffer_of(memory_base(self.uop))
     bytes_ = source.as_memoryview()
     bytes_ = source.copy_out(memoryview(bytearray(source.nbytes))) if bytes_ is None else bytes_
@@ -137,7 +143,9 @@ def _dense(self: Tensor) -> Any:
 
 
 def _answer(self: Tensor, firsts: Any, dim: int | None, more: list[Any]) -> Any:
-    """The slices of dim, or the elements, at some indices, and the other results that were requested."""
+    """The slices of dim, or the elements, at the indices `firsts`, and the other results, `more`, if any, as a
+    tuple.
+    """
     whole = self.flatten() if dim is None or not self.ndim else self
     values = whole._join(Ops.GATHER, firsts, arg=0 if dim is None else self._axis(dim))
     return (values, *(as_positions(indices) for indices in more)) if more else values
