@@ -332,8 +332,8 @@ def normalize(self: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) ->
     that does not exist: dim is 1 unless given, as in PyTorch.
 
     >>> from tinygraft import Tensor
-    >>> Tensor([[3.0, 4.0]]).normalize().round(3).tolist()
-    [[0.6, 0.8]]
+    >>> [round(x, 3) for x in Tensor([[3.0, 4.0]]).normalize()[0].tolist()]
+    [0.6, 0.8]
     """
     x = self._in_float()
     if p == 2:  # eps before the root: the slope of SQRT at 0 is infinite

@@ -45,7 +45,11 @@ def square_size(self: Tensor, what: str) -> int:
 def _with_gradient(
     self: Tensor, name: str, value: Tensor, inputs: Sequence[Tensor], rule: Callable[..., Any]
 ) -> Tensor:
-    """value with gradients that rule(gradient, value, *inputs) gives: a tensor, or one for each input."""
+    """value with gradients that rule(gradient, value, *inputs) gives: a tensor, or a tuple of one, or None, for each
+    input.
+
+    `name` is for errors and printed graphs.
+    """
 
     def derive(node: UOp, gradient: Tensor, wanted: list[bool]) -> Sequence[Tensor | None]:
         with Context(AUTOCAST=""):  # that of the backward: the rule's own products are whole
@@ -59,7 +63,11 @@ def _with_gradient(
 
 
 def pivoted(self: Tensor, what: str) -> tuple[Tensor, Tensor, Tensor]:
-    """(L and U in one matrix, the order of rows, for each column the row that was swapped up)."""
+    """(L and U in one matrix, the order of rows, for each column the row that was swapped up, from 0), computed as
+    floats.
+
+    `what` names the method. Raises ShapeError for fewer than two axes.
+    """
     check_matrix(self, what)
     m, n = size_math.as_ints(self.shape[-2:], what)
     a = self._in_field()
@@ -70,7 +78,7 @@ def pivoted(self: Tensor, what: str) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _pivoted_by_kernels(a: Tensor, m: int, n: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The results of `pivoted`, a column in each step."""
+    """The results of `pivoted` of matrices m by n, a column in each step."""
     rows, columns = positions_along(a, a.ndim - 2), positions_along(a, a.ndim - 1)
     order = rows.expand(*a.shape[:-1], 1)
     swapped = []
@@ -101,12 +109,16 @@ def _height(self: Tensor) -> Tensor:
 
 
 def row_at(self: Tensor, k: Tensor) -> Tensor:
-    """The row of each matrix whose number is in memory."""
+    """The row of each matrix whose number `k` is in memory, as in `step_number`: (..., 1, n)."""
     return self._join(Ops.GATHER, k, arg=self.ndim - 2)
 
 
 def lu_factor(self: Tensor, pivot: bool = True) -> LU:
-    """L and U of the rows in another order, in one matrix of shape (..., m, n), and pivots (..., min(m, n)).
+    """L and U of the rows in another order, in one matrix of shape (..., m, n), and pivots (..., min(m, n)), int32 from
+    1.
+
+    A singular matrix has a 0 on the diagonal of U. Raises ShapeError for fewer than two axes, ValueError for
+    pivot=False.
 
     >>> from tinygraft import Tensor
     >>> found = Tensor([[0.0, 2.0], [4.0, 4.0]]).lu_factor()
@@ -120,6 +132,8 @@ def lu_factor(self: Tensor, pivot: bool = True) -> LU:
 
 def lu(self: Tensor, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """(P, L, U) with P @ L @ U equal to self: rows in another order, ones on L's diagonal, U upper triangular.
+
+    For (..., m, n) and k = min(m, n) they are (..., m, m), (..., m, k) and (..., k, n). Errors as in lu_factor.
 
     >>> from tinygraft import Tensor
     >>> p, l, u = Tensor([[0.0, 2.0], [4.0, 4.0]]).lu()
@@ -152,6 +166,8 @@ def lu_unpack(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(P, L, U) of the results of lu_factor; an empty tensor for each that is not to be unpacked.
 
+    Shapes are those of lu.
+
     >>> from tinygraft import Tensor
     >>> found = Tensor([[0.0, 2.0], [4.0, 4.0]]).lu_factor()
     >>> found.LU.lu_unpack(found.pivots)[0].tolist()
@@ -163,7 +179,7 @@ def lu_unpack(
 
 
 def _order_of(self: Tensor, pivots: Tensor) -> Tensor:
-    """The order of rows after all swaps."""
+    """The order of rows after all swaps, (..., m); `pivots` count from 1."""
     check_matrix(self, "lu_unpack")
     rows = positions_along(self, self.ndim - 2)
     order = rows.expand(*self.shape[:-1], 1)
@@ -177,7 +193,9 @@ def _order_of(self: Tensor, pivots: Tensor) -> Tensor:
 def lu_solve(self: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """The solution X of A @ X = B for the matrix A that lu_factor decomposed into this one and pivots.
 
-    Of X @ A = B where left is False; adjoint takes the transposed A, of complex numbers conjugated.
+    Of X @ A = B where left is False; adjoint takes the transposed A, of complex numbers conjugated. B is (..., n, k),
+    or (..., k, n) where left is False; so is X. Raises ShapeError for a matrix that is not square and a B that does not
+    fit.
 
     >>> from tinygraft import Tensor
     >>> found = Tensor([[0.0, 2.0], [4.0, 4.0]]).lu_factor()
@@ -213,7 +231,9 @@ def solve_by_lu(self: Tensor, order: Tensor, b: Tensor) -> Tensor:
 def solve_triangular(self: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     """The solution X of self @ X = B, or X @ self = B where left is False, for a triangle of this matrix.
 
-    Nothing but that triangle is read, and not its diagonal where unitriangular says that it is of ones.
+    Nothing but that triangle is read, and not its diagonal where unitriangular says that it is of ones. self is (...,
+    n, n), B (..., n, k), or (..., k, n) where left is False; so is X. First axes broadcast. A 0 on the diagonal gives
+    inf or NaN. Raises ShapeError for other shapes.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[2.0, 0.0], [1.0, 4.0]]).solve_triangular(Tensor([[2.0], [9.0]]), upper=False).tolist()
@@ -252,7 +272,7 @@ def solve_triangular(self: Tensor, B: Tensor, *, upper: bool, left: bool = True,
 
 
 def _substituted(self: Tensor, b: Tensor, n: int, upper: bool, unitriangular: bool) -> Tensor:
-    """Row after row solved, and subtracted from the remaining ones."""
+    """The solution for right sides `b`, (..., n, k): row after row solved, and subtracted from the remaining ones."""
     rows = positions_along(b, b.ndim - 2)
     for step in reversed(range(n)) if upper else range(n):
         k = step_number(self, step)
@@ -269,8 +289,9 @@ def _substituted(self: Tensor, b: Tensor, n: int, upper: bool, unitriangular: bo
 def cholesky(self: Tensor, upper: bool = False) -> Tensor:
     """The lower triangular L with L @ L' equal to a symmetric positive definite matrix; L' if upper.
 
-    Of complex numbers L' is conjugated, and the imaginary parts of the diagonal are not read.
-    Reads one triangle; gives NaN for a matrix that is not positive definite.
+    Floats (..., n, n). Of complex numbers L' is conjugated, and the imaginary parts of the diagonal are not read. Reads
+    one triangle, the lower one, or the upper one if upper; gives NaN for a matrix that is not positive definite. Raises
+    ShapeError for matrices that are not square.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[4.0, 2.0], [2.0, 5.0]]).cholesky().tolist()
@@ -308,19 +329,27 @@ def _cholesky_by_kernels(a: Tensor, n: int) -> Tensor:
 
 
 def cholesky_ex(self: Tensor, *, upper: bool = False, check_errors: bool = False) -> tuple[Tensor, Tensor]:
-    """cholesky, and for each matrix 0, or the number (from 1) of the first leading part that is not positive."""
+    """cholesky, and for each matrix 0, or the number (from 1) of the first leading part that is not positive, as int32.
+
+    check_errors changes nothing: a matrix never raises for its values. Raises ShapeError for what is not square.
+    """
     low = self.cholesky(upper)
     return low, _first_number(low.detach().diagonal(0, -2, -1)._real(), lambda x: x.ne(x) | (x <= 0.0))
 
 
 def lu_factor_ex(self: Tensor, *, pivot: bool = True, check_errors: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-    """lu_factor, and for each matrix 0, or the number (from 1) of the first pivot that is 0."""
+    """lu_factor, and for each matrix 0, or the number (from 1) of the first pivot that is 0, as int32.
+
+    check_errors changes nothing: a singular matrix never raises. Raises as lu_factor does.
+    """
     found = self.lu_factor(pivot)
     return found.LU, found.pivots, _first_number(found.LU.detach().diagonal(0, -2, -1), lambda x: x.eq(0.0))
 
 
 def _first_number(self: Tensor, wrong: Callable[[Tensor], Tensor]) -> Tensor:
-    """For each row the number (from 1) of the first element that is wrong, 0 where none is."""
+    """For each row the number (from 1) of the first element that is wrong, as `wrong` says in bools, 0 where none
+    is: int32.
+    """
     hit = wrong(self)
     if not size_math.as_int(self.shape[-1], "info"):
         return hit.any(-1)._cast(dtypes.int32)
@@ -328,7 +357,9 @@ def _first_number(self: Tensor, wrong: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def cholesky_solve(self: Tensor, L: Tensor, upper: bool = False) -> Tensor:
-    """The solution X of A @ X = self, where L is the Cholesky factor of A.
+    """The solution X of A @ X = self, where L is the Cholesky factor of A; its adjoint, the upper factor, if upper.
+
+    self is (..., n, k), and so is X. Raises ShapeError where it does not fit L.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[6.0], [7.0]]).cholesky_solve(Tensor([[4.0, 2.0], [2.0, 5.0]]).cholesky()).tolist()
@@ -340,24 +371,28 @@ def cholesky_solve(self: Tensor, L: Tensor, upper: bool = False) -> Tensor:
 
 
 def cholesky_inverse(self: Tensor, upper: bool = False) -> Tensor:
-    """The inverse of the matrix whose Cholesky factor this is."""
+    """The inverse of the matrix whose Cholesky factor this is, the upper one if upper.
+
+    Raises ShapeError for no square.
+    """
     n = square_size(self, "cholesky_inverse")
     return identity_of(self, n, n).cholesky_solve(self, upper)
 
 
 def write_bound(self: Tensor) -> Tensor:
-    """The greatest sum of a row, which no eigenvalue exceeds; one number for each matrix."""
+    """The greatest sum of magnitudes of a row, which no eigenvalue exceeds; one number for each matrix, (..., 1, 1)."""
     sums = self.abs().sum(-1, keepdim=True)
     return sums.max(-2, keepdim=True) if size_math.as_int(sums.shape[-2], "a norm") else sums.sum(-2, keepdim=True)
 
 
 def _only_pivoted(what: str, pivot: bool) -> None:
+    """Raise ValueError unless `pivot` is true; `what` names the method."""
     if not pivot:
         raise ValueError(f"{what} always swaps rows: without, it would divide by any number on the diagonal")
 
 
 def common_batch(what: str, a: Tensor, b: Tensor) -> tuple[Any, ...]:
-    """The leading axes of two batches of matrices, broadcast. Raises ShapeError."""
+    """The leading axes of two batches of matrices, broadcast. Raises ShapeError, where `what` names the method."""
     count = max(a.ndim, b.ndim) - 2
     found = []
     for left, right in zip(

@@ -33,13 +33,13 @@ class Eigen(NamedTuple):
 
 
 def eigh(self: Tensor, UPLO: str = "L") -> Eigen:
-    """Eigenvalues (..., n), ascending, and eigenvectors (..., n, n) of symmetric or Hermitian matrices.
+    """Eigenvalues (..., n), ascending, and eigenvectors (..., n, n), as columns, of symmetric or Hermitian matrices.
 
-    UPLO says which triangle is read.
+    UPLO, "L" or "U", says which triangle is read.
 
-    By one-sided Jacobi of the matrix plus as much of the identity as makes it positive; each eigenvalue is within
-    a few units in the last place of the largest. The sign of an eigenvector, of a complex one the phase, is not
-    determined. Raises ShapeError.
+    By one-sided Jacobi of the matrix plus as much of the identity as makes it positive; each eigenvalue is within a few
+    units in the last place of the largest. The sign of an eigenvector, of a complex one the phase, is not determined.
+    Raises ShapeError for matrices that are not square, ValueError for another UPLO.
 
     >>> from tinygraft import Tensor
     >>> [round(x, 4) for x in Tensor([[2.0, 1.0], [1.0, 2.0]]).eigh().eigenvalues.tolist()]
@@ -74,15 +74,22 @@ def eigh(self: Tensor, UPLO: str = "L") -> Eigen:
 
 
 def eigvalsh(self: Tensor, UPLO: str = "L") -> Tensor:
-    """The eigenvalues of eigh."""
+    """The eigenvalues (..., n) of eigh, ascending, with its arguments and errors.
+
+    >>> from tinygraft import Tensor
+    >>> [round(x, 4) for x in Tensor([[2.0, 1.0], [1.0, 2.0]]).eigvalsh().tolist()]
+    [1.0, 3.0]
+    """
     return self.eigh(UPLO).eigenvalues  # type: ignore[no-any-return]
 
 
 def svd(self: Tensor, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """(U, S, V') with U @ diag(S) @ V' equal to self, S from the greatest on; U and V' square if full_matrices.
 
-    V' is the adjoint of V. Columns of U and rows of V' beyond the first min(m, n) have no gradient. That of complex
-    vectors is for functions that a phase common to a column of U and one of V does not change. Raises ShapeError.
+    For (..., m, n) and k = min(m, n) S is (..., k), and U (..., m, k) and V' (..., k, n) are without full_matrices. V'
+    is the adjoint of V. Columns of U and rows of V' beyond the first k have no gradient. That of complex vectors is for
+    functions that a phase common to a column of U and one of V does not change. Raises ShapeError for fewer than two
+    axes.
 
     >>> from tinygraft import Tensor
     >>> [round(s, 4) for s in Tensor([[0.0, 2.0], [1.0, 0.0]]).svd()[1].tolist()]
@@ -133,7 +140,7 @@ def svd(self: Tensor, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tenso
 
 
 def svdvals(self: Tensor) -> Tensor:
-    """The singular values, from the greatest on."""
+    """The singular values (..., min(m, n)) of matrices (..., m, n), from the greatest on. Raises as svd does."""
     return self.svd(full_matrices=False)[1]
 
 
@@ -158,13 +165,15 @@ def _aligned(self: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _mirrored_from(self: Tensor, upper: bool) -> Tensor:
-    """The symmetric matrix of which one triangle is read."""
+    """The symmetric matrix of which one triangle is read, the upper one if `upper`."""
     half = self.transpose(-2, -1) if upper else self
     return half.tril() + half.tril(-1).transpose(-2, -1)
 
 
 def _eigen(self: Tensor, n: int, upper: bool) -> list[Tensor]:
-    """Eigenvalues and eigenvectors of symmetric matrices of which one triangle is read."""
+    """Eigenvalues (..., n), ascending, and eigenvectors of symmetric matrices (..., n, n) of which one triangle is
+    read.
+    """
     if has_routine(self, "eigh", 2):
         return of_matrices("eigh", [self], (int(upper),), (0, 1))
     whole = self._mirrored_from(upper)
@@ -246,7 +255,7 @@ def _orthogonal_columns(self: Tensor, rows: int, n: int, least: float) -> Tensor
 
 
 def _greatest_cosine(self: Tensor, rows: int) -> Tensor:
-    """The greatest cosine of two columns of each matrix, (..., 1, 1)."""
+    """The greatest cosine of two columns, of which the first `rows` rows count, of each matrix, (..., 1, 1)."""
     top = sliced(self, self.ndim - 2, 0, rows)
     unit = top / (_squares(top).sum(-2, keepdim=True).sqrt() + _tiny(self._real().dtype))
     n = size_math.as_int(self.shape[-1], "a sweep")
@@ -258,7 +267,8 @@ def _greatest_cosine(self: Tensor, rows: int) -> Tensor:
 def _turned(self: Tensor, rows: int, small: Tensor | None) -> Tensor:
     """A round: each column of the first half and its counterpart from the end rotated in their plane.
 
-    All but the first then move on by one position. After a whole tournament the order is the first one again.
+    The first `rows` rows decide by how much, and become orthogonal; pairs whose cosine is below `small` stay. All but
+    the first then move on by one position. After a whole tournament the order is the first one again.
     """
     axis = self.ndim - 1
     count = size_math.as_int(self.shape[axis], "a round")

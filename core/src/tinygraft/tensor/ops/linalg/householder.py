@@ -27,7 +27,9 @@ class Geqrf(NamedTuple):
 
 
 def geqrf(self: Tensor) -> Geqrf:
-    """QR, with Q as min(m, n) reflections.
+    """QR of (..., m, n), with Q as min(m, n) reflections, whose numbers tau are (..., min(m, n)).
+
+    Raises ShapeError for fewer than two axes.
 
     >>> from tinygraft import Tensor
     >>> found = Tensor([[3.0], [4.0]]).geqrf()
@@ -65,6 +67,8 @@ def geqrf(self: Tensor) -> Geqrf:
 def householder_product(self: Tensor, tau: Tensor) -> Tensor:
     """The first n columns of the product of the reflections that geqrf gives for (..., m, n), m not less than n.
 
+    Raises ShapeError for an m below n, and for a tau that is not (..., k) with k at most n.
+
     >>> from tinygraft import Tensor
     >>> q = Tensor([[3.0], [4.0]]).geqrf()
     >>> [[round(x, 4) for x in row] for row in q.a.householder_product(q.tau).tolist()]
@@ -77,7 +81,7 @@ def householder_product(self: Tensor, tau: Tensor) -> Tensor:
 
 
 def orgqr(self: Tensor, tau: Tensor) -> Tensor:
-    """householder_product by LAPACK's name: (..., m, n) and tau (..., k) give (..., m, n)."""
+    """householder_product by LAPACK's name: (..., m, n) and tau (..., k) give (..., m, n). Raises as it does."""
     return self.householder_product(tau)
 
 
@@ -115,7 +119,11 @@ def _reflected(self: Tensor, what: str, tau: Tensor) -> tuple[int, int]:
 
 
 def reflectors_applied(self: Tensor, tau: Tensor, start: Tensor, transpose: bool) -> Tensor:
-    """Reflections applied to columns, the last one first; the first one first for the adjoint of the product."""
+    """Reflections of `self` with their numbers `tau` applied to the columns of `start`, (..., m, p), the last one
+    first.
+
+    With `transpose` the first one first, for the adjoint of the product.
+    """
     a, number, found = self._in_field(), tau._in_field(), start._in_field()
     number = number._conj() if transpose else number
     rows = positions_along(a, a.ndim - 2)
@@ -131,6 +139,10 @@ def reflectors_applied(self: Tensor, tau: Tensor, start: Tensor, transpose: bool
 def triangular_solve(
     self: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """(X, A) with A @ X = self for a triangle of A, of A' if transpose: solve_triangular, by its older name."""
+    """(X, A) with A @ X = self for a triangle of A, of A' if transpose: solve_triangular, by its older name.
+
+    The triangle is that of A, before it is transposed; unitriangular says that its diagonal is of ones. Raises as
+    solve_triangular does.
+    """
     matrix = A.transpose(-2, -1) if transpose else A
     return matrix.solve_triangular(self, upper=upper != transpose, unitriangular=unitriangular), A._again()

@@ -35,7 +35,9 @@ def vector_norm(
 ) -> Tensor:
     """The norm of order ord along some axes: the sum of |x|**ord, to the power 1/ord; None for all axes.
 
-    inf and -inf are the greatest and the least |x|, 0 counts what is not 0. The gradient at 0 is 0.
+    inf and -inf are the greatest and the least |x|, 0 counts what is not 0. The gradient at 0 is 0. Axes stay with size
+    1 with keepdim. A float: integers become the default one, or with a dtype all are cast to it first. Raises
+    DTypeError for a dtype of integers, and of axes as sum does.
 
     >>> from tinygraft import Tensor
     >>> Tensor([3.0, 4.0]).vector_norm().item(), Tensor([3.0, -4.0]).vector_norm(float("inf")).item()
@@ -69,8 +71,12 @@ def matrix_norm(
     keepdim: bool = False,
     dtype: DTypeLike | None = None,
 ) -> Tensor:
-    """The norm of matrices: fro (the root of the sum of squares), nuc (the sum of singular values), 1 and -1 (the
-    greatest and least sum of a column), inf and -inf (of a row), 2 and -2 (the greatest and least singular value).
+    """The norm of matrices, which the two axes dim are: its rows and its columns.
+
+    ord is fro (the root of the sum of squares), nuc (the sum of singular values), 1 and -1 (the greatest and least sum
+    of a column), inf and -inf (of a row), 2 and -2 (the greatest and least singular value). Axes stay with size 1 with
+    keepdim; dtype as in vector_norm. Raises ValueError for another ord, ShapeError for one axis named twice, AxisError
+    for one that does not exist, DTypeError for a dtype of integers.
 
     >>> from tinygraft import Tensor
     >>> t = Tensor([[3.0, 0.0], [0.0, -4.0]])
@@ -108,6 +114,9 @@ def linalg_norm(
 ) -> Tensor:
     """The norm of a vector, or of matrices: by ord as matrix_norm has it over two axes, else as vector_norm has it.
 
+    ord None is 2 over all elements, or over the axes dim. With an ord and no dim, this tensor has one axis or two, else
+    ShapeError is raised. keepdim, dtype and further errors are as there.
+
     >>> from tinygraft import Tensor
     >>> Tensor([[3.0, 0.0], [0.0, 4.0]]).linalg_norm(1).item()
     4.0
@@ -130,6 +139,9 @@ def norm(
 ) -> Tensor:
     """The p-norm along some axes, of all elements for None; fro is 2, and nuc the sum of singular values.
 
+    With nuc dim is two axes, the last ones unless given. keepdim, dtype and errors are as in vector_norm and
+    matrix_norm.
+
     >>> from tinygraft import Tensor
     >>> Tensor([[1.0, 2.0], [2.0, 4.0]]).norm().item()
     5.0
@@ -140,14 +152,15 @@ def norm(
 
 
 def dist(self: Tensor, other: Tensor, p: Any = 2) -> Tensor:
-    """The p-norm of all elements of self - other, which are broadcast: a scalar."""
+    """The p-norm of all elements of self - other, which are broadcast: of shape (). Orders as in vector_norm."""
     return (self - other).vector_norm(p)
 
 
 def cdist(self: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
     """The p-norm of the differences of all rows of (..., n, d) and all rows of (..., m, d): (..., n, m).
 
-    compute_mode is accepted: the differences are always computed.
+    The axes in front broadcast. compute_mode is accepted: the differences are always computed. Raises ShapeError for
+    rows of another length and for fewer than two axes.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[0.0, 0.0]]).cdist(Tensor([[3.0, 4.0], [0.0, 1.0]])).tolist()
@@ -182,7 +195,11 @@ def pdist(self: Tensor, p: float = 2.0) -> Tensor:
 def renorm(self: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Each slice along dim scaled down to a p-norm of maxnorm where it is larger, in the shape of self.
 
-    Raises ShapeError for fewer than two axes.
+    Raises ShapeError for fewer than two axes, AxisError for a dim that does not exist.
+
+    >>> from tinygraft import Tensor
+    >>> [round(x, 3) for x in Tensor([[3.0, 4.0], [0.3, 0.4]]).renorm(2, 0, 1.0).flatten().tolist()]
+    [0.6, 0.8, 0.3, 0.4]
     """
     if self.ndim < 2:
         raise ShapeError(f"renorm needs two axes or more, got shape {self.shape}\n  made at {self._where()}")
@@ -194,8 +211,9 @@ def renorm(self: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 def cond(self: Tensor, p: Any = None) -> Tensor:
     """How much an error in a linear system can grow: the norm of the matrix times that of its inverse.
 
-    Without p (or with 2) that is the greatest singular value over the least, with -2 the other way round. It is 0
-    of a matrix without elements.
+    Without p (or with 2) that is the greatest singular value over the least, with -2 the other way round; other orders
+    are those of matrix_norm, for square matrices. One number for each of the matrices (..., m, n); it is 0 of a matrix
+    without elements, and inf or NaN of a singular one. Raises ShapeError for no matrices, or no square ones.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[2.0, 0.0], [0.0, 1.0]]).cond(1).item()
@@ -211,5 +229,5 @@ def cond(self: Tensor, p: Any = None) -> Tensor:
 
 
 def _greatest(sizes: Tensor) -> Any:
-    """The greatest of singular values; 0 of none."""
+    """The greatest of singular values (..., k); 0 of none."""
     return sizes.sum(-1) if size_math.same(sizes.shape[-1], 0) else sizes.max(-1)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _of_rank(self: Tensor, what: str, rank: int, other: Tensor | None = None) -> None:
-    """Raise ShapeError unless this tensor (or other) has rank axes."""
+    """Raise ShapeError unless this tensor, and other where it is given, has `rank` axes; `what` names the method."""
     for tensor in (self, other):
         if tensor is not None and tensor.ndim != rank:
             raise ShapeError(f"{what} needs {rank} axes, got shape {tensor.shape}\n  made at {tensor._where()}")
@@ -30,6 +30,8 @@ def _of_rank(self: Tensor, what: str, rank: int, other: Tensor | None = None) ->
 
 def outer(self: Tensor, vec2: Tensor) -> Tensor:
     """The products of all elements of one vector with all of another, of shape (n, m); of bools, as `*`, bools.
+
+    Raises ShapeError for what is no vector, DeviceError.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2]).outer(Tensor([3, 4])).tolist()
@@ -40,12 +42,15 @@ def outer(self: Tensor, vec2: Tensor) -> Tensor:
 
 
 def ger(self: Tensor, vec2: Tensor) -> Tensor:
-    """outer, by its other name."""
+    """outer, by its other name, with its errors."""
     return self.outer(vec2)
 
 
 def inner(self: Tensor, other: Any) -> Tensor:
     """The sum of products along the last axes of both; a plain product where one has none.
+
+    (..., n) and (***, n) give (..., ***). other is a tensor, number or list. Raises ShapeError for last axes that
+    differ.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2], [3, 4]]).inner(Tensor([5, 6])).tolist()
@@ -57,7 +62,9 @@ def inner(self: Tensor, other: Any) -> Tensor:
 
 
 def vdot(self: Tensor, other: Tensor) -> Tensor:
-    """The sum of the products of two vectors, of which the first is conjugated.
+    """The sum of the products of two vectors, of which the first is conjugated; of shape ().
+
+    Raises ShapeError for others.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1j, 2.0]).vdot(Tensor([1j, 3.0])).item()
@@ -71,6 +78,9 @@ def vdot(self: Tensor, other: Tensor) -> Tensor:
 def vecdot(self: Tensor, other: Tensor, dim: int = -1) -> Tensor:
     """The sum of products along one axis, broadcast over the others; the first factors are conjugated.
 
+    dim is an axis of the common shape, and gone. Small dtypes are accumulated as in matmul. Raises ShapeError for
+    shapes that do not broadcast, AxisError for a dim that does not exist.
+
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2], [3, 4]]).vecdot(Tensor([5, 6])).tolist()
     [17, 39]
@@ -80,13 +90,16 @@ def vecdot(self: Tensor, other: Tensor, dim: int = -1) -> Tensor:
 
 
 def mm(self: Tensor, mat2: Tensor) -> Tensor:
-    """The product of two matrices of two axes."""
+    """The product of two matrices of two axes: (n, m) and (m, p) give (n, p).
+
+    Raises ShapeError for others; dtype as matmul.
+    """
     _of_rank(self, "mm", 2, mat2)
     return self.matmul(mat2)
 
 
 def mv(self: Tensor, vec: Tensor) -> Tensor:
-    """The product of a matrix and a vector."""
+    """The product of a matrix (n, m) and a vector (m,): (n,). Raises ShapeError for others; dtype as matmul."""
     _of_rank(self, "mv", 2)
     _of_rank(vec, "mv", 1)
     return self.matmul(vec)
@@ -94,6 +107,8 @@ def mv(self: Tensor, vec: Tensor) -> Tensor:
 
 def bmm(self: Tensor, mat2: Tensor) -> Tensor:
     """The products of as many matrices: (b, n, m) and (b, m, p) give (b, n, p); nothing is broadcast.
+
+    Raises ShapeError for other shapes; dtype as matmul.
 
     >>> from tinygraft import Tensor
     >>> Tensor.ones(2, 1, 3).bmm(Tensor.ones(2, 3, 1)).tolist()
@@ -123,34 +138,49 @@ def _plus(self: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
 
 
 def addmm(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """beta * self + alpha * (mat1 @ mat2)."""
+    """beta * self + alpha * (mat1 @ mat2), for mat1 (n, m) and mat2 (m, p); self broadcasts with (n, p).
+
+    With beta 0 self is not read. Of integers beta and alpha are cut to whole numbers. Raises ShapeError for shapes that
+    do not fit.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 1]).addmm(Tensor([[1, 2]]), Tensor([[1, 0], [0, 1]]), alpha=2).tolist()
+    [[3, 5]]
+    """
     return _plus(self, mat1.mm(mat2), beta, alpha)
 
 
 def addmv(self: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """beta * self + alpha * (mat @ vec)."""
+    """beta * self + alpha * (mat @ vec), for mat (n, m) and vec (m,); self broadcasts with (n,). All else as in
+    addmm.
+    """
     return _plus(self, mat.mv(vec), beta, alpha)
 
 
 def addr(self: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """beta * self + alpha * outer(vec1, vec2)."""
+    """beta * self + alpha * outer(vec1, vec2), for vec1 (n,) and vec2 (m,); self broadcasts with (n, m).
+
+    Else as in addmm.
+    """
     return _plus(self, vec1.outer(vec2), beta, alpha)
 
 
 def baddbmm(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """beta * self + alpha * (batch1 @ batch2), for as many matrices each."""
+    """beta * self + alpha * (batch1 @ batch2), for as many matrices each, as in bmm. All else as in addmm."""
     return _plus(self, batch1.bmm(batch2), beta, alpha)
 
 
 def addbmm(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """beta * self + alpha * the sum of the products batch1 @ batch2."""
+    """beta * self + alpha * the sum of the products batch1 @ batch2, which are as in bmm. All else as in addmm."""
     return _plus(self, batch1.bmm(batch2).sum(0), beta, alpha)
 
 
 def tensordot(self: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """The sum of products over some axes of both: the last dims of this and the first of b, or two lists of axes.
 
-    The other axes of this, then those of b, make the result. Raises ShapeError.
+    dims is a number, or a pair of an axis or a list of them for each. The other axes of this, then those of b, make the
+    result. Small dtypes are accumulated as in matmul. Raises ShapeError where numbers or sizes of axes differ,
+    AxisError for one that does not exist.
 
     >>> from tinygraft import Tensor
     >>> Tensor.ones(2, 3).tensordot(Tensor.ones(3, 4), dims=1).tolist()
@@ -184,12 +214,14 @@ def tensordot(self: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
 
 
 def _in_order(self: Tensor, axes: Any) -> tuple[int, ...]:
-    """One axis or several, counted from the front, in the order given."""
+    """One axis or several, counted from the front, in the order given. Raises AxisError for one that does not exist."""
     return tuple(self._axis(axis) for axis in ([axes] if isinstance(axes, int) else axes))
 
 
 def kron(self: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: each element of this times all of other, block by block; of bools, as `*`, bools.
+
+    Each size of the result is the product of both, where the one with fewer axes gets axes of size 1 in front.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 10]).kron(Tensor([1, 2])).tolist()
@@ -207,7 +239,9 @@ def kron(self: Tensor, other: Tensor) -> Tensor:
 
 @either_spelling
 def cross(self: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """The vector product along an axis of three numbers, the last one unless dim says which.
+    """The vector product along an axis of three numbers, the last one unless dim says which; other axes are broadcast.
+
+    Raises ShapeError where dim does not have 3 numbers in both, AxisError where it does not exist.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 0, 0]).cross(Tensor([0, 1, 0])).tolist()
@@ -227,7 +261,9 @@ def cross(self: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
 
 def trace(self: Tensor, offset: int = 0) -> Tensor:
-    """The sum of the diagonal of the last two axes.
+    """The sum of the diagonal of the last two axes, which are gone; its dtype as that of sum.
+
+    A positive offset is a diagonal above the main one. Raises ShapeError for fewer than two axes.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2], [3, 4]]).trace().item()
@@ -240,6 +276,8 @@ def trace(self: Tensor, offset: int = 0) -> Tensor:
 
 def vander(self: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """The powers of each element along a new last axis, from N - 1 down to 0, or up where increasing.
+
+    N None is the size of the last axis. The dtype stays. Raises AxisError without an axis, ShapeError for a symbolic N.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3]).vander().tolist()
@@ -256,12 +294,15 @@ def vander(self: Tensor, N: int | None = None, increasing: bool = False) -> Tens
 
 
 def linalg_vander(self: Tensor, N: int | None = None) -> Tensor:
-    """vander with the powers from 0 up."""
+    """vander with the powers from 0 up; a number counts as one of one axis."""
     return (self if self.ndim else reshaped(self, (1,))).vander(N, increasing=True)
 
 
 def multi_dot(cls: type[Tensor], tensors: Sequence[Tensor]) -> Tensor:
     """The product of several matrices, in the order of multiplications that takes the fewest; vectors at the ends.
+
+    tensors is a sequence of at least two; the first and the last may have one axis, which the result does not have
+    then. Raises ValueError for fewer, ShapeError for other numbers of axes, and as matmul does.
 
     >>> from tinygraft import Tensor
     >>> Tensor.multi_dot([Tensor.ones(2, 3), Tensor.ones(3, 4), Tensor.ones(4, 1)]).tolist()
@@ -292,7 +333,10 @@ chain_matmul = multi_dot
 
 @functools.cache
 def _cheapest_order(sizes: tuple[int, ...]) -> tuple[tuple[int, int, int], ...]:
-    """(start, middle, end) of the products that multiply all matrices, each after its two factors."""
+    """(start, middle, end) of the products that multiply all matrices, each after its two factors.
+
+    Matrix i is sizes[i] by sizes[i + 1]; a product is that of matrices start to middle with those to end, all included.
+    """
     # the matrix chain order, by dynamic programming (Cormen et al., "Introduction to Algorithms", 15.2)
     count = len(sizes) - 1
     cost = {(i, i): 0 for i in range(count)}

@@ -50,10 +50,11 @@ class Lstsq(NamedTuple):
 
 
 def solve(self: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
-    """The solution X of self @ X = B, or of X @ self = B where left is False.
+    """The solution X of self @ X = B, or of X @ self = B where left is False, for square matrices (..., n, n).
 
-    B is (..., n, k), or (..., n) where it is a vector or has an axis less than the batch of matrices.
-    Raises ShapeError.
+    B is (..., n, k), or (..., n) where it is a vector or has an axis less than the batch of matrices; so is X. First
+    axes broadcast. A singular matrix gives inf or NaN. Half types are computed in float32, integers as floats. Raises
+    ShapeError for matrices that are not square and for a B that does not fit.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[2.0, 0.0], [1.0, 4.0]]).solve(Tensor([2.0, 9.0])).tolist()
@@ -105,7 +106,7 @@ def _solved(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _summed_to(self: Tensor, like: Tensor) -> Tensor:
-    """A gradient with the axes that a broadcast added or repeated summed up."""
+    """A gradient with the axes that a broadcast of `like` added or repeated summed up: of its shape."""
     extra = self.ndim - like.ndim
     grown = (
         size_math.same(size, 1) and not size_math.same(self.shape[axis + extra], 1)
@@ -116,7 +117,9 @@ def _summed_to(self: Tensor, like: Tensor) -> Tensor:
 
 
 def inv(self: Tensor) -> Tensor:
-    """The inverse of each square matrix.
+    """The inverse of each square matrix (..., n, n), floats; inf or NaN of a singular one.
+
+    Raises ShapeError for others.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[4.0, 2.0], [2.0, 2.0]]).inv().tolist()
@@ -138,22 +141,28 @@ def inv(self: Tensor) -> Tensor:
 
 
 def inv_ex(self: Tensor, *, check_errors: bool = False) -> tuple[Tensor, Tensor]:
-    """inv, and for each matrix 0, or the number (from 1) of the first pivot that is 0."""
+    """inv, and for each matrix 0, or the number (from 1) of the first pivot that is 0, as int32 (...,).
+
+    check_errors changes nothing: a singular matrix never raises. Raises ShapeError for what is not square.
+    """
     return self.inv(), self.detach().lu_factor_ex()[2]
 
 
 def solve_ex(self: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> tuple[Tensor, Tensor]:
-    """solve, and for each matrix 0, or the number (from 1) of the first pivot that is 0."""
+    """solve, and for each matrix 0, or the number (from 1) of the first pivot that is 0, as int32 (...,).
+
+    check_errors changes nothing: a singular matrix never raises. Raises as solve does.
+    """
     return self.solve(B, left=left), self.detach().lu_factor_ex()[2]
 
 
 def inverse(self: Tensor) -> Tensor:
-    """inv, by its other name."""
+    """inv, by its other name, with its errors."""
     return self.inv()
 
 
 def det(self: Tensor) -> Tensor:
-    """The determinant of each square matrix.
+    """The determinant of each square matrix (..., n, n): floats (...,). Raises ShapeError for others.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[0.0, 2.0], [4.0, 4.0]]).det().item()
@@ -171,15 +180,16 @@ def det(self: Tensor) -> Tensor:
 
 
 def _sign_of(self: Tensor, pivots: Tensor) -> Tensor:
-    """-1 for an odd number of swaps, 1 for an even one."""
+    """-1 for an odd number of swaps, 1 for an even one, in this dtype; `pivots` count from 0."""
     swaps = pivots.ne(positions_along(pivots, pivots.ndim - 1))._cast(dtypes.int32).sum(-1)
     return (1 - 2 * (swaps % 2))._cast(self.dtype)
 
 
 def slogdet(self: Tensor) -> Slogdet:
-    """The sign of the determinant (0 of a singular matrix) and the logarithm of its absolute value.
+    """The sign of the determinant (0 of a singular matrix) and the logarithm of its absolute value (-inf there).
 
-    The sign of a complex number is the number divided by its magnitude.
+    Floats (...,) both, for matrices (..., n, n). The sign of a complex number is the number divided by its magnitude.
+    Raises ShapeError for matrices that are not square.
 
     >>> from tinygraft import Tensor
     >>> found = Tensor([[1.0, 0.0], [0.0, -1.0]]).slogdet()
@@ -201,16 +211,20 @@ def slogdet(self: Tensor) -> Slogdet:
 
 
 def logdet(self: Tensor) -> Tensor:
-    """The logarithm of the determinant; NaN where that is negative."""
+    """The logarithm of the determinant of each square matrix; NaN where that is negative, -inf where it is 0.
+
+    Raises ShapeError for matrices that are not square.
+    """
     found = self.slogdet()
     size: Tensor = found.logabsdet
     return size._op(Ops.ADD, (found.sign < 0.0).where(math.nan, 0.0))
 
 
 def pinv(self: Tensor, rtol: Any = None, hermitian: bool = False) -> Tensor:
-    """The Moore-Penrose inverse (..., n, m): singular values up to rtol times the largest count as 0.
+    """The Moore-Penrose inverse (..., n, m) of (..., m, n): singular values up to rtol times the largest count as 0.
 
-    Without rtol that is max(m, n) units of rounding. hermitian uses eigenvalues instead of singular values.
+    rtol is a number, or one for each matrix (...,); None is max(m, n) units of rounding. hermitian uses eigenvalues
+    instead of singular values, of the lower triangle. Raises ShapeError for fewer than two axes.
 
     >>> from tinygraft import Tensor
     >>> [[round(x, 4) for x in row] for row in Tensor([[2.0, 0.0], [0.0, 0.0]]).pinv().tolist()]
@@ -242,12 +256,15 @@ def pinv(self: Tensor, rtol: Any = None, hermitian: bool = False) -> Tensor:
 
 
 def pinverse(self: Tensor, rcond: Any = None) -> Tensor:
-    """pinv, by its other name."""
+    """pinv, by its other name; rcond is its rtol."""
     return self.pinv(rcond)
 
 
 def _smallest(self: Tensor, sizes: Tensor, rtol: Any, atol: Any = None) -> Tensor:
-    """The bound above which a singular value counts, one number for each matrix."""
+    """The bound above which a singular value counts, one number for each matrix, (..., 1) or a number.
+
+    `sizes` are the singular values of self; rtol and atol are numbers, tensors (...,) or None, as in matrix_rank.
+    """
     m, n = size_math.as_ints(self.shape[-2:], "rank")
     given = rtol is not None or atol is not None
     default = 0.0 if given and rtol is None else _rounding(self, m, n)
@@ -262,7 +279,10 @@ def _rounding(self: Tensor, m: int, n: int) -> float:
 
 
 def matrix_rank(self: Tensor, atol: Any = None, rtol: Any = None, hermitian: bool = False, tol: Any = None) -> Tensor:
-    """How many singular values exceed atol and rtol times the largest, as int64.
+    """How many singular values of each matrix exceed atol and rtol times the largest, as int64 (...,).
+
+    Both are numbers, or tensors (...,). Without either rtol is max(m, n) units of rounding; with atol alone it is 0.
+    tol is another name of atol. hermitian counts eigenvalues by magnitude. Raises ShapeError for fewer than two axes.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1.0, 1.0], [1.0, 1.0]]).matrix_rank().item()
@@ -316,6 +336,9 @@ def lstsq(self: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = No
 def matrix_power(self: Tensor, n: int) -> Tensor:
     """The n-th power of each square matrix by repeated squaring; of its inverse where n is negative.
 
+    Power 0 is the identity. The dtype stays for n of 0 or more, but bools are counted as integers. Raises ShapeError
+    for matrices that are not square.
+
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 1], [0, 1]]).matrix_power(5).tolist()
     [[1, 5], [0, 1]]
@@ -336,8 +359,10 @@ def matrix_power(self: Tensor, n: int) -> Tensor:
 
 
 def matrix_exp(self: Tensor) -> Tensor:
-    """e to the power of each square matrix, by scaling and squaring: a polynomial of degree 18 of the matrix over a
-    power of two that makes its norm at most 1, squared as often; for norms up to 2**20.
+    """e to the power of each square matrix, floats, by scaling and squaring.
+
+    That is a polynomial of degree 18 of the matrix over a power of two that makes its norm at most 1, squared as often;
+    for norms up to 2**20. Raises ShapeError for matrices that are not square.
 
     >>> from tinygraft import Tensor
     >>> [round(x, 4) for x in Tensor([[0.0, 1.0], [0.0, 0.0]]).matrix_exp().flatten().tolist()]
@@ -358,14 +383,21 @@ def matrix_exp(self: Tensor) -> Tensor:
 
 
 def tensorinv(self: Tensor, ind: int = 2) -> Tensor:
-    """The inverse of tensordot with this tensor over its last axes: axes from ind on come first in the result."""
+    """The inverse of tensordot with this tensor over its last axes: axes from ind on come first in the result.
+
+    Raises ShapeError unless the first ind sizes multiply to the same number as the others.
+    """
     rows, columns = size_math.as_ints(self.shape[:ind], "tensorinv"), size_math.as_ints(self.shape[ind:], "tensorinv")
     found = reshaped(self, (size_math.product(rows), size_math.product(columns))).inv()
     return reshaped(found, (*columns, *rows))
 
 
 def tensorsolve(self: Tensor, B: Tensor, dims: Any = None) -> Tensor:
-    """The X for which tensordot(self, X, X.ndim) is B, after the axes dims of self were moved to its end."""
+    """The X for which tensordot(self, X, X.ndim) is B, after the axes dims of self were moved to its end.
+
+    X has the axes of self after those of B. Raises ShapeError unless their sizes multiply to the number of elements of
+    B.
+    """
     moved = [axis % self.ndim for axis in (dims or ())]
     a = self.permute(*(axis for axis in range(self.ndim) if axis not in moved), *moved) if moved else self
     shape = a.shape[B.ndim :]

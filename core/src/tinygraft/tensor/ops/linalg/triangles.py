@@ -28,7 +28,7 @@ def check_matrix(self: Tensor, what: str) -> None:
 
 
 def conjugate_transpose(self: Tensor) -> Tensor:
-    """Each matrix transposed, and conjugated."""
+    """Each matrix transposed, and conjugated where it is complex."""
     return self.transpose(-2, -1)._conj()
 
 
@@ -41,7 +41,10 @@ def stored_now(self: Tensor) -> Tensor:
 
 
 def _above(self: Tensor, what: str, diagonal: int) -> Tensor:
-    """Where the column is less than the row plus diagonal: below that diagonal."""
+    """Where the column is less than the row plus diagonal, below that diagonal, as bools that broadcast.
+
+    Raises ShapeError.
+    """
     check_matrix(self, what)
     rows, columns = positions_along(self, self.ndim - 2), positions_along(self, self.ndim - 1)
     if all(isinstance(size, int) for size in self.shape[-2:]):  # a diagonal further out is as good as one beside
@@ -50,7 +53,9 @@ def _above(self: Tensor, what: str, diagonal: int) -> Tensor:
 
 
 def triu(self: Tensor, diagonal: int = 0) -> Tensor:
-    """The upper triangle, from the given diagonal on; 0 below.
+    """The upper triangle of each matrix, from the given diagonal on; 0 below.
+
+    A positive diagonal is above the main one. Raises ShapeError for fewer than two axes.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2], [3, 4]]).triu().tolist()
@@ -60,7 +65,9 @@ def triu(self: Tensor, diagonal: int = 0) -> Tensor:
 
 
 def tril(self: Tensor, diagonal: int = 0) -> Tensor:
-    """The lower triangle, up to the given diagonal; 0 above.
+    """The lower triangle of each matrix, up to the given diagonal; 0 above. A positive diagonal is above the main one.
+
+    Raises ShapeError for fewer than two axes.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2], [3, 4]]).tril().tolist()
@@ -73,9 +80,10 @@ def tril(self: Tensor, diagonal: int = 0) -> Tensor:
 
 
 def qr(self: Tensor, mode: str = "complete") -> tuple[Tensor, Tensor]:
-    """(Q, R) with Q @ R equal to self, Q orthogonal of shape (..., m, m), R upper triangular (..., m, n).
+    """(Q, R) with Q @ R equal to self, Q orthogonal of shape (..., m, m), R upper triangular (..., m, n); floats.
 
-    mode="reduced" leaves the first min(m, n) columns of Q and rows of R; mode="r" an empty Q.
+    mode="reduced" leaves the first min(m, n) columns of Q and rows of R; mode="r" an empty Q, and R as reduced. Signs
+    of the diagonal of R are not determined. Raises ValueError for another mode, ShapeError for fewer than two axes.
 
     >>> from tinygraft import Tensor
     >>> q, r = Tensor([[3.0, 0.0], [4.0, 5.0]]).qr()
@@ -99,13 +107,13 @@ def qr(self: Tensor, mode: str = "complete") -> tuple[Tensor, Tensor]:
 
 
 def _cut_to(a: Tensor, m: int, n: int, rows: int) -> tuple[Tensor, Tensor]:
-    """The first columns of Q and rows of R, by kernels."""
+    """The first `rows` columns of Q and rows of R of matrices m by n, by kernels."""
     q, r = a._reflected_to(m, n)
     return sliced(q, q.ndim - 1, 0, rows), sliced(r, r.ndim - 2, 0, rows)
 
 
 def _reflected_to(self: Tensor, m: int, n: int) -> tuple[Tensor, Tensor]:
-    """Q, complete, and R with what rounding leaves below its diagonal."""
+    """Q, complete, and R with what rounding leaves below its diagonal, of matrices m by n, by reflections."""
     r = self
     q = r._wrap(_identity_like(r, m).uop)
     for column in range(min(m - 1, n)):
@@ -116,17 +124,17 @@ def _reflected_to(self: Tensor, m: int, n: int) -> tuple[Tensor, Tensor]:
 
 
 def linalg_qr(self: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
-    """qr, by PyTorch's default."""
+    """qr, by PyTorch's default mode, with its errors."""
     return self.qr(mode)
 
 
 def step_number(self: Tensor, number: int) -> Tensor:
-    """A number in memory, so that the kernels of all steps are the same."""
+    """A number in memory, int32 of shape (1,) on the device of self, so that the kernels of all steps are the same."""
     return type(self)([number], device=self.device, dtype=dtypes.int32, requires_grad=False)
 
 
 def column_at(self: Tensor, k: Tensor) -> Tensor:
-    """The column of each matrix whose number is in memory."""
+    """The column of each matrix whose number `k` is in memory, as in `step_number`: (..., m, 1)."""
     return self._join(Ops.GATHER, k, arg=self.ndim - 1)
 
 
@@ -149,6 +157,7 @@ def _mirror(self: Tensor, k: Tensor) -> Tensor:
 
 
 def _identity_like(self: Tensor, n: int) -> Tensor:
+    """Return an identity matrix (n, n) for each matrix of self, with its dtype and device."""
     eye = type(self).eye(n, device=self.device, dtype=self.dtype, requires_grad=False)
     return eye.expand(*self.shape[:-2], n, n)
 
@@ -156,7 +165,8 @@ def _identity_like(self: Tensor, n: int) -> Tensor:
 def newton_schulz(self: Tensor, steps: int, params: Sequence[float], eps: float = 1e-7) -> Tensor:
     """Nearly the orthogonal matrix closest in direction: singular values are driven to 1.
 
-    Each step gives params[0] G + params[1] (G G') G + ..., starting from self over its norm.
+    Each of `steps` steps gives params[0] G + params[1] (G G') G + ..., starting from self over its norm plus eps. The
+    shape and the dtype, one of floats, stay. Raises ShapeError for fewer than two axes.
     """
     check_matrix(self, "newton_schulz")
     tall = size_math.as_int(self.shape[-2], "newton_schulz") > size_math.as_int(self.shape[-1], "newton_schulz")
