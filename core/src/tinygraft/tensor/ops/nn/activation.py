@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def relu(self: Tensor) -> Tensor:
-    """The value where it is positive, 0 elsewhere; its gradient at 0 is 0.
+    """The value where it is positive, 0 elsewhere, in this dtype, also of integers; its gradient at 0 is 0.
 
     >>> from tinygraft import Tensor
     >>> Tensor([-1.0, 2.0]).relu().tolist()
@@ -28,17 +28,20 @@ def relu(self: Tensor) -> Tensor:
 
 
 def relu6(self: Tensor) -> Tensor:
-    """relu, at most 6."""
+    """relu, at most 6, in this dtype."""
     return self.relu()._op(Ops.MIN, 6)
 
 
 def leaky_relu(self: Tensor, neg_slope: float = 0.01) -> Tensor:
-    """The value where it is positive, neg_slope times it elsewhere."""
+    """The value where it is positive, neg_slope times it elsewhere; a float neg_slope makes integers floats."""
     return swapped(self, Ops.CMPLT, 0)._op(Ops.WHERE, self, self._op(Ops.MUL, neg_slope))
 
 
 def _sigmoid(self: Tensor) -> Tensor:
-    """1 / (1 + exp(-x)), and exp(x) times that of -x below zero: exp never overflows, also in the gradient."""
+    """1 / (1 + exp(-x)) of float32 or float64.
+
+    Below zero it is exp(x) times that of -x: exp never overflows, also in the gradient.
+    """
     negative, size = negative_and_magnitude(self)
     power = exp_floats(size._op(Ops.NEG))  # of -|x|, at most 1
     half = power._op(Ops.ADD, 1.0)._op(Ops.RECIPROCAL)
@@ -46,7 +49,7 @@ def _sigmoid(self: Tensor) -> Tensor:
 
 
 def sigmoid(self: Tensor) -> Tensor:
-    """1 / (1 + exp(-x)).
+    """1 / (1 + exp(-x)), a float.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0.0, -1000.0]).sigmoid().tolist()
@@ -56,12 +59,12 @@ def sigmoid(self: Tensor) -> Tensor:
 
 
 def logsigmoid(self: Tensor) -> Tensor:
-    """log(sigmoid(x)), without overflow."""
+    """log(sigmoid(x)), a float, without overflow."""
     return softplus_floats(self._in_float()._op(Ops.NEG))._op(Ops.NEG)._narrowed(self.dtype)
 
 
 def softplus_floats(self: Tensor) -> Tensor:
-    """log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)).
+    """log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), of float32 or float64.
 
     At 0 max has no gradient here, so -|x| is written as x there: together the half that log(1 + exp(x)) has.
     """
@@ -70,7 +73,9 @@ def softplus_floats(self: Tensor) -> Tensor:
 
 
 def softplus(self: Tensor, beta: float = 1.0, threshold: float | None = None) -> Tensor:
-    """log(1 + exp(beta * x)) / beta, without overflow; x itself where beta * x is above a threshold.
+    """log(1 + exp(beta * x)) / beta, a float, without overflow; x itself where beta * x is above a threshold.
+
+    threshold None is none, unlike in PyTorch, where it is 20. beta is not 0.
 
     >>> from tinygraft import Tensor
     >>> round(Tensor([0.0]).softplus().item(), 5)
@@ -87,12 +92,12 @@ def softplus(self: Tensor, beta: float = 1.0, threshold: float | None = None) ->
 
 
 def softsign(self: Tensor) -> Tensor:
-    """x / (1 + |x|)."""
+    """x / (1 + |x|), a float."""
     return self._op(Ops.FDIV, self.abs()._op(Ops.ADD, 1))
 
 
 def swish(self: Tensor) -> Tensor:
-    """x * sigmoid(x)."""
+    """x * sigmoid(x), a float."""
     x = self._in_field()
     return x._op(Ops.MUL, x._sigmoid())._narrowed(self.dtype)
 
@@ -103,15 +108,20 @@ def silu(self: Tensor) -> Tensor:
 
 
 def quick_gelu(self: Tensor) -> Tensor:
-    """x * sigmoid(1.702 * x)."""
+    """x * sigmoid(1.702 * x), a float."""
     x = self._in_float()
     return x._op(Ops.MUL, x._op(Ops.MUL, 1.702)._sigmoid())._narrowed(self.dtype)
 
 
 def gelu(self: Tensor, approximate: str = "tanh") -> Tensor:
-    """x times the share of a normal distribution below x; by a tanh, or exactly where approximate is "none".
+    """x times the share of a normal distribution below x, a float.
 
-    0.5 * (1 + tanh(u)) is computed as sigmoid(2 * u). Raises ValueError for another approximation.
+    By a tanh, or exactly where approximate is "none"; the default is the tanh, unlike in PyTorch. 0.5 * (1 + tanh(u))
+    is computed as sigmoid(2 * u). Raises ValueError for another approximation.
+
+    >>> from tinygraft import Tensor
+    >>> round(Tensor([1.0]).gelu("none").item(), 5)
+    0.84134
     """
     x = self._in_float()
     if approximate == "none":
@@ -126,7 +136,7 @@ def gelu(self: Tensor, approximate: str = "tanh") -> Tensor:
 
 
 def mish(self: Tensor) -> Tensor:
-    """x * tanh(softplus(x)). Source: Misra, "Mish", arXiv:1908.08681."""
+    """x * tanh(softplus(x)), a float. Source: Misra, "Mish", arXiv:1908.08681."""
     x = self._in_float()
     return x._op(Ops.MUL, softplus_floats(x).tanh())._narrowed(self.dtype)
 
@@ -138,7 +148,7 @@ def _expm1_below_zero(self: Tensor, positive: Tensor) -> Tensor:
 
 
 def elu(self: Tensor, alpha: float = 1.0) -> Tensor:
-    """x where it is positive, alpha * (exp(x) - 1) elsewhere."""
+    """x where it is positive, alpha * (exp(x) - 1) elsewhere; a float."""
     x = self._in_float()
     positive = swapped(x, Ops.CMPLT, 0.0)
     below = _expm1_below_zero(x, positive)
@@ -146,7 +156,7 @@ def elu(self: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def celu(self: Tensor, alpha: float = 1.0) -> Tensor:
-    """x where it is positive, alpha * (exp(x / alpha) - 1) elsewhere."""
+    """x where it is positive, alpha * (exp(x / alpha) - 1) elsewhere; a float. alpha is not 0."""
     x = self._in_float()
     positive = swapped(x, Ops.CMPLT, 0.0)
     below = _expm1_below_zero(x._op(Ops.MUL, 1 / alpha), positive)
@@ -154,22 +164,26 @@ def celu(self: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def selu(self: Tensor, alpha: float = 1.67326, gamma: float = 1.0507) -> Tensor:
-    """gamma times elu(alpha). Source: Klambauer et al., "Self-normalizing neural networks", arXiv:1706.02515."""
+    """gamma times elu(alpha), a float. Source: Klambauer et al., "Self-normalizing neural networks",
+    arXiv:1706.02515.
+    """
     return self._in_float().elu(alpha)._op(Ops.MUL, gamma)._narrowed(self.dtype)
 
 
 def hardsigmoid(self: Tensor, alpha: float = 1 / 6, beta: float = 0.5) -> Tensor:
-    """alpha * x + beta, clamped to 0 and 1."""
+    """alpha * x + beta, clamped to 0 and 1; a float."""
     return self._op(Ops.MUL, alpha)._op(Ops.ADD, beta).clamp(0.0, 1.0)
 
 
 def hardswish(self: Tensor) -> Tensor:
-    """x * relu6(x + 3) / 6."""
+    """x * relu6(x + 3) / 6, a float."""
     return self._op(Ops.MUL, self._op(Ops.ADD, 3).relu6())._op(Ops.MUL, 1 / 6)
 
 
 def hardtanh(self: Tensor, min_val: float = -1, max_val: float = 1) -> Tensor:
-    """x, clamped to min_val and max_val; for integers these are cut to whole numbers.
+    """x, clamped to min_val and max_val, in this dtype; for integers these are cut to whole numbers.
+
+    Raises ValueError for a min_val above max_val.
 
     >>> from tinygraft import Tensor
     >>> Tensor([-2.0, 0.5]).hardtanh().tolist()

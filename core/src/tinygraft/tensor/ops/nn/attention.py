@@ -101,7 +101,10 @@ def _check_heads(self: Tensor, key: Tensor, value: Tensor, embed: int, num_heads
 def _projected(
     self: Tensor, key: Tensor, value: Tensor, weight: Any, separate: Any, bias: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values times the transposes of their weights."""
+    """Queries, keys and values times the transposes of their weights, plus their thirds of `bias`, if that is not None.
+
+    The weights are `separate`, three, or if that is None the thirds of `weight`.
+    """
     weights = weight.chunk(3) if separate is None else separate
     biases = (None,) * 3 if bias is None else bias.chunk(3)
     found = []

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def binary_cross_entropy(self: Tensor, target: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
-    """binary_crossentropy of targets in the shape of self; weight scales each loss.
+    """binary_crossentropy of targets in the shape of self, probabilities both; weight scales each loss.
+
+    target and weight are tensors, numbers or lists. reduction is "mean" over all elements, not over the weights, "sum",
+    or "none", one loss each. Raises ShapeError for targets of another shape, ValueError for another reduction.
 
     >>> from tinygraft import Tensor
     >>> round(Tensor([0.9, 0.2]).binary_cross_entropy(Tensor([1.0, 0.0])).item(), 5)
@@ -42,6 +45,8 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """binary_cross_entropy of sigmoid(self), without overflow; pos_weight scales the loss of positive targets.
 
+    pos_weight is a number or a tensor that broadcasts. All else, and errors, as in binary_cross_entropy.
+
     >>> from tinygraft import Tensor
     >>> round(Tensor([0.0]).binary_cross_entropy_with_logits(Tensor([1.0])).item(), 5)
     0.69315
@@ -57,7 +62,9 @@ def binary_cross_entropy_with_logits(
 
 
 def soft_margin_loss(self: Tensor, target: Any, reduction: str = "mean") -> Tensor:
-    """log(1 + exp(-target * self)) for targets of 1 and -1, without overflow.
+    """log(1 + exp(-target * self)) for targets of 1 and -1, a float, without overflow.
+
+    Both broadcast; reduction is "mean", "sum" or "none". Raises ValueError for another one, ShapeError.
 
     >>> from tinygraft import Tensor
     >>> round(Tensor([0.0]).soft_margin_loss(Tensor([1])).item(), 5)
@@ -70,6 +77,9 @@ def soft_margin_loss(self: Tensor, target: Any, reduction: str = "mean") -> Tens
 def multilabel_soft_margin_loss(self: Tensor, target: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
     """The mean over the classes (the last axis) of the binary cross entropies of logits; weight has one for each.
 
+    target, of zeros and ones, broadcasts with self; the losses have no last axis, and reduction is "mean", "sum" or
+    "none" of them. Raises ValueError for another one, ShapeError.
+
     >>> from tinygraft import Tensor
     >>> round(Tensor([[0.0, 0.0]]).multilabel_soft_margin_loss(Tensor([[1, 0]])).item(), 5)
     0.69315
@@ -81,7 +91,10 @@ def multilabel_soft_margin_loss(self: Tensor, target: Any, weight: Any = None, r
 
 
 def _scores(self: Tensor, what: str) -> Tensor:
-    """(batch, classes) from that, from (classes,), or from one score. Raises ShapeError for no classes."""
+    """(batch, classes) from that, from (classes,), or from one score.
+
+    Raises ShapeError for more axes and for no classes. `what` names the method.
+    """
     if self.ndim > 2 or (self.ndim and size_math.same(self.shape[-1], 0)):
         raise ShapeError(
             f"{what} needs scores (batch, classes) or (classes,) of at least 1 class, got shape {self.shape}\n"
@@ -104,8 +117,10 @@ def multi_margin_loss(
 ) -> Tensor:
     """The mean over the classes of max(0, margin - score of the label + score)**p, the label's own left out.
 
-    Scores are (batch, classes) with labels (batch,), or (classes,) with one label. weight (classes,) scales the
-    loss by the label's class; p is 1 or 2.
+    Scores are (batch, classes) with labels (batch,), or (classes,) with one label. weight (classes,) scales the loss by
+    the label's class; p is 1 or 2. A label that is no class raises IndexOutOfRange where that is known or with
+    CHECK_INDEX=1, and gives NaN else. Raises ShapeError for other shapes, ValueError for another p or reduction,
+    DTypeError for labels of floats.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[0.0, 2.0, 1.5]]).multi_margin_loss(Tensor([1])).item()
@@ -140,10 +155,12 @@ def multi_margin_loss(
 
 
 def multilabel_margin_loss(self: Tensor, target: Any, reduction: str = "mean") -> Tensor:
-    """For each label and each class that is none, max(0, 1 - score of the label + score of the class), summed
-    over both, over the number of classes.
+    """For each label and each class that is none, max(0, 1 - score of the label + score of the class), summed over
+    both.
 
-    target has the shape of self: class labels up to the first -1 of each row.
+    The sum is over the number of classes. target has the shape of self, (batch, classes) or (classes,): class labels up
+    to the first -1 of each row. Errors are those of multi_margin_loss, and a label that is no class is treated as
+    there.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[0.5, 0.25, 0.0]]).multilabel_margin_loss(Tensor([[0, -1, 1]])).item()
@@ -179,8 +196,10 @@ def linear_cross_entropy(
 ) -> Tensor:  # fmt: skip
     """cross_entropy of self @ linear_weight.T + linear_bias: the logits never need memory of their own.
 
-    self is (batch, in) or (in,), linear_weight (classes, ..., in), linear_bias (classes, ...), and target
-    (batch, ...) labels, or probabilities in the shape of the logits, (batch, classes, ...).
+    self is (batch, in) or (in,), linear_weight (classes, ..., in), linear_bias (classes, ...), and target (batch, ...)
+    labels, or probabilities in the shape of the logits, (batch, classes, ...). Further arguments are those of
+    cross_entropy. Raises ShapeError for other shapes, ValueError for an ignore_index with probabilities, and as it
+    does.
 
     >>> from tinygraft import Tensor
     >>> x, w = Tensor([[1.0, 2.0]]), Tensor([[1.0, 0.0], [0.0, 1.0]])

@@ -30,9 +30,11 @@ class AttentionOptions:
 def composed(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: AttentionOptions, keep: Callable[[Tensor], Tensor]
 ) -> Tensor:
-    """softmax(q @ k' * scale + mask) @ v; `keep` gives the mask of the weights that are not dropped.
+    """softmax(q @ k' * scale + mask) @ v, (..., L, e), as a graph of kernels.
 
-    A query that sees no key has zeros, as in PyTorch: its softmax would be NaN.
+    q is (..., L, d), k (..., S, d), v (..., S, e). A mask of bools hides the keys where it is False, another one is
+    added; it is ignored with `options.causal`. `keep` gives the mask of the weights that are not dropped, for the
+    weights. A query that sees no key has zeros, as in PyTorch: its softmax would be NaN.
     """
     wide = promote(q.dtype, k.dtype, dtypes.float32)  # scores stay float32 until after softmax
     scores = q.matmul(k.transpose(-2, -1), dtype=wide)._op(Ops.MUL, options.scale)

@@ -35,9 +35,11 @@ def conv2d(
 ) -> Tensor:
     """The cross-correlation with weight (out, in/groups, *kernel), plus bias (out,); any number of spatial axes.
 
-    padding "valid" is none, "same" (for a stride of 1) as much as keeps the size. Half types are
-    multiplied and summed in float32, or everything in dtype. Raises ShapeError where channels, groups, kernel or
-    padding do not fit.
+    (batch, in, *spatial), or without the batch, to (batch, out, *spatial). stride and dilation are a number, or one for
+    each axis; padding is a number, one for each axis, or two for each from the last axis on, or "valid", none, or
+    "same" (for a stride of 1), as much as keeps the size. Half types are multiplied and summed in float32, or
+    everything in dtype. Raises ShapeError where channels, groups, kernel or padding do not fit, ValueError for another
+    word as padding, or "same" with a stride.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(9).reshape(1, 1, 3, 3).conv2d(Tensor.ones(1, 1, 2, 2)).tolist()
@@ -63,7 +65,7 @@ def conv2d(
 
 
 def _biased(self: Tensor, bias: Tensor | None) -> Tensor:
-    """Plus one number for each channel."""
+    """Plus one number for each channel, axis 1, or as it is for None. Raises ShapeError for another number of them."""
     if bias is None:
         return self
     if bias.shape != self.shape[1:2]:
@@ -105,6 +107,11 @@ def conv_transpose2d(
     output_padding: Sizes = 0,
 ) -> Tensor:
     """The transposed convolution with weight (in, out/groups, *kernel): every value adds a scaled kernel.
+
+    (batch, in, *spatial), or without the batch, to (batch, out, *spatial), any number of spatial axes, each of size
+    (size - 1) * stride + dilation * (kernel - 1) + 1, less padding on both sides, plus output_padding. Those are
+    numbers, or one for each axis; padding also two for each from the last axis on. Raises ShapeError where channels,
+    groups, kernel or padding do not fit.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[[[1.0, 2.0]]]]).conv_transpose2d(Tensor.ones(1, 1, 1, 2)).tolist()
@@ -150,7 +157,9 @@ def conv1d(
     self: Tensor, weight: Tensor, bias: Tensor | None = None, *, stride: Sizes = 1, padding: Sizes | str = 0,
     dilation: Sizes = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """conv2d over one axis. What follows the bias is named: its order is not the same everywhere.
+    """conv2d over one axis: (batch, in, length), or without the batch, and a weight (out, in/groups, kernel).
+
+    What follows the bias is named: its order is not the same everywhere. Arguments and errors as in conv2d.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[[1.0, 2.0, 3.0]]]).conv1d(Tensor.ones(1, 1, 2)).tolist()
@@ -164,7 +173,7 @@ def conv3d(
     self: Tensor, weight: Tensor, bias: Tensor | None = None, *, stride: Sizes = 1, padding: Sizes | str = 0,
     dilation: Sizes = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """conv2d over three axes."""
+    """conv2d over three axes: (batch, in, d, h, w), or without the batch. Arguments and errors as in conv2d."""
     _spatial_weight(self, "conv3d", 3, weight)
     return self.conv2d(weight, bias, groups, stride, dilation, padding)
 
@@ -173,7 +182,9 @@ def conv_transpose1d(
     self: Tensor, weight: Tensor, bias: Tensor | None = None, *, stride: Sizes = 1, padding: Sizes = 0,
     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
 ) -> Tensor:  # fmt: skip
-    """conv_transpose2d over one axis. What follows the bias is named.
+    """conv_transpose2d over one axis: (batch, in, length), or without the batch. What follows the bias is named.
+
+    Arguments and errors as in conv_transpose2d.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[[1.0, 2.0]]]).conv_transpose1d(Tensor.ones(1, 1, 2)).tolist()
@@ -187,7 +198,7 @@ def conv_transpose3d(
     self: Tensor, weight: Tensor, bias: Tensor | None = None, *, stride: Sizes = 1, padding: Sizes = 0,
     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
 ) -> Tensor:  # fmt: skip
-    """conv_transpose2d over three axes. What follows the bias is named."""
+    """conv_transpose2d over three axes. What follows the bias is named. Arguments and errors as in conv_transpose2d."""
     _spatial_weight(self, "conv_transpose3d", 3, weight)
     return self.conv_transpose2d(weight, bias, groups, stride, dilation, padding, output_padding)
 
@@ -206,7 +217,10 @@ def sequential(self: Tensor, ll: Sequence[Callable[[Tensor], Tensor]]) -> Tensor
 
 
 def _named_sides(name: str, kernel: Sequence[int], steps: Sequence[int], gaps: Sequence[int]) -> tuple[int, ...]:
-    """A padding given as a string, as numbers: (left, right, top, bottom, ...), from the last axis on."""
+    """A padding given as a string, as numbers: (left, right, top, bottom, ...), from the last axis on.
+
+    Raises ValueError for a word other than "valid" and "same", and for "same" with a stride.
+    """
     if name == "valid":
         return (0,) * (2 * len(kernel))
     if name != "same":

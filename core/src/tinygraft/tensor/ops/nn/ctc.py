@@ -26,12 +26,13 @@ def ctc_loss(
 ) -> Tensor:  # fmt: skip
     """The negative log likelihood of label sequences under all alignments with log probabilities (T, N, classes).
 
-    targets are (N, S) labels, or those of all samples one after another; lengths are tensors or lists of N
-    integers (read, where they say how targets are cut). Without N in the probabilities there is one sample. A
-    mean is over samples, each divided by its target length; zero_infinity gives 0 (and no gradient) where no
-    alignment fits. A label within its length that is no class, and a length of more than T steps or S labels,
-    is treated as in loss.py: IndexOutOfRange where it is known or with CHECK_INDEX=1, else NaN. The T steps are a
-    loop in Python, so the graph grows with T.
+    targets are (N, S) labels, or those of all samples one after another; lengths are tensors or lists of N integers
+    (read, where they say how targets are cut). Without N in the probabilities there is one sample. blank is the class
+    that stands for no label. A mean is over samples, each divided by its target length; zero_infinity gives 0 (and no
+    gradient) where no alignment fits. A label within its length that is no class, and a length of more than T steps or
+    S labels, is treated as in loss.py: IndexOutOfRange where it is known or with CHECK_INDEX=1, else NaN. The T steps
+    are a loop in Python, so the graph grows with T. Raises ShapeError for other shapes and for lengths that do not add
+    up, DTypeError for lengths that are no integers, ValueError for a blank that is no class and for another reduction.
 
     Source: Graves et al., "Connectionist temporal classification", ICML 2006.
 
@@ -74,7 +75,11 @@ def ctc_loss(
 
 
 def _lengths(self: Tensor, name: str, given: Any, most: int) -> tuple[Tensor, Tensor | None]:
-    """(A length for each sample, as int32; where one is not from 0 to `most`, None for nowhere)."""
+    """(A length for each sample, as int32; where one is not from 0 to `most`, None for nowhere).
+
+    `given` is the tensor or list of the argument `name`. Raises DTypeError for what is no integer, ShapeError for
+    another number of lengths, IndexOutOfRange for one that is known to be wrong.
+    """
     found, values = given, None
     if not isinstance(given, TensorBase):
         import numpy as np
@@ -97,7 +102,10 @@ def _lengths(self: Tensor, name: str, given: Any, most: int) -> tuple[Tensor, Te
 
 
 def _labels(self: Tensor, targets: Tensor, given: Any, sizes: Tensor) -> Tensor:
-    """Labels (N, S), also from those of all samples one after another."""
+    """Labels (N, S), also from those of all samples one after another, which `given`, the lengths, cut.
+
+    Raises ShapeError for other shapes, and lengths that do not add up to the number of labels.
+    """
     count = self.shape[1]
     if targets.ndim == 2 and size_math.same(targets.shape[0], count):
         return targets
@@ -118,7 +126,10 @@ def _labels(self: Tensor, targets: Tensor, given: Any, sizes: Tensor) -> Tensor:
 
 
 def _forward(self: Tensor, labels: Tensor, ends: Tensor, blank: int) -> Tensor:
-    """The log likelihood (N, 2 S + 1) of ending in each state: blank, label, blank, ..., after the last step."""
+    """The log likelihood (N, 2 S + 1) of ending in each state: blank, label, blank, ..., after the last step.
+
+    self are the log probabilities (T, N, classes), labels (N, S), ends (N,) the number of steps of each sample.
+    """
     steps, count, _ = size_math.as_ints(self.shape, "ctc_loss")
     size = 2 * size_math.as_int(labels.shape[1], "ctc_loss") + 1
     wide = labels._cast(dtypes.int32)
@@ -139,7 +150,7 @@ def _forward(self: Tensor, labels: Tensor, ends: Tensor, blank: int) -> Tensor:
 
 
 def _sum_of_powers(x: Any, axis: int) -> Any:
-    """logsumexp along an axis, with no gradient where all are -inf."""
+    """logsumexp along an axis, which is gone, with no gradient where all are -inf."""
     most = x.detach().max(axis, keepdim=True)
     none = most.eq(-math.inf)
     total = (x - none.where(0.0, most)).exp().sum(axis, keepdim=True)

@@ -86,12 +86,14 @@ def embedding_bag(
     scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
     per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """The mean, sum or max (mode) of the rows of each bag: a row of (bags, n) numbers, or the part of (n,) numbers
-    from one offset to the next.
+    """The mean, sum or max (mode) of the rows of each bag of numbers: (bags, width).
 
+    A bag is a row of (bags, n) numbers, or the part of (n,) numbers from one offset to the next; offsets, a tensor
+    (bags,), is for these alone. weight, max_norm, norm_type and scale_grad_by_freq are as in embedding.
     per_sample_weights, in the shape of the numbers, scales the rows of a sum. Numbers equal to padding_idx do not
     count, and an empty bag gives 0. include_last_offset: the last offset is where the last bag ends. sparse is
-    accepted: gradients are always dense.
+    accepted: gradients are always dense. Raises ShapeError for other shapes, DTypeError for numbers that are no
+    integers, ValueError for another mode, for per_sample_weights without "sum" and for a padding_idx that is no row.
 
     >>> from tinygraft import Tensor
     >>> table = Tensor([[1.0], [2.0], [4.0]])
@@ -125,7 +127,9 @@ def embedding_bag(
 
 
 def _bags(self: Tensor, offsets: Tensor, include_last_offset: bool) -> Tensor:
-    """(bags, n): whether a number is in a bag."""
+    """(bags, n): whether a number, by its index, is in a bag. Raises ShapeError for offsets of another number of
+    axes.
+    """
     if offsets.ndim != 1:
         raise ShapeError(f"embedding_bag needs offsets of one axis, got shape {offsets.shape}")
     total, bags = size_math.as_int(self.shape[0], "embedding_bag"), size_math.as_int(offsets.shape[0], "embedding_bag")
@@ -138,7 +142,9 @@ def _bags(self: Tensor, offsets: Tensor, include_last_offset: bool) -> Tensor:
 
 
 def _of_bags(self: Tensor, real: Tensor, mode: str) -> Tensor:
-    """Rows (bags, n, width) put together where they count."""
+    """Rows (bags, n, width) put together by `mode` where `real`, bools (bags, n, 1), says that they count: (bags,
+    width).
+    """
     if mode == "max":
         found = real.where(self, -math.inf)
         # an empty bag would be -inf
@@ -154,7 +160,10 @@ def _of_bags(self: Tensor, real: Tensor, mode: str) -> Tensor:
 
 
 def bilinear(self: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """self @ weight[o] @ input2 for each output o, plus bias (out,): (..., m) and (..., n) by (out, m, n).
+    """self @ weight[o] @ input2 for each output o, plus bias (out,): (..., m) and (..., n) by (out, m, n), to (...,
+    out).
+
+    Raises ShapeError for other shapes; the first axes do not broadcast.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1.0, 2.0]]).bilinear(Tensor([[3.0]]), Tensor([[[1.0], [10.0]]])).tolist()

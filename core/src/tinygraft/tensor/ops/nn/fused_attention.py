@@ -80,7 +80,9 @@ def sizes_of(
 
 
 def _computed_in(tensors: Sequence[Tensor]) -> DType | None:
-    """Return the dtype that the device's routine computes in, or None where it takes no such tensors."""
+    """Return the dtype that the device's routine computes in, or None where it has none for such tensors: q, k, v
+    and a mask.
+    """
     q, k, v = tensors[:3]
     if not all(t.dtype.kind == "float" for t in (q, k, v)) or any(t.device != q.device for t in tensors):
         return None
@@ -96,7 +98,10 @@ def _computed_in(tensors: Sequence[Tensor]) -> DType | None:
 def attended(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: AttentionOptions, sizes: AttentionSizes
 ) -> Tensor:
-    """Return attention by the routine."""
+    """Return attention by the routine, (*sizes.lead, L, e): forward by results, with its own rule of gradients.
+
+    Operands are as in `composed`, and `sizes` those of `sizes_of` for them. Dropping counts the draws of this device.
+    """
     (queries, size), (keys, parts) = q.shape[-2:], v.shape[-2:]
     to = promote(q.dtype, v.dtype)
     q, k, v = [_laid_back(t)._cast(sizes.wide) for t in (q, k, v)]

@@ -28,9 +28,10 @@ def grid_sample(
 ) -> Tensor:
     """The values of images (batch, channels, *spatial) at the coordinates of a grid (batch, *size, n), n = 2 or 3.
 
-    mode is bilinear, nearest or (over two axes) bicubic. Elements outside are 0 (zeros), the nearest of the edge
-    (border) or mirrored at it (reflection). -1 and 1 are the edges of the outer pixels, or with align_corners
-    their centres. Raises ShapeError where shapes do not fit, ValueError for another mode.
+    The result is (batch, channels, *size), in this dtype of floats. The last axis of a grid says x before y before z.
+    mode is bilinear, nearest or (over two axes) bicubic. Elements outside are 0 (padding_mode zeros), the nearest of
+    the edge (border) or mirrored at it (reflection). -1 and 1 are the edges of the outer pixels, or with align_corners
+    their centres. Raises ShapeError where shapes do not fit, ValueError for another mode or padding_mode.
 
     >>> from tinygraft import Tensor
     >>> image, grid = Tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), Tensor([[[[0.0, 0.0]]]])
@@ -105,7 +106,11 @@ def _at(self: Tensor, spots: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
 
 
 def affine_grid(self: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """The grid that reads images of that size (batch, channels, *spatial) through affine maps (batch, n, n + 1).
+    """The grid (batch, *spatial, n) that reads images through affine maps (batch, n, n + 1), n = 2 or 3, for
+    grid_sample.
+
+    size is that of its result, (batch, channels, *spatial); align_corners is as there. Raises ShapeError for maps of
+    another shape.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]).affine_grid((1, 1, 1, 2)).tolist()
@@ -134,12 +139,14 @@ def affine_grid(self: Tensor, size: Sequence[int], align_corners: bool | None = 
 
 
 def _at_pixel(index: Any, size: int, corners: bool) -> Any:
-    """A coordinate from -1 to 1 in pixels."""
+    """A coordinate from -1 to 1 in pixels of an axis of `size`: -1 is the edge of the first, or with `corners` its
+    centre.
+    """
     return (index + 1) * (0.5 * (size - 1)) if corners else ((index + 1) * size - 1) * 0.5
 
 
 def _inside(at: Any, size: int, padding_mode: str, corners: bool) -> Any:
-    """A coordinate moved into the image, if the padding says so."""
+    """A coordinate in pixels moved into the image, if the padding says so: to its edge, or mirrored there."""
     if padding_mode == "zeros":
         return at
     if padding_mode == "reflection":

@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 def functional_unfold(
     self: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
 ) -> Tensor:
-    """The windows of (batch, channels, height, width) as columns: (batch, channels * kernel, windows).
+    """The windows of (batch, channels, height, width) as columns: (batch, channels * kernel, windows); the batch may
+    miss.
 
-    It is PyTorch's nn.functional.unfold; `unfold` makes windows along one axis.
+    It is PyTorch's nn.functional.unfold; `unfold` makes windows along one axis. kernel_size, dilation and stride are a
+    number or two, padding also four (left, right, top, bottom). Raises ShapeError for other axes, and numbers that do
+    not fit.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(9).reshape(1, 1, 3, 3).functional_unfold(2).tolist()
@@ -50,6 +53,9 @@ def fold(
     self: Tensor, output_size: Sizes, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
 ) -> Tensor:
     """Columns (batch, channels * kernel, windows) back as an image of that size, sums where windows overlap.
+
+    The result is (batch, channels, *output_size); the batch may miss in both. Arguments are a number or two for height
+    and width, as in functional_unfold. Raises ShapeError where the columns are not those of such an image.
 
     >>> from tinygraft import Tensor
     >>> Tensor.ones(1, 4, 4).fold(3, 2).tolist()
@@ -78,7 +84,10 @@ def fold(
 
 
 def _grid(self: Tensor, what: str, factor: int) -> tuple[int, int, int]:
-    """Channels, height and width. Raises ShapeError without them."""
+    """Channels, height and width, the last axes, for the method `what`.
+
+    Raises ShapeError without them, or a factor below 1.
+    """
     if self.ndim < 3 or factor < 1:
         raise ShapeError(
             f"{what} needs (..., channels, height, width) and a factor of at least 1, got shape {self.shape} and "
@@ -89,7 +98,9 @@ def _grid(self: Tensor, what: str, factor: int) -> tuple[int, int, int]:
 
 
 def pixel_shuffle(self: Tensor, upscale_factor: int) -> Tensor:
-    """Channels (..., c * r**2, h, w) as squares of pixels: (..., c, h * r, w * r).
+    """Channels (..., c * r**2, h, w) as squares of pixels: (..., c, h * r, w * r), where r is upscale_factor.
+
+    Raises ShapeError for fewer axes, a factor below 1, and channels that are no multiple of its square.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(4).reshape(4, 1, 1).pixel_shuffle(2).tolist()
@@ -108,7 +119,10 @@ def pixel_shuffle(self: Tensor, upscale_factor: int) -> Tensor:
 
 
 def pixel_unshuffle(self: Tensor, downscale_factor: int) -> Tensor:
-    """The inverse of pixel_shuffle: (..., c, h * r, w * r) to (..., c * r**2, h, w)."""
+    """The inverse of pixel_shuffle: (..., c, h * r, w * r) to (..., c * r**2, h, w), where r is downscale_factor.
+
+    Raises ShapeError for fewer axes, a factor below 1, and a height or width that is no multiple of it.
+    """
     r, lead = downscale_factor, self.shape[:-3]
     channels, height, width = _grid(self, "pixel_unshuffle", r)
     if height % r or width % r:
@@ -122,7 +136,9 @@ def pixel_unshuffle(self: Tensor, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(self: Tensor, groups: int) -> Tensor:
-    """The channels (axis 1) interleaved: the first of each group, the second of each, and so on.
+    """The channels (axis 1) interleaved: the first of each group, the second of each, and so on, in this shape.
+
+    Raises ShapeError for fewer than three axes and for groups that do not divide the channels.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(4).reshape(1, 4, 1).channel_shuffle(2).flatten().tolist()

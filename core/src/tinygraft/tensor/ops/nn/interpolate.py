@@ -37,11 +37,12 @@ def interpolate(
 ) -> Tensor:
     """The last axes resized to size, as of samples at pixel centres, or at the corners if align_corners.
 
-    mode is linear (over two or three axes that is bilinear, trilinear), bicubic, area (means of what a pixel
-    covers), nearest or nearest-exact. Instead of a size there may be a scale_factor, one number for all axes after
-    the first two or one for each of the last; coordinates are those of the factor, or of the sizes that it gives if
-    recompute_scale_factor. An integer tensor stays one: values of uint8 are rounded once, a half up, as pixels
-    are, and those of other integers cut. Raises ValueError for another mode, ShapeError for sizes that do not fit.
+    mode is linear (over two or three axes that is bilinear, trilinear), bicubic, area (means of what a pixel covers),
+    nearest or nearest-exact. size is one for each of the last axes, or an int for all after the first two. Instead of a
+    size there may be a scale_factor, one number for all axes after the first two or one for each of the last;
+    coordinates are those of the factor, or of the sizes that it gives if recompute_scale_factor. An integer tensor
+    stays one: values of uint8 are rounded once, a half up, as pixels are, and those of other integers cut. Raises
+    ValueError for another mode, and for both a size and a factor or neither, ShapeError for sizes that do not fit.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2, 3, 4], [21, 22, 23, 24], [41, 42, 43, 44]]).interpolate((2, 3)).tolist()
@@ -79,7 +80,10 @@ def _in_pixels(self: Tensor, dtype: DType) -> Tensor:
 
 
 def _sizes(self: Tensor, size: Any, scale: Any) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
-    """The size of each axis that is resized, and its scale where that was given."""
+    """The size of each axis that is resized, and its scale where that was given, else None.
+
+    Raises ValueError for both of them or neither, ShapeError for more scales than axes.
+    """
     if (size is None) == (scale is None):
         raise ValueError(f"interpolate needs a size or a scale_factor, got {size} and {scale}")
     rest = max(self.ndim - 2, 0)
@@ -94,7 +98,7 @@ def _sizes(self: Tensor, size: Any, scale: Any) -> tuple[tuple[int, ...], tuple[
 
 
 def upsample_nearest(self: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """interpolate by the nearest element.
+    """interpolate by the nearest element, with its arguments and errors.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[[1, 2]]]).upsample_nearest(scale_factor=2).tolist()
@@ -104,16 +108,17 @@ def upsample_nearest(self: Tensor, size: Any = None, scale_factor: Any = None) -
 
 
 def upsample_bilinear(self: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """interpolate linearly over two axes, with corners aligned."""
+    """interpolate linearly over two axes, with corners aligned. size, scale_factor and errors as there."""
     return self.interpolate(size, "bilinear", True, scale_factor)
 
 
 def _gathered(self: Tensor, axis: int, indices: Tensor) -> Tensor:
+    """Return the slices along `axis` at `indices`."""
     return self._join(Ops.GATHER, indices, arg=axis)
 
 
 def _nearest(self: Tensor, old: int, new: int, exact: bool, scale: float | None) -> Tensor:
-    """The old coordinate of each new index: its start, or its centre if exact."""
+    """The old coordinate of each of `new` indices: its start, or its centre if exact. `scale` None is new / old."""
     line = iota(type(self), new, self.device)
     if scale is not None:
         at = line._cast(self._in_float().dtype)._op(Ops.ADD, 0.5 if exact else 0.0)._op(Ops.MUL, 1 / scale)
@@ -146,18 +151,22 @@ def _between(
 
 
 def _neighbour(self: Tensor, axis: int, low: Tensor, step: int, old: int) -> Tensor:
+    """Return the slices along `axis` so many steps from the indices `low`, at most the ends of its `old` elements."""
     return _gathered(self, axis, low._op(Ops.ADD, step)._op(Ops.MAX, 0)._op(Ops.MIN, old - 1))
 
 
 def _linear(self: Tensor, axis: int, low: Tensor, share: Tensor, old: int) -> Tensor:
-    """One axis resized linearly."""
+    """One axis resized linearly: from the indices `low`, a `share` of the way to the next ones."""
     share = reshaped(share, tuple(share.shape[0] if a == axis else 1 for a in range(self.ndim)))
     a, b = _gathered(self, axis, low), _neighbour(self, axis, low, 1, old)
     return a._op(Ops.ADD, b._op(Ops.SUB, a)._op(Ops.MUL, share))
 
 
 def _cubic(self: Tensor, axis: int, low: Tensor, share: Tensor, old: int) -> Tensor:
-    """One axis resized by cubic convolution (Keys 1981): four neighbours, those beyond the ends repeated."""
+    """One axis resized by cubic convolution (Keys 1981): four neighbours, those beyond the ends repeated.
+
+    They are around the indices `low`, and `share` is the way from these to the next ones.
+    """
     share = reshaped(share, tuple(share.shape[0] if a == axis else 1 for a in range(self.ndim)))
     total: Tensor = _neighbour(self, axis, low, -1, old) * cubic_weight(share, -1)
     for step in (0, 1, 2):

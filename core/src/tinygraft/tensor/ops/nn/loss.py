@@ -31,13 +31,19 @@ if TYPE_CHECKING:
 
 
 def reduced(self: Tensor, reduction: str) -> Tensor:
-    """The losses of all samples put together. Raises ValueError for an unknown reduction."""
+    """The losses of all samples put together: their mean, sum, or themselves.
+
+    Raises ValueError for an unknown reduction.
+    """
     check_reduction(reduction)
     return self if reduction == "none" else self.sum() if reduction == "sum" else self.mean()
 
 
 def binary_crossentropy(self: Tensor, Y: Any, reduction: str = "mean") -> Tensor:
     """-Y log(p) - (1 - Y) log(1 - p) for probabilities p and targets Y; a logarithm counts no less than -100.
+
+    Y is a tensor or a number that broadcasts. reduction is "mean", "sum" or "none". A float. Raises ValueError for
+    another one, ShapeError.
 
     >>> from tinygraft import Tensor
     >>> round(Tensor([0.1, 0.9, 0.2]).binary_crossentropy(Tensor([0, 1, 0])).item(), 5)
@@ -59,6 +65,8 @@ def _log_limited(self: Tensor) -> Tensor:
 def binary_crossentropy_logits(self: Tensor, Y: Any, reduction: str = "mean", pos_weight: Any = None) -> Tensor:
     """binary_crossentropy of sigmoid(self), without overflow; pos_weight scales the loss of positive targets.
 
+    pos_weight is a number, a list or a tensor that broadcasts. All else, and errors, as in binary_crossentropy.
+
     >>> from tinygraft import Tensor
     >>> round(Tensor([-1, 2, -3]).binary_crossentropy_logits(Tensor([0, 1, 0])).item(), 5)
     0.16293
@@ -79,7 +87,8 @@ def sparse_categorical_crossentropy(
 ) -> Tensor:
     """The cross entropy of logits (..., classes) and integer labels Y (...): the class axis is the last.
 
-    Samples with the label ignore_index count nothing, also not in the mean.
+    Samples with the label ignore_index count nothing, also not in the mean. reduction is "mean", "sum" or "none".
+    Labels that are no class, and errors, as in cross_entropy.
 
     >>> from tinygraft import Tensor
     >>> t, Y = Tensor([[-1, 2, -3], [1, -2, 3]]), Tensor([1, 2])
@@ -103,11 +112,14 @@ def cross_entropy(
     self: Tensor, Y: Any, reduction: str = "mean", label_smoothing: float = 0.0, weight: Any = None,
     ignore_index: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """The cross entropy of logits (batch, classes, ...) and labels (batch, ...), or probabilities in the shape of
-    the logits. The class axis is 1, or 0 where there is no batch.
+    """The cross entropy of logits (batch, classes, ...) and labels (batch, ...), or probabilities in the logits' shape.
 
-    weight (classes,) scales the loss of each class; samples with the label ignore_index count nothing. A mean is
-    over the weights of the labels that count; of probabilities over all samples.
+    The class axis is 1, or 0 where there is no batch. weight (classes,) scales the loss of each class; samples with the
+    label ignore_index count nothing. A share label_smoothing, from 0 to 1, of each target is spread over all classes
+    alike. A "mean" is over the weights of the labels that count; of probabilities over all samples, and then
+    ignore_index has no meaning; "sum" and "none" are the other reductions. A label that is no class raises
+    IndexOutOfRange where that is known or with CHECK_INDEX=1, and gives NaN else. Raises ShapeError for labels or
+    weights of other shapes, DTypeError for labels of floats, ValueError for another reduction or smoothing.
 
     >>> from tinygraft import Tensor
     >>> t = Tensor([[-1, 2, -3], [1, -2, 3]])
@@ -137,7 +149,10 @@ def cross_entropy(
 
 
 def _by_class(self: Tensor, what: str, weight: Any, axis: int) -> Tensor:
-    """A number for each class in the shape of this tensor. Raises ShapeError for another number of them."""
+    """A number for each class, the sizes of `axis`, in the shape of this tensor.
+
+    Raises ShapeError for another number of them.
+    """
     weight = self._argument(what, "weights", weight)
     if weight.shape != self.shape[axis : axis + 1]:
         raise ShapeError(
@@ -156,7 +171,12 @@ def _scaled_label_loss(
     ignore_index: int | None,
     wrong: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """(_label_loss with a weight for each class, the weight of each sample); 0 for the label ignore_index."""
+    """(_label_loss with the weights `wide` for each class, the weight of each sample); both 0 for the label
+    ignore_index.
+
+    `wide` has the shape of self, or is None for 1; `wrong` is where a label is no class, or None. Raises ValueError for
+    a smoothing outside [0, 1].
+    """
     _check_smoothing(smoothing)
     shares = self.log_softmax(axis)
     wide = shares._const(1.0) if wide is None else wide
@@ -177,7 +197,9 @@ def nll_loss(
 ) -> Tensor:
     """The negative log likelihood of labels (batch, ...) under log probabilities (batch, classes, ...).
 
-    weight (classes,) scales the loss of each class; the mean is over the weights of the samples that count.
+    The class axis is 1, or 0 where there is no batch. weight (classes,) scales the loss of each class; samples with the
+    label ignore_index count nothing; the "mean" is over the weights of the samples that count. Labels that are no
+    class, and errors, as in cross_entropy.
 
     >>> from tinygraft import Tensor
     >>> t = Tensor([[-1, 2, -3], [1, -2, 3]])
@@ -202,8 +224,12 @@ def nll_loss(
 
 
 def _wrong_labels(self: Tensor, Y: Tensor, axis: int, ignored: int | None) -> Tensor | None:
-    """Where a label is no class, nor ignored. Raises ShapeError unless there is one for each index beside the class
-    axis, DTypeError unless they are integers, and IndexOutOfRange as `checked.labels` does."""
+    """Where a label is no class of `axis`, nor `ignored`, as bools in the shape of `Y`; None where there is no such
+    label.
+
+    Raises ShapeError unless there is one for each index beside the class axis, DTypeError unless they are integers, and
+    IndexOutOfRange as `index_checks.labels` does.
+    """
     wanted = tuple(size for a, size in enumerate(self.shape) if a != axis)
     if not self.ndim or Y.shape != wanted:
         raise ShapeError(
@@ -219,7 +245,10 @@ def _wrong_labels(self: Tensor, Y: Tensor, axis: int, ignored: int | None) -> Te
 
 
 def nan_where(self: Tensor, wrong: Tensor | None) -> Tensor:
-    """These losses, but NaN where a label is wrong: their gradients too, since it is a factor."""
+    """These losses, but NaN where a label is wrong: their gradients too, since it is a factor.
+
+    `wrong` None is nowhere.
+    """
     return self if wrong is None else self._op(Ops.MUL, wrong._op(Ops.WHERE, wrong._const(math.nan, self.dtype), 1.0))
 
 
@@ -248,5 +277,6 @@ def check_reduction(reduction: str) -> None:
 
 
 def _check_smoothing(smoothing: float) -> None:
+    """Raise ValueError for a smoothing outside [0, 1]."""
     if not 0.0 <= smoothing <= 1.0:
         raise ValueError(f"label_smoothing is between 0 and 1, got {smoothing}")

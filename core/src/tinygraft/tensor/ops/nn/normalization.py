@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def _last_axes(self: Tensor, what: str, shape: Any) -> tuple[int, ...]:
-    """The last axes, which have this shape. Raises ShapeError if they have not."""
+    """The last axes, which have `shape`, an int or a sequence.
+
+    Raises ShapeError, for the method `what`, if they have not.
+    """
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     if not sizes or self.shape[self.ndim - len(sizes) :] != sizes or len(sizes) > self.ndim:
         raise ShapeError(
@@ -31,7 +34,7 @@ def _last_axes(self: Tensor, what: str, shape: Any) -> tuple[int, ...]:
 
 
 def _fitting(self: Tensor, what: str, name: str, value: Tensor | None, shape: Any) -> None:
-    """Raises ShapeError for a weight or bias of another shape."""
+    """Raise ShapeError for a weight or bias, `value` by `name`, of another shape than `shape`; None fits."""
     if value is not None and value.shape != tuple(shape):
         raise ShapeError(
             f"{what} needs a {name} of shape {tuple(shape)}, got {value.shape}\n  made at {value._where()}"
@@ -39,7 +42,7 @@ def _fitting(self: Tensor, what: str, name: str, value: Tensor | None, shape: An
 
 
 def _affine(self: Tensor, weight: Tensor | None, bias: Tensor | None, like: Tensor) -> Tensor:
-    """Times weight plus bias, in the dtype of like."""
+    """Times weight plus bias, either of which may be None, in the dtype of like."""
     x = self if weight is None else self * weight
     x = x if bias is None else x + bias
     return x._narrowed(like.dtype)
@@ -50,6 +53,8 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     """Normalised over the last axes, whose shape is given; then times weight plus bias, both of that shape.
+
+    The variance is without correction. A float in this shape. Raises ShapeError where shapes do not fit.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1.0, 3.0]]).layer_norm(2, eps=0.0).tolist()
@@ -65,9 +70,10 @@ def layer_norm(
 def rms_norm(
     self: Tensor, normalized_shape: int | Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """Over the root of the mean of the squares of the last axes, whose shape is given; then times weight.
+    """Over the root of the mean of the squares of the last axes, whose shape is given; then times weight of that shape.
 
-    eps None is the smallest step of the dtype at 1, as dtypes.finfo says.
+    eps, which is added to the mean, is the smallest step of the dtype at 1 for None, as dtypes.finfo says. Raises
+    ShapeError where shapes do not fit.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[3.0, 3.0]]).rms_norm(2, eps=0.0).tolist()
@@ -81,20 +87,24 @@ def rms_norm(
 
 
 def _channels(self: Tensor, what: str, least: int = 2) -> int:
+    """Return the number of channels, axis 1. Raises ShapeError, for the method `what`, for fewer than `least` axes."""
     if self.ndim < least:
         raise ShapeError(f"{what} needs (batch, channels, ...), got shape {self.shape}\n  made at {self._where()}")
     return size_math.as_int(self.shape[1], what)
 
 
 def _per_channel(self: Tensor, value: Any) -> Any:
-    """A number for each channel, beside this tensor."""
+    """A number for each channel, (channels,), with axes beside those of this tensor; None stays."""
     return None if value is None else reshaped(value, (1, *value.shape, *(1,) * (self.ndim - 2)))
 
 
 def group_norm(
     self: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Each sample normalised over groups of channels and all that follows; weight and bias are per channel.
+    """Each sample normalised over groups of channels and all that follows; weight and bias are per channel,
+    (channels,).
+
+    Raises ShapeError for fewer than two axes, groups that do not divide the channels, and another number of weights.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[[1.0], [3.0]]]).group_norm(1, eps=0.0).tolist()
@@ -119,10 +129,11 @@ def instance_norm(
     self: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
     bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
-    """Each channel of each sample normalised over the spatial axes; weight and bias are per channel.
+    """Each channel of each sample normalised over the spatial axes; weight and bias are per channel, (channels,).
 
-    Without use_input_stats the running statistics normalise; with it they are moved, in place, by momentum
-    towards the mean over the samples.
+    Without use_input_stats the running statistics normalise; with it they are moved, in place, by momentum towards the
+    mean over the samples, where both are given. Raises ShapeError for fewer than three axes, one value for each channel
+    with use_input_stats, and statistics or weights of another shape, ValueError for missing statistics without it.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[[1.0, 3.0]]]).instance_norm(eps=0.0).tolist()
@@ -151,8 +162,10 @@ def batch_norm(
 ) -> Tensor:  # fmt: skip
     """Each channel normalised by running statistics, or with training by its own over batch and spatial axes.
 
-    Then times weight plus bias, which are per channel. With training the running statistics, where they are
-    given, are moved by momentum, in place; their variance has correction 1.
+    Then times weight plus bias, which are per channel, (channels,). With training the running statistics, where both
+    are given and momentum is not None, are moved by momentum, in place; their variance has correction 1. Raises
+    ShapeError for fewer than two axes, one value for each channel in training, and statistics or weights of another
+    shape, ValueError for missing statistics without training.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1.0], [3.0]]).batch_norm(None, None, training=True, eps=0.0).tolist()
@@ -180,7 +193,8 @@ def batch_norm(
 def local_response_norm(self: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """Over (k + alpha * the mean of the squares of size neighbouring channels)**beta; channels beyond count as 0.
 
-    Source: Krizhevsky et al., "ImageNet classification with deep convolutional neural networks", NIPS 2012.
+    Raises ShapeError for fewer than three axes, ValueError for a size below 1. Source: Krizhevsky et al., "ImageNet
+    classification with deep convolutional neural networks", NIPS 2012.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[[2.0]]]).local_response_norm(1, alpha=1.0, beta=1.0, k=0.0).tolist()
@@ -198,7 +212,7 @@ def local_response_norm(self: Tensor, size: int, alpha: float = 1e-4, beta: floa
 
 
 def _move(running: Any, value: Any, share: float) -> None:
-    """Move a running statistic towards a value, in its own memory."""
+    """Move a running statistic a `share` of the way towards a value, in its own memory and without a gradient."""
     # detached: no gradient flows through a statistic to earlier batches
     new = value.detach()._cast(running.dtype)
     running.assign(running.detach() * (1 - share) + new * share)

@@ -48,7 +48,7 @@ def max_pool1d(
     self: Tensor, kernel_size: Sizes, stride: Sizes | None = None, *, padding: Sizes = 0, dilation: Sizes = 1,
     ceil_mode: bool = False, return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """max_pool2d over one axis: (..., channels, length), with or without batch.
+    """max_pool2d over one axis: (..., channels, length), with or without batch. Arguments, results and errors as there.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[[1, 3, 2, 4]]]).max_pool1d(2).tolist()
@@ -65,6 +65,8 @@ def max_pool3d(
 ) -> Any:  # fmt: skip
     """max_pool2d over three axes: (..., channels, d, h, w), with or without batch.
 
+    Arguments, results and errors as there.
+
     >>> from tinygraft import Tensor
     >>> Tensor.arange(8).reshape(1, 1, 2, 2, 2).max_pool3d(2).item()
     7
@@ -78,7 +80,7 @@ def avg_pool1d(
     self: Tensor, kernel_size: Sizes, stride: Sizes | None = None, *, padding: Sizes = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:  # fmt: skip
-    """avg_pool2d over one axis: (..., channels, length), with or without batch.
+    """avg_pool2d over one axis: (..., channels, length), with or without batch. Arguments and errors as there.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[[1.0, 3.0, 2.0, 4.0]]]).avg_pool1d(2).tolist()
@@ -93,7 +95,7 @@ def avg_pool3d(
     self: Tensor, kernel_size: Sizes, stride: Sizes | None = None, *, padding: Sizes = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """avg_pool2d over three axes: (..., channels, d, h, w), with or without batch.
+    """avg_pool2d over three axes: (..., channels, d, h, w), with or without batch. Arguments and errors as there.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(8).reshape(1, 1, 2, 2, 2).avg_pool3d(2).item()
@@ -108,7 +110,7 @@ def max_unpool1d(
     self: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None, *, padding: Sizes = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:  # fmt: skip
-    """max_unpool2d over one axis.
+    """max_unpool2d over one axis, with its arguments and errors.
 
     >>> from tinygraft import Tensor
     >>> values, indices = Tensor([[[1, 3, 2, 4]]]).max_pool1d(2, return_indices=True)
@@ -123,7 +125,7 @@ def max_unpool3d(
     self: Tensor, indices: Tensor, kernel_size: Sizes, stride: Sizes | None = None, *, padding: Sizes = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:  # fmt: skip
-    """max_unpool2d over three axes."""
+    """max_unpool2d over three axes, with its arguments and errors."""
     kernel = each_axis("kernel_size", kernel_size, 3)
     return self.max_unpool2d(indices, kernel, stride, 1, padding, output_size)
 
@@ -160,14 +162,20 @@ def lp_pool1d(
 def lp_pool2d(
     self: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """lp_pool1d over two axes."""
+    """lp_pool1d over two axes: (batch, channels, h, w), or without batch; sizes are a number or two.
+
+    All else as there.
+    """
     return _lp_pool(self, "lp_pool2d", 2, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool3d(
     self: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """lp_pool1d over three axes."""
+    """lp_pool1d over three axes: (batch, channels, d, h, w), or without batch; sizes are a number or three.
+
+    Else as there.
+    """
     return _lp_pool(self, "lp_pool3d", 3, norm_type, kernel_size, stride, ceil_mode)
 
 
@@ -228,12 +236,12 @@ def adaptive_avg_pool1d(self: Tensor, output_size: Any) -> Tensor:
 
 
 def adaptive_avg_pool2d(self: Tensor, output_size: Any) -> Tensor:
-    """adaptive_avg_pool1d over two axes: output_size is one size or two, None keeps an axis."""
+    """adaptive_avg_pool1d over two axes: output_size is one size or two, None keeps an axis. Errors as there."""
     return adaptive_avg(self, "adaptive_avg_pool2d", 2, output_size)
 
 
 def adaptive_avg_pool3d(self: Tensor, output_size: Any) -> Tensor:
-    """adaptive_avg_pool1d over three axes."""
+    """adaptive_avg_pool1d over three axes: output_size is one size or three, None keeps an axis. Errors as there."""
     return adaptive_avg(self, "adaptive_avg_pool3d", 3, output_size)
 
 
@@ -270,7 +278,8 @@ def _adaptive_max(self: Tensor, what: str, n: int, output_size: Any, return_indi
 def adaptive_max_pool1d(self: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """The greatest of output_size windows that cover the axis alike, overlapping where they must.
 
-    With return_indices (values, indices), as max_pool2d has them.
+    (..., channels, length) to (..., channels, output_size); None keeps the size. With return_indices (values, indices),
+    as max_pool2d has them. Raises ShapeError for a negative size and for another number of axes.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[[1.0, 3.0, 2.0]]]).adaptive_max_pool1d(2).tolist()

@@ -29,13 +29,17 @@ Sizes = int | Sequence[int]
 
 
 def windows_of(self: Tensor, size: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Tensor:
-    """(..., *count, *size): the windows over the last axes."""
+    """(..., *count, *size): the windows over the last axes, of `size` elements, `dilation` apart, `stride` after each
+    other.
+
+    There is one number for each of these axes. Raises ShapeError for a symbolic size, or no room for a window.
+    """
     length = size_math.as_ints(self.shape[self.ndim - len(size) :], "a window")
     return self._move(Ops.WINDOW, WindowArg(length, tuple(size), tuple(stride), tuple(dilation)))
 
 
 def padded(self: Tensor, sides: Sequence[tuple[int, int]], value: float = 0) -> Tensor:
-    """The spatial axes padded."""
+    """The last axes padded by (before, after) with `value`; a negative number cuts off. Itself where all are 0."""
     if not any(side for pair in sides for side in pair):
         return self
     return self.pad([(0, 0)] * (self.ndim - len(sides)) + list(sides), value=value)
@@ -51,10 +55,13 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """The mean of each window. stride None is the size of the kernel.
+    """The mean of each window over the last axes, as many as kernel_size has, two for a number. A float.
 
-    ceil_mode keeps a last window that is not full; elements beyond the padding never count, padding only where
-    count_include_pad. With divisor_override sums are divided by that instead.
+    stride None is the size of the kernel; stride, dilation and padding are a number, or one for each axis, padding also
+    two for each from the last axis on. ceil_mode keeps a last window that is not full; elements beyond the padding
+    never count, padding only where count_include_pad. With divisor_override sums are divided by that instead. Raises
+    ShapeError for fewer axes, a kernel, stride or dilation below 1, a padding of more than half of the kernel and no
+    room for a window, ValueError for a divisor_override of 0.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(4).reshape(1, 1, 2, 2).avg_pool2d().tolist()
@@ -87,8 +94,10 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The greatest value of each window; with return_indices (values, indices), the first of equals, counted in
-    the flattened spatial axes. stride None is the size of the kernel.
+    """The greatest value of each window over the last axes, in this dtype; NaN if there is one.
+
+    With return_indices (values, indices), the first of equals, counted in the flattened spatial axes, int32, or int64
+    with DEFAULT_INT=int64. Padding is never chosen. Further arguments and errors are those of avg_pool2d.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(16).reshape(1, 1, 4, 4).max_pool2d().tolist()
@@ -105,7 +114,10 @@ def max_pool2d(
 
 
 def greatest_in_windows(self: Tensor, indices: Tensor, axes: tuple[int, ...], total: int) -> tuple[Tensor, Tensor]:
-    """(the greatest value along axes, the least index of those that equal it); indices are below total."""
+    """(the greatest value along axes, the least index of those that equal it), without these axes.
+
+    `indices` broadcasts with self and is below `total`.
+    """
     hit = is_among(self, self._reduce(Ops.MAX, axes, True))
     return self._reduce(Ops.MAX, axes), as_positions(hit._op(Ops.WHERE, indices, total)._reduce(Ops.MIN, axes))
 
@@ -119,9 +131,11 @@ def max_unpool2d(
     padding: Sizes = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Each value at the index that max_pool2d returned for it, with zeros elsewhere.
+    """Each value at the index that max_pool2d returned for it, with zeros elsewhere. indices has this shape.
 
-    output_size, of which the last sizes count, chooses between the shapes that pool to this one.
+    output_size, of which the last sizes count, chooses between the shapes that pool to this one; without it the size is
+    the least, from the other arguments, which are those of the pooling. Raises ShapeError for indices of another shape
+    and fewer axes, IndexOutOfRange for an index that is known to be outside.
 
     >>> from tinygraft import Tensor
     >>> values, indices = Tensor.arange(1, 5).reshape(1, 1, 2, 2).max_pool2d(return_indices=True)
@@ -204,7 +218,10 @@ class _PoolingSizes:
 
 
 def each_axis(what: str, value: Sizes, n: int, least: int = 1) -> tuple[int, ...]:
-    """One number for each of n axes; a sequence of one is for all of them."""
+    """One number for each of n axes, from one number or a sequence; a sequence of one is for all of them.
+
+    Raises ShapeError for another count, and a number below `least`; `what` names the argument.
+    """
     found = (value,) * n if isinstance(value, int) else tuple(value)
     found = found * n if len(found) == 1 else found
     if len(found) != n or any(v < least for v in found):
@@ -213,7 +230,10 @@ def each_axis(what: str, value: Sizes, n: int, least: int = 1) -> tuple[int, ...
 
 
 def each_side(what: str, padding: Sizes, n: int) -> list[tuple[int, int]]:
-    """(before, after) for each of n axes."""
+    """(before, after) for each of n axes, from one number, n, or 2 n from the last axis on.
+
+    Raises ShapeError for others.
+    """
     given = (padding,) * n if isinstance(padding, int) else tuple(padding)
     given = given * n if len(given) == 1 else given
     if len(given) not in (n, 2 * n) or any(side < 0 for side in given):

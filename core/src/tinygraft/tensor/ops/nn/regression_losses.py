@@ -21,14 +21,20 @@ if TYPE_CHECKING:
 
 
 def both_floats(self: Tensor, other: Any) -> tuple[Tensor, Tensor, DType]:
-    """Both operands as floats of one shape, wide enough to compute in, and the dtype of the result."""
+    """Both operands as floats of one shape, wide enough to compute in, and the dtype of the result.
+
+    Raises as `_op` does.
+    """
     a, b = self._broadcasted(other)
     dtype = a.dtype if a._is_float() else dtypes.default_float
     return a._in_float(), b._in_float(), dtype
 
 
 def weighted(self: Tensor, weight: Any, reduction: str, dtype: DType) -> Tensor:
-    """Losses times weights, put together; a mean is over the weights."""
+    """Losses times weights, which broadcast, put together in `dtype`; a mean is over the weights.
+
+    A weight None is none. Raises ValueError for an unknown reduction.
+    """
     if weight is None:
         return reduced(self._cast(dtype), reduction)
     scaled, weights = self._broadcasted(weight)
@@ -39,7 +45,10 @@ def weighted(self: Tensor, weight: Any, reduction: str, dtype: DType) -> Tensor:
 
 
 def l1_loss(self: Tensor, target: Any, reduction: str = "mean", weight: Any = None) -> Tensor:
-    """|self - target|. weight scales each loss, and the mean is over the weights.
+    """|self - target|, floats. weight scales each loss, and the mean is over the weights.
+
+    target and weight are tensors or numbers that broadcast. reduction is "mean", "sum" or "none", one loss each. Raises
+    ShapeError for shapes that do not broadcast, ValueError for another reduction.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, 4.0]).l1_loss(Tensor([2.0, 2.0])).item()
@@ -52,7 +61,9 @@ def l1_loss(self: Tensor, target: Any, reduction: str = "mean", weight: Any = No
 
 
 def mse_loss(self: Tensor, target: Any, reduction: str = "mean", weight: Any = None) -> Tensor:
-    """(self - target)**2. weight scales each loss, and the mean is over the weights.
+    """(self - target)**2, floats. weight scales each loss, and the mean is over the weights.
+
+    Arguments and errors as l1_loss.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, 4.0]).mse_loss(Tensor([2.0, 2.0])).item()
@@ -63,7 +74,9 @@ def mse_loss(self: Tensor, target: Any, reduction: str = "mean", weight: Any = N
 
 
 def smooth_l1_loss(self: Tensor, target: Any, reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """A parabola of the distance d up to beta, d**2 / (2 * beta), and d - beta / 2 beyond.
+    """A parabola of the distance d up to beta, d**2 / (2 * beta), and d - beta / 2 beyond; with beta 0 it is l1_loss.
+
+    Arguments and errors as in l1_loss, and ValueError for a beta below 0.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, 4.0]).smooth_l1_loss(Tensor([1.5, 1.0]), reduction="none").tolist()
@@ -81,6 +94,8 @@ def smooth_l1_loss(self: Tensor, target: Any, reduction: str = "mean", beta: flo
 def huber_loss(self: Tensor, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Tensor:
     """A parabola of the distance d up to delta, d**2 / 2, and delta * (d - delta / 2) beyond.
 
+    Arguments and errors as in l1_loss, and ValueError for a delta of 0 or less.
+
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, 4.0]).huber_loss(Tensor([1.5, 1.0]), reduction="none", delta=2.0).tolist()
     [0.125, 4.0]
@@ -97,7 +112,8 @@ def kl_div(self: Tensor, target: Any, reduction: str = "mean", log_target: bool 
     """target * (log(target) - self), where self has logarithms of probabilities, and target too if log_target.
 
     reduction "batchmean" is the sum over the size of the first axis, which is what the mathematics calls the
-    divergence; "mean" is over all elements.
+    divergence; "mean" is over all elements; "sum" and "none" are the others. Raises ValueError for another one,
+    ShapeError for shapes that do not broadcast.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0.0]).kl_div(Tensor([1.0])).item()
@@ -119,9 +135,11 @@ def kl_div(self: Tensor, target: Any, reduction: str = "mean", log_target: bool 
 def poisson_nll_loss(
     self: Tensor, target: Any, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean"
 ) -> Tensor:
-    """The negative log likelihood of counts under Poisson distributions with these rates, or their logarithms.
+    """The negative log likelihood of counts under Poisson distributions with these rates, or with log_input their
+    logarithms.
 
-    full adds Stirling's approximation of log(target!) for targets above 1; eps keeps log(0) away.
+    full adds Stirling's approximation of log(target!) for targets above 1; eps keeps log(0) away. target and reduction,
+    and errors, as in l1_loss.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0.0]).poisson_nll_loss(Tensor([1.0])).item()
@@ -143,8 +161,9 @@ def gaussian_nll_loss(
 ) -> Tensor:
     """The negative log likelihood of targets under normal distributions with these means and variances.
 
-    var is a number, or has the shape of self, or that shape without its last axis or with size 1 there. It counts
-    as at least eps. full adds the constant term.
+    var is a number, or has the shape of self, or that shape without its last axis or with size 1 there. It counts as at
+    least eps. full adds the constant term. Raises ShapeError for a var of another shape, ValueError for a number below
+    0; target, reduction and further errors as in l1_loss.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0]).gaussian_nll_loss(Tensor([3.0]), Tensor([1.0])).item()
@@ -182,7 +201,10 @@ def _variance(self: Tensor, var: Any) -> Tensor:
 
 @either_spelling
 def cosine_similarity(self: Tensor, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along dim; a norm less than eps counts as eps.
+    """The cosine of the angle between vectors along dim, which is gone; a norm less than eps counts as eps. A float.
+
+    Both broadcast, and dim is an axis of their common shape. Raises ShapeError if they do not, AxisError for a dim that
+    does not exist.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1.0, 0.0]]).cosine_similarity(Tensor([[1.0, 1.0]])).tolist()
@@ -196,7 +218,9 @@ def cosine_similarity(self: Tensor, x2: Any, dim: int = 1, eps: float = 1e-8) ->
 
 @either_spelling
 def pairwise_distance(self: Tensor, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    """The p-norm of self - x2 + eps along the last axis.
+    """The p-norm of self - x2 + eps along the last axis, which stays with size 1 with keepdim. A float; both broadcast.
+
+    p may be inf, -inf, or 0, which counts what is not 0. Raises ShapeError for shapes that do not broadcast.
 
     >>> from tinygraft import Tensor
     >>> round(Tensor([[3.0, 0.0]]).pairwise_distance(Tensor([[0.0, 4.0]])).item(), 4)
@@ -221,10 +245,10 @@ def pairwise_distance(self: Tensor, x2: Any, p: float = 2.0, eps: float = 1e-6, 
 
 
 def cosine_embedding_loss(self: Tensor, x2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Tensor:
-    """1 - cos of the angle between vectors along the last axis where target is 1; how far cos is above margin
-    where it is -1.
+    """1 - cos of the angle between vectors where target is 1; how far cos is above margin where it is -1; else 0.
 
-    Vectors (batch, n) need targets (batch,), one vector (n,) a target (). Raises ShapeError for others.
+    Vectors (batch, n) need targets (batch,), one vector (n,) a target (). Raises ShapeError for others, ValueError for
+    a reduction other than "mean", "sum" and "none".
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1.0, 0.0]]).cosine_embedding_loss(Tensor([[0.0, 1.0]]), Tensor([1])).item()

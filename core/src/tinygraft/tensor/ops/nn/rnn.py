@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def hardshrink(self: Tensor, lambd: float = 0.5) -> Tensor:
-    """0 from -lambd to lambd, the value elsewhere.
+    """0 from -lambd to lambd, the value elsewhere, in this dtype.
 
     >>> from tinygraft import Tensor
     >>> Tensor([-1.0, 0.25]).hardshrink().tolist()
@@ -30,7 +30,7 @@ def hardshrink(self: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def softshrink(self: Tensor, lambd: float = 0.5) -> Tensor:
-    """The value moved towards 0 by lambd, as far as 0.
+    """The value moved towards 0 by lambd, as far as 0; a float. Raises ValueError for a lambd below 0.
 
     >>> from tinygraft import Tensor
     >>> Tensor([-1.0, 0.25]).softshrink().tolist()
@@ -44,7 +44,7 @@ def softshrink(self: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def tanhshrink(self: Tensor) -> Tensor:
-    """x - tanh(x).
+    """x - tanh(x), a float.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0.0]).tanhshrink().tolist()
@@ -55,7 +55,8 @@ def tanhshrink(self: Tensor) -> Tensor:
 
 
 def threshold(self: Tensor, threshold: float, value: float) -> Tensor:
-    """The value where it is above a threshold, another one elsewhere.
+    """The value where it is above a threshold, another one elsewhere; NaN stays NaN. For integers both are cut to whole
+    numbers.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 3]).threshold(2, 0).tolist()
@@ -68,6 +69,9 @@ def threshold(self: Tensor, threshold: float, value: float) -> Tensor:
 
 def prelu(self: Tensor, weight: Tensor) -> Tensor:
     """The value where it is positive, weight times it elsewhere; one weight, or one for each channel (axis 1).
+
+    weight has one axis or none. Raises ShapeError for another number of weights, DTypeError for another dtype than this
+    one.
 
     >>> from tinygraft import Tensor
     >>> Tensor([-4.0, 2.0]).prelu(Tensor([0.25])).tolist()
@@ -97,8 +101,11 @@ def prelu(self: Tensor, weight: Tensor) -> Tensor:
 
 
 def rrelu(self: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool | None = None) -> Tensor:
-    """The value where it is positive, elsewhere times a slope: drawn from [lower, upper) for each element in
-    training, the middle of both otherwise. training None is whether Tensor.train says so.
+    """The value where it is positive, elsewhere times a slope.
+
+    In training that is drawn from [lower, upper) for each element, else the middle of both. training None is whether
+    Tensor.train says so. Raises ValueError for a lower above upper. Source: Xu et al., "Empirical evaluation of
+    rectified activations in convolutional network", arXiv:1505.00853.
 
     >>> from tinygraft import Tensor
     >>> Tensor([-4.0, 2.0]).rrelu(0.25, 0.75).tolist()
@@ -114,7 +121,9 @@ def rrelu(self: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bo
 
 @either_spelling
 def glu(self: Tensor, dim: int = -1) -> Tensor:
-    """The first half along dim times the sigmoid of the second half.
+    """The first half along dim times the sigmoid of the second half: half as long there.
+
+    Raises ShapeError for an odd size, or without an axis, AxisError for a dim that does not exist.
 
     >>> from tinygraft import Tensor
     >>> Tensor([4.0, 0.0]).glu().tolist()
@@ -131,8 +140,9 @@ def glu(self: Tensor, dim: int = -1) -> Tensor:
 def gumbel_softmax(self: Tensor, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Tensor:
     """A relaxed random choice of a class: softmax((self + gumbel noise) / tau) along dim, for logits.
 
-    hard gives 1 for the class of the largest value and 0 for the others, with the gradient of the soft choice.
-    Source: Jang et al., "Categorical reparameterization with Gumbel-softmax", arXiv:1611.01144.
+    A float in this shape. hard gives 1 for the class of the largest value and 0 for the others, with the gradient of
+    the soft choice. Raises ValueError for a tau of 0 or less, AxisError for a dim that does not exist. Source: Jang et
+    al., "Categorical reparameterization with Gumbel-softmax", arXiv:1611.01144.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[0.0, 100.0]]).gumbel_softmax(hard=True).tolist()

@@ -22,7 +22,12 @@ LARGEST = 61  # the greatest prime factor that is transformed by a matrix of its
 
 
 def _chosen_axes(self: Tensor, what: str, dim: Axis, s: Sequence[int] | None, ndim: int) -> tuple[list[int], list[int]]:
-    """The axes of a transform and its length along each."""
+    """The axes of a transform of `ndim` axes, counted from the front and in the order given, and its length along each.
+
+    dim None is the last len(s) axes, or all; a length of -1, or no s, is the size of the axis. Raises AxisError for an
+    axis that does not exist, ShapeError for other lengths, one below 1, an axis named twice and none; `what` names the
+    method.
+    """
     if dim is None:
         chosen = list(range(ndim)) if s is None else list(range(ndim - len(s), ndim))
     else:
@@ -55,21 +60,26 @@ def _resized(self: Tensor, axis: int, size: int) -> Tensor:
 
 
 def _last(self: Tensor, axis: int) -> Tensor:
+    """Return the tensor with `axis` moved to the end."""
     return self.permute(*(a for a in range(self.ndim) if a != axis), axis)
 
 
 def _unlast(self: Tensor, axis: int) -> Tensor:
+    """Return the tensor with its last axis moved to be `axis`."""
     last = self.ndim - 1
     return self.permute(*range(axis), last, *range(axis, last))
 
 
 def _halves(self: Tensor) -> tuple[Tensor, Tensor | None]:
-    """The real and the imaginary parts, None for what is real."""
+    """The real and the imaginary parts as floats, None for what is real; ComplexTensor overrides it."""
     return self._in_float(), None
 
 
 def transformed(self: Tensor, what: str, dim: Axis, s: Sequence[int] | None, norm: str | None, inverse: bool) -> Tensor:
-    """fft or its inverse along some axes."""
+    """fft or its inverse along the axes dim, as complex numbers.
+
+    Arguments and errors as in fftn; `what` names the method.
+    """
     real, imaginary = self._halves()
     axes, sizes = _chosen_axes(self, what, dim, s, real.ndim)
     for axis, size in zip(axes, sizes, strict=True):
@@ -80,7 +90,10 @@ def transformed(self: Tensor, what: str, dim: Axis, s: Sequence[int] | None, nor
 
 
 def from_real(self: Tensor, what: str, s: Sequence[int] | None, dim: Axis, norm: str | None, inverse: bool) -> Tensor:
-    """The half of the transform of a real tensor that determines the other half."""
+    """The half of the transform of a real tensor that determines the other half, along the last of the axes.
+
+    Arguments and errors as in `transformed`.
+    """
     axes, sizes = _chosen_axes(self, what, dim, s, self.ndim)
     x = self._in_float()
     for axis, size in zip(axes, sizes, strict=True):
@@ -92,7 +105,10 @@ def from_real(self: Tensor, what: str, s: Sequence[int] | None, dim: Axis, norm:
 
 
 def to_real(self: Tensor, what: str, s: Sequence[int] | None, dim: Axis, norm: str | None, inverse: bool) -> Tensor:
-    """The transform of the half of a spectrum whose other half mirrors it."""
+    """The transform of the half of a spectrum whose other half mirrors it, along the last of the axes; floats.
+
+    Its length is 2 * (size - 1) unless `s` says otherwise. Arguments and errors as in `transformed`.
+    """
     real, imaginary = self._halves()
     imaginary = real._const(0.0) if imaginary is None else imaginary
     axes, sizes = _chosen_axes(real, what, dim, s, real.ndim)
@@ -111,7 +127,10 @@ def to_real(self: Tensor, what: str, s: Sequence[int] | None, dim: Axis, norm: s
 
 
 def _mirrored(self: Tensor, size: int, sign: float) -> Tensor:
-    """A whole spectrum from its first half, of which the first and the middle number count as real."""
+    """A whole spectrum of `size` numbers along the last axis from its first half: one part of it.
+
+    `sign` is 1 for the real part, -1 for the imaginary one, of which the first and the middle number count as 0.
+    """
     last, half = self.ndim - 1, size // 2 + 1
     if sign < 0:
         indices = positions_along(self, last)
@@ -124,7 +143,7 @@ def _mirrored(self: Tensor, size: int, sign: float) -> Tensor:
 
 
 def _scaled(parts: tuple[Any, Any], sizes: Sequence[int], norm: str | None, inverse: bool) -> tuple[Any, Any]:
-    """Both parts divided as norm says."""
+    """Both parts divided as norm says, for a transform of these sizes. Raises ValueError for another norm."""
     if norm not in (None, "backward", "forward", "ortho"):
         raise ValueError(f"norm is backward, forward or ortho, got {norm!r}")
     count = math.prod(sizes)
@@ -135,7 +154,10 @@ def _scaled(parts: tuple[Any, Any], sizes: Sequence[int], norm: str | None, inve
 
 
 def _several(real: Any, imaginary: Any, axes: Sequence[int], inverse: bool) -> tuple[Any, Any]:
-    """The transform along several axes, one after the other."""
+    """The transform along several axes, one after the other, not divided by anything.
+
+    `imaginary` None is of a real tensor.
+    """
     for axis in reversed(axes):
         found = _fourier(_last(real, axis), None if imaginary is None else _last(imaginary, axis), inverse)
         real, imaginary = (_unlast(part, axis) for part in found)
@@ -175,13 +197,16 @@ def _fourier(real: Any, imaginary: Any, inverse: bool) -> tuple[Any, Any]:
 
 
 def _half_of_real(x: Any, n: int, inverse: bool) -> Sequence[Any]:
-    """The first half of the transform of a real tensor along its last axis."""
+    """The first half, n // 2 + 1 numbers, of the transform of a real tensor of n numbers along its last axis: both
+    parts.
+    """
     if max(_factors(n), default=0) <= LARGEST and has_routine(x, "rfft"):
         return _by_routine("rfft", [x], (int(inverse),), lambda real, imaginary: _kernels_of_half(real, n, inverse))
     return _kernels_of_half(x, n, inverse)
 
 
 def _kernels_of_half(x: Any, n: int, inverse: bool) -> Sequence[Any]:
+    """Return `_half_of_real` by kernels."""
     return [sliced(part, part.ndim - 1, 0, n // 2 + 1) for part in _fourier(x, None, inverse)]
 
 
@@ -201,7 +226,8 @@ def _by_routine(
 ) -> list[Any]:
     """The results of a routine along the last axis, each with the derivative of what `kernels` make of the parts.
 
-    A transform is linear: that derivative is a transform too, of kernels or, in their place, of this routine.
+    `parts` are its operands, the real and, if there is one, the imaginary part. A transform is linear: that derivative
+    is a transform too, of kernels or, in their place, of this routine.
     """
     batch = parts[0].shape[:-1]
     parts = [part.expand(*batch, part.shape[-1]) for part in parts]
@@ -215,6 +241,7 @@ def _by_routine(
 
 
 def _two(given: Sequence[Any]) -> tuple[Any, Any]:
+    """Return (real, imaginary) of one part or both; the imaginary one may be None."""
     return (given[0], None) if len(given) == 1 else (given[0], given[1])
 
 
@@ -243,7 +270,10 @@ def _turns(like: Any, rows: int, columns: int, size: int, inverse: bool) -> tupl
 
 
 def _circle(like: Any, turns: Any, size: int, inverse: bool) -> tuple[Any, Any]:
-    """The cosines and sines of parts of a whole turn, as tensors beside another one."""
+    """The cosines and sines of `turns` parts of `size` of a whole turn, as tensors with the device and dtype of `like`.
+
+    Sines are negated, but for the inverse.
+    """
     import numpy as np
 
     angle = turns * (2.0 * np.pi / size)
@@ -256,7 +286,7 @@ def _circle(like: Any, turns: Any, size: int, inverse: bool) -> tuple[Any, Any]:
 
 
 def _rotated(parts: tuple[Any, Any], turns: tuple[Any, Any]) -> tuple[Any, Any]:
-    """A matrix of complex numbers times the columns of both parts."""
+    """A matrix of complex numbers, `turns`, times the columns of both parts, of which the imaginary one may be None."""
     (real, imaginary), (cosine, sine) = parts, turns
     if imaginary is None:
         return cosine.matmul(real), sine.matmul(real)
@@ -264,7 +294,7 @@ def _rotated(parts: tuple[Any, Any], turns: tuple[Any, Any]) -> tuple[Any, Any]:
 
 
 def _times(parts: tuple[Any, Any], turns: tuple[Any, Any]) -> tuple[Any, Any]:
-    """Complex numbers times others, element by element."""
+    """Complex numbers times others, element by element; the imaginary part of the first ones may be None."""
     (real, imaginary), (cosine, sine) = parts, turns
     if imaginary is None:
         return real * cosine, real * sine
@@ -272,9 +302,10 @@ def _times(parts: tuple[Any, Any], turns: tuple[Any, Any]) -> tuple[Any, Any]:
 
 
 def _bluestein(real: Any, imaginary: Any, size: int, inverse: bool) -> tuple[Any, Any]:
-    """A transform of any length as a convolution with a chirp, which transforms of a power of two compute.
+    """A transform of any length, `size`, as a convolution with a chirp, which transforms of a power of two compute.
 
-    Source: Bluestein, "A linear filtering approach to the computation of discrete Fourier transform", 1970.
+    `imaginary` None is of a real tensor. Source: Bluestein, "A linear filtering approach to the computation of discrete
+    Fourier transform", 1970.
     """
     import numpy as np
 

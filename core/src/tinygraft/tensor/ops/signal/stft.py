@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def _window_of(self: Tensor, what: str, n_fft: int, win_length: int | None, window: Any) -> Tensor:
-    """A window of n_fft numbers: the one given, or ones, in the middle of zeros."""
+    """A window of n_fft numbers: the one given, or ones, win_length of them, in the middle of zeros.
+
+    win_length None is n_fft. Raises ShapeError for a window of another length, and lengths that do not fit.
+    """
     count = n_fft if win_length is None else win_length
     if not 0 < count <= n_fft or (window is not None and window.shape != (count,)):
         raise ShapeError(
@@ -38,10 +41,12 @@ def stft(
 ) -> Tensor:  # fmt: skip
     """The transforms of pieces of n_fft numbers, one at each hop_length (n_fft // 4); (..., frequencies, pieces).
 
-    Each piece is multiplied by window. With center the signal is padded by n_fft // 2 on both sides, so that pieces
-    are centred on their index. onesided (None is True for real signals) leaves the n_fft // 2 + 1 frequencies that
-    determine the others; normalized divides by the root of n_fft; return_complex=False gives the parts
-    along a last axis of 2. Raises ShapeError.
+    self is a signal (length,) or (batch, length). Each piece is multiplied by window, of win_length numbers (n_fft for
+    None), in the middle of zeros; None is of ones. With center the signal is padded by n_fft // 2 on both sides, by
+    pad's pad_mode, so that pieces are centred on their index. onesided (None is True for real signals) leaves the n_fft
+    // 2 + 1 frequencies that determine the others; normalized divides by the root of n_fft; return_complex=False gives
+    the parts along a last axis of 2. Raises ShapeError for other axes, a window of another length, a hop below 1 and a
+    signal of less than n_fft numbers.
 
     >>> from tinygraft import Tensor
     >>> Tensor.ones(8).stft(4, center=False).shape
@@ -78,8 +83,9 @@ def istft(
 ) -> Tensor:  # fmt: skip
     """The signal whose stft this is, (..., frequencies, pieces), as least squares have it.
 
-    onesided None is True unless there are n_fft frequencies. The signal is real unless return_complex, which needs
-    all frequencies.
+    Arguments are those of stft. onesided None is True unless there are n_fft frequencies. The signal is cut or padded
+    with zeros to length. It is real unless return_complex, which needs all frequencies. Raises ShapeError for other
+    shapes, and for what is not complex.
 
     >>> from tinygraft import Tensor
     >>> signal = Tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
