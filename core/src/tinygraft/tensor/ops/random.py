@@ -169,8 +169,9 @@ def random_bits(cls: type[Tensor], key: TensorBase, counter: TensorBase, num: in
 
 
 def _words_of(cls: type[Tensor], key: TensorBase, num: int) -> Tensor:
-    """Return num random uint32: words i and i + ceil(num / 2) are what `key`, a uint64 (1,), gives for the counter
-    of both.
+    """Return num random uint32: words i and i + ceil(num / 2) are what `key` gives for the counter of both.
+
+    `key` is a uint64 of shape (1,).
     """
     half = -(-num // 2)
     low = iota(cls, half, key.device)._cast(dtypes.uint64)

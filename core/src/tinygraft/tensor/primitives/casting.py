@@ -25,8 +25,9 @@ _UNSIGNED = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint
 def cast(self: Tensor, dtype: DTypeLike) -> Tensor:
     """The values as dtype, a DType or its name.
 
-    Integers wrap, a float truncates to an integer, saturates, and NaN gives 0. Real numbers of complex ones are their
-    real parts; a bool is whether the value is not 0. Raises DTypeError for what is no dtype.
+    Integers wrap, a float truncates to an integer, saturates, and NaN gives 0. A bool is whether the value is not 0.
+    Raises DTypeError for what is no dtype, and for complex numbers as floats or integers, which would lose imaginary
+    parts.
 
     >>> from tinygraft import Tensor, dtypes
     >>> Tensor([1.7, -2.5]).cast(dtypes.int32).tolist()

@@ -72,7 +72,7 @@ def isfinite(self: Tensor) -> Tensor:
 
 
 def logical_not(self: Tensor) -> Tensor:
-    """Whether it is zero, as bools; not of a bool. NaN is not zero."""
+    """Whether it is zero, as bools, which for a bool is its opposite. NaN is not zero."""
     return self._op(Ops.NOT) if self.dtype is dtypes.bool else self._op(Ops.CMPEQ, 0)
 
 

@@ -293,9 +293,7 @@ def _slice(tensor: Any, item: slice, axis: int) -> AxisSlice:
 
 
 def basic(tensor: Any, picks: Sequence[Pick]) -> Any:
-    """The view that the picks without tensors make; axes with index tensors stay whole, or have size 1 if they are
-    new.
-    """
+    """The view that the picks without tensors make; axes with index tensors stay whole, new ones have size 1."""
     axes = [
         pick for pick in picks if not isinstance(pick, (New, Gap)) and not (isinstance(pick, AxisIndices) and pick.new)
     ]

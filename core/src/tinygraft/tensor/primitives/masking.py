@@ -101,10 +101,10 @@ def nonzero(self: Tensor, size: int | None = None, fill_value: int = 0, as_tuple
 
 
 def true_at(self: Tensor, size: int | None) -> Tensor:
-    """The indices where this mask, of one axis, is True, in order; with a size that many of them, filled up with -1, or
-    cut.
+    """The indices where this mask, of one axis, is True, in order.
 
-    They are int32, or int64 for a mask of 2**31 elements or more. Without a size the mask is read.
+    With a size so many of them, filled up with -1, or cut. They are int32, or int64 for a mask of 2**31 elements or
+    more. Without a size the mask is read.
     """
     if size is None:
         import numpy as np

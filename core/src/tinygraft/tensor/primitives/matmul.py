@@ -26,10 +26,9 @@ if TYPE_CHECKING:
 
 
 def accumulator_dtypes(self: Tensor, dtype: DTypeLike | None, *others: TensorBase) -> tuple[DType, DType]:
-    """The dtype in which a sum of products of self and `others` is accumulated, and the one of its result: the common
-    one.
+    """The dtype in which a sum of products of self and `others` is accumulated, and that of its result.
 
-    `dtype`, where it is given, is both. A result of bools is counted in integers.
+    The latter is the common one. `dtype`, where it is given, is both. A result of bools is counted in integers.
     """
     if dtype is not None:
         return to_dtype(dtype), to_dtype(dtype)
@@ -109,11 +108,10 @@ def _with_axis(node: UOp, before: int) -> UOp:
 
 
 def linear(self: Tensor, weight: Tensor, bias: Tensor | None = None, dtype: DTypeLike | None = None) -> Tensor:
-    """self @ weight + bias, with weight of shape (in, out), unlike in PyTorch; a weight of one axis is multiplied
-    elementwise.
+    """self @ weight + bias, with weight of shape (in, out), unlike in PyTorch.
 
-    (..., in) gives (..., out). bias, of shape (out,), may be None. With a dtype all of them are cast to it first.
-    Raises ShapeError where shapes do not fit, DeviceError.
+    A weight of one axis is multiplied elementwise. (..., in) gives (..., out). bias, of shape (out,), may be None. With
+    a dtype all of them are cast to it first. Raises ShapeError where shapes do not fit, DeviceError.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2]]).linear(Tensor([[1, 2], [3, 4]]), Tensor([1, 2])).tolist()
@@ -183,8 +181,7 @@ def _spread(self: Tensor, letters: Sequence[str], order: Sequence[str]) -> Tenso
 
 
 def _parse(formula: str, tensors: Sequence[TensorBase]) -> tuple[list[list[str]], list[str]]:
-    """Return the letters of each operand and of the result, with one name for each axis that "..." stands for: ".-2",
-    ".-1".
+    """Return the letters of each operand and of the result; axes that "..." stands for are ".-2", ".-1".
 
     Raises ShapeError for a formula with another number of operands or axes, or with a wrong result.
     """

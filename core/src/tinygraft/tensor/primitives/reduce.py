@@ -375,8 +375,7 @@ def batchnorm(
     invstd: Tensor,
     axis: int | Sequence[int] = 1,
 ) -> Tensor:
-    """(self - mean) * invstd * weight + bias, where each of them has one value for each index along axis, one or
-    several.
+    """(self - mean) * invstd * weight + bias, each of which has one value for each index along axis, one or several.
 
     They have the shape of those axes, or as many axes as this tensor, to which they broadcast. weight and bias may be
     None. Raises ShapeError where they do not fit, AxisError for an axis that does not exist.

@@ -65,8 +65,7 @@ def results(name: str, operands: Sequence[T], options: tuple[int, ...], wanted: 
 def of_matrices(
     name: str, operands: Sequence[Any], options: tuple[int, ...] = (), wanted: Sequence[int] = (0,)
 ) -> list[Any]:
-    """Return the `wanted` results of the routine `name` on matrices (..., m, n), whose first axes are those of the
-    operands.
+    """Return the `wanted` results of the routine `name` on matrices (..., m, n).
 
     All operands have the same first axes, which are one axis for the routine. `options` as in `results`.
     """

@@ -41,17 +41,13 @@ def _of_acosh(node: UOp, gradient: Any, wanted: list[bool]) -> list[Any]:
 
 
 def below_bound(self: Tensor, bound: float) -> tuple[Tensor, Tensor]:
-    """Whether |self| < bound, a number above 0, as bools; and self where that is so, 0 elsewhere. NaN is not below
-    it.
-    """
+    """Whether |self| < bound, a number above 0, as bools; and self there, 0 elsewhere. NaN is not below it."""
     small = self._op(Ops.MUL, self)._op(Ops.CMPLT, bound * bound)
     return small, small._op(Ops.WHERE, self, 0.0)
 
 
 def negative_and_magnitude(self: Tensor) -> tuple[Tensor, Tensor]:
-    """Whether self is negative, as bools, and its magnitude; the gradient of the magnitude at 0 is 1. -0.0 is its
-    own.
-    """
+    """Whether self is negative, as bools, and its magnitude, whose gradient at 0 is 1. That of -0.0 is -0.0."""
     negative = self._op(Ops.CMPLT, 0.0)
     return negative, negative._op(Ops.WHERE, self._op(Ops.NEG), self)
 

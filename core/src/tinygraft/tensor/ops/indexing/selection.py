@@ -176,9 +176,7 @@ def _numbered(self: Tensor) -> Tensor:
 
 
 def _stored_at(self: Tensor, indices: Any, values: Any, op: Ops | None = None) -> Tensor:
-    """values, which broadcast to the shape of indices, stored at flat indices, or combined by `op` with the stored
-    elements.
-    """
+    """values stored at flat indices, to whose shape they broadcast, or combined by `op` with the stored elements."""
     flat = self.flatten()
     value = values._again()._cast(self.dtype).expand(indices.shape).flatten()
     return reshaped(flat._join(Ops.SCATTER, indices.flatten(), value, arg=ScatterArg(0, op)), self.shape)

@@ -45,8 +45,7 @@ def square_size(self: Tensor, what: str) -> int:
 def _with_gradient(
     self: Tensor, name: str, value: Tensor, inputs: Sequence[Tensor], rule: Callable[..., Any]
 ) -> Tensor:
-    """value with gradients that rule(gradient, value, *inputs) gives: a tensor, or a tuple of one, or None, for each
-    input.
+    """value with gradients that rule(gradient, value, *inputs) gives: a tensor, or a tuple with one or None for each.
 
     `name` is for errors and printed graphs.
     """
@@ -63,10 +62,9 @@ def _with_gradient(
 
 
 def pivoted(self: Tensor, what: str) -> tuple[Tensor, Tensor, Tensor]:
-    """(L and U in one matrix, the order of rows, for each column the row that was swapped up, from 0), computed as
-    floats.
+    """(L and U in one matrix, the order of rows, for each column the row that was swapped up, from 0).
 
-    `what` names the method. Raises ShapeError for fewer than two axes.
+    All are computed as floats. `what` names the method. Raises ShapeError for fewer than two axes.
     """
     check_matrix(self, what)
     m, n = size_math.as_ints(self.shape[-2:], what)
@@ -114,8 +112,7 @@ def row_at(self: Tensor, k: Tensor) -> Tensor:
 
 
 def lu_factor(self: Tensor, pivot: bool = True) -> LU:
-    """L and U of the rows in another order, in one matrix of shape (..., m, n), and pivots (..., min(m, n)), int32 from
-    1.
+    """L and U of the rows in another order, in one matrix (..., m, n), and pivots (..., min(m, n)), int32 from 1.
 
     A singular matrix has a 0 on the diagonal of U. Raises ShapeError for fewer than two axes, ValueError for
     pivot=False.
@@ -347,9 +344,7 @@ def lu_factor_ex(self: Tensor, *, pivot: bool = True, check_errors: bool = False
 
 
 def _first_number(self: Tensor, wrong: Callable[[Tensor], Tensor]) -> Tensor:
-    """For each row the number (from 1) of the first element that is wrong, as `wrong` says in bools, 0 where none
-    is: int32.
-    """
+    """For each row the number (from 1, int32) of the first element that `wrong` gives True for; 0 where none is."""
     hit = wrong(self)
     if not size_math.as_int(self.shape[-1], "info"):
         return hit.any(-1)._cast(dtypes.int32)

@@ -145,8 +145,9 @@ def svdvals(self: Tensor) -> Tensor:
 
 
 def _apart(self: Tensor, s: Tensor, phases: bool) -> Tensor:
-    """x - x' over the differences of the squares of singular values, 0 on the diagonal; but with phases, of complex
-    numbers, there what turns the phase of U alone: V has none then.
+    """x - x' over the differences of the squares of the singular values `s`, 0 on the diagonal.
+
+    But with `phases`, of complex numbers, there what turns the phase of U alone: V has none then.
     """
     n = size_math.as_int(s.shape[-1], "svd")
     squares, eye = s * s, identity_of(s, n, n)
@@ -171,9 +172,7 @@ def _mirrored_from(self: Tensor, upper: bool) -> Tensor:
 
 
 def _eigen(self: Tensor, n: int, upper: bool) -> list[Tensor]:
-    """Eigenvalues (..., n), ascending, and eigenvectors of symmetric matrices (..., n, n) of which one triangle is
-    read.
-    """
+    """Eigenvalues (..., n), ascending, and eigenvectors of symmetric matrices, of which one triangle is read."""
     if has_routine(self, "eigh", 2):
         return of_matrices("eigh", [self], (int(upper),), (0, 1))
     whole = self._mirrored_from(upper)

@@ -119,10 +119,9 @@ def _reflected(self: Tensor, what: str, tau: Tensor) -> tuple[int, int]:
 
 
 def reflectors_applied(self: Tensor, tau: Tensor, start: Tensor, transpose: bool) -> Tensor:
-    """Reflections of `self` with their numbers `tau` applied to the columns of `start`, (..., m, p), the last one
-    first.
+    """Reflections of `self` with their numbers `tau` applied to the columns of `start`, (..., m, p).
 
-    With `transpose` the first one first, for the adjoint of the product.
+    The last one is the first to be applied. With `transpose` the first one first, for the adjoint of the product.
     """
     a, number, found = self._in_field(), tau._in_field(), start._in_field()
     number = number._conj() if transpose else number

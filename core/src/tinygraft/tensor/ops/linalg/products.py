@@ -151,9 +151,7 @@ def addmm(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any
 
 
 def addmv(self: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """beta * self + alpha * (mat @ vec), for mat (n, m) and vec (m,); self broadcasts with (n,). All else as in
-    addmm.
-    """
+    """beta * self + alpha * (mat @ vec), for mat (n, m) and vec (m,); self broadcasts with (n,). Else as in addmm."""
     return _plus(self, mat.mv(vec), beta, alpha)
 
 

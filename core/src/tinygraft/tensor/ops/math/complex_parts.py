@@ -30,9 +30,7 @@ def real(self: Tensor) -> Tensor:
 
 
 def set_real(self: Tensor, value: Any) -> None:
-    """Write `value`, a tensor, number or list that broadcasts, into the real parts. Errors as in writing at an
-    index.
-    """
+    """Write `value`, a tensor, number or list that broadcasts, into the real parts. Raises as __setitem__ does."""
     self._parts()[0][...] = value
 
 

@@ -182,8 +182,9 @@ def heaviside(self: Tensor, values: Any) -> Tensor:
 
 
 def fmax(self: Tensor, x: Any) -> Tensor:
-    """The greater of both, or the one that is a number; NaN where neither is. x is a tensor or a number; errors as in
-    add.
+    """The greater of both, or the one that is a number; NaN where neither is.
+
+    x is a tensor or a number; errors as in add.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, float("nan")]).fmax(Tensor([2.0, 3.0])).tolist()
@@ -194,8 +195,9 @@ def fmax(self: Tensor, x: Any) -> Tensor:
 
 
 def fmin(self: Tensor, x: Any) -> Tensor:
-    """The less of both, or the one that is a number; NaN where neither is. x is a tensor or a number; errors as in
-    add.
+    """The less of both, or the one that is a number; NaN where neither is.
+
+    x is a tensor or a number; errors as in add.
     """
     a, b = self._broadcasted(x)
     return ((a <= b) | (b != b)).where(a, b)

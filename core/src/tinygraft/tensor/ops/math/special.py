@@ -199,8 +199,9 @@ def entr(self: Tensor) -> Tensor:
 
 
 def lgamma(self: Tensor) -> Tensor:
-    """log(|gamma|); infinite at 0 and below it at whole numbers. In float64 it is the absolute error that is small
-    near the zeros below -2.
+    """log(|gamma|), a float; infinite at 0 and below it at whole numbers.
+
+    In float64 it is the absolute error that is small near the zeros below -2.
 
     >>> from tinygraft import Tensor
     >>> [round(v, 6) for v in Tensor([3.0, 0.0]).lgamma().tolist()]
@@ -229,8 +230,9 @@ def mvlgamma(self: Tensor, p: int) -> Tensor:
 
 
 def digamma(self: Tensor) -> Tensor:
-    """The derivative of lgamma: infinite at 0, NaN below it at whole numbers. Below 0 it is the absolute error that
-    is small near its zeros.
+    """The derivative of lgamma, a float: infinite at 0, NaN below it at whole numbers.
+
+    Below 0 it is the absolute error that is small near its zeros.
 
     >>> from tinygraft import Tensor
     >>> round(Tensor(1.0).digamma().item(), 6)

@@ -164,8 +164,9 @@ def celu(self: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def selu(self: Tensor, alpha: float = 1.67326, gamma: float = 1.0507) -> Tensor:
-    """gamma times elu(alpha), a float. Source: Klambauer et al., "Self-normalizing neural networks",
-    arXiv:1706.02515.
+    """gamma times elu(alpha), a float.
+
+    Source: Klambauer et al., "Self-normalizing neural networks", arXiv:1706.02515.
     """
     return self._in_float().elu(alpha)._op(Ops.MUL, gamma)._narrowed(self.dtype)
 

@@ -155,12 +155,11 @@ def multi_margin_loss(
 
 
 def multilabel_margin_loss(self: Tensor, target: Any, reduction: str = "mean") -> Tensor:
-    """For each label and each class that is none, max(0, 1 - score of the label + score of the class), summed over
-    both.
+    """The sum over labels and other classes of max(0, 1 - score of the label + score of the class).
 
-    The sum is over the number of classes. target has the shape of self, (batch, classes) or (classes,): class labels up
-    to the first -1 of each row. Errors are those of multi_margin_loss, and a label that is no class is treated as
-    there.
+    It is divided by the number of all classes. target has the shape of self, (batch, classes) or (classes,): class
+    labels up to the first -1 of each row; the other classes are those that are no label of the row. Errors are those of
+    multi_margin_loss, and a label that is no class is treated as there.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[0.5, 0.25, 0.0]]).multilabel_margin_loss(Tensor([[0, -1, 1]])).item()

@@ -114,11 +114,11 @@ def _alpha_dropped(self: Tensor, p: float, training: bool | None, shape: Any) ->
 
 
 def alpha_dropout(self: Tensor, p: float = 0.5, training: bool | None = None) -> Tensor:
-    """Each element set to the least value of SELU with probability p, then scaled and moved: mean 0 and variance 1 stay
-    so.
+    """Each element set to the least value of SELU with probability p, then scaled and moved.
 
-    Outside of training mode all as is; `training` None is whether Tensor.train says so. Raises ValueError for a `p`
-    outside of [0, 1]. Source: Klambauer et al., "Self-normalizing neural networks", arXiv:1706.02515.
+    Mean 0 and variance 1 stay so. Outside of training mode all as is; `training` None is whether Tensor.train says so.
+    Raises ValueError for a `p` outside of [0, 1]. Source: Klambauer et al., "Self-normalizing neural networks",
+    arXiv:1706.02515.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, 2.0]).alpha_dropout(0.5, training=False).tolist()

@@ -127,9 +127,7 @@ def embedding_bag(
 
 
 def _bags(self: Tensor, offsets: Tensor, include_last_offset: bool) -> Tensor:
-    """(bags, n): whether a number, by its index, is in a bag. Raises ShapeError for offsets of another number of
-    axes.
-    """
+    """(bags, n): whether a number, by its index, is in a bag. Raises ShapeError for offsets of other axes than one."""
     if offsets.ndim != 1:
         raise ShapeError(f"embedding_bag needs offsets of one axis, got shape {offsets.shape}")
     total, bags = size_math.as_int(self.shape[0], "embedding_bag"), size_math.as_int(offsets.shape[0], "embedding_bag")
@@ -142,9 +140,7 @@ def _bags(self: Tensor, offsets: Tensor, include_last_offset: bool) -> Tensor:
 
 
 def _of_bags(self: Tensor, real: Tensor, mode: str) -> Tensor:
-    """Rows (bags, n, width) put together by `mode` where `real`, bools (bags, n, 1), says that they count: (bags,
-    width).
-    """
+    """Rows (bags, n, width) put together by `mode` where `real`, bools (bags, n, 1), is True: (bags, width)."""
     if mode == "max":
         found = real.where(self, -math.inf)
         # an empty bag would be -inf
@@ -160,10 +156,9 @@ def _of_bags(self: Tensor, real: Tensor, mode: str) -> Tensor:
 
 
 def bilinear(self: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """self @ weight[o] @ input2 for each output o, plus bias (out,): (..., m) and (..., n) by (out, m, n), to (...,
-    out).
+    """self @ weight[o] @ input2 for each output o, plus bias (out,): (..., m) and (..., n) by (out, m, n).
 
-    Raises ShapeError for other shapes; the first axes do not broadcast.
+    The result is (..., out). Raises ShapeError for other shapes; the first axes do not broadcast.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1.0, 2.0]]).bilinear(Tensor([[3.0]]), Tensor([[[1.0], [10.0]]])).tolist()

@@ -80,9 +80,7 @@ def sizes_of(
 
 
 def _computed_in(tensors: Sequence[Tensor]) -> DType | None:
-    """Return the dtype that the device's routine computes in, or None where it has none for such tensors: q, k, v
-    and a mask.
-    """
+    """Return the dtype that the device's routine computes in, or None where it has none for q, k, v and a mask."""
     q, k, v = tensors[:3]
     if not all(t.dtype.kind == "float" for t in (q, k, v)) or any(t.device != q.device for t in tensors):
         return None
@@ -190,8 +188,10 @@ def _forward(operands: Sequence[Tensor], form: _AttentionForm) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class _AttentionGradient:
-    """The rule of attention. It retains the greatest scores and the sums, so that the run that computes the result
-    stores them too."""
+    """The rule of attention, which retains the greatest scores and the sums.
+
+    So the run that computes the result stores them too.
+    """
 
     form: _AttentionForm
     of_queries: tuple[Tensor, ...]

@@ -106,8 +106,7 @@ def _at(self: Tensor, spots: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
 
 
 def affine_grid(self: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """The grid (batch, *spatial, n) that reads images through affine maps (batch, n, n + 1), n = 2 or 3, for
-    grid_sample.
+    """The grid (batch, *spatial, n), for grid_sample, of affine maps (batch, n, n + 1), n = 2 or 3.
 
     size is that of its result, (batch, channels, *spatial); align_corners is as there. Raises ShapeError for maps of
     another shape.
@@ -139,8 +138,9 @@ def affine_grid(self: Tensor, size: Sequence[int], align_corners: bool | None = 
 
 
 def _at_pixel(index: Any, size: int, corners: bool) -> Any:
-    """A coordinate from -1 to 1 in pixels of an axis of `size`: -1 is the edge of the first, or with `corners` its
-    centre.
+    """A coordinate from -1 to 1 in pixels of an axis of `size`.
+
+    -1 is the edge of the first one, or with `corners` its centre.
     """
     return (index + 1) * (0.5 * (size - 1)) if corners else ((index + 1) * size - 1) * 0.5
 

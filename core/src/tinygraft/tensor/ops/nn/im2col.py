@@ -21,12 +21,11 @@ if TYPE_CHECKING:
 def functional_unfold(
     self: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
 ) -> Tensor:
-    """The windows of (batch, channels, height, width) as columns: (batch, channels * kernel, windows); the batch may
-    miss.
+    """The windows of (batch, channels, height, width) as columns: (batch, channels * kernel, windows).
 
-    It is PyTorch's nn.functional.unfold; `unfold` makes windows along one axis. kernel_size, dilation and stride are a
-    number or two, padding also four (left, right, top, bottom). Raises ShapeError for other axes, and numbers that do
-    not fit.
+    Both may be without the batch. It is PyTorch's nn.functional.unfold; `unfold` makes windows along one axis.
+    kernel_size, dilation and stride are a number or two, padding also four (left, right, top, bottom). Raises
+    ShapeError for other axes, and numbers that do not fit.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(9).reshape(1, 1, 3, 3).functional_unfold(2).tolist()

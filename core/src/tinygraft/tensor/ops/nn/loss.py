@@ -171,11 +171,10 @@ def _scaled_label_loss(
     ignore_index: int | None,
     wrong: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """(_label_loss with the weights `wide` for each class, the weight of each sample); both 0 for the label
-    ignore_index.
+    """(_label_loss with the weights `wide` for each class, the weight of each sample).
 
-    `wide` has the shape of self, or is None for 1; `wrong` is where a label is no class, or None. Raises ValueError for
-    a smoothing outside [0, 1].
+    Both are 0 for the label ignore_index. `wide` has the shape of self, or is None for 1; `wrong` is where a label is
+    no class, or None. Raises ValueError for a smoothing outside [0, 1].
     """
     _check_smoothing(smoothing)
     shares = self.log_softmax(axis)
@@ -224,8 +223,7 @@ def nll_loss(
 
 
 def _wrong_labels(self: Tensor, Y: Tensor, axis: int, ignored: int | None) -> Tensor | None:
-    """Where a label is no class of `axis`, nor `ignored`, as bools in the shape of `Y`; None where there is no such
-    label.
+    """Where a label is no class of `axis`, nor `ignored`, as bools in the shape of `Y`; None if there is no such label.
 
     Raises ShapeError unless there is one for each index beside the class axis, DTypeError unless they are integers, and
     IndexOutOfRange as `index_checks.labels` does.

@@ -101,8 +101,7 @@ def _per_channel(self: Tensor, value: Any) -> Any:
 def group_norm(
     self: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """Each sample normalised over groups of channels and all that follows; weight and bias are per channel,
-    (channels,).
+    """Each sample normalised over groups of channels and all that follows; weight and bias are (channels,).
 
     Raises ShapeError for fewer than two axes, groups that do not divide the channels, and another number of weights.
 

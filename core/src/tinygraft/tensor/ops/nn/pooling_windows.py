@@ -29,10 +29,10 @@ Sizes = int | Sequence[int]
 
 
 def windows_of(self: Tensor, size: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Tensor:
-    """(..., *count, *size): the windows over the last axes, of `size` elements, `dilation` apart, `stride` after each
-    other.
+    """(..., *count, *size): the windows over the last axes, of `size` elements that are `dilation` apart.
 
-    There is one number for each of these axes. Raises ShapeError for a symbolic size, or no room for a window.
+    Each begins `stride` after the one before. There is one number for each of these axes. Raises ShapeError for a
+    symbolic size, or no room for a window.
     """
     length = size_math.as_ints(self.shape[self.ndim - len(size) :], "a window")
     return self._move(Ops.WINDOW, WindowArg(length, tuple(size), tuple(stride), tuple(dilation)))

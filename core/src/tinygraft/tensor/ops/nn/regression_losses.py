@@ -135,11 +135,10 @@ def kl_div(self: Tensor, target: Any, reduction: str = "mean", log_target: bool 
 def poisson_nll_loss(
     self: Tensor, target: Any, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean"
 ) -> Tensor:
-    """The negative log likelihood of counts under Poisson distributions with these rates, or with log_input their
-    logarithms.
+    """The negative log likelihood of counts under Poisson distributions with these rates.
 
-    full adds Stirling's approximation of log(target!) for targets above 1; eps keeps log(0) away. target and reduction,
-    and errors, as in l1_loss.
+    With log_input self has their logarithms. full adds Stirling's approximation of log(target!) for targets above 1;
+    eps keeps log(0) away. target and reduction, and errors, as in l1_loss.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0.0]).poisson_nll_loss(Tensor([1.0])).item()

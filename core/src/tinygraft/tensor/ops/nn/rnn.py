@@ -55,8 +55,9 @@ def tanhshrink(self: Tensor) -> Tensor:
 
 
 def threshold(self: Tensor, threshold: float, value: float) -> Tensor:
-    """The value where it is above a threshold, another one elsewhere; NaN stays NaN. For integers both are cut to whole
-    numbers.
+    """The value where it is above a threshold, another one elsewhere; NaN stays NaN.
+
+    For integers both are cut to whole numbers.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 3]).threshold(2, 0).tolist()

@@ -116,12 +116,12 @@ def cumulative_trapezoid(self: Tensor, x: Any = None, dx: Any = 1, axis: int = -
 
 
 def cov(self: Tensor, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Tensor:
-    """The covariance matrix of variables, a row each, measured once in each column: (n, m) gives (n, n), one variable
-    ().
+    """The covariance matrix of variables, a row each, measured once in each column.
 
-    fweights, integers, says how often each column counts, aweights, floats, how much; both are tensors (m,), and are
-    read. correction is subtracted from the number of columns. The result is of floats. Raises ShapeError for more than
-    two axes, DTypeError for weights of another dtype or shape, ValueError for ones below 0.
+    (n, m) gives (n, n), one variable (). fweights, integers, says how often each column counts, aweights, floats, how
+    much; both are tensors (m,), and are read. correction is subtracted from the number of columns. The result is of
+    floats. Raises ShapeError for more than two axes, DTypeError for weights of another dtype or shape, ValueError for
+    ones below 0.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).cov().tolist()

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 def bincount(self: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
     """How often each number from 0 on is among the elements, or the sum of their weights.
 
-    Reads the least and the greatest. The result has one more element than the greatest, or minlength, which is more;
-    counts are of the default integer dtype, weights of floats of theirs, others of float64. weights is a tensor of this
-    shape. Raises DTypeError for what is no line of integers, ValueError for a number or a minlength below 0, ShapeError
-    for weights of another shape.
+    Reads the least and the greatest. The result has one more element than the greatest number, or minlength if that is
+    more. Counts are of the default integer dtype; sums have the dtype of weights of floats, and are float64 of others.
+    weights is a tensor of this shape. Raises DTypeError for what is no line of integers, ValueError for a number or a
+    minlength below 0, ShapeError for weights of another shape.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0, 2, 2]).bincount().tolist()
@@ -67,12 +67,11 @@ def _counts(self: Tensor, bins: int) -> Tensor:
 
 
 def histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """How many elements fall into each of equal bins from min to max; both 0 stand for the least and greatest, which
-    are read.
+    """How many elements fall into each of equal bins from min to max.
 
-    Where these are equal, the bins begin 1 below and end 1 above. The last bin has both its edges; elements outside
-    count nowhere. Counts, of shape (bins,), have this dtype. Raises ValueError for less than one bin, and for a range
-    that falls or is not finite.
+    Both 0 stand for the least and greatest, which are read. Where these are equal, the bins begin 1 below and end 1
+    above. The last bin has both its edges; elements outside count nowhere. Counts, of shape (bins,), have this dtype.
+    Raises ValueError for less than one bin, and for a range that falls or is not finite.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, 2.0, 1.0]).histc(bins=4, min=0, max=3).tolist()
@@ -89,8 +88,9 @@ def histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tens
 
 
 def _span(self: Tensor, ends: tuple[float, float], about: float) -> tuple[float, float]:
-    """The ends of a histogram's bins: where both are one number, so far `about` it. Raises ValueError for others
-    than finite ones in order.
+    """The ends of a histogram's bins: where both are one number, so far `about` it.
+
+    Raises ValueError for ends that are not finite or not in order.
     """
     low, high = ends
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):

@@ -49,11 +49,11 @@ def reduced_axes(self: Tensor, dim: Axis) -> Axis:
 def masked_sum(
     self: Tensor, dim: Axis = None, *, keepdim: bool = False, dtype: DTypeLike | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The sum along dim of the elements that count: those where mask, which broadcasts to this shape, is True; None:
-    all.
+    """The sum along dim of the elements that count: those where mask is True, all for None.
 
-    dim, keepdim and dtype are as in sum; no axes in a sequence are all of them. Raises DTypeError for a mask that is
-    not of bools, ShapeError for one that does not broadcast to this shape, and as sum does.
+    A mask broadcasts to this shape. dim, keepdim and dtype are as in sum; no axes in a sequence are all of them. Raises
+    DTypeError for a mask that is not of bools, ShapeError for one that does not broadcast to this shape, and as sum
+    does.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 4]).masked_sum(mask=Tensor([True, False, True])).item()
@@ -72,17 +72,13 @@ def masked_prod(
 
 @either_spelling
 def masked_cumsum(self: Tensor, dim: int, *, dtype: DTypeLike | None = None, mask: Tensor | None = None) -> Tensor:
-    """The running sum along dim of the elements that count. mask and its errors as in masked_sum, all else as in
-    cumsum.
-    """
+    """The running sum along dim of the elements that count. mask is as in masked_sum, all else as in cumsum."""
     return or_else(self, mask, 0).cumsum(dim, dtype)
 
 
 @either_spelling
 def masked_cumprod(self: Tensor, dim: int, *, dtype: DTypeLike | None = None, mask: Tensor | None = None) -> Tensor:
-    """The running product along dim of the elements that count. mask and its errors as in masked_sum, else as in
-    cumprod.
-    """
+    """The running product along dim of the elements that count. mask is as in masked_sum, else as in cumprod."""
     return or_else(self, mask, 1).cumprod(dim, dtype)
 
 
@@ -207,8 +203,9 @@ def masked_norm(
     self: Tensor, ord: float = 2.0, dim: Axis = None, *, keepdim: bool = False, dtype: DTypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The norm of order ord along dim of the elements that count, as vector_norm has it; 0 where none do, or inf
-    for a negative ord. Arguments and errors as in masked_sum.
+    """The norm of order ord along dim of the elements that count, as vector_norm has it.
+
+    It is 0 where none do, or inf for a negative ord. Arguments and errors as in masked_sum.
     """
     x = as_dtype(self, dtype)
     return or_else(x, mask, 0.0 if ord >= 0 else math.inf).vector_norm(ord, reduced_axes(self, dim), keepdim)
@@ -297,11 +294,11 @@ def masked_logaddexp(
     self: Tensor, other: Tensor, *, dtype: DTypeLike | None = None, input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """log(exp(self) + exp(other)), a float, of two tensors, where each counts where its mask says so; -inf where
-    neither does.
+    """log(exp(self) + exp(other)), a float, where each counts where its mask says so.
 
-    With a dtype both are cast to it first. A mask broadcasts to the shape of its tensor, and the tensors with each
-    other. Raises DTypeError for a mask that is not of bools, ShapeError where shapes do not fit.
+    It is -inf where neither does. With a dtype both are cast to it first. A mask broadcasts to the shape of its tensor,
+    and the tensors with each other. Raises DTypeError for a mask that is not of bools, ShapeError where shapes do not
+    fit.
     """
     a, b = _in_any_float(as_dtype(self, dtype)), _in_any_float(as_dtype(other, dtype))
     return or_else(a, input_mask, -math.inf).logaddexp(or_else(b, other_mask, -math.inf))

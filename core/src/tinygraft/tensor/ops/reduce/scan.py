@@ -109,9 +109,7 @@ def logcumsumexp(self: Tensor, axis: int = 0) -> Tensor:
 
 
 def _later(self: Tensor, axis: int, step: int, value: float) -> Tensor:
-    """The elements shifted by `step` towards the end of an axis, with a value in front of them; the last ones are
-    gone.
-    """
+    """The elements shifted by `step` towards the end of an axis, with a value in front; the last ones are gone."""
     kept = [(0, size - step if a == axis else size) for a, size in enumerate(self.shape)]
     return self._move(Ops.SHRINK, tuple(kept)).pad(
         [(step if a == axis else 0, 0) for a in range(self.ndim)], value=value

@@ -156,8 +156,7 @@ def msort(self: Tensor) -> Tensor:
 
 
 def _ordered(self: Tensor, what: str, axis: int | None) -> tuple[Tensor, Tensor, int]:
-    """(values in order, where they came from, their number) along axis, which is the last of both; None: the flat
-    tensor.
+    """(values in order, where they came from, their number) along axis, the last of both; None: the flat tensor.
 
     `what` names the method. Raises AxisError over no elements and for an axis that does not exist.
     """
@@ -322,9 +321,7 @@ def _quantile(self: Tensor, what: str, q: Any, axis: Any, keepdim: bool, interpo
 
 
 def _interpolated(self: Tensor, at: Tensor, last: Tensor, interpolation: str) -> Tensor:
-    """Values of rows in order at fractional ranks `at`, (..., count); none is above `last`, the rank of the last
-    number.
-    """
+    """Values of rows in order at fractional ranks `at`, (..., count), none above `last`, that of the last number."""
     if interpolation == "nearest":
         return self.gather(-1, at.round()._cast(dtypes.int32))
     low = at.floor()._cast(dtypes.int32)

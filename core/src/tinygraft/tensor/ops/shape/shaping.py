@@ -93,11 +93,10 @@ def flipud(self: Tensor) -> Tensor:
 
 
 def rot90(self: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """Rotated k times by 90 degrees, from the first of the two axes towards the second; the other way where k is
-    negative.
+    """Rotated k times by 90 degrees, from the first of the two axes towards the second.
 
-    Raises ShapeError for fewer than two axes and for dims that are not two different ones, AxisError for one that does
-    not exist.
+    A negative k is the other way. Raises ShapeError for fewer than two axes and for dims that are not two different
+    ones, AxisError for one that does not exist.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2], [3, 4]]).rot90().tolist()

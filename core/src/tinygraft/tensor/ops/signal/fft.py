@@ -138,8 +138,9 @@ def rfftn(self: Tensor, s: Sequence[int] | None = None, dim: Axis = None, norm: 
 
 @either_spelling
 def irfftn(self: Tensor, s: Sequence[int] | None = None, dim: Axis = None, norm: str | None = None) -> Tensor:
-    """The inverse of rfftn: floats. The length of the last axis is even unless s says otherwise. Arguments as in
-    fftn.
+    """The inverse of rfftn: floats. Arguments and errors as in fftn.
+
+    The length of the last axis is even unless s says otherwise.
     """
     return to_real(self, "irfftn", s, dim, norm, inverse=True)
 

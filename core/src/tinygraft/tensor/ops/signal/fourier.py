@@ -197,9 +197,7 @@ def _fourier(real: Any, imaginary: Any, inverse: bool) -> tuple[Any, Any]:
 
 
 def _half_of_real(x: Any, n: int, inverse: bool) -> Sequence[Any]:
-    """The first half, n // 2 + 1 numbers, of the transform of a real tensor of n numbers along its last axis: both
-    parts.
-    """
+    """The first half, n // 2 + 1 numbers, of the transform of a real tensor along its last axis: both parts."""
     if max(_factors(n), default=0) <= LARGEST and has_routine(x, "rfft"):
         return _by_routine("rfft", [x], (int(inverse),), lambda real, imaginary: _kernels_of_half(real, n, inverse))
     return _kernels_of_half(x, n, inverse)

@@ -38,12 +38,11 @@ def window_general_cosine(
     dtype: DTypeLike | None = None,
     device: Place = None,
 ) -> Tensor:
-    """The sum of (-1)**i * a[i] * cos(2 pi i k / (M - 1)) over i, for k from 0 to M - 1; with sym=False M stands for M
-    - 1.
+    """The sum over i of (-1)**i * a[i] * cos(2 pi i k / (M - 1)), for k from 0 to M - 1.
 
-    M floats, by default of the default dtype. a is a list or tuple of at least one number; one sample is 1. Raises
-    ShapeError for a negative M, DTypeError for a dtype other than float32 and float64, ValueError for an a that is
-    empty or no list, TypeError for None.
+    With sym=False it is divided by M instead. M floats, by default of the default dtype. a is a list or tuple of at
+    least one number; one sample is 1. Raises ShapeError for a negative M, DTypeError for a dtype other than float32 and
+    float64, ValueError for an a that is empty or no list, TypeError for None.
 
     >>> from tinygraft import Tensor
     >>> [round(x, 4) for x in Tensor.window_general_cosine(3, a=[0.5, 0.5]).tolist()]

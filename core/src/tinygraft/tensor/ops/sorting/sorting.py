@@ -171,9 +171,7 @@ def _scattered_to(self: Tensor, rows: int, n: int, target: Any) -> Tensor:
 
 
 def _counted(self: Tensor, rows: int, n: int) -> Tensor:
-    """Rows of distinct numbers (rows, n) in order: the index of an element is the number of elements that are less
-    than it.
-    """
+    """Rows of distinct numbers (rows, n) in order: an element's index is the number of elements less than it."""
     # in memory: each key is read n times, and would be computed as often
     kept = self._wrap(UOp(Ops.CONTIGUOUS, self.dtype, (self.uop,)))
     less = reshaped(kept, (rows, 1, n))._op(Ops.CMPLT, reshaped(kept, (rows, n, 1)))
@@ -181,9 +179,7 @@ def _counted(self: Tensor, rows: int, n: int) -> Tensor:
 
 
 def _merged(self: Tensor, rows: int, n: int) -> Tensor:
-    """Rows of distinct numbers (rows, n) in order, by rounds in which runs of 1, 2, 4, ... elements are merged in
-    pairs.
-    """
+    """Rows of distinct numbers (rows, n) in order, by rounds that merge runs of 1, 2, 4, ... elements in pairs."""
     values = self
     index = iota(type(self), n, self.device)
     start = reshaped(iota(type(self), rows, self.device)._op(Ops.MUL, n), (rows, 1))

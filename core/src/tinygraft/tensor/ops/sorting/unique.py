@@ -143,9 +143,7 @@ def _dense(self: Tensor) -> Any:
 
 
 def _answer(self: Tensor, firsts: Any, dim: int | None, more: list[Any]) -> Any:
-    """The slices of dim, or the elements, at the indices `firsts`, and the other results, `more`, if any, as a
-    tuple.
-    """
+    """The slices of dim, or the elements, at the indices `firsts`; with `more` results a tuple of all."""
     whole = self.flatten() if dim is None or not self.ndim else self
     values = whole._join(Ops.GATHER, firsts, arg=0 if dim is None else self._axis(dim))
     return (values, *(as_positions(indices) for indices in more)) if more else values
