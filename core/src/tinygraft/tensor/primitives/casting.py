@@ -64,7 +64,10 @@ def bitcast(self: Tensor, dtype: DTypeLike) -> Tensor:
 
 
 def _bits_of_parts(self: Tensor, to: DType) -> Tensor:
-    """Return a bitcast to or from complex numbers, whose real and imaginary parts follow each other."""
+    """Return a bitcast to or from complex numbers, whose real and imaginary parts follow each other.
+
+    Raises ShapeError where the last axis is no whole number of the elements of `to`.
+    """
     if to is self.dtype:
         return self._again()
     numbers: Any = self

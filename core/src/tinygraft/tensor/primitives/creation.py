@@ -52,8 +52,8 @@ def empty(
 ) -> Tensor:
     """Memory of a shape, not initialised: sizes one by one or as one sequence.
 
-    A symbolic size gets memory for its greatest value. Float unless `dtype` says otherwise. Raises ShapeError for what
-    is no size, or a negative one.
+    A symbolic size gets memory for its greatest value. Float, and on the default device, unless `dtype` and `device`
+    say otherwise; requires_grad None lets backward decide. Raises ShapeError for what is no size, or a negative one.
 
     >>> from tinygraft import Tensor
     >>> Tensor.empty(2, 3).shape
@@ -73,9 +73,10 @@ def full(
 ) -> Tensor:  # fmt: skip
     """fill_value everywhere. Without a dtype it has the default one of the value's type, or a wider one that it needs.
 
-    `shape` is a size or a sequence of sizes. It takes no memory until something is written into it, with either value
-    of `buffer`. Raises ShapeError for what is no size, or a negative one, NumberOutOfRange for a number out of the
-    range of the dtype, or of every integer dtype.
+    `shape` is a size or a sequence of sizes. It is on the default device unless `device` says otherwise; requires_grad
+    None lets backward decide. It takes no memory until something is written into it, with either value of `buffer`.
+    Raises ShapeError for what is no size, or a negative one, NumberOutOfRange for a number out of the range of the
+    dtype, or of every integer dtype.
 
     >>> from tinygraft import Tensor
     >>> Tensor.full((2, 2), 7).tolist()
@@ -118,8 +119,10 @@ def arange(
 ) -> Tensor:  # fmt: skip
     """start, start + step, ... before stop; from 0 when only one number is given.
 
-    The dtype is an integer one that is wide enough, unless one of the numbers is a float. Raises ShapeError for a step
-    of 0 and for numbers that are not finite, NumberOutOfRange for numbers out of the range of an integer dtype.
+    step may be negative, and ends may be symbolic integers. The dtype is an integer one that is wide enough, unless one
+    of the numbers is a float. device and requires_grad are as in full. Raises ShapeError for a step of 0 and for
+    numbers that are not finite, DTypeError for complex ones, NumberOutOfRange for numbers out of the range of an
+    integer dtype.
 
     >>> from tinygraft import Tensor
     >>> Tensor.arange(2, 8, 3).tolist()
@@ -166,9 +169,9 @@ def linspace(
 ) -> Tensor:  # fmt: skip
     """`steps` evenly spaced numbers from `start` to `stop`, both included; start alone with one step.
 
-    Float unless dtype says otherwise; an integer dtype cuts off what is after the point. Raises ShapeError for a
-    negative number of steps, DTypeError for one that is no integer, NumberOutOfRange for numbers out of the range of an
-    integer dtype.
+    Float unless dtype says otherwise; an integer dtype cuts off what is after the point. device and requires_grad are
+    as in full. Raises ShapeError for a negative number of steps, DTypeError for one that is no integer,
+    NumberOutOfRange for numbers out of the range of an integer dtype.
 
     >>> from tinygraft import Tensor
     >>> Tensor.linspace(0, 1, 5).tolist()
@@ -199,7 +202,7 @@ def eye(
 ) -> Tensor:  # fmt: skip
     """n rows and m columns (n when not given), 1 on the diagonal and 0 elsewhere; float unless dtype says otherwise.
 
-    Raises ShapeError for a negative size.
+    device and requires_grad are as in full. Raises ShapeError for a negative size.
 
     >>> from tinygraft import Tensor
     >>> Tensor.eye(2).tolist()
@@ -225,7 +228,7 @@ def invalids(
     dtype: DTypeLike | None = None,
     requires_grad: bool | None = None,
 ) -> Tensor:
-    """empty, by its newer name: memory to be written before it is read."""
+    """empty, by its newer name: memory to be written before it is read. Arguments and errors as there."""
     return cls.empty(*shape, device=device, dtype=dtype, requires_grad=requires_grad)
 
 
@@ -247,8 +250,8 @@ def logspace(
 ) -> Tensor:  # fmt: skip
     """`steps` numbers from base**start to base**stop, each the same multiple of the previous one.
 
-    Float unless dtype says otherwise. Raises NumberOutOfRange for numbers out of the range of an integer dtype, and as
-    linspace does for `steps`.
+    Float unless dtype says otherwise; device and requires_grad are as in full. Raises NumberOutOfRange for numbers out
+    of the range of an integer dtype, and as linspace does for `steps`.
 
     >>> from tinygraft import Tensor
     >>> Tensor.logspace(0, 2, 3).round(3).tolist()
@@ -269,7 +272,10 @@ def logspace(
 
 
 def scalar_tensor(cls: type[Tensor], s: Scalar, dtype: DTypeLike | None = None, device: Place = None) -> Tensor:
-    """A number as a tensor without axes, of the default float dtype unless dtype says otherwise."""
+    """A number as a tensor without axes, of the default float dtype unless dtype says otherwise.
+
+    Raises NumberOutOfRange.
+    """
     return cls.full((), s, device=device, dtype=dtype or dtypes.default_float)
 
 

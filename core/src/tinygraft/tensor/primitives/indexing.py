@@ -270,7 +270,8 @@ def scatter(self: Tensor, dim: int, index: TensorBase, src: Any, reduce: str | N
 def _scattered(self: Tensor, dim: int, index: Any, src: Any, op: Ops | None) -> Tensor:
     """Write `src` at `index` along `dim` into a copy, as torch.scatter; with `op` combined with the stored value.
 
-    One SCATTER over the flattened tensor, at flat indices. A `src` larger than `index` is cut to its shape.
+    One SCATTER over the flattened tensor, at flat indices. A `src` larger than `index` is cut to its shape; a number is
+    stored at all of them. Raises ShapeError for a smaller one, and as `_flat_indices` does.
     """
     axis = self._axis(dim)
     index = index_checks.given(self, index, axis, "scatter")
@@ -359,7 +360,10 @@ def from_front(index: Any, size: sint, known: bool = False) -> tuple[Any, Any]:
 
 
 def _plan(view: Any, picks: Sequence[Pick]) -> GatherPlan | None:
-    """Return how to read or write the view at the picks that are tensors; None when there are none."""
+    """Return how to read or write the view at the picks that are tensors; None when there are none.
+
+    Raises IndexOutOfRange where index tensors do not broadcast together.
+    """
     kept = [pick for pick in picks if not isinstance(pick, (AxisElement, Gap))]
     chosen = [(axis, pick) for axis, pick in enumerate(kept) if isinstance(pick, AxisIndices)]
     if not chosen:

@@ -192,7 +192,10 @@ def for_mean(self: Tensor, dtype: DTypeLike) -> Tensor:
 
 
 def _var(self: Tensor, axis: Axis, keepdim: bool, correction: float) -> Tensor:
-    """Return the sum of squared distances from the mean over count - `correction`, or over 0 if that is less."""
+    """Return the sum of squared distances from the mean over count - `correction`, or over 0 if that is less.
+
+    axis and keepdim are those of a reduction; the elements are of float32 or float64.
+    """
     # two passes: E[x**2] - mean**2 in one would cancel where the mean is large
     distance = self._op(Ops.SUB, mean_floats(self, axis, True))
     squares = distance._op(Ops.MUL, distance)._reduce(Ops.ADD, axis, keepdim)

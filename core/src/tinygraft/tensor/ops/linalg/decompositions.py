@@ -34,7 +34,7 @@ class LU(NamedTuple):
 
 
 def square_size(self: Tensor, what: str) -> int:
-    """The size of square matrices. Raises ShapeError for others."""
+    """The size of square matrices. Raises ShapeError for others, and for a symbolic size; `what` names the method."""
     check_matrix(self, what)
     m, n = size_math.as_ints(self.shape[-2:], what)
     if m != n:

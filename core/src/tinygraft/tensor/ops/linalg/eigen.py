@@ -215,7 +215,7 @@ def _singular(self: Tensor, n: int, full: bool) -> list[Tensor]:
 
 
 def _in_one(self: Tensor, batch: int, *others: Tensor) -> list[Tensor]:
-    """This tensor and others, all with the same first axes, as parts of one in memory.
+    """This tensor and others, all with the same first `batch` axes, as parts of one in memory.
 
     So each comes out of the same kernels, whichever is requested: where values are equal, their vectors are what
     rounding makes of them, and those of one run do not fit those of another.

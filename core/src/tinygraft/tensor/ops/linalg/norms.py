@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def _measured(self: Tensor, what: str, dtype: DTypeLike | None) -> Tensor:
     """This tensor in the dtype that it is measured in: integers and bools become the default float.
 
-    Raises DTypeError where the requested dtype is none of floats.
+    Raises DTypeError where the requested dtype is none of floats; `what` names the method.
     """
     to = self._in_field().dtype if dtype is None and self.dtype.kind not in ("float", "complex") else dtype
     found = self if to is None else self._cast(to)

@@ -25,14 +25,17 @@ def multi_head_attention_forward(
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """(attention over num_heads heads, its weights), in PyTorch's order of arguments.
 
-    Queries are (L, batch, embed), keys and values (S, batch, ...), or all without the batch. They are projected by
-    in_proj_weight (3 * embed, embed), or by three weights (embed, width) where use_separate_proj_weight; the
-    result by out_proj_weight (embed, embed). bias_k and bias_v are one more key and value, add_zero_attn another
-    one of zeros; static_k and static_v (batch * heads, S, width) are used as projected keys and values.
-    attn_mask (L, S) or (batch * heads, L, S) is added, or leaves out where it is bool and True, and so does
-    key_padding_mask (batch, S). is_causal says that attn_mask is causal, and changes nothing. Weights are
-    (batch, L, S), the mean over heads if average_attn_weights, else (batch, heads, L, S); None without
-    need_weights.
+    Queries are (L, batch, embed), keys and values (S, batch, ...), or all without the batch; embed is
+    embed_dim_to_check, which num_heads divides. They are projected by in_proj_weight (3 * embed, embed), or by
+    q_proj_weight, k_proj_weight and v_proj_weight (embed, width) where use_separate_proj_weight, plus in_proj_bias (3 *
+    embed,); the result by out_proj_weight (embed, embed), plus out_proj_bias (embed,). Biases may be None. bias_k and
+    bias_v are one more key and value, add_zero_attn another one of zeros; static_k and static_v (batch * heads, S,
+    width) are used as projected keys and values. attn_mask (L, S) or (batch * heads, L, S) is added, or leaves out
+    where it is bool and True, and so does key_padding_mask (batch, S). is_causal says that attn_mask is causal, and
+    changes nothing. In training, which is the default here, weights are dropped with the probability dropout_p. Weights
+    are (batch, L, S), the mean over heads if average_attn_weights, else (batch, heads, L, S); None without
+    need_weights. Raises ShapeError for other axes and for an embed that does not fit, ValueError for a dropout_p
+    outside [0, 1].
 
     Source: Vaswani et al., "Attention is all you need", arXiv:1706.03762.
 

@@ -28,7 +28,10 @@ def _check_table(self: Tensor, what: str, weight: Tensor) -> int:
 
 
 def _padding_row(self: Tensor, what: str, padding_idx: int | None, count: int) -> int | None:
-    """The row from the front that `padding_idx` names, or None. Raises ValueError where there is no such row."""
+    """The row from the front that `padding_idx` names, of `count`, or None for None.
+
+    Raises ValueError where there is no such row; `what` names the method.
+    """
     if padding_idx is None:
         return None
     if not -count <= padding_idx < count:
@@ -73,7 +76,7 @@ def embedding(
 
 
 def _limited(self: Tensor, most: float, order: float) -> Tensor:
-    """Rows scaled to a norm of at most `most`, with the gradient of rows that are not."""
+    """Rows scaled to a norm of order `order` of at most `most`, with the gradient of rows that are not."""
     still = self.detach()
     size = still._in_float().abs().pow(order).sum(-1, True).pow(1 / order)
     # 1e-7 as in PyTorch's renorm

@@ -56,7 +56,8 @@ def sizes_of(
 ) -> AttentionSizes | None:
     """Return the sizes with which the device's routine computes this, or None where kernels do.
 
-    `grouped` says that heads of queries have those of keys and values, of which there are as many, by groups.
+    `grouped` says that heads of queries have those of keys and values, of which there are as many, by groups. q, k, v
+    and mask are as in `composed`. Kernels compute shapes that do not fit, and raise for them.
     """
     tensors = [q, k, v] if mask is None else [q, k, v, mask]
     wide = _computed_in(tensors)
@@ -178,7 +179,7 @@ class _AttentionForm:
 
 
 def _forward(operands: Sequence[Tensor], form: _AttentionForm) -> Tensor:
-    """Return attention of operands in the routine's axes, with its derivative."""
+    """Return attention of operands in the routine's axes, with its derivative; `form` says what follows q, k and v."""
     value, *of_queries = results("attention", operands, form.numbers, (0, 1, 2))
     for saved in of_queries:
         saved._set_flag(False)

@@ -91,7 +91,10 @@ def _check_grid(self: Tensor, grid: Tensor, n: int, mode: str, padding_mode: str
 
 
 def _at(self: Tensor, spots: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
-    """Rows (batch * pixels, channels) at integer coordinates along each axis, (batch, pixels): 0 outside."""
+    """Rows (batch * pixels, channels) at integer coordinates, `spots`, one (batch, points) for each axis of `sizes`.
+
+    The result is (batch, points, channels), and 0 outside.
+    """
     inside, flat = None, None
     for spot, size in zip(spots, sizes, strict=True):
         pixel = spot._cast(dtypes.int32)

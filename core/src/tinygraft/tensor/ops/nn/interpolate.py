@@ -131,7 +131,11 @@ def _nearest(self: Tensor, old: int, new: int, exact: bool, scale: float | None)
 def _between(
     self: Tensor, old: int, new: int, align_corners: bool, scale: float | None, inside: bool
 ) -> tuple[Tensor, Tensor, int]:
-    """(the index below each new coordinate, the distance to it from 0 to 1, old). Clamped to the axis if `inside`."""
+    """(the index below each new coordinate, the distance to it from 0 to 1, old), for `new` of `old` elements.
+
+    Coordinates are those of pixel centres, or of corners with align_corners, by `scale`, or new / old where that is
+    None. They are clamped to the axis if `inside`.
+    """
     line = iota(type(self), new, self.device)
     if scale is not None and not align_corners:
         at = line._cast(self.dtype)._op(Ops.ADD, 0.5)._op(Ops.MUL, 1 / scale)._op(Ops.SUB, 0.5)

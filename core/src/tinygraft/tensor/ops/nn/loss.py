@@ -251,7 +251,10 @@ def nan_where(self: Tensor, wrong: Tensor | None) -> Tensor:
 
 
 def _picked(self: Tensor, Y: Tensor, axis: int, wrong: Tensor | None = None) -> Tensor:
-    """The value at each label along axis, 0 for what is no class; NaN where wrong, and for the gradients there."""
+    """The value at each label `Y` along axis, which is gone; 0 for what is no class.
+
+    NaN where `wrong` is True, and for the gradients there; None is nowhere.
+    """
     shape = (*self.shape[:axis], 1, *self.shape[axis + 1 :])
     x = self if wrong is None else nan_where(self, reshaped(wrong, shape))
     match = positions_along(self, axis)._op(Ops.CMPEQ, reshaped(Y, shape))
@@ -259,7 +262,10 @@ def _picked(self: Tensor, Y: Tensor, axis: int, wrong: Tensor | None = None) -> 
 
 
 def _label_loss(self: Tensor, Y: Tensor, axis: int, smoothing: float) -> Tensor:
-    """-log softmax at the label; a share `smoothing` of that is spread over all classes alike."""
+    """-log softmax of logits along `axis` at the labels `Y`; a share `smoothing` is spread over all classes alike.
+
+    Raises ValueError for a smoothing outside [0, 1].
+    """
     _check_smoothing(smoothing)
     likely = _picked(self, Y, axis)
     if smoothing:

@@ -134,7 +134,10 @@ def max_unpool3d(
 
 
 def _lp_pool(self: Tensor, what: str, n: int, p: float, kernel: Sizes, stride: Sizes | None, ceil_mode: bool) -> Tensor:
-    """The p-norm of each window over `n` axes: the root of the sum of powers, which is 0, with no gradient, at 0."""
+    """The p-norm of each window over `n` axes: the root of the sum of powers, which is 0, with no gradient, at 0.
+
+    kernel, stride and ceil_mode are as in avg_pool2d; `what` names the method in a ShapeError.
+    """
     _spatial(self, what, n)
     sizes = each_axis("kernel_size", kernel, n)
     x = self._in_float()
@@ -148,9 +151,9 @@ def lp_pool1d(
 ) -> Tensor:
     """The sum of x**p in each window, to the power 1/p, where p is norm_type; also of a window that is not full.
 
-    (batch, channels, length), or without batch, to the same with a float for each window. A
+    (batch, channels, length), or without batch, to the same with a float for each window of kernel_size elements. A
     `stride` None is the size of the kernel; with ceil_mode a last window may reach past the end. Raises ShapeError for
-    another number of axes. A sum of 0 gives 0, with no gradient.
+    another number of axes, and a kernel or stride below 1. A sum of 0 gives 0, with no gradient.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[[3.0, 4.0]]]).lp_pool1d(2, 2).tolist()
@@ -358,13 +361,13 @@ def fractional_max_pool2d(
     self: Tensor, kernel_size: Sizes, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """The greatest of output_size windows that begin at random indices, about evenly spaced.
+    """The greatest of output_size windows of kernel_size elements that begin at random indices, about evenly spaced.
 
-    (batch, channels, h, w), or without batch, to (..., *output_size); sizes are one number or two. output_ratio times
-    the size is another way to say output_size: ValueError is raised for both or neither, ShapeError where the windows
-    have no room. With return_indices (values, indices), as max_pool2d has them. _random_samples (batch, channels, 2)
-    has the numbers from [0, 1) that the indices are made of, of the last axis first; None draws them. Source: Graham,
-    "Fractional max-pooling", arXiv:1412.6071.
+    (batch, channels, h, w), or without batch, to (..., *output_size); sizes are one number or two. output_ratio, a
+    float or two, times the size is another way to say output_size: ValueError is raised for both or neither, ShapeError
+    where the windows have no room. With return_indices (values, indices), as max_pool2d has them. _random_samples
+    (batch, channels, 2) has the numbers from [0, 1) that the indices are made of, of the last axis first; None draws
+    them. Source: Graham, "Fractional max-pooling", arXiv:1412.6071.
 
     >>> from tinygraft import Tensor
     >>> Tensor.ones(1, 1, 5, 5).fractional_max_pool2d(2, output_size=3).shape
@@ -378,6 +381,9 @@ def fractional_max_pool3d(
     self: Tensor, kernel_size: Sizes, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """fractional_max_pool2d over three axes: (batch, channels, d, h, w), and _random_samples (batch, channels, 3)."""
+    """fractional_max_pool2d over three axes: (batch, channels, d, h, w), and _random_samples (batch, channels, 3).
+
+    Sizes are one number or three. All else as there.
+    """
     asked = (kernel_size, output_size, output_ratio, _random_samples, return_indices)
     return _fractional(self, "fractional_max_pool3d", 3, *asked)

@@ -269,7 +269,8 @@ def cosine_embedding_loss(self: Tensor, x2: Any, target: Any, margin: float = 0.
 def hinge_embedding_loss(self: Tensor, target: Any, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """self where target is 1; how far self is below margin where it is -1; for another target both, added.
 
-    self and target are broadcast; a loss for each element, put together by reduction.
+    self and target are broadcast; a loss for each element, put together by reduction, "mean", "sum" or "none". Raises
+    ValueError for another one, ShapeError.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0.5, 0.25]).hinge_embedding_loss(Tensor([1, -1]), reduction="none").tolist()
@@ -283,7 +284,8 @@ def hinge_embedding_loss(self: Tensor, target: Any, margin: float = 1.0, reducti
 def margin_ranking_loss(self: Tensor, x2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Tensor:
     """How far self is from being margin greater than x2 where target is 1, or less where it is -1.
 
-    That is max(-target * (self - x2) + margin, 0) of three of as many axes, else ShapeError is raised.
+    That is max(-target * (self - x2) + margin, 0) of three of as many axes, which broadcast, else ShapeError is raised;
+    ValueError is for a reduction other than "mean", "sum" and "none".
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0]).margin_ranking_loss(Tensor([3.0]), Tensor([1])).item()

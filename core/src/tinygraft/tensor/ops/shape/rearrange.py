@@ -88,7 +88,10 @@ def _split(self: Tensor, axis: int, group: list[str], known: dict[str, sint], fo
 
 
 def _groups(side: str, formula: str, extra: int, expanded: bool = False) -> AxisGroups:
-    """One list of names per axis; 1 and () are axes without a name. expanded writes ... as `extra` names."""
+    """One list of names per axis of one side of a formula; 1 and () are axes without a name.
+
+    expanded writes ... as `extra` names. Raises ShapeError for what is no list of axes.
+    """
     groups: AxisGroups = []
     inside: list[str] | None = None
     for token in _TOKEN.findall(side):

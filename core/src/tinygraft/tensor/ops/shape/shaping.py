@@ -398,7 +398,10 @@ def triu_indices(
 
 
 def _triangle(cls: type[Tensor], what: str, row: int, col: int, part: Any, device: Any, dtype: DTypeLike) -> Tensor:
-    """Row and column numbers (2, count) of a part of each row, where `part(row)` gives its (first, end) column."""
+    """Row and column numbers (2, count) of a part of each row, where `part(row)` gives its (first, end) column.
+
+    `row` and `col` are the sizes of the matrix. Raises ShapeError for negative ones; `what` names the method.
+    """
     if row < 0 or col < 0:
         raise ShapeError(f"{what} needs sizes that are not negative, got {row} and {col}")
     import numpy as np

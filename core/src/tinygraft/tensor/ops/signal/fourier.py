@@ -165,7 +165,10 @@ def _several(real: Any, imaginary: Any, axes: Sequence[int], inverse: bool) -> t
 
 
 def _fourier(real: Any, imaginary: Any, inverse: bool) -> tuple[Any, Any]:
-    """The transform along the last axis, not divided by anything. imaginary is None for a real tensor."""
+    """The transform along the last axis, or the inverse one, not divided by anything; both parts.
+
+    imaginary is None for a real tensor.
+    """
     size = size_math.as_int(real.shape[-1], "fft")
     factors = _factors(size)
     if factors and max(factors) > LARGEST:
@@ -244,7 +247,7 @@ def _two(given: Sequence[Any]) -> tuple[Any, Any]:
 
 
 def _factors(size: int) -> list[int]:
-    """Small factors of a length, powers of two as eights and fours."""
+    """Small factors of a length, powers of two as eights and fours; their product is the length, and none make 1."""
     found, rest = [], size
     for factor in (8, 4, 2):
         while rest % factor == 0:
@@ -260,7 +263,10 @@ def _factors(size: int) -> list[int]:
 
 
 def _turns(like: Any, rows: int, columns: int, size: int, inverse: bool) -> tuple[Any, Any]:
-    """The cosines and sines of -2 pi j k / size (or +, for the inverse) for rows j and columns k."""
+    """The cosines and sines of -2 pi j k / size (or +, for the inverse) for rows j and columns k.
+
+    They are tensors (rows, columns) with the device and dtype of `like`.
+    """
     import numpy as np
 
     turns = np.outer(np.arange(rows), np.arange(columns)) % size

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 def _indices_of(cls: type[Tensor], M: int, sym: bool, dtype: DTypeLike | None, device: Place) -> tuple[Tensor, int]:
-    """(0, 1, ..., M - 1 as floats, the index of the last sample of the symmetric window)."""
+    """(0, 1, ..., M - 1 as floats, the index of the last sample of the symmetric window).
+
+    The index is M - 1, or M where sym is False, and at least 1. Raises ShapeError for what is no length, DTypeError for
+    a dtype other than float32 and float64.
+    """
     if not isinstance(M, int) or M < 0:
         raise ShapeError(f"a window has a length that is not negative, got {M!r}")
     to = dtypes.default_float if dtype is None else to_dtype(dtype)

@@ -106,7 +106,7 @@ def _front(self: Tensor, count: int) -> Tensor:
 
 
 def _as_rows(self: Tensor, dim: int | None) -> tuple[Tensor, Any]:
-    """(what is compared, a row each, the shape of an inverse)."""
+    """(what is compared, a row each, the shape of an inverse): elements for a dim None, else the slices along dim."""
     if dim is None:
         return reshaped(self, (size_math.product(self.shape), 1)), self.shape
     first = self.movedim(self._axis(dim), 0) if self.ndim else reshaped(self, (1,))
