@@ -126,7 +126,7 @@ class TensorBase:
     def _set_flag(self, requires_grad: bool | None) -> None:
         """Set the flag alone, and list the tensor as awake before and after, as `_give_node` does.
 
-        For a new tensor whose node is made for it: `requires_grad_` gives it a node for the flag.
+        For a new tensor whose node is made for it: `requires_grad_` gives it a node for the flag, this does not.
         """
         wake(self)
         self._requires_grad = requires_grad
@@ -366,7 +366,10 @@ class TensorBase:
         return beyond(value, self.dtype)
 
     def _number(self, value: Any, dtype: DType, shape: Shape) -> UOp:
-        """Return a number as a node of `shape` and `dtype` on this device. Raises NumberOutOfRange."""
+        """Return a number, or a symbolic integer, as a node of `shape` and `dtype` on this device.
+
+        Raises NumberOutOfRange.
+        """
         if isinstance(value, UOp):
             size_checks.require(size_checks.Fits(value, dtype, self._where()))
         try:
@@ -452,7 +455,7 @@ class TensorBase:
         return self._wrap(node)
 
     def _cast(self, dtype: DTypeLike) -> Self:
-        """Return the values as another dtype."""
+        """Return the values as another dtype, a DType or its name. Raises DTypeError for what is none."""
         to = to_dtype(dtype)
         if to.kind == "complex":
             return self._in_parts().of_real(self, to)  # type: ignore[no-any-return]
@@ -478,7 +481,10 @@ def _is_symbolic(value: object) -> bool:
 
 
 def common_dtype(operands: Sequence[Any]) -> DType:
-    """Return the dtype of an operation between tensors and Python numbers, which are weak."""
+    """Return the dtype of an operation between tensors and Python numbers, which are weak.
+
+    A symbolic integer counts as an int. Without a tensor it is the default dtype of the numbers.
+    """
     strong = [operand.dtype for operand in operands if isinstance(operand, TensorBase)]
     weak = [0 if isinstance(operand, UOp) else operand for operand in operands if not isinstance(operand, TensorBase)]
     if not strong:
@@ -490,7 +496,10 @@ def common_dtype(operands: Sequence[Any]) -> DType:
 
 
 def _common_shape(op: Ops, tensors: Sequence[TensorBase]) -> Shape:
-    """Return the shape of an elementwise op. Raises ShapeError, which names the axis that differs and both lines."""
+    """Return the shape of an elementwise op of tensors.
+
+    Raises ShapeError, which names the axis that differs and both lines.
+    """
     shape = tensors[0].shape
     for count, other in enumerate(tensors[1:], 1):
         if other.shape != shape:

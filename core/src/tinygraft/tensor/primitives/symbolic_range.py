@@ -19,10 +19,11 @@ from tinygraft.uop.uop import Place, UOp
 
 
 def symbolic_range(of: Any, start: Any, stop: Any, step: Any, dtype: DTypeLike | None, device: Place) -> Any:
-    """start, start + step, ... before stop, as a tensor of the class `of`. There are none where stop comes first.
+    """start, start + step, ... before stop, as a tensor of the class `of` on `device`.
 
-    The dtype is that of its symbolic ends as values, if no other is given. Raises ShapeError for a step that is not
-    known and for numbers that are no integers, NumberOutOfRange for a dtype of integers that does not hold them.
+    There are none where stop comes first. The dtype is that of its symbolic ends as values, if no other is given.
+    Raises ShapeError for a step that is not known and for numbers that are no integers, NumberOutOfRange for a dtype of
+    integers that does not hold them.
 
     >>> from tinygraft import Tensor, Variable
     >>> n = Variable("n", 0, 9).bind(4)

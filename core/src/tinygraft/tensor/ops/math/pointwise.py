@@ -142,7 +142,7 @@ def logical_xor(self: Tensor, x: Any) -> Tensor:
 def equal(self: Tensor, other: Any) -> bool:
     """Whether both, two tensors, have the same shape and equal elements, as a bool of Python; NaN equals nothing.
 
-    Reads both. The dtypes may differ. Raises DeviceError.
+    Reads both, where the shapes are equal. The dtypes may differ. Raises DeviceError for tensors on different devices.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2]).equal(Tensor([1, 2])), Tensor([1, 2]).equal(Tensor([1]))
@@ -167,7 +167,9 @@ def frac(self: Tensor) -> Tensor:
 
 
 def heaviside(self: Tensor, values: Any) -> Tensor:
-    """0 below zero, 1 above, and values, a tensor or a number, at zero. NaN stays NaN. Both are broadcast and promoted.
+    """0 below zero, 1 above, and values, a tensor or a number, at zero. NaN stays NaN.
+
+    Both are broadcast and promoted to one dtype, which the result has. Errors as in add.
 
     >>> from tinygraft import Tensor
     >>> Tensor([-2.0, 0.0, 3.0]).heaviside(Tensor([0.5])).tolist()

@@ -202,10 +202,11 @@ def kthvalue(self: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tupl
 
 @either_spelling
 def median(self: Tensor, axis: int | None = None, keepdim: bool = False) -> Any:
-    """The middle value, of an even number the lower of both; NaN if there is one.
+    """The middle value, of an even number the lower of both; NaN if there is one. With an axis (value, its index).
 
-    With an axis, also its index, as a tuple. axis None is all elements; the axis stays with size 1 with keepdim. Over
-    no elements it is NaN of floats without an axis; else AxisError, or ShapeError for integers, is raised.
+    axis None is all elements; the axis stays with size 1 with keepdim. Indices are int32, or int64 with
+    DEFAULT_INT=int64. Over no elements it is NaN of floats without an axis; else AxisError, or ShapeError for integers,
+    is raised.
 
     >>> from tinygraft import Tensor
     >>> Tensor([4, 1, 3, 2]).median().item(), [t.item() for t in Tensor([4, 1, 3]).median(axis=0)]

@@ -29,8 +29,8 @@ def fft(self: Tensor, n: int | None = None, dim: int = -1, norm: str | None = No
     """The discrete Fourier transform along dim, of the first n numbers, or padded with zeros to n; complex.
 
     n None is the size of dim. norm says what is divided by the length: None or "backward" the inverse, "forward" this
-    one, "ortho" each by its root. Raises ShapeError for a length below 1 or no axis, AxisError for a dim that does not
-    exist, ValueError for another norm.
+    one, "ortho" each by its root. Raises ShapeError for a length below 1, AxisError for a dim that does not exist,
+    ValueError for another norm.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, 2.0, 3.0, 4.0]).fft().tolist()
@@ -54,7 +54,7 @@ def ifft(self: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
 def rfft(self: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The first n // 2 + 1 numbers of fft of a real tensor, which determine the others; complex.
 
-    n None is the size of dim. Arguments and errors as in fft.
+    n None is the size of dim. Arguments and errors as in fft, and DTypeError for complex numbers.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, 2.0, 3.0, 4.0]).rfft().tolist()
