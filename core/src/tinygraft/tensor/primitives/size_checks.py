@@ -47,12 +47,15 @@ class AxisBounds:
     made: str
 
     def certain(self) -> bool:
-        """Whether it stays in its axis for all values of its variables."""
+        """Return whether the slice stays in its axis for all values of its variables."""
         ordered = low(self.start) >= 0 and low(size_math.sub(self.end, self.start)) >= 0
         return ordered and low(size_math.sub(self.shape[self.axis], self.end)) >= 0
 
     def check(self, values: Mapping[str, int]) -> None:
-        """Raise ShapeError where it leaves its axis, for these values or else those bound; unbound ones pass."""
+        """Raise ShapeError where the slice leaves its axis, for these values of variables or else those bound.
+
+        Where a variable has neither it passes.
+        """
         start, end, size = (size_math.now(n, values) for n in (self.start, self.end, self.shape[self.axis]))
         if start is not None and end is not None and size is not None and not 0 <= start <= end <= size:
             shape = tuple(size_math.now(n, values) for n in self.shape)
@@ -74,11 +77,14 @@ class IndexBounds:
     made: str
 
     def certain(self) -> bool:
-        """Whether it is inside its axis for all values of its variables."""
+        """Return whether the index is inside its axis for all values of its variables."""
         return low(self.front) >= 0 and low(size_math.sub(self.shape[self.axis], self.front)) > 0
 
     def check(self, values: Mapping[str, int]) -> None:
-        """Raise IndexOutOfRange where it is not, for these values or else those bound, or where no value can be."""
+        """Raise IndexOutOfRange where the index is outside, for these values of variables or else those bound.
+
+        Where a variable has neither it passes, unless no value can be inside.
+        """
         front, size = (size_math.now(n, values) for n in (self.front, self.shape[self.axis]))
         never = high(self.front) < 0 or high(size_math.sub(self.shape[self.axis], self.front)) <= 0
         if front is None or size is None:
@@ -105,11 +111,14 @@ class Filled:
     made: str
 
     def certain(self) -> bool:
-        """Whether they have elements for all values of their variables."""
+        """Return whether all of the axes have elements for all values of their variables."""
         return all(low(self.shape[axis]) > 0 for axis in self.axes)
 
     def check(self, values: Mapping[str, int]) -> None:
-        """Raise AxisError where one has none, for these values or else those bound; unbound ones pass."""
+        """Raise AxisError where one of the axes has no elements, for these values of variables or else those bound.
+
+        Where a variable has neither it passes.
+        """
         if self.certain() or not any(size_math.now(self.shape[axis], values) == 0 for axis in self.axes):
             return
         shape = tuple(size_math.now(n, values) for n in self.shape)
@@ -126,12 +135,15 @@ class Elements:
     made: str
 
     def certain(self) -> bool:
-        """Whether they are equal for all values of their variables."""
+        """Return whether both shapes have equally many elements for all values of their variables."""
         positive = all(low(size) >= 0 for size in self.new)
         return positive and size_math.same(size_math.product(self.old), size_math.product(self.new))
 
     def check(self, values: Mapping[str, int]) -> None:
-        """Raise ShapeError where they differ, for these values or else those bound; unbound ones pass."""
+        """Raise ShapeError where the numbers of elements differ, for these values of variables or else those bound.
+
+        Where a variable has neither it passes.
+        """
         old, new = (tuple([size_math.now(n, values) for n in shape]) for shape in (self.old, self.new))
         known = [tuple([n for n in shape if n is not None]) for shape in (old, new)]
         if known == [old, new] and (why := no_reshape(*known)):
@@ -147,11 +159,14 @@ class CheckedSizes:
     made: str = ""
 
     def certain(self) -> bool:
-        """Whether none is for all values of their variables."""
+        """Return whether no size is negative for all values of their variables."""
         return all(low(size) >= 0 for size in self.sizes)
 
     def check(self, values: Mapping[str, int]) -> None:
-        """Raise ShapeError where one is negative, for these values or else those bound; unbound ones pass."""
+        """Raise ShapeError where a size is negative, for these values of variables or else those bound.
+
+        Where a variable has neither it passes, unless all values are negative.
+        """
         found = tuple([size_math.now(size, values) for size in self.sizes])
         if any(high(size) < 0 for size in self.sizes) or any(n is not None and n < 0 for n in found):
             raise ShapeError(
@@ -170,11 +185,15 @@ class Fits:
     count: sint = 1
 
     def certain(self) -> bool:
-        """Whether it is for all values of its variables."""
+        """Return whether the integer is in the range of the dtype for all values of its variables; True for floats."""
         return self.dtype.kind not in ("int", "uint") or size_math.fits(self.value, self.dtype)
 
     def check(self, values: Mapping[str, int]) -> None:
-        """Raise NumberOutOfRange where it is not, for these values or else those bound; unbound ones pass."""
+        """Raise NumberOutOfRange where the integer is not in the range of the dtype, for these values or else those
+        bound.
+
+        Where a variable has neither it passes, and so does one that no element has.
+        """
         found = None if self.certain() else size_math.now(self.value, values)
         if found is None or size_math.now(self.count, values) == 0:  # a range of no elements has no value out of range
             return

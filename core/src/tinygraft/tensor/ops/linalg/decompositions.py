@@ -269,7 +269,10 @@ def solve_triangular(self: Tensor, B: Tensor, *, upper: bool, left: bool = True,
 
 
 def _substituted(self: Tensor, b: Tensor, n: int, upper: bool, unitriangular: bool) -> Tensor:
-    """The solution for right sides `b`, (..., n, k): row after row solved, and subtracted from the remaining ones."""
+    """The solution for right sides `b`, (..., n, k): row after row solved, and subtracted from the remaining ones.
+
+    The triangle of self, (..., n, n), is the upper one if `upper`; with `unitriangular` its diagonal counts as ones.
+    """
     rows = positions_along(b, b.ndim - 2)
     for step in reversed(range(n)) if upper else range(n):
         k = step_number(self, step)

@@ -45,7 +45,10 @@ def is_dropping(self: Tensor, p: float, training: bool | None) -> bool:
 
 
 def dropped(self: Tensor, p: float, training: bool | None, shape: Shape) -> Tensor:
-    """dropout with one draw for each element of `shape`, which broadcasts to that of `self`."""
+    """dropout with one draw for each element of `shape`, which broadcasts to that of `self`.
+
+    Raises as `is_dropping` does.
+    """
     if not is_dropping(self, p, training):
         return self._again()
     if p == 1:
@@ -103,7 +106,10 @@ def dropout3d(self: Tensor, p: float = 0.5, training: bool | None = None) -> Ten
 
 
 def _alpha_dropped(self: Tensor, p: float, training: bool | None, shape: Any) -> Tensor:
-    """Drop by a mask of `shape` to the least value of SELU, scaled and shifted to keep mean and variance."""
+    """Drop by a mask of `shape` to the least value of SELU, scaled and shifted to keep mean and variance.
+
+    Outside of training mode all as is. Raises as `is_dropping` does.
+    """
     if not is_dropping(self, p, training):
         return self._again()
     if p == 1:
@@ -128,7 +134,11 @@ def alpha_dropout(self: Tensor, p: float = 0.5, training: bool | None = None) ->
 
 
 def feature_alpha_dropout(self: Tensor, p: float = 0.5, training: bool | None = None) -> Tensor:
-    """alpha_dropout of whole channels of (batch, channels, ...). In training, fewer axes raise ShapeError."""
+    """alpha_dropout of whole channels of (batch, channels, ...); outside of training mode all as is.
+
+    `training` None is whether Tensor.train says so. In training, raises ShapeError for fewer axes, ValueError for a `p`
+    outside of [0, 1].
+    """
     if not is_training(self, training):
         return self._again()
     if self.ndim < 2:

@@ -194,12 +194,12 @@ def _scaled_label_loss(
 def nll_loss(
     self: Tensor, Y: Any, weight: Any = None, ignore_index: int | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """The negative log likelihood of labels (batch, ...) under log probabilities (batch, classes, ...), which are
-    floats.
+    """The negative log likelihood of labels (batch, ...) under log probabilities (batch, classes, ...).
 
-    The class axis is 1, or 0 where there is no batch. weight (classes,) scales the loss of each class; its length is
-    not checked, and a class after its end counts as 0. Samples with the label ignore_index count nothing; the "mean" is
-    over the weights of the samples that count. Labels that are no class, and errors, else as in cross_entropy.
+    The probabilities are floats, and the class axis is 1, or 0 where there is no batch. weight (classes,) scales the
+    loss of each class; its length is not checked, and a class after its end counts as 0. Samples with the label
+    ignore_index count nothing; the "mean" is over the weights of the samples that count. Labels that are no class, and
+    errors, else as in cross_entropy.
 
     >>> from tinygraft import Tensor
     >>> t = Tensor([[-1, 2, -3], [1, -2, 3]])
