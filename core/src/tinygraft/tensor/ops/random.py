@@ -52,7 +52,9 @@ _seed = int(time.time()) & 0xFFFFFFFF
 
 
 def _state_bytes(device: str) -> bytes:
-    """The state of a device from which nothing has been drawn."""
+    """The 16 bytes of the state of a device, by name, from which nothing has been drawn: 0 words, and its key from
+    the seed.
+    """
     ordinal = int(device.partition(":")[2] or 0)
     low = int.from_bytes(hashlib.sha256(ordinal.to_bytes(4, "big")).digest(), "big") & 0xFFFFFFFF
     return (0).to_bytes(8, "little") + ((_seed & 0xFFFFFFFF) << 32 | low).to_bytes(8, "little")

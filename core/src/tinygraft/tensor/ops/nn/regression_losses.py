@@ -179,7 +179,10 @@ def gaussian_nll_loss(
 
 
 def _variance(self: Tensor, var: Any) -> Tensor:
-    """var in a shape that goes with this one. Raises ShapeError if it has another, ValueError if it is negative."""
+    """var as a tensor in a shape that goes with this one.
+
+    Raises ShapeError if it has another, ValueError for a negative number; the numbers in a tensor are not checked.
+    """
     if isinstance(var, (int, float)):
         if var < 0:
             raise ValueError(f"gaussian_nll_loss needs variances of at least 0, got {var}")

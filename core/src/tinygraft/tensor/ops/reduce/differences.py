@@ -26,7 +26,7 @@ def diff(self: Tensor, n: int = 1, axis: int = -1, prepend: Any = None, append: 
 
     Each time the axis is one shorter, down to none. prepend and append, tensors that join along axis, are put around
     first. Unsigned integers wrap. Raises AxisError for an axis that does not exist, ValueError for an n below 0,
-    ShapeError.
+    ShapeError where they do not join, or the axis is symbolic.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 4, 9]).diff().tolist()

@@ -84,11 +84,15 @@ def cummin(self: Tensor, axis: int = 0) -> tuple[Tensor, Tensor]:
 
 @either_spelling
 def logcumsumexp(self: Tensor, axis: int = 0) -> Tensor:
-    """log of the running sum of exp along axis, a float, without overflow or underflow.
+    """log of the running sum of exp along axis, a float in this shape, without overflow or underflow.
 
     It is of exp(x - m) for the running maximum m: each of log2(n) steps adds to every element the one 1, 2, 4, ...
     indices before it, times exp(m' - m), where m' is the maximum there. Raises AxisError for an axis that does not
     exist, ShapeError for a symbolic one.
+
+    >>> from tinygraft import Tensor
+    >>> [round(x, 4) for x in Tensor([0.0, 0.0]).logcumsumexp().tolist()]
+    [0.0, 0.6931]
     """
     if not self.ndim:
         return self._in_field()._narrowed(self.dtype)._again()

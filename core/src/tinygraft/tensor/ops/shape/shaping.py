@@ -345,7 +345,7 @@ def _evenly(self: Tensor, what: str, sections: Any, axis: int) -> tuple[Tensor, 
 def hsplit(self: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """tensor_split along axis 1, or axis 0 of a line; a number must divide the axis.
 
-    Raises ShapeError if not, DTypeError.
+    Raises ShapeError if it does not, and without an axis, DTypeError for a str.
     """
     _at_least(self, "hsplit", 1)
     return _evenly(self, "hsplit", indices_or_sections, 0 if self.ndim == 1 else 1)
@@ -354,7 +354,7 @@ def hsplit(self: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 def vsplit(self: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """tensor_split along axis 0, of two axes or more; a number must divide the axis.
 
-    Raises ShapeError if not, DTypeError.
+    Raises ShapeError if it does not, and for fewer axes, DTypeError for a str.
     """
     _at_least(self, "vsplit", 2)
     return _evenly(self, "vsplit", indices_or_sections, 0)
@@ -363,7 +363,7 @@ def vsplit(self: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 def dsplit(self: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """tensor_split along axis 2, of three axes or more; a number must divide the axis.
 
-    Raises ShapeError if not, DTypeError.
+    Raises ShapeError if it does not, and for fewer axes, DTypeError for a str.
     """
     _at_least(self, "dsplit", 3)
     return _evenly(self, "dsplit", indices_or_sections, 2)
