@@ -14,7 +14,7 @@ class Identity(Described):
     """x itself."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x, unchanged."""
         return x
 
 
@@ -22,7 +22,7 @@ class ReLU(Described):
     """Tensor.relu."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.relu(), of the shape of x."""
         return x.relu()
 
 
@@ -30,7 +30,7 @@ class ReLU6(Described):
     """Tensor.relu6."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.relu6(), of the shape of x."""
         return x.relu6()
 
 
@@ -41,7 +41,7 @@ class LeakyReLU(Described):
         self.negative_slope = negative_slope
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.leaky_relu(negative_slope), of the shape of x."""
         return x.leaky_relu(self.negative_slope)
 
 
@@ -52,7 +52,7 @@ class ELU(Described):
         self.alpha = alpha
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.elu(alpha), of the shape of x."""
         return x.elu(self.alpha)
 
 
@@ -63,7 +63,7 @@ class CELU(Described):
         self.alpha = alpha
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.celu(alpha), of the shape of x."""
         return x.celu(self.alpha)
 
 
@@ -71,7 +71,7 @@ class SELU(Described):
     """Tensor.selu."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.selu(), of the shape of x."""
         return x.selu()
 
 
@@ -82,7 +82,7 @@ class GELU(Described):
         self.approximate = approximate
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.gelu(approximate), of the shape of x."""
         return x.gelu(self.approximate)
 
 
@@ -90,7 +90,7 @@ class SiLU(Described):
     """Tensor.silu."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.silu(), of the shape of x."""
         return x.silu()
 
 
@@ -98,7 +98,7 @@ class Mish(Described):
     """Tensor.mish."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.mish(), of the shape of x."""
         return x.mish()
 
 
@@ -106,7 +106,7 @@ class Sigmoid(Described):
     """Tensor.sigmoid."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.sigmoid(), of the shape of x."""
         return x.sigmoid()
 
 
@@ -114,7 +114,7 @@ class LogSigmoid(Described):
     """Tensor.logsigmoid."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.logsigmoid(), of the shape of x."""
         return x.logsigmoid()
 
 
@@ -122,7 +122,7 @@ class Tanh(Described):
     """Tensor.tanh."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.tanh(), of the shape of x."""
         return x.tanh()
 
 
@@ -130,7 +130,7 @@ class Tanhshrink(Described):
     """Tensor.tanhshrink."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.tanhshrink(), of the shape of x."""
         return x.tanhshrink()
 
 
@@ -144,7 +144,7 @@ class Softplus(Described):
         self.beta, self.threshold = beta, threshold
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.softplus(beta, threshold), of the shape of x."""
         return x.softplus(self.beta, self.threshold)
 
 
@@ -152,7 +152,7 @@ class Softsign(Described):
     """Tensor.softsign."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.softsign(), of the shape of x."""
         return x.softsign()
 
 
@@ -163,7 +163,7 @@ class Softshrink(Described):
         self.lambd = lambd
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.softshrink(lambd), of the shape of x."""
         return x.softshrink(self.lambd)
 
 
@@ -174,7 +174,7 @@ class Hardshrink(Described):
         self.lambd = lambd
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.hardshrink(lambd), of the shape of x."""
         return x.hardshrink(self.lambd)
 
 
@@ -182,7 +182,7 @@ class Hardsigmoid(Described):
     """Tensor.hardsigmoid."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.hardsigmoid(), of the shape of x."""
         return x.hardsigmoid()
 
 
@@ -190,7 +190,7 @@ class Hardswish(Described):
     """Tensor.hardswish."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.hardswish(), of the shape of x."""
         return x.hardswish()
 
 
@@ -204,7 +204,7 @@ class Hardtanh(Described):
         self.min_val, self.max_val = min_val, max_val
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.hardtanh(min_val, max_val), of the shape of x."""
         return x.hardtanh(self.min_val, self.max_val)
 
 
@@ -218,7 +218,7 @@ class Threshold(Described):
         self.threshold, self.value = threshold, value
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.threshold(threshold, value), of the shape of x."""
         return x.threshold(self.threshold, self.value)
 
 
@@ -232,7 +232,7 @@ class RReLU(Described):
         self.lower, self.upper = lower, upper
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.rrelu(lower, upper), of the shape of x."""
         return x.rrelu(self.lower, self.upper)
 
 
@@ -243,7 +243,7 @@ class GLU(Described):
         self.dim = dim
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.glu(dim), half as long along `dim`."""
         return x.glu(self.dim)
 
 
@@ -254,7 +254,7 @@ class Softmax(Described):
         self.dim = dim
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.softmax(dim), of the shape of x."""
         return x.softmax(self.dim)
 
 
@@ -265,7 +265,7 @@ class LogSoftmax(Described):
         self.dim = dim
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.log_softmax(dim), of the shape of x."""
         return x.log_softmax(self.dim)
 
 
@@ -276,7 +276,7 @@ class Softmin(Described):
         self.dim = dim
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.softmin(dim), of the shape of x."""
         return x.softmin(self.dim)
 
 
@@ -294,5 +294,5 @@ class PReLU(Described):
         self.weight: Tensor = filled((num_parameters,), init)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.prelu(weight), of its shape and dtype."""
         return x.prelu(self.weight.cast(x.dtype))

@@ -75,13 +75,16 @@ class TensorIO(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to an offset from the start, from here or from the end."""
+        """Go to an offset from the start, from here or from the end.
+
+        Returns the new offset, which is at least 0 and may be past the end.
+        """
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._tensor.size}[whence]
         self._place = max(base + offset, 0)
         return self._place
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer with the next bytes, as many as there are."""
+        """Fill a buffer with the next bytes, as many as there are; return how many, 0 at the end."""
         view = memoryview(buffer).cast("B")
         end = min(self._place + view.nbytes, self._tensor.size)
         count = max(end - self._place, 0)
@@ -96,7 +99,10 @@ class TensorIO(io.RawIOBase):
 
 
 class BoundedFile(io.BufferedReader):
-    """A tensor of bytes as a file: a read past its end takes no memory for what is not there. longest is an error."""
+    """A tensor of bytes as a file that is read in order: a read past its end takes no memory for what is not there.
+
+    `longest` is the most bytes that one read may want, None any number; DTypeError is raised as by TensorIO.
+    """
 
     longest: int | None
 
@@ -105,7 +111,10 @@ class BoundedFile(io.BufferedReader):
         self.longest, self._end = longest, t.size
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """The next bytes, at most as many as there are. Raises FileFormatError for more than longest."""
+        """Return the next `size` bytes, at most as many as there are; all of them for None or a negative number.
+
+        Raises FileFormatError where these are more than `longest`.
+        """
         left = max(self._end - self.tell(), 0)
         size = left if size is None or size < 0 else min(size, left)
         if self.longest is not None and size > self.longest:
@@ -114,12 +123,16 @@ class BoundedFile(io.BufferedReader):
 
 
 def as_bytes(source: Archive) -> Tensor:
-    """A tensor of bytes: the one that is given, or that of a file."""
+    """Return `source` where it is a tensor, else the uint8 tensor, on disk, of the file at that path."""
     return source if isinstance(source, Tensor) else Tensor(Path(source))
 
 
 def tar_extract(t: Archive) -> dict[str, Tensor]:
-    """The files in a tar archive by name. Raises FileFormatError for what is none.
+    """Return the regular files in a tar archive by name, uint8 tensors of one axis.
+
+    `t` is a path or such a tensor; the archive may be compressed by gzip, bzip2 or xz. Folders and links are left out,
+    of two files with one name the last is returned. Raises FileFormatError for what is no such archive or a damaged
+    one, UnsupportedError for a sparse file.
 
     >>> import io, tarfile
     >>> from tinygraft import Tensor
@@ -152,7 +165,11 @@ def tar_extract(t: Archive) -> dict[str, Tensor]:
 
 def _tar_members(file: Any, content: Callable[[tarfile.TarFile, tarfile.TarInfo], Tensor]
                  ) -> Iterator[tuple[str, Tensor]]:  # fmt: skip
-    """Name and content of each file. Raises FileFormatError where the archive leads back to where it was."""
+    """Yield name and content of each regular file of the uncompressed archive `file`; `content` makes a tensor of one.
+
+    Raises FileFormatError where the archive leads back to where it was, or a size is negative, and UnsupportedError for
+    a sparse file.
+    """
     last = -1
     with tarfile.open(fileobj=file, mode="r:") as tar:
         for member in tar:
@@ -169,7 +186,10 @@ def _tar_members(file: Any, content: Callable[[tarfile.TarFile, tarfile.TarInfo]
 
 
 def _unpacked(tar: tarfile.TarFile, member: tarfile.TarInfo) -> Tensor:
-    """Return the content of a member, read piece by piece: memory is used only for bytes that exist."""
+    """Return the content of a member, read piece by piece: memory is used only for bytes that exist.
+
+    Raises FileFormatError where fewer exist than the header says.
+    """
     source = tar.extractfile(member)
     assert source is not None
     found = bytearray()
@@ -190,7 +210,7 @@ class _Stream:
         self.seek, self.tell = source.seek, source.tell
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes, at most size."""
+        """Return the next bytes, at most `size`; fewer only at the end. A negative `size` reads nothing."""
         found = bytearray()
         while (left := size - len(found)) > 0 and (piece := self._source.read(min(left, _PIECE))):
             found += piece
@@ -198,13 +218,20 @@ class _Stream:
 
 
 def zip_extract(t: Archive) -> dict[str, Tensor]:
-    """The files in a zip archive by name. Raises FileFormatError for what is none."""
+    """Return the files in a zip archive by name, uint8 tensors of one axis.
+
+    `t` is a path or such a tensor. Folders are left out. Raises FileFormatError for what is no zip archive, a damaged
+    one, and a file with a password or an unknown compression.
+    """
     files = ZipFiles(as_bytes(t))
     return {name: files.tensor(name) for name in files.names}
 
 
 class ZipFiles:
-    """The files in a zip archive, which are looked at one by one. Raises FileFormatError for what is no archive."""
+    """The files in a zip archive, which are looked at one by one. Raises FileFormatError for what is no archive.
+
+    `data` is a uint8 tensor of one axis. `names` has the entry of each file, folders left out, by its name.
+    """
 
     def __init__(self, data: Tensor) -> None:
         self._data, self._file = data, BoundedFile(data)
@@ -233,7 +260,10 @@ class ZipFiles:
         return Tensor(self._unpack(info, size))
 
     def read(self, name: str, longest: int) -> bytes:
-        """The bytes of a file. Raises FileFormatError where it is not in the archive, longer than that, or damaged."""
+        """Return the bytes of a file, whose checksum is checked; one of 0 stands for none.
+
+        Raises FileFormatError where the file is not in the archive, has more than `longest` bytes, or is damaged.
+        """
         info = self._found(name)
         if info.file_size > longest:
             raise FileFormatError(f"{name!r} in this zip archive has {info.file_size} bytes, {longest} are allowed")
@@ -249,12 +279,14 @@ class ZipFiles:
         return data
 
     def _found(self, name: str) -> zipfile.ZipInfo:
+        """Return the entry of a file. Raises FileFormatError where the archive has none of that name."""
         if name not in self.names:
             raise FileFormatError(f"there is no {name!r} in this zip archive")
         return self.names[name]
 
     @staticmethod
     def _is_plain(info: zipfile.ZipInfo) -> bool:
+        """Return whether the bytes of a file are in the archive as they are: neither compressed nor encrypted."""
         is_encrypted = info.flag_bits & 1
         return info.compress_type == zipfile.ZIP_STORED and not is_encrypted
 
@@ -274,7 +306,10 @@ class ZipFiles:
         return int(info.header_offset + LOCAL_HEADER + name + extra)
 
     def _unpack(self, info: zipfile.ZipInfo, size: int) -> bytearray:
-        """Return the start of a compressed file, read piece by piece: memory is used only for bytes that exist."""
+        """Return the first `size` bytes of a compressed file, read piece by piece: only bytes that exist take memory.
+
+        Raises FileFormatError where there are fewer, and for a method or a password that is needed.
+        """
         found = bytearray()
         try:
             with self._archive.open(info) as source:
@@ -301,7 +336,10 @@ def _is_whole(extra: bytes, length: int) -> bool:
 
 
 def _part(data: Tensor, what: str, start: int, size: int) -> Tensor:
-    """Return a file that is stored in an archive as it is. Raises FileFormatError where it reaches past the end."""
+    """Return bytes `start` to `start + size` of an archive as a view of `data`; `what` names them in the error.
+
+    Raises FileFormatError where they reach past the end.
+    """
     if start + size > data.size:
         raise FileFormatError(f"{what} needs bytes {start} to {start + size}, the archive has {data.size}")
     return data[start : start + size]

@@ -12,14 +12,20 @@ from tinygraft.tensor.tensor import Tensor
 
 
 def lstm_step(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-    """The new (h, c) from the sums of the gates (..., 4*hidden): input, forget, cell, output."""
+    """Return the new (h, c), each (..., hidden), from the old `c` and the sums of the gates (..., 4*hidden).
+
+    The gates are input, forget, cell, output; their sums are those of x and of h with both biases.
+    """
     i, f, g, o = gates.chunk(4, dim=-1)
     new = f.sigmoid() * c + i.sigmoid() * g.tanh()
     return o.sigmoid() * new.tanh(), new
 
 
 def gru_step(from_x: Tensor, from_h: Tensor, h: Tensor) -> Tensor:
-    """The new h from the sums of the gates (..., 3*hidden), those of x and those of h: reset, update, new."""
+    """Return the new h (..., hidden) from the old `h` and the sums of the gates (..., 3*hidden), of x and of h apart.
+
+    The gates are reset, update, new; the reset gate scales the sum of h for the new one.
+    """
     (r, z, n), (hr, hz, hn) = from_x.chunk(3, dim=-1), from_h.chunk(3, dim=-1)
     z = (z + hz).sigmoid()
     new = (n + (r + hr).sigmoid() * hn).tanh()
@@ -27,18 +33,18 @@ def gru_step(from_x: Tensor, from_h: Tensor, h: Tensor) -> Tensor:
 
 
 def rnn_step(sums: Tensor, nonlinearity: str) -> Tensor:
-    """The new h from its sum."""
+    """Return the new h of `sums`: tanh where `nonlinearity` is "tanh", else relu."""
     return sums.tanh() if nonlinearity == "tanh" else sums.relu()
 
 
 def check_nonlinearity(what: str, nonlinearity: str) -> None:
-    """Raise ValueError for what is neither tanh nor relu."""
+    """Raise ValueError for what is neither tanh nor relu. `what` names the layer."""
     if nonlinearity not in ("tanh", "relu"):
         raise ValueError(f"{what} has the nonlinearity 'tanh' or 'relu', got {nonlinearity!r}")
 
 
 class _Cell(Described):
-    """The weights of a cell with so many gates, and the checks of what it is called with."""
+    """The weights of a cell with `gates` gates of `hidden_size` rows each, and the checks of what it is called with."""
 
     def __init__(self, gates: int, input_size: int, hidden_size: int, bias: bool) -> None:
         bound = 1 / math.sqrt(hidden_size)
@@ -48,7 +54,10 @@ class _Cell(Described):
         self.bias_hh: Tensor | None = uniform(bound, (hidden_size * gates,)) if bias else None
 
     def _states(self, x: Tensor, **states: Tensor | None) -> list[Tensor]:
-        """Return the states, zeros where they are None. Raises ShapeError where x or a state does not fit."""
+        """Return `states`, each (N, hidden); all are zeros of the dtype and device of `x` where they are None.
+
+        Raises ShapeError where `x` is not (N, input_size) or a state is not (N, hidden).
+        """
         what, hidden = type(self).__name__, self.weight_hh.shape[1]
         if x.ndim != 2 or x.shape[1] != self.weight_ih.shape[1]:
             raise ShapeError(
@@ -65,6 +74,7 @@ class _Cell(Described):
         return [zeros if state is None else state for state in states.values()]
 
     def _sums(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        """Return x @ weight_ih.T + bias_ih and h @ weight_hh.T + bias_hh, each (N, gates*hidden)."""
         # all gates in one product each, which is why their weights are stacked
         return x.linear(self.weight_ih.transpose(), self.bias_ih), h.linear(self.weight_hh.transpose(), self.bias_hh)
 
@@ -84,7 +94,7 @@ class LSTMCell(_Cell):
         super().__init__(4, input_size, hidden_size, bias)
 
     def __call__(self, x: Tensor, hc: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        """The next state."""
+        """Return the next state (h, c), each (N, hidden)."""
         h, c = self._states(x, h=hc and hc[0], c=hc and hc[1])
         from_x, from_h = self._sums(x, h)
         h, c = narrowed(*lstm_step(from_x + from_h, c))
@@ -109,7 +119,7 @@ class GRUCell(_Cell):
         super().__init__(3, input_size, hidden_size, bias)
 
     def __call__(self, x: Tensor, h: Tensor | None = None) -> Tensor:
-        """The next state."""
+        """Return the next state (N, hidden); `h` None is zeros."""
         (state,) = self._states(x, h=h)
         (new,) = narrowed(gru_step(*self._sums(x, state), state))
         return new  # type: ignore[no-any-return]
@@ -132,7 +142,7 @@ class RNNCell(_Cell):
         self.nonlinearity = nonlinearity
 
     def __call__(self, x: Tensor, h: Tensor | None = None) -> Tensor:
-        """The next state."""
+        """Return the next state (N, hidden); `h` None is zeros."""
         (state,) = self._states(x, h=h)
         from_x, from_h = self._sums(x, state)
         (new,) = narrowed(rnn_step(from_x + from_h, self.nonlinearity))

@@ -87,9 +87,10 @@ def load_checkpoint(
 
 
 def _load_all(parts: Mapping[str, Any], states: Mapping[str, Any], rng: Any) -> None:
-    """Load the state of each part, and of the random numbers; all are as before where one raises.
+    """Load the state of each part, and of the random numbers unless `rng` is None; all are as before where one raises.
 
-    Those that have not said that they would take their state come first: they may still refuse it.
+    `states` has the checked state of each of `parts`. Those that have no check_state_dict come first: they may still
+    refuse.
     """
     own = [name for name, part in parts.items() if hasattr(part, "load_state_dict")]
     unsure = [name for name in own if not hasattr(parts[name], "check_state_dict")]
@@ -114,7 +115,10 @@ def _load_all(parts: Mapping[str, Any], states: Mapping[str, Any], rng: Any) -> 
 
 
 def _state_of(part: Any, name: str) -> Any:
-    """What is saved of an object. Raises DTypeError where that would be nothing."""
+    """Return what is saved of an object: its state_dict, a dict or list with numbers as is, else its tensors by name.
+
+    Raises DTypeError where that would be nothing.
+    """
     if not isinstance(part, type) and hasattr(part, "state_dict") and hasattr(part, "load_state_dict"):
         return part.state_dict()
     if _has_plain(part) or (isinstance(part, (Mapping, list, tuple)) and not part):
@@ -141,7 +145,11 @@ def _is_numpy_number(value: Any) -> bool:
 
 
 def _encoded(value: Any, name: str, tensors: dict[str, Tensor], places: dict[int, str]) -> Any:
-    """A value as JSON; a tensor is its name in tensors. name says where the value is."""
+    """Return a value as JSON; a tensor becomes the name under which it is added to `tensors`.
+
+    `name` says where the value is, and is the tensor's name unless another one has it. `places` has the names of the
+    tensors so far by id. Raises DTypeError for what is no tensor, number, text, list or dict.
+    """
     if isinstance(value, Tensor):
         if id(value) not in places:
             while name in tensors:  # "a.b" may be one key, or two
@@ -188,7 +196,7 @@ def _decoded(value: Any, tensors: Mapping[str, Tensor], label: str) -> Any:
 
 
 def _flat(state: Any, label: str, name: str) -> dict[str, Any]:
-    """A state that has to be tensors by name."""
+    """Return `state` where it is a dict of tensors. Raises FileFormatError for any other; `name` is the part's."""
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
         raise FileFormatError(
             f"{label}: the part {name!r} is no dict of tensors, and the object has no load_state_dict"
@@ -197,7 +205,10 @@ def _flat(state: Any, label: str, name: str) -> dict[str, Any]:
 
 
 def _content(path: FilePath) -> dict[str, Any]:
-    """The JSON of a checkpoint, checked."""
+    """Return the JSON of a checkpoint.
+
+    Raises FileFormatError where the file is no safetensors file with a checkpoint's metadata, or of another version.
+    """
     label, found = os.fspath(path), None
     text = safe_load_metadata(path).get(_KEY)
     try:

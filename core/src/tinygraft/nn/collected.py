@@ -14,9 +14,11 @@ from tinygraft.uop.ops import Ops
 
 
 def collect_state(obj: Any, prefix: str = "", tensor_type: type[Any] = Tensor) -> dict[str, Any]:
-    """Every tensor of obj by name, in the order of attributes and items; what nn.state.get_state_dict returns.
+    """Return every tensor of `obj` by name, in the order of attributes and items: nn.state.get_state_dict.
 
-    Raises FileFormatError where two tensors would have one name.
+    Names are attributes, keys and indices with dots between, after `prefix`. `tensor_type` is the class that is looked
+    for. An object that contains itself is gone through once. Raises FileFormatError where two tensors would have one
+    name.
     """
     found: dict[str, Any] = {}
     _collect(obj, prefix.strip("."), tensor_type, found, set())
@@ -24,7 +26,7 @@ def collect_state(obj: Any, prefix: str = "", tensor_type: type[Any] = Tensor) -
 
 
 def _collect(obj: Any, prefix: str, tensor_type: type[Any], found: dict[str, Any], inside: set[int]) -> None:
-    """Add the tensors of obj to found. inside are the objects on the way here."""
+    """Add the tensors of `obj` to `found`, named from `prefix`. `inside` has the ids of the objects that contain it."""
     if isinstance(obj, tensor_type):
         if found.setdefault(prefix, obj) is not obj:
             raise FileFormatError(f"two tensors of a model have the name {prefix!r}; rename a key or an attribute")
@@ -52,9 +54,10 @@ def items_of(obj: Any) -> Mapping[Any, Any]:
 
 
 def differences(own: Mapping[str, Tensor], state: Mapping[str, Any], strict: bool) -> str:
-    """What keeps a state from being loaded into tensors, in words; nothing where it fits.
+    """Return what keeps a state from being loaded into the tensors `own`, in words; "" where it fits.
 
-    With strict these are names that are missing or unexpected; in any case shapes that differ, of all names.
+    With `strict` these are names that are missing or unexpected; in any case shapes that differ, of names that both
+    have. Raises DTypeError for a value that is neither a tensor nor an array.
     """
     missing = [name for name in own if name not in state]
     unexpected = [name for name in state if name not in own]
@@ -73,9 +76,11 @@ def differences(own: Mapping[str, Tensor], state: Mapping[str, Any], strict: boo
 
 
 def assign_state(own: Mapping[str, Tensor], state: Mapping[str, Any], realize: bool = True) -> list[Tensor]:
-    """Give tensors the values of a state, in the memory that they have; returns those that got one.
+    """Give the tensors `own` the values of a state, in the memory that they have; return those that got one.
 
-    Values are converted to each tensor's dtype and device; a tensor never gets the memory of the state itself.
+    Values are converted to each tensor's dtype and device; a tensor never gets the memory of the state itself. Names
+    that only one side has are left out; shapes are not checked here (`differences`). Without `realize` the assigns stay
+    pending.
     """
     loaded = []
     for name, tensor in own.items():
@@ -91,7 +96,10 @@ def assign_state(own: Mapping[str, Tensor], state: Mapping[str, Any], realize: b
 
 
 def as_tensor(name: str, value: Any) -> Tensor:
-    """A value of a state: a tensor, one of PyTorch, or an array. Raises DTypeError for anything else."""
+    """Return a value of a state as a Tensor: one itself, a copy of one of PyTorch or of an array.
+
+    Raises DTypeError, with `name`, for anything without a dtype and a shape.
+    """
     if isinstance(value, Tensor):
         return value
     _shape_of(name, value)
@@ -108,6 +116,6 @@ def _shape_of(name: str, value: Any) -> tuple[Any, ...]:
 
 
 def listed_names(names: list[str]) -> str:
-    """Some of names for a message."""
+    """Return the first five names in quotes and how many more there are, for a message; "nothing" for none."""
     shown = ", ".join(repr(name) for name in names[:5])
     return "nothing" if not names else shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -26,7 +26,7 @@ class Sequential(list[Callable[[Any], Any]]):
         super().__init__(layers)
 
     def __call__(self, x: Any) -> Any:
-        """The result of the last layer."""
+        """Return the result of the last layer; `x` itself without layers."""
         for layer in self:
             x = layer(x)
         return x
@@ -37,5 +37,6 @@ class Sequential(list[Callable[[Any], Any]]):
         return f"{type(self).__name__}(" + "".join(f"\n  {row}" for row in rows) + ("\n)" if rows else ")")
 
     def __getitem__(self, index: Any) -> Any:
+        """Return the layer at an index, or a Sequential of a slice."""
         found = super().__getitem__(index)
         return type(self)(*found) if isinstance(index, slice) else found

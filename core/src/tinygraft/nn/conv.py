@@ -17,13 +17,15 @@ from tinygraft.tensor.tensor import Tensor
 
 
 class Conv2d(Described):
-    """x (N, in_channels, *spatial) -> (N, out_channels, *spatial').
+    """x (N, in_channels, *spatial) -> (N, out_channels, *spatial'), of the dtype of x and weight together.
 
-    weight is (out_channels, in_channels//groups, *kernel_size), bias (out_channels,); both start uniform in
-    +-1/sqrt(in_channels//groups * prod(kernel_size)). padding is an int, one for each axis, both sides of
-    each axis (as conv2d takes them), or "same", which keeps the size and needs stride 1.
+    `kernel_size` has a size for each spatial axis; an int stands for two axes. weight is (out_channels,
+    in_channels//groups, *kernel_size), bias (out_channels,) or None; both start uniform in +-1/sqrt(in_channels//groups
+    * prod(kernel_size)). `padding` is an int, one for each axis, both sides of each axis (as Tensor.conv2d takes them),
+    or "same", which keeps the size and needs stride 1.
 
-    Raises ShapeError when the channels of x do not fit.
+    Raises ShapeError for channels that `groups` does not divide, for "same" with another stride, for another text, and
+    when x has other channels or axes.
 
     >>> from tinygraft import Tensor, nn
     >>> nn.Conv2d(1, 16, 3, padding=1)(Tensor.rand(2, 1, 8, 8)).shape
@@ -54,7 +56,7 @@ class Conv2d(Described):
         return out_channels, in_channels // self.groups
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The convolution of x."""
+        """Return the convolution of x. Raises ShapeError unless x is (N, in_channels, *spatial)."""
         _check_input("Conv2d", x, self.weight, self.weight.shape[1] * self.groups)
         return x.conv2d(self.weight, self.bias, self.groups, self.stride, self.dilation, self.padding)
 
@@ -77,7 +79,7 @@ def Conv1d(
     in_channels: int, out_channels: int, kernel_size: int, stride: int = 1, padding: int | str = 0,
     dilation: int = 1, groups: int = 1, bias: bool = True,
 ) -> Conv2d:  # fmt: skip
-    """A Conv2d with one spatial axis: x (N, in_channels, L) -> (N, out_channels, L').
+    """Return a Conv2d with one spatial axis: x (N, in_channels, L) -> (N, out_channels, L').
 
     >>> from tinygraft import Tensor, nn
     >>> nn.Conv1d(4, 8, 3)(Tensor.rand(2, 4, 10)).shape
@@ -89,9 +91,10 @@ def Conv1d(
 class ConvTranspose2d(Conv2d):
     """x (N, in_channels, *spatial) -> (N, out_channels, *spatial'), the transpose of a convolution.
 
-    A size s becomes (s - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding + 1. weight is
-    (in_channels, out_channels//groups, *kernel_size); it and bias start uniform in +-1/sqrt(the product of all of its
-    sizes but the first), as in PyTorch. Raises ShapeError when the channels of x do not fit.
+    A size s becomes (s - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding + 1. weight is (in_channels,
+    out_channels//groups, *kernel_size); it and bias start uniform in +-1/sqrt(the product of all of its sizes but the
+    first), as in PyTorch. Raises ShapeError for channels that `groups` does not divide, and when x has other channels
+    or axes.
 
     >>> from tinygraft import Tensor, nn
     >>> nn.ConvTranspose2d(4, 2, 2, stride=2)(Tensor.rand(1, 4, 3, 3)).shape
@@ -106,10 +109,11 @@ class ConvTranspose2d(Conv2d):
         self.output_padding = output_padding
 
     def _channel_axes(self, in_channels: int, out_channels: int) -> tuple[int, int]:
+        """Return the first two sizes of the weight, which are those of Conv2d in reverse."""
         return in_channels, out_channels // self.groups
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The convolution of x."""
+        """Return the transposed convolution of x. Raises ShapeError unless x is (N, in_channels, *spatial)."""
         _check_input("ConvTranspose2d", x, self.weight, self.weight.shape[0])
         return x.conv_transpose2d(
             self.weight, self.bias, self.groups, self.stride, self.dilation, self.padding, self.output_padding
@@ -120,7 +124,7 @@ def ConvTranspose1d(
     in_channels: int, out_channels: int, kernel_size: int, stride: int = 1, padding: int = 0,
     output_padding: int = 0, dilation: int = 1, groups: int = 1, bias: bool = True,
 ) -> ConvTranspose2d:  # fmt: skip
-    """A ConvTranspose2d with one spatial axis: x (N, in_channels, L) -> (N, out_channels, L')."""
+    """Return a ConvTranspose2d with one spatial axis: x (N, in_channels, L) -> (N, out_channels, L')."""
     return ConvTranspose2d(
         in_channels, out_channels, (kernel_size,), stride, padding, output_padding, dilation, groups, bias
     )
@@ -130,7 +134,7 @@ def Conv3d(
     in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, padding: Sizes | str = 0,
     dilation: Sizes = 1, groups: int = 1, bias: bool = True,
 ) -> Conv2d:  # fmt: skip
-    """A Conv2d with three spatial axes: x (N, in_channels, D, H, W) -> (N, out_channels, D', H', W').
+    """Return a Conv2d with three spatial axes: x (N, in_channels, D, H, W) -> (N, out_channels, D', H', W').
 
     >>> from tinygraft import Tensor, nn
     >>> nn.Conv3d(4, 8, 3)(Tensor.rand(2, 4, 5, 6, 7)).shape
@@ -144,12 +148,13 @@ def ConvTranspose3d(
     in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, padding: Sizes = 0,
     output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1, bias: bool = True,
 ) -> ConvTranspose2d:  # fmt: skip
-    """A ConvTranspose2d with three spatial axes: x (N, in_channels, D, H, W) -> (N, out_channels, D', H', W')."""
+    """Return a ConvTranspose2d with three spatial axes: (N, in_channels, D, H, W) -> (N, out_channels, D', H', W')."""
     kernel = (kernel_size,) * 3 if isinstance(kernel_size, int) else kernel_size
     return ConvTranspose2d(in_channels, out_channels, kernel, stride, padding, output_padding, dilation, groups, bias)
 
 
 def _sizes_of(padding: Sizes | str) -> int | tuple[int, ...]:
+    """Return `padding` as an int or a tuple. Raises ShapeError for text."""
     if isinstance(padding, str):
         raise ShapeError(f"padding is an int, a tuple of ints or 'same', got {padding!r}")
     return padding if isinstance(padding, int) else tuple(padding)

@@ -53,7 +53,7 @@ _DIGITS_SHA256 = "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a8
 
 
 def digits(device: str | None = None) -> tuple[Tensor, Tensor]:
-    """(X, Y): 1797 images of handwritten digits, (1797, 1, 8, 8) from 0 to 16, and labels (1797,), both uint8.
+    """Return (X, Y): 1797 images of handwritten digits, (1797, 1, 8, 8) from 0 to 16, and labels (1797,), both uint8.
 
     They ship with the package: nothing is downloaded. Their order is that of scikit-learn's load_digits. Raises
     FileFormatError where the file of the installed package is damaged.
@@ -108,13 +108,14 @@ def fashion_mnist(device: str | None = None) -> tuple[Tensor, Tensor, Tensor, Te
 
 
 def mnist(device: str | None = None, fashion: bool = False) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """(X_train, Y_train, X_test, Y_test) of MNIST, or of Fashion-MNIST, all uint8.
+    """Return (X_train, Y_train, X_test, Y_test) of MNIST, or of Fashion-MNIST, all uint8.
 
-    Images are (60000, 1, 28, 28) and (10000, 1, 28, 28) from 0 to 255, labels (60000,) and (10000,) from 0 to
-    9. The files (11 MB, or 30) are downloaded the first time, checked, and cached in the cache folder.
+    Images are (60000, 1, 28, 28) and (10000, 1, 28, 28) from 0 to 255, labels (60000,) and (10000,) from 0 to 9. The
+    files (11 MB, or 30) are downloaded the first time, checked, and cached in the cache folder.
 
-    Raises FetchError, which names the address and the folder, when they can be neither found nor downloaded.
-    Source: LeCun, Cortes & Burges, "The MNIST database"; Xiao, Rasul & Vollgraf, arXiv:1708.07747.
+    Raises FetchError, which names the address and the folder, when they can be neither found nor downloaded, or are
+    other files, and FileFormatError for one that is damaged. Source: LeCun, Cortes & Burges, "The MNIST database";
+    Xiao, Rasul & Vollgraf, arXiv:1708.07747.
     """
     base, subdir = (_FASHION, "fashion-mnist") if fashion else (_MNIST, "mnist")
     found = []
@@ -126,13 +127,13 @@ def mnist(device: str | None = None, fashion: bool = False) -> tuple[Tensor, Ten
 
 
 def cifar(device: str | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """(X_train, Y_train, X_test, Y_test) of CIFAR-10, all uint8.
+    """Return (X_train, Y_train, X_test, Y_test) of CIFAR-10, all uint8.
 
     Images are (50000, 3, 32, 32) and (10000, 3, 32, 32) from 0 to 255, labels (50000,) and (10000,) from 0 to 9. The
     file (170 MB) is downloaded the first time, checked, unpacked and cached in the cache folder.
 
-    Raises FetchError as mnist does, and FileFormatError for a file that is not CIFAR-10.
-    Source: Krizhevsky, "Learning Multiple Layers of Features from Tiny Images", 2009.
+    Raises FetchError as mnist does, and FileFormatError for a file that is not CIFAR-10. Source: Krizhevsky, "Learning
+    Multiple Layers of Features from Tiny Images", 2009.
     """
     path = fetch(_CIFAR, "cifar-10.tar", "cifar", checksum=_CIFAR_MD5, gunzip=True, hint=_OFFLINE)
     files = tar_extract(path)
@@ -149,7 +150,10 @@ def cifar(device: str | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def _tensor(data: tuple[bytes, tuple[int, ...]], expected: tuple[int, ...], device: str | None) -> Tensor:
-    """Return the data as uint8, images with a channel axis. Raises FileFormatError for an unexpected shape."""
+    """Return values and shape as read_idx has them as a uint8 tensor, images (n, 1, height, width).
+
+    Raises FileFormatError for a shape that is not `expected`.
+    """
     values, shape = data
     if shape != expected:
         raise FileFormatError(f"the data set has shape {shape}, expected {expected}")
@@ -158,9 +162,10 @@ def _tensor(data: tuple[bytes, tuple[int, ...]], expected: tuple[int, ...], devi
 
 
 def read_idx(data: bytes, label: str) -> tuple[bytes, tuple[int, ...]]:
-    """(values, shape) of a gzipped IDX file of bytes: 0, 0, 8, the rank, the sizes, then the values.
+    """Return (values, shape) of a gzipped IDX file of bytes: 0, 0, 8, the rank, the sizes, then the values.
 
-    Raises FileFormatError when it is not one.
+    `data` are the bytes of the file and `label` its name for errors. Raises FileFormatError where it is no whole gzip
+    file, no IDX file of bytes, or has more or fewer values than its shape.
     """
     try:
         raw = gzip.decompress(data)

@@ -31,7 +31,7 @@ class Linear(Described):
         self.bias: Tensor | None = uniform(bound, (out_features,)) if bias else None
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The product of x and weight."""
+        """Return x @ weight.T + bias, (..., out_features)."""
         if not x.ndim or x.shape[-1] != self.weight.shape[1]:
             raise ShapeError(
                 f"Linear with weight {self.weight.shape} needs {self.weight.shape[1]} features on the last "
@@ -59,7 +59,7 @@ class Embedding(Described):
         self.weight: Tensor = Tensor.glorot_uniform(vocab_size, embed_size)
 
     def __call__(self, index: Tensor) -> Tensor:
-        """The rows of weight at index."""
+        """Return the rows of weight at `index`: its shape with embed_size behind."""
         if not dtypes.is_int(index.dtype):
             raise DTypeError(
                 f"Embedding looks up integers, got {index.dtype} of shape {index.shape}\n"
@@ -71,9 +71,10 @@ class Embedding(Described):
 class EmbeddingBag(Described):
     """index (bags, n) of integers, or (n,) and offsets, -> the mean, sum or max (mode) of the rows of each bag.
 
-    weight (num_embeddings, embedding_dim) starts normal with deviation 1, and its row padding_idx, which does not
-    count, as zeros. max_norm, norm_type, scale_grad_by_freq and include_last_offset are those of Tensor.embedding_bag,
-    which says what raises.
+    The result is (bags, embedding_dim). weight (num_embeddings, embedding_dim) starts normal with deviation 1, and its
+    row padding_idx, which does not count, as zeros. max_norm, norm_type, scale_grad_by_freq and include_last_offset are
+    those of Tensor.embedding_bag, which says what raises. Raises ValueError for another mode, and a padding_idx that is
+    no row.
 
     >>> from tinygraft import Tensor, nn
     >>> nn.EmbeddingBag(10, 4)(Tensor([1, 2, 9]), Tensor([0, 2])).shape
@@ -106,7 +107,11 @@ class EmbeddingBag(Described):
     def __call__(
         self, index: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
     ) -> Tensor:
-        """The bags."""
+        """Return one row for each bag, (bags, embedding_dim).
+
+        `offsets` (bags,) are where the bags of an index of one axis begin; `per_sample_weights` scale each row of a
+        sum.
+        """
         return index.embedding_bag(
             self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode,
             per_sample_weights=per_sample_weights, include_last_offset=self.include_last_offset,
@@ -131,5 +136,5 @@ class Bilinear(Described):
         self.bias: Tensor | None = uniform(bound, (out_features,)) if bias else None
 
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
-        """The bilinear form of a and b."""
+        """Return (..., out_features) of a (..., in1_features) and b (..., in2_features)."""
         return a.bilinear(b, self.weight, self.bias)

@@ -53,13 +53,17 @@ def _shown(layer: Any) -> list[str]:
 
 
 def _is_plain(value: Any) -> bool:
+    """Return whether a value is None, a number or text, or a tuple or list of such."""
     if isinstance(value, (tuple, list)):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, (bool, int, float, str))
 
 
 def noted(init: Callable[..., None]) -> Callable[..., None]:
-    """Return a constructor that notes its arguments, and says which keyword was meant by an unknown one."""
+    """Return a constructor that notes its plain arguments for `__repr__`.
+
+    For an unknown keyword the TypeError says which one was meant.
+    """
     parameters = inspect.signature(init)
 
     @functools.wraps(init)
@@ -80,7 +84,7 @@ def noted(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def answered(init: Callable[..., None]) -> Callable[..., None]:
-    """Return a constructor that says which keyword was meant by an unknown one."""
+    """Return a constructor whose TypeError for an unknown keyword says which one was meant."""
 
     @functools.wraps(init)
     def construct(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -94,7 +98,10 @@ def answered(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def hinting(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a call of a layer that says what to do where it fails since it got an array for a tensor."""
+    """Return a call of a layer that raises DTypeError, with what to do, where it failed with an array for a tensor.
+
+    Only the first argument is looked at, and only after an error; any other error is raised as it is.
+    """
 
     @functools.wraps(call)
     def layer(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -47,12 +47,13 @@ class _Entry:
 
 
 def gguf_load(path: str | os.PathLike[str], device: Place = None) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The metadata of a GGUF file, and its tensors by name.
+    """Return the metadata of a GGUF file as a dict, and its tensors by name.
 
-    A tensor is made when it is first read. Quantised ones are float32, equal bit for bit to what the package gguf makes
-    of them; others keep their dtype. Shapes are in NumPy's order, the reverse of the file's. The IQ1, IQ2 and IQ3 types
-    need the package (`pip install tinygraft[gguf]`) for its tables. Raises FileFormatError for a file that is damaged
-    or claims what it does not have, UnsupportedError for a version, or for a type of blocks when that tensor is read.
+    A tensor is made when it is first read, on `device`. Quantised ones are float32, equal bit for bit to what the
+    package gguf makes of them; others keep their dtype. Shapes are in NumPy's order, the reverse of the file's. The
+    IQ1, IQ2 and IQ3 types need the package (`pip install tinygraft[gguf]`) for its tables. Raises FileFormatError for a
+    file that is damaged or claims what it does not have, UnsupportedError for a version, or for a type of blocks when
+    that tensor is read.
     """
     file, label, name = OpenFile(path), os.fspath(path), Device.canonicalize(device)
     header = GgufHeader(file, label)
@@ -77,11 +78,16 @@ def gguf_load(path: str | os.PathLike[str], device: Place = None) -> tuple[dict[
 
 
 def _kind(kind: int) -> str:
+    """Return the number and the name of a type of blocks, for an error."""
     return f"{kind} ({BLOCKS[kind].name if kind in BLOCKS else _NOT_DONE.get(kind, 'unknown')})"
 
 
 class GgufHeader:
-    """What is before the data: metadata and tensors, read and checked."""
+    """What is before the data: `metadata`, `tensors` by name and `start`, the offset of the data, read and checked.
+
+    Raises FileFormatError for what is no whole header, or has tensors outside the file, and UnsupportedError for a
+    version. `label` is the file's name for errors.
+    """
 
     def __init__(self, file: OpenFile, label: str) -> None:
         self._file, self._label, self._at = file, label, 0
@@ -109,7 +115,7 @@ class GgufHeader:
         self._check_layout(alignment)
 
     def _once(self, found: dict[str, Any], key: str, read: Callable[[], Any]) -> None:
-        """Add what is read under a key that is new."""
+        """Add what `read` returns under a key. Raises FileFormatError for a key that is there."""
         if key in found:
             raise FileFormatError(f"{self._label}: the header has {key!r} twice")
         found[key] = read()
@@ -128,10 +134,14 @@ class GgufHeader:
         return self._piece[first : first + count]
 
     def _number(self, code: str) -> Any:
+        """Return the next number, little endian; `code` is that of struct."""
         return struct.unpack(f"<{code}", self._bytes(struct.calcsize(f"<{code}")))[0]
 
     def _count(self, code: str, least: int, what: str) -> int:
-        """A number of things of which each takes at least some bytes of what is left."""
+        """Return the next number, which counts things of at least `least` bytes each.
+
+        Raises FileFormatError, with `what` they are, where the rest of the file is too short for so many.
+        """
         count = int(self._number(code))
         if count * least > self._file.size - self._at:
             raise FileFormatError(
@@ -140,6 +150,7 @@ class GgufHeader:
         return count
 
     def _text(self) -> str:
+        """Return the next text: its length, then UTF-8. Raises FileFormatError for bytes that are none."""
         data = self._bytes(self._count("Q", 1, "bytes of text"))
         try:
             return data.decode()
@@ -147,7 +158,10 @@ class GgufHeader:
             raise FileFormatError(f"{self._label}: the header has text that is not UTF-8: {data[:40]!r}") from None
 
     def _value(self, kind: int, depth: int) -> Any:
-        """A value of the metadata: a number, text, or a list."""
+        """Return a value of the metadata by its type `kind`: a number, text, or a list.
+
+        `depth` is how many lists it is in. Raises FileFormatError for an unknown type, and lists nested too deeply.
+        """
         if kind in _NUMBERS:
             return self._number(_NUMBERS[kind])
         if kind == _TEXT:
@@ -189,7 +203,7 @@ class GgufHeader:
 
 
 def _block(kind: int) -> tuple[int, int]:
-    """How many elements a block has, and bytes; none where the type is not known."""
+    """Return how many elements a block of a type has, and how many bytes; (1, 0) where the type is not known."""
     if kind in _PLAIN:
         return 1, _PLAIN[kind].itemsize
     return (BLOCKS[kind].length, BLOCKS[kind].nbytes) if kind in BLOCKS else (1, 0)

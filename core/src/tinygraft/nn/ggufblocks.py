@@ -33,25 +33,33 @@ class BlockType:
 
 
 def dequantised(blocks: Tensor, kind: int) -> Tensor:
-    """The elements (blocks, elements) of blocks of a type."""
+    """Return the elements, (blocks, elements) of float32, of uint8 blocks (blocks, bytes) of the type `kind`.
+
+    `kind` is a key of BLOCKS. The IQ1, IQ2 and IQ3 types raise UnsupportedError without the package gguf.
+    """
     return BLOCKS[kind].values(blocks)
 
 
 def _float(x: Tensor) -> Tensor:
+    """Return `x` as float32."""
     return x.cast(dtypes.float32)
 
 
 def _signed(x: Tensor, less: int = 0) -> Tensor:
-    """Small numbers, less an offset, as float32."""
+    """Return small unsigned integers minus `less` as float32."""
     return _float(x.cast(dtypes.int32) - less)
 
 
 def _spread(data: Tensor, width: int, shifts: Sequence[int], mask: int) -> Tensor:
-    """Numbers of a few bits: those of `width` bytes at the first shift, then those at the next."""
+    """Return unsigned numbers of a few bits, (blocks, n): those of `width` bytes at the first shift, then at the next.
+
+    `data` is (blocks, bytes), of which each `width` bytes are a group; `mask` has the bits of one number.
+    """
     return bits(data.reshape(data.shape[0], -1, 1, width), shifts, mask, -2).flatten(1)
 
 
 def _looked_up(values: Sequence[int], places: Tensor) -> Tensor:
+    """Return float32 numbers of the table `values` at indices, of their shape."""
     return Tensor(list(values), dtype=dtypes.float32, device=places.device)[places.cast(dtypes.int32)]
 
 
@@ -66,7 +74,7 @@ def _q4_1(blocks: Tensor) -> Tensor:
 
 
 def _fifth(qh: Tensor) -> Tensor:
-    """The fifth bit of each of 32 numbers, in its place."""
+    """Return the fifth bit of each of 32 numbers, (blocks, 32) of 0 or 16, from (blocks, 4) bytes."""
     return bits(qh.reshape(qh.shape[0], 4, 1), range(8), 1, -1).flatten(1) << 4
 
 
@@ -104,14 +112,17 @@ def _q3_k(blocks: Tensor) -> Tensor:
 
 
 def _scales_and_least(packed: Tensor) -> tuple[Tensor, Tensor]:
-    """Eight scales and eight offsets of 6 bits, in 12 bytes."""
+    """Return eight scales and eight offsets of 6 bits, each (blocks, 8) of float32, from 12 bytes."""
     d, m, both = cut(packed, 4, 4, 4)
     scale = (d & 63).cat((both & 15) | ((d >> 2) & 48), dim=-1)
     return _float(scale), _float((m & 63).cat((both >> 4) | ((m >> 2) & 48), dim=-1))
 
 
 def _of_eight(d: Tensor, least: Tensor, packed: Tensor, q: Tensor) -> Tensor:
-    """Numbers of eight groups, each with a scale and an offset."""
+    """Return (blocks, 256) numbers in eight groups, each with a scale and an offset: d * scale * q - least * offset.
+
+    `d` and `least` are float16 in two bytes, `packed` the 12 bytes of the scales, `q` (blocks, 256).
+    """
     scale, offset = _scales_and_least(packed)
     factor, less = (half(d) * scale).unsqueeze(-1), (half(least) * offset).unsqueeze(-1)
     return (factor * _float(q).reshape(-1, 8, 32) - less).flatten(1)
@@ -135,7 +146,10 @@ def _q6_k(blocks: Tensor) -> Tensor:
 
 
 def _thirds(data: Tensor, width: int, count: int) -> Tensor:
-    """Digits of base 3 that five or four to a byte, as 0, 1 and 2."""
+    """Return digits of base 3, `count` to a byte, as int32 0, 1 and 2: (blocks, n).
+
+    The first digits of `width` bytes come first, then their second ones.
+    """
     powers = Tensor([3**i for i in range(count)], dtype=dtypes.uint8, device=data.device).reshape(1, 1, count, 1)
     moved = data.reshape(data.shape[0], -1, 1, width) * powers
     return ((moved.cast(dtypes.int32) * 3) >> 8).flatten(1)

@@ -41,7 +41,7 @@ def words(field: Tensor, width: int) -> Tensor:
 
 
 def bits(data: Tensor, shifts: Sequence[int], mask: int, axis: int) -> Tensor:
-    """Data moved to the right by each shift along an axis of size 1, and masked."""
+    """Return `data` moved to the right by each shift along `axis`, which has size 1, and masked: of its dtype."""
     shape = [1] * data.ndim
     shape[axis] = len(shifts)
     return (data >> Tensor(list(shifts), dtype=data.dtype, device=data.device).reshape(shape)) & mask
@@ -49,7 +49,7 @@ def bits(data: Tensor, shifts: Sequence[int], mask: int, axis: int) -> Tensor:
 
 @cache
 def _table(name: str) -> tuple[tuple[float, ...], ...]:
-    """The rows of a table of the package gguf."""
+    """Return the rows of the table `name` of the package gguf. Raises UnsupportedError where it is not installed."""
     try:
         from gguf import quants
     except ImportError as error:
@@ -63,13 +63,13 @@ def _table(name: str) -> tuple[tuple[float, ...], ...]:
 
 
 def _rows(name: str, places: Tensor) -> Tensor:
-    """The rows of a table at places: one more axis."""
+    """Return the rows of the table `name` at integers `places`, float32 with one more axis at the end."""
     table = Tensor([list(row) for row in _table(name)], dtype=dtypes.float32, device=places.device)
     return table[places.cast(dtypes.int32)]
 
 
 def _signs(eight: Tensor) -> Tensor:
-    """1 or -1 by each bit of bytes: one more axis."""
+    """Return 1 or -1, where the bit is set, for each bit of bytes, the lowest first: one more axis of 8."""
     return (bits(eight.unsqueeze(-1), range(8), 1, -1) == 0).where(1.0, -1.0)
 
 
@@ -82,11 +82,12 @@ def _seven(index: Tensor) -> Tensor:
 
 
 def _scale(d: Tensor, scales: Tensor, factor: float) -> Tensor:
-    """d * (0.5 + scale) * factor."""
+    """Return d * (0.5 + scale) * factor, float32 of the shape of `scales`; `d` is a float16 in two bytes."""
     return half(d) * (scales.cast(dtypes.float32) + 0.5) * factor
 
 
 def _nibbles(scales: Tensor) -> Tensor:
+    """Return the 4-bit numbers of bytes (blocks, n), the lower one of each first: (blocks, 2 * n)."""
     return bits(scales.unsqueeze(-1), _FOUR, 15, -1).flatten(1)
 
 
@@ -137,6 +138,7 @@ def iq3_s(blocks: Tensor) -> Tensor:
 
 
 def _delta(bit: Tensor) -> Tensor:
+    """Return +0.125 where `bit` is 0, and -0.125 elsewhere."""
     return (bit == 0).where(_DELTA, -_DELTA)
 
 

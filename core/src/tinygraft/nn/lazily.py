@@ -39,21 +39,21 @@ class LazyTensors(dict[str, Tensor]):
         return super().__iter__()  # defined, so that dict(self) and ** do not take what is below
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The tensor of that name, or default."""
+        """Return the tensor of that name, or `default`."""
         if name in self:
             return self[name]
         return default
 
     def values(self) -> ValuesView[Tensor]:  # type: ignore[override]
-        """The tensors, each made when it is reached."""
+        """Return the tensors, each made when it is reached."""
         return ValuesView(self)
 
     def items(self) -> ItemsView[str, Tensor]:  # type: ignore[override]
-        """Names and tensors, each made when it is reached."""
+        """Return names and tensors, each made when it is reached."""
         return ItemsView(self)
 
     def pop(self, name: str, *default: Any) -> Any:
-        """The tensor of that name, which is no longer in the dict."""
+        """Remove a name and return its tensor, or the default; KeyError where there is neither."""
         if name in self:
             found = self[name]
             del self[name]
@@ -61,18 +61,18 @@ class LazyTensors(dict[str, Tensor]):
         return super().pop(name, *default)
 
     def popitem(self) -> tuple[str, Tensor]:
-        """The last name and its tensor, which are no longer in the dict."""
+        """Remove the last name and return it with its tensor. Raises KeyError where the dict is empty."""
         name = next(reversed(self), None)
         return super().popitem() if name is None else (name, self.pop(name))
 
     def setdefault(self, name: str, default: Any = None) -> Any:
-        """The tensor of that name, which is default where there was none."""
+        """Return the tensor of that name, which is `default` where there was none."""
         if name not in self:
             self[name] = default
         return self[name]
 
     def copy(self) -> dict[str, Tensor]:
-        """A plain dict of the tensors."""
+        """Return a plain dict of the tensors, all of which are made."""
         return dict(self)
 
     def __or__(self, other: Any) -> Any:

@@ -68,7 +68,7 @@ class KVCache(Described):
 
 
 def _by_head(x: Tensor, heads: int) -> Tensor:
-    """(batch, L, heads * width) as (batch, heads, L, width)."""
+    """Return (batch, L, heads * width) as (batch, heads, L, width)."""
     return x.reshape(x.shape[0], x.shape[1], heads, -1).transpose(1, 2)
 
 
@@ -171,7 +171,10 @@ class MultiheadAttention(Described):
         self, query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None, is_causal: bool,
         cache: KVCache, start: Any,
     ) -> Tensor:  # fmt: skip
-        """Return the output, with the keys and values in a cache."""
+        """Return the output, with the keys and values in a cache.
+
+        Raises ValueError for arguments that a cache does not go with, ShapeError for queries without a batch.
+        """
         if padding is not None or self.bias_k is not None or self.add_zero_attn or (self.dropout and Tensor.training):
             raise ValueError(
                 "a cache goes with no key_padding_mask, add_bias_kv, add_zero_attn, nor with dropout in training"
@@ -197,6 +200,7 @@ class MultiheadAttention(Described):
 
 
 def _glorot(rows: int, columns: int) -> Tensor:
+    """Return a parameter (rows, columns) that is uniform in +-sqrt(6 / (rows + columns))."""
     return uniform(math.sqrt(6 / (rows + columns)), (rows, columns))
 
 
@@ -251,7 +255,7 @@ class GroupedQueryAttention(Described):
         cache: KVCache | None = None,
         start: Any = None,
     ) -> Tensor:
-        """The output for each position of x."""
+        """Return the output for each position of x, of its shape. Raises ShapeError for x without a batch."""
         if x.ndim != 3:
             raise ShapeError(
                 f"GroupedQueryAttention needs x (N, L, {self.q_proj.weight.shape[1]}), got shape {x.shape}\n"

@@ -72,7 +72,10 @@ class BatchNorm(Described):
         return y.cast(x.dtype) if half else y
 
     def calc_stats(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """(mean, biased variance) of each channel, both (sz,): the batch's in training, else running ones."""
+        """Return (mean, biased variance) of each channel, both (sz,): the batch's in training, else running ones.
+
+        Without running ones they are those of the batch always.
+        """
         mean, var = self._stats(x)
         return mean.reshape(-1), var.reshape(-1)
 
@@ -142,7 +145,7 @@ class LayerNorm(Described):
         self.weight, self.bias = _affine(self.normalized_shape, elementwise_affine)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x, normalised."""
+        """Return x normalised over its last axes, of its shape."""
         if x.shape[-len(self.normalized_shape) :] != self.normalized_shape:
             raise ShapeError(
                 f"LayerNorm of {self.normalized_shape} needs a shape that ends so, got {x.shape}\n"
@@ -155,7 +158,7 @@ class LayerNorm2d(LayerNorm):
     """x (N, C, H, W) -> each pixel normalised over its channels. weight and bias are (C,)."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x, normalised."""
+        """Return x normalised over its channels, of its shape. Raises ShapeError unless it is (N, C, H, W)."""
         if x.ndim != 4 or (x.shape[1],) != self.normalized_shape:
             raise ShapeError(
                 f"LayerNorm2d of {self.normalized_shape[0]} channels needs x (N, "
@@ -202,6 +205,7 @@ class GroupNorm(Described):
 class InstanceNorm(GroupNorm):
     """x (N, num_features, ...) -> each channel of each item with mean 0 and variance 1, scaled and shifted.
 
+    weight and bias are (num_features,), None without `affine`. Raises ShapeError when the channels of x do not fit.
     Source: Ulyanov et al., "Instance normalization", arXiv:1607.08022.
     """
 
@@ -229,7 +233,7 @@ class RMSNorm(Described):
         self.weight: Tensor | None = filled((dim,), 1) if elementwise_affine else None
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x, normalised."""
+        """Return x normalised over its last axis, of its shape."""
         if not x.ndim or x.shape[-1] != self.dim:
             raise ShapeError(
                 f"RMSNorm of {self.dim} needs that on the last axis, got {x.shape}\n  made at {x._where()}"
@@ -245,6 +249,7 @@ def _affine(shape: tuple[int, ...], wanted: bool) -> tuple[Tensor | None, Tensor
 
 
 def _scale_and_shift(y: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
+    """Return y * weight + bias, each reshaped to `shape`, which broadcasts with `y`; None leaves one out."""
     if weight is not None:
         y = y * weight.reshape(shape)
     return y if bias is None else y + bias.reshape(shape)

@@ -64,10 +64,11 @@ def npz_save(tensors: Mapping[str, Any], path: FilePath, compressed: bool = Fals
 
 
 def npz_load(path: FilePath, device: Place = None) -> dict[str, Tensor]:
-    """The arrays of an .npz file as tensors by name, each made when it is first read; of an .npy file, under "arr_0".
+    """Return the arrays of an .npz file as tensors by name, each made when it is first read; of an .npy file, "arr_0".
 
-    Arrays keep their dtype, in either byte order and either order of axes. Raises FileFormatError for a file that is
-    damaged or claims what it does not have, DTypeError for arrays of objects, which are pickles, of text or of records.
+    Arrays keep their dtype, in either byte order and either order of axes; they are on `device`, None for the default.
+    Raises FileFormatError for a file that is damaged or claims what it does not have, DTypeError for arrays of objects,
+    which are pickles, of text or of records.
     """
     label = os.fspath(path)
     with open(path, "rb") as file:
@@ -87,14 +88,21 @@ def npz_load(path: FilePath, device: Place = None) -> dict[str, Tensor]:
 
 
 def _header(code: str, shape: tuple[int, ...]) -> bytes:
-    """The header of an array, which ends at a multiple of 64."""
+    """Return what is before the elements of an array, version 1.0, with padding so that they begin at a multiple of 64.
+
+    `code` is NumPy's name of the dtype, such as "<f4".
+    """
     text = f"{{'descr': '{code}', 'fortran_order': False, 'shape': {shape}, }}".encode()
     text += b" " * (-(len(_MAGIC) + 5 + len(text)) % 64) + b"\n"
     return _MAGIC + b"\x01\x00" + struct.pack("<H", len(text)) + text
 
 
 def _array(read: Callable[[int | None], Tensor], size: int, label: str) -> Tensor:
-    """The array whose bytes, or the first of them, are read; the header says what it is before the rest is unpacked."""
+    """Return the array of a file of `size` bytes; the header says what it is before the rest is unpacked.
+
+    `read(n)` gives the first n bytes as a uint8 tensor, `read(None)` all. Raises FileFormatError and DTypeError as
+    npz_load.
+    """
     front = bytes(read(min(size, 12))[: min(size, 12)].data())
     if front[:6] != _MAGIC or len(front) < 10 or front[6] not in (1, 2, 3):
         raise FileFormatError(f"{label} is no array of NumPy: it does not begin as one")
@@ -115,7 +123,10 @@ def _array(read: Callable[[int | None], Tensor], size: int, label: str) -> Tenso
 
 
 def _described(text: bytes, label: str) -> tuple[str, bool, tuple[int, ...]]:
-    """The dtype, order and shape that a header says; nothing in it is evaluated but literals."""
+    """Return the dtype's code, whether axes are in Fortran's order, and the shape that a header says.
+
+    Nothing in it is evaluated but literals. Raises FileFormatError for what is none, DTypeError for another dtype.
+    """
     try:
         found = ast.literal_eval(text.decode("utf-8").strip())
         code, fortran, shape = found["descr"], found["fortran_order"], found["shape"]
@@ -129,7 +140,7 @@ def _described(text: bytes, label: str) -> tuple[str, bool, tuple[int, ...]]:
 
 
 def _typed(data: Tensor, dtype: DType, swapped: bool) -> Tensor:
-    """Bytes as elements of a dtype."""
+    """Return uint8 bytes as the elements of a dtype, one axis; `swapped` says that they are big endian."""
     part = part_of(dtype)
     if dtype is dtypes.bool:
         return data != 0

@@ -39,10 +39,10 @@ class OnnxRunner:
         return tuple(self._model.outputs)
 
     def to(self, device: Place) -> OnnxRunner:
-        """The same model, whose weights are on a device."""
+        """Read the model again with its weights on `device`; return this object."""
         self._model = OnnxModel(self._source, device)
         return self
 
     def __call__(self, inputs: Mapping[str, Any]) -> dict[str, OnnxValue]:
-        """The outputs by name, of inputs by name."""
+        """Return the outputs by name, of inputs by name: tensors or what a tensor is made of."""
         return self._model(inputs)

@@ -94,6 +94,8 @@ def broadcast(t: Tensor, root: int = 0) -> Tensor:
 def part(t: Tensor) -> Tensor:
     """Return this rank's part of a batch that all ranks have, along axis 0; parts differ by one row where they have to.
 
+    A part may have no rows. Raises TypeError for what is no tensor, ShapeError for one without axes.
+
     >>> from tinygraft import Tensor, nn
     >>> nn.parallel.part(Tensor([[1], [2], [3]])).tolist()    # of one rank: all
     [[1], [2], [3]]
@@ -129,8 +131,8 @@ def data_parallel(*optimizers: Optimizer, bucket_mb: float = BUCKET_MB) -> Commu
     them; what was reduced and clipped is not reduced again. Running statistics of BatchNorm stay each rank's own.
 
     Call it once, on every rank, with optimizers whose parameters are in the same order. Returns the Communicator.
-    Raises TrainingError for an optimizer that is data parallel already and for LBFGS, CollectiveError where the ranks
-    differ.
+    Raises TypeError for what is no optimizer, TrainingError for one that is data parallel already and for LBFGS,
+    CollectiveError where the ranks differ.
     """
     comm = world()
     each = [one for optimizer in optimizers for one in getattr(optimizer, "optimizers", (optimizer,))]
@@ -158,7 +160,10 @@ def data_parallel(*optimizers: Optimizer, bucket_mb: float = BUCKET_MB) -> Commu
 
 
 def reduce_gradients(*optimizers: Optimizer) -> None:
-    """Replace each `.grad` by its mean over the ranks, now: before it is read. Clipping and `step` do it otherwise."""
+    """Replace each `.grad` by its mean over the ranks, now: before it is read. Clipping and `step` do it otherwise.
+
+    It is for optimizers of `data_parallel`; every rank calls it.
+    """
     for optimizer in optimizers:
         for one in getattr(optimizer, "optimizers", (optimizer,)):
             one.gradients()
@@ -171,9 +176,10 @@ class BucketReduction:
         self.most = most
 
     def __call__(self, params: Sequence[Tensor]) -> list[Tensor]:
-        """Replace the gradients that have not been reduced by their means, and return all of them.
+        """Replace the gradients that have not been reduced by their means, and return the gradients of all `params`.
 
-        All buckets are computed in one realisation, so that nothing of the backward pass is computed twice.
+        All buckets are computed in one realisation, so that nothing of the backward pass is computed twice. A parameter
+        without a gradient is left out. Raises as `all_reduce`.
         """
         wanted = [p for p in params if p.grad is not None and not is_reduced(p.grad)]
         if world().size > 1 and wanted:
@@ -205,13 +211,16 @@ class BucketReduction:
 
 
 def _joined(grads: Sequence[Tensor]) -> Tensor:
-    """Return the elements of tensors as one flat tensor, in memory of its own."""
+    """Return the elements of tensors as one flat tensor, lazy, that will have memory of its own and no gradient."""
     flat = [grad.detach().reshape(-1) for grad in grads]
     return (flat[0].cat(*flat[1:]) if len(flat) > 1 else flat[0]).contiguous()
 
 
 def _collective(kind: str, t: Tensor, option: int = 0) -> Tensor:
-    """Return the flat result of a collective of `t`, realised. Raises as `all_reduce` says."""
+    """Return the flat result of a collective of `t`, realised, on its device. Raises as `all_reduce` says.
+
+    `kind` names the routine; `option` is the index of an op in OPS, or the root of a broadcast.
+    """
     comm = world()
     if t.requires_grad:
         raise TrainingError(f"{kind} has no gradient, and this tensor requires one; give it tensor.detach()")
@@ -270,6 +279,7 @@ def _rows(t: Tensor, kind: str) -> int:
 
 
 def _divided(t: Tensor, kind: str) -> int:
+    """Return the size of axis 0, as `_rows`; raises ShapeError also where the ranks do not divide it."""
     rows, size = _rows(t, kind), world().size
     if rows % size:
         raise ShapeError(f"{kind} cuts axis 0 into parts for {size} ranks, which do not divide its {rows} rows")

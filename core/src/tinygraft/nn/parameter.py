@@ -13,10 +13,10 @@ from tinygraft.tensor.tensor import Tensor
 
 
 def uniform(bound: float, shape: Sequence[int]) -> Tensor:
-    """Drawn uniformly from [-bound, bound)."""
+    """Return a float tensor drawn uniformly from [-bound, bound)."""
     return Tensor.uniform(*shape, low=-bound, high=bound)
 
 
 def filled(shape: Sequence[int], value: float, **kwargs: Any) -> Tensor:
-    """One number everywhere. kwargs are dtype, device and requires_grad, as for Tensor.empty."""
+    """Return a tensor with `value` everywhere, in memory of its own. kwargs are dtype, device and requires_grad."""
     return Tensor.empty(*shape, **kwargs).assign(value)

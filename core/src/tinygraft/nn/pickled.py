@@ -27,11 +27,11 @@ class File(Protocol):
     """What a pickle is read from. read returns less than size at the end, readline no more than size."""
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes."""
+        """Return the next `size` bytes, fewer only at the end."""
         ...
 
     def readline(self, size: int, /) -> bytes:
-        """The next line."""
+        """Return the next bytes up to and with the end of the line, at most `size`."""
         ...
 
 
@@ -39,20 +39,23 @@ class PickleMeaning(Protocol):
     """What names, calls and references of a pickle stand for. Each method raises an error of ours for nonsense."""
 
     def find(self, module: str, name: str) -> Any:
-        """What a name stands for: an object that cannot be changed."""
+        """Return what a name stands for: an object that cannot be changed."""
         ...
 
     def call(self, function: Any, arguments: tuple[Any, ...]) -> Any:
-        """What find gave, called."""
+        """Return what `function`, which find gave, called with `arguments` stands for."""
         ...
 
     def refer(self, reference: Any) -> Any:
-        """Something that is not in the pickle."""
+        """Return what a persistent id stands for: something that is not in the pickle."""
         ...
 
 
 def load(file: File, meaning: PickleMeaning) -> Any:
-    """What the next pickle of a file describes. Raises FileFormatError for what is none, and what meaning raises."""
+    """Return what the next pickle of a file describes, and leave the file behind it.
+
+    Raises FileFormatError for what is none or has an opcode that is not read, and what `meaning` raises.
+    """
     try:
         return _Reader(file, meaning).load()
     except TinygraftError:
@@ -62,7 +65,10 @@ def load(file: File, meaning: PickleMeaning) -> Any:
 
 
 def key(value: Any, depth: int = 2) -> Any:
-    """A value that a dict or a set may have as a key. Raises FileFormatError for another."""
+    """Return a value that a dict or a set may have as a key. Raises FileFormatError for another.
+
+    These are text, bytes, numbers, None and tuples of at most 16 of them; `depth` is how many tuples may be nested.
+    """
     kind = type(value)
     if kind in _SCALARS or (kind is int and value.bit_length() <= _KEY_BITS):
         return value
@@ -102,6 +108,7 @@ class _Reader:
         self._stack.append(value)
 
     def _pop(self) -> Any:
+        """Remove and return the top of the stack. Raises FileFormatError where there is a mark or nothing."""
         if not self._stack or self._stack[-1] is _MARK:
             raise FileFormatError("this is no pickle: it takes what it has not made")
         return self._stack.pop()
@@ -124,6 +131,7 @@ class _Reader:
         return self._stack[-1]
 
     def _again(self) -> None:
+        """Push the top of the stack once more."""
         value = self._pop()
         self._stack += (value, value)
 
@@ -137,9 +145,11 @@ class _Reader:
         return data
 
     def _number(self, form: str) -> Any:
+        """Read a number by a format of struct."""
         return struct.unpack(form, self._take(struct.calcsize(form)))[0]
 
     def _text(self, size: int) -> str:
+        """Read UTF-8 text of `size` bytes."""
         return self._take(size).decode("utf-8", "surrogatepass")
 
     def _line(self) -> bytes:
@@ -150,12 +160,14 @@ class _Reader:
         return line[:-1]
 
     def _int_line(self) -> int | bool:
+        """Read an integer on a line of its own, as decimals; 00 and 01 are False and True."""
         line = self._line()
         return line == b"01" if line in (b"00", b"01") else int(line.rstrip(b"L"))
 
     # Containers
 
     def _append(self, items: list[Any]) -> None:
+        """Append items to the list on top of the stack."""
         self._top(list).extend(items)
 
     def _set_items(self, items: list[Any]) -> None:
@@ -167,11 +179,13 @@ class _Reader:
             target[key(items[index])] = items[index + 1]
 
     def _new_dict(self) -> None:
+        """Replace the keys and values above the last mark by a dict of them."""
         items = self._pop_mark()
         self._push({})
         self._set_items(items)
 
     def _add_items(self) -> None:
+        """Add what is above the last mark to the set under it."""
         items = self._pop_mark()
         self._top(set).update(map(key, items))
 
@@ -189,6 +203,7 @@ class _Reader:
     # Names, calls and the memo
 
     def _find(self, module: str, name: str) -> None:
+        """Push the meaning of a name."""
         self._push(self._meaning.find(module, name))
 
     def _stack_global(self) -> None:
@@ -206,16 +221,19 @@ class _Reader:
         self._push(self._meaning.call(function, arguments))
 
     def _inst(self) -> None:
+        """INST: push what a call of a name on two lines, with the arguments above the last mark, means here."""
         module, name = self._line().decode(), self._line().decode()
         arguments = tuple(self._pop_mark())
         self._push(self._meaning.call(self._meaning.find(module, name), arguments))
 
     def _remember(self, index: int) -> None:
+        """Store the top of the stack in the memo, and leave it there."""
         value = self._pop()
         self._memo[index] = value
         self._push(value)
 
     def _recall(self, index: int) -> None:
+        """Push what the memo has at an index. Raises FileFormatError where it has nothing there."""
         if index not in self._memo:
             raise FileFormatError("this is no pickle: it takes what it has not made")
         self._push(self._memo[index])
@@ -232,6 +250,7 @@ def _tuple(count: int) -> Callable[[_Reader], None]:
 
 
 def _long(form: str) -> Callable[[_Reader], None]:
+    """Return what LONG1 and LONG4 do: push an integer whose length in bytes is read by `form`."""
     return lambda r: r._push(int.from_bytes(r._take(max(r._number(form), 0)), "little", signed=True))
 
 

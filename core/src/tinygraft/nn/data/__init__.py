@@ -45,6 +45,6 @@ _INSTEAD = {
 
 
 def __getattr__(name: str) -> None:
-    """Say where a name that people look for here is to be found."""
+    """Raise AttributeError, which says for Dataset and IterableDataset that no base class is needed."""
     hint = f"\n  hint: {_INSTEAD[name]}" if name in _INSTEAD else ""
     raise AttributeError(f"module 'tinygraft.nn.data' has no attribute {name!r}{hint}")

@@ -36,8 +36,9 @@ def default_collate(samples: Sequence[Any], device: Place = None) -> Any:
     """Make a batch of samples: Tensors of shape (len(samples), ...) for arrays, numbers, images and tensors.
 
     Tuples, named tuples, lists and dicts are gone through, text and bytes become lists. Numbers have the dtypes that
-    Tensor gives them. Raises ShapeError for samples of several shapes, lengths or keys, and DTypeError for what no
-    tensor is made of. Source: torch.utils.data.default_collate.
+    Tensor gives them. `device` None is the default device. Raises ShapeError without samples and for samples of several
+    shapes, lengths or keys, and DTypeError for tensors of several dtypes that NumPy lacks, and for what no tensor is
+    made of. Source: torch.utils.data.default_collate.
 
     >>> import numpy as np
     >>> x, y = default_collate([(np.zeros(3, np.float32), 1), (np.ones(3, np.float32), 2)])
@@ -50,8 +51,9 @@ def default_collate(samples: Sequence[Any], device: Place = None) -> Any:
 def as_tensors(batch: Any, device: Place = None) -> Any:
     """Make Tensors of all arrays, and of tensors of other libraries, in tuples, lists and dicts; the rest is unchanged.
 
-    Of the batches of PyTorch's DataLoader, for example: `for x, y in map(as_tensors, loader)`. The values are copied.
-    Python's own numbers stay: a list of them may be a list of names as well.
+    Of the batches of PyTorch's DataLoader, for example: `for x, y in map(as_tensors, loader)`. Values of other
+    libraries are copied, a Tensor is moved only where `device` is given. An array of text, objects or times becomes a
+    list. Python's own numbers stay: a list of them may be a list of names as well.
 
     >>> import numpy as np
     >>> as_tensors({"x": np.arange(3), "name": ["a", "b"]})["x"].tolist()
@@ -71,7 +73,7 @@ def as_tensors(batch: Any, device: Place = None) -> Any:
 
 
 def _rebuilt(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a container with its items changed, and anything else as it is."""
+    """Return a dict, tuple, named tuple or list with `change` applied to its items, and anything else as it is."""
     if isinstance(value, Mapping):
         return {key: change(item) for key, item in value.items()}
     if isinstance(value, tuple):
@@ -86,7 +88,10 @@ def _is_array(value: Any) -> bool:
 
 
 def stack_samples(samples: Sequence[Any], where: str = "") -> Any:
-    """Make a batch of samples as `default_collate` does, of NumPy's arrays. `where` is the place in each sample."""
+    """Make a batch of samples as `default_collate` does, of NumPy's arrays, and RawBits for dtypes that it lacks.
+
+    `where` is the place in each sample, for errors, which are those of `default_collate`.
+    """
     if not samples:
         raise ShapeError("a batch is made of samples, and there are none")
     first = samples[0]
@@ -117,6 +122,7 @@ def stack_samples(samples: Sequence[Any], where: str = "") -> Any:
 
 
 def _at(where: str) -> str:
+    """Return " at" and a place in a sample for an error; "" for the sample itself."""
     return f" at {where}" if where else ""
 
 
@@ -124,7 +130,10 @@ def _compare(
     samples: Sequence[Any], fact: Callable[[Any], Any], name: str, where: str,
     same: Callable[[Any, Any], bool] = lambda a, b: bool(a == b),
 ) -> None:  # fmt: skip
-    """Raise ShapeError where a fact of two samples differs; of anything without that fact too."""
+    """Raise ShapeError where `fact` of two samples differs by `same`; `name` and `where` are for the error.
+
+    A sample for which `fact` raises TypeError differs from the first one by its type.
+    """
     first = fact(samples[0])
     for place, sample in enumerate(samples):
         try:
@@ -139,17 +148,20 @@ def _compare(
 
 
 def _numbers(samples: Sequence[Any]) -> Any:
-    """Python's numbers in the dtype that a Tensor of them has."""
+    """Return an array (or RawBits) of Python's numbers, in the dtype that a Tensor of them has."""
     dtype = fitting(dtypes.from_py(list(samples)), samples)
     return _as_array(np.frombuffer(pack(samples, dtype), _BITS[dtype.itemsize]), dtype)
 
 
 def _as_array(bits: np.ndarray, dtype: DType) -> Any:
+    """Return unsigned integers `bits` as an array of `dtype`, or as RawBits where NumPy has no such dtype."""
     return bits.view(NUMPY_NAME[dtype]) if dtype in NUMPY_NAME else RawBits(bits, dtype)
 
 
 def raw_or_array(data: Any) -> Any:
     """Return all of a tensor or array, of any library, in host memory: as an array, or as RawBits.
+
+    A Tensor is realised; gradients and lazy conjugates are left behind.
 
     >>> raw_or_array(Tensor([1.0, 2.0], dtype="bfloat16")).bits.dtype
     dtype('uint16')
@@ -167,16 +179,21 @@ def raw_or_array(data: Any) -> Any:
 
 
 def _torch_bits(dtype: DType) -> Any:
+    """Return PyTorch's unsigned dtype as large as `dtype`; PyTorch has to be loaded."""
     return getattr(sys.modules["torch"], f"uint{8 * dtype.itemsize}")
 
 
 def _stack(arrays: list[np.ndarray], where: str) -> np.ndarray:
+    """Return arrays stacked along a new first axis. Raises ShapeError for several shapes."""
     _compare(arrays, lambda array: array.shape, "shapes", where)
     return np.stack(arrays)
 
 
 def _stack_tensors(samples: Sequence[Any], where: str) -> Any:
-    """Stack tensors of ours or of PyTorch; those of a dtype that NumPy lacks as bits."""
+    """Stack tensors of ours or of PyTorch along a new first axis: as an array, or RawBits for a dtype that NumPy lacks.
+
+    Raises DTypeError where such a dtype is beside another one, ShapeError for several shapes.
+    """
     found = [raw_or_array(sample) for sample in samples]
     raw = [one for one in found if isinstance(one, RawBits)]
     if not raw:

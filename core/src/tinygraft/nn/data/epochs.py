@@ -15,7 +15,10 @@ class ToldEpoch(int):
 
 
 class EpochTeller:
-    """Tells samplers and data sets which epoch begins, and notices where another one was chosen for them."""
+    """Tells samplers and data sets which epoch begins, and notices where another one was chosen for them.
+
+    Those of `listeners` without `set_epoch`, None too, are left out.
+    """
 
     def __init__(self, listeners: Iterable[Any]) -> None:
         self._listeners = [one for one in listeners if hasattr(one, "set_epoch")]
@@ -31,7 +34,7 @@ class EpochTeller:
         return None
 
     def tell(self, epoch: int) -> None:
-        """Tell all which epoch it is."""
+        """Call `set_epoch` of all listeners, and note what their `epoch` is after that."""
         for place, one in enumerate(self._listeners):
             one.set_epoch(ToldEpoch(epoch))
             self._seen[place] = getattr(one, "epoch", None)

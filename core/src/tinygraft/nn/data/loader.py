@@ -104,6 +104,7 @@ class DataLoader:
         self._now: tuple[int, int] | None = None  # the epoch and the batches given of one that is going on
 
     def _init_workers(self, prefetch: int | None, persistent: bool, timeout: float, prepare: Any, wanted: Any) -> None:
+        """Check and set what concerns workers. Raises ShapeError where it is given without workers, or out of range."""
         if not self.num_workers and (prefetch is not None or persistent or timeout):
             raise ShapeError("prefetch_factor, persistent_workers and timeout are for workers, and num_workers is 0")
         if timeout < 0:
@@ -141,7 +142,11 @@ class DataLoader:
         return (self._now or self._next)[0]
 
     def state_dict(self) -> dict[str, int]:
-        """Return where the loader is: {"seed", "epoch", "batch"}. Within an iteration that is behind its last batch."""
+        """Return where the loader is: {"seed", "epoch", "batch"}. Within an iteration that is after its last batch.
+
+        All are ints; `batch` is how many batches of `epoch` are not given again. A loader without a seed has that of
+        Tensor.manual_seed from here on.
+        """
         epoch, batch = self._now or self._next
         return {"seed": self._fixed_seed(), "epoch": epoch, "batch": batch}
 
@@ -154,7 +159,7 @@ class DataLoader:
         self._teller.tell(epoch)
 
     def check_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Raise what `load_state_dict` would raise, and change nothing."""
+        """Raise FileFormatError unless `state` has a seed, an epoch and a batch, ints from 0 on; change nothing."""
         values = [state.get(name) for name in ("seed", "epoch", "batch")] if isinstance(state, Mapping) else [None]
         if not all(type(value) is int and value >= 0 for value in values):
             raise FileFormatError(f"the state of a DataLoader has a seed, an epoch and a batch, got {state!r}")
@@ -167,10 +172,15 @@ class DataLoader:
         return self.seed
 
     def _give_seed(self) -> None:
+        """Give this loader's seed to those of its samplers that had none of their own."""
         for one in self._unseeded:
             one.seed = self.seed
 
     def __iter__(self) -> Iterator[Any]:
+        """Begin the next epoch, or go on where a loaded state stood; return its batches.
+
+        An epoch that a script has set for a sampler comes first. The data set is read from the first batch on only.
+        """
         epoch, begin, seed = *self._next, self._fixed_seed()
         if (chosen := self._teller.chosen()) is not None and chosen != epoch:
             epoch, begin = chosen, 0
@@ -178,7 +188,7 @@ class DataLoader:
         return self._counted(epoch, begin, self._batches(seed, epoch, begin))
 
     def _counted(self, epoch: int, begin: int, batches: Iterator[Any]) -> Iterator[Any]:
-        """Yield batches, and keep count of them."""
+        """Yield batches, the first of which has the number `begin`, and note in `_now` how many were given."""
         try:
             for number, batch in enumerate(batches, begin):
                 self._now = (epoch, number + 1)
@@ -189,6 +199,11 @@ class DataLoader:
                 self._now = None
 
     def _batches(self, seed: int, epoch: int, begin: int) -> Iterator[Any]:
+        """Yield the batches of an epoch from number `begin` on, made here or by workers.
+
+        A pool whose pass raised is closed, and the next iteration starts another one; an iteration that is left keeps
+        it.
+        """
         self._teller.tell(epoch)  # with the first batch: another iteration may have begun after this one was made
         skipped = begin if self._job.is_iterable else 0  # what has been given is read again, and left out
         tasks = islice(enumerate(self._indices()), begin - skipped, None)
@@ -211,11 +226,12 @@ class DataLoader:
                 pool.close()
 
     def _indices(self) -> Iterable[Any]:
-        """Return what each batch is made of; of an iterable data set nothing is known but that there are more."""
+        """Return the indices of each batch (one index without batches); of an iterable data set None without end."""
         found: Iterable[Any] = self.sampler if self.batch_sampler is None else self.batch_sampler
         return repeat(None) if found is None else found
 
     def _made_here(self, maker: BatchMaker, tasks: Iterator[tuple[int, Any]]) -> Iterator[Any]:
+        """Yield the batches of `tasks` (number, indices), made in this process; an error of a sample gets a note."""
         for number, indices in tasks:
             try:
                 if self._job.is_iterable:
@@ -230,7 +246,10 @@ class DataLoader:
             yield self._job.finish(batch, self.device)
 
     def _made_by(self, pool: WorkerPool, tasks: Iterator[tuple[int, Any]]) -> Iterator[Any]:
-        """Yield batches in their order: worker after worker, each of which is asked for another when one has come."""
+        """Yield the batches of `tasks` in their order, made by the workers of `pool`.
+
+        Each worker is asked for `prefetch_factor` batches first, and for another when one has come.
+        """
         asked: list[tuple[int, int]] = []  # worker and number, in the order of the batches
         for worker, (number, indices) in zip(_turns(pool.count, self.prefetch_factor), tasks, strict=False):
             pool.ask(worker, number, indices)
@@ -258,17 +277,22 @@ class DataLoader:
         return pool
 
     def _drop(self, pool: WorkerPool) -> None:
+        """Close a pool, and forget it where it was to stay."""
         if pool is self._pool:
             self._pool = None
         pool.close()
 
 
 def _turns(workers: int, times: int) -> Iterator[int]:
+    """Yield the numbers of `workers` workers in order, `times` times."""
     return (worker for _ in range(times) for worker in range(workers))
 
 
 def _seed_of(seed: Any, generator: Any) -> int | None:
-    """Return the seed; that of PyTorch's generator where one is given."""
+    """Return the seed; a generator's own number or its initial_seed() where one is given; None without both.
+
+    Raises ShapeError for both or a negative number, DTypeError for what is none.
+    """
     if generator is not None and seed is not None:
         raise ShapeError("give DataLoader a seed or a generator, not both")
     if generator is None:
@@ -281,6 +305,7 @@ def _seed_of(seed: Any, generator: Any) -> int | None:
 
 
 def _sampler_of(dataset: Any, shuffle: bool | None, sampler: Iterable[Any] | None) -> Any:
+    """Return `sampler` where one is given, else that of all indices. Raises ShapeError for a sampler with `shuffle`."""
     if sampler is not None and shuffle:
         raise ShapeError("a sampler has an order of its own: leave out shuffle")
     if sampler is not None:  # one without an index is one, too
@@ -289,7 +314,11 @@ def _sampler_of(dataset: Any, shuffle: bool | None, sampler: Iterable[Any] | Non
 
 
 def _is_iterable(dataset: Any, sampler: Any, batch_sampler: Any) -> bool:
-    """Return whether a data set is only iterable. Raises DTypeError for what is none, or can be read only once."""
+    """Return whether a data set is only iterable.
+
+    Raises DTypeError for a loader, for an iterator (which can be read only once) and for what has no samples, and
+    ShapeError for an iterable data set with a sampler.
+    """
     if isinstance(dataset, DataLoader) or (hasattr(dataset, "batch_sampler") and hasattr(dataset, "dataset")):
         raise DTypeError(
             f"DataLoader takes a data set, got {type(dataset).__name__}, a loader\n  hint: iterate over it, with "

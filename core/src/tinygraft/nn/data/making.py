@@ -18,7 +18,7 @@ from tinygraft.uop.uop import Place
 
 @dataclass(frozen=True)
 class BatchJob:
-    """What all processes of a loader know. batch_size is None for samples that are not put into batches."""
+    """What all processes of a loader know. `batch_size` is None for samples that are not put into batches."""
 
     dataset: Any
     collate_fn: Callable[[list[Any]], Any] | None
@@ -27,7 +27,7 @@ class BatchJob:
     drop_last: bool
 
     def finish(self, batch: Any, device: Place) -> Any:
-        """Make Tensors of a batch; a collate_fn of the user's has the last word."""
+        """Make Tensors on `device` of a batch; what a collate_fn of the user's has made is returned as it is."""
         return batch if self.collate_fn is not None else as_tensors(batch, device)
 
 
@@ -43,7 +43,7 @@ class SampleFailure(Exception):
 
 
 class BatchMaker:
-    """Makes the batches of one pass. `proceed` is called before each sample, and may raise."""
+    """Makes the batches of one pass, the epoch `epoch`. `proceed` is called before each sample, and may raise."""
 
     job: BatchJob
     seed: int
@@ -66,6 +66,7 @@ class BatchMaker:
             return self._whole(self._samples_at(indices), indices)
 
     def _samples_at(self, indices: Sequence[Any]) -> list[Any]:
+        """Return the samples at `indices`. Raises SampleFailure with the index of the sample that raised."""
         samples: list[Any] = []
         several = hasattr(self.job.dataset, "__getitems__")
         try:
@@ -77,9 +78,10 @@ class BatchMaker:
         return samples
 
     def read(self, number: int, may_skip: Callable[[], bool] = lambda: False) -> tuple[bool, Any]:
-        """Return (True, batch) of an iterable data set, or (False, None) where it has ended.
+        """Return (True, batch) of an iterable data set, or (False, None) where it has ended. Raises SampleFailure.
 
-        Where `may_skip`, the batches before `number` are read and left out: other workers make them.
+        Where `may_skip`, the batches before `number` are read and left out: other workers make them. Else it is the
+        next batch of the iterator.
         """
         size = self.job.batch_size or 1
         while True:
@@ -93,6 +95,7 @@ class BatchMaker:
                     return True, self._whole(samples, None)
 
     def _next(self, size: int, number: int) -> list[Any]:
+        """Return the next `size` samples of an iterable data set, fewer at its end. Raises SampleFailure."""
         samples: list[Any] = []
         try:
             if self._samples is None:
@@ -105,13 +108,17 @@ class BatchMaker:
         return samples
 
     def _whole(self, samples: list[Any], indices: Any) -> Any:
-        """Collate samples; without a batch size one sample is the whole."""
+        """Collate samples by the job's collate_fn, else by `stack_samples`; without a batch size return the one sample.
+
+        `indices` are for the error, None where they are not known.
+        """
         alone = self.job.batch_size is None
         if self.job.collate_fn is None:
             return samples[0] if alone else self._collated(stack_samples, samples, indices)
         return self._collated(self.job.collate_fn, samples[0] if alone else samples, indices)
 
     def _collated(self, collate: Callable[[Any], Any], samples: Any, indices: Any) -> Any:
+        """Return `collate(samples)`. Raises SampleFailure, with the indices of the batch, for what it raises."""
         try:
             return collate(samples)
         except Exception as error:
@@ -138,6 +145,6 @@ class _Proceeding(list[Any]):
 
 
 def _few(indices: Any) -> str:
-    """Return indices as text, of many the first."""
+    """Return indices as text: at most eight of them, and how many there are."""
     found = list(indices) if isinstance(indices, (list, tuple)) else [indices]
     return ", ".join(map(repr, found[:8])) + (f", ... ({len(found)} in all)" if len(found) > 8 else "")

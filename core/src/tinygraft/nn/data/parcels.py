@@ -42,7 +42,10 @@ class Parcel:
 
 
 class _BatchPickler(pickle.Pickler):
-    """Leaves arrays out that become Tensors: they are in `arrays`, and other large buffers in `others`."""
+    """Leaves arrays out that become Tensors: their bytes are in `arrays`, and other large buffers in `others`.
+
+    Without `tensors` no array becomes one: all are pickled.
+    """
 
     def __init__(self, file: Any, tensors: bool) -> None:
         self.arrays: list[Any] = []
@@ -51,7 +54,7 @@ class _BatchPickler(pickle.Pickler):
         self._tensors = tensors
 
     def persistent_id(self, value: Any) -> Any:
-        """Return the place, dtype and shape of an array; None for what is pickled."""
+        """Return the index in `arrays`, dtype and shape of an array of numbers; None for what is pickled."""
         if not self._tensors or type(value) is not np.ndarray or value.dtype.kind not in "biufc":
             return None
         self.arrays.append(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
@@ -66,7 +69,7 @@ class _BatchUnpickler(pickle.Unpickler):
         self._arrays, self._device = arrays, device
 
     def persistent_load(self, pid: Any) -> Any:
-        """Return the Tensor of an array, whose values are copied."""
+        """Return the Tensor of the array (index, dtype, shape) `pid`, whose values are copied."""
         place, dtype, shape = pid
         return as_tensors(np.frombuffer(self._arrays[place], dtype).reshape(shape), self._device)
 
@@ -78,7 +81,11 @@ class ParcelWriter:
         self._segments: dict[str, SharedMemory] = {}
 
     def write(self, batch: Any, tensors: bool, free: str | None) -> Parcel:
-        """Return a parcel of a batch. `free` is shared memory of this worker that is not read any more."""
+        """Return a parcel of a batch, whose large buffers are in shared memory where the system has room for it.
+
+        With `tensors` arrays of numbers are to become Tensors. `free` is shared memory of this worker that is not read
+        any more and may be written again.
+        """
         file = io.BytesIO()
         pickler = _BatchPickler(file, tensors)
         pickler.dump(batch)
@@ -97,7 +104,10 @@ class ParcelWriter:
         return Parcel(file.getvalue(), places, len(pickler.arrays), name, bytes(inline), dropped, is_full)
 
     def _segment(self, size: int, free: str | None) -> tuple[SharedMemory | None, str | None]:
-        """Return shared memory of at least `size`, None where there is no room; and the name of what it replaces."""
+        """Return shared memory of at least `size` bytes, None where there is no room; and the name of what it replaces.
+
+        It is that of the name `free` where that is large enough.
+        """
         old = self._segments.get(free) if free is not None else None
         if old is not None and old.size >= size:
             return old, None
@@ -117,7 +127,10 @@ class ParcelWriter:
 
 
 def _reserved(size: int) -> SharedMemory | None:
-    """Return new shared memory whose pages there are: without them a write would end the process by a signal."""
+    """Return new shared memory whose pages there are: without them a write would end the process by a signal.
+
+    None where the system has no room.
+    """
     try:
         made = SharedMemory(create=True, size=size)
     except OSError:
@@ -134,6 +147,7 @@ def _reserved(size: int) -> SharedMemory | None:
 
 
 def _memory(segment: SharedMemory) -> memoryview:
+    """Return the bytes of shared memory that is not closed."""
     assert segment.buf is not None  # it is, until the segment is closed
     return segment.buf
 
@@ -147,14 +161,17 @@ def _remove(segment: SharedMemory) -> None:
 
 
 class ParcelReader:
-    """The other side: the shared memory of one worker, which is removed by `close`."""
+    """The other side: the shared memory of one worker by name, which is removed by `close`.
+
+    `free` has the names of what may be written again.
+    """
 
     def __init__(self) -> None:
         self._segments: dict[str, SharedMemory] = {}
         self.free: list[str] = []
 
     def read(self, parcel: Parcel, device: Place) -> Any:
-        """Return the batch of a parcel; its shared memory is free after that."""
+        """Return the batch of a parcel, its Tensors on `device`; its shared memory is free after that."""
         if parcel.dropped is not None:
             self._forget(parcel.dropped)
         if parcel.segment is None:
@@ -167,16 +184,18 @@ class ParcelReader:
             self.free.append(parcel.segment)
 
     def skip(self, parcel: Parcel) -> None:
-        """Make the shared memory of a parcel free that is not opened."""
+        """Make the shared memory of a parcel free without opening its batch."""
         self.read(replace(parcel, pickled=_NONE, places=[], arrays=0), None)
 
     def _opened(self, parcel: Parcel, memory: memoryview, device: Place) -> Any:
+        """Return the batch of a parcel whose buffers are in `memory`; all of them are copied."""
         with contextlib.ExitStack() as views:
             parts = [views.enter_context(memory[offset : offset + size]) for offset, size in parcel.places]
             others = [bytearray(part) for part in parts[parcel.arrays :]]
             return _BatchUnpickler(parcel.pickled, parts[: parcel.arrays], others, device).load()
 
     def _forget(self, name: str) -> None:
+        """Close and remove shared memory by its name; nothing where it is not known."""
         segment = self._segments.pop(name, None)
         if segment is not None:
             _remove(segment)

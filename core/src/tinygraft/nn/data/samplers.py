@@ -17,7 +17,10 @@ from tinygraft.tensor.ops.random import current_seed
 
 
 def count_of(value: Any, name: str, least: int = 1) -> int:
-    """Return an integer argument. Raises DTypeError for what is none, ShapeError for one that is too small."""
+    """Return an integer argument, of Python or NumPy, as an int.
+
+    Raises DTypeError for what is none, a bool too, and ShapeError for one below `least`; `name` is the argument's.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise DTypeError(f"{name} is an integer of at least {least}, got {value!r}")
     if value < least:
@@ -52,11 +55,16 @@ class SeededSampler:
         self.epoch = epoch if isinstance(epoch, int) else int(epoch)
 
     def _random(self) -> np.random.RandomState:
+        """Return the source of random numbers of the seed and epoch; equal ones give equal numbers."""
         return generator(current_seed() if self.seed is None else self.seed, self.epoch)
 
 
 class RandomSampler(SeededSampler):
     """A permutation of the indices; with `replacement`, or more `num_samples` than there are, indices come again.
+
+    `num_samples` is how many indices an epoch has, None as many as samples; without `replacement` each permutation is
+    used up before the next. Raises ShapeError for num_samples below 1, and when iterated over an empty data set with
+    some.
 
     >>> sampler = RandomSampler(range(5), seed=1)
     >>> sorted(sampler)
@@ -91,7 +99,7 @@ class RandomSampler(SeededSampler):
 
 
 class SubsetRandomSampler(SeededSampler):
-    """The given indices, in a random order."""
+    """The given `indices`, each once, in a random order that changes with the epoch."""
 
     def __init__(self, indices: Sequence[int], *, seed: int | None = None) -> None:
         super().__init__(seed)
@@ -107,8 +115,8 @@ class SubsetRandomSampler(SeededSampler):
 class WeightedRandomSampler(SeededSampler):
     """`num_samples` indices, each drawn by its weight: a rare class may come as often as the others.
 
-    Raises ShapeError for weights that are negative, not finite or all 0, and where more are drawn without replacement
-    than have a weight above 0.
+    Indices are those of `weights`, which need not add up to 1. Raises ShapeError for weights that are negative, not
+    finite or all 0, for num_samples below 1, and where more are drawn without replacement than have a weight above 0.
     """
 
     num_samples: int
@@ -137,7 +145,8 @@ class DistributedSampler(SeededSampler):
     """The indices of one process of several that train together: every `num_replicas`-th of one common order.
 
     All processes have the same number of indices: where they do not divide evenly, the first ones come again, or with
-    `drop_last` the last ones are left out. All need the same seed, 0 by default. Source: torch.utils.data.distributed.
+    `drop_last` the last ones are left out. All need the same seed, 0 by default. Raises ShapeError without num_replicas
+    or rank, and for a rank that is not below num_replicas. Source: torch.utils.data.distributed.
 
     >>> [list(DistributedSampler(range(5), num_replicas=2, rank=rank, shuffle=False)) for rank in (0, 1)]
     [[0, 2, 4], [1, 3, 0]]
@@ -199,6 +208,6 @@ class BatchSampler:
             yield batch
 
     def set_epoch(self, epoch: int) -> None:
-        """Tell the sampler which epoch is next, where it wants to know."""
+        """Call `set_epoch` of the sampler, where it has that."""
         if hasattr(self.sampler, "set_epoch"):
             self.sampler.set_epoch(epoch)

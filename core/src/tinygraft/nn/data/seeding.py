@@ -21,7 +21,7 @@ _ORDER, _BATCH, _WORKER = range(3)  # what is drawn for: streams of one seed tha
 
 
 def generator(seed: int, epoch: int, purpose: int = _ORDER) -> np.random.RandomState:
-    """Return the source of an epoch's random numbers.
+    """Return the source of an epoch's random numbers; each `purpose` has a stream of its own.
 
     >>> generator(7, 0).permutation(4).tolist() == generator(7, 0).permutation(4).tolist()
     True
@@ -45,6 +45,7 @@ def _words(*parts: int) -> list[int]:
 
 
 def _seed(*parts: int) -> int:
+    """Return 64 bits that depend on all of `parts`, integers from 0 on."""
     return int(np.random.SeedSequence(_words(*parts)).generate_state(1, np.uint64)[0])
 
 
@@ -58,7 +59,10 @@ def set_seeds(seed: int) -> None:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Draw from `seed` in the block, and go on behind it as before."""
+    """Draw from `seed` in the block: what Python, NumPy, Tensor and, where it is loaded, PyTorch draw.
+
+    After the block, and where it raises, all go on as if nothing had been drawn.
+    """
     torch = _torch()
     python, numpy = random.getstate(), np.random.get_state()
     other = None if torch is None else torch.default_generator.get_state()

@@ -41,12 +41,16 @@ class TensorDataset:
         return len(_bits(self.columns[0]))
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
+        """Return a tuple of Tensors: the rows at an int, or those at what NumPy indexes with.
+
+        Raises IndexOutOfRange for an int outside.
+        """
         if isinstance(index, (int, np.integer)):
             index = in_range(int(index), len(self))
         return tuple(as_tensors(column) for column in self.rows(index))
 
     def rows(self, index: Any) -> tuple[Any, ...]:
-        """Return rows of each tensor, as arrays."""
+        """Return the rows at `index`, what NumPy indexes with, of each tensor: arrays, or RawBits."""
         return tuple(_selected(column, index) for column in self.columns)
 
     def __repr__(self) -> str:
@@ -55,17 +59,19 @@ class TensorDataset:
 
 
 def _bits(column: Any) -> Any:
+    """Return the array of a column, which for RawBits is that of its bits."""
     return column.bits if isinstance(column, RawBits) else column
 
 
 def _selected(column: Any, index: Any) -> Any:
+    """Return the rows of a column at `index`, RawBits where it is such."""
     if isinstance(column, RawBits):
         return RawBits(np.asarray(column.bits[index]), column.dtype)
     return np.asarray(column[index])
 
 
 def in_range(index: int, size: int) -> int:
-    """Return an index from 0 on, also for one that counts from the end. Raises IndexOutOfRange."""
+    """Return an index from 0 on, also for one that counts from the end. Raises IndexOutOfRange for one outside."""
     if not -size <= index < size:
         raise IndexOutOfRange(f"the data set has {size} samples, index {index} is none of them")
     return index % size
@@ -83,6 +89,7 @@ class Subset:
         return len(self.indices)
 
     def __getitem__(self, index: Any) -> Any:
+        """Return the sample at an index, or what the data set returns for a list of them. Raises IndexOutOfRange."""
         if isinstance(index, list):
             return self.dataset[[self.indices[place] for place in index]]
         return self.dataset[self.indices[in_range(int(index), len(self))]]
@@ -95,7 +102,10 @@ class Subset:
 
 
 class ConcatDataset:
-    """Data sets one after another."""
+    """Data sets one after another, each with a length. Raises ShapeError for none.
+
+    An index outside of all of them raises IndexOutOfRange.
+    """
 
     def __init__(self, datasets: Sequence[Any]) -> None:
         self.datasets: list[Any] = list(datasets)
@@ -116,7 +126,8 @@ def random_split(dataset: Any, lengths: Sequence[float], *, seed: int | None = N
     """Split a data set at random into Subsets of the given lengths, or shares that add up to 1.
 
     What shares leave over is given to the first ones, one each. The default seed is that of Tensor.manual_seed. Raises
-    ShapeError for lengths that do not add up. Source: torch.utils.data.random_split.
+    ShapeError for lengths that do not add up or are negative, DTypeError for floats that are no shares. Source:
+    torch.utils.data.random_split.
 
     >>> [len(part) for part in random_split(range(10), [0.75, 0.25], seed=0)]
     [8, 2]
@@ -134,7 +145,10 @@ def random_split(dataset: Any, lengths: Sequence[float], *, seed: int | None = N
 
 
 def rows_of(dataset: Any) -> Callable[[list[int]], Any] | None:
-    """Return what selects a whole batch of a data set of arrays at once; None for any other."""
+    """Return what selects a whole batch of a data set of arrays at once; None for any other.
+
+    The function gets a list of indices and returns NumPy's arrays (or RawBits): a tuple of them for a TensorDataset.
+    """
     if isinstance(dataset, TensorDataset):
         return dataset.rows
     if isinstance(dataset, (Tensor, np.ndarray)):

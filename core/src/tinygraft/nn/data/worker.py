@@ -78,7 +78,7 @@ class _Worker:
         self.maker: BatchMaker | None = None
 
     def listen(self) -> None:
-        """Read the pipe until it ends, and then end the process if it does not do so by itself."""
+        """Read the pipe until it ends; then end the process after GRACE seconds if it has not done so by itself."""
         try:
             while True:
                 message = self.connection.recv()
@@ -92,12 +92,15 @@ class _Worker:
         os._exit(1)
 
     def proceed(self) -> None:
-        """Raise where nothing more is wanted."""
+        """Raise _Ended where the pipe has ended."""
         if self.has_ended:
             raise _Ended
 
     def loop(self, number: int, count: int, prepare: Callable[[int], Any] | None) -> None:
-        """Do what is asked for, until the pipe ends."""
+        """Do what is asked for, until the pipe ends. `number` is this worker's, of `count`.
+
+        Messages of a pass that was left are dropped. `prepare`, the worker_init_fn, is called once, in the first pass.
+        """
         is_prepared = False
         while (message := self.tasks.get()) is not None:
             if message[1] < self.newest:
@@ -112,7 +115,7 @@ class _Worker:
             self.answer(turn, place, partial(self.make, *message[1:]), f"batch {place}")
 
     def begin(self, number: int, count: int, seed: int, epoch: int) -> None:
-        """Begin a pass, with seeds of its own."""
+        """Begin a pass: seed Python, NumPy, PyTorch and Tensor for this worker, and make a BatchMaker of the epoch."""
         global _info, _was_asked
         _info = WorkerInfo(number, count, worker_seed(seed, epoch, number), self.job.dataset, epoch)
         _was_asked = False
@@ -123,7 +126,10 @@ class _Worker:
         self.maker = BatchMaker(self.job, seed, epoch, self.proceed)
 
     def answer(self, turn: int, place: int, make: Callable[[], Any], what: str) -> None:
-        """Send what a function returns, or the error that it raises."""
+        """Send what `make` returns, or the error that it raises as a WorkerReport, in which `what` says where.
+
+        A `place` below 0 has no answer but an error. Raises _Ended where the pipe is closed.
+        """
         try:
             try:
                 reply = make()
@@ -135,7 +141,11 @@ class _Worker:
             raise _Ended from None
 
     def make(self, turn: int, place: int, indices: Any, free: str | None) -> Any:
-        """Return the message with a batch, or with the end of an iterable data set."""
+        """Return the message for batch `place` of pass `turn`: ("batch", ...) with a Parcel, or ("end", ...).
+
+        `free` is shared memory that may be written again. Raises SampleFailure, and _Ended where nothing more is
+        wanted.
+        """
         assert self.maker is not None
         if self.job.is_iterable:
             there, batch = self.maker.read(place, lambda: not _was_asked)
@@ -147,7 +157,10 @@ class _Worker:
 
 
 def report(error: Exception, what: str) -> WorkerReport:
-    """Return an error as what can be sent."""
+    """Return an error as what can be sent: its pickle where it can be read again, and its text.
+
+    `what` says where it was raised, unless the error is a SampleFailure, which knows its sample.
+    """
     where, cause = (error.where, error.error) if isinstance(error, SampleFailure) else (what, error)
     try:
         pickled: bytes | None = pickle.dumps(cause)
@@ -159,7 +172,10 @@ def report(error: Exception, what: str) -> WorkerReport:
 
 
 def run_worker(connection: Connection, number: int, count: int, content: bytes) -> None:
-    """Be a worker: what a new process calls. `content` is the pickle of a BatchJob and of a worker_init_fn."""
+    """Be worker `number` of `count` until the pipe ends: what a new process calls.
+
+    `content` is the pickle of a BatchJob and of a worker_init_fn; an error in reading it is sent as that of "start".
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends the pipe
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])

@@ -55,7 +55,11 @@ def _without_interrupt() -> Iterator[None]:
 
 
 class WorkerPool:
-    """`count` workers with one job. They end with `close`, with this object, and with this process."""
+    """`count` workers with one job. They end with `close`, with this object, and with this process.
+
+    `prepare` is the worker_init_fn or None, `context` that of multiprocessing. Raises WorkerError for what pickle does
+    not take. `is_busy` says that an iteration has it.
+    """
 
     count: int
     is_busy: bool
@@ -90,11 +94,16 @@ class WorkerPool:
         self._send(worker, ("make", self.turn, place, indices, free.pop() if free else None))
 
     def _send(self, worker: int, message: Any) -> None:
+        """Send a message to a worker; nothing happens where it has ended."""
         with contextlib.suppress(BrokenPipeError):  # it has ended: what waits for it says so
             self._processes[worker].connection.send(message)
 
     def receive(self, worker: int, place: int, timeout: float, device: Place) -> tuple[str, Any]:
-        """Return ("batch", the batch) or ("end", whether the data set divides itself). Raises what the worker did."""
+        """Return a worker's next answer: ("batch", it on `device`) or ("end", whether the data set divides itself).
+
+        Raises what the worker did, TimeoutError after `timeout` seconds (0 waits for ever), and WorkerError where the
+        worker has ended. Answers of earlier passes are dropped.
+        """
         one, until = self._processes[worker], time.monotonic() + timeout if timeout else None
         while True:
             left = None if until is None else max(0.0, until - time.monotonic())
@@ -120,6 +129,7 @@ class WorkerPool:
             return kind, one.reader.read(content, device)
 
     def _why_ended(self, worker: int, place: int) -> str:
+        """Return how a worker's process ended: by which signal or with which code, and a hint."""
         process = self._processes[worker].process
         process.join(GRACE)
         code = process.exitcode
@@ -153,6 +163,7 @@ def _raise(report: WorkerReport, worker: int, count: int) -> None:
 
 
 def _warn_full() -> None:
+    """Warn that batches go through pipes."""
     warnings.warn(
         "the system has no room for more shared memory: batches go through pipes, which takes longer",
         RuntimeWarning, stacklevel=4,
@@ -182,7 +193,10 @@ def _end(owner: int, processes: list[_Process]) -> None:
 
 
 def context_of(wanted: Any) -> Any:
-    """Return the context that starts workers. Raises WorkerError for one that forks."""
+    """Return the context that starts workers: `wanted`, or that of its name; "spawn" for None.
+
+    Raises WorkerError for one that forks.
+    """
     context = multiprocessing.get_context(wanted or "spawn") if wanted is None or isinstance(wanted, str) else wanted
     if context.get_start_method() == "fork":
         raise WorkerError(
