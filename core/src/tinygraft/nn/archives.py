@@ -246,9 +246,11 @@ class ZipFiles:
         }
 
     def tensor(self, name: str, most: int | None = None) -> Tensor:
-        """The bytes of a file, or the first of them: in the archive where they are stored as they are.
+        """Return the bytes of a file, or its first `most`, as uint8.
 
-        Raises FileFormatError where the file is not in the archive, or has less than most bytes.
+        It is a view of the archive unless it is compressed. Raises FileFormatError where the file is not in the
+        archive, has less than `most` bytes, reaches past the end of the archive or cannot be unpacked. The checksum is
+        checked only where a compressed file is read to its end.
         """
         info = self._found(name)
         if most is not None and info.file_size < most:

@@ -177,7 +177,10 @@ def _encoded(value: Any, name: str, tensors: dict[str, Tensor], places: dict[int
 
 
 def _decoded(value: Any, tensors: Mapping[str, Tensor], label: str) -> Any:
-    """What _encoded was given. Raises FileFormatError for what it does not write."""
+    """Return the value that `_encoded` was given.
+
+    Raises FileFormatError, with the file's `label`, for anything else.
+    """
     if isinstance(value, list):
         return [_decoded(item, tensors, label) for item in value]
     if not isinstance(value, dict):

@@ -96,6 +96,10 @@ def tiny_shakespeare() -> str:
 
 
 def _decoded(path: Path, encoding: str) -> str:
+    """Return the text of a file.
+
+    Raises FileFormatError for what is no text in `encoding`, and for an unknown encoding.
+    """
     try:
         return path.read_bytes().decode(encoding)
     except (UnicodeDecodeError, LookupError) as error:
@@ -103,7 +107,10 @@ def _decoded(path: Path, encoding: str) -> str:
 
 
 def fashion_mnist(device: str | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return Fashion-MNIST, as `mnist` with `fashion=True` does."""
+    """Return (X_train, Y_train, X_test, Y_test) of Fashion-MNIST.
+
+    It is `mnist` with `fashion=True`, which says what raises.
+    """
     return mnist(device, fashion=True)
 
 

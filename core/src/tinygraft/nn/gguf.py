@@ -177,7 +177,10 @@ class GgufHeader:
         return [self._value(inner, depth + 1) for _ in range(self._count("Q", 8, "values"))]
 
     def _entry(self) -> _Entry:
-        """A tensor: its sizes, the fastest first, its type and its offset."""
+        """Return the next tensor: its sizes, the fastest first, its type and its offset.
+
+        FileFormatError for too many axes.
+        """
         axes = self._number("I")
         if axes > _MOST_AXES:
             raise FileFormatError(f"{self._label}: a tensor has {axes} axes; GGUF has at most {_MOST_AXES}")

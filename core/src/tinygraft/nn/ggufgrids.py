@@ -74,7 +74,10 @@ def _signs(eight: Tensor) -> Tensor:
 
 
 def _seven(index: Tensor) -> Tensor:
-    """The signs of eight numbers in 7 bits: the last sign makes the number of minus signs even."""
+    """Return the signs of eight numbers in 7 bits, one more axis of 8.
+
+    The last makes the number of minus signs even.
+    """
     found, parity = index, index
     for shift in (4, 2, 1):
         parity = parity ^ (parity >> shift)

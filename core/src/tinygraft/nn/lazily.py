@@ -25,6 +25,10 @@ class LazyTensors(dict[str, Tensor]):
         self._make, self._lock = make, threading.RLock()
 
     def __getitem__(self, name: str) -> Tensor:
+        """Return the tensor of a name, made now where it was not.
+
+        KeyError for an unknown name, and what `make` raises.
+        """
         found = super().__getitem__(name)
         if isinstance(found, Tensor):
             return found

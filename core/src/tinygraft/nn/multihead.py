@@ -43,7 +43,12 @@ class KVCache(Described):
         self.k.realize(self.v)
 
     def append(self, k: Tensor, v: Tensor, start: Any) -> tuple[Tensor, Tensor]:
-        """Write keys and values from position `start` on; return those of all positions so far."""
+        """Write keys and values from position `start` on; return those of all positions so far.
+
+        These are (batch, heads, start + L, width), realised at once, in the dtype of the cache. Raises ShapeError where
+        they do not fit or have no room, TypeError without a start, and TrainingError in training for keys or values
+        that require a gradient.
+        """
         if start is None:
             raise TypeError(
                 "a cache needs the position of the first key; hint: start=0, then the number of keys so far"
@@ -73,7 +78,11 @@ def _by_head(x: Tensor, heads: int) -> Tensor:
 
 
 def _attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, start: Any) -> Tensor:
-    """Attention of queries that begin at position `start` of the keys: (batch, heads, L, width) -> (batch, L, ...)."""
+    """Return attention of queries that begin at position `start` of the keys, (batch, L, heads * width).
+
+    Queries, keys and values are (batch, heads, L or S, width); the heads of keys divide those of queries. The mask (L,
+    S) leaves out where it is False, or is added.
+    """
     in_order = is_causal and mask is None and isinstance(start, int) and start == 0  # as attention itself masks
     if is_causal and not in_order and q.shape[2] != 1:  # one query, the last position, sees all keys
         rows = Tensor.arange(q.shape[2], device=q.device).reshape(-1, 1) + start
@@ -149,7 +158,11 @@ class MultiheadAttention(Described):
         need_weights: bool = True, attn_mask: Tensor | None = None, average_attn_weights: bool = True,
         is_causal: bool = False, cache: KVCache | None = None, start: Any = None,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-        """The output and the weights."""
+        """Return the output, of the shape of `query`, and the weights.
+
+        These are None without need_weights, and with a cache. The class says what the arguments are. Raises ShapeError
+        and ValueError.
+        """
         if cache is not None:
             return self._cached(query, key, value, key_padding_mask, attn_mask, is_causal, cache, start), None
         swapped = self.batch_first and query.ndim == 3
@@ -173,7 +186,8 @@ class MultiheadAttention(Described):
     ) -> Tensor:  # fmt: skip
         """Return the output, with the keys and values in a cache.
 
-        Raises ValueError for arguments that a cache does not go with, ShapeError for queries without a batch.
+        Raises ValueError for arguments that a cache does not go with, ShapeError for queries without a batch. Raises
+        ValueError for arguments that a cache does not go with, ShapeError for queries without a batch.
         """
         if padding is not None or self.bias_k is not None or self.add_zero_attn or (self.dropout and Tensor.training):
             raise ValueError(

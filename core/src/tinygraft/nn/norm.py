@@ -57,7 +57,7 @@ class BatchNorm(Described):
             self.running_var: Tensor = filled((sz,), 1, requires_grad=False)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x, normalised."""
+        """Return x normalised, of its shape. In training the running statistics are assigned too, lazily."""
         if x.ndim < 2 or x.shape[1] != self.sz:
             raise ShapeError(
                 f"BatchNorm of {self.sz} channels needs x (N, {self.sz}, ...), got shape {x.shape}\n"
@@ -192,7 +192,10 @@ class GroupNorm(Described):
         self.weight, self.bias = _affine((num_channels,), affine)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x, normalised."""
+        """Return x normalised over each group of channels, of its shape.
+
+        Raises ShapeError where channels do not fit.
+        """
         if x.ndim < 2 or x.shape[1] != self.num_channels:
             raise ShapeError(
                 f"{type(self).__name__} of {self.num_channels} channels needs x (N, "

@@ -272,6 +272,10 @@ def _tensor(t: Tensor) -> Tensor:
 
 
 def _rows(t: Tensor, kind: str) -> int:
+    """Return the size of axis 0.
+
+    Raises TypeError for what is no tensor, ShapeError without axes; `kind` is the collective.
+    """
     _tensor(t)
     if not t.shape:
         raise ShapeError(f"{kind} takes a tensor with an axis 0, and this one has no axes; reshape(1) gives it one")

@@ -90,7 +90,10 @@ class _Reader:
         self._memo: dict[int, Any] = {}
 
     def load(self) -> Any:
-        """Run the program to its end."""
+        """Run the program to its end, and return the value on top of the stack.
+
+        Raises FileFormatError for an unknown opcode.
+        """
         step, read = _STEPS.get, self._file.read
         while True:
             code = read(1)

@@ -23,7 +23,11 @@ States = list[Tensor]  # of one layer and direction: [h], or [h, c]
 
 
 class _Recurrent(Described):
-    """The weights of all layers by PyTorch's names, the order of the steps, and the checks."""
+    """The weights of all layers by PyTorch's names, the order of the steps, and the checks.
+
+    A subclass has GATES (rows of weights, in hidden_size), STATES (1: h, 2: h and c) and `_step`. Raises ShapeError for
+    a size below 1, ValueError for a dropout outside [0, 1].
+    """
 
     GATES: int = 1
     STATES: int = 1
@@ -73,7 +77,10 @@ class _Recurrent(Described):
         raise NotImplementedError(f"{type(self).__name__} does not say its step")
 
     def _run(self, x: Tensor, initial: States | None, lengths: Any) -> tuple[Tensor, States]:
-        """Return (output, last states), with the axes of the arguments. Raises as the class says."""
+        """Return (output, last states), with the axes of the arguments. Raises as the class says.
+
+        `initial` has h, or h and c; None is zeros. `lengths` None counts all steps.
+        """
         self._check_input(x)
         batched = x.ndim == 3
         x = x.transpose(0, 1) if batched and self.batch_first else x if batched else x.unsqueeze(1)
@@ -102,7 +109,10 @@ class _Recurrent(Described):
     def _direction(
         self, x: Tensor, states: States, end: str, backwards: bool, valid: Tensor | None
     ) -> tuple[Tensor, States]:
-        """Go through all steps of one layer in one direction."""
+        """Go through all steps of one layer in one direction; return the outputs (L, N, hidden) and the last states.
+
+        `x` is (L, N, features), `valid` what `_valid` returns, or None. `backwards` begins at the last step.
+        """
         from_x, outputs = self._from_x(x, end), []
         steps = range(x.shape[0])
         for number in reversed(steps) if backwards else steps:
@@ -131,7 +141,11 @@ class _Recurrent(Described):
             )
 
     def _valid(self, x: Tensor, lengths: Any) -> Tensor:
-        """Return (L, N, 1): whether a step is before the end of its sequence."""
+        """Return (L, N, 1) of bools: whether a step is before the end of its sequence.
+
+        Raises DTypeError for lengths that are no integers, ShapeError for another number of them, and ValueError for a
+        number in a list that is not from 1 to L; the values of a tensor are not read.
+        """
         steps, batch = x.shape[:2]
         given = lengths if isinstance(lengths, Tensor) else Tensor(list(lengths), dtype=dtypes.int32, device=x.device)
         if not dtypes.is_int(given.dtype):
@@ -148,7 +162,10 @@ class _Recurrent(Described):
         return numbers < given.to(x.device).reshape(1, batch, 1)
 
     def _initial(self, x: Tensor, given: States | None, batched: bool) -> States:
-        """Return the first states, (layers * directions, N, hidden) each; zeros where there are none."""
+        """Return the first states, (layers * directions, N, hidden) each; zeros where there are none.
+
+        Raises ShapeError for a state of another shape; without a batch it has no axis N.
+        """
         count = self.num_layers * (2 if self.bidirectional else 1)
         shape = (count, x.shape[1], self.hidden_size)
         if given is None:
@@ -193,11 +210,12 @@ class LSTM(_Recurrent):
     def __call__(
         self, x: Tensor, hc: tuple[Tensor, Tensor] | None = None, lengths: Sequence[int] | Tensor | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """The outputs and the last state."""
+        """Return the outputs and the last (h, c)."""
         output, (h, c) = self._run(x, None if hc is None else list(hc), lengths)
         return output, (h, c)
 
     def _step(self, from_x: Tensor, states: States, end: str) -> States:
+        """Return the next [h, c]."""
         h, c = states
         return list(lstm_step(from_x + h.matmul(getattr(self, f"weight_hh{end}").transpose()), c))
 
@@ -224,15 +242,17 @@ class GRU(_Recurrent):
     def __call__(
         self, x: Tensor, h: Tensor | None = None, lengths: Sequence[int] | Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The outputs and the last state."""
+        """Return the outputs and the last h."""
         output, (last,) = self._run(x, None if h is None else [h], lengths)
         return output, last
 
     def _biases(self, end: str) -> Tensor:
+        """Return the bias of x alone: that of h is scaled by a gate, and added in `_step`."""
         bias: Tensor = getattr(self, f"bias_ih{end}")  # that of h is scaled by a gate
         return bias
 
     def _step(self, from_x: Tensor, states: States, end: str) -> States:
+        """Return the next [h]."""
         bias = getattr(self, f"bias_hh{end}") if self.bias else None
         return [gru_step(from_x, states[0].linear(getattr(self, f"weight_hh{end}").transpose(), bias), states[0])]
 
@@ -259,10 +279,11 @@ class RNN(_Recurrent):
     def __call__(
         self, x: Tensor, h: Tensor | None = None, lengths: Sequence[int] | Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The outputs and the last state."""
+        """Return the outputs and the last h."""
         output, (last,) = self._run(x, None if h is None else [h], lengths)
         return output, last
 
     def _step(self, from_x: Tensor, states: States, end: str) -> States:
+        """Return the next [h]."""
         sums = from_x + states[0].matmul(getattr(self, f"weight_hh{end}").transpose())
         return [rnn_step(sums, self.nonlinearity)]

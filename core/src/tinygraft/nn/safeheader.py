@@ -63,14 +63,15 @@ class Header:
     start: int
 
     def entry(self, name: str, label: str) -> HeaderEntry:
-        """One of the tensors."""
+        """Return the tensor `name`, checked. Raises KeyError where there is none, FileFormatError, UnsupportedError."""
         return _entry(name, self.tensors[name], label)
 
 
 def read_header(read: Callable[[int, int], bytes], size: int, label: str) -> Header:
-    """The header of a file of size bytes, checked against that; read(offset, count) gives its bytes.
+    """Return the header of a file of `size` bytes, checked against that; read(offset, count) gives its bytes.
 
-    Raises FileFormatError and UnsupportedError.
+    `label` is the file's name for errors. Raises FileFormatError for a header that is none or does not fill the file,
+    and UnsupportedError for a dtype of the format that is not read.
     """
     if size < 8:
         raise FileFormatError(
@@ -103,7 +104,7 @@ def _other_format(start: bytes) -> str:
 
 
 def brief(value: Any) -> str:
-    """A value in a message."""
+    """Return the repr of a value for a message, cut at 80 characters."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -133,6 +134,7 @@ def _parse(data: bytes, label: str) -> Json:
 
 
 def _no_constant(word: str) -> None:
+    """Raise ValueError for NaN or Infinity, which Python's parser takes for JSON."""
     raise ValueError(f"{word} is no JSON")
 
 
@@ -184,7 +186,10 @@ def _metadata(found: Any, label: str) -> dict[str, str]:
 
 
 def _laid_out(tensors: Json, size: int, label: str) -> Json:
-    """Return the tensors in the order of the file, whose data has `size` bytes."""
+    """Return the tensors in the order of the file, whose data has `size` bytes.
+
+    Raises FileFormatError unless they fill it.
+    """
     found = _as_they_should_be(tensors, size)
     if found is None:
         entries = [_entry(name, fields, label) for name, fields in tensors.items()]
@@ -230,7 +235,10 @@ def _as_they_should_be(tensors: Json, size: int) -> Json | None:
 
 
 def _entry(name: str, fields: Any, label: str) -> HeaderEntry:
-    """Return one entry of the header, checked by itself."""
+    """Return one entry of the header.
+
+    Raises FileFormatError for a wrong one, UnsupportedError for a dtype that is not read.
+    """
     if not isinstance(fields, dict) or fields.keys() != set(_FIELDS):
         keys = sorted(fields) if isinstance(fields, dict) else fields
         raise FileFormatError(f"{label}: tensor {name!r} must have dtype, shape and data_offsets, it has {brief(keys)}")

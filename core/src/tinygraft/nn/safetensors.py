@@ -37,10 +37,11 @@ _ORDER = {dtype: rank for rank, dtype in enumerate(NAMES)}
 def safe_save(tensors: Mapping[str, Tensor], path: FilePath, metadata: Mapping[str, str] | None = None) -> None:
     """Write tensors to a safetensors file at path, whole or not at all.
 
-    Works for all dtypes but complex128, and any shape, also over the file that the tensors were loaded from.
-    metadata is text by text. Raises DTypeError for what is neither tensor nor text, or no dict, FileFormatError for a
-    name that the format keeps to itself or that UTF-8 does not have; and as files do, FileNotFoundError where there is
-    no folder for the file, IsADirectoryError for a folder, FileFormatError for a device or a pipe.
+    Works for all dtypes but complex128, and any shape, also over the file that the tensors were loaded from. The
+    tensors are realised. metadata is text by text. Raises DTypeError for what is neither tensor nor text, or no dict,
+    FileFormatError for a name that the format keeps to itself or that UTF-8 does not have, UnsupportedError for a
+    symbolic shape; and as files do, FileNotFoundError where there is no folder for the file, IsADirectoryError for a
+    folder, FileFormatError for a device or a pipe.
 
     >>> import tempfile, os
     >>> from tinygraft import Tensor
@@ -72,12 +73,12 @@ def safe_save(tensors: Mapping[str, Tensor], path: FilePath, metadata: Mapping[s
 
 
 def safe_load(source: FilePath | bytes | bytearray | memoryview, device: Place = None) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, or of its bytes, in the order of the file.
+    """Return the tensors of a safetensors file, or of its bytes, by name, in the order of the file.
 
-    A tensor is made when it is first read, and its bytes are read when they are needed, so that a few tensors of a
-    large file cost what they take. The file may be replaced or removed before, but not written to: that raises
-    FileFormatError when it is read. Raises FileFormatError, before anything is allocated, when the file is corrupt,
-    truncated or has a wrong header, and UnsupportedError for a dtype that tinygraft does not have.
+    A tensor is made on `device` when it is first read, and its bytes are read when they are needed, so that a few
+    tensors of a large file cost what they take. The file may be replaced or removed before, but not written to: that
+    raises FileFormatError when it is read. Raises FileFormatError, before anything is allocated, when the file is
+    corrupt, truncated or has a wrong header, and UnsupportedError for a dtype that tinygraft does not have.
     """
     label, name = _label(source), Device.canonicalize(device)
     content = _content(source)
@@ -95,7 +96,7 @@ def safe_load(source: FilePath | bytes | bytearray | memoryview, device: Place =
 
 
 def safe_load_metadata(source: FilePath | bytes | bytearray | memoryview) -> dict[str, str]:
-    """The metadata of a safetensors file, text by text; no tensor is read. Raises as safe_load does."""
+    """Return the metadata of a safetensors file, text by text; no tensor is read. Raises as safe_load does."""
     content = _content(source)
     return read_header(content.read, content.size, _label(source)).metadata
 
@@ -111,20 +112,22 @@ class _BytesFile:
         self.size = len(self._data)
 
     def read(self, offset: int, count: int) -> bytes:
-        """count bytes from offset on."""
+        """Return `count` bytes from `offset` on, fewer at the end."""
         return self._data[offset : offset + count]
 
 
 def _content(source: FilePath | bytes | bytearray | memoryview) -> OpenFile | _BytesFile:
+    """Return what `source`, a path or bytes, is read from. Raises as files do."""
     return _BytesFile(source) if isinstance(source, (bytes, bytearray, memoryview)) else OpenFile(source)
 
 
 def _label(source: FilePath | bytes | bytearray | memoryview) -> str:
+    """Return the path of `source` for errors, or "<bytes>"."""
     return "<bytes>" if isinstance(source, (bytes, bytearray, memoryview)) else os.fspath(source)
 
 
 def _in_file(file: OpenFile, entry: HeaderEntry, start: int, device: str) -> Tensor:
-    """Return a tensor whose bytes are read when they are needed."""
+    """Return a lazy tensor whose bytes are read from the file when they are needed; the data begins at byte `start`."""
     is_complex = entry.dtype.kind == "complex"
     shape = (*entry.shape, 2) if is_complex else entry.shape
     found = Tensor(file_node(file, start + entry.start, shape, device, part_of(entry.dtype)))
@@ -135,6 +138,7 @@ def _in_file(file: OpenFile, entry: HeaderEntry, start: int, device: str) -> Ten
 
 
 def _from_bytes(data: bytes, entry: HeaderEntry, device: Place) -> Tensor:
+    """Return the tensor of an entry from its bytes, little endian, on `device`."""
     return Tensor(_little_endian(data, entry.dtype), dtype=entry.dtype, device=device).reshape(entry.shape)
 
 
@@ -144,7 +148,7 @@ def _to_bytes(tensor: Tensor) -> bytes | bytearray:
 
 
 def _little_endian(data: bytes | bytearray, dtype: DType) -> bytes | bytearray:
-    """data between the order of this machine and little endian."""
+    """Return `data` between the order of this machine and little endian; of a complex dtype each part is swapped."""
     width = part_of(dtype).itemsize
     if sys.byteorder == "little" or width == 1:
         return data
@@ -158,7 +162,10 @@ def _little_endian(data: bytes | bytearray, dtype: DType) -> bytes | bytearray:
 
 
 def check_request(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Raise, before anything is written, for what the format cannot have: a name, a value, a dtype, a size."""
+    """Raise, before anything is written, for what the format cannot have: a name, a value, a dtype, a size.
+
+    Raises DTypeError, FileFormatError and UnsupportedError as safe_save says.
+    """
     for what, given in (("tensors by their names", tensors), ("metadata, text by text", metadata)):
         if not isinstance(given, Mapping):
             raise DTypeError(f"safe_save writes a dict of {what}, got {type(given).__name__}")

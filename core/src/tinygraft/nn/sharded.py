@@ -70,11 +70,11 @@ def save_sharded(
 
 
 def load_sharded(path: FilePath, device: Place = None, name: str = "model") -> dict[str, Tensor]:
-    """The tensors of a folder that save_sharded or Hugging Face has written, or of an index file.
+    """Return the tensors of a folder that save_sharded or Hugging Face has written, or of an index file, by name.
 
-    Each is made when it is first read, and a file of the set is opened when a tensor of it is. Raises FileFormatError
-    where the index is damaged, names a file outside its folder, or a tensor that its file does not have;
-    FileNotFoundError where there is neither an index nor a file of one piece.
+    Each is made on `device` when it is first read, and a file of the set is opened when a tensor of it is. `name` is
+    what the files begin with. Raises FileFormatError where the index is damaged, names a file outside its folder, or a
+    tensor that its file does not have; FileNotFoundError where there is neither an index nor a file of one piece.
     """
     given = Path(path)
     index = given if given.name.endswith(INDEX) else given / f"{name}{INDEX}"
@@ -97,7 +97,7 @@ def load_sharded(path: FilePath, device: Place = None, name: str = "model") -> d
 
 
 def _bytes_of(size: int | str) -> int:
-    """A size in bytes."""
+    """Return a size, a number or text such as "5GB" or "200 MiB", in bytes. Raises ValueError for anything else."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?I?B)?", str(size).strip().upper())
     count = int(float(found[1]) * _UNITS.get(found[2] or "", 0)) if found else 0
     if count <= 0:
@@ -106,7 +106,11 @@ def _bytes_of(size: int | str) -> int:
 
 
 def _shards(tensors: Mapping[str, Tensor], most: int) -> list[list[str]]:
-    """The names of tensors in files, in their order; a file is full where the next one does not fit."""
+    """Return the names of tensors in files of at most `most` bytes, in their order.
+
+    A file is full where the next tensor does not fit; one that is larger has a file of its own. Without tensors there
+    is one empty file.
+    """
     shards: list[list[str]] = [[]]
     used = 0
     for name, tensor in tensors.items():
@@ -120,7 +124,7 @@ def _shards(tensors: Mapping[str, Tensor], most: int) -> list[list[str]]:
 
 
 def _files_of(folder: Path, name: str) -> list[str]:
-    """The files of a set that is there; none where there is no index, or one that cannot be read."""
+    """Return the names of the files of a set in a folder; none without an index, or with one that cannot be read."""
     try:
         return sorted(set(_weight_map(folder / f"{name}{INDEX}").values()))
     except (OSError, FileFormatError):
@@ -128,7 +132,10 @@ def _files_of(folder: Path, name: str) -> list[str]:
 
 
 def _free_stem(before: list[str], name: str, count: int) -> str:
-    """The first part of names that the present set does not have: it stays whole until the index is new."""
+    """Return the first part of names that the present set does not have: it stays whole until the index is new.
+
+    `before` has the names of its files; `count` is how many the new set has.
+    """
     for stem in (name, f"{name}-b"):
         if f"{stem}-00001-of-{count:05}.safetensors" not in before:
             return stem
@@ -136,13 +143,13 @@ def _free_stem(before: list[str], name: str, count: int) -> str:
 
 
 def _remove(folder: Path, names: list[str], kept: list[str]) -> None:
-    """Remove files of a set that has been replaced."""
+    """Remove those of `names` from a folder that are not in `kept`; what is not there is left out."""
     for name in set(names) - set(kept):
         (folder / name).unlink(missing_ok=True)
 
 
 def _weight_map(index: Path) -> dict[str, str]:
-    """Which file each tensor is in, checked."""
+    """Return which file each tensor is in. Raises FileFormatError for what is no index, or names a file elsewhere."""
     file = OpenFile(index)
     if file.size > _LARGEST_INDEX:
         raise FileFormatError(f"{index} has {file.size} bytes; an index has at most {_LARGEST_INDEX}")

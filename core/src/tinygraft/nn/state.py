@@ -48,10 +48,11 @@ def get_state_dict(obj: Any, prefix: str = "") -> dict[str, Tensor]: ...
 @overload
 def get_state_dict(obj: Any, prefix: str = "", tensor_type: type[Any] = Tensor) -> dict[str, Any]: ...
 def get_state_dict(obj: Any, prefix: str = "", tensor_type: type[Any] = Tensor) -> dict[str, Any]:
-    """Every tensor of obj by name, in the order of attributes and items.
+    """Return every tensor of `obj` by name, in the order of attributes and items.
 
-    A tensor that is reached by two ways has two names. An object that contains itself is entered once on each
-    way. Raises FileFormatError where two tensors would have one name, as {"a.b": x, "a": {"b": y}} has.
+    A name is the way to it, with `prefix` before. `tensor_type` is the class that is looked for. A tensor that is
+    reached by two ways has two names. An object that contains itself is entered once on each way. Raises
+    FileFormatError where two tensors would have one name, as {"a.b": x, "a": {"b": y}} has.
 
     >>> from tinygraft import Tensor
     >>> sorted(get_state_dict({"w": Tensor([1.0]), "layers": [Tensor([2.0]), (Tensor([3.0]),)]}))
@@ -73,6 +74,7 @@ def objects_in(obj: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _objects(obj: Any, prefix: str, inside: set[int]) -> Iterator[tuple[str, Any]]:
+    """Yield name and object as `objects_in` says; `inside` has the ids of the objects that contain `obj`."""
     if isinstance(obj, Tensor) or id(obj) in inside:
         return
     items = items_of(obj)
@@ -89,7 +91,7 @@ def _objects(obj: Any, prefix: str, inside: set[int]) -> Iterator[tuple[str, Any
 
 
 def get_parameters(obj: Any) -> list[Tensor]:
-    """Every tensor of obj, each once: what an optimizer takes.
+    """Return every tensor of `obj`, each once, in the order of get_state_dict: what an optimizer takes.
 
     >>> from tinygraft import nn
     >>> [p.shape for p in get_parameters(nn.Linear(3, 2))]

@@ -44,6 +44,7 @@ def summary(model: Any) -> str:
 
 
 def _title(found: Any) -> str:
+    """Return the name of an object's class; of a list, tuple or dict with its length."""
     return f"{type(found).__name__} of {len(found)}" if type(found) in (list, tuple, dict) else type(found).__name__
 
 
@@ -54,4 +55,5 @@ def _trained(found: Any) -> list[Tensor]:
 
 
 def _count(tensors: list[Tensor]) -> int:
+    """Return how many elements tensors have together."""
     return sum(int(t.numel()) for t in tensors)

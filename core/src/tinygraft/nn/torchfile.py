@@ -72,10 +72,11 @@ class Named:
 
 
 def torch_load(fn: Archive) -> Any:
-    """What torch.save wrote to a file: nested dicts and lists with tensors.
+    """Return what torch.save wrote to a file: nested dicts and lists with tensors, which are lazy over the file.
 
-    Raises FileFormatError for what is no such file or a damaged one, UnsupportedError for an object of a kind that is
-    not data.
+    `fn` is a path or a uint8 tensor of its bytes. Strides become views, or gathers where they are not dense. Raises
+    FileFormatError for what is no such file or a damaged one, UnsupportedError for an object of a kind that is not
+    data, and for a file of a big-endian machine.
     """
     data = as_bytes(fn)
     head = bytes(data[: min(4, data.size)].data()) if data.size else b""
@@ -162,7 +163,10 @@ class _TorchMeaning:
         self._storages: dict[str, tuple[DType, int]] = {}
 
     def find(self, module: str, name: str) -> Any:
-        """What a name in the pickle stands for. Raises UnsupportedError for one that is not known here."""
+        """Return what a name in the pickle stands for: a Kind, a DType or a Named.
+
+        Raises UnsupportedError for one that is not known here.
+        """
         if module.split(".")[0] == "torch" and name in STORAGES:  # each device has a module of the same names there
             return Kind(STORAGES[name])
         if module == "torch" and name in DTYPES:
@@ -176,7 +180,7 @@ class _TorchMeaning:
         return known
 
     def call(self, function: Any, arguments: tuple[Any, ...]) -> Any:
-        """A tensor or a container."""
+        """Return the tensor or container that a call of a Named makes. Raises FileFormatError for another call."""
         if type(function) is not Named or function.make is None:
             raise FileFormatError(f"this file calls {_kind(function)}")
         if function is _FROM_TYPE:
@@ -190,7 +194,10 @@ class _TorchMeaning:
         return function.make(*arguments)
 
     def refer(self, reference: Any) -> Storage:
-        """The storage that the pickle refers to."""
+        """Return the storage that the pickle refers to.
+
+        Raises FileFormatError for another reference, UnsupportedError for a view.
+        """
         if type(reference) is not tuple or not 5 <= len(reference) <= 6:
             raise FileFormatError(f"this file refers to {_kind(reference)}; only storages are known")
         what, kind, key, _, count, *view = reference
@@ -206,13 +213,14 @@ class _TorchMeaning:
 
 
 def _kind(value: Any) -> str:
-    """Something of a pickle in a message: what it is, and not all that is in it."""
+    """Return a short name of something in a pickle for a message: its text, or its class."""
     if type(value) is str and len(value) <= 40:
         return repr(value)
     return value.name if type(value) is Named else f"a {type(value).__name__}"
 
 
 def _is_size(value: Any) -> bool:
+    """Return whether a value is an int from 0 to 2**60."""
     return type(value) is int and 0 <= value <= _MOST_ELEMENTS
 
 
@@ -293,32 +301,41 @@ def _view(storage: Storage, offset: Any, size: tuple[int, ...], stride: tuple[in
 
 
 def _parameter(data: Any, *_: Any) -> Any:
+    """Return the tensor of a parameter; None in the first pass. Raises FileFormatError for anything else."""
     if not isinstance(data, Tensor | None):
         raise FileFormatError(f"this file makes a parameter of {_kind(data)}")
     return data
 
 
 def _ordered(items: Any = ()) -> collections.OrderedDict[Any, Any]:
-    """Return a dict of pairs, which PyTorch on Python 2 wrote as lists."""
+    """Return an OrderedDict of pairs, which PyTorch on Python 2 wrote as lists.
+
+    Raises FileFormatError for other items.
+    """
     if type(items) not in (list, tuple) or any(type(p) not in (list, tuple) or len(p) != 2 for p in items):
         raise FileFormatError(f"this file makes an OrderedDict of {_kind(items)}")
     return collections.OrderedDict((pickled.key(name), value) for name, value in items)
 
 
 def _set(items: Any = ()) -> set[Any]:
+    """Return a set of a list or tuple. Raises FileFormatError for anything else."""
     if type(items) not in (list, tuple):
         raise FileFormatError(f"this file makes a set of {_kind(items)}")
     return {pickled.key(item) for item in items}
 
 
 def _bytes(text: Any = "", encoding: Any = "latin1") -> bytes:
-    """Bytes, which protocol 2 has as a text of one character for each."""
+    """Return bytes, which protocol 2 has as a text of one character for each.
+
+    Raises FileFormatError for anything else.
+    """
     if type(text) is not str or encoding not in ("latin1", "latin-1"):
         raise FileFormatError(f"this file makes bytes of {_kind(text)}")
     return text.encode("latin-1")
 
 
 def _shape(sizes: Any = ()) -> tuple[int, ...]:
+    """Return torch.Size as a tuple of ints from 0 on. Raises FileFormatError for anything else."""
     return _sizes(sizes)
 
 

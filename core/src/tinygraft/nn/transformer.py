@@ -31,7 +31,7 @@ def _activation(given: Activation) -> Callable[[Tensor], Tensor]:
 
 
 def exact_gelu(x: Tensor) -> Tensor:
-    """gelu without an approximation."""
+    """Return gelu of x without an approximation."""
     return x.gelu("none")
 
 
@@ -59,10 +59,11 @@ class _TransformerLayer(Described):
         self.dropout, self.norm_first, self.activation = dropout, norm_first, _activation(activation)
 
     def _feed(self, x: Tensor) -> Tensor:
+        """Return the feed-forward part of x, of its shape: linear, activation, dropout, linear, dropout."""
         return self.linear2(self.activation(self.linear1(x)).dropout(self.dropout)).dropout(self.dropout)
 
     def _added(self, x: Tensor, part: Callable[[Tensor], Tensor], number: int) -> Tensor:
-        """x plus a part of it, normalised before or after."""
+        """Return x plus `part` of it, normalised by norm`number` after, or with norm_first inside of `part` before."""
         norm: LayerNorm = getattr(self, f"norm{number}")
         return x + part(norm(x)) if self.norm_first else norm(x + part(x))
 
@@ -91,7 +92,7 @@ class TransformerEncoderLayer(_TransformerLayer):
         self, src: Tensor, src_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
-        """The output of the layer."""
+        """Return the output of the layer, of the shape of `src`."""
 
         def attend(x: Tensor) -> Tensor:
             out, _ = self.self_attn(
@@ -129,7 +130,7 @@ class TransformerDecoderLayer(_TransformerLayer):
         tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
         tgt_is_causal: bool = False, memory_is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
-        """The output of the layer."""
+        """Return the output of the layer, of the shape of `tgt`."""
 
         def attend(x: Tensor) -> Tensor:
             out, _ = self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal)
@@ -147,7 +148,7 @@ class TransformerDecoderLayer(_TransformerLayer):
 class TransformerEncoder(Described):
     """num_layers copies of a TransformerEncoderLayer one after the other, and a norm at the end if one is given.
 
-    The copies begin with the weights of encoder_layer, as in PyTorch.
+    The copies begin with the weights of encoder_layer, as in PyTorch. Raises ValueError for num_layers below 1.
 
     >>> from tinygraft import Tensor, nn
     >>> encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 3, nn.LayerNorm(8))
@@ -165,7 +166,7 @@ class TransformerEncoder(Described):
         self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
-        """The output of the last layer."""
+        """Return the output of the last layer, of the shape of `src`. The masks are those of the layer."""
         for layer in self.layers:
             src = layer(src, mask, src_key_padding_mask, is_causal)
         return src if self.norm is None else self.norm(src)
@@ -173,6 +174,8 @@ class TransformerEncoder(Described):
 
 class TransformerDecoder(Described):
     """num_layers copies of a TransformerDecoderLayer one after the other, and a norm at the end if one is given.
+
+    The copies begin with the weights of decoder_layer. Raises ValueError for num_layers below 1.
 
     >>> from tinygraft import Tensor, nn
     >>> decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2, 16), 2)
@@ -191,7 +194,7 @@ class TransformerDecoder(Described):
         tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
         tgt_is_causal: bool = False, memory_is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
-        """The output of the last layer."""
+        """Return the output of the last layer, of the shape of `tgt`. The masks are those of the layer."""
         for layer in self.layers:
             tgt = layer(
                 tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, tgt_is_causal,

@@ -26,7 +26,7 @@ class Dropout(_Dropping):
     """Tensor.dropout: elements are 0 with probability p, in training mode."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.dropout(p), of the shape of x."""
         return x.dropout(self.p)
 
 
@@ -34,7 +34,7 @@ class Dropout1d(_Dropping):
     """Tensor.dropout1d, of whole channels."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.dropout1d(p), of the shape of x."""
         return x.dropout1d(self.p)
 
 
@@ -42,7 +42,7 @@ class Dropout2d(_Dropping):
     """Tensor.dropout2d, of whole channels."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.dropout2d(p), of the shape of x."""
         return x.dropout2d(self.p)
 
 
@@ -50,7 +50,7 @@ class Dropout3d(_Dropping):
     """Tensor.dropout3d, of whole channels."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.dropout3d(p), of the shape of x."""
         return x.dropout3d(self.p)
 
 
@@ -58,7 +58,7 @@ class AlphaDropout(_Dropping):
     """Tensor.alpha_dropout."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.alpha_dropout(p), of the shape of x."""
         return x.alpha_dropout(self.p)
 
 
@@ -66,7 +66,7 @@ class FeatureAlphaDropout(_Dropping):
     """Tensor.feature_alpha_dropout."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.feature_alpha_dropout(p), of the shape of x."""
         return x.feature_alpha_dropout(self.p)
 
 
@@ -88,7 +88,7 @@ class MaxPool1d(Described):
         self.return_indices, self.ceil_mode = return_indices, ceil_mode
 
     def __call__(self, x: Tensor) -> Any:
-        """The layer of x, with the numbers of the greatest if return_indices."""
+        """Return x.max_pool1d(...) with these sizes: a tensor, or with return_indices (values, indices)."""
         return x.max_pool1d(
             self.kernel_size, self.stride, padding=self.padding, dilation=self.dilation, ceil_mode=self.ceil_mode,
             return_indices=self.return_indices,
@@ -113,7 +113,7 @@ class MaxPool2d(Described):
         self.return_indices, self.ceil_mode = return_indices, ceil_mode
 
     def __call__(self, x: Tensor) -> Any:
-        """The layer of x, with the numbers of the greatest if return_indices."""
+        """Return x.max_pool2d(...) with these sizes: a tensor, or with return_indices (values, indices)."""
         return x.max_pool2d(
             self.kernel_size, self.stride, padding=self.padding, dilation=self.dilation, ceil_mode=self.ceil_mode,
             return_indices=self.return_indices,
@@ -138,7 +138,7 @@ class MaxPool3d(Described):
         self.return_indices, self.ceil_mode = return_indices, ceil_mode
 
     def __call__(self, x: Tensor) -> Any:
-        """The layer of x, with the numbers of the greatest if return_indices."""
+        """Return x.max_pool3d(...) with these sizes: a tensor, or with return_indices (values, indices)."""
         return x.max_pool3d(
             self.kernel_size, self.stride, padding=self.padding, dilation=self.dilation, ceil_mode=self.ceil_mode,
             return_indices=self.return_indices,
@@ -162,7 +162,7 @@ class AvgPool1d(Described):
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.avg_pool1d(...) with these sizes."""
         return x.avg_pool1d(
             self.kernel_size, self.stride, padding=self.padding, ceil_mode=self.ceil_mode,
             count_include_pad=self.count_include_pad,
@@ -187,7 +187,7 @@ class AvgPool2d(Described):
         self.divisor_override = divisor_override
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.avg_pool2d(...) with these sizes."""
         return x.avg_pool2d(
             self.kernel_size, self.stride, padding=self.padding, ceil_mode=self.ceil_mode,
             count_include_pad=self.count_include_pad, divisor_override=self.divisor_override,
@@ -212,7 +212,7 @@ class AvgPool3d(Described):
         self.divisor_override = divisor_override
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.avg_pool3d(...) with these sizes."""
         return x.avg_pool3d(
             self.kernel_size, self.stride, padding=self.padding, ceil_mode=self.ceil_mode,
             count_include_pad=self.count_include_pad, divisor_override=self.divisor_override,
@@ -226,7 +226,7 @@ class AdaptiveAvgPool1d(Described):
         self.output_size = output_size
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.adaptive_avg_pool1d(...) with these sizes."""
         return x.adaptive_avg_pool1d(self.output_size)
 
 
@@ -240,7 +240,7 @@ class AdaptiveMaxPool1d(Described):
         self.output_size, self.return_indices = output_size, return_indices
 
     def __call__(self, x: Tensor) -> Any:
-        """The layer of x, with the numbers of the greatest if return_indices."""
+        """Return x.adaptive_max_pool1d(...) with these sizes: a tensor, or with return_indices (values, indices)."""
         return x.adaptive_max_pool1d(self.output_size, self.return_indices)
 
 
@@ -251,7 +251,7 @@ class AdaptiveAvgPool2d(Described):
         self.output_size = output_size
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.adaptive_avg_pool2d(...) with these sizes."""
         return x.adaptive_avg_pool2d(self.output_size)
 
 
@@ -265,7 +265,7 @@ class AdaptiveMaxPool2d(Described):
         self.output_size, self.return_indices = output_size, return_indices
 
     def __call__(self, x: Tensor) -> Any:
-        """The layer of x, with the numbers of the greatest if return_indices."""
+        """Return x.adaptive_max_pool2d(...) with these sizes: a tensor, or with return_indices (values, indices)."""
         return x.adaptive_max_pool2d(self.output_size, self.return_indices)
 
 
@@ -276,7 +276,7 @@ class AdaptiveAvgPool3d(Described):
         self.output_size = output_size
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x.adaptive_avg_pool3d(...) with these sizes."""
         return x.adaptive_avg_pool3d(self.output_size)
 
 
@@ -290,7 +290,7 @@ class AdaptiveMaxPool3d(Described):
         self.output_size, self.return_indices = output_size, return_indices
 
     def __call__(self, x: Tensor) -> Any:
-        """The layer of x, with the numbers of the greatest if return_indices."""
+        """Return x.adaptive_max_pool3d(...) with these sizes: a tensor, or with return_indices (values, indices)."""
         return x.adaptive_max_pool3d(self.output_size, self.return_indices)
 
 
@@ -309,7 +309,7 @@ class Flatten(Described):
         self.start_dim, self.end_dim = start_dim, end_dim
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x with axes start_dim to end_dim as one."""
         return x.flatten(self.start_dim, self.end_dim)
 
 
@@ -323,5 +323,5 @@ class Unflatten(Described):
         self.dim, self.unflattened_size = dim, unflattened_size
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The layer of x."""
+        """Return x with axis `dim` as axes of unflattened_size."""
         return x.unflatten(self.dim, self.unflattened_size)

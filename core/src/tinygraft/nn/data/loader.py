@@ -132,7 +132,10 @@ class DataLoader:
         return f"DataLoader({type(self.dataset).__name__}, batch_size={self.batch_size}{workers})"
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next iteration that of `epoch`, from its start."""
+        """Make the next iteration that of `epoch`, from its start.
+
+        Raises DTypeError unless an int, ShapeError below 0.
+        """
         self._next, self._now = (count_of(epoch, "epoch", 0), 0), None
         self._teller.tell(self._next[0])
 

@@ -96,6 +96,7 @@ class EMA(WeightAverage):
         super().__init__(params)
 
     def _mean(self, average: Tensor, weight: Tensor, count: Tensor) -> Tensor:
+        """Return decay * average + (1 - decay) * weight."""
         return average + (weight - average) * (1 - self.decay)
 
 
@@ -118,6 +119,7 @@ class SWA(WeightAverage):
     """
 
     def _mean(self, average: Tensor, weight: Tensor, count: Tensor) -> Tensor:
+        """Return the mean of `count` + 1 weights, the last of which is `weight`."""
         return average + (weight - average) / (count + 1)
 
 
@@ -163,11 +165,12 @@ def update_batchnorm(model: Any, batches: Iterable[Tensor]) -> None:
 
 
 def _copy(t: Tensor) -> Tensor:
-    """Return the present value in memory of its own."""
+    """Return the present value in memory of its own. It is lazy, and has no gradient."""
     copy = t.detach().clone().contiguous()
     copy.requires_grad = False
     return copy
 
 
 def _value(average: Tensor, p: Tensor) -> Tensor:
+    """Return a mean as a new value of `p`: of its dtype and on its device."""
     return average.detach().cast(p.dtype).to(p.device).clone()

@@ -59,7 +59,10 @@ def clip_grad_norm(
 
 
 def grad_norm(grads: list[Tensor], norm_type: float) -> Tensor:
-    """Return the norm of all gradients as one vector, on the device of the first one."""
+    """Return the norm of order `norm_type` of all gradients as one vector, shape (), on the device of the first one.
+
+    It is of float32 at least. The order is above 0; math.inf is the greatest magnitude.
+    """
     place = grads[0].device
     sizes = [wide(g).abs() for g in grads]
     if norm_type == math.inf:

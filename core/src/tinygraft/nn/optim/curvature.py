@@ -15,9 +15,9 @@ ROOM = 8  # assumed: pairs of changes that there is room for at first; it is dou
 
 
 class Curvature:
-    """The last `most` pairs of changes. Row 2*i of the matrix is a change of the parameters, the next one its
-    gradient's.
+    """The last `most` pairs of changes. Row 2*i of `rows` is a change of the parameters, the next one its gradient's.
 
+    `like` is a vector as long as the parameters; dtype and device are its. `products` has the product of each two rows.
     Source: Nocedal & Wright, "Numerical optimization", 2006, algorithm 7.4; that its vectors may be coefficients of
     their basis: Chen et al., "Large-scale L-BFGS using MapReduce", 2014.
     """
@@ -35,7 +35,10 @@ class Curvature:
         self.shape = 1.0  # of the first estimate of the inverse curvature, a multiple of the identity
 
     def add(self, move: Tensor, bend: Tensor) -> None:
-        """Add a change of the parameters and that of the gradient, unless their product is too small to be used."""
+        """Add a change of the parameters and that of the gradient, unless their product is at most LEAST.
+
+        Both are vectors. Over `most` pairs the oldest is replaced. Reads the products.
+        """
         product, size = (bend.unsqueeze(0) * move.stack(bend)).sum(1).tolist()
         if not product > LEAST:
             return

@@ -109,7 +109,10 @@ class LBFGS(Optimizer):
         return loss
 
     def _is_over(self, number: int, used: int, done: bool, direction: Tensor, value: float, before: float) -> bool:
-        """Return whether a limit ends the step."""
+        """Return whether a limit ends the step after move `number` and `used` calls of the closure.
+
+        `done` says that the gradient is small enough; `before` was the loss before the move, `value` is it now.
+        """
         if number == self.max_iter or used >= self.max_eval or done:
             return True
         moved = _greatest(direction) * abs(self.length)
@@ -135,7 +138,10 @@ class LBFGS(Optimizer):
     def _search(
         self, closure: Closure, direction: Tensor, value: float, gradient: Tensor, slope: float, used: int
     ) -> tuple[float, Tensor, int]:
-        """Move by a line search; return the loss and the gradient there, and how often the closure was called."""
+        """Move by a line search; return the loss and the gradient there, and how often the closure was called.
+
+        It begins at the present parameters, whose loss, gradient and slope along `direction` are given.
+        """
         start = self._flat()
 
         def at(length: float) -> LinePoint:
@@ -178,19 +184,22 @@ class LBFGS(Optimizer):
 
 
 def _vector(tensors: list[Tensor]) -> Tensor:
+    """Return the elements of tensors as one realised vector without a gradient."""
     first, *others = (t.detach().flatten() for t in tensors)
     return (first.cat(*others) if others else first.clone()).contiguous().realize()
 
 
 def _dot(a: Tensor, b: Tensor) -> float:
+    """Return the product of two vectors as a number, which is read."""
     return float((a * b).sum().item())
 
 
 def _greatest(a: Tensor) -> float:
+    """Return the greatest magnitude of a vector as a number; infinity where it has a NaN."""
     found = float(a.abs().max().item())
     return math.inf if math.isnan(found) else found
 
 
 def _plus(a: Tensor, b: Tensor, share: float) -> Tensor:
-    """a + share * b, computed; share is a tensor, or each new one would be a new kernel."""
+    """Return a + share * b, realised. `share` enters as a tensor, or each new one would be a new kernel."""
     return (a + b * Tensor(share, dtype=a.dtype, device=a.device)).realize()

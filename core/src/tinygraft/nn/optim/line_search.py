@@ -59,7 +59,11 @@ def _narrowed(
     at: Callable[[float], LinePoint], start: LinePoint, bracket: list[LinePoint], done: bool, size: float,
     tolerance: float, most: int, calls: int, tries: int,
 ) -> tuple[LinePoint, int]:  # fmt: skip
-    """Make a bracket narrower until its lower end meets the conditions."""
+    """Make a bracket narrower until its lower end meets the conditions; return that end and how often `at` was called.
+
+    The arguments are those of `strong_wolfe`. `bracket` has two points, or one where `done`; `calls` and `tries` are
+    counted on.
+    """
     stuck = False
     low, high = (0, 1) if bracket[0].value <= bracket[-1].value else (1, 0)
     while not done and tries < most:
@@ -81,7 +85,7 @@ def _narrowed(
 
 
 def _inside(bracket: list[LinePoint], stuck: bool) -> tuple[float, bool]:
-    """Return (the next length, whether it is near an end); not near an end twice in a row."""
+    """Return (the next length to try in a bracket, whether it is near an end); not near an end twice in a row."""
     length = _cubic(bracket[0], bracket[1], None)
     least, greatest = sorted(point.length for point in bracket)
     margin = 0.1 * (greatest - least)
@@ -93,7 +97,10 @@ def _inside(bracket: list[LinePoint], stuck: bool) -> tuple[float, bool]:
 
 
 def _cubic(a: LinePoint, b: LinePoint, bounds: tuple[float, float] | None) -> float:
-    """Return where the cubic through two points, with their slopes, is least between bounds, which are those points."""
+    """Return where the cubic through two points, with their slopes, is least between `bounds`.
+
+    These are the two points where they are None. Where there is no such length it is the middle.
+    """
     low, high = bounds or (min(a.length, b.length), max(a.length, b.length))
     if a.length == b.length:
         return (low + high) / 2

@@ -19,12 +19,12 @@ from tinygraft.uop.uop import Place
 class LossScaler:
     """Scale a loss, take the scale out of the gradients, leave a step out where they overflowed, adapt the scale.
 
-    `scale` is a float32 tensor of shape (1,): it is multiplied by backoff_factor after a step with an infinity or NaN
-    in a gradient, and by growth_factor after growth_interval steps without. Such a step changes no parameter, no state
-    and no count of steps. With enabled=False nothing is scaled or left out.
+    `scale_factor` is a float32 tensor of shape (1,): it is multiplied by backoff_factor after a step with an infinity
+    or NaN in a gradient, and by growth_factor after growth_interval steps without. Such a step changes no parameter, no
+    state and no count of steps. With enabled=False nothing is scaled or left out.
 
-    Raises ValueError for factors on the wrong side of 1. As PyTorch's GradScaler.
-    Source: Micikevicius et al., "Mixed precision training", arXiv:1710.03740.
+    Raises ValueError for factors on the wrong side of 1. As PyTorch's GradScaler. Source: Micikevicius et al., "Mixed
+    precision training", arXiv:1710.03740.
 
     >>> from tinygraft import Tensor, nn
     >>> p = Tensor([1.0, 2.0])
@@ -92,7 +92,11 @@ class LossScaler:
             self._unscaled[id(each)] = reduce(Tensor.logical_or, found)
 
     def schedule_step(self, optimizer: Optimizer) -> list[Tensor]:
-        """Return what realize() has to compute, as Optimizer.schedule_step, of a step that is left out on overflow."""
+        """Return what realize() has to compute, as Optimizer.schedule_step, of a step that is left out on overflow.
+
+        The gradients are unscaled where `unscale` has not done so. Raises TrainingError for a second step without
+        `update`, and as Optimizer.schedule_step.
+        """
         if not self.enabled:
             return optimizer.schedule_step()
         inner = _each(optimizer)
@@ -168,6 +172,7 @@ class LossScaler:
         self._checked(state_dict)
 
     def _checked(self, state_dict: dict[str, Any]) -> tuple[dict[str, Any], list[float]]:
+        """Return the options and the numbers (scale, growth tracker) of a state. Raises as `load_state_dict`."""
         factors = {name: state_dict[name] for name in ("growth_factor", "backoff_factor", "growth_interval")}
         numbers = [float(state_dict[name]) for name in ("scale", "_growth_tracker")]
         _check_factors(numbers[0], **factors)

@@ -46,7 +46,7 @@ class LAMB(Optimizer):
         self._realize_state(self.t, *self.m, *self.v)
 
     def _derived(self, options: Mapping[str, Any]) -> dict[str, float]:
-        """Return the options, and 1 - b and log(b) of both shares, which float32 would not have as exact."""
+        """Return the options, and of both shares b also "1-b" and "log b", which float32 would not have as exact."""
         found = dict(options)
         for name in ("b1", "b2"):
             found[f"1-{name}"] = 1 - options[name]
@@ -76,11 +76,15 @@ class LAMB(Optimizer):
         self._write(self.t, t)
 
     def _left(self, each: Update, name: str, t: Tensor) -> Tensor:
-        """Return 1 - b**t, of whose last places a subtraction in float32 would lose 10 bits at t = 1 and b = 0.999."""
+        """Return 1 - b**t for the share `name`, a scalar where the parameter is.
+
+        A subtraction in float32 would lose 10 bits of its last places at t = 1 and b = 0.999.
+        """
         return each.shared(f"left {name}", lambda: -(self._number(each.p, t) * each[f"log {name}"]).expm1())
 
     @staticmethod
     def _trust(p: Tensor, update: Tensor) -> Tensor:
+        """Return |p| / |update|, a scalar; 1 where one of the norms is 0."""
         size, pull = p.square().sum().sqrt(), update.square().sum().sqrt()
         return ((size > 0) & (pull > 0)).where(size / pull, 1.0)
 
@@ -159,6 +163,7 @@ class Lion(Optimizer):
         self._realize_state(*self.m)
 
     def _derived(self, options: Mapping[str, Any]) -> dict[str, float]:
+        """Return the options and "1-b1" and "1-b2", as exact as Python has them."""
         return {**options, "1-b1": 1 - options["b1"], "1-b2": 1 - options["b2"]}
 
     def _step(self, grads: list[Tensor]) -> None:

@@ -50,7 +50,7 @@ class Muon(Optimizer):
             each.apply(each.old * (1 - each.rate * each["weight_decay"]) - step * each.rate)
 
     def _orthogonal(self, x: Tensor) -> Tensor:
-        """Return the matrix `x` with its singular values brought near 1."""
+        """Return the matrix `x` with its singular values brought near 1, by ns_steps of Newton-Schulz."""
         a, b, c = self.ns_coefficients
         tall = x.shape[0] > x.shape[1]
         x = x.transpose() if tall else x

@@ -69,20 +69,23 @@ class Update:
 
     @property
     def rate(self) -> Tensor:
-        """lr where p is, in the dtype that its update is computed in."""
+        """The learning rate, a scalar where p is, in the dtype that its update is computed in."""
         return self.shared("lr", lambda: self.optimizer._number(self.p, self.group.lr))
 
     def __getitem__(self, name: str) -> Tensor:
+        """Return a number of the group by its name in `_derived`, a scalar where p is, as wide as the update."""
         return self.shared(name, lambda: self._number_named(name))
 
     def _number_named(self, name: str) -> Tensor:
+        """Return that number of the group; `__getitem__` shares it among parameters."""
         assert self.group.numbers is not None
         return self.optimizer._numbers_at(self.p, self.group.numbers)[self.group.number_at(name)]
 
     def shared(self, name: str, make: Callable[[], Tensor]) -> Tensor:
-        """What all parameters of the group with p's device and dtype have in common: made once a step, for the first.
+        """Return what all parameters of the group with p's device and dtype share: made once a step, for the first.
 
-        The graph is the same as if each made its own, since equal nodes are one; making them took a third of a step.
+        `name` is its name within the group, `make` makes it. The graph is the same as if each made its own, since equal
+        nodes are one; making them took a third of a step.
         """
         key = id(self.group), name, self.p.device, _wide_dtype(self.p)
         found = self.optimizer._shared.get(key)
@@ -91,22 +94,22 @@ class Update:
         return found
 
     def state(self, tensors: Sequence[Tensor]) -> Tensor:
-        """The state of p among those of all parameters, where p is, as wide as the update."""
+        """Return the state of p among those of all parameters, on p's device, as wide as the update."""
         return wide(tensors[self.number]).to(self.p.device)
 
     def store(self, tensors: Sequence[Tensor], new: Tensor) -> None:
-        """Give state a new value, on its own device and in its own dtype."""
+        """Assign p's state among `tensors` a new value, on its own device and in its own dtype."""
         state = tensors[self.number]
         self.optimizer._write(state, new.cast(state.dtype).to(state.device))
 
     def decayed(self) -> Tensor:
-        """The gradient with weight_decay's share of p, if there is to be one: 0 times an infinite p is NaN."""
+        """Return the gradient with weight_decay's share of p, if there is to be one: 0 times an infinite p is NaN."""
         if not self.group.needs("weight_decay"):
             return self.g
         return self.g + self["weight_decay"] * self.old
 
     def apply(self, new: Tensor) -> None:
-        """Give p its new value."""
+        """Assign p a new value, in its dtype."""
         self.optimizer._write(self.p, new.cast(self.p.dtype))
 
 
@@ -184,7 +187,11 @@ class Optimizer:
         self._skip: Tensor | None = None  # a bool: whether this step leaves all as it is (LossScaler)
 
     def _members(self, tensors: list[Tensor], seen: dict[int, Tensor], alone: bool) -> list[Tensor]:
-        """Return the tensors of a group, each once. Raises TrainingError for one in another group."""
+        """Return the tensors of a group, each once; complex ones as their two parts.
+
+        `seen` has those of earlier groups, and gets these. Raises TrainingError for one in another group, unless this
+        group is `alone`.
+        """
         parts = {id(part): part for tensor in tensors for part in tensor._parts()}
         if not alone and not seen.keys().isdisjoint(parts):
             raise TrainingError("a parameter is in two groups of the optimizer; give it to one of them")
@@ -251,7 +258,7 @@ class Optimizer:
         return Tensor(list(values), dtype=dtype, device=self.device, requires_grad=False)
 
     def _number(self, p: Tensor, x: Tensor) -> Tensor:
-        """One number without axes for the update of p, which may have none: where p is, as wide; made once a step."""
+        """Return the one number of `x` without axes for the update of p: where p is, as wide; made once a step."""
         return self._numbers_at(p, x).reshape(())
 
     def _forget_numbers(self) -> None:
@@ -260,7 +267,7 @@ class Optimizer:
         self._shared.clear()
 
     def _numbers_at(self, p: Tensor, x: Tensor) -> Tensor:
-        """Numbers where p is, in the dtype of its update."""
+        """Return the numbers of `x` where p is, in the dtype of its update; made once a step."""
         # one transfer and cast a step for all parameters of a device and dtype, and not one for each
         key = id(x), p.device, _wide_dtype(p)
         if key not in self._numbers:
@@ -268,7 +275,7 @@ class Optimizer:
         return self._numbers[key]
 
     def _filled(self, value: float = 0) -> list[Tensor]:
-        """Return one number for each element of each parameter, of its shape and dtype."""
+        """Return a state tensor for each parameter, of its shape, dtype, device and shards, filled with `value`."""
         values = [filled(t.shape, value, dtype=t.dtype, device=t.device, requires_grad=False) for t in self.params]
         return [state.shard_like(t) for state, t in zip(values, self.params, strict=True)]
 
@@ -321,7 +328,7 @@ class Optimizer:
         return tensor.grad
 
     def _updates(self, grads: Sequence[Tensor]) -> Iterator[Update]:
-        """Go through the parameters of a step."""
+        """Yield an Update for each parameter of a step, in order."""
         for number, (p, group, g) in enumerate(zip(self.params, self._groups, grads, strict=True)):
             yield Update(self, number, p, group, wide(p), wide(g))
 
@@ -330,7 +337,7 @@ class Optimizer:
         t.assign(new if self._skip is None else self._skip.to(t.device).where(t.detach(), new))
 
     def _step(self, grads: list[Tensor]) -> None:
-        """Write params and state. grads are theirs, in order."""
+        """Assign parameters and state their new values, lazily. `grads` are those of `params`, in order."""
         raise NotImplementedError(f"{type(self).__name__} does not say how it steps")
 
     def state_dict(self) -> dict[str, Any]:
@@ -379,6 +386,7 @@ def _grouped(params: Iterable[Any]) -> list[tuple[list[Any], dict[str, Any]]]:
 
 
 def _tensors(items: Iterable[Any]) -> list[Tensor]:
+    """Return `items` as a list. Raises TypeError for one that is no tensor."""
     tensors = list(items)
     for item in tensors:
         if not isinstance(item, Tensor):
@@ -390,6 +398,7 @@ def _tensors(items: Iterable[Any]) -> list[Tensor]:
 
 
 def _is_trained(t: Tensor) -> bool:
+    """Return whether a tensor is of floats and its requires_grad is not False."""
     return t.requires_grad is not False and dtypes.is_float(t.dtype)
 
 
@@ -432,11 +441,11 @@ class OptimizerGroup(Optimizer):
         check_views(list({id(tensor): tensor for tensor in self.params}.values()))
 
     def schedule_step(self) -> list[Tensor]:
-        """schedule_step of each, in one list."""
+        """Return what schedule_step of each returns, in one list. Raises TrainingError as these."""
         return [tensor for optimizer in self.optimizers for tensor in optimizer.schedule_step()]
 
     def state_dict(self) -> dict[str, Any]:
-        """The state_dict of each optimizer, in a list: {"optimizers": [...]}."""
+        """Return the state_dict of each optimizer, in a list: {"optimizers": [...]}."""
         return {"optimizers": [optimizer.state_dict() for optimizer in self.optimizers]}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:

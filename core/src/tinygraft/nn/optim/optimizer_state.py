@@ -37,7 +37,11 @@ def saved_state(optimizer: Any) -> dict[str, Any]:
 
 
 def checked(optimizer: Any, saved: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], list[tuple[Tensor, Tensor]]]:
-    """Return the groups of a state, and each tensor of the optimizer with its new value. Raises where they differ."""
+    """Return the groups of a state, and each tensor of the optimizer with its new value.
+
+    Raises FileFormatError where groups, names, shapes or step counts differ, ValueError for a number that is not
+    allowed.
+    """
     if not isinstance(saved, Mapping):
         raise FileFormatError(f"the state of an optimizer is a dict, got {type(saved).__name__}")
     groups = _checked_groups(optimizer, saved)
@@ -90,7 +94,10 @@ def _checked_groups(optimizer: Any, saved: Mapping[str, Any]) -> list[Mapping[st
 
 
 def _checked_state(place: int, own: Mapping[str, Tensor], given: Mapping[str, Any]) -> list[tuple[Tensor, Tensor]]:
-    """Pair the state of a parameter with what it is to become. Raises FileFormatError where they differ."""
+    """Pair the state of parameter `place` with what it is to become; zeros where nothing is given.
+
+    Raises FileFormatError where names or shapes differ.
+    """
     found = {name: value if isinstance(value, Tensor) else Tensor(value) for name, value in given.items()
              if value is not None}  # fmt: skip
     if not found:  # PyTorch has none before the first step

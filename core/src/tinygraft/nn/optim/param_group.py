@@ -136,6 +136,10 @@ class ParamGroup(MutableMapping[str, Any]):
         return name not in self._unneeded
 
     def __delitem__(self, name: str) -> None:
+        """Remove an option that was put in.
+
+        Raises TrainingError for one of the optimizer, KeyError for one that is not there.
+        """
         if name not in self._extra:
             if name in self:
                 raise TrainingError(f"{name!r} is an option of the optimizer, and stays in its group")

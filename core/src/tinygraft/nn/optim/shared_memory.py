@@ -12,7 +12,10 @@ from tinygraft.uop.ops import Ops
 
 
 def check_views(params: Sequence[Tensor]) -> None:
-    """Raise TrainingError for parameters that have memory in common, and for a slice of a tensor with a gradient."""
+    """Raise TrainingError for parameters that have memory in common, and for a slice of a tensor with a gradient.
+
+    That slice gets the gradient of the tensor it is a part of.
+    """
     names = [f"parameter {number} of {len(params)}, shape {tensor.shape}," for number, tensor in enumerate(params)]
     of: dict[int, list[int]] = {}
     for number, tensor in enumerate(params):

@@ -57,6 +57,7 @@ class RMSprop(Optimizer):
             needs_momentum(self, value, self.b)
 
     def _derived(self, options: Mapping[str, Any]) -> dict[str, float]:
+        """Return the options and "1-alpha", as exact as Python has it."""
         return {**options, "1-alpha": 1 - options["alpha"]}
 
     def _step(self, grads: list[Tensor]) -> None:
@@ -158,6 +159,7 @@ class Adadelta(Optimizer):
         self._realize_state(*self.v, *self.u)
 
     def _derived(self, options: Mapping[str, Any]) -> dict[str, float]:
+        """Return the options and "1-rho", as exact as Python has it."""
         return {**options, "1-rho": 1 - options["rho"]}
 
     def _step(self, grads: list[Tensor]) -> None:
