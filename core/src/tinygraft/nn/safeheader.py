@@ -1,8 +1,8 @@
 """The header of a safetensors file: which tensors there are and where, checked before anything is allocated.
 
-    8 bytes   N, little endian N bytes   JSON: {"__metadata__": {text: text}, name: {"dtype", "shape",
-    "data_offsets": [start, end]}, ...} then   the tensors' bytes, row-major and little endian, with no
-    hole between them
+    8 bytes     N, little endian
+    N bytes     JSON: {"__metadata__": {text: text}, name: {"dtype", "shape", "data_offsets": [start, end]}, ...}
+    then        the tensors' bytes, row-major and little endian, with no hole between them
 
 A file can have a million tensors in 100 MB of header. So what is right is checked in one walk without a call for each
 tensor, and stays as JSON has it; only where something is wrong are the tensors looked at one by one, to say what.

@@ -36,12 +36,12 @@ def held_in(element: int, what: str) -> DType:
 
 
 def type_name(element: int) -> str:
-    """An element type for a message."""
+    """Return the name of an element type of ONNX, a number, for a message."""
     return _NAMES.get(element) or (repr(HELD_IN[element]) if element in HELD_IN else f"the unknown type {element}")
 
 
 def element_of(dtype: DType) -> int:
-    """The element type of ONNX that a dtype is. Raises UnsupportedError where there is none."""
+    """Return the element type of ONNX, a number, that a dtype is. Raises UnsupportedError where there is none."""
     for element, found in HELD_IN.items():
         if found is dtype and element not in _NAMES:
             return element

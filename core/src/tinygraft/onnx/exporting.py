@@ -100,7 +100,10 @@ def _need_onnx() -> None:
 
 
 def _written(traced: TracedGraph) -> GraphWriter:
-    """The graph, written; Identity where an output is an input or is named already."""
+    """Return the graph, written; Identity where an output is an input or is named already.
+
+    Raises UnsupportedError, with the line that made it, for a node without an operator of ONNX.
+    """
     names = {each.node: each.name for each in traced.inputs}
 
     def refuse(node: UOp, why: str) -> Exception:
@@ -119,13 +122,17 @@ def _written(traced: TracedGraph) -> GraphWriter:
 
 
 def _identity(value: str, name: str) -> Any:
+    """Return the NodeProto of an Identity from `value` to `name`."""
     from onnx import helper
 
     return helper.make_node("Identity", [value], [name], name=f"{name}_is")
 
 
 def _without_identities(nodes: list[Any], outputs: set[str], inputs: Any, stored: Sequence[StoredTensor]) -> list[Any]:
-    """The nodes, where an operator whose only name is an output's has that name itself."""
+    """Return the nodes without the Identity after an operator whose only name is an output's: it has that name itself.
+
+    An Identity of an input or of a stored tensor stays. The nodes that are given are renamed.
+    """
     fixed = {*inputs, *(each.name for each in stored)}
     rename: dict[str, str] = {}
     for node in nodes:
@@ -176,7 +183,7 @@ def _fill(model: Any, stored: Sequence[StoredTensor]) -> None:
 
 
 def _check(model: Any, check: bool) -> None:
-    """Have onnx.checker look at a ModelProto or a path."""
+    """Have onnx.checker look at a ModelProto or a path, if `check`. Raises what it raises."""
     if check:
         from onnx import checker
 
@@ -184,7 +191,11 @@ def _check(model: Any, check: bool) -> None:
 
 
 def _save(model: Any, stored: Sequence[StoredTensor], path: Path, outside: bool, check: bool) -> None:
-    """Write the file, and its data before it, each as a whole or not at all."""
+    """Write the file, and its data before it, each as a whole or not at all.
+
+    `outside` puts the data into the file of that name with ".data"; `check` has the checker look at the model. Raises
+    FileFormatError for a weight whose bytes do not fit its shape.
+    """
     if outside:
         beside = path.with_name(path.name + ".data")
         with replacing(beside) as file:

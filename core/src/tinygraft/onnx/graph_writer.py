@@ -68,7 +68,10 @@ class GraphWriter:
         self._given = set(names.values())
 
     def value(self, root: UOp) -> str:
-        """The name of the value of a node, which is written with all that it needs."""
+        """Return the name of the value of a node, which is written with all that it needs.
+
+        Raises what `refuse` returns for a node that no planner knows.
+        """
         stack = [root]
         while stack:
             node = stack[-1]
@@ -117,11 +120,11 @@ class GraphWriter:
     # Writing
 
     def reserve(self, names: Sequence[str]) -> None:
-        """Keep names from being given to anything else."""
+        """Keep `names` from being given by `fresh`."""
         self._given.update(names)
 
     def fresh(self, hint: str) -> str:
-        """A name that nothing in the graph has."""
+        """Return a name that nothing in the graph has: `hint`, or that with a number."""
         while True:
             number = self._counts.get(hint, 0)
             self._counts[hint] = number + 1
@@ -131,11 +134,11 @@ class GraphWriter:
                 return name
 
     def node(self, op: str, inputs: Sequence[str], **attributes: Any) -> str:
-        """Write an operator of one output; its name."""
+        """Write an operator of one output; return its name. `inputs` are names, attributes come by keyword."""
         return self.several(op, inputs, 1, **attributes)[0]
 
     def several(self, op: str, inputs: Sequence[str], outputs: int, **attributes: Any) -> list[str]:
-        """Write an operator; the names of its outputs."""
+        """Write an operator of `outputs` outputs; return their names."""
         from onnx import helper
 
         name = self.fresh(op)
@@ -144,11 +147,11 @@ class GraphWriter:
         return names
 
     def cast(self, name: str, dtype: DType) -> str:
-        """Write a Cast."""
+        """Write a Cast of the value `name`; return the name of the result."""
         return self.node("Cast", [name], to=element_of(onnx_dtype(dtype)))
 
     def constant(self, values: Any, dtype: DType, shape: Sequence[int] = ()) -> str:
-        """An initializer of Python numbers: one for each value, shape and dtype. A list is flat."""
+        """Return the name of an initializer of Python numbers: one for each value, shape and dtype. A list is flat."""
         flat = tuple(values) if isinstance(values, (list, tuple)) else (values,)
         key = (tuple(map(repr, flat)), dtype, tuple(shape))
         if key not in self._constants:
@@ -157,7 +160,7 @@ class GraphWriter:
         return self._constants[key]
 
     def folded(self, node: UOp) -> str:
-        """An initializer of a constant that is computed now."""
+        """Return the name of an initializer of a constant node, which is computed when the file is written."""
         dtype = onnx_dtype(node.dtype)
         key = (node, dtype)
         if key not in self._constants:
@@ -172,7 +175,7 @@ class GraphWriter:
         return self._constants[key]
 
     def store(self, name: str, tensor: Tensor, shape: tuple[int, ...]) -> str:
-        """An initializer of a tensor, whose bytes are read when the file is written."""
+        """Add an initializer of a tensor, whose bytes are read when the file is written; return its name."""
         element = element_of(tensor.dtype)
         nbytes = _count(shape) * tensor.dtype.itemsize
         self.shapes[name] = shape
@@ -182,7 +185,7 @@ class GraphWriter:
     # Sizes
 
     def vector(self, sizes: Sequence[sint]) -> str:
-        """Numbers, some of them nodes that have a name, as a vector of int64."""
+        """Return the name of a vector of int64 of numbers, some of them nodes that have a name."""
         if is_concrete(sizes):
             return self.constant([int(size) for size in sizes], dtypes.int64, (len(sizes),))
         axis, parts, run = self.constant([0], dtypes.int64, (1,)), [], []
@@ -209,7 +212,7 @@ def symbolic(sizes: Sequence[sint]) -> tuple[UOp, ...]:
 
 
 def raw_bytes(tensor: Tensor) -> bytes:
-    """The elements of a tensor in order, little-endian."""
+    """Return the elements of a tensor, which is realised, in row-major order, little-endian."""
     if not tensor.numel():
         return b""
     as_bits = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}[tensor.dtype.itemsize]
@@ -221,7 +224,7 @@ def raw_bytes(tensor: Tensor) -> bytes:
 
 
 def _count(shape: Shape) -> int:
-    """How many elements a constant has; too many where a size is symbolic."""
+    """Return how many elements a shape has; more than FOLDED where a size is symbolic."""
     count = 1
     for size in shape:
         count *= size if isinstance(size, int) else FOLDED + 1

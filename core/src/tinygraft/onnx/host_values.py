@@ -31,7 +31,7 @@ class Known:
 
 
 def known(value: Any) -> Known:
-    """Nested lists of numbers as a Known."""
+    """Return nested lists of numbers, or a number, as a Known. The lists of a level have one length."""
     shape, items = [], [value]
     while items and isinstance(items[0], list):
         shape.append(len(items[0]))
@@ -42,12 +42,12 @@ def known(value: Any) -> Known:
 
 
 def of_sizes(sizes: Sequence[Any]) -> Known:
-    """The sizes of a shape as a list of numbers."""
+    """Return the sizes of a shape as a Known of one axis."""
     return Known((len(sizes),), tuple(sizes))
 
 
 def sizes_tensor(found: Known, device: Place) -> Tensor:
-    """An int64 tensor of numbers of the host, of which some may be symbolic."""
+    """Return an int64 tensor of numbers of the host, of which some may be symbolic."""
     if all(isinstance(item, int) for item in found.items):
         return Tensor(list(found.items), dtype=dtypes.int64, device=device).reshape(found.shape)
     parts = [Tensor.full((1,), item, dtype=dtypes.int64, device=device) for item in found.items]
@@ -58,6 +58,7 @@ def sizes_tensor(found: Known, device: Place) -> Tensor:
 
 
 def _gather(data: Known, indices: Known, *, axis: int = 0) -> Known | None:
+    """Return elements of a vector at indices, None where it is no vector or an index is symbolic or outside."""
     places, count = indices.items, len(data.items)
     if len(data.shape) != 1 or not all(isinstance(i, int) and -count <= i < count for i in places):
         return None
@@ -65,6 +66,7 @@ def _gather(data: Known, indices: Known, *, axis: int = 0) -> Known | None:
 
 
 def _concat(*parts: Known, axis: int = 1) -> Known | None:
+    """Return vectors one after another; None for other shapes."""
     if any(len(part.shape) != 1 for part in parts):
         return None
     items = tuple(item for part in parts for item in part.items)
@@ -72,20 +74,24 @@ def _concat(*parts: Known, axis: int = 1) -> Known | None:
 
 
 def _unsqueeze(data: Known, axes: Any = None) -> Known | None:
+    """Return a number as a vector of one; None for anything else."""
     return Known((1,), data.items) if not data.shape else None
 
 
 def _squeeze(data: Known, axes: Any = None) -> Known | None:
+    """Return a vector of one as a number; None for anything else."""
     return Known((), data.items) if data.shape == (1,) else None
 
 
 def _reshape(data: Known, shape: Known, *, allowzero: int = 0) -> Known | None:
+    """Return a vector as a number or as itself; None for any other shape."""
     if shape.items == () and len(data.items) == 1:
         return Known((), data.items)
     return Known((len(data.items),), data.items) if shape.items in ((-1,), (len(data.items),)) else None
 
 
 def _slice(data: Known, starts: Known, ends: Known, axes: Any = None, steps: Known | None = None) -> Known | None:
+    """Return a part of a vector by one start, end and step of ints; None for anything else."""
     bounds = (*starts.items, *ends.items, *(steps.items if steps else ()))
     if len(data.shape) != 1 or len(starts.items) != 1 or not all(isinstance(bound, int) for bound in bounds):
         return None
@@ -98,14 +104,21 @@ def _slice(data: Known, starts: Known, ends: Known, axes: Any = None, steps: Kno
 
 
 def _identity(data: Known) -> Known:
+    """Return `data`."""
     return data
 
 
 def _cast(data: Known, *, to: int, **_: Any) -> Known | None:
+    """Return integers cast to int32 or int64, which they stay; None for anything else."""
     return data if to in (6, INT64) and not any(isinstance(item, (bool, float)) for item in data.items) else None
 
 
 def _by_element(function: Callable[[Any, Any], Any]) -> Callable[..., Known | None]:
+    """Return a rule that applies `function` to pairs of elements, of equal shapes or with one number.
+
+    It gives None for bools, floats, other shapes, and where the function gives None.
+    """
+
     def combine(a: Known, b: Known) -> Known | None:
         if a.shape != b.shape and len(a.items) != 1 and len(b.items) != 1:
             return None
@@ -139,6 +152,7 @@ def _equal(a: Any, b: Any) -> bool | None:
 
 
 def _remainder(a: Any, b: Any) -> Any:
+    """Return a % b for an int b that is not 0, else None."""
     return a % b if isinstance(b, int) and b else None
 
 

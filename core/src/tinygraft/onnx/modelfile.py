@@ -57,7 +57,7 @@ def read_model(source: Any) -> tuple[Any, Path | None, str]:
 
 
 def _checked(model: Any, label: str) -> Any:
-    """A proto that has a graph and says which versions of operators it uses."""
+    """Return `model`. Raises FileFormatError unless it has a graph and the versions of its operators."""
     if not model.HasField("graph") or not model.opset_import:
         raise FileFormatError(
             f"{label} is no model of ONNX: it has no graph, or does not say the version of its operators"
@@ -66,7 +66,11 @@ def _checked(model: Any, label: str) -> Any:
 
 
 def external_file(location: str, folder: Path | None, label: str) -> OpenFile:
-    """The file of external data at a location. Raises FileFormatError where it is not within the model's folder."""
+    """Return the file of external data at a location, opened.
+
+    Raises FileFormatError where it is not within the model's folder, leaves it by a link, is not there or has a second
+    name. `folder` None is a model without a path, which has no external data; `label` is its name.
+    """
     if folder is None:
         raise FileFormatError(
             f"{label}: the data of the model is in the file {location!r}; load the model from its path"

@@ -74,7 +74,11 @@ class OnnxGraph:
             raise FileFormatError(f"{self.label} has the outputs {missing}, which no node makes")
 
     def run(self, arguments: Sequence[OnnxValue | Known], parent: Scope | None = None) -> list[OnnxValue]:
-        """The outputs, of values for the inputs in their order; absent ones are their initializers."""
+        """Return the outputs, of values for the inputs in their order; absent ones (None) are their initializers.
+
+        `parent` has the values of the graph around this one. Raises FileFormatError for too many values, and what an
+        operator raises, with a note that names the node.
+        """
         if len(arguments) > len(self.inputs):
             raise FileFormatError(f"{self.label} has {len(self.inputs)} inputs, got {len(arguments)}")
         scope = Scope(self, parent)
@@ -90,13 +94,16 @@ class OnnxGraph:
         return [scope.value(name) for name in self.outputs]
 
     def _add_weight(self, name: str, tensor: Any) -> None:
-        """Note a constant."""
+        """Note the TensorProto `tensor` as the constant `name`, which is read when it is first used."""
         self.weights[name] = Weight(tensor, self._builder.folder, self.label, self.device)
         self.types[name] = tensor.data_type
         self._own.add(name)
 
     def _prepared(self, node: Any) -> OnnxStep | None:
-        """The step of a node; None for a constant, which is kept, and for an operator that is not known."""
+        """Return the step of a node; None for a constant, which is kept, and for an operator that is not known.
+
+        Raises FileFormatError for a value that is used before it is made or made twice, and for too many nodes.
+        """
         label = f"node {node.name!r} ({node.domain + '.' if node.domain else ''}{node.op_type})"
         if next(self._builder.nodes) >= _MOST_NODES:
             raise FileFormatError(f"{self.label}: the model has more than {_MOST_NODES} nodes, with those of functions")
@@ -146,7 +153,10 @@ class OnnxGraph:
         return list(value) if attribute.type in (6, 7, 8) else value
 
     def _keep_constant(self, node: Any, attributes: dict[str, Any], label: str) -> bool:
-        """Keep the value of a Constant node as the graph's initializers are; False where it is text or sparse."""
+        """Keep the value of a Constant node as the graph's initializers are, and return True.
+
+        Raises UnsupportedError where it is text or sparse.
+        """
         ((name, value),) = attributes.items() if len(attributes) == 1 else (("", None),)
         if name == "value" and value is not None:
             self.weights[node.output[0]] = value
@@ -159,7 +169,11 @@ class OnnxGraph:
         return True
 
     def _step(self, node: Any, attributes: dict[str, Any], label: str) -> OnnxStep | None:
-        """The step of a node that computes."""
+        """Return the step of a node that computes: a call of a function of the model, or of an operator.
+
+        An operator that is not known is listed in `unknown` of the builder, and None is returned. Raises as
+        `_check_call`.
+        """
         inputs = list(node.input)
         while inputs and not inputs[-1]:
             inputs.pop()
@@ -177,7 +191,10 @@ class OnnxGraph:
         return OnnxStep(*common, operator=operator)
 
     def _function(self, key: tuple[str, str], attributes: dict[str, Any], label: str) -> OnnxGraph:
-        """The graph of a function of the model, for one node that calls it."""
+        """Return the graph of a function of the model, for one node that calls it with `attributes`.
+
+        Raises FileFormatError for a function that calls itself.
+        """
         builder, proto = self._builder, self._builder.functions[key]
         if key in builder.calling:
             raise FileFormatError(f"{self.label}: {label} calls a function that is within itself")
@@ -195,7 +212,10 @@ class OnnxGraph:
 
 
 def _check_call(operator: Operator, inputs: Sequence[str], attributes: Mapping[str, Any], label: str) -> None:
-    """Raise where a node has more inputs or other attributes than its operator, or lacks one that it needs."""
+    """Raise where a node has more inputs or other attributes than its operator, or lacks one that it needs.
+
+    That is UnsupportedError for an attribute, and FileFormatError for the others.
+    """
     extra = sorted(attributes.keys() - operator.attributes)
     if extra:
         raise UnsupportedError(f"{label} has the attributes {extra}, which the operator does not take here")

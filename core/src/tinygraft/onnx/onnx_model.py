@@ -83,7 +83,10 @@ class OnnxModel:
         return dict(zip(self.outputs, self._graph.run(values), strict=True))
 
     def run(self, outputs: Sequence[str] | None, inputs: Mapping[str, Any]) -> list[OnnxValue]:
-        """The outputs of those names as a list, all of them for None: as ONNX Runtime's `session.run`."""
+        """Return the outputs of those names as a list, all of them for None: as ONNX Runtime's `session.run`.
+
+        Raises TypeError for a name that the model does not have, and as a call of the model.
+        """
         found = self(inputs)
         wrong = [name for name in outputs or () if name not in found]
         if wrong:
@@ -116,7 +119,10 @@ def load(path: Any, device: Place = None) -> OnnxModel:
 
 
 def _described(proto: Any, has_default: bool, label: str) -> OnnxInput:
-    """What a ValueInfoProto says of an input."""
+    """Return what a ValueInfoProto says of an input.
+
+    Raises UnsupportedError for what is no tensor or sequence of tensors.
+    """
     kind = str(proto.type.WhichOneof("value") or "").removesuffix("_type").removesuffix("_sparse")
     inner, optional = proto.type, has_default
     if kind == "optional":
@@ -135,7 +141,7 @@ def _described(proto: Any, has_default: bool, label: str) -> OnnxInput:
 
 
 def _size(size: Any, name: str, label: str) -> int | str | None:
-    """One size of a shape."""
+    """Return one size of a shape: a number, a name, or None. Raises FileFormatError for one below 0."""
     if size.HasField("dim_value"):
         if size.dim_value < 0:
             raise FileFormatError(f"{label}: the input {name!r} has a size of {size.dim_value}; sizes are from 0")
@@ -144,7 +150,11 @@ def _size(size: Any, name: str, label: str) -> int | str | None:
 
 
 def _taken(want: OnnxInput, value: Any, sizes: dict[str, tuple[int, str]]) -> OnnxValue:
-    """The value for an input, checked. sizes has the named sizes so far, and who had them."""
+    """Return the value for an input, checked: a tensor, a list of them, or None.
+
+    `sizes` has the named sizes so far, and which input had them; new ones are added. Raises TypeError, DTypeError and
+    ShapeError for what does not fit.
+    """
     if value is None:
         if not want.is_optional:
             raise TypeError(f"the input {want.name!r} is not optional, got None")

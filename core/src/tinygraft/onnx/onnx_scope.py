@@ -96,7 +96,10 @@ class Scope:
         return self._parent.known(name) if self._parent else None
 
     def steering(self, name: str) -> Any:
-        """The value of a name as numbers on the host, read from the tensor where it is not known; None for no name."""
+        """Return the value of a name as numbers on the host, nested lists; None for no name.
+
+        They are read from the tensor where they are not known; those of a constant are read once for all calls.
+        """
         found = self.known(name) if name else None
         if found is not None:
             return found.nested()
@@ -149,7 +152,11 @@ class RunningNode:
 
 
 def run_step(step: OnnxStep, scope: Scope) -> None:
-    """Compute the outputs of a node. Raises UnsupportedError for an output that the operator does not compute."""
+    """Compute the outputs of a node, and note them in `scope`.
+
+    Raises UnsupportedError for an output that the operator does not compute, FileFormatError for an input that it
+    lacks.
+    """
     if step.function is not None:
         results = tuple(step.function.run([scope.value(name) for name in step.inputs]))
     else:
@@ -170,7 +177,10 @@ def run_step(step: OnnxStep, scope: Scope) -> None:
 
 
 def _computed(step: OnnxStep, scope: Scope) -> tuple[Any, ...]:
-    """The outputs that the operator's function returns."""
+    """Return the outputs that the operator's function returns, as a tuple.
+
+    Raises FileFormatError for a needed input that is left out.
+    """
     assert step.operator is not None
     given = [
         scope.steering(name) if step.operator.steered(position) else scope.value(name)

@@ -69,7 +69,7 @@ def hard_sigmoid(x: Tensor, *, alpha: float = 0.2, beta: float = 0.5, consumed_i
 
 @operator("HardSwish")
 def hard_swish(x: Tensor) -> Tensor:
-    """x times a hard sigmoid of a sixth."""
+    """Return x * clamp(x / 6 + 0.5, 0, 1)."""
     return x * (x / 6 + 0.5).clamp(0, 1)
 
 
@@ -93,7 +93,7 @@ def mish(x: Tensor) -> Tensor:
 
 @operator("Gelu")
 def gelu(x: Tensor, *, approximate: bytes = b"none") -> Tensor:
-    """x times the share of a normal distribution below it."""
+    """Return x times the share of a normal distribution below it; `approximate` is b"none" or b"tanh"."""
     return x.gelu(approximate=text(approximate))
 
 
@@ -105,7 +105,7 @@ def swish(x: Tensor, *, alpha: float = 1.0) -> Tensor:
 
 @operator("SwiGLU")
 def swiglu(a: Tensor, b: Tensor, *, alpha: float = 1.0) -> Tensor:
-    """Swish of a gate, times a value."""
+    """Return a * sigmoid(alpha * a) * b."""
     return a * (a * alpha).sigmoid() * b
 
 
@@ -117,7 +117,7 @@ def thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
 
 @operator("Shrink")
 def shrink(x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
-    """x, moved by bias towards 0 where it is further than lambd from it, 0 elsewhere."""
+    """Return x, moved by `bias` towards 0 where |x| is above `lambd`, and 0 elsewhere; in the dtype of x."""
     return (x < -lambd).where(x + bias, (x > lambd).where(x - bias, 0)).cast(x.dtype)
 
 
@@ -129,7 +129,7 @@ def _over_rows(x: Tensor, axis: int, method: str) -> Tensor:
 
 @operator("Softmax")
 def softmax_1(x: Tensor, *, axis: int = 1) -> Tensor:
-    """The softmax over all axes from one on."""
+    """Return the softmax over all axes from `axis` on, as one: that of versions before 13."""
     return _over_rows(x, axis, "softmax")
 
 
@@ -141,7 +141,7 @@ def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
 
 @operator("LogSoftmax")
 def log_softmax_1(x: Tensor, *, axis: int = 1) -> Tensor:
-    """The logarithm of the softmax over all axes from one on."""
+    """Return the logarithm of the softmax over all axes from `axis` on, as one."""
     return _over_rows(x, axis, "log_softmax")
 
 

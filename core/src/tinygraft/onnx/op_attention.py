@@ -13,7 +13,10 @@ from tinygraft.tensor.tensor import Tensor
 
 
 def _heads(x: Tensor, count: int | None) -> Tensor:
-    """(batch, length, heads * size) as (batch, heads, length, size)."""
+    """Return (batch, length, heads * size) as (batch, heads, length, size); one of four axes as it is.
+
+    Raises ShapeError where three axes come without the number of heads.
+    """
     if x.ndim == 4:
         return x
     if not count:
@@ -24,7 +27,10 @@ def _heads(x: Tensor, count: int | None) -> Tensor:
 
 
 def _shared(x: Tensor, heads: Any) -> Tensor:
-    """Heads of keys or values, each repeated for the queries that use it."""
+    """Return heads of keys or values, each repeated for the queries that use it: (batch, `heads`, length, size).
+
+    Raises ShapeError where their own number does not divide `heads`.
+    """
     own = x.shape[1]
     if own == heads:
         return x
@@ -34,7 +40,11 @@ def _shared(x: Tensor, heads: Any) -> Tensor:
 
 
 def _allowed(q: Tensor, k: Tensor, offset: Any, causal: int, left: int, right: int) -> Tensor | None:
-    """Which keys each query sees, by their positions; None: all."""
+    """Return which keys each query sees, by their positions, as bools that broadcast to the scores; None: all.
+
+    `offset` is the position of the first query, a number or a tensor. `left` and `right` are how many keys before and
+    after are seen; below 0 it is all of them.
+    """
     if not causal and left < 0 and right < 0:
         return None
     queries = Tensor.arange(q.shape[2], dtype=dtypes.int64, device=q.device).unsqueeze(1) + offset
@@ -50,7 +60,10 @@ def _allowed(q: Tensor, k: Tensor, offset: Any, causal: int, left: int, right: i
 
 
 def _bias(mask: Tensor | None, k: Tensor, like: Tensor) -> Tensor | None:
-    """What is added to the scores for a mask of bools or numbers, as long as the keys."""
+    """Return what is added to the scores for a mask of bools or numbers; keys beyond the mask get -infinity.
+
+    A bool that is False gives -infinity. It is None without a mask.
+    """
     if mask is None:
         return None
     bias = mask.where(0.0, float("-inf")).cast(like.dtype) if mask.dtype is dtypes.bool else mask

@@ -10,7 +10,11 @@ from tinygraft.tensor.tensor import Tensor
 
 
 def _overlaps(boxes: Tensor, center_point_box: int) -> Tensor:
-    """The area that each two boxes (batch, boxes, 4) share, over that of both."""
+    """Return (batch, boxes, boxes): the area that each two boxes (batch, boxes, 4) share, over that of both together.
+
+    A box is two opposite corners (y, x, y, x), or with center_point_box (x, y, width, height) of its centre. It is 0
+    where both have no area.
+    """
     if center_point_box:
         x, y, wide, high = (boxes[..., i] for i in range(4))
         y1, x1, y2, x2 = y - high / 2, x - wide / 2, y + high / 2, x + wide / 2

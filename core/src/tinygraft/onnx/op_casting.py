@@ -33,7 +33,11 @@ def cast_like(x: Tensor, like: Tensor, *, saturate: int = 1, round_mode: bytes =
 
 
 def converted(x: Tensor, element: int, saturate: bool = True, round_mode: str = "up") -> Tensor:
-    """x as an element type of ONNX, in the dtype that holds it."""
+    """Return x as an element type of ONNX, in the dtype that holds it.
+
+    `saturate` concerns 8-bit floats, `round_mode` ("up", "down", "nearest") powers of two. Raises UnsupportedError for
+    text.
+    """
     if element == STRING:
         raise UnsupportedError("Cast to text is not done: no tensor holds text")
     if element in NARROW:
@@ -50,7 +54,7 @@ def converted(x: Tensor, element: int, saturate: bool = True, round_mode: str = 
 
 
 def wrapped(x: Tensor, bits: int, signed: bool) -> Tensor:
-    """The lowest bits of integers."""
+    """Return the lowest `bits` of integers, as int8 where they are signed, else uint8."""
     low = x & (1 << bits) - 1
     if not signed:
         return low.cast(dtypes.uint8)
@@ -102,7 +106,7 @@ def to_e8m0(x: Tensor, round_mode: str, saturate: bool) -> Tensor:
 
 @operator("BitCast")
 def bit_cast(x: Tensor, *, to: int) -> Tensor:
-    """The bits of x as another dtype."""
+    """Return the bits of x as another element type. Raises UnsupportedError for one that no tensor holds as it is."""
     if to not in HELD_IN or to in NARROW or to in (FLOAT4, E8M0):
         raise UnsupportedError(f"BitCast to the element type {to} is not done: no tensor holds its bits")
     dtype = held_in(to, "BitCast")

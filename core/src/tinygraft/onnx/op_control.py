@@ -17,13 +17,17 @@ from tinygraft.tensor.tensor import Tensor
 
 @operator("If", steers="condition")
 def branch(condition: Any, *, else_branch: Any, then_branch: Any, node: NodeCall) -> tuple[OnnxValue, ...]:
-    """One of two subgraphs."""
+    """Return the outputs of one of two subgraphs; the condition is read."""
     return tuple(node.run(then_branch if bool(number(condition)) else else_branch, []))
 
 
 @operator("Loop", steers="count condition")
 def loop(count: Any, condition: Any, *carried: OnnxValue, body: Any, node: NodeCall) -> tuple[OnnxValue, ...]:
-    """A subgraph, while a condition holds and at most a number of times; what it yields each time is stacked."""
+    """Return the values carried out of a subgraph, and what it yields each time, stacked along a new axis 0.
+
+    It runs while a condition holds and at most `count` times; None for either is no limit. Raises UnsupportedError
+    where it runs no time and would yield tensors.
+    """
     values: list[OnnxValue] = list(carried)
     most = number(count)
     going = condition is None or bool(number(condition))
@@ -46,7 +50,10 @@ def scan_8(
     sequence_lens: Tensor | None = None, *values: Tensor, body: Any, num_scan_inputs: int, directions: Any = None,
     node: NodeCall,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """A subgraph along the second axis of each sample of a batch."""
+    """Return what `scan` does along the second axis of each sample of a batch, stacked.
+
+    Raises UnsupportedError for lengths of sequences.
+    """
     if sequence_lens is not None:
         raise UnsupportedError("Scan of version 8 with lengths of sequences is not done; version 9 has none")
     samples = []

@@ -18,7 +18,11 @@ Ints = Sequence[int]
 
 def auto_pads(auto_pad: bytes, pads: Ints | None, sizes: Sequence[Any], kernel: Ints, strides: Ints, dilations: Ints,
               ) -> list[tuple[int, int]]:  # fmt: skip
-    """How many elements are added before and after along each axis of windows."""
+    """Return how many elements are added (before, after) along each axis of windows.
+
+    `sizes` are those of the image; `pads` has all before, then all after, and counts with auto_pad NOTSET alone. Raises
+    ShapeError for another number of pads, FileFormatError for another auto_pad.
+    """
     mode, count = text(auto_pad), len(kernel)
     if mode == "NOTSET":
         given = list(pads or [0] * 2 * count)
@@ -62,7 +66,10 @@ def conv_transpose(
     group: int = 1, kernel_shape: Ints | None = None, output_padding: Ints | None = None,
     output_shape: Ints | None = None, pads: Ints | None = None, strides: Ints | None = None,
 ) -> Tensor:  # fmt: skip
-    """The transposed convolution, of which `pads` are cut off, or as many as give an output_shape."""
+    """Return the transposed convolution, of which `pads` are cut off, or as many as give an output_shape.
+
+    x is (batch, channels, ...), w (channels, channels of a group of the result, ...); sizes have to be known.
+    """
     kernel = [int(size) for size in w.shape[2:]]
     count = len(kernel)
     strides, dilations = list(strides or [1] * count), list(dilations or [1] * count)
@@ -109,7 +116,11 @@ def causal_conv(
     x: Tensor, w: Tensor, bias: Tensor | None = None, past_state: Tensor | None = None, *,
     activation: bytes = b"none",
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """A convolution of each channel over what came before, and the last elements as the state of the next call."""
+    """Return a convolution of each channel over what came before, and the last elements as the state of the next call.
+
+    x is (batch, channels, length), w (channels, 1, width), the state (batch, channels, width - 1), zeros where it is
+    None. Raises FileFormatError for an activation other than none, silu and swish.
+    """
     before = int(w.shape[-1]) - 1
     whole = x.pad(((0, 0), (0, 0), (before, 0))) if past_state is None else past_state.cat(x, dim=-1)
     found = whole.conv2d(w, bias, groups=int(x.shape[1]))

@@ -27,7 +27,10 @@ def scaler(x: Tensor, *, offset: Sequence[float], scale: Sequence[float]) -> Ten
 
 @operator("Normalizer", domain=ML)
 def normalizer(x: Tensor, *, norm: bytes = b"MAX") -> Tensor:
-    """Rows over their largest element, the sum of their sizes, or the root of their squares."""
+    """Return rows over their largest magnitude, the sum of magnitudes, or the root of the sum of squares, in float32.
+
+    A row whose size is 0 stays. Raises FileFormatError for a norm other than MAX, L1 and L2.
+    """
     wide = x.cast(dtypes.float32)
     name = text(norm)
     if name not in ("MAX", "L1", "L2"):
@@ -39,7 +42,7 @@ def normalizer(x: Tensor, *, norm: bytes = b"MAX") -> Tensor:
 
 @operator("FeatureVectorizer", domain=ML)
 def feature_vectorizer(*parts: Tensor, inputdimensions: Sequence[int] | None = None) -> Tensor:
-    """Columns of several inputs beside each other."""
+    """Return the columns of several inputs beside each other, in float32; the declared sizes are not looked at."""
     wide = [part.cast(dtypes.float32) for part in parts]
     return wide[0].cat(*wide[1:], dim=-1)
 
@@ -51,7 +54,10 @@ def label_encoder(
     keys_tensor: Weight | None = None, values_floats: Any = None, values_int64s: Any = None,
     values_strings: Any = None, values_tensor: Weight | None = None, classes_strings: Any = None,
 ) -> Tensor:  # fmt: skip
-    """The value whose key x is, or a default."""
+    """Return, for each element of x, the value whose key it is, or a default. NaN is equal to NaN.
+
+    Raises UnsupportedError for text.
+    """
     if keys_strings or values_strings or classes_strings:
         raise UnsupportedError("LabelEncoder with text is not done: no tensor holds text")
     keys = keys_tensor.tensor() if keys_tensor else Tensor(list(keys_floats or keys_int64s or ()), dtype=x.dtype)
@@ -73,7 +79,11 @@ def tf_idf_vectorizer(
     ngram_counts: Sequence[int], ngram_indexes: Sequence[int], pool_int64s: Sequence[int] | None = None,
     pool_strings: Any = None, weights: Sequence[float] | None = None,
 ) -> Tensor:  # fmt: skip
-    """How often each n-gram of a pool is in the rows of x, with gaps of up to a number of elements; weighted."""
+    """Return how often each n-gram of a pool is in the rows of x (rows, length), as float32 (rows, n-grams).
+
+    Gaps of up to max_skip_count between its elements count too; `mode` TF is the counts, IDF the weights of those that
+    occur, TFIDF both. Raises UnsupportedError for text.
+    """
     if pool_strings or pool_int64s is None:
         raise UnsupportedError("TfIdfVectorizer of text is not done: no tensor holds text")
     rows = x.reshape(1, -1) if x.ndim == 1 else x

@@ -10,14 +10,14 @@ from tinygraft.tensor.tensor import Tensor
 
 
 def from_front(indices: Tensor, length: Any) -> Tensor:
-    """Indices counted from the front."""
+    """Return int64 indices counted from the front, of an axis of `length`: those below 0 count from its end."""
     wide = indices.cast(dtypes.int64)
     return (wide < 0).where(wide + length, wide)
 
 
 @operator("Gather")
 def gather(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
-    """The parts of data at indices along an axis."""
+    """Return data with `axis` replaced by the axes of `indices`, at whose elements along that axis it is read."""
     axis += data.ndim if axis < 0 else 0
     flat = data.index_select(axis, from_front(indices, data.shape[axis]).reshape(-1))
     return flat.reshape(*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :])
@@ -31,7 +31,7 @@ def gather_elements(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
 
 @operator("GatherND")
 def gather_nd(data: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
-    """The parts of data at tuples of indices."""
+    """Return the parts of data at tuples of indices, the last axis of `indices`, after `batch_dims` axes of both."""
     depth = int(indices.shape[-1])
     batch = data.shape[:batch_dims]
     index: list[Any] = []
@@ -78,7 +78,10 @@ def top_k_1(x: Tensor, *, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
 
 @operator("TopK", since=10, steers="k")
 def top_k(x: Tensor, k: list[int], *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Tensor, Tensor]:
-    """The largest or smallest elements along an axis, and where they are; of equal ones those that come first."""
+    """Return the k largest or smallest elements along an axis, sorted, and their int64 indices.
+
+    Of equal ones those that come first.
+    """
     values, places = x.sort(axis, descending=bool(largest), stable=True)
     axis += x.ndim if axis < 0 else 0
     part = [(0, int(number(k))) if i == axis else None for i in range(x.ndim)]

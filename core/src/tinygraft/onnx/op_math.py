@@ -32,7 +32,10 @@ for _name, _method in _BY_METHOD.items():
 
 
 def old_operand(a: Tensor, b: Tensor, axis: int | None) -> Tensor:
-    """The second operand as versions before 7 broadcast it: its axes are those of the first from `axis` on."""
+    """Return the second operand as versions before 7 broadcast it: its axes are those of the first from `axis` on.
+
+    With `axis` None it is `b` as it is.
+    """
     if axis is None or not b.ndim:
         return b
     axis += a.ndim if axis < 0 else 0
@@ -105,7 +108,10 @@ def mean(*data: Tensor, consumed_inputs: Any = None) -> Tensor:
 
 @operator("Clip")
 def clip(x: Tensor, min: Any = None, max: Any = None, *, consumed_inputs: Any = None) -> Tensor:
-    """x, at least min and at most max; max where min is above it."""
+    """Return x, at least `min` and at most `max`; `max` where `min` is above it.
+
+    None is no limit; the dtype is that of x.
+    """
     found = x if min is None else x.maximum(min)
     found = found if max is None else found.minimum(max)
     return found.cast(x.dtype)
@@ -156,7 +162,10 @@ def cumprod(x: Tensor, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Te
 
 
 def _running(x: Tensor, axis: Any, exclusive: int, reverse: int, method: str, neutral: int) -> Tensor:
-    """A running reduction; exclusive leaves each element itself out, reverse starts at the end."""
+    """Return a running reduction along an axis by the method of Tensor of that name, in the dtype of x.
+
+    `exclusive` leaves each element itself out (the first result is `neutral`), `reverse` starts at the end.
+    """
     axis = number(axis)
     axis += x.ndim if axis < 0 else 0
     found: Tensor = x.flip(axis) if reverse else x

@@ -12,7 +12,7 @@ from tinygraft.tensor.tensor import Tensor
 
 
 def _channels(vector: Tensor, x: Tensor) -> Tensor:
-    """One number a channel, beside x (batch, channels, ...)."""
+    """Return a vector of one number for each channel as (channels, 1, ...), beside x (batch, channels, ...)."""
     return vector.reshape(-1, *(1,) * (x.ndim - 2))
 
 
@@ -141,7 +141,10 @@ def dropout(
 def uniform(
     shape: Sequence[Any], seed: float | None, like: Tensor | None = None, dtype: DType = dtypes.float32
 ) -> Tensor:
-    """Random numbers from 0 to 1; with a seed the same ones at each call, without one of Tensor's own generator."""
+    """Return random numbers from 0 to below 1 of `shape`, on the device of `like`.
+
+    With a seed they are the same ones at each call, without one they are of Tensor's own generator.
+    """
     device = None if like is None else like.device
     if seed is None:
         return Tensor.rand(*shape, device=device, dtype=dtype)

@@ -48,6 +48,7 @@ class Windows:
         return count
 
     def _reach(self, axis: int) -> int:
+        """Return how many elements of an axis, with what is added, the windows read."""
         return (self.steps[axis] - 1) * self.strides[axis] + self.dilations[axis] * (self.kernel[axis] - 1) + 1
 
     def of(self, x: Tensor, beyond: Any = 0) -> Tensor:
@@ -67,6 +68,7 @@ class Windows:
 
 
 def _lowest(x: Tensor) -> Any:
+    """Return the least value of x's dtype, -infinity for floats."""
     return float("-inf") if dtypes.is_float(x.dtype) else x.dtype.min
 
 

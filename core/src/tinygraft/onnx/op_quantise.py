@@ -70,7 +70,10 @@ def dynamic_quantise_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _whole(x: Tensor, zero_point: Tensor | None, rows: bool) -> Tensor:
-    """Integers without their zero points, as int32; one a row, or one a column."""
+    """Return integers without their zero points, as int32.
+
+    A vector of zero points has one for each row where `rows`, else one for each column.
+    """
     wide = x.cast(dtypes.int32)
     if zero_point is None:
         return wide
@@ -87,7 +90,7 @@ def mat_mul_integer(
 
 
 def _requantised(found: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
-    """Sums of products in the element type of a zero point."""
+    """Return round(found * scale) + zero_point, within the limits of the zero point's dtype and in that dtype."""
     low, high = limits(element_of(zero_point.dtype), zero_point.dtype)
     whole = (found.cast(dtypes.float32) * scale.cast(dtypes.float32)).round() + zero_point.cast(dtypes.float32)
     return whole.clamp(low, high).cast(zero_point.dtype)

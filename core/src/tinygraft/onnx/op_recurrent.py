@@ -30,7 +30,11 @@ _WITH: dict[str, tuple[Callable[[Tensor, float, float], Tensor], float, float]] 
 
 def _functions(names: Any, default: Sequence[str], count: int, alpha: Any, beta: Any, clip: float | None,
                ) -> list[Callable[[Tensor], Tensor]]:  # fmt: skip
-    """The activations of all directions; alpha and beta are used up by those that take them."""
+    """Return the activations of all directions; alpha and beta are used up by those that take them.
+
+    `names` None gives those of `default` for each of `count` directions; `clip` limits what each gets. Raises
+    FileFormatError for an unknown name.
+    """
     alphas, betas = list(alpha or ()), list(beta or ())
     found = []
     for name in [text(each).lower() for each in names] if names else [*default] * count:
@@ -103,6 +107,7 @@ def _parts(b: Tensor | None, number: int, hidden: int, gates: int, like: Tensor)
 
 
 def _lengths(sequence_lens: Tensor | None) -> Tensor | None:
+    """Return the lengths as int64, None for none."""
     return None if sequence_lens is None else sequence_lens.cast(dtypes.int64)
 
 

@@ -27,7 +27,7 @@ def _enter(name: str, reduction: Reduction) -> None:
 
 
 def _extreme(x: Tensor, axes: Any, keep: bool, largest: bool) -> Tensor:
-    """The largest or smallest elements; of none the other end of the dtype."""
+    """Return the largest or smallest elements along axes; of no elements the other end of the dtype."""
     if 0 in x.shape:
         return _of_none(x, axes, keep, largest)
     if x.dtype is dtypes.bool:
@@ -42,6 +42,7 @@ def _of_none(x: Tensor, axes: Any, keep: bool, largest: bool) -> Tensor:
 
 
 def _log_sum_exp(x: Tensor, axes: Any, keep: bool) -> Tensor:
+    """Return the logarithm of the sum of exp along axes, of floats; -infinity for no elements."""
     wide = x if dtypes.is_float(x.dtype) else x.cast(dtypes.float32)
     if 0 in x.shape:
         return wide.exp().sum(axes, keepdim=keep).log()
@@ -76,5 +77,6 @@ def arg_min(x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: i
 
 
 def _chosen(x: Tensor, axis: int, keepdims: int, last: int, method: str) -> Tensor:
+    """Return the int64 index along an axis that `method` (argmax, argmin) finds; with `last` the last of equal ones."""
     found = getattr(x.flip(axis) if last else x, method)(axis, keepdim=bool(keepdims)).cast(dtypes.int64)
     return x.shape[axis] - 1 - found if last else found  # type: ignore[no-any-return]

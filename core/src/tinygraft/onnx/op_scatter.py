@@ -12,7 +12,10 @@ _REDUCE = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}  # as ONNX
 
 
 def _scattered(data: Tensor, axis: int, index: Tensor, updates: Tensor, reduction: str) -> Tensor:
-    """data with updates at indices along an axis."""
+    """Return data with updates at indices along an axis; several for one place are combined by `reduction`.
+
+    Raises FileFormatError for an unknown reduction.
+    """
     if reduction == "none":
         return data.scatter(axis, index, updates)
     if reduction not in _REDUCE:

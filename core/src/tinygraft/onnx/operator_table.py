@@ -74,7 +74,10 @@ OPERATORS: dict[tuple[str, str], list[Operator]] = {}
 
 
 def operator(*names: str, since: int = 1, domain: str = "", steers: str = "") -> Callable[[F], F]:
-    """Enter a function for the operators of those names, as they are since a version of the domain."""
+    """Enter a function for the operators of those names, as they are since a version of the domain.
+
+    `steers` has the names of inputs, with spaces between, that are given as numbers on the host.
+    """
 
     def enter(function: F) -> F:
         for name in names:
@@ -87,6 +90,7 @@ def operator(*names: str, since: int = 1, domain: str = "", steers: str = "") ->
 
 
 def _operator(name: str, since: int, function: OperatorFunction, steers: frozenset[str]) -> Operator:
+    """Return the Operator of a function: its inputs and attributes are the positional and keyword parameters."""
     parameters = inspect.signature(function).parameters.values()
     positional = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
     keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "node"]
@@ -101,7 +105,10 @@ def _operator(name: str, since: int, function: OperatorFunction, steers: frozens
 
 
 def find_operator(domain: str, name: str, version: int) -> Operator | None:
-    """The operator of that name as a version of its domain has it; None where there is none."""
+    """Return the operator of that name as a version of its domain has it; None where there is none.
+
+    The domain "ai.onnx" is "".
+    """
     _import_themes()
     found = OPERATORS.get(("" if domain == "ai.onnx" else domain, name), ())
     return next((entry for entry in found if entry.since <= version), None)
@@ -139,7 +146,7 @@ def unrolled(count: Any, what: str) -> int:
 
 
 def number(value: Any, default: Any = None) -> Any:
-    """A number on the host, which may have axes of size 1; a default where it is absent."""
+    """Return a number on the host, which may have axes of size 1; `default` where it is absent or empty."""
     while isinstance(value, list):
         value = value[0] if value else None
     return default if value is None else value

@@ -54,6 +54,7 @@ def _simple(
 
 
 def _maximum(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
+    """Yield the plan of Relu."""
     if node.dtype in FLOATS:
         yield _simple(writer, node, node.src[0], "Relu", Tensor.relu)
 
@@ -79,6 +80,7 @@ def _sum(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
 
 
 def _product(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
+    """Yield the plans of Gelu and of a normalisation without a bias."""
     left, right = node.src
     if right.op in (Ops.WHERE, Ops.ADD):
         yield _simple(writer, node, left, "Gelu", lambda x: x.gelu(), approximate="tanh")
@@ -115,6 +117,7 @@ def _before_maximum(node: UOp) -> UOp | None:
 
 
 def _difference(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
+    """Yield the plan of LogSoftmax."""
     left, right = node.src
     log = without_expand(right)
     if left.op is Ops.SUB and log.op is Ops.LOG and log.src[0].op is Ops.REDUCE_AXIS:
@@ -164,11 +167,13 @@ def _clip(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
 
 
 def _reshape(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
+    """Yield the plans of a convolution without a bias and of ArgMax."""
     yield from _convolution(writer, node, node, None)
     yield from _argmax(writer, node, node.src[0])
 
 
 def _reduction(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
+    """Yield the plans of ArgMax and ArgMin that keep the axis."""
     yield from _argmax(writer, node, node)
 
 

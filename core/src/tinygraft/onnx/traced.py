@@ -81,7 +81,10 @@ def trace(
     function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any], dynamic_axes: DynamicAxes,
     input_names: Sequence[str] | None, output_names: Sequence[str] | None,
 ) -> TracedGraph:  # fmt: skip
-    """Call a function with stand-ins. Raises as `export` says."""
+    """Call a function with stand-ins, and return its graph. Raises as `export` says.
+
+    `args` are a tuple or one argument; arrays in them become tensors.
+    """
     function = getattr(function, "fxn", None) or function  # what a TinyJit captures
     traced = TracedGraph(function)
     args, kwargs = _as_tensors(tuple(args) if isinstance(args, (tuple, list)) else (args,)), _as_tensors(dict(kwargs))
@@ -112,6 +115,7 @@ def _as_tensors(nested: Any) -> Any:
 
 
 def _called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return what the function returns in evaluation mode."""
     with Tensor.train(False):
         return function(*args, **kwargs)
 
@@ -149,6 +153,7 @@ def _whole(tensor: TensorBase) -> UOp | None:
 
 
 def _label(function: Any) -> str:
+    """Return the name of a function, or the class of an object, for an error."""
     return getattr(function, "__name__", None) or type(function).__name__
 
 
@@ -195,7 +200,10 @@ def _paths(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 def _stand_ins(
     traced: TracedGraph, names: Sequence[str], tensors: Sequence[Tensor], dynamic_axes: DynamicAxes
 ) -> dict[int, Tensor]:
-    """A tensor over a PLACEHOLDER for each input, by the id of the given one."""
+    """Return a tensor over a PLACEHOLDER for each input, by the id of the given one, and note the inputs in `traced`.
+
+    Raises UnsupportedError for complex numbers, ShapeError for one name of two sizes, ValueError for a wrong axis name.
+    """
     variables: dict[str, tuple[UOp, int, str]] = {}
     put: dict[int, Tensor] = {}
     for name, tensor in zip(names, tensors, strict=True):
@@ -231,7 +239,10 @@ def _axes(name: str, tensor: Tensor, wanted: Any) -> dict[int, Any]:
 
 
 def _variable(name: str, axis: int, wanted: Any) -> tuple[str, UOp]:
-    """The name of a size and its variable: that which is given, or one of 1 to LARGEST."""
+    """Return the name of a size and its variable: that which is given, or one of 1 to LARGEST.
+
+    Raises ValueError for what is neither a name nor a Variable.
+    """
     if isinstance(wanted, UOp):
         variable = wanted.unbind()[0] if wanted.op is Ops.BIND else wanted
         if variable.op is Ops.VARIABLE:
@@ -320,7 +331,11 @@ def _refresh(traced: TracedGraph) -> None:
 
 
 def _name_results(traced: TracedGraph, output_names: Sequence[str] | None) -> None:
-    """Name the tensors of the result: by their keys, as output_0 ..., or as output if there is one."""
+    """Name the tensors of the result: by their keys, as output_0 ..., or as output if there is one.
+
+    Raises TypeError for a result without tensors, ValueError for names that do not fit, UnsupportedError for a dtype
+    that is not returned.
+    """
     found = list(_paths("output", traced.results))
     if not found:
         raise TypeError(

@@ -104,7 +104,10 @@ class Weight:
             )
 
     def _open(self, proto: Any, folder: Path | None, label: str, expected: int) -> int:
-        """Open the external file; how many bytes it has for this tensor."""
+        """Open the external file; return how many bytes it has for this tensor.
+
+        Raises FileFormatError where an offset or a length is no number or is outside of the file.
+        """
         entries = {entry.key: entry.value for entry in proto.external_data}
         self._file = external_file(entries.get("location", ""), folder, label)
         try:
@@ -169,7 +172,7 @@ def nested(shape: tuple[int, ...], items: list[Any]) -> Any:
 
 
 def _unpacked(data: Tensor, bits: int, signed: bool, count: int) -> Tensor:
-    """Elements of a few bits, the first in the lowest, as bytes."""
+    """Return elements of a few bits, the first in the lowest, one to a byte: int8 where they are signed, else uint8."""
     mask, parts = (1 << bits) - 1, 8 // bits
     found = Tensor.stack(*[(data >> (bits * part)) & mask for part in range(parts)], dim=-1).reshape(-1)[:count]
     if not signed:
