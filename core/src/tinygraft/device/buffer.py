@@ -98,7 +98,7 @@ class Buffer:
 
     @property
     def backend(self) -> Backend:
-        """Return the backend whose memory this is. Opens it where it is not open yet."""
+        """Return the backend whose memory this is. Opens it where it is not open yet; raises DeviceUnavailable."""
         return Device[self.device]
 
     @property
@@ -211,7 +211,10 @@ class Buffer:
         return self.backend.allocator.as_host(handle)
 
     def share(self) -> memoryview | None:
-        """Lend the memory: `as_memoryview`, whose memory the pool does not reuse while the result is referred to."""
+        """Lend the memory: `as_memoryview`, whose memory the pool does not reuse while the result is referred to.
+
+        It is None where the host does not see the memory.
+        """
         view = self.as_memoryview()
         if view is None or not self.nbytes:
             return view
@@ -294,7 +297,10 @@ class Buffer:
         return target
 
     def copy_from(self, source: Buffer) -> Buffer:
-        """Fill the buffer with the bytes of `source`, a buffer of its size on any device. Returns the buffer."""
+        """Fill the buffer with the bytes of `source`, a buffer of its size on any device. Returns the buffer.
+
+        What the plugin raises is raised with a note; after a DeviceLostError the pool counts as lost.
+        """
         if self.nbytes:
             try:
                 here, there = self.backend, source.backend
@@ -313,16 +319,19 @@ class Buffer:
         return self
 
     def _operand(self) -> CopyOperand:
+        """Return the memory of this buffer for a copy; it is allocated where it was not."""
         handle, block = self.handle, self._block
         assert block is not None
         return _transfers().CopyOperand(self.backend, handle, block, self.nbytes)  # type: ignore[no-any-return]
 
     def _report_copy(self) -> None:
+        """Notify observers of memory of a copy into this buffer."""
         pool = pool_of(self.backend)
         event = MemoryEvent(action="copy", device=self.device, bytes=self.nbytes, used=pool.used, kept=pool.kept)
         events.notify(event)
 
     def _check(self, view: memoryview) -> None:
+        """Raise ValueError unless host memory has as many bytes as this buffer."""
         if view.nbytes != self.nbytes:
             raise ValueError(f"{self!r} has {self.nbytes} bytes, the host memory given has {view.nbytes}")
 
@@ -406,6 +415,7 @@ def bind(node: UOp, buffer: Buffer) -> None:
 
 
 def _forget(uid: int) -> None:
+    """Drop the buffer of a BUFFER node that was freed."""
     _buffers.pop(uid, None)
 
 

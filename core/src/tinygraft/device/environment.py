@@ -36,7 +36,10 @@ def check_environment(names: Iterable[str], environment: Mapping[str, str] = os.
 
 
 def faults(names: frozenset[str], environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield a sentence for each variable of `environment` that is probably a mistake, by name."""
+    """Yield a sentence for each variable of `environment` that is probably a mistake, by name.
+
+    `names` are those of the declared devices. Plugins that are not loaded may be imported to look for a setting.
+    """
     devices = names | NAMES | ALSO_CALLED.keys()
     for name in sorted(environment):
         value = environment[name]
@@ -73,6 +76,7 @@ def _fault(name: str, value: str, names: frozenset[str], devices: frozenset[str]
 
 
 def _meant(name: str) -> str:
+    """Return the end of a sentence that says which name was meant; "" for none."""
     return f"; did you mean {name}?" if name else ""
 
 

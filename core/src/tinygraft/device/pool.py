@@ -198,7 +198,10 @@ class Pool:
         return block
 
     def _take(self, nbytes: int, briefly: bool) -> Allocation:
-        """Return a cached block, or a new one, under the lock; every AGE calls free old ones."""
+        """Return a cached block, or a new one, under the lock; every AGE calls free old ones.
+
+        `briefly` allows a cached block of any larger size. Raises DeviceMemoryError where there is no room.
+        """
         with self._lock:
             self._cache_returned()
             self._takes += 1
@@ -354,7 +357,10 @@ class Pool:
         )
 
     def _fitting(self, nbytes: int, briefly: bool) -> int | None:
-        """Return the size of the smallest cached block that serves for `nbytes`; None where there is none."""
+        """Return the size of the smallest cached block that serves for `nbytes`; None where there is none.
+
+        It may be larger by one part in WASTE, `briefly` by any amount, where the allocator has views.
+        """
         if nbytes in self._free:
             return nbytes
         number = bisect_left(self._sizes, nbytes)
@@ -422,6 +428,7 @@ class Pool:
             self.allocator.free(handle, size)
 
     def _note(self, action: str, size: int) -> None:
+        """Queue a report of memory that was allocated or freed, for `_report`."""
         event = MemoryEvent(action=action, device=self.name, bytes=size, used=self._used, kept=self._cached)
         self._unreported.append(event)
 

@@ -111,10 +111,12 @@ class Span:
         self.end: Event | None = None
 
     def __enter__(self) -> Span:
+        """Record an event as the block begins."""
         self.start, self.end = self.queue.record(), None
         return self
 
     def __exit__(self, *_: Any) -> None:
+        """Record an event as the block ends."""
         self.end = self.queue.record()
 
     def seconds(self) -> float:
@@ -221,10 +223,12 @@ class Queue:
         return f"<{type(self).__name__} of {self.backend.name}, {self.calls} launches and copies so far>"
 
     def __enter__(self) -> Queue:
+        """Let this thread's work on the device go to this queue."""
         _entered.set((*_entered.get(), self))
         return self
 
     def __exit__(self, *_: Any) -> None:
+        """Let it go where it went before the block."""
         inside = _entered.get()
         last = len(inside) - 1 - inside[::-1].index(self)  # blocks of other devices may have been entered since
         _entered.set((*inside[:last], *inside[last + 1 :]))

@@ -101,7 +101,11 @@ class Registry:
             self._names.clear()
 
     def probe(self, name: str) -> PluginRecord:
-        """Probe a device without opening it. Returns its record. Raises DeviceUnavailable for an unknown name."""
+        """Probe a device without opening it. Returns its record, which says whether it is available.
+
+        Raises DeviceUnavailable for an unknown name, DeviceError for what is no name. A device that failed is probed
+        again.
+        """
         with self._lock:
             record = self._record(self.canonicalize(name).partition(":")[0])
             self._reset(record)
@@ -209,6 +213,7 @@ class Registry:
         raise DeviceUnavailable(messages.nothing_to_run_on(reasons, unasked))
 
     def _report(self, text: str) -> None:
+        """Warn of a fallback at the user's line. Raises DeviceError with TINYGRAFT_STRICT_PLUGINS=1."""
         if TINYGRAFT_STRICT_PLUGINS.value:
             raise DeviceError(f"TINYGRAFT_STRICT_PLUGINS=1 does not allow this: {text}")
         warn_user(text, DeviceFallbackWarning)
@@ -219,6 +224,10 @@ class Registry:
         return f"<devices {', '.join(self.names())}; open: {', '.join(self.opened()) or 'none'}>"
 
     def __getitem__(self, name: str | None) -> Backend:
+        """Return the Backend of a name, opened once; None is the default device.
+
+        Raises DeviceUnavailable and DeviceError.
+        """
         backend = self._opened.get(name)  # type: ignore[arg-type]
         return backend if backend is not None else self._open(self.canonicalize(name))
 
@@ -337,6 +346,7 @@ class Registry:
 
     def _report_device(self, action: str, name: str, record: PluginRecord, detail: str = "",
                        seconds: float = 0.0) -> None:  # fmt: skip
+        """Notify observers that a device was opened, closed or failed; `seconds` is how long that took."""
         by = record.provided_by
         events.notify(DeviceEvent(action=action, name=name, provided_by=by, detail=detail, seconds=seconds))
 
@@ -395,6 +405,7 @@ _registries: weakref.WeakSet[Registry] = weakref.WeakSet()
 
 
 def _renew_registries() -> None:
+    """In a forked child, call `_after_fork` of all registries."""
     for registry in list(_registries):
         registry._after_fork()
 

@@ -285,6 +285,7 @@ class Timeline:
         return "\n".join(lines)
 
     def _lose(self, error: DeviceLostError) -> None:
+        """Report a late error to the pool of this backend, which counts as lost from then on."""
         if self.on_lost is not None:
             self.on_lost(str(error))
 
@@ -343,7 +344,10 @@ class Timeline:
     # Pinned host memory
 
     def staging(self, nbytes: int) -> memoryview:
-        """Return pinned host memory of `nbytes` or more for a copy. With more than STAGING in flight, wait for some."""
+        """Return pinned host memory of `nbytes` or more for a copy. With more than STAGING in flight, wait for some.
+
+        Raises DeviceLostError where that work failed, DeviceMemoryError where no memory can be pinned.
+        """
         self.poll()
         while self._staged > STAGING:
             with turn():
@@ -373,6 +377,7 @@ class Timeline:
             self._cached = 0
 
     def _unstage(self, block: memoryview) -> None:
+        """Cache pinned memory that a copy has used, or drop it above STAGING bytes."""
         with turn():
             self._staged -= block.nbytes
             if self._cached + block.nbytes <= STAGING:
@@ -381,6 +386,7 @@ class Timeline:
 
 
 def _timeline_of(queue: Queue) -> Timeline:
+    """Return the timeline of a queue's backend, which has one."""
     timeline: Timeline | None = queue.backend.timeline
     assert timeline is not None
     return timeline

@@ -66,7 +66,7 @@ class Arguments:
         return [number for number, mine in enumerate(self.memory) if not set(buffers).isdisjoint(mine)]
 
     def bind(self, name: str, value: int) -> None:
-        """Record the value of a variable."""
+        """Record the value of a variable; `varied` says from then on whether a variable had two values."""
         self.varied |= self.values.setdefault(name, value) != value
 
 
@@ -219,7 +219,10 @@ def _of_storage(tensor: TensorBase) -> UOp:
 
 
 def _form(node: UOp, base: UOp, found: Arguments) -> Any:
-    """Return the ops from a tensor's `node` to its memory `base`, with variables in place of their values."""
+    """Return the ops from a tensor's `node` to its memory `base`, with variables in place of their values.
+
+    The values are recorded in `found`.
+    """
     form = []
     while node is not base:
         form.append((node.op, node.dtype, node.arg if len(node.src) == 1 else _unbound_in(node.arg, found)))
@@ -228,6 +231,7 @@ def _form(node: UOp, base: UOp, found: Arguments) -> Any:
 
 
 def _unbound_in(arg: Any, found: Arguments) -> Any:
+    """Return an arg with the variables of symbolic sizes in it unbound; their values are recorded in `found`."""
     if isinstance(arg, tuple):
         return tuple([_unbound_in(item, found) for item in arg])
     return _unbound(arg, found) if isinstance(arg, UOp) else arg

@@ -56,9 +56,11 @@ def rehearse(replay: Replay, nodes: Sequence[UOp], values: Mapping[str, int], na
 
 
 def _bytes(buffer: Buffer) -> bytes:
+    """Return a copy of the bytes of a buffer."""
     return buffer.copy_out(memoryview(bytearray(buffer.nbytes))).tobytes()
 
 
 def _restore(buffers: Mapping[int, Buffer], data: Mapping[int, bytes]) -> None:
+    """Write back the bytes of buffers, by their ids."""
     for uid, buffer in buffers.items():
         buffer.copy_in(memoryview(data[uid]))

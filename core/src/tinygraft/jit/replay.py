@@ -72,7 +72,10 @@ class _Segment:
 
     def _run_on_queue(self, timeline: Timeline, buffers: Sequence[Buffer], handles: Sequence[Handle],
                       values: Mapping[str, int], at: At) -> None:  # fmt: skip
-        """Run it on the queue of this thread, after what used its memory before."""
+        """Run it on the queue of this thread, after what used its memory before.
+
+        The parameters are those of `run`. The launches are counted in `timeline` also where an error ends them.
+        """
         queue = self.executor.queue = timeline.queue()
         with turn():
             for what, is_written in self.uses:
@@ -192,7 +195,11 @@ class Replay:
                 note(launch, on, nodes, values)
 
     def _run(self, buffers: Sequence[Buffer], handles: Sequence[Handle], values: Mapping[str, int], at: At) -> None:
-        """Run all segments and copies between devices from launch `at.number` on, and add them to the counters."""
+        """Run all segments and copies between devices from launch `at.number` on, and add them to the counters.
+
+        `handles` are those of the changing `buffers`, `values` those of variables; `at` is moved on as launches are
+        done.
+        """
         for segment in self._segments:
             if segment.first + segment.count <= at.number:
                 continue
@@ -240,6 +247,7 @@ class Replay:
             yield now, [self._buffer(u, buffers) for u in launch.uids]
 
     def _buffer(self, uid: int, buffers: Sequence[Buffer]) -> Buffer:
+        """Return the buffer of an id: one of `buffers` where it changes from run to run, else this Replay's own."""
         index = self._indices.get(uid)
         return self._buffers[uid] if index is None else buffers[index]
 
@@ -394,14 +402,17 @@ def _unpacked(device: str, key: str | None, name: str, data: bytes, signature: S
 
 
 def _name(launch: Recorded) -> str:
+    """Return the name of the kernel of a launch, "copy" for a copy."""
     return "copy" if launch.kernel is None else launch.kernel.name
 
 
 def _sum(a: sint, b: sint) -> sint:
+    """Return the sum of two sizes, of which each may be symbolic."""
     return a + b if isinstance(a, int) and isinstance(b, int) else ix.add(a, b)
 
 
 def _nbytes(form: BufferType) -> int:
+    """Return how many bytes a buffer of a form (device, size, dtype) has."""
     return form[1] * form[2].itemsize
 
 

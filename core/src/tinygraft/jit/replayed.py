@@ -381,12 +381,13 @@ def _taped(tensors: Sequence[TensorBase], written: AbstractSet[int]) -> list[tup
 
 
 def _bytes(node: UOp) -> bytes:
-    """Return the bytes of a BUFFER."""
+    """Return a copy of the bytes of a BUFFER."""
     buffer = buffer_of(node)
     return buffer.copy_out(memoryview(bytearray(buffer.nbytes))).tobytes()
 
 
 def _form(memory: CapturedMemory) -> BufferType:
+    """Return the form of captured memory, as `Replay.forms` has it."""
     return memory.device, memory.size, memory.dtype
 
 

@@ -212,6 +212,7 @@ def _found(base: ViewBase, arguments: Sequence[TensorBase]) -> TensorBase | None
 
 
 def _same(node: UOp) -> _ResultRow:
+    """Return the row of a node that is the same in every call."""
     return _ResultRow(Ops.CONST, node.dtype, (), node, None)
 
 
@@ -228,12 +229,14 @@ def _row(node: UOp, row_of: Mapping[UOp, int], indices: Mapping[UOp, int]) -> _R
 
 
 def _with_rows(arg: Any, row_of: Mapping[UOp, int]) -> Any:
+    """Return an arg with a _SizeRow for each node in it, at any depth of tuples."""
     if isinstance(arg, tuple):
         return tuple([_with_rows(item, row_of) for item in arg])
     return _SizeRow(row_of[arg]) if isinstance(arg, UOp) else arg
 
 
 def _with_nodes(arg: Any, done: Sequence[UOp]) -> Any:
+    """Return an arg with the nodes of `done` for each _SizeRow in it: the inverse of `_with_rows`."""
     if isinstance(arg, tuple):
         return tuple([_with_nodes(item, done) for item in arg])
     return done[arg.row] if isinstance(arg, _SizeRow) else arg

@@ -153,7 +153,10 @@ class TinyJit(Generic[P, R]):
                     arguments.restore_views()
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments) -> Any:
-        """Call the function, or replay what it launched, with arguments that were unpacked."""
+        """Call the function, or replay what it launched, with arguments that were unpacked.
+
+        Raises DeviceError where a value of a pickled TinyJit was lost, GraphError for a call that it has no capture of.
+        """
         ready = self._ready.get(arguments.key)
         if ready is not None and ready.is_lost:  # the function raises, until the lost value is assigned anew
             if self.fxn is None:
@@ -231,7 +234,7 @@ class TinyJit(Generic[P, R]):
         return result
 
     def _capture(self, record: ReplayedTrace, arguments: Arguments) -> None:
-        """Replay calls of this kind from now on."""
+        """Replay calls of this kind from now on; of more than MOST kinds the oldest is dropped."""
         self._ready[arguments.key], self._why = record, ""
         # from the next call on, a view among these arguments counts as its memory, which is written
         self._writes |= set(arguments.tensors_over(record.assigned))
@@ -293,6 +296,7 @@ class TinyJit(Generic[P, R]):
             setattr(self, name, value)
 
     def _name(self) -> str:
+        """Return the name of the function, for messages."""
         return getattr(self, "__name__", "the function")
 
     def _no_function(self, other: bool) -> str:

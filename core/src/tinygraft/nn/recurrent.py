@@ -63,7 +63,11 @@ class _Recurrent(Described):
                     setattr(self, f"bias_{name}_l{layer}{end}", uniform(bound, (rows,)))
 
     def _from_x(self, x: Tensor, end: str) -> Tensor:
-        """Return the part of all gates that x makes, for all steps at once: stored, since each step reads a part."""
+        """Return what x adds to all gates, (L, N, gates * hidden), for all steps at once.
+
+        It is stored, since each step reads a part. `end` is the end of the names of weights, such as "_l0" or
+        "_l0_reverse".
+        """
         bias = self._biases(end) if self.bias else None
         return x.linear(getattr(self, f"weight_ih{end}").transpose(), bias).contiguous()
 
@@ -128,6 +132,7 @@ class _Recurrent(Described):
         return outputs[0].stack(*outputs[1:]), states
 
     def _check_input(self, x: Tensor) -> None:
+        """Raise ShapeError unless `x` has the axes and features that the class says, and a known number of steps."""
         form = "(N, L, {})" if self.batch_first else "(L, N, {})"
         if x.ndim not in (2, 3) or x.shape[-1] != self.input_size or 0 in x.shape:
             raise ShapeError(

@@ -66,7 +66,7 @@ class Scope:
         self._known[name] = found
 
     def value(self, name: str) -> OnnxValue:
-        """The value of a name; None for no name."""
+        """Return the value of a name, of this graph or of those around it; None for no name or one without a value."""
         if not name:
             return None
         if name in self._values:

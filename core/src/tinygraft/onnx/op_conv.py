@@ -137,7 +137,7 @@ def col2im(
     x: Tensor, image_shape: list[int], block_shape: list[int], *, dilations: Ints | None = None,
     pads: Ints | None = None, strides: Ints | None = None,
 ) -> Tensor:  # fmt: skip
-    """Columns of blocks added up to images, of any number of axes."""
+    """Return columns (batch, channels * block, steps) added up to images (batch, channels, *image_shape)."""
     count = len(image_shape)
     strides, dilations = strides or [1] * count, dilations or [1] * count
     around = auto_pads(b"NOTSET", pads, image_shape, block_shape, strides, dilations)

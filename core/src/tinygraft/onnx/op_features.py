@@ -115,7 +115,10 @@ def _grams(pool: Sequence[int], starts: Sequence[int]) -> list[list[int]]:
 
 
 def _occurrences(rows: Tensor, gram: Sequence[int], skips: int) -> Tensor:
-    """How often a gram is in each row."""
+    """Return how often a gram is in each row, float32 (rows,).
+
+    Between any two of its elements are 0 to `skips` others, the same number throughout a gram.
+    """
     total = Tensor.zeros(int(rows.shape[0]), device=rows.device)
     for skip in range(skips + 1):
         count = int(rows.shape[1]) - (len(gram) - 1) * (skip + 1)

@@ -90,7 +90,10 @@ def top_k(x: Tensor, k: list[int], *, axis: int = -1, largest: int = 1, sorted: 
 
 @operator("Unique")
 def unique(x: Tensor, *, axis: int | None = None, sorted: int = 1) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Each value once, where it is first, which one each element is, and how often there is each."""
+    """Return each value once (or slice along `axis`), where it is first, which value each element is, and the counts.
+
+    The last three are int64. Values are in their order, or without `sorted` in that in which they come.
+    """
     values, inverse, counts = x.unique(sorted=True, return_inverse=True, return_counts=True, dim=axis)
     inverse = inverse.reshape(-1).cast(dtypes.int64)
     length, count = int(inverse.shape[0]), int(counts.shape[0])

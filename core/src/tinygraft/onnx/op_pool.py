@@ -108,7 +108,7 @@ def average_pool(
     x: Tensor, *, auto_pad: bytes = b"NOTSET", ceil_mode: int = 0, count_include_pad: int = 0,
     dilations: Ints | None = None, kernel_shape: Ints, pads: Ints | None = None, strides: Ints | None = None,
 ) -> Tensor:  # fmt: skip
-    """The mean of each window; padding counts with count_include_pad."""
+    """Return the mean of each window; padding counts with count_include_pad, what `ceil_mode` adds never does."""
     windows = Windows(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
     inside = Tensor.ones(1, 1, *windows.sizes, dtype=x.dtype, device=x.device)
     if count_include_pad:

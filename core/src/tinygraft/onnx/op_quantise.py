@@ -13,7 +13,10 @@ from tinygraft.tensor.tensor import Tensor
 
 
 def _beside(scale: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
-    """A scale, or a zero point, of the shape of x: one number, or one for each place or block of an axis."""
+    """Return a scale, or a zero point, so that it broadcasts with x.
+
+    It is one number, or has one for each index of `axis`, or with a block_size one for each so many of them.
+    """
     if not scale.ndim or (scale.ndim == 1 and scale.shape[0] == 1):
         return scale.reshape(())
     axis += x.ndim if axis < 0 else 0

@@ -77,7 +77,11 @@ def _directions(
     x: Tensor, direction: bytes, layout: int, starts: Sequence[Tensor | None], hidden: int, lengths: Tensor | None,
     cells: Sequence[StepOfCell], state_count: int,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Run the cells, one a direction: the outputs of all steps, then the last states."""
+    """Return the outputs of all steps (time, directions, batch, hidden), then the last states.
+
+    These are (directions, batch, hidden). Each of `cells` is a direction. With `layout` batch is the first axis of x,
+    of the states and of the results. Raises FileFormatError for an unknown direction.
+    """
     x = x.transpose(0, 1) if layout else x
     name = text(direction)
     if name not in ("forward", "reverse", "bidirectional"):
@@ -99,7 +103,10 @@ def _directions(
 
 
 def _parts(b: Tensor | None, number: int, hidden: int, gates: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """The biases of a direction: of the input, and of the state."""
+    """Return the biases of direction `number`, of the input and of the state, each (gates * hidden,).
+
+    They are zeros where `b` is None.
+    """
     if b is None:
         zero = Tensor.zeros(gates * hidden, dtype=like.dtype, device=like.device)
         return zero, zero

@@ -46,7 +46,7 @@ class DriverBackend(Backend):
         return type(self.queue)(self)
 
     def graph(self, steps: Sequence[Step]) -> GraphExecutor:
-        """Return a captured list of launches as one graph of the driver, which is launched as a whole."""
+        """Return `steps` as one graph of the driver, which is launched as a whole."""
         return DriverGraph(self, steps)
 
     def stream_number(self) -> int:

@@ -92,7 +92,7 @@ class DriverCalls:
         return f"{found[0]} ({found[1]})" if len(found) == 2 else f"result {result}, which this driver does not explain"
 
     def number(self, what: str, *arguments: Any) -> int:
-        """Return the int that a function writes to its first argument."""
+        """Return the int that a function writes to its first argument; `arguments` are the others. Raises as `call`."""
         holder = self.ffi.new("int *")
         self.call(what, holder, *arguments)
         return int(holder[0])

@@ -124,7 +124,10 @@ def chosen(cards: Sequence[C], wanted: str) -> list[C]:
 
 
 def is_called(card: DriverCard, word: str) -> bool:
-    """Return whether a word in lower case is a card's number, the beginning of its UUID or a part of its name."""
+    """Return whether a word in lower case is a card's number, the beginning of its UUID or a part of its name.
+
+    A word of digits is compared with the number alone.
+    """
     if word.isdecimal():
         return int(word) == card.number
     return card.uuid.lower().startswith(word) or word in card.name.lower()

@@ -174,7 +174,7 @@ class DriverContext(ABC):
             self.driver.call("synchronize")
 
     def with_room(self, call: Callable[..., T], *arguments: Any) -> T:
-        """Call for something of the driver; where the card has no room, once more when all that is cached is freed."""
+        """Return what `call` returns; where the card has no room, call once more when all that is cached is freed."""
         try:
             return call(*arguments)
         except DeviceMemoryError:
@@ -201,6 +201,7 @@ class DriverContext(ABC):
             self._quietly(name, handle)
 
     def _quietly(self, name: str, handle: Any) -> None:
+        """Call a function of the driver on a handle, and suppress a DeviceError."""
         with suppress(DeviceError), self.current():
             self.driver.function(name)(handle)
 
@@ -244,6 +245,7 @@ class DriverContext(ABC):
         return self.with_room(self._alloc_host, nbytes)
 
     def _alloc_host(self, nbytes: int) -> memoryview:
+        """Return pinned host memory, as `alloc_host`, without a second try."""
         holder = self.ffi.new("void **")
         with self.current():
             self.driver.call("alloc_host", holder, nbytes, PORTABLE)
@@ -294,6 +296,7 @@ class DriverContext(ABC):
         return self.with_room(self._new_stream, NON_BLOCKING if is_beside else 0)
 
     def _new_stream(self, flags: int) -> Any:
+        """Return a new stream with the driver's `flags`, without a second try."""
         holder = self.ffi.new("void **")
         with self.current():
             self.driver.call("stream_new", holder, flags)
@@ -335,12 +338,14 @@ class DriverContext(ABC):
         return event
 
     def _event(self) -> Any:
+        """Return the handle of an event that is kept, or of a new one."""
         try:
             return self._events.pop()
         except IndexError:
             return self.with_room(self._new_event)
 
     def _new_event(self) -> Any:
+        """Return the handle of a new event of the driver."""
         holder = self.ffi.new("void **")
         with self.current():
             self.driver.call("event_new", holder, 0)
@@ -383,17 +388,17 @@ class DriverContext(ABC):
     # Copies
 
     def copy_in(self, target: int, source: memoryview, stream: Any) -> None:
-        """Copy from host memory, which stays as it is until the stream has done so."""
+        """Copy host memory to the address `target` on a stream; the source has to stay as it is until then."""
         with self.current(), self.ffi.from_buffer(source) as data:  # core keeps the source; an error's frame must not
             self.driver.call("copy_in", target, data, source.nbytes, stream)
 
     def copy_out(self, target: memoryview, source: int, stream: Any) -> None:
-        """Copy to host memory."""
+        """Copy from the address `source` to host memory on a stream; it is complete when the stream has done so."""
         with self.current(), self.ffi.from_buffer(target, require_writable=True) as data:
             self.driver.call("copy_out", data, source, target.nbytes, stream)
 
     def copy(self, target: int, source: int, nbytes: int, stream: Any) -> None:
-        """Copy within the card."""
+        """Copy `nbytes` from one address to another of the card, on a stream."""
         with self.current():
             self.driver.call("copy", target, source, nbytes, stream)
 
@@ -444,7 +449,11 @@ class DriverContext(ABC):
         stream: Any,
         words: Sequence[int],
     ) -> None:
-        """Run a kernel whose arguments are words of 64 bits: addresses, then numbers."""
+        """Put a kernel on a stream, whose arguments are words of 64 bits: addresses, then numbers.
+
+        `grid` are thread blocks, `threads` those of a block, `shared` its bytes of shared memory. Raises as
+        `DriverCalls.call`.
+        """
         arguments = module.filled(words)
         with self.current():
             what = module.function, *grid, threads, 1, 1, shared, stream, arguments, self.ffi.NULL

@@ -48,14 +48,14 @@ class DriverGraph(GraphExecutor):
         self.is_one = len(steps) >= FEWEST and all(step.nbytes <= MOST_COPIED for step in steps)
 
     def set_buffer(self, place: int, handle: Handle) -> None:
-        """Let handle be the buffer of a place."""
+        """Let `handle` be the buffer of `place` in the next run."""
         old = self.handles.get(place)
         if old is None or handle is None or old.value != handle.value:
             self.changed.update(self.uses.get(place, ()))
         super().set_buffer(place, handle)
 
     def set_values(self, values: Mapping[str, int]) -> None:
-        """Give variables their values, by name."""
+        """Give variables their values, by name, for the next run."""
         for name, value in values.items():
             if self.values.get(name) != value:
                 self.changed.update(self.uses.get(name, ()))
@@ -217,5 +217,6 @@ class CopyStep:
         """Do nothing: a copy is never left out."""
 
     def _what(self) -> tuple[Any, ...]:
+        """Return what describes the copy to the driver: target, source and bytes."""
         target, source = (self.graph.handles[place] for place in self.step.buffers)
         return self.graph.context.copy_node(target.value, source.value, self.step.nbytes)

@@ -11,7 +11,10 @@ from tinygraft.errors import DeviceMemoryError, UnsupportedError
 
 
 class DriverMemory:
-    """nbytes of a card's memory at an address, `value`. whole is what it is a part of; owner may keep it alive."""
+    """`nbytes` of a card's memory at an address, `value`.
+
+    `whole` is what it is a part of; `owner` may keep it alive.
+    """
 
     value: int
     nbytes: int
@@ -33,7 +36,7 @@ class DriverMemory:
 
 
 class DriverAllocator(Allocator):
-    """Memory of one context. primary is the end of the sentence on memory of another one."""
+    """Memory of one context. `primary` is the end of the sentence on memory of another one."""
 
     name: str
     context: DriverContext
@@ -45,7 +48,7 @@ class DriverAllocator(Allocator):
         self.name, self.context, self.queue = name, context, queue
 
     def alloc(self, nbytes: int) -> DriverMemory:
-        """Return nbytes of memory. Raises DeviceMemoryError where there is no room, even in the driver's pool."""
+        """Return `nbytes` of memory. Raises DeviceMemoryError where there is no room, even in the driver's pool."""
         try:
             return DriverMemory(self.context.alloc(nbytes), nbytes)
         except DeviceMemoryError:

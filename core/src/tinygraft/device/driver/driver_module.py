@@ -41,7 +41,7 @@ class DriverModule:
         self._pointers: Any = None
 
     def filled(self, words: Sequence[int]) -> Any:
-        """Return the arguments of a launch, as pointers to their values."""
+        """Return the arguments of a launch, as pointers to their values: `words` cut to 64 bits."""
         if self._words is None:
             ffi = self.context.ffi
             self._words = ffi.new("unsigned long long[]", max(len(words), 1))

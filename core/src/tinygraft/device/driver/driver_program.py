@@ -31,13 +31,19 @@ class DriverProgram(Program):
         self.module: DriverModule = context.load(binary.name, binary.data, signature.shared)
 
     def launch(self, buffers: Sequence[DriverMemory | None], variables: Sequence[int], grid: GridSize) -> None:
-        """Run the kernel on the first queue; returns before it has finished."""
+        """Run the kernel on the first queue; returns before it has finished.
+
+        A grid without thread blocks launches nothing.
+        """
         self.enqueue(self.queue.stream, buffers, variables, grid)
 
     def enqueue(
         self, stream: Any, buffers: Sequence[DriverMemory | None], variables: Sequence[int], grid: GridSize
     ) -> None:
-        """Put a launch behind the others of a stream."""
+        """Put a launch behind the others of a stream; nothing where a size of the grid is 0.
+
+        Raises what the driver's error is, with the name of the kernel.
+        """
         if 0 in grid:
             return
         words, mark = words_of(buffers, variables), self.context.mark

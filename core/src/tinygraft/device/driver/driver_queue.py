@@ -39,7 +39,10 @@ class StreamEvent(Event):
             self.queue.context.wait(self.event)
 
     def elapsed(self, since: Event) -> float:
-        """Return the seconds since an earlier event, by the card's clock."""
+        """Wait, and return the seconds since an earlier event, by the card's clock.
+
+        Raises DeviceError for another event.
+        """
         if not isinstance(since, StreamEvent):
             raise DeviceError(f"time is measured from an earlier event of the same queue, got {since!r}")
         self.wait()
@@ -61,19 +64,19 @@ class DriverQueue(Queue):
         program.enqueue(self.stream, buffers, variables, grid)  # type: ignore[attr-defined]
 
     def copy(self, target: Handle, source: Handle, nbytes: int) -> StreamEvent:
-        """Copy within the card."""
+        """Copy `nbytes` within the card. Returns an event after the copy; raises DeviceError."""
         with self.errors(f"could not copy {nbytes} bytes"):
             self.context.copy(target.value, source.value, nbytes, self.stream)
             return self.record()
 
     def copy_in(self, target: Handle, source: memoryview) -> StreamEvent:
-        """Copy from host memory."""
+        """Copy host memory to `target`. Returns an event after the copy; raises DeviceError."""
         with self.errors(f"could not copy {source.nbytes} bytes from the host"):
             self.context.copy_in(target.value, source, self.stream)
             return self.record()
 
     def copy_out(self, target: memoryview, source: Handle) -> StreamEvent:
-        """Copy to host memory."""
+        """Copy `source` to host memory. Returns an event after the copy; raises DeviceError."""
         with self.errors(f"could not copy {target.nbytes} bytes to the host"):
             self.context.copy_out(target, source.value, self.stream)
             return self.record()
@@ -83,7 +86,7 @@ class DriverQueue(Queue):
         return type(peer) is type(self.backend)
 
     def copy_from(self, target: Handle, peer: Any, source: Handle, nbytes: int) -> StreamEvent:
-        """Copy from another card."""
+        """Copy from the memory of `peer`, another card. Returns an event after the copy; raises DeviceError."""
         with self.errors(f"could not copy {nbytes} bytes from {peer.name}"):
             self.context.copy_peer(target.value, peer.context, source.value, nbytes, self.stream)
             return self.record()

@@ -66,7 +66,7 @@ class RuntimeCompiler:
         return major[0], minor[0]
 
     def compile(self, text: str, name: str, options: Sequence[str]) -> bytes:
-        """Return the machine code of a source. Raises SourceRefused."""
+        """Return the machine code of a source; `name` is that of its file in messages. Raises SourceRefused."""
         ffi, call = self.ffi, self._function
         holder = ffi.new("Program *")
         self._must(call("CreateProgram")(holder, text.encode(), name.encode(), 0, ffi.NULL, ffi.NULL), "")
@@ -83,9 +83,14 @@ class RuntimeCompiler:
             call("DestroyProgram")(holder)
 
     def _function(self, name: str) -> Any:
+        """Return a function of the library by its name without the prefix.
+
+        Raises AttributeError where there is none.
+        """
         return getattr(self.lib, self.prefix + name)
 
     def _log(self, program: Any) -> str:
+        """Return what the compiler wrote about a program; "" for nothing."""
         size = self.ffi.new("size_t *")
         if self._function("GetProgramLogSize")(program, size) or size[0] < 2:
             return ""
@@ -94,6 +99,7 @@ class RuntimeCompiler:
         return str(self.ffi.string(log).decode(errors="replace")).strip()
 
     def _must(self, result: int, log: str) -> None:
+        """Raise SourceRefused, with the compiler's `log`, for a result that is not 0."""
         if result:
             raise SourceRefused(self.ffi.string(self._function("GetErrorString")(result)).decode(), log)
 

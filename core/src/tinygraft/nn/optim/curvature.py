@@ -58,7 +58,7 @@ class Curvature:
         self.shape = product / size
 
     def direction(self, gradient: Tensor) -> Tensor:
-        """Return the direction of the next move: minus the gradient where there are no changes yet."""
+        """Return the direction of the next move, a realised vector. Without changes it is minus the gradient."""
         if not self.count:
             return (-gradient).realize()
         slopes = (self.rows * gradient).sum(1).tolist()

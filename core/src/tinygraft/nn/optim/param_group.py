@@ -115,6 +115,10 @@ class ParamGroup(MutableMapping[str, Any]):
             self._extra[name] = value
 
     def _write(self, values: Mapping[str, Any]) -> None:
+        """Check and write options that are numbers, and what a step reads of them.
+
+        Nothing has changed where one of them is wrong: ValueError.
+        """
         for name, value in values.items():
             self._check(name, value)
         self._options.update({name: float(value) for name, value in values.items()})
