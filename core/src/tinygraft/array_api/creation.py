@@ -13,6 +13,7 @@ Number = bool | int | float | complex
 
 
 def _shape(shape: ShapeLike) -> tuple[int, ...]:
+    """Return a shape, an int or sizes, as a tuple."""
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
@@ -38,7 +39,10 @@ def asarray(obj: Any, /, *, dtype: DType | None = None, device: str | None = Non
 def arange(
     start: Any, /, stop: Any = None, step: Any = 1, *, dtype: DType | None = None, device: str | None = None
 ) -> Tensor:
-    """Numbers from start (0, where only one is given) to below stop, in steps of step."""
+    """Numbers from start (0, where only one is given) to below stop, in steps of step, one axis.
+
+    The dtype is the default one of integers where all are ints, else of floats. ValueError for a step of 0.
+    """
     return Tensor.arange(start, stop, step, device=device, dtype=dtype)
 
 
@@ -55,7 +59,7 @@ def empty_like(x: Tensor, /, *, dtype: DType | None = None, device: str | None =
 def eye(
     n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DType | None = None, device: str | None = None
 ) -> Tensor:
-    """Ones on diagonal number k, zeros elsewhere."""
+    """Ones on diagonal number `k`, zeros elsewhere: (n_rows, n_cols), n_cols None for as many; of floats by default."""
     count = n_rows if n_cols is None else n_cols
     rows = Tensor.arange(n_rows, device=device).reshape(n_rows, 1)
     columns = Tensor.arange(count, device=device)
@@ -64,12 +68,12 @@ def eye(
 
 
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
-    """A tensor over the memory of another library."""
+    """A tensor over the memory of another library, or a copy where `copy` is True or the device is another one."""
     return Tensor.from_dlpack(x, device, copy=copy)
 
 
 def full(shape: ShapeLike, fill_value: Number, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
-    """One number everywhere."""
+    """`fill_value` everywhere; the dtype is that of a Tensor of it unless one is given."""
     return Tensor.full(_shape(shape), fill_value, device=device, dtype=dtype)
 
 
@@ -102,7 +106,7 @@ def linspace(
 
 
 def meshgrid(*arrays: Tensor, indexing: Literal["ij", "xy"] = "xy") -> list[Tensor]:
-    """The coordinates of a grid, from those along each axis."""
+    """The coordinates of a grid, from vectors along each axis; "xy" exchanges the first two axes of the results."""
     return list(arrays[0].meshgrid(*arrays[1:], indexing=indexing)) if arrays else []
 
 

@@ -63,6 +63,7 @@ class IntegerInfo:
 
 
 def _dtype_of(type: Any) -> DType:
+    """Return the dtype of a tensor, or a dtype itself."""
     return type.dtype if isinstance(type, Tensor) else type
 
 
@@ -79,7 +80,7 @@ def can_cast(from_: Any, to: DType, /) -> Any:
 
 
 def finfo(type: Any, /) -> FloatInfo:
-    """The limits of a float dtype, or of a tensor's; of a complex one those of its parts."""
+    """The limits of a float dtype, or of a tensor's; of a complex one those of its parts. DTypeError for another."""
     dtype = part_of(_dtype_of(type))
     if dtype not in FORMATS:
         raise DTypeError(f"finfo is of a float or complex dtype, got {dtype!r}")
@@ -89,7 +90,7 @@ def finfo(type: Any, /) -> FloatInfo:
 
 
 def iinfo(type: Any, /) -> IntegerInfo:
-    """The limits of an integer dtype, or of a tensor's."""
+    """The limits of an integer dtype, or of a tensor's. Raises DTypeError for another."""
     dtype = _dtype_of(type)
     if dtype not in dtypes.ints:
         raise DTypeError(f"iinfo is of an integer dtype, got {dtype!r}")
@@ -146,5 +147,8 @@ class Namespace:
         return [Device.DEFAULT]
 
     def dtypes(self, *, device: str | None = None, kind: Any = None) -> dict[str, DType]:
-        """The dtypes by name, all or those of a kind."""
+        """The dtypes by name, all or those of a `kind` as `isdtype` has it; `device` changes nothing.
+
+        ValueError for no kind.
+        """
         return {name: dtype for name, dtype in NAMES.items() if kind is None or isdtype(dtype, kind)}

@@ -16,7 +16,7 @@ Two = Callable[[Any, Any], Tensor]
 
 
 def _one(name: str, what: str, rule: UnaryFunction | None = None) -> UnaryFunction:
-    """A function of one array: the method of that name, or a rule."""
+    """Return a function of one array: the method `name` of it, or `rule`. `what` is its docstring."""
     apply = rule or methodcaller(name)
 
     def function(x: Tensor, /) -> Tensor:
@@ -28,13 +28,13 @@ def _one(name: str, what: str, rule: UnaryFunction | None = None) -> UnaryFuncti
 
 
 def _kept(name: str, what: str) -> UnaryFunction:
-    """A function that leaves integers as they are."""
+    """Return a function of one array that leaves integers as they are: rounding."""
     method = methodcaller(name)
     return _one(name, what, lambda x: method(x) if x.dtype.kind in ("float", "complex") else x.clone())
 
 
 def _two(name: str, what: str, rule: Two) -> Two:
-    """A function of two arrays, or of one and a number."""
+    """Return a function of two arrays, or of one and a number. `what` is its docstring."""
 
     def function(x1: Any, x2: Any, /) -> Tensor:
         return rule(x1 if isinstance(x1, Tensor) else x2._const(x1), x2)

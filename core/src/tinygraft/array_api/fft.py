@@ -14,7 +14,7 @@ TransformSizes = Sequence[int] | None
 
 
 def _of_kind(what: str, x: Tensor, *kinds: str) -> Tensor:
-    """x, of a dtype of these kinds. Raises DTypeError."""
+    """Return `x`. Raises DTypeError, with the function `what`, unless its dtype is of one of these kinds."""
     if x.dtype.kind not in kinds:
         names = " or ".join({"float": "real floats", "complex": "complex numbers"}[kind] for kind in kinds)
         raise DTypeError(f"{what} transforms {names}, got {x.dtype}\n  made at {x._where()}")
@@ -22,7 +22,10 @@ def _of_kind(what: str, x: Tensor, *kinds: str) -> Tensor:
 
 
 def fft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """The transform along an axis."""
+    """The transform along an axis, complex, of floats or complex numbers; DTypeError for other dtypes.
+
+    `n` cuts x, or pads it with zeros, along the axis.
+    """
     return _of_kind("fft", x, "float", "complex").fft(n, axis, norm)
 
 
@@ -42,12 +45,12 @@ def ifftn(x: Tensor, /, *, s: TransformSizes = None, axes: TransformSizes = None
 
 
 def rfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """The first n // 2 + 1 numbers of the transform of real numbers."""
+    """The first n // 2 + 1 numbers of the transform along an axis of real floats; DTypeError for other dtypes."""
     return _of_kind("rfft", x, "float").rfft(n, axis, norm)
 
 
 def irfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """The inverse of rfft: n real numbers."""
+    """The inverse of rfft: `n` real numbers along an axis, by default 2 * (its length - 1)."""
     return _of_kind("irfft", x, "float", "complex").irfft(n, axis, norm)
 
 
@@ -72,16 +75,17 @@ def ihfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "b
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: str | None = None) -> Tensor:
-    """The frequencies of fft's results, for samples with the distance d."""
+    """The `n` frequencies of fft's results, for samples with the distance `d`: floats. Raises for another dtype."""
     return Tensor.fftfreq(n, d, device, _frequencies("fftfreq", dtype))
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: str | None = None) -> Tensor:
-    """The frequencies of rfft's results."""
+    """The n // 2 + 1 frequencies of rfft's results, for samples with the distance `d`: floats."""
     return Tensor.rfftfreq(n, d, device, _frequencies("rfftfreq", dtype))
 
 
 def _frequencies(what: str, dtype: DType | None) -> DType | None:
+    """Return `dtype`. Raises an error unless it is None or a real float dtype."""
     if dtype is not None and not dtypes.is_float(dtype):
         raise DTypeChoiceError(f"{what} gives real floats, got {dtype}")
     return dtype

@@ -42,7 +42,7 @@ def det(x: Tensor, /) -> Tensor:
 
 
 def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
-    """The diagonal, a positive offset above the main one."""
+    """The diagonal of the last two axes, along the last axis; a positive offset is above the main one."""
     return x.diagonal(offset, -2, -1)
 
 
@@ -62,7 +62,7 @@ def inv(x: Tensor, /) -> Tensor:
 
 
 def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The matrix product."""
+    """The matrix product, in the common dtype of both, bool too. Raises ShapeError where sizes do not fit."""
     # the standard keeps bool, where Tensor's product counts in int32; so below in tensordot and vecdot
     return (x1 @ x2).cast(promote(x1.dtype, x2.dtype))
 
@@ -115,7 +115,10 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 
 def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVD:
-    """U, S and Vh with U @ diag(S) @ Vh equal to x."""
+    """U, S and Vh with U @ diag(S) @ Vh equal to x (..., m, n); S (..., min(m, n)) is real, the greatest first.
+
+    With full_matrices U is (..., m, m) and Vh (..., n, n), else their inner size is min(m, n).
+    """
     return SVD(*x.svd(full_matrices))
 
 
@@ -130,7 +133,7 @@ def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Seq
 
 
 def trace(x: Tensor, /, *, offset: int = 0, dtype: DType | None = None) -> Tensor:
-    """The sum of the diagonal."""
+    """The sum of the diagonal of the last two axes, in the dtype of `sum`."""
     return x.diagonal(offset, -2, -1).sum(-1, dtype=dtype)
 
 

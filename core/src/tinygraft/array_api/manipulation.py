@@ -13,7 +13,7 @@ Arrays = tuple[Tensor, ...] | list[Tensor]
 
 
 def axes_of(axis: Any) -> tuple[int, ...]:
-    """One axis, or several, as a tuple. Raises DTypeError for what is no integer."""
+    """Return one axis, or several, as a tuple of ints. Raises DTypeError for what is no integer."""
     try:
         return tuple(operator.index(one) for one in (axis if isinstance(axis, (tuple, list)) else (axis,)))
     except TypeError:
@@ -21,7 +21,7 @@ def axes_of(axis: Any) -> tuple[int, ...]:
 
 
 def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
-    """Arrays in their common shape."""
+    """Return arrays in their common shape. Raises ShapeError where they do not broadcast."""
     shape = broadcast_shapes(*(array.shape for array in arrays))
     return [array.expand(shape) if shape else array for array in arrays]
 
@@ -32,12 +32,12 @@ def broadcast_shapes(*shapes: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
-    """x repeated to a shape."""
+    """Return x repeated to a shape. Raises ShapeError where it does not broadcast to that."""
     return x.expand(tuple(shape)) if shape else x
 
 
 def concat(arrays: Arrays, /, *, axis: int | None = 0) -> Tensor:
-    """Arrays one after another along an axis; all of them flat, for None."""
+    """Return arrays one after another along an axis; all of them flat, for None; in their common dtype."""
     dtype = promote(*(array.dtype for array in arrays))
     parts = [(array.flatten() if axis is None else array).cast(dtype) for array in arrays]
     return parts[0].cat(*parts[1:], dim=0 if axis is None else axis)
@@ -76,7 +76,10 @@ def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
 
 
 def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> Tensor:
-    """Each element as often as repeats says, one number or one for each."""
+    """Return x with each element along `axis` (None: of x flattened) as often as `repeats` says.
+
+    That is one number or one for each; a tensor of them is read. Raises ShapeError for another number of them.
+    """
     source, along = (x.flatten(), 0) if axis is None else (x, axis)
     if not isinstance(repeats, Tensor):
         return source.repeat_interleave(repeats, along)
@@ -90,7 +93,7 @@ def repeat(x: Tensor, repeats: int | Tensor, /, *, axis: int | None = None) -> T
 
 
 def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Tensor:
-    """x in another shape; a -1 in it is the remaining size."""
+    """Return x in another shape, in which a -1 is the remaining size; a copy where `copy` is True."""
     found = x.reshape(tuple(shape))
     return found.clone() if copy else found
 
@@ -114,7 +117,7 @@ def squeeze(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
 
 
 def stack(arrays: Arrays, /, *, axis: int = 0) -> Tensor:
-    """Arrays of one shape beside each other along a new axis."""
+    """Return arrays of one shape beside each other along a new axis, in their common dtype."""
     dtype = promote(*(array.dtype for array in arrays))
     parts = [array.cast(dtype) for array in arrays]
     return parts[0].stack(*parts[1:], dim=axis)

@@ -32,17 +32,18 @@ class UniqueInverse(NamedTuple):
 
 
 def _extreme_index(x: Tensor, what: str, axis: int | None, keepdims: bool) -> Tensor:
+    """Return what argmax or argmin (`what`) gives; with keepdims and without an axis, as axes of size 1."""
     found = getattr(x, what)(axis, keepdims and axis is not None)
     return found.reshape((1,) * x.ndim) if keepdims and axis is None else found  # type: ignore[no-any-return]
 
 
 def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The index of the greatest element, the first of equals."""
+    """The index, int32, of the greatest element along `axis`, the first of equals; None is of x flattened."""
     return _extreme_index(x, "argmax", axis, keepdims)
 
 
 def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The index of the least element, the first of equals."""
+    """The index, int32, of the least element along `axis`, the first of equals; None is of x flattened."""
     return _extreme_index(x, "argmin", axis, keepdims)
 
 
@@ -52,12 +53,12 @@ def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: b
 
 
 def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """Elements in order, NaN last."""
+    """Elements in order along `axis`, NaN last; `stable` is so in any case."""
     return x.sort(axis, descending)[0]
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
-    """For each axis the indices of elements that are not 0."""
+    """For each axis a vector with the indices of elements that are not 0, row-major. Raises ShapeError without axes."""
     if not x.ndim:
         raise ShapeError("nonzero needs an axis, got shape ()")
     return tuple(x.nonzero().unbind(1))
@@ -71,18 +72,21 @@ def count_nonzero(x: Tensor, /, *, axis: int | tuple[int, ...] | None = None, ke
 def searchsorted(
     x1: Tensor, x2: Any, /, *, side: Literal["left", "right"] = "left", sorter: Tensor | None = None
 ) -> Tensor:
-    """Where elements of x2 would go into x1, which is sorted, or would be in the order of sorter."""
+    """Where elements of x2 would go into x1, a sorted vector (or sorted by `sorter`): integers of the shape of x2.
+
+    "left" is before elements that are equal, "right" after them.
+    """
     values = x2 if isinstance(x2, Tensor) else x1._const(x2).flatten()[0]
     return x1.searchsorted(values, side=side, sorter=sorter)
 
 
 def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
-    """Elements of x1 where condition holds, of x2 elsewhere."""
+    """Elements of x1 where the bools of condition hold, of x2 elsewhere, broadcast, in their common dtype."""
     return condition.where(x1, x2)
 
 
 def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
-    """Slices of x along an axis by their indices."""
+    """Slices of x along an axis by a vector of indices. Raises ShapeError without an axis for more than one."""
     if axis is None and x.ndim != 1:
         raise ShapeError(f"take of shape {x.shape} needs an axis")
     return x.index_select(0 if axis is None else axis, indices)

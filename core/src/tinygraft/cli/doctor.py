@@ -143,6 +143,7 @@ def _check_device(record: PluginRecord, wanted: str, verbose: bool) -> bool | No
 
 
 def _switched_off(record: Record, verbose: bool) -> bool:
+    """Return whether a record is disabled, and print that where it is."""
     if record.status is Status.DISABLED:
         _line({"ok": None, "text": f"switched off: {record.detail}", "hint": record.hint}, verbose)
     return record.status is Status.DISABLED

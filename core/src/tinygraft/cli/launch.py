@@ -43,7 +43,11 @@ def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Start the ranks and wait for them. Returns the exit code of the launcher."""
+    """Start the ranks and wait for them. Returns the exit code of the launcher.
+
+    Raises CollectiveError for a number of ranks below 1, a script that does not exist, and where no engine can be used
+    or its launcher not be started.
+    """
     count = arguments.n or processors()
     if count < 1:
         raise CollectiveError(f"launch starts one rank or more, not {count}")

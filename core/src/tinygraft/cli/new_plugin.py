@@ -120,7 +120,7 @@ def _names(name: str, device: str, style: str) -> dict[str, str]:
 
 
 def _fault(name: str, device: str) -> str | None:
-    """Return why there can be no such plugin; None when there can."""
+    """Return why there can be no plugin of that name with that device, as a sentence; None when there can."""
     if name.lower().startswith("tinygraft-"):
         return f"{name} begins with tinygraft-, which is put before every name; leave it out"
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):

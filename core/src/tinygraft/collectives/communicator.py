@@ -39,7 +39,7 @@ class Started:
         self._next()
 
     def _next(self) -> None:
-        """Begin the next transfer, or note the result where there is none."""
+        """Begin the next transfer, or note the result where there is none: `done` is true from then on."""
         try:
             self._work = next(self._steps)
         except StopIteration as end:
@@ -98,7 +98,7 @@ class Communicator:
         return self.start_all_reduce(array, op, dtype, out).wait()
 
     def start_all_reduce(self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None) -> Started:
-        """Start `all_reduce`."""
+        """Start `all_reduce`, which says what raises; the array is read, and `out` written, until `wait` returns."""
         array = _array(array)
         kind = _dtype_of(array, dtype)
         check_op(op, kind)
@@ -125,11 +125,14 @@ class Communicator:
         return self._start("reduce_scatter", kind, op, -1, source.size, steps)
 
     def all_gather(self, array: RankArray, dtype: Any = None, out: RankArray = None) -> RankArray:
-        """Return the arrays of all ranks along a new axis 0, (ranks, *array.shape), to every rank."""
+        """Return the arrays of all ranks along a new axis 0, (ranks, *array.shape), to every rank.
+
+        Raises CollectiveError where ranks differ, ShapeError for an `out` that does not fit.
+        """
         return self.start_all_gather(array, dtype, out).wait()
 
     def start_all_gather(self, array: RankArray, dtype: Any = None, out: RankArray = None) -> Started:
-        """Start `all_gather`."""
+        """Start `all_gather`; the array is read, and `out` written, until `wait` returns. Raises as that."""
         array = _array(array)
         source, target = _flat(array), _result((self.size, *array.shape), array.dtype, out)
 
@@ -141,11 +144,15 @@ class Communicator:
         return self._start("all_gather", _dtype_of(array, dtype), "", -1, source.size, steps)
 
     def broadcast(self, array: RankArray, root: int = 0, dtype: Any = None, out: RankArray = None) -> RankArray:
-        """Return the array of rank `root` to every rank. Those of others give shape and dtype only."""
+        """Return the array of rank `root` to every rank. Those of others give shape and dtype only.
+
+        Raises ValueError for a rank that there is not, CollectiveError where ranks differ, ShapeError for a wrong
+        `out`.
+        """
         return self.start_broadcast(array, root, dtype, out).wait()
 
     def start_broadcast(self, array: RankArray, root: int = 0, dtype: Any = None, out: RankArray = None) -> Started:
-        """Start `broadcast`."""
+        """Start `broadcast`; the array is read, and `out` written, until `wait` returns. Raises as that."""
         array = _array(array)
         self._check_rank(root)
         source, target = _flat(array), _result(array.shape, array.dtype, out)
@@ -166,7 +173,7 @@ class Communicator:
         return self.start_all_to_all(array, dtype, out).wait()
 
     def start_all_to_all(self, array: RankArray, dtype: Any = None, out: RankArray = None) -> Started:
-        """Start `all_to_all`."""
+        """Start `all_to_all`; the array is read, and `out` written, until `wait` returns. Raises as that."""
         array = _array(array)
         self._check_rows("all_to_all", array)
         source, target = _flat(array), _result(array.shape, array.dtype, out)
@@ -182,7 +189,7 @@ class Communicator:
         return self._start("all_to_all", _dtype_of(array, dtype), "", -1, source.size, steps)
 
     def barrier(self) -> None:
-        """Wait until all ranks have called it."""
+        """Wait until all ranks have called it. Raises CollectiveError where one calls something else, or has ended."""
         self._check_open("barrier")
         self._number += 1
         self._exchange(RankHeader(self._number, "barrier", None, "", -1, 0, calling_line()), always=True)
@@ -235,7 +242,10 @@ class Communicator:
     # How
 
     def _reduced(self, source: RankArray, op: str, dtype: DType, target: RankArray) -> TransferSteps:
-        """Gather all and combine it, or let each rank combine a part of the elements and gather the parts."""
+        """Gather all and combine it, or let each rank combine a part of the elements and gather the parts.
+
+        Yields each Transfer before it goes on, and returns `target`.
+        """
         counts = [source.size * (rank + 1) // self.size - source.size * rank // self.size for rank in range(self.size)]
         if source.nbytes <= SMALL:
             parts = self._borrow(self.size * source.size, source.dtype)
@@ -254,7 +264,7 @@ class Communicator:
         return target
 
     def _scattered(self, source: RankArray, op: str, dtype: DType, target: RankArray) -> TransferSteps:
-        """Let each rank receive its row of all ranks, and combine them."""
+        """Let each rank receive its row of all ranks, and combine them; yields each Transfer and returns `target`."""
         parts = self._borrow(source.size, source.dtype)
         counts = [source.nbytes // self.size] * self.size
         yield self.transport.all_to_all(_bytes(source), counts, _bytes(parts), counts, FIRST)
@@ -275,7 +285,10 @@ class Communicator:
     def _start(
         self, kind: str, dtype: DType, op: str, root: int, count: int, steps: Callable[[], TransferSteps]
     ) -> Started:  # fmt: skip
-        """Number a collective, exchange its header, and begin it."""
+        """Number a collective, exchange its header, and begin it.
+
+        Raises CollectiveError where another rank calls another.
+        """
         self._check_open(kind)
         self._number += 1
         header = RankHeader(self._number, kind, dtype, op, root, count, calling_line())
@@ -326,14 +339,17 @@ class Communicator:
             )
 
     def _check_open(self, kind: str) -> None:
+        """Raise CollectiveError after the ranks have ended; `kind` is what was called."""
         if self.closed:
             raise CollectiveError(f"{kind} was called after the ranks had ended")
 
     def _check_rank(self, rank: int) -> None:
+        """Raise ValueError for a rank that there is not."""
         if not 0 <= rank < self.size:
             raise ValueError(f"there is no rank {rank}: the {self.size} ranks are 0 to {self.size - 1}")
 
     def _check_rows(self, kind: str, array: RankArray) -> None:
+        """Raise ShapeError unless an array has one row for each rank; `kind` is what was called."""
         if not array.shape or array.shape[0] != self.size:
             raise ShapeError(f"{kind} takes an array with one row for each of {self.size} ranks, got {array.shape}")
 
@@ -364,6 +380,7 @@ def _dtype_of(array: RankArray, dtype: Any) -> DType:
 
 
 def _name(dtype: DType | None) -> str:
+    """Return the name of a dtype; that of void for None."""
     return (dtype or dtypes.void).name
 
 
@@ -382,6 +399,7 @@ def _bytes(array: RankArray) -> RankArray:
 
 
 def _raw(data: bytes) -> RankArray:
+    """Return bytes as an array of uint8 that cannot be written."""
     import numpy as np
 
     return np.frombuffer(data, np.uint8)
@@ -401,6 +419,7 @@ def _result(shape: Sequence[int], dtype: Any, out: RankArray) -> RankArray:
 
 
 def _overlap(one: RankArray, other: RankArray) -> bool:
+    """Return whether two arrays may share memory."""
     import numpy as np
 
     return bool(np.may_share_memory(one, other))

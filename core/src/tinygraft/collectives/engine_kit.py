@@ -54,6 +54,7 @@ def drawn(rank: int, shape: tuple[int, ...], dtype: str, seed: int = 0) -> RankA
 
 
 def _all(comm: Communicator, shape: tuple[int, ...], dtype: str, seed: int = 0) -> list[RankArray]:
+    """Return what each rank draws, in order of the ranks."""
     return [drawn(rank, shape, dtype, seed) for rank in range(comm.size)]
 
 

@@ -66,6 +66,7 @@ class RankHeader:
         return f"calls {self.kind}{op}{of}{root}{self._where()}"
 
     def _where(self) -> str:
+        """Return " at" and the line of the call; "" where it is not known."""
         return f" at {self.line}" if self.line else ""
 
 

@@ -118,6 +118,7 @@ class ThreadTransport(Transport):
         return Arrivals(self, _MESSAGES, [(source, data)])
 
     def _arrivals(self, channel: int, expected: list[tuple[int, Bytes]]) -> Arrivals:
+        """Return the Transfer of parts that are to come, and list it behind earlier ones of its channel."""
         work = Arrivals(self, channel, expected)
         self.arriving[channel].append(work)
         return work

@@ -114,6 +114,7 @@ class Child:
         raise ChildEnded(f"{self.what} in a child process {ending}", self._output())
 
     def _output(self) -> str:
+        """Return what the child has printed, at most the last MOST_PRINTED characters."""
         self._printed.seek(0)
         return self._printed.read().decode(errors="replace")[-MOST_PRINTED:]
 
@@ -126,6 +127,7 @@ class Child:
         self._lines.put(None)
 
     def __enter__(self) -> Child:
+        """Return this child."""
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -87,4 +87,5 @@ def apply_lists(record: Record) -> None:
 
 
 def _names(text: str) -> set[str]:
+    """Return the names in a list with commas, normalised; "*" stays."""
     return {normalised(part.strip()) if part.strip() != "*" else "*" for part in text.split(",") if part.strip()}

@@ -130,6 +130,9 @@ def _wants_another_core(error: BaseException) -> bool:
 
 
 def resolve(path: str) -> Any:
-    """Return the object that "module:name" names."""
+    """Return the object that "module:name" names, whose module is imported.
+
+    Raises what the import or getattr raises.
+    """
     module, _, name = path.partition(":")
     return getattr(import_module(module), name)

@@ -45,6 +45,7 @@ class Touched:
             self._clash("writes", index, thread, "wrote", self.writers[index])
 
     def _clash(self, what: str, index: int, thread: Thread, before: str, other: Thread | None) -> None:
+        """Raise GraphError: a thread does `what` to an element that `other` accessed before, without an order."""
         raise GraphError(f"kernel {self.kernel}: {_name(thread)} {what} {self.name} at index {index}, which "
                          f"{_name(other)} {before}; nothing says which of them comes first")  # fmt: skip
 
@@ -98,6 +99,7 @@ class Shared:
         self.values[index] = value
 
     def _clash(self, what: str, index: int, thread: int, before: str, other: int) -> None:
+        """Raise GraphError: a thread does `what` to an element that `other` accessed since the last barrier."""
         who = "several threads" if other == SEVERAL else f"thread {other}"
         raise GraphError(f"kernel {self.kernel}: thread {thread} {what} {self.name} at index {index}, which {who} "
                          f"{before} after the same barrier; a barrier is missing")  # fmt: skip

@@ -66,7 +66,7 @@ def multiply(
 
 
 def namespace() -> dict[str, Any]:
-    """The names that the text of a kernel may use."""
+    """Return the names that the text of a kernel may use: a function for each three dtypes of `dot` and `multiply`."""
     names: dict[str, Any] = {}
     for a, b, c in itertools.product((*SMALL, dtypes.float32), (*SMALL, dtypes.float32), SUMS):
         names[f"dot_{a.name}_{b.name}_{c.name}"] = partial(dot, a, b, c)

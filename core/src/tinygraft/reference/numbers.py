@@ -63,11 +63,12 @@ def fma(a: float, b: float, c: float, dtype: DType) -> float:
 
 
 def _outside(kernel: str, memory: str, index: int, size: int) -> NoReturn:
+    """Raise the IndexOutOfRange of an access outside a buffer of `size` elements."""
     raise outside(kernel, memory, index, size)
 
 
 def namespace(kernel: str) -> dict[str, Any]:
-    """The names that the text of a kernel may use."""
+    """Return the names that the text of a kernel may use, with the functions; `kernel` is its name for errors."""
     names: dict[str, Any] = {op.name.lower(): facts.python for op, facts in FACTS.items() if facts.python is not None}
     for dtype in (*dtypes.all, dtypes.index):
         names[f"to_{dtype.name}"] = partial(coerce, dtype=dtype)

@@ -129,7 +129,7 @@ def _paired(what: str, nested: Any, axes: Any, change: Callable[[Tensor, int | N
 
 
 def _front(what: str, tensor: Tensor, axis: int) -> UOp:
-    """A tensor's node with one axis moved to the front."""
+    """Return a tensor's node with one axis moved to the front. Raises ShapeError for an axis that it does not have."""
     rank = len(tensor.shape)
     if not -rank <= axis < rank:
         raise ShapeError(
@@ -141,7 +141,10 @@ def _front(what: str, tensor: Tensor, axis: int) -> UOp:
 
 
 def _count(tensors: Sequence[Tensor], wholes: Sequence[UOp]) -> int:
-    """How many examples there are. Raises ShapeError where tensors disagree, or there are none."""
+    """Return how many examples there are, the size of axis 0 of each of `wholes`.
+
+    `tensors` are those of the arguments, for errors. Raises ShapeError where they disagree, or there are none.
+    """
     if not tensors:
         raise ShapeError("vmap has nothing to go over: no tensor among the arguments has an axis of examples")
     count = wholes[0].shape[0]
@@ -156,7 +159,11 @@ def _count(tensors: Sequence[Tensor], wholes: Sequence[UOp]) -> int:
 
 
 def _placed(tensor: Tensor, node: UOp, has_axis: bool, axis: int | None, count: int) -> UOp:
-    """A result with its axis of examples, which is the first, where out_axes says; without one for None."""
+    """Return a result with its axis of examples where `axis` of out_axes says; without one for None.
+
+    `has_axis` says that `node` has that axis in front; else it is repeated `count` times. Raises ShapeError for an axis
+    that there is not, and for None where examples differ.
+    """
     if axis is None:
         if has_axis:
             raise ShapeError(

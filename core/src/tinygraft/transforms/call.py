@@ -24,7 +24,7 @@ _numbers = itertools.count(1)
 
 
 def stand_in(node: UOp) -> UOp:
-    """The same value as a node of its own: no two calls return the same one."""
+    """Return the same value as a node of its own: no two calls return the same one."""
     # a negative number: leaf_nodes.py numbers its own tags from 1 up, and equal tags would make equal nodes
     return UOp(Ops.RESHAPE, node.dtype, (node,), node.shape, Own(-next(_numbers)))
 
@@ -80,27 +80,27 @@ class TransformCall:
         return None
 
     def known(self, nodes: Sequence[UOp]) -> list[UOp]:
-        """Nodes with the arguments themselves instead of their stand-ins."""
+        """Return nodes with the arguments themselves instead of their stand-ins."""
         done = rebuild(nodes, dict(zip(self.inside, (tensor.uop for tensor in self.given), strict=True)))
         return [done[node] for node in nodes]
 
     def tensor(self, node: UOp) -> Tensor:
-        """A tensor over a node that was computed from the arguments."""
+        """Return a tensor over a node that was computed from the stand-ins, which the arguments replace."""
         new = (self.given or self.results)[0]._wrap(self.known([node])[0])
         new._set_flag(self.flag if new.dtype.kind == "float" else None)
         return new
 
     def put_back(self, nodes: Sequence[UOp]) -> Any:
-        """The function's result with other values instead of its tensors, in order."""
+        """Return the function's result, nested as it is, with `nodes` in order as the values of its tensors."""
         values = dict(zip(map(id, self.results), nodes, strict=True))
         return mapped(self.result, Tensor, lambda tensor: self.tensor(values[id(tensor)]))
 
     def value(self) -> Any:
-        """The function's result."""
+        """Return the function's result, computed from the arguments themselves."""
         return self.put_back([tensor.uop for tensor in self.results])
 
     def scalar(self, result: Any) -> Tensor:
-        """A result of one float, of which there is a gradient. Raises ShapeError."""
+        """Return `result`. Raises ShapeError unless it is a tensor of one float, of which there is a gradient."""
         if not isinstance(result, Tensor) or result.dtype.kind != "float" or prod(result.shape) != 1:
             found = f"shape {result.shape} and {result.dtype}" if isinstance(result, Tensor) else type(result).__name__
             raise ShapeError(

@@ -70,7 +70,10 @@ def value_and_grad(function: TensorFunction, argnums: Argnums = 0, has_aux: bool
 
 
 def _places(what: str, argnums: Argnums, args: Sequence[Any]) -> tuple[int, ...]:
-    """The indices of the arguments to differentiate by, counted from the front."""
+    """Return the indices of the arguments to differentiate by, counted from the front.
+
+    Raises IndexError for none such.
+    """
     places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     for place in places:
         if not -len(args) <= place < len(args):
@@ -79,7 +82,7 @@ def _places(what: str, argnums: Argnums, args: Sequence[Any]) -> tuple[int, ...]
 
 
 def _per_argument(argnums: Argnums, args: Sequence[Any], change: Callable[[Tensor], Any]) -> Any:
-    """The chosen arguments with each tensor changed: one, or a tuple for several."""
+    """Return the chosen arguments with each tensor changed: one argument for an int, a tuple for several."""
     if isinstance(argnums, int):
         return mapped(args[argnums], Tensor, change)
     return tuple(mapped(args[place], Tensor, change) for place in argnums)
@@ -112,7 +115,7 @@ def vjp(function: TensorFunction, *primals: Any) -> tuple[Any, TensorFunction]:
 
 
 def _alike(what: str, nested: Any, wanted: Sequence[Tensor]) -> list[Tensor]:
-    """The tensors in a nest, which have the shapes of those wanted, in their dtypes."""
+    """Return the tensors in a nest, cast to the dtypes of those `wanted`. Raises ShapeError for other shapes."""
     given = tensors_in(nested)
     shapes, needed = [tensor.shape for tensor in given], [tensor.shape for tensor in wanted]
     if shapes != needed:
@@ -178,7 +181,7 @@ def _not_after(root: UOp, unknown: UOp) -> UOp:
 
 
 def _unknown(like: Tensor) -> Tensor:
-    """A tensor of another's shape, dtype and device whose value is put into the graph later."""
+    """Return a PLACEHOLDER tensor of another's shape, dtype and device, whose value is put into the graph later."""
     return like._wrap(UOp.placeholder(like.shape, like.dtype, like.uop.device, "a derivative"))
 
 

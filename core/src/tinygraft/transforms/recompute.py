@@ -51,7 +51,10 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _forgetful(call: TransformCall, result: Tensor) -> Tensor:
-    """A result of a call as a value whose gradient is that of a second copy of its graph."""
+    """Return a result of a call as a value whose gradient is that of a second copy of its graph.
+
+    What is no float has no gradient, and is returned as it is.
+    """
     value = call.tensor(result.uop)
     if value.dtype.kind != "float":
         return value

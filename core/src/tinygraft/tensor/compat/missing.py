@@ -32,4 +32,5 @@ def hint(name: str, owner: type) -> str:
 
 @lru_cache(256)  # a program may ask hasattr() of a name in a loop, and a search takes 1 ms
 def _closest(name: str, owner: type) -> str:
+    """Return the end of an error with the name of `owner` that was meant; "" where none is close."""
     return did_you_mean(name, [known for known in dir(owner) if not known.startswith("_")])

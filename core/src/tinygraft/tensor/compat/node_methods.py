@@ -15,19 +15,19 @@ _RAW = ELEMENTWISE - {Ops.CAST, Ops.BITCAST, Ops.LGAMMA}
 
 
 def alu(self: Tensor, op: Ops, *src: Any) -> Tensor:
-    """A raw elementwise op. Raises DTypeError for an op that is not elementwise."""
+    """A raw elementwise op of this tensor and `src`, tensors or numbers. Raises DTypeError for any other op."""
     if op not in _RAW:
         raise DTypeError(f"alu takes an elementwise op, got {op.name}")
     return self._op(op, *src)
 
 
 def ufix(self: Tensor, x: Any) -> Tensor:
-    """x as a tensor of the dtype and on the device of this one."""
+    """`x` as a tensor of the dtype and on the device of this one; a tensor stays as it is."""
     return x._again() if isinstance(x, type(self)) else self._const(x, self.dtype)
 
 
 def usum(self: Tensor, *uops: Any) -> Tensor:
-    """The sum of this tensor and others."""
+    """The sum of this tensor and others, in order, broadcast."""
     result = self._again()
     for other in uops:
         result = result._op(Ops.ADD, other)
@@ -35,7 +35,7 @@ def usum(self: Tensor, *uops: Any) -> Tensor:
 
 
 def uprod(self: Tensor, *uops: Any) -> Tensor:
-    """The product of this tensor and others."""
+    """The product of this tensor and others, in order, broadcast."""
     result = self._again()
     for other in uops:
         result = result._op(Ops.MUL, other)

@@ -36,7 +36,7 @@ class Slot:
 
 
 def max_numel(self: Tensor) -> int:
-    """How many elements there are, where symbolic sizes are at their greatest."""
+    """How many elements there are, where symbolic sizes are at their greatest, as an int."""
     return size_math.as_int(size_math.product(self.max_shape), "max_numel")
 
 
@@ -46,7 +46,7 @@ def is_param(self: Tensor) -> bool:
 
 
 def is_param_(self: Tensor, is_param: bool = True) -> Tensor:
-    """requires_grad_, by its newer name: say that optimizers train this tensor, or that they do not.
+    """requires_grad_, by its newer name: say that optimizers train this tensor, or that they do not; return it.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0]).is_param_().requires_grad
@@ -86,7 +86,9 @@ def callify(self: Tensor, *lst: TensorBase) -> Tensor:
 
 
 def as_param(self: Tensor, slot: int) -> Tensor:
-    """A placeholder of this shape, dtype and device for the argument number slot of a `call`.
+    """A placeholder of this shape, dtype and device for argument number `slot` of a `call`.
+
+    It requires no gradient. Raises ShapeError for a symbolic shape.
 
     >>> from tinygraft import Tensor
     >>> a, b = Tensor([1, 2]), Tensor([3, 4])

@@ -32,7 +32,7 @@ _AROUND = {Tensor.sum.__code__, Tensor.sum.__wrapped__.__code__, Tensor.matmul._
 
 
 def partwise(name: str) -> Callable[..., Any]:
-    """A method that is the method of that name of both parts."""
+    """Return a method that is the method of that name of both parts, joined."""
     method = type.__getattribute__(Tensor, name)
 
     @functools.wraps(method)
@@ -84,7 +84,7 @@ class ComplexAccess(Tensor):
 
     @property
     def requires_grad(self) -> bool | None:
-        """As of any tensor."""
+        """Whether backward fills `grad`: True where that is so of a part, None where backward chooses."""
         flags = {half.requires_grad for half in self._halved}
         return True if True in flags else None if None in flags else False
 
@@ -127,9 +127,11 @@ class ComplexAccess(Tensor):
     # Reading
 
     def _stored(self) -> Any:
+        """Return the memory of the elements, real and imaginary parts in turn."""
         return self.view_as_real()._stored()
 
     def _numbers(self) -> list[Any]:
+        """Return the elements as Python complex numbers, in row-major order."""
         self.realize()
         return list(map(complex, *(half._numbers() for half in self._halved)))
 
@@ -164,7 +166,7 @@ class ComplexAccess(Tensor):
         return found.astype(dtype)
 
     def _memory(self) -> None:
-        """The memory of a view: there are two."""
+        """Return None: there is no one memory of a complex tensor."""
 
     def data(self) -> memoryview:
         """Raises DTypeError: memoryview has no complex numbers."""
@@ -230,14 +232,17 @@ class ComplexAccess(Tensor):
         return super()._value_for(x)
 
     def assign(self, x: Any) -> Any:
-        """Give this tensor a new value of the same shape and dtype, as of any tensor."""
+        """Give this tensor a new value of the same shape and dtype, as `assign` of any tensor; return it."""
         value = self._value_for(x)
         for half, new in zip(self._halved, value._parts(), strict=True):
             half.assign(new)
         return self
 
     def replace(self, x: TensorBase) -> Any:
-        """Let this tensor be x from now on; the shapes have to agree, and x to be complex. Raises DTypeError."""
+        """Let this tensor be `x` from now on, and return it.
+
+        Raises DTypeError for a real one, ShapeError for another shape.
+        """
         if x.dtype.kind != "complex":
             raise DTypeError(f"cannot replace a complex tensor by one of {x.dtype}\n  made at {x._where()}")
         for half, new in zip(self._halved, x._parts(), strict=True):
@@ -245,12 +250,14 @@ class ComplexAccess(Tensor):
         return self
 
     def __setitem__(self, indices: Any, value: Any) -> None:
+        """Write a value, cast to this dtype, to the elements at `indices`. Raises TypeError for None."""
         refuse_nothing(value, self._where())
         made = value if isinstance(value, TensorBase) else Tensor(value, device=self.device)
         for half, new in zip(self._halved, made._cast(self.dtype)._parts(), strict=True):
             half[indices] = new
 
     def _become(self, moved: TensorBase) -> Any:
+        """Make this tensor what `moved` is, both parts, and return it."""
         for half, new in zip(self._halved, moved._parts(), strict=True):
             half._become(new)
         return self
@@ -272,7 +279,10 @@ class ComplexAccess(Tensor):
     # Gradients
 
     def _against(self, what: str, gradient: Any) -> Tensor:
-        """The real number of which the gradients are those of this tensor with a gradient of its own."""
+        """Return the real number of which the gradients are those of this tensor with a gradient of its own.
+
+        `what` names the method. Raises DTypeError without a gradient, ShapeError for one of another shape.
+        """
         if gradient is None:
             raise DTypeError(
                 f"{what} of complex numbers needs gradient=, a tensor of their shape: only a real number has a "
@@ -291,7 +301,10 @@ class ComplexAccess(Tensor):
         return total
 
     def backward(self, gradient: Any = None, retain_graph: bool = False) -> Any:
-        """Add the gradients of sum(real * gradient.real + imag * gradient.imag) to .grad, as of any tensor."""
+        """Add the gradients of sum(real * gradient.real + imag * gradient.imag) to .grad, as of any tensor.
+
+        `gradient` is a number or a tensor of this shape; DTypeError without one, ShapeError for another shape.
+        """
         self._against("backward", gradient).backward()
         return self
 

@@ -22,36 +22,36 @@ class ComplexPair(NamedTuple):
 
 
 def full(z: ComplexPair) -> ComplexPair:
-    """The pair with zeros for an imaginary part of None."""
+    """Return the pair with zeros for an imaginary part of None."""
     return z if z.imaginary is not None else ComplexPair(z.real, z.real._const(0.0, z.real.dtype))
 
 
 def add(a: ComplexPair, b: ComplexPair) -> ComplexPair:
-    """a + b."""
+    """Return a + b."""
     if a.imaginary is None or b.imaginary is None:
         return ComplexPair(a.real + b.real, b.imaginary if a.imaginary is None else a.imaginary)
     return ComplexPair(a.real + b.real, a.imaginary + b.imaginary)
 
 
 def neg(a: ComplexPair) -> ComplexPair:
-    """-a."""
+    """Return -a."""
     return ComplexPair(-a.real, None if a.imaginary is None else -a.imaginary)
 
 
 def sub(a: ComplexPair, b: ComplexPair) -> ComplexPair:
-    """a - b."""
+    """Return a - b."""
     if a.imaginary is None or b.imaginary is None:
         return ComplexPair(a.real - b.real, a.imaginary if b.imaginary is None else -b.imaginary)
     return ComplexPair(a.real - b.real, a.imaginary - b.imaginary)
 
 
 def scaled(a: ComplexPair, by: Any) -> ComplexPair:
-    """a times a real tensor or number."""
+    """Return a times a real tensor or number."""
     return ComplexPair(a.real * by, None if a.imaginary is None else a.imaginary * by)
 
 
 def mul(a: ComplexPair, b: ComplexPair) -> ComplexPair:
-    """a * b."""
+    """Return a * b, by four real products, or two where one of them is real."""
     if b.imaginary is None:
         return scaled(a, b.real)
     if a.imaginary is None:
@@ -80,23 +80,23 @@ def div(a: ComplexPair, b: ComplexPair) -> ComplexPair:
 
 
 def reciprocal(a: ComplexPair) -> ComplexPair:
-    """1 / a."""
+    """Return 1 / a."""
     return div(ComplexPair(a.real._const(1.0, a.real.dtype)), a)
 
 
 def is_zero(a: ComplexPair) -> Any:
-    """Where both parts are 0."""
+    """Return bools: where both parts are 0."""
     return a.real == 0 if a.imaginary is None else (a.real == 0) & (a.imaginary == 0)
 
 
 def equal(a: ComplexPair, b: ComplexPair) -> Any:
-    """Whether both parts are equal."""
+    """Return bools: whether both parts are equal."""
     a, b = full(a), full(b)
     return (a.real == b.real) & (a.imaginary == b.imaginary)
 
 
 def unequal(a: ComplexPair, b: ComplexPair) -> Any:
-    """Whether a part differs."""
+    """Return bools: whether a part differs."""
     a, b = full(a), full(b)
     return (a.real != b.real) | (a.imaginary != b.imaginary)
 

@@ -30,7 +30,10 @@ def made(
 
 
 def _existing(data: Any, device: Place, to: DType | None) -> Any:
-    """What is a tensor, a node, bytes or a file already; None for other data."""
+    """Return what is a tensor, a node, bytes or a file already as a complex tensor of `to`; None for other data.
+
+    Bytes are pairs of parts; raises DTypeError where they are no whole number of elements.
+    """
     if isinstance(data, ComplexTensor):
         moved = data if device is None else data.to(device)
         return moved._again() if to is None else moved._cast(to)
@@ -45,7 +48,10 @@ def _existing(data: Any, device: Place, to: DType | None) -> Any:
 
 
 def _whole(data: Any, device: Place, to: DType | None) -> ComplexTensor:
-    """Numbers, lists and arrays."""
+    """Return numbers, nested lists and arrays as a complex tensor; their shape is that of the nest.
+
+    `to` None gives the default complex dtype, an array's own otherwise. Raises DTypeError for what is no number.
+    """
     if isinstance(data, (bool, int, float, complex)) and not hasattr(data, "__array__"):
         shape, values = (), [data]  # type: tuple[int, ...], list[Any]
     elif isinstance(data, (list, tuple)) and not any(hasattr(v, "__array__") for v in flatten(data)[1]):
@@ -61,7 +67,7 @@ def _whole(data: Any, device: Place, to: DType | None) -> ComplexTensor:
 
 
 def _of_numpy(data: Any, device: Place, to: DType | None) -> ComplexTensor:
-    """A copy of a numpy array, or of what numpy makes one of."""
+    """Return a copy of a numpy array, or of what numpy makes one of. Raises DTypeError for a dtype without an equal."""
     import numpy as np
 
     found = np.asarray(data)

@@ -28,6 +28,7 @@ def _of(name: str, factor: float = 1.0) -> ComplexRule:
 
 
 def _one(z: ComplexPair) -> ComplexPair:
+    """Return the pair 1 + 0i, in the shape of `z`."""
     return ComplexPair(z.real._const(1.0, z.real.dtype))
 
 
@@ -47,10 +48,12 @@ def _over_roots(a: ComplexPair, b: ComplexPair) -> ComplexPair:
 
 
 def _of_asin(z: ComplexPair) -> ComplexPair:
+    """Return 1 / sqrt(1 - z * z), by its two roots."""
     return _over_roots(ComplexPair(1.0 - z.real, -z.imaginary), ComplexPair(z.real + 1.0, z.imaginary))
 
 
 def _of_sigmoid(z: ComplexPair) -> ComplexPair:
+    """Return sigmoid(z) * (1 - sigmoid(z))."""
     share = analytic("sigmoid")(z)
     return mul(share, ComplexPair(1.0 - share.real, -share.imaginary))
 
@@ -70,7 +73,10 @@ DERIVATIVES: dict[str, ComplexRule] = {
 
 
 def analytic(name: str) -> ComplexRule:
-    """The function of that name, with its derivative."""
+    """Return the function of that name on pairs, with its derivative.
+
+    Raises AttributeError or KeyError for another name.
+    """
     function, derivative = getattr(functions, name), DERIVATIVES[name]
 
     def of_real_part(node: UOp, gradient: Any, wanted: list[bool]) -> Sequence[Any]:

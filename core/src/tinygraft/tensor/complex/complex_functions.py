@@ -17,7 +17,7 @@ RealAndImaginary = tuple[Any, Any]
 
 
 def _infinite(x: Any) -> Any:
-    """Where a real number is infinite."""
+    """Return bools: where a real number is infinite."""
     return x.abs() == math.inf
 
 
@@ -73,6 +73,7 @@ def log1p(z: RealAndImaginary) -> RealAndImaginary:
 
 
 def _of_base(z: RealAndImaginary, base: float) -> RealAndImaginary:
+    """Return the logarithm to a base, as real and imaginary part."""
     real, imaginary = log(z)
     return real * (1 / math.log(base)), imaginary * (1 / math.log(base))
 
@@ -152,17 +153,17 @@ def tan(z: RealAndImaginary) -> RealAndImaginary:
 
 
 def _turned(z: RealAndImaginary) -> RealAndImaginary:
-    """z times i."""
+    """Return z times i."""
     return -z[1], z[0]
 
 
 def _turned_back(z: RealAndImaginary) -> RealAndImaginary:
-    """z divided by i."""
+    """Return z divided by i."""
     return z[1], -z[0]
 
 
 def _roots(z: RealAndImaginary) -> tuple[RealAndImaginary, RealAndImaginary]:
-    """The roots of 1 - z and of 1 + z."""
+    """Return the roots of 1 - z and of 1 + z."""
     x, y = z
     return sqrt((1.0 - x, -y)), sqrt((x + 1.0, y))
 

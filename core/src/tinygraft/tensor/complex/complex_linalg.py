@@ -24,6 +24,7 @@ class ComplexLinalg(Tensor):
     __slots__ = ()
 
     def _undefined(self) -> NoReturn:
+        """Raise DTypeError, which names the method that complex numbers do not have."""
         raise NotImplementedError
 
     def _with_gradient(self, name: str, value: Any, inputs: Sequence[Any], rule: Callable[..., Any]) -> Any:
@@ -43,7 +44,7 @@ class ComplexLinalg(Tensor):
         return found.view_as_complex() if whole else found
 
     def _height(self) -> Any:
-        """The magnitudes of both parts added up, as LAPACK has it."""
+        """Return the magnitudes of both parts added up, as LAPACK measures pivots."""
         return self.real.abs() + self.imag.abs()
 
     def _reflected_to(self, m: int, n: int) -> tuple[Any, Any]:
@@ -52,7 +53,7 @@ class ComplexLinalg(Tensor):
         return reflectors_applied(found.a, found.tau, identity_of(self, m, m), transpose=False), found.a
 
     def logdet(self) -> Any:
-        """The logarithm of the determinant, the principal value."""
+        """The logarithm of the determinant, the principal value: complex, of the shape of the batch."""
         found = self.slogdet()
         return found.sign.log() + found.logabsdet
 

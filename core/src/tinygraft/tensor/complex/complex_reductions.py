@@ -26,6 +26,7 @@ class ComplexReductions(Tensor):
     __slots__ = ()
 
     def _undefined(self) -> NoReturn:
+        """Raise DTypeError, which names the method that complex numbers do not have."""
         raise NotImplementedError
 
     @either_spelling
@@ -34,6 +35,7 @@ class ComplexReductions(Tensor):
         self._undefined()
 
     def _sort_keys(self, descending: bool) -> NoReturn:
+        """Not defined: complex numbers have no order."""
         self._undefined()
 
     # Statistics
@@ -82,6 +84,7 @@ class ComplexReductions(Tensor):
         return both[0] + both[1]
 
     def _within_one(self) -> Any:
+        """Return both parts clamped to [-1, 1]."""
         real, imaginary = _parted(self, "clamp", -1, 1)
         return real.complex(imaginary)
 
@@ -112,5 +115,5 @@ class ComplexReductions(Tensor):
 
 
 def _parted(tensor: Tensor, method: str, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    """Call a method of the real and of the imaginary part."""
+    """Return what a method of the real part returns, and what it returns of the imaginary part."""
     return getattr(tensor.real, method)(*args, **kwargs), getattr(tensor.imag, method)(*args, **kwargs)

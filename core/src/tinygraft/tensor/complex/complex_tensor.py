@@ -38,7 +38,10 @@ _SIGMOID = derivatives.analytic("sigmoid")
 
 
 def joined(real: Any, imaginary: Any) -> ComplexTensor:
-    """The complex tensor with these parts, broadcast together and promoted to float32 or float64."""
+    """Return the complex tensor with these parts, broadcast together and promoted to float32 or float64.
+
+    Raises ShapeError where they do not broadcast.
+    """
     part = part_of(complex_of(promote(real.dtype, imaginary.dtype)))
     shape = broadcast_shape(real.shape, imaginary.shape)
     if shape is None:
@@ -53,12 +56,12 @@ def joined(real: Any, imaginary: Any) -> ComplexTensor:
 
 
 def of_pair(pair: ComplexPair) -> ComplexTensor:
-    """The complex tensor of a pair."""
+    """Return the complex tensor of a pair; zeros for an imaginary part of None."""
     return joined(*arithmetic.full(pair))
 
 
 def pair_of(value: Any, like: Any, dtype: DType) -> ComplexPair:
-    """A real or complex tensor, or a number in the shape of like, with parts of dtype."""
+    """Return a real or complex tensor, or a number in the shape of `like`, as a pair with parts of the real `dtype`."""
     if isinstance(value, ComplexTensor):
         return ComplexPair(*(half._cast(dtype) for half in value._halved))
     if isinstance(value, TensorBase):
@@ -68,7 +71,11 @@ def pair_of(value: Any, like: Any, dtype: DType) -> ComplexPair:
 
 
 def elementwise(op: Ops, operands: Sequence[Any]) -> Any:
-    """An op of operands of which some are complex: `_op` of base.py for them."""
+    """Return an op of operands of which some are complex: `_op` of base.py for them.
+
+    Raises DTypeError for an op without a meaning for complex numbers, such as an order, and for a condition of WHERE
+    that is no bool.
+    """
     values = operands[1:] if op is Ops.WHERE else operands
     part = part_of(common_dtype(values))
     tensors: list[Any] = [operand for operand in operands if isinstance(operand, TensorBase)]
@@ -91,23 +98,23 @@ def elementwise(op: Ops, operands: Sequence[Any]) -> Any:
 
 
 def of_real(tensor: TensorBase, dtype: DType) -> ComplexTensor:
-    """Real numbers as complex ones of a dtype: `_cast` of base.py."""
+    """Return real numbers as complex ones of a complex `dtype`: `_cast` of base.py."""
     return of_pair(ComplexPair(tensor._cast(part_of(dtype))))
 
 
 def constant(tensor: TensorBase, value: Any, dtype: DType) -> ComplexTensor:
-    """A number in the shape of a tensor: `_const` of base.py."""
+    """Return a number in the shape of a tensor, of a complex `dtype`: `_const` of base.py."""
     return of_pair(pair_of(value, tensor._parts()[0], part_of(dtype)))
 
 
 def of_shape(tensor: Any, dtype: DType, shape: Shape) -> Any:
-    """A tensor cast to a complex dtype and broadcast to a shape."""
+    """Return a tensor cast to a complex dtype and broadcast to a shape."""
     found = tensor._cast(dtype)
     return found if found.shape == shape else found.expand(shape)
 
 
 def _analytic(name: str) -> Callable[[ComplexTensor], ComplexTensor]:
-    """A method that is the function of that name of complex numbers."""
+    """Return a method that is the function of that name of complex numbers."""
     function, method = derivatives.analytic(name), type.__getattribute__(Tensor, name)
 
     @functools.wraps(method)
@@ -138,12 +145,15 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
     # The hooks
 
     def _parts(self) -> tuple[Any, ...]:
+        """The hook `_parts`: the real and the imaginary tensor."""
         return self._halved
 
     def _again(self) -> Any:
+        """The hook `_again` on both parts."""
         return joined(*(half._again() for half in self._halved))
 
     def _wrap(self, uop: UOp, *others: TensorBase) -> Any:
+        """The hook `_wrap`: a real tensor of a node, made as one from the real part."""
         return self._halved[0]._wrap(uop, *others)
 
     @classmethod
@@ -151,6 +161,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return Tensor._from(node, requires_grad)
 
     def _op(self, op: Ops, *others: Any) -> Any:
+        """The hook `_op`: an elementwise op with others. Raises as `elementwise`."""
         return elementwise(op, [self, *(self._operand(op, other) for other in others)])
 
     def _broadcasted(self, other: Any) -> Any:
@@ -166,6 +177,10 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return of_shape(self, dtype, shape), of_shape(value, dtype, shape)
 
     def _move(self, op: Ops, arg: Any) -> Any:
+        """The hook `_move` on both parts.
+
+        A running product is multiplied out, other running reductions raise DTypeError.
+        """
         if op is Ops.SCAN and arg.op is not Ops.ADD:
             return self._running_product(arg.axis) if arg.op is Ops.MUL else self._undefined()
         return joined(*(half._move(op, arg) for half in self._halved))
@@ -186,7 +201,10 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return joined(*(half._reduce(op, axes, keepdim) for half in self._halved))
 
     def _product_over(self, axes: tuple[int, ...], keepdim: bool) -> Any:
-        """The product over axes: one half of what is left is multiplied with the other half, log2(n) times."""
+        """Return the product over axes: one half of what is left is multiplied with the other half, log2(n) times.
+
+        The axes need known sizes; the product of no elements is 1.
+        """
         if not axes:
             return self._again()
         kept = [axis for axis in range(self.ndim) if axis not in axes]
@@ -201,7 +219,10 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return x.reshape(tuple(1 if a in axes else size for a, size in enumerate(self.shape))) if keepdim else x
 
     def _running_product(self, axis: int) -> Any:
-        """The running product: each element is multiplied with the one 1, 2, 4, ... indices before it."""
+        """Return the running product along an axis of known size.
+
+        Each element is multiplied with the one 1, 2, 4, ... indices before it.
+        """
         x: Tensor = self
         step, length = 1, size_math.as_int(self.shape[axis], "cumprod")
         while step < length:
@@ -223,28 +244,36 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return joined(*(half._cast(part_of(to)) for half in self._halved))
 
     def _const(self, value: Any, dtype: DType | None = None) -> Any:
+        """The hook `_const`: a number in this shape, of `dtype` or the common dtype of both."""
         of = dtype or common_dtype([self, value])
         return constant(self, value, of) if of.kind == "complex" else self._halved[0]._const(value, of)
 
     def _is_data(self) -> bool:
+        """The hook `_is_data`: False."""
         return False
 
     def _is_float(self) -> bool:
+        """Raise DTypeError: complex numbers are no floats."""
         self._undefined()
 
     def _in_float(self) -> NoReturn:
+        """Raise DTypeError: there is no float without a loss."""
         self._undefined()
 
     def _in_field(self) -> Any:
+        """The hook `_in_field`: this tensor, which has division already."""
         return self
 
     def _narrowed(self, like: DType) -> Any:
+        """The hook `_narrowed`: this tensor."""
         return self
 
     def _real(self) -> Tensor:
+        """Return the real part."""
         return self._halved[0]
 
     def _conj(self) -> Any:
+        """Return the conjugate."""
         return joined(self._halved[0], -self._halved[1])
 
     # Parts
@@ -256,11 +285,11 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return nothing.where(0.0, nothing.where(1.0, a).hypot(b))
 
     def angle(self) -> Any:
-        """The angles in radians, from -pi to pi."""
+        """The angles in radians, from -pi to pi, which are real."""
         return self._halved[1].atan2(self._halved[0])
 
     def sign(self) -> Any:
-        """Divided by their magnitudes; 0 for 0."""
+        """Each number divided by its magnitude; 0 for 0."""
         size = self.abs()
         nothing = size == 0
         return nothing.where(0.0, self) / nothing.where(1.0, size)
@@ -270,11 +299,13 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return self.view_as_real().flatten(1)._ranks()
 
     def _halves(self) -> Any:
+        """Return the real and the imaginary part."""
         return self._halved
 
     # Arithmetic that has a form of its own
 
     def _product(self, x: Any, dtype: DTypeLike | None) -> Any:
+        """Return the product of matrices with `x` in their common dtype, or in `dtype`: four products of real ones."""
         to = promote(self.dtype, x.dtype) if dtype is None else to_dtype(dtype)
         if to.kind != "complex":  # a bool, or `_cast` raises
             return self._cast(to)._product(x._cast(to), to)
@@ -293,7 +324,10 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return found if x >= 0 else found._op(Ops.RECIPROCAL)
 
     def isclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
-        """Whether |self - other| <= atol + rtol * |other|; NaN is close to NaN only if equal_nan."""
+        """Whether |self - other| <= atol + rtol * |other|, as bools; NaN is close to NaN only if `equal_nan`.
+
+        Infinities are close where they are equal. Raises ValueError for a tolerance below 0.
+        """
         if rtol < 0 or atol < 0:
             raise ValueError(f"isclose needs tolerances of at least 0, got rtol={rtol} and atol={atol}")
         a, b = self._broadcasted(other)
@@ -321,6 +355,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return zero.where(1.0 - self * self, x.sin() / x)
 
     def _sigmoid(self) -> Any:
+        """Return 1 / (1 + exp(-z)), with its derivative."""
         return of_pair(_SIGMOID(ComplexPair(*self._halved)))
 
     def ldexp(self, exponent: Any) -> Any:

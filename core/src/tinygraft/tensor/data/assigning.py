@@ -36,6 +36,8 @@ MEMORY = HELD | {Ops.ASSIGN}  # what a tensor is in memory, or has been assigned
 def detach(self: Tensor) -> Tensor:
     """The values, detached: no gradient flows through the result.
 
+    The result shares the memory of this tensor, as a view does.
+
     >>> from tinygraft import Tensor
     >>> Tensor([1.0], requires_grad=True).detach().requires_grad
     False

@@ -75,6 +75,7 @@ def _array(data: Any, device: str, dtype: DType | None) -> UOp | None:
 
 
 def _laid_out(node: UOp | None, names: tuple[str, ...]) -> UOp | None:
+    """Return `node` on the devices `names`, replicated; None for None."""
     return None if node is None else laid(node, names, None)
 
 
@@ -85,7 +86,10 @@ def is_path(data: object) -> bool:
 
 
 def _file(path: Path, device: str, dtype: DType) -> UOp:
-    """Return a node of the bytes of a file, which have not been read."""
+    """Return a node of the bytes of a file as elements of `dtype`, one axis, which have not been read.
+
+    Raises DTypeError where the bytes are no whole number of elements, and as files do.
+    """
     file = OpenFile(path)
     if file.size % dtype.itemsize:
         raise DTypeError(
@@ -95,7 +99,10 @@ def _file(path: Path, device: str, dtype: DType) -> UOp:
 
 
 def _existing(node: UOp, device: Place, dtype: Any) -> UOp:
-    """Return a node of the graph, a symbolic integer, or what is made of some, as the node of a value."""
+    """Return a node of the graph, a symbolic integer, or what is made of some, as the node of a value.
+
+    It is moved to `device` and cast to `dtype` where these are not None.
+    """
     if node.dtype is dtypes.index:
         to = dtype or size_math.dtype_of(node)
         size_checks.require(size_checks.Fits(node, to))

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def clone(self: Tensor, device: Place = None) -> Tensor:
-    """A copy in memory of its own, on this tensor's device unless another is given."""
+    """A copy in memory of its own, on this tensor's device unless another is given.
+
+    It is lazy, and gradients flow through it to this tensor.
+    """
     if device is not None and Device.canonicalize(device) != self.device:
         return self._wrap(laid(self.uop, Device.canonicalize(device), None))
     return self._wrap(UOp(Ops.CONTIGUOUS, self.dtype, (self.uop,)))
@@ -55,6 +58,7 @@ def __reduce_ex__(self: Tensor, protocol: SupportsIndex) -> tuple[Any, ...]:
 
 
 def _pickled(self: Tensor, data: Any) -> tuple[Any, ...]:
+    """Return what `__reduce__` returns: the function that makes the tensor again from `data`, and its arguments."""
     parts = (data, self.shape, self.dtype, self.device, self.requires_grad, self.grad)
     return _unpickled, (type(self), *parts, self.uop.sharding)
 

@@ -93,7 +93,7 @@ def _bytes_of(self: Tensor, what: str) -> Tensor:
 
 
 def _filled_up(self: Tensor, rate: int, suffix: int) -> Tensor:
-    """Return (count, n) bytes padded to whole blocks: with the suffix after them and the last bit set."""
+    """Return (count, n) bytes padded to whole blocks of `rate` bytes: `suffix` after them, and the last bit set."""
     length = size_math.as_int(self.shape[1], "keccak")
     missing = rate - length % rate
     tail = [suffix] + [0] * (missing - 1)
@@ -103,7 +103,7 @@ def _filled_up(self: Tensor, rate: int, suffix: int) -> Tensor:
 
 
 def _round(self: Tensor, constant: Any) -> Tensor:
-    """Return (count, 25) words after one round: theta, rho, pi, chi and iota."""
+    """Return (count, 25) words of uint64 after one round: theta, rho, pi, chi and iota with `constant`."""
     count = self.shape[0]
     source, turn = (_listed(self, numbers, dtypes.uint64) for numbers in _lanes())
     parity = self.reshape(count, 5, 5)._reduce(Ops.XOR, 1).contiguous()
@@ -116,16 +116,17 @@ def _round(self: Tensor, constant: Any) -> Tensor:
 
 
 def _listed(self: Tensor, numbers: list[int], dtype: DType) -> Tensor:
+    """Return numbers as a tensor of `dtype` on the device of `self`."""
     return type(self)(numbers, dtype=dtype, device=self.device)
 
 
 def _take(self: Tensor, indices: Tensor) -> Tensor:
-    """Words of each row, by their indices."""
+    """Return words of each row by their indices: (count, n) for n indices."""
     return self._join(Ops.GATHER, indices.cast(dtypes.int32), arg=1)
 
 
 def _rotated(self: Tensor, turn: Tensor) -> Tensor:
-    """Words rotated to the left by a number of bits each."""
+    """Return words of uint64 rotated to the left by a number of bits each, from 1 to 63."""
     back = turn._const(64)._op(Ops.SUB, turn)
     return self._op(Ops.SHL, turn)._op(Ops.OR, self._op(Ops.SHR, back))
 

@@ -112,7 +112,7 @@ def take(capsule: object) -> Foreign:
 
 
 def _dtype(found: DLTensor) -> DType:
-    """Our dtype of their elements. Raises DTypeError."""
+    """Return our dtype of their elements. Raises DTypeError where there is none."""
     kind = KINDS.get(found.code, "")
     for dtype in (*dtypes.all, *dtypes.fp8s, *dtypes.complexes):
         if (_kind(dtype), dtype.itemsize * 8, 1) == (kind, found.bits, found.lanes):
@@ -121,6 +121,7 @@ def _dtype(found: DLTensor) -> DType:
 
 
 def _kind(dtype: DType) -> str:
+    """Return the kind of a dtype as DLPack names it: bfloat16 and each fp8 type are kinds of their own."""
     return "bfloat" if dtype is dtypes.bfloat16 else dtype.name if dtype in dtypes.fp8s else dtype.kind
 
 
@@ -140,7 +141,10 @@ class _Owner:
 
 
 def make(view: memoryview, dtype: DType, layout: StridedLayout, versioned: bool) -> object:
-    """A capsule of elements in the bytes of view, which stay live until the consumer calls the deleter."""
+    """Return a capsule of elements in the bytes of `view`, which stay live until the consumer calls the deleter.
+
+    `layout` is in elements; `versioned` makes a capsule of DLPack 1.
+    """
     address = ctypes.addressof(ctypes.c_char.from_buffer(view)) if view.nbytes else 0
     return _made((HOST, 0), address, view, dtype, layout, versioned)
 

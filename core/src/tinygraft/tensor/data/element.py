@@ -62,14 +62,17 @@ class _Stuck(Exception):
 
 
 class _ElementWalk:
-    """The path from one element to memory. `picked`: it is one of several, as in t[3] + 1 but not in t + 1."""
+    """The path from one element to memory. `picked`: it is one of several, as in t[3] + 1 but not in t + 1.
+
+    `steps` is how many nodes may still be gone through, `path` has those on the way.
+    """
 
     def __init__(self) -> None:
         self.steps, self.picked = STEPS, False
         self.path: list[UOp] = []
 
     def value(self, node: UOp, index: ElementIndex) -> Any:
-        """The element of a node. Raises _Stuck."""
+        """Return the element of a node at `index`, one number for each axis. Raises _Stuck where it needs a kernel."""
         self.steps -= 1
         self.path.append(node)
         op = node.op
@@ -97,7 +100,7 @@ class _ElementWalk:
         return found
 
     def moved(self, node: UOp, index: ElementIndex) -> Any:
-        """The element of a movement: that of its source at another index, or 0 in its padding."""
+        """Return the element of a movement: that of its source at another index, or 0 in its padding. Raises _Stuck."""
         source, arg = node.src[0], node.arg
         shape = source.shape
         if not all(type(length) is int for length in shape):
@@ -126,7 +129,7 @@ class _ElementWalk:
         return self.value(source, index)
 
     def result(self, node: UOp, index: ElementIndex) -> Any:
-        """The element of an elementwise op, rounded as constant folding rounds it."""
+        """Return the element of an elementwise op, rounded as constant folding rounds it. Raises _Stuck."""
         if node.op is Ops.WHERE:  # only the chosen branch, which spares steps
             return self.value(node.src[1 if self.value(node.src[0], index) else 2], index)
         meaning = FACTS[node.op].python
@@ -138,7 +141,10 @@ _MOVES = frozenset({Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.FLIP, Ops.SHRINK, 
 
 
 def element(tensor: TensorBase) -> Any:
-    """The one element of a tensor where it is one of several and needs no kernel of its own, else None."""
+    """Return the one element of a tensor where it is one of several and needs no kernel of its own, else None.
+
+    It may compute up to three tensors on the way as a whole. Under TinyJit it is None.
+    """
     if open_captures():  # TinyJit has to see the read as a kernel, so that a replay computes it again
         return None
     for _ in range(4):  # each round but the last computes one more tensor on the path as a whole
@@ -168,6 +174,7 @@ def _compute(tensor: TensorBase, path: list[UOp]) -> bool:
 
 
 def _counted(shape: Any) -> bool:
+    """Return whether a shape has known sizes and from 2 to WHOLE elements."""
     return all(type(length) is int for length in shape) and 1 < prod(shape) <= WHOLE
 
 

@@ -166,6 +166,7 @@ def _path(index: int, shape: Sequence[int]) -> str:
 
 
 def _holds(length: int | None) -> str:
+    """Return what a list of that length is, for an error; None is a number."""
     return "is a number" if length is None else f"has {length} elements"
 
 

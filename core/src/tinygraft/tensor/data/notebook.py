@@ -60,6 +60,7 @@ def page_of(tensor: Tensor) -> str:
 
 
 def _pre(text: str) -> str:
+    """Return text as HTML of a fixed width, escaped."""
     return f'<pre style="margin:0;white-space:pre-wrap">{html.escape(text)}</pre>'
 
 

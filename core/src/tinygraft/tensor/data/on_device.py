@@ -129,7 +129,7 @@ def array_interface(self: Tensor, name: str) -> dict[str, Any] | None:
 
 
 def _has_no_interface(self: Tensor) -> str:
-    """Why an array interface cannot describe a tensor; "" where it can."""
+    """Return why an array interface cannot describe a tensor; "" where it can."""
     if not isinstance(self.device, str):
         return f"it is in the memory of several devices, {self.device}; t.to(one of them) is in one"
     if not is_concrete(self.shape):
@@ -167,7 +167,7 @@ def interface_of(x: Any, name: str) -> tuple[Backend, dict[str, Any]] | None:
 
 
 def described(x: object, found: dict[str, Any]) -> DeviceArray:
-    """An array by its interface. Raises DTypeError, and BufferError for one with a mask."""
+    """Return an array `x` by its interface `found`. Raises DTypeError for a dtype, BufferError for one with a mask."""
     if found.get("mask") is not None:
         raise BufferError("an array with a mask cannot be shared\n  hint: fill its masked elements first")
     dtype = _dtype(found["typestr"])
@@ -215,6 +215,7 @@ def follow_owner(buffer: Buffer, array: Any) -> None:
 
 
 def _dtype(typestr: str) -> DType:
+    """Return our dtype of a type of NumPy such as "<f4". Raises DTypeError where there is none."""
     for dtype in dtypes.all:
         kind = KINDS.get(dtype.kind)
         if dtype is not dtypes.bfloat16 and typestr in (f"<{kind}{dtype.itemsize}", f"|{kind}{dtype.itemsize}"):

@@ -19,7 +19,10 @@ from tinygraft.uop.uop import UOp
 
 
 def file_node(file: OpenFile, offset: int, shape: Sequence[int], device: str, dtype: DType) -> UOp:
-    """A tensor of shape and dtype whose elements are in a file from offset on, in row-major order."""
+    """Return a node of `shape` and `dtype` on a device, whose elements are in a file from `offset` on, row-major.
+
+    `offset` counts bytes. They are read when the buffer is first needed.
+    """
     size = math.prod(shape)
     node = UOp.buffer(device, size, dtype)
     buffer_of(node).read_later(FilePart(file, offset, size * dtype.itemsize))
@@ -27,7 +30,7 @@ def file_node(file: OpenFile, offset: int, shape: Sequence[int], device: str, dt
 
 
 def unread(node: UOp) -> FilePart | None:
-    """The bytes of a tensor that is still in its file; None where it is not."""
+    """Return the part of a file that the tensor of a node still is; None where it is read, or no file."""
     while node.op is Ops.RESHAPE:
         node = node.src[0]
     return buffer.unread(node)
@@ -63,7 +66,10 @@ def part(node: UOp, bounds: Sequence[tuple[sint, sint]]) -> UOp | None:
 
 
 def bits(node: UOp, dtype: DType, shape: Shape) -> UOp | None:
-    """The bits of a tensor that is still in its file as shape of dtype; None where it is not."""
+    """Return the bits of a tensor that is still in its file as `shape` of `dtype`, unread; None where it is not.
+
+    The caller has checked that there are as many bytes.
+    """
     source = unread(node)
     if source is None or not is_concrete(shape):
         return None

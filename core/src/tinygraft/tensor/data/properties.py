@@ -26,7 +26,7 @@ class Size(int):
     shape: Shape
 
     def __call__(self, dim: int | None = None) -> Any:
-        """The shape, or the length of axis dim."""
+        """The shape, or the length of axis `dim`. Raises as indexing a tuple does."""
         return self.shape if dim is None else self.shape[dim]
 
 
@@ -36,7 +36,7 @@ def lazydata(self: Tensor) -> UOp:
 
 
 def numel(self: Tensor) -> sint:
-    """How many elements there are."""
+    """How many elements there are, an int, or a node where a size is symbolic; 1 without axes."""
     return size_math.product(self.shape)
 
 
@@ -63,7 +63,7 @@ def element_size(self: Tensor) -> int:
 
 
 def nbytes(self: Tensor) -> sint:
-    """Bytes of all elements."""
+    """Bytes of all elements, an int, or a node where a size is symbolic."""
     return size_math.mul(self.numel(), self.dtype.itemsize)
 
 

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 
 def _stored(self: Tensor) -> Buffer:
-    """Return the memory with the elements in row-major order; computes it first where it has not been."""
+    """Return the memory with the elements in row-major order, on one device; computes it first where it has not been.
+
+    Raises ShapeError for a symbolic shape.
+    """
     if not is_concrete(self.shape):
         raise ShapeError(
             f"cannot read a tensor of symbolic shape {show_arg(self.shape)}\n  made at {self._where()}\n"
@@ -66,6 +69,8 @@ def _numbers(self: Tensor) -> list[Any]:
 def item(self: Tensor) -> Any:
     """The one element as a Python number. Raises ShapeError when there are more or none.
 
+    A half type gives a float. The tensor is realised unless it is one element of a tensor in memory.
+
     >>> from tinygraft import Tensor
     >>> Tensor(42).item()
     42
@@ -79,7 +84,9 @@ def item(self: Tensor) -> Any:
 
 
 def tolist(self: Tensor) -> Any:
-    """The values as nested lists, or a number when there are no axes.
+    """The values as nested lists of Python numbers, or a number when there are no axes.
+
+    The tensor is realised. Raises ShapeError for a symbolic shape.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3, 4]).tolist()

@@ -67,7 +67,7 @@ def schedule_with_vars(self: Tensor, *others: TensorBase) -> tuple[list[Call], d
 
 
 def schedule(self: Tensor, *others: TensorBase) -> list[Call]:
-    """The calls that would compute this tensor and others, in order. Nothing runs."""
+    """The calls that would compute this tensor and others, in order. Nothing runs. Variables have to be bound alike."""
     return self.schedule_with_vars(*others)[0]
 
 
@@ -80,7 +80,7 @@ def contiguous(self: Tensor, **kwargs: object) -> Tensor:
 
 
 def contiguous_backward(self: Tensor) -> Tensor:
-    """This tensor, whose gradient is made contiguous."""
+    """This tensor, of the same value; its gradient is stored as a whole, row-major, before it is used further."""
     return self._wrap(UOp(Ops.CONTIGUOUS_BACKWARD, self.dtype, (self.uop,)))
 
 

@@ -173,7 +173,7 @@ def __array_namespace__(self: Tensor, *, api_version: str | None = None) -> Modu
 
 
 def to_device(self: Tensor, device: str, /, *, stream: Any = None) -> Tensor:
-    """to, as the array API standard names it; stream must be None."""
+    """`to`, as the array API standard names it. Raises ValueError unless `stream` is None."""
     if stream is not None:
         raise ValueError(f"a copy between devices takes no stream, got {stream!r}")
     return self.to(device)
@@ -317,7 +317,7 @@ def _strided(found: Any) -> bool:
 
 
 def _unusable(address: int, shape: tuple[int, ...], dtype: DType, device: str) -> str:
-    """Why a device cannot use borrowed memory; empty when it can."""
+    """Return why a device cannot use borrowed memory at an address; "" when it can. Opens the device."""
     nbytes = size_math.as_int(size_math.product(shape), "memory") * dtype.itemsize
     if not nbytes:
         return ""

@@ -104,6 +104,7 @@ def _picked(shape: Sequence[Any], edge: int | None) -> list[Any]:
 
 
 def _count(picked: Sequence[Any]) -> int:
+    """Return how many elements are picked."""
     return math.prod(len(axis) for axis in picked)
 
 
@@ -126,6 +127,7 @@ def values_at(tensor: Tensor, picked: Sequence[Any]) -> ndarray[Any, Any]:
 
 
 def _is_narrow(dtype: DType) -> bool:
+    """Return whether a dtype is a float that NumPy lacks: bfloat16 or fp8."""
     return dtype.fmt is None and dtype.kind == "float"
 
 
@@ -206,6 +208,7 @@ def _in_parts(node: UOp, index: PickedIndex, count: int) -> ndarray[Any, Any]:
 
 
 def _numpy_name(dtype: DType) -> str:
+    """Return the name of the NumPy dtype in which values are shown."""
     from tinygraft.tensor.data.from_python import NUMPY_NAME
 
     return "float32" if _is_narrow(dtype) else NUMPY_NAME[dtype]

@@ -40,7 +40,10 @@ def to(self: Tensor, device: str | Sequence[str] | None) -> Tensor:
 
 
 def to_(self: Tensor, device: str | Sequence[str] | None) -> Tensor:
-    """Move this tensor, and its gradient, to a device, or to several."""
+    """Move this tensor, and its gradient, to a device, or to several; return it.
+
+    None is the default device. Raises as `to`.
+    """
     return self._become(self.to(device))
 
 
@@ -77,7 +80,7 @@ def shard(self: Tensor, devices: Sequence[str], axis: int | None = None, splits:
 def shard_(
     self: Tensor, devices: Sequence[str], axis: int | None = None, splits: Sequence[int] | None = None
 ) -> Tensor:
-    """Put this tensor, and its gradient, on several devices as shard does."""
+    """Put this tensor, and its gradient, on several devices as `shard` does, which says what raises; return it."""
     return self._become(self.shard(devices, axis, splits))
 
 

@@ -41,9 +41,11 @@ class NoGrad(ContextDecorator):
         return NoGrad()
 
     def __enter__(self) -> None:
+        """Begin the block in this thread."""
         here.blocks.append(ref(self))
 
     def __exit__(self, *_: object) -> None:
+        """End the block in this thread."""
         here.blocks.remove(ref(self))
 
 

@@ -141,7 +141,10 @@ class SharedStorage:
         self._members[member.key] = member
 
     def leave(self, tensor: TensorBase) -> None:
-        """Unregister `tensor`, which is about to get another value or is the last one."""
+        """Unregister `tensor`, which is about to get another value or is the last one.
+
+        A tensor left alone becomes awake.
+        """
         tensor._storage = None
         self._members.pop(id(tensor), None)
         self.wake_last()
@@ -198,7 +201,10 @@ class SharedStorage:
         return any((buffer := realized(part)) is not None and buffer.may_change() for part in buffers_of(node))
 
     def settle(self) -> None:
-        """Realise the whole value, and make every tensor its chain of steps over that memory."""
+        """Realise the whole value, and make every tensor its chain of steps over that memory.
+
+        Raises what the computation raises.
+        """
         with exclusive:
             from tinygraft.engine.realize import realize_tensors  # the compiler is loaded when something is computed
 
