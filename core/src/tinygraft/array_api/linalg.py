@@ -78,7 +78,7 @@ def matrix_power(x: Tensor, n: int, /) -> Tensor:
 
 
 def matrix_rank(x: Tensor, /, *, rtol: Any = None) -> Tensor:
-    """How many singular values exceed rtol times the largest."""
+    """How many singular values exceed `rtol` times the largest, integers; None is epsilon times max(m, n)."""
     return x.matrix_rank(rtol=rtol)
 
 

@@ -115,7 +115,7 @@ class Communicator:
     def start_reduce_scatter(
         self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None
     ) -> Started:
-        """Start `reduce_scatter`."""
+        """Start `reduce_scatter`; the array is read, and `out` written, until `wait` returns. Raises as that."""
         array = _array(array)
         kind = _dtype_of(array, dtype)
         check_op(op, kind)

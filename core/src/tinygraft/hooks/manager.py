@@ -316,18 +316,21 @@ class _PluginObserver:
         self._function, self.observer_name, self._has_argument = function, name, has_argument
 
     def __call__(self, event: object) -> None:
+        """Call the function with an event; with TINYGRAFT_TRACE_PLUGINS=1 print that."""
         if TINYGRAFT_TRACE_PLUGINS.value:
             print(f"tinygraft: {self.observer_name} is notified of {event}", file=sys.stderr)
         self._function(*[event][: self._has_argument])
 
 
 def _observe(hook: str, impl: HookImpl) -> Callable[[], None]:
+    """Register an observer of a plugin for the events of a hook. Returns what unregisters it."""
     return events.observe(
         _PluginObserver(impl.function, f"{hook} of {impl.plugin_name}", bool(impl.argnames)), OBSERVERS[hook]
     )
 
 
 def _trace(hook: str, impl: HookImpl) -> None:
+    """Print that a hook is called, with TINYGRAFT_TRACE_PLUGINS=1."""
     if TINYGRAFT_TRACE_PLUGINS.value:
         print(f"tinygraft: {hook} of {impl.plugin_name} is called", file=sys.stderr)
 
@@ -355,6 +358,7 @@ def _check(manager: PluginManager, plugin: object) -> None:
 
 
 def _name_of(plugin: object) -> str:
+    """Return the name of a module, or of the class of an object."""
     return getattr(plugin, "__name__", "") or type(plugin).__qualname__
 
 

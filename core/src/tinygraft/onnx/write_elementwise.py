@@ -33,7 +33,7 @@ _WIDE = {
 
 
 def elementwise(writer: GraphWriter, node: UOp) -> NodePlan:
-    """The plan of an elementwise node; None for any other."""
+    """Return the plan of an elementwise node; None for any other."""
     write = _writer_of(writer, node)
     if write is None:
         return None
@@ -41,7 +41,10 @@ def elementwise(writer: GraphWriter, node: UOp) -> NodePlan:
 
 
 def operands(node: UOp) -> tuple[UOp, ...]:
-    """The sources of an elementwise node without EXPANDs that ONNX does itself, as few of them kept as have to be."""
+    """Return the sources of an elementwise node without EXPANDs that ONNX does itself.
+
+    As few of these are kept as have to be for the shape of the node.
+    """
     found = [without_expand(source) for source in node.src]
     for number, source in enumerate(node.src):
         shape: tuple[object, ...] | None = ()
@@ -66,14 +69,14 @@ def _is_in_front(new: Shape, old: Shape) -> bool:
 
 
 def const_of(node: UOp) -> bool | int | float | None:
-    """The number that all elements of a node are, None where it is not such a constant."""
+    """Return the number that all elements of a node are, None where it is not such a constant."""
     while node.op in (Ops.EXPAND, Ops.RESHAPE, Ops.DETACH):
         node = node.src[0]
     return node.arg if node.op is Ops.CONST else None
 
 
 def _writer_of(writer: GraphWriter, node: UOp) -> Callable[..., str] | None:
-    """What writes a node of the names of its operands."""
+    """Return what writes a node, from the names of its operands to its own name; None for an op that ONNX lacks."""
     op, dtype = node.op, node.dtype
     of = node.src[-1].dtype if node.src else dtype
     if op in _SPECIAL:
@@ -97,17 +100,19 @@ def _writer_of(writer: GraphWriter, node: UOp) -> Callable[..., str] | None:
 
 
 def _wide(op: Ops, dtype: DType) -> DType | None:
-    """The dtype to compute in, None for the dtype itself."""
+    """Return the dtype to compute an op in, whose result is cast back; None for `dtype` itself."""
     if dtype is dtypes.uint64 and op in (Ops.ADD, Ops.SUB, Ops.MUL, Ops.NEG):
         return dtypes.int64  # the same bits
     return _WIDE.get(dtype)
 
 
 def _cast(writer: GraphWriter, node: UOp, name: str) -> str:
+    """Write a CAST as Cast."""
     return writer.cast(name, node.dtype)
 
 
 def _not_equal(writer: GraphWriter, node: UOp, a: str, b: str) -> str:
+    """Write a CMPNE as Not of Equal; of bools as Xor, and x != x of floats as IsNaN."""
     of = node.src[0].dtype
     if node.src[0] is node.src[1] and of.kind == "float":
         return writer.node("IsNaN", [a])
@@ -119,15 +124,20 @@ def _not_equal(writer: GraphWriter, node: UOp, a: str, b: str) -> str:
 
 
 def _not(writer: GraphWriter, node: UOp, name: str) -> str:
+    """Write a NOT as Not, of integers as BitwiseNot."""
     return writer.node("Not" if node.dtype is dtypes.bool else "BitwiseNot", [name])
 
 
 def _where(writer: GraphWriter, node: UOp, condition: str, a: str, b: str) -> str:
+    """Write a WHERE as `chosen` does."""
     return chosen(writer, node.dtype, condition, a, b)
 
 
 def chosen(writer: GraphWriter, dtype: DType, condition: str, a: str, b: str) -> str:
-    """Write a Where of values of a dtype: of bools by And and Or, of integers that few runtimes choose from wider."""
+    """Write a Where of values of a dtype; return its name.
+
+    Bools are chosen by And and Or, integers that few runtimes choose from in a wider dtype.
+    """
     if dtype is dtypes.bool:
         first = writer.node("And", [condition, a])
         other = writer.node("And", [writer.node("Not", [condition]), b])
@@ -139,15 +149,18 @@ def chosen(writer: GraphWriter, dtype: DType, condition: str, a: str, b: str) ->
 
 
 def _trunc(writer: GraphWriter, node: UOp, name: str) -> str:
+    """Write a TRUNC as Floor, of negative numbers as Ceil."""
     below = writer.node("Less", [name, writer.constant(0.0, node.dtype)])
     return writer.node("Where", [below, writer.node("Ceil", [name]), writer.node("Floor", [name])])
 
 
 def _exp2(writer: GraphWriter, node: UOp, name: str) -> str:
+    """Write an EXP2 as a power of 2."""
     return writer.node("Pow", [writer.constant(2.0, node.dtype), name])
 
 
 def _log2(writer: GraphWriter, node: UOp, name: str) -> str:
+    """Write a LOG2 as the logarithm over that of 2."""
     return writer.node("Div", [writer.node("Log", [name]), writer.constant(math.log(2), node.dtype)])
 
 
@@ -180,10 +193,12 @@ def _log1p(writer: GraphWriter, node: UOp, name: str) -> str:
 
 
 def _erfc(writer: GraphWriter, node: UOp, name: str) -> str:
+    """Write an ERFC as 1 - erf, which loses the small values."""
     return writer.node("Sub", [writer.constant(1.0, node.dtype), writer.node("Erf", [name])])
 
 
 def _fmod(writer: GraphWriter, node: UOp, a: str, b: str) -> str:
+    """Write an FMOD as Mod with fmod=1."""
     return writer.node("Mod", [a, b], fmod=1)
 
 

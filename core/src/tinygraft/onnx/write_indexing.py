@@ -60,7 +60,7 @@ def _guarded(writer: GraphWriter, index: UOp, name: str, size: str | int) -> tup
 
 
 def _counted_from_either_end(index: UOp, size: object) -> UOp | None:
-    """The i of WHERE(i < 0, i + size, i), None for another index."""
+    """Return the i of WHERE(i < 0, i + size, i), None for another index."""
     if index.op is not Ops.WHERE or index.src[0].op is not Ops.CMPLT or index.src[1].op is not Ops.ADD:
         return None
     plain, (negative, zero), (moved, by) = index.src[2], index.src[0].src, index.src[1].src
@@ -74,7 +74,7 @@ def _counted_from_either_end(index: UOp, size: object) -> UOp | None:
 
 
 def _is_inside(index: UOp, size: object) -> bool:
-    """Whether the bounds of an index are inside the axis."""
+    """Return whether the bounds of an index are inside an axis of `size`."""
     if index.dtype not in (dtypes.int32, dtypes.int64) or not isinstance(size, int):
         return False
     bounds = bounds_at(index)
@@ -82,7 +82,7 @@ def _is_inside(index: UOp, size: object) -> bool:
 
 
 def bounds_at(index: UOp) -> tuple[int, int] | None:
-    """The least and greatest value of an index that is a constant or counts, None where that is not known."""
+    """Return the least and greatest value of an index that is a constant or counts, None where that is not known."""
     if index.lo is not None and (index.lo > -(2**30) or index.hi < 2**30):
         return index.lo, index.hi
     return None
@@ -126,7 +126,7 @@ def _scatter(writer: GraphWriter, node: UOp) -> NodePlan:
 
 
 def _scan(writer: GraphWriter, node: UOp) -> NodePlan:
-    """CumSum, or a Scan whose body is one operator."""
+    """Return the plan of a CumSum, or of a Scan whose body is one operator; raises what `refuse` returns for others."""
     axis, op = node.arg.axis, node.arg.op
     dtype = node.dtype
     wide = dtypes.int64 if dtype in (dtypes.uint32, dtypes.uint64) else dtypes.int32
@@ -195,7 +195,7 @@ def _assign(writer: GraphWriter, node: UOp) -> NodePlan:
 
 
 def _routine(writer: GraphWriter, node: UOp) -> NodePlan:
-    """sort and topk as TopK."""
+    """Return the plan of a sort or topk, as TopK; raises what `refuse` returns for other routines."""
     arg, source = node.arg, node.src[0]
     if arg.routine not in ("sort", "topk"):
         raise writer.refuse(node, f"ONNX has no operator for the routine {arg.routine}")

@@ -24,7 +24,7 @@ _END = -(2**63) + 1
 
 
 def movement(writer: GraphWriter, node: UOp) -> NodePlan:
-    """The plan of a movement, a reduction or a leaf; None for any other."""
+    """Return the plan of a movement, a reduction or a leaf; None for any other."""
     if node.op in _SAME:
         return node.src[0]
     planner = _PLANNERS.get(node.op)
@@ -61,7 +61,10 @@ def _reshape(writer: GraphWriter, node: UOp) -> NodePlan:
 
 
 def _target(old: Shape, new: Shape) -> tuple[list[sint], tuple[UOp, ...]]:
-    """The vector of a Reshape, and the sizes in it that have to be computed."""
+    """Return the vector of a Reshape, and the sizes in it that have to be computed.
+
+    In it 0 is a symbolic size that stays, and one other symbolic size is -1.
+    """
     sizes: list[sint] = []
     for axis, size in enumerate(new):
         stays = not isinstance(size, int) and axis < len(old) and old[axis] is size
@@ -73,7 +76,7 @@ def _target(old: Shape, new: Shape) -> tuple[list[sint], tuple[UOp, ...]]:
 
 
 def _ones_added(few: Shape, many: Shape) -> list[int] | None:
-    """The axes of size 1 by which `many` has more than `few`, None where that is not the difference."""
+    """Return the axes of size 1 by which `many` has more than `few`, None where that is not the difference."""
     if len(few) >= len(many):
         return None
     axes, at = [], 0
@@ -88,6 +91,7 @@ def _ones_added(few: Shape, many: Shape) -> list[int] | None:
 
 
 def _expand(writer: GraphWriter, node: UOp) -> NodePlan:
+    """Return the plan of an EXPAND; its source where no size changes."""
     source = node.src[0]
     sizes = [1 if old is new else new for old, new in zip(source.shape, node.shape, strict=True)]
     if all(isinstance(size, int) and size == 1 for size in sizes):
@@ -96,12 +100,14 @@ def _expand(writer: GraphWriter, node: UOp) -> NodePlan:
 
 
 def _permute(writer: GraphWriter, node: UOp) -> NodePlan:
+    """Return the plan of a Transpose; the source where the order stays."""
     if node.arg == tuple(range(len(node.arg))):
         return node.src[0]
     return WriteStep((node.src[0],), lambda x: writer.node("Transpose", [x], perm=list(node.arg)))
 
 
 def _flip(writer: GraphWriter, node: UOp) -> NodePlan:
+    """Return the plan of a Slice with steps of -1."""
     axes = list(node.arg)
 
     def write(x: str) -> str:
@@ -112,11 +118,12 @@ def _flip(writer: GraphWriter, node: UOp) -> NodePlan:
 
 
 def _pad(writer: GraphWriter, node: UOp) -> NodePlan:
+    """Return the plan of a PAD with zeros."""
     return padding(writer, node, False if node.dtype is dtypes.bool else 0)
 
 
 def padding(writer: GraphWriter, node: UOp, value: bool | int | float) -> WriteStep:
-    """The plan of a PAD with a value in its padding."""
+    """Return the plan of a PAD with `value` in its padding."""
     pads = [*(before for before, _ in node.arg), *(after for _, after in node.arg)]
 
     wide = dtypes.int32 if node.dtype in (dtypes.int16, dtypes.uint16) else node.dtype
@@ -130,7 +137,10 @@ def padding(writer: GraphWriter, node: UOp, value: bool | int | float) -> WriteS
 
 
 def padded_with(node: UOp) -> tuple[UOp, bool | int | float] | None:
-    """The PAD and the value of WHERE(PAD(True), PAD(x), value), which Tensor.pad makes of a value; None for others."""
+    """Return the PAD and the value of WHERE(PAD(True), PAD(x), value); None for others.
+
+    Tensor.pad makes that of a value.
+    """
     if node.op is not Ops.WHERE:
         return None
     inside, padded, other = node.src
@@ -141,6 +151,7 @@ def padded_with(node: UOp) -> tuple[UOp, bool | int | float] | None:
 
 
 def _shrink(writer: GraphWriter, node: UOp) -> NodePlan:
+    """Return the plan of a Slice of the axes that are cut; the source where none is."""
     source = node.src[0]
     bounds = [
         (axis, start, end)
@@ -158,12 +169,14 @@ def _shrink(writer: GraphWriter, node: UOp) -> NodePlan:
 
 
 def _cat(writer: GraphWriter, node: UOp) -> NodePlan:
+    """Return the plan of a Concat."""
     count = sum(source.dtype is not dtypes.index for source in node.src)
     sources = node.src[:count]
     return WriteStep(sources, lambda *names: writer.node("Concat", names, axis=node.arg))
 
 
 def _reduce(writer: GraphWriter, node: UOp) -> NodePlan:
+    """Return the plan of a reduction that keeps its axes."""
     return reduction(writer, node, keep=True)
 
 

@@ -118,12 +118,14 @@ class ClangCompiler(AmdCompiler):
             return written.read_text()
 
     def _compile(self, source: Source, kind: str, made: Path) -> None:
+        """Write a source beside `made`, and compile it to what `kind` says (-emit-obj or -S). Raises SourceRefused."""
         text = made.with_name(f"{source.name}.hip")
         text.write_text(source.text)
         options = [*(word for word in OPTIONS if word not in DRIVER_ONLY), *frontend(self.arch)]
         self._run([*self.clang, "-cc1", *options, kind, "-o", str(made), str(text)])
 
     def _run(self, command: list[str]) -> None:
+        """Run a command. Raises SourceRefused, with what it wrote, where it fails."""
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
         if done.returncode:
             log = (done.stdout + done.stderr).strip()
@@ -142,6 +144,7 @@ def frontend(arch: str) -> list[str]:
 
 @cache
 def _version(clang: tuple[str, ...]) -> str:
+    """Return the first line that a clang says of its version."""
     done = subprocess.run([*clang, "--version"], capture_output=True, text=True, timeout=PATIENCE, check=False)
     return (done.stdout.splitlines() or ["an unknown clang"])[0]
 
@@ -178,7 +181,10 @@ def hiprtc(arch: str) -> AmdCompiler | str:
 
 
 def rocm_clang(arch: str) -> AmdCompiler | str:
-    """Return ROCm's clang for an architecture, or the one that AMD_CLANG names; else why there is none."""
+    """Return ROCm's clang for an architecture, or the one that AMD_CLANG names; else why there is none.
+
+    Raises DeviceUnavailable where AMD_CLANG names none that can be used.
+    """
     named = [Path(AMD_CLANG.value)] if AMD_CLANG.value else []
     for clang in named or [folder / "lib" / "llvm" / "bin" / "clang" for folder in rocm_folders()]:
         linker = shutil.which("ld.lld", path=os.pathsep.join([str(clang.parent), os.environ.get("PATH", "")]))

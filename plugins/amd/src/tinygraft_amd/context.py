@@ -12,6 +12,7 @@ class AmdContext(DriverContext):
     """A card's only context, which HIP knows by the card's number."""
 
     def _retain(self) -> int:
+        """Return what HIP knows the context by: the card's number."""
         return self.device.number
 
     def has_pool(self) -> bool:

@@ -55,6 +55,7 @@ class Hip(DriverCalls):
         return [self._device(number) for number in range(self.number("hipGetDeviceCount"))]
 
     def _device(self, number: int) -> DriverCard:
+        """Return a card by its number, with what kernels depend on."""
         found = self.ffi.new("char[]", f.PROPERTIES)
         self.call("hipGetDevicePropertiesR0600", found, number)
         data = bytes(self.ffi.buffer(found, f.PROPERTIES))

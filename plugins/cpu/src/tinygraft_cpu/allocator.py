@@ -89,6 +89,7 @@ def _pages(nbytes: int) -> mmap.mmap:
 
 
 def _advise_huge(pages: mmap.mmap) -> None:
+    """Advise the system to use huge pages, where it has them."""
     try:
         pages.madvise(mmap.MADV_HUGEPAGE)
     except OSError:  # a kernel without huge pages: slower, nothing else

@@ -102,6 +102,10 @@ class Machine:
             self.idle.append(tools)
 
     def _object(self, module: Any, target: Any) -> bytes:
+        """Return the object file that LLVM writes of a module for a target machine.
+
+        Raises RuntimeError where it cannot.
+        """
         ffi = self.llvm.ffi
         with ffi.OutputString() as error:
             written = self.emit(target, module, 1, error)

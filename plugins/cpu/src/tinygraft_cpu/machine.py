@@ -110,10 +110,12 @@ def _quota() -> int:
 
 
 def _upwards(folder: Path, root: Path) -> list[Path]:
+    """Return a folder and those around it, up to `root`."""
     return [p for p in (folder, *folder.parents) if p == root or root in p.parents]
 
 
 def _ratio(quota: str, period: str) -> float:
+    """Return how many processors a quota of time allows; infinity where there is no limit."""
     if not quota.isdigit() or not period.isdigit() or int(period) == 0:
         return math.inf
     return int(quota) / int(period)
@@ -161,6 +163,7 @@ def why_no_cc() -> str:
 
 
 def _read(path: str | Path) -> str:
+    """Return the text of a file; "" where it cannot be read."""
     try:
         return Path(path).read_text()
     except (OSError, UnicodeDecodeError):

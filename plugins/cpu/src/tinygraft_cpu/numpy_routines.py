@@ -57,6 +57,7 @@ def _each(function: Callable[..., Any], matrices: Sequence[Any], otherwise: Call
 
 
 def _cholesky(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
+    """Return the lower factors of matrices; NaN from the row on where one is not positive definite."""
     import numpy as np
 
     return [_each(np.linalg.cholesky, operands, _cholesky_by_steps)]
@@ -75,18 +76,21 @@ def _cholesky_by_steps(matrix: Any) -> Any:
 
 
 def _nowhere(matrix: Any, side: Any = None) -> Any:
+    """Return NaN for the result of a matrix, of the shape of `side` where that is given."""
     import numpy as np
 
     return np.full((matrix if side is None else side).shape, np.nan, matrix.dtype)
 
 
 def _solve(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
+    """Return the solutions of matrices and right sides; NaN for a singular matrix."""
     import numpy as np
 
     return [_each(np.linalg.solve, operands, _nowhere)]
 
 
 def _inverse(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
+    """Return the inverses of matrices; NaN for a singular one."""
     import numpy as np
 
     return [_each(np.linalg.inv, operands, _nowhere)]
@@ -103,6 +107,10 @@ def _where_finite(matrices: Any, read: Any, found: Sequence[Any]) -> OperandArra
 
 
 def _eigh(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
+    """Return eigenvalues and eigenvectors of symmetric matrices, of which options[0] says the upper triangle is read.
+
+    Those of a matrix that is not finite are NaN.
+    """
     import numpy as np
 
     (a,) = operands
@@ -113,6 +121,7 @@ def _eigh(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
 
 
 def _svd(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
+    """Return U, S and Vh of matrices, full where options[0] says so; NaN for a matrix that is not finite."""
     import numpy as np
 
     (a,) = operands
@@ -121,6 +130,7 @@ def _svd(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
 
 
 def _transformed(x: Any, inverse: int) -> OperandArrays:
+    """Return the real and the imaginary part of the Fourier transform along axis 1, neither way divided by n."""
     import numpy as np
 
     found = np.fft.ifft(x, axis=1, norm="forward") if inverse else np.fft.fft(x, axis=1)
@@ -128,10 +138,12 @@ def _transformed(x: Any, inverse: int) -> OperandArrays:
 
 
 def _fft(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
+    """Return the transform of real and imaginary parts, the inverse one where options[0] says so."""
     return _transformed(operands[0] + 1j * operands[1], options[0])
 
 
 def _rfft(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
+    """Return the first n // 2 + 1 numbers of the transform of real rows, conjugated where options[0] says so."""
     import numpy as np
 
     found = np.fft.rfft(operands[0], axis=1)
@@ -139,6 +151,10 @@ def _rfft(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
 
 
 def _irfft(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
+    """Return `n` real numbers a row from half a transform; the options are (inverse, n).
+
+    Neither way is divided by n.
+    """
     import numpy as np
 
     inverse, n = options

@@ -41,7 +41,10 @@ LDFLAGS = ["-Wl,--no-as-needed", "-L" + {stand_in!r}, "-lcuda", "-Wl,--allow-shl
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Build and install, or with --wheel only build; the exit code."""
+    """Build and install, or with --wheel only build.
+
+    Returns the exit code: 1 where there is no compiler or it failed.
+    """
     parser = argparse.ArgumentParser(prog="python -m tinygraft_cuda.build_pycuda", description=__doc__)
     parser.add_argument("--wheel", metavar="FOLDER", default="", help="put the wheel there, and install nothing")
     parser.add_argument("--include", metavar="FOLDER", default="", help="where cuda.h is; else it is looked for")

@@ -46,12 +46,14 @@ class NvrtcCompiler(Compiler):
         return Binary(source.name, data, source.signature, self._assembly(data) if DEBUG.value >= 7 else "")
 
     def _refusal(self, source: Source, error: SourceRefused) -> str:
+        """Return the sentence on a source that NVRTC refused; with what to install where a header is missing."""
         said = f"NVRTC {dotted(self.library.version)} refused kernel {source.name} for {self.arch}: {error}"
         if missing := MISSING.search(error.log):
             return f"{said}\nCUDA's header {missing[1]} is not here; {nvrtc.GET_HEADERS}"
         return said
 
     def _assembly(self, data: bytes) -> str:
+        """Return machine code as text, for DEBUG=7."""
         from tinygraft_cuda.disassembly import sass  # for those who look
 
         return sass(data)

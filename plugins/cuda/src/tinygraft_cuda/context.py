@@ -21,7 +21,11 @@ class CudaContext(DriverContext):
         return marks()
 
     def _retain(self) -> Any:
-        """Return the primary context, made unless another library made it."""
+        """Return the primary context, made unless another library made it.
+
+        Raises DeviceUnavailable where the card serves another process alone or has no room, DeviceError for other
+        failures.
+        """
         holder = self.ffi.new("CUcontext *")
         result = self.driver.function("cuDevicePrimaryCtxRetain")(holder, self.device.number)
         if result == f.IN_USE:
@@ -38,6 +42,7 @@ class CudaContext(DriverContext):
         return holder[0]
 
     def _release(self) -> None:
+        """Release the primary context, which goes when no other library retains it."""
         self.driver.function("cuDevicePrimaryCtxRelease_v2")(self.device.number)
 
     def has_pool(self) -> bool:

@@ -51,6 +51,7 @@ class Driver(DriverCalls):
         return [self._device(number) for number in range(self.number("cuDeviceGetCount"))]
 
     def _device(self, number: int) -> DriverCard:
+        """Return a card by its number, with a UUID as nvidia-smi shows it."""
         handle = self.number("cuDeviceGet", number)
         name, uuid = self.ffi.new("char[]", 256), self.ffi.new("unsigned char[]", 16)
         self.call("cuDeviceGetName", name, 256, handle)
@@ -62,6 +63,8 @@ class Driver(DriverCalls):
         return DriverCard(handle, text, f"{kind}-{'-'.join(parts)}", self._card(handle))
 
     def _card(self, handle: int) -> Card:
+        """Return what kernels depend on of a card, by its attributes."""
+
         def attribute(number: int) -> int:
             return self.number("cuDeviceGetAttribute", number, handle)
 

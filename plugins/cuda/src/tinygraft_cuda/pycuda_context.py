@@ -39,6 +39,10 @@ class PycudaContext(CudaContext):
         super().__init__(driver, device)
 
     def _retain(self) -> Any:
+        """Return the driver's handle of the primary context, which pycuda retains.
+
+        Raises DeviceError and DeviceUnavailable.
+        """
         try:
             self.primary = self.drv.Device(self.device.number).retain_primary_context()
         except self.drv.Error:
@@ -84,6 +88,7 @@ class PycudaContext(CudaContext):
             self._taken.clear()
 
     def _release(self) -> None:
+        """Let go of memory, events and the context, in this order."""
         self._taken.clear()
         self._events.clear()
         self._leaving.clear()
@@ -107,6 +112,7 @@ class PycudaContext(CudaContext):
                 taken.free()
 
     def _alloc_host(self, nbytes: int) -> memoryview:
+        """Return pinned memory, which pycuda frees when nothing refers to it."""
         import numpy as np
 
         with self.current():
@@ -116,6 +122,7 @@ class PycudaContext(CudaContext):
     # Streams and events
 
     def _new_stream(self, flags: int) -> Any:
+        """Return pycuda's stream with the driver's `flags`."""
         with self.current():
             return self.drv.Stream(flags)
 
@@ -136,6 +143,7 @@ class PycudaContext(CudaContext):
         return event
 
     def _new_event(self) -> Any:
+        """Return pycuda's event."""
         with self.current():
             return self.drv.Event()
 
@@ -212,6 +220,7 @@ class PycudaContext(CudaContext):
     def _launch(
         self, module: Any, grid: tuple[int, int, int], threads: int, shared: int, stream: Any, data: bytes
     ) -> None:
+        """Put a launch on a stream by pycuda, whose arguments are the bytes `data`."""
         with self.current():
             module.function._launch_kernel(grid, (threads, 1, 1), data, shared, stream)
 

@@ -125,15 +125,18 @@ class MetalCompiler(Compiler):
             yield self.device.newBinaryArchiveWithDescriptor_error_(described, None)[0]
 
     def _url(self, file: Path) -> Any:
+        """Return a file as an NSURL."""
         return self.binding.foundation.NSURL.fileURLWithPath_(str(file))
 
     def _keep(self, text: str, library: Any) -> None:
+        """Cache the library of a source, for the next `pipeline`; of more than RECENT the oldest is dropped."""
         with self._lock:
             self._recent[text] = library
             while len(self._recent) > RECENT:
                 self._recent.popitem(last=False)
 
     def _kept(self, text: str) -> Any:
+        """Return the library of a source that is cached, which is removed; None where it is not."""
         with self._lock:
             return self._recent.pop(text, None)
 

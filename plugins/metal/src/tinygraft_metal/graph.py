@@ -143,9 +143,11 @@ class MetalGraph(GraphExecutor):
         return found
 
     def _is_running(self, edition: GraphEdition) -> bool:
+        """Return whether the last run of an edition has not ended."""
         return edition.user is not None and not self.queue.has_ended(edition.user)  # type: ignore[attr-defined]
 
     def _wait(self, edition: GraphEdition) -> None:
+        """Wait until the last run of an edition has ended."""
         self.queue.submit()
         edition.user.waitUntilCompleted()
 

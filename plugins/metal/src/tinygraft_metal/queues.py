@@ -188,6 +188,7 @@ class MetalQueue(Queue):
         return int(filled.status()) >= int(self.binding.metal.MTLCommandBufferStatusCompleted)
 
     def _is_fine(self, filled: Any) -> bool:
+        """Return whether a command buffer has run without an error."""
         return int(filled.status()) == int(self.binding.metal.MTLCommandBufferStatusCompleted)
 
     @contextmanager
@@ -220,6 +221,7 @@ class MetalQueue(Queue):
         return self.open
 
     def _end_encoder(self) -> None:
+        """End the encoder that is open, if there is one."""
         if self.encoder is not None:
             self.encoder.endEncoding()
             self.encoder = None

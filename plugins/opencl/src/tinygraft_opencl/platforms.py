@@ -93,6 +93,7 @@ def _matching(cl: Any, platforms: list[Any]) -> list[Any]:
 
 
 def _devices(cl: Any, platform: Any) -> list[Any]:
+    """Return the devices of a platform; none where the driver fails."""
     try:
         return list(platform.get_devices())
     except cl.Error:  # a platform without devices

@@ -74,7 +74,10 @@ class DriverCalls:
             raise self.error(result, self.named(what))
 
     def error(self, result: int, what: str) -> DeviceError:
-        """Return the error for a result that is not 0."""
+        """Return the error for a result of the function `what` that is not 0.
+
+        It is a DeviceMemoryError, DeviceLostError or DeviceError.
+        """
         said = f"{what}: {self.words(result)}"
         if result == self.facts.no_room:
             return DeviceMemoryError(f"the card has no room: {said}")

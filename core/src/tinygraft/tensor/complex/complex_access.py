@@ -309,5 +309,8 @@ class ComplexAccess(Tensor):
         return self
 
     def gradient(self, *targets: TensorBase, gradient: Any = None) -> list[Any]:
-        """The gradients of this tensor, weighted by gradient as in backward, with respect to targets."""
+        """The gradients of this tensor with respect to `targets`, weighted by `gradient` as in backward.
+
+        Raises as backward.
+        """
         return self._against("gradient", gradient).gradient(*targets)
