@@ -94,7 +94,7 @@ def linspace(
 ) -> Tensor:
     """num numbers from start to stop, evenly spaced; without stop itself where endpoint is False.
 
-    Integers between integers are exact, rounded down.
+    Integers between integers are exact, rounded down. Raises ShapeError for a `num` below 0.
     """
     if num < 0:
         raise ShapeError(f"linspace needs a number of elements that is not negative, got {num}")

@@ -100,6 +100,8 @@ def iinfo(type: Any, /) -> IntegerInfo:
 def isdtype(dtype: DType, kind: Any) -> Any:
     """Whether a dtype is another one, of a kind that the standard names, or one of several of those.
 
+    Raises ValueError for a name that is no kind.
+
     >>> isdtype(float32, "real floating"), isdtype(int8, ("bool", "unsigned integer"))
     (True, False)
     """

@@ -120,7 +120,10 @@ def _close(rank_process: int) -> None:
 
 
 def _transport() -> Transport:
-    """Open the engine of this process."""
+    """Open the engine of this process, the one that COLLECTIVES names or that started it; else a world of one.
+
+    Raises CollectiveError where it cannot be opened.
+    """
     wanted = COLLECTIVES.value.lower()
     if not wanted:
         started = [(record, spec) for record, spec in _loaded() if resolve(spec.started)()]

@@ -39,10 +39,12 @@ def _declares(name: str) -> Callable[[Opened], bool]:
 
 
 def _allocator(backend: Backend) -> object:
+    """Return what has the methods of an allocator."""
     return backend.allocator
 
 
 def _backend(backend: Backend) -> object:
+    """Return the backend itself."""
     return backend
 
 

@@ -193,6 +193,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _last_line(report: pytest.TestReport) -> str:
+    """Return the message of a failure as one line."""
     crash = getattr(report.longrepr, "reprcrash", None)
     return " ".join((crash.message if crash is not None else report.longreprtext).split())
 

@@ -147,11 +147,13 @@ def _kind_of(report: pytest.TestReport, known: dict[str, Any]) -> KitOutcome:
 
 
 def _reason(report: pytest.TestReport) -> str:
+    """Return why a test was skipped."""
     text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     return text.removeprefix("Skipped: ")
 
 
 def _about(found: DeviceFindings) -> str:
+    """Return the versions of the kit and of the plugin API, and what is known of the device, as a line."""
     api = ".".join(map(str, PLUGIN_API))
     by = "".join(f", {word}{found.about[key]}" for key, word in ABOUT.items() if key in found.about)
     return f"kit {version(CORE)}, plugin API {api}{by}"

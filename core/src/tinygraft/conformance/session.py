@@ -130,6 +130,7 @@ class Kit:
         return dropped
 
     def _can_run(self, item: pytest.Item, opened: Opened) -> bool:
+        """Return whether a device has what a test of its level needs to run at all."""
         if self.level(item) in COMPUTING and not all(need.is_met(opened) for need in COMPUTES):
             return False
         return not lacks_device(item, opened)

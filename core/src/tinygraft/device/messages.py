@@ -89,4 +89,5 @@ def _reasons(problems: Sequence[PluginRecord]) -> list[str]:
 
 
 def _listed(names: Iterable[str]) -> str:
+    """Return names in order with commas; "none" for none."""
     return ", ".join(sorted(names)) or "none"

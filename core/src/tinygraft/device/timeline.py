@@ -118,7 +118,8 @@ class Timeline:
     def new_queue(self) -> Queue:
         """Return a queue beside the others, whose work runs after all that was called for before.
 
-        Beyond MOST_QUEUES the queues are returned again, one after another.
+        Beyond MOST_QUEUES the queues are returned again, one after another. Raises DeviceLostError where the backend
+        has been closed.
         """
         if self.is_closed:
             raise DeviceLostError(f"{self.backend.name} has been closed, and has no queues any more")

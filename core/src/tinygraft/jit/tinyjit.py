@@ -129,6 +129,8 @@ class TinyJit(Generic[P, R]):
         """Call the function, or replay what it launched for arguments of this kind.
 
         A TinyJit made without a function is a decorator with settings: its call returns a TinyJit of its argument.
+        Raises TypeError where that is no function, GraphError and DeviceError as a replay, and what the function
+        raises.
         """
         if self.fxn is None and not self._is_loaded:
             function: Any = args[0] if args else None

@@ -26,7 +26,10 @@ def collect_state(obj: Any, prefix: str = "", tensor_type: type[Any] = Tensor) -
 
 
 def _collect(obj: Any, prefix: str, tensor_type: type[Any], found: dict[str, Any], inside: set[int]) -> None:
-    """Add the tensors of `obj` to `found`, named from `prefix`. `inside` has the ids of the objects that contain it."""
+    """Add the tensors of `obj` to `found`, named from `prefix`. `inside` has the ids of the objects that contain it.
+
+    Raises FileFormatError where another tensor has the name.
+    """
     if isinstance(obj, tensor_type):
         if found.setdefault(prefix, obj) is not obj:
             raise FileFormatError(f"two tensors of a model have the name {prefix!r}; rename a key or an attribute")

@@ -64,11 +64,13 @@ def _looked_up(values: Sequence[int], places: Tensor) -> Tensor:
 
 
 def _q4_0(blocks: Tensor) -> Tensor:
+    """Return 32 numbers of 4 bits less 8, times a float16."""
     d, qs = cut(blocks, 2, 16)
     return half(d) * _signed(_spread(qs, 16, _FOUR, 15), 8)
 
 
 def _q4_1(blocks: Tensor) -> Tensor:
+    """Return 32 numbers of 4 bits times a float16, plus another."""
     d, m, qs = cut(blocks, 2, 2, 16)
     return half(d) * _float(_spread(qs, 16, _FOUR, 15)) + half(m)
 
@@ -79,21 +81,25 @@ def _fifth(qh: Tensor) -> Tensor:
 
 
 def _q5_0(blocks: Tensor) -> Tensor:
+    """Return 32 numbers of 5 bits less 16, times a float16."""
     d, qh, qs = cut(blocks, 2, 4, 16)
     return half(d) * _signed(_spread(qs, 16, _FOUR, 15) | _fifth(qh), 16)
 
 
 def _q5_1(blocks: Tensor) -> Tensor:
+    """Return 32 numbers of 5 bits times a float16, plus another."""
     d, m, qh, qs = cut(blocks, 2, 2, 4, 16)
     return half(d) * _float(_spread(qs, 16, _FOUR, 15) | _fifth(qh)) + half(m)
 
 
 def _q8_0(blocks: Tensor) -> Tensor:
+    """Return 32 numbers of int8 times a float16."""
     d, qs = cut(blocks, 2, 32)
     return _float(qs.bitcast(dtypes.int8)) * half(d)
 
 
 def _q2_k(blocks: Tensor) -> Tensor:
+    """Return 256 numbers of 2 bits in groups of 16, each with a scale and an offset of 4 bits."""
     scales, qs, d, least = cut(blocks, 16, 64, 2, 2)
     factor = (half(d) * _float(scales & 15)).unsqueeze(-1)
     offset = (half(least) * _float(scales >> 4)).unsqueeze(-1)
@@ -102,6 +108,7 @@ def _q2_k(blocks: Tensor) -> Tensor:
 
 
 def _q3_k(blocks: Tensor) -> Tensor:
+    """Return 256 numbers of 3 bits less 4 in groups of 16, each with a scale of 6 bits less 32."""
     mask, qs, scales, d = cut(blocks, 32, 64, 12, 2)
     low, high = cut(scales, 8, 4)
     scale = _spread(low, 8, _FOUR, 15) | (_spread(high, 4, _TWO, 3) << 4)
@@ -129,16 +136,19 @@ def _of_eight(d: Tensor, least: Tensor, packed: Tensor, q: Tensor) -> Tensor:
 
 
 def _q4_k(blocks: Tensor) -> Tensor:
+    """Return 256 numbers of 4 bits in groups of 32, as `_of_eight`."""
     d, least, packed, qs = cut(blocks, 2, 2, 12, 128)
     return _of_eight(d, least, packed, _spread(qs, 32, _FOUR, 15))
 
 
 def _q5_k(blocks: Tensor) -> Tensor:
+    """Return 256 numbers of 5 bits in groups of 32, as `_of_eight`."""
     d, least, packed, qh, qs = cut(blocks, 2, 2, 12, 32, 128)
     return _of_eight(d, least, packed, _spread(qs, 32, _FOUR, 15) | (_spread(qh, 32, range(8), 1) << 4))
 
 
 def _q6_k(blocks: Tensor) -> Tensor:
+    """Return 256 numbers of 6 bits less 32 in groups of 16, each with a scale of int8."""
     ql, qh, scales, d = cut(blocks, 128, 64, 16, 2)
     factor = (half(d) * _float(scales.bitcast(dtypes.int8))).unsqueeze(-1)
     q = _spread(ql, 64, _FOUR, 15) | (_spread(qh, 32, _TWO, 3) << 4)
@@ -156,17 +166,20 @@ def _thirds(data: Tensor, width: int, count: int) -> Tensor:
 
 
 def _tq1_0(blocks: Tensor) -> Tensor:
+    """Return 256 of -1, 0 and 1, five to a byte, times a float16."""
     first, second, last, d = cut(blocks, 32, 16, 4, 2)
     q = _thirds(first, 32, 5).cat(_thirds(second, 16, 5), _thirds(last, 4, 4), dim=1)
     return half(d) * _float(q - 1)
 
 
 def _tq2_0(blocks: Tensor) -> Tensor:
+    """Return 256 numbers of 2 bits less 1, times a float16."""
     qs, d = cut(blocks, 64, 2)
     return half(d) * _signed(_spread(qs, 32, _TWO, 3), 1)
 
 
 def _mxfp4(blocks: Tensor) -> Tensor:
+    """Return 32 numbers of e2m1 times a power of two, whose exponent is a byte."""
     e, qs = cut(blocks, 1, 16)
     exponent = e.cast(dtypes.uint32)
     small = exponent.cast(dtypes.int32) < 2
@@ -175,6 +188,7 @@ def _mxfp4(blocks: Tensor) -> Tensor:
 
 
 def _nvfp4(blocks: Tensor) -> Tensor:
+    """Return 64 numbers of e2m1 in groups of 16, each with a scale of 8 bits (ue4m3)."""
     scales, qs = cut(blocks, 4, 32)
     exponent, mantissa = ((scales >> 3) & 15).cast(dtypes.int32), _float(scales & 7)
     power = ((exponent + 120) << 23).bitcast(dtypes.float32)  # 2 ** (exponent - 7)
@@ -185,11 +199,13 @@ def _nvfp4(blocks: Tensor) -> Tensor:
 
 
 def _iq4_nl(blocks: Tensor) -> Tensor:
+    """Return 32 numbers of a table of 16, times a float16."""
     d, qs = cut(blocks, 2, 16)
     return half(d) * _looked_up(_IQ4, _spread(qs, 16, _FOUR, 15))
 
 
 def _iq4_xs(blocks: Tensor) -> Tensor:
+    """Return 256 numbers of a table of 16 in groups of 32, each with a scale of 6 bits less 32."""
     d, high, low, qs = cut(blocks, 2, 2, 4, 128)
     fours = bits(low.unsqueeze(-1), _FOUR, 15, -1).flatten(1)
     twos = bits(high.unsqueeze(-1), _TWO, 3, -1).flatten(1)

@@ -219,8 +219,9 @@ class InstanceNorm(GroupNorm):
 class RMSNorm(Described):
     """x (..., dim) -> x * rsqrt(mean(x*x) + eps) over the last axis, times weight (dim,).
 
-    Half types are normalised in float32. Raises ShapeError when the last axis of x is not dim.
-    Source: Zhang & Sennrich, "Root mean square layer normalization", arXiv:1910.07467.
+    Half types are normalised in float32 and rounded; the result has the common dtype of x and weight. Raises ShapeError
+    when the last axis of x is not dim. Source: Zhang & Sennrich, "Root mean square layer normalization",
+    arXiv:1910.07467.
 
     >>> from tinygraft import Tensor, nn
     >>> nn.RMSNorm(2, eps=0)(Tensor([[3.0, -3.0]])).tolist()

@@ -108,6 +108,7 @@ class _Reader:
     # The stack
 
     def _push(self, value: Any) -> None:
+        """Push a value."""
         self._stack.append(value)
 
     def _pop(self) -> Any:
@@ -117,7 +118,7 @@ class _Reader:
         return self._stack.pop()
 
     def _pop_mark(self) -> list[Any]:
-        """Remove the last mark, and return the items above it."""
+        """Remove the last mark, and return the items above it. Raises FileFormatError without a mark."""
         stack = self._stack
         for index in range(len(stack) - 1, -1, -1):
             if stack[index] is _MARK:
@@ -127,7 +128,7 @@ class _Reader:
         raise FileFormatError("this is no pickle: it takes what it has not made")
 
     def _top(self, *kinds: type) -> Any:
-        """Return the last value of the stack, which has to be exactly of one of these types."""
+        """Return the last value of the stack. Raises FileFormatError unless it is exactly of one of these types."""
         if not self._stack or type(self._stack[-1]) not in kinds:
             found = type(self._stack[-1]).__name__ if self._stack else "nothing"
             raise FileFormatError(f"the pickle adds to {found}, not to a {kinds[0].__name__}")
@@ -174,7 +175,10 @@ class _Reader:
         self._top(list).extend(items)
 
     def _set_items(self, items: list[Any]) -> None:
-        """Put keys and values, which alternate in `items`, into the dict on top of the stack."""
+        """Put keys and values, which alternate in `items`, into the dict on top of the stack.
+
+        Raises FileFormatError where there is none, and for what is no key.
+        """
         if len(items) % 2:
             raise FileFormatError("the pickle has a key without a value")
         target = self._top(dict, OrderedDict)
@@ -193,7 +197,10 @@ class _Reader:
         self._top(set).update(map(key, items))
 
     def _build(self) -> None:
-        """BUILD: the attributes of an OrderedDict, as a state_dict has its _metadata. Nothing else has any here."""
+        """BUILD: the attributes of an OrderedDict, as a state_dict has its _metadata. Nothing else has any here.
+
+        Raises FileFormatError for anything else.
+        """
         state = self._pop()
         target = self._top(OrderedDict)
         if type(state) is not dict or not all(type(name) is str for name in state):
@@ -210,14 +217,20 @@ class _Reader:
         self._push(self._meaning.find(module, name))
 
     def _stack_global(self) -> None:
-        """STACK_GLOBAL: push the meaning of a module and a name that are on the stack, neither of which is imported."""
+        """STACK_GLOBAL: push the meaning of a module and a name that are on the stack, neither of which is imported.
+
+        Raises FileFormatError for what is no text.
+        """
         name, module = self._pop(), self._pop()
         if type(name) is not str or type(module) is not str:
             raise FileFormatError("the pickle has a name that is no text")
         self._find(module, name)
 
     def _reduce(self) -> None:
-        """REDUCE and NEWOBJ: push what a call of a name means here; nothing of that name is called."""
+        """REDUCE and NEWOBJ: push what a call of a name means here; nothing of that name is called.
+
+        Raises FileFormatError without a tuple of arguments, and what `meaning` raises.
+        """
         arguments, function = self._pop(), self._pop()
         if type(arguments) is not tuple:
             raise FileFormatError("the pickle calls something without a tuple of arguments")

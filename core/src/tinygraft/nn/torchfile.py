@@ -91,7 +91,8 @@ def torch_load(fn: Archive) -> Any:
 def _from_zip(data: Tensor) -> Any:
     """Read the format of PyTorch 1.6 and later: a zip archive of data.pkl and one member for each storage.
 
-    Members become tensors only as the pickle refers to them, each once.
+    Members become tensors only as the pickle refers to them, each once. Raises FileFormatError for another archive,
+    UnsupportedError for a file of a big-endian machine.
     """
     members = ZipFiles(data)
     found = next((name for name in members.names if name.endswith("/data.pkl")), None)
@@ -116,7 +117,8 @@ def _from_zip(data: Tensor) -> Any:
 def _from_pickles(data: Tensor) -> Any:
     """Return the content of an older file.
 
-    It is read twice, since the offsets of its storages come after the pickle that names them.
+    It is read twice, since the offsets of its storages come after the pickle that names them. Raises FileFormatError
+    for another file, UnsupportedError for one of a big-endian machine.
     """
     file = BoundedFile(data)
     asked: dict[str, DType] = {}
@@ -233,7 +235,10 @@ def _sizes(value: Any) -> tuple[int, ...]:
 
 def _tensor(storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any = False, hooks: Any = None,
             metadata: Any = None) -> Tensor | None:  # fmt: skip
-    """Return a view of a storage; shape and strides count elements. `metadata` says if it is conjugate or negative."""
+    """Return a view of a storage; shape and strides count elements. `metadata` says if it is conjugate or negative.
+
+    It is None in the first pass. Raises FileFormatError for what is no storage, or reaches past it.
+    """
     if type(storage) is not Storage:
         raise FileFormatError(f"this file makes a tensor of {_kind(storage)}")
     return _marked(_view(storage, offset, _sizes(size), _sizes(stride)), metadata)
@@ -241,7 +246,10 @@ def _tensor(storage: Any, offset: Any, size: Any, stride: Any, requires_grad: An
 
 def _tensor_of_bytes(storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any,
                      metadata: Any = None) -> Tensor | None:  # fmt: skip
-    """Return a view as `_tensor` does, of a storage of bytes whose elements are of a dtype."""
+    """Return a view as `_tensor` does, of a storage of bytes whose elements are of a dtype.
+
+    Raises FileFormatError for what is no storage or dtype.
+    """
     if type(storage) is not Storage or type(dtype) is not DType:
         raise FileFormatError(f"this file makes a tensor of {_kind(storage)} and {_kind(dtype)}")
     typed = Storage(dtype, storage.count * storage.dtype.itemsize // dtype.itemsize, storage.data)

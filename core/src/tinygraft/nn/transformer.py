@@ -36,7 +36,10 @@ def exact_gelu(x: Tensor) -> Tensor:
 
 
 class _TransformerLayer(Described):
-    """The feed-forward part, dropout and norms of both kinds of layers."""
+    """The feed-forward part, dropout and `norms` norms of both kinds of layers.
+
+    Raises ValueError for a dropout outside [0, 1] and another activation.
+    """
 
     linear1: Linear
     linear2: Linear

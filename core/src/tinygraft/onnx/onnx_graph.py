@@ -47,7 +47,8 @@ class Builder:
 class OnnxGraph:
     """The steps of a graph, its constants, and the names of its inputs and outputs.
 
-    outer are the names that the graph around it has. Raises FileFormatError where the graph contradicts itself.
+    `outer` are the names that the graph around it has. Raises FileFormatError where the graph contradicts itself,
+    UnsupportedError for what is not read here.
     """
 
     device: Place

@@ -51,7 +51,10 @@ def conv(
     x: Tensor, w: Tensor, b: Tensor | None = None, *, auto_pad: bytes = b"NOTSET", dilations: Ints | None = None,
     group: int = 1, kernel_shape: Ints | None = None, pads: Ints | None = None, strides: Ints | None = None,
 ) -> Tensor:  # fmt: skip
-    """The convolution of x (batch, channels, ...) with w (channels, channels of a group, ...)."""
+    """Return the convolution of x (batch, channels, ...) with w (out channels, channels of a group, ...).
+
+    Raises ShapeError for a kernel_shape that is not that of w, and as `auto_pads`.
+    """
     kernel = [int(size) for size in w.shape[2:]]
     if kernel_shape is not None and list(kernel_shape) != kernel:
         raise ShapeError(f"Conv has the kernel_shape {list(kernel_shape)}, and weights of {w.shape}")

@@ -25,7 +25,8 @@ def linear_attention(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """o_t = scale * q_t @ S_t, where S_t has what the tokens so far have added to it; and the last S.
 
-    chunk_size is a hint for devices that take tokens in blocks, and changes nothing.
+    chunk_size is a hint for devices that take tokens in blocks, and changes nothing. Raises FileFormatError for another
+    update_rule, and for one without the decay or beta that it needs.
     """
     rule = text(update_rule)
     if rule not in _RULES or ("gated" in rule and decay is None) or ("delta" in rule and beta is None):

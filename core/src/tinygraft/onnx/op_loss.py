@@ -13,7 +13,10 @@ def nll_loss(
     x: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int | None = None,
     reduction: bytes = b"mean",
 ) -> Tensor:  # fmt: skip
-    """Minus the score (batch, classes, ...) of each target (batch, ...), weighted by its class."""
+    """Return minus the score (batch, classes, ...) of each target (batch, ...), weighted by its class, reduced.
+
+    The mean is over the weights of those that count. Raises FileFormatError for an unknown reduction.
+    """
     classes = target.cast(dtypes.int64)
     counted = classes == classes if ignore_index is None else classes != ignore_index
     safe = counted.where(classes, 0)

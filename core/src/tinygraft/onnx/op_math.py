@@ -119,7 +119,7 @@ def clip(x: Tensor, min: Any = None, max: Any = None, *, consumed_inputs: Any = 
 
 @operator("BitShift")
 def bit_shift(x: Tensor, y: Tensor, *, direction: bytes) -> Tensor:
-    """x with its bits moved to the left, or to the right."""
+    """Return x with its bits moved to the LEFT or to the RIGHT. Raises FileFormatError for another direction."""
     if text(direction) not in ("LEFT", "RIGHT"):
         raise FileFormatError(f"the direction of BitShift is LEFT or RIGHT, got {text(direction)!r}")
     return x << y if text(direction) == "LEFT" else x >> y

@@ -50,7 +50,7 @@ class Resizing:
 
 
 def _place(x: int, axis: ResizedAxis, mode: str) -> float:
-    """Where place x of the result is in the input."""
+    """Return where index x of the result is in the input, as a float. Raises FileFormatError for an unknown mode."""
     if mode == "asymmetric":
         return x / axis.scale
     if mode == "align_corners":
@@ -124,7 +124,10 @@ def _along(x: Tensor, number: int, axis: ResizedAxis, how: Resizing) -> Tensor:
 
 
 def _resized(x: Tensor, axes: dict[int, ResizedAxis], how: Resizing) -> Tensor:
-    """x with some axes of other sizes; what is taken from beyond the input is one value, where it is cropped."""
+    """Return x with some axes of other sizes, in its dtype.
+
+    What is taken from beyond the input is one value, where it is cropped. Raises FileFormatError for an unknown mode.
+    """
     if how.mode not in ("nearest", "linear", "cubic") or how.nearest not in _NEAREST:
         raise FileFormatError(f"Resize has no mode {how.mode!r} with nearest_mode {how.nearest!r}")
     wide = x if how.mode == "nearest" or dtypes.is_float(x.dtype) else x.cast(dtypes.float32)
@@ -167,7 +170,11 @@ def resize(
     keep_aspect_ratio_policy: bytes = b"stretch", mode: bytes = b"nearest",
     nearest_mode: bytes = b"round_prefer_floor",
 ) -> Tensor:  # fmt: skip
-    """x with other sizes, given or by scales."""
+    """Return x with other sizes, given or by scales, of `axes`, None for all.
+
+    Raises ShapeError without both and for a symbolic size that would change, FileFormatError for an unknown mode,
+    UnsupportedError for very long axes.
+    """
     numbers = axes_of(axes, x.ndim) if axes is not None else list(range(x.ndim))
     place = text(coordinate_transformation_mode)
     parts = dict.fromkeys(numbers, (0.0, 1.0))
@@ -194,7 +201,10 @@ def resize(
 
 
 def _whole_axes(x: Tensor, numbers: list[int], same: list[bool]) -> list[int]:
-    """Which of some axes have a size that is a number; one that is symbolic has to stay the same."""
+    """Return which of the axes `numbers` have a size that is a number, as indices into it.
+
+    Raises ShapeError where one that is symbolic does not stay the same.
+    """
     symbolic = [i for i, number in enumerate(numbers) if not isinstance(x.shape[number], int)]
     changed = [numbers[i] for i in symbolic if i >= len(same) or not same[i]]
     if changed:
@@ -203,7 +213,10 @@ def _whole_axes(x: Tensor, numbers: list[int], same: list[bool]) -> list[int]:
 
 
 def _by_sizes(have: list[int], want: list[int], policy: str) -> tuple[list[int], list[float]]:
-    """Sizes and scales; a policy that keeps the ratio has one scale for all axes."""
+    """Return sizes and scales; a policy that keeps the ratio has one scale for all axes.
+
+    FileFormatError for another one.
+    """
     factors = [b / a for a, b in zip(have, want, strict=True)]
     if policy == "stretch":
         return list(want), factors

@@ -11,7 +11,7 @@ from tinygraft.tensor.tensor import Tensor
 
 
 def _place(position: Any, count: int, last: int) -> int:
-    """A position counted from the front; last is the largest that is allowed."""
+    """Return a position counted from the front. Raises IndexOutOfRange for one below 0 or above `last`."""
     place = number(position)
     found = place + count if place < 0 else place
     if not 0 <= found <= last:
@@ -94,7 +94,7 @@ def optional(x: OnnxValue = None, *, type: Any = None) -> OnnxValue:
 
 @operator("OptionalGetElement")
 def optional_get_element(x: OnnxValue) -> OnnxValue:
-    """The value, which has to be there."""
+    """Return the value. Raises IndexOutOfRange where it is absent."""
     if x is None:
         raise IndexOutOfRange("OptionalGetElement of an optional that has no value")
     return x

@@ -41,7 +41,10 @@ def reshape_1(x: Tensor, *, shape: Sequence[int] = (), consumed_inputs: Any = No
 
 @operator("Reshape", since=5, steers="shape")
 def reshape(x: Tensor, shape: list[Any], *, allowzero: int = 0) -> Tensor:
-    """x with other sizes; 0 is the size that x has there, unless allowzero, -1 is what remains."""
+    """Return x with other sizes; 0 is the size that x has there, unless allowzero, -1 is what remains.
+
+    Raises ShapeError for a 0 beyond the axes of x, and where sizes do not fit.
+    """
     if not allowzero:
         if any(isinstance(want, int) and want == 0 and axis >= x.ndim for axis, want in enumerate(shape)):
             raise ShapeError(f"Reshape to {shape} copies a size that {x.shape} does not have")
@@ -58,7 +61,7 @@ def flatten(x: Tensor, *, axis: int = 1) -> Tensor:
 
 @operator("Squeeze", steers="axes")
 def squeeze(x: Tensor, axes: list[int] | int | None = None) -> Tensor:
-    """x without some axes of size 1, all of them where none is named."""
+    """Return x without some axes of size 1, all of them where none is named. Raises ShapeError for another size."""
     if axes is None:
         axes = [axis for axis, length in enumerate(x.shape) if isinstance(length, int) and length == 1]
     axes = listed(axes)
@@ -71,7 +74,10 @@ def squeeze(x: Tensor, axes: list[int] | int | None = None) -> Tensor:
 
 @operator("Unsqueeze", steers="axes")
 def unsqueeze(x: Tensor, axes: list[int] | int) -> Tensor:
-    """x with axes of size 1 at places of the result."""
+    """Return x with axes of size 1 at `axes` of the result.
+
+    Raises ShapeError for one that is outside or given twice.
+    """
     axes = listed(axes)
     rank = x.ndim + len(axes)
     places, sizes = set(axes_of(axes, rank)), iter(x.shape)
@@ -117,7 +123,10 @@ def split_1(x: Tensor, *, axis: int = 0, split: Sequence[int] | None = None, nod
 def split_parts(
     x: Tensor, split: list[int] | None = None, *, axis: int = 0, num_outputs: int | None = None, node: NodeCall
 ) -> tuple[Tensor, ...]:
-    """x in parts of given sizes, or equal ones, of which the last is smaller where it has to be."""
+    """Return x in parts of given sizes, or equal ones, of which the last is smaller where it has to be.
+
+    Raises ShapeError where the sizes do not add up, FileFormatError where num_outputs is another number.
+    """
     length, count = int(x.shape[axis]), node.count
     if num_outputs is not None and num_outputs != count:
         raise FileFormatError(f"Split has num_outputs {num_outputs}, and {count} outputs")
@@ -179,7 +188,7 @@ def eye_like(x: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
 
 @operator("Range", steers="start limit delta")
 def arange(start: Any, limit: Any, delta: Any, *, stash_type: int = 1, node: NodeCall) -> Tensor:
-    """The numbers from start to limit, by delta."""
+    """Return the numbers from start to below limit, by delta, one axis. Raises FileFormatError for a delta of 0."""
     start, limit, delta = (number(value) for value in (start, limit, delta))
     if not delta:
         raise FileFormatError("Range has a step of 0")
@@ -242,7 +251,10 @@ def pad(
 
 
 def padded(x: Tensor, pads: list[int], axes: Sequence[int], mode: str, value: Any) -> Tensor:
-    """x with `pads` elements before and after along axes; all before first, then all after."""
+    """Return x with `pads` elements before and after along axes; all before first, then all after.
+
+    A number below 0 cuts off. Raises ShapeError for another number of pads, FileFormatError for an unknown mode.
+    """
     if len(pads) != 2 * len(axes):
         raise ShapeError(f"Pad has {len(pads)} numbers for {len(axes)} axes; there are two for each")
     sides = {axis: (pads[i], pads[i + len(axes)]) for i, axis in enumerate(axes)}
@@ -260,7 +272,10 @@ def padded(x: Tensor, pads: list[int], axes: Sequence[int], mode: str, value: An
 
 
 def _padded_by_index(x: Tensor, axis: int, before: int, after: int, mode: str) -> Tensor:
-    """x with its own elements beyond its ends: the edge, a reflection, or itself once more."""
+    """Return x with its own elements beyond the ends of an axis: the edge, a reflection, or itself once more.
+
+    Raises FileFormatError for an unknown mode.
+    """
     length = int(x.shape[axis])
     if not before and not after:
         return x

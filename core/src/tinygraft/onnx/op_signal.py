@@ -10,7 +10,10 @@ from tinygraft.tensor.tensor import Tensor
 
 
 def _complex(x: Tensor) -> Tensor:
-    """(..., 1) of real parts or (..., 2) with imaginary ones as complex numbers."""
+    """Return (..., 1) of real parts or (..., 2) with imaginary ones as complex numbers (...).
+
+    ShapeError for another size.
+    """
     if x.shape[-1] not in (1, 2):
         raise ShapeError(f"a signal has 1 or 2 numbers an element along its last axis, got {x.shape}")
     real = x[..., 0]
@@ -40,7 +43,10 @@ def dft(x: Tensor, dft_length: Any = None, axis: Any = None, *, inverse: int = 0
 def stft(
     signal: Tensor, frame_step: Any, window: Tensor | None = None, frame_length: Any = None, *, onesided: int = 1
 ) -> Tensor:
-    """The Fourier transforms of windows of a signal (batch, length, 1 or 2)."""
+    """Return the Fourier transforms of windows of a signal (batch, length, 1 or 2): (batch, frames, frequencies, 2).
+
+    Raises ShapeError where there is neither a window nor a frame_length.
+    """
     step = number(frame_step, None)
     length = number(frame_length, None if window is None else int(window.shape[0]))
     if length is None:

@@ -57,7 +57,10 @@ def adam(
 def momentum(
     r: Tensor, t: Tensor, *inputs: Tensor, alpha: float, beta: float, mode: bytes, norm_coefficient: float
 ) -> tuple[Tensor, ...]:
-    """A step by a running sum of the gradient, with Nesterov's look ahead or without."""
+    """Return a step by a running sum of the gradient, with Nesterov's look ahead or without.
+
+    That is the new parameters, then their states. Raises FileFormatError for another mode.
+    """
     if text(mode) not in ("standard", "nesterov"):
         raise FileFormatError(f"Momentum has the modes standard and nesterov, not {text(mode)!r}")
     share = (t > 0).where(beta, 1.0)

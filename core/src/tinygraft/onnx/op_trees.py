@@ -23,7 +23,11 @@ def tree_ensemble(
     nodes_trueleafs: Sequence[int], nodes_truenodeids: Sequence[int], post_transform: int = 0,
     tree_roots: Sequence[int],
 ) -> Tensor:  # fmt: skip
-    """The weights of the leaves that each row (batch, features) reaches, added up for each target, or otherwise."""
+    """Return the weights of the leaves that each row (batch, features) reaches, (batch, n_targets).
+
+    They are combined for each target by aggregate_function: 0 mean, 1 sum, 2 least, 3 largest. Raises UnsupportedError
+    for a post_transform.
+    """
     if post_transform:
         raise UnsupportedError(f"TreeEnsemble with the post_transform {post_transform} is not done; 0 (none) is")
     count = len(nodes_featureids)

@@ -121,7 +121,11 @@ def _samples(start: Tensor, length: Tensor, bins: int, ratio: int) -> tuple[Tens
 
 def _pooled(x: Tensor, batch: Tensor, rows: tuple[Tensor, Tensor], columns: tuple[Tensor, Tensor],
             size: tuple[int, int], mode: str) -> Tensor:  # fmt: skip
-    """The mean of the samples of each bin, or the largest contribution of a pixel to one."""
+    """Return the mean of the samples of each bin, or the largest contribution of a pixel to one (mode max).
+
+    `rows` and `columns` are places and weights as `_samples` returns them; the result is (rois, channels, bins, bins).
+    Raises FileFormatError for another mode.
+    """
     (ys, in_y), (xs, in_x) = rows, columns
     count, bins_y, steps_y = (int(length) for length in ys.shape)
     bins_x, steps_x = int(xs.shape[1]), int(xs.shape[2])

@@ -121,7 +121,10 @@ def _called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[s
 
 
 def _run(traced: TracedGraph) -> None:
-    """Call the function; undo and refuse what it writes to tensors that were there before."""
+    """Call the function, and note its results. What it writes to tensors that were there before is undone.
+
+    Raises UnsupportedError for such a write, and for random numbers.
+    """
     before = {id(tensor): (tensor, tensor._node, _whole(tensor)) for tensor in live_tensors()}
     with noting_touched() as touched:
         traced.results = traced.call()
@@ -161,7 +164,10 @@ def _label(function: Any) -> str:
 
 
 def _named_tensors(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Tensor]]:
-    """The tensors in the arguments by name: that of the parameter, and for nested ones their key or number."""
+    """The tensors in the arguments by name: that of the parameter, and for nested ones their key or number.
+
+    Raises ValueError for a tensor that is given twice.
+    """
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
     except ValueError:  # a function without a signature

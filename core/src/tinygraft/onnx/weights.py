@@ -40,7 +40,10 @@ _SIX = (
 
 
 class Weight:
-    """A constant of a graph, made when it is first used."""
+    """A constant of a graph, made when it is first used.
+
+    Raises FileFormatError where the proto contradicts itself or the file.
+    """
 
     shape: tuple[int, ...]
     element: int
@@ -123,7 +126,7 @@ class Weight:
         return length
 
     def _made(self) -> Tensor:
-        """Make the tensor."""
+        """Make the tensor. Raises UnsupportedError for text."""
         if self.text:
             raise UnsupportedError(f"{self._label} is text, which no tensor holds")
         if self.element in NARROW:

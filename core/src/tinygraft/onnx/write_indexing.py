@@ -28,6 +28,7 @@ def indexing(writer: GraphWriter, node: UOp) -> NodePlan:
 
 
 def _gather(writer: GraphWriter, node: UOp) -> NodePlan:
+    """Return the plan of a Gather: 0 where an index is outside, which is tested where its bounds do not tell."""
     source, index = node.src[:2]
     size, axis = source.shape[node.arg], node.arg
     plain = _counted_from_either_end(index, size)

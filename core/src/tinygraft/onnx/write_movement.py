@@ -204,6 +204,7 @@ def reduction(writer: GraphWriter, node: UOp, keep: bool) -> WriteStep | None:
 
 
 def _const(writer: GraphWriter, node: UOp) -> NodePlan:
+    """Return the plan of an initializer."""
     return WriteStep((), lambda: writer.folded(node))
 
 
@@ -224,11 +225,13 @@ def _stored(writer: GraphWriter, node: UOp) -> NodePlan:
 
 
 def _iota(writer: GraphWriter, node: UOp) -> NodePlan:
+    """Return the plan of a Range from 0."""
     (length,) = node.arg if isinstance(node.arg, tuple) else (node.arg,)
     return WriteStep(symbolic([length]), lambda *names: _range(writer, node, length, names))
 
 
 def _range(writer: GraphWriter, node: UOp, length: sint, names: Sequence[str]) -> str:
+    """Write the numbers from 0 to `length`, which `names` has where it is symbolic; return their name."""
     end = names[0] if names else writer.constant(int(length), dtypes.int64)
     zero, one = (writer.constant(number, dtypes.int64) for number in (0, 1))
     found: str = writer.node("Range", [zero, end, one])

@@ -44,6 +44,7 @@ def product(writer: GraphWriter, node: UOp) -> NodePlan:
 
 
 def _long(shape: Shape) -> list[sint]:
+    """Return the sizes of a shape that are not 1."""
     return [size for size in shape if not is_size(size, 1)]
 
 

@@ -168,6 +168,7 @@ class _PythonText:
     # Text
 
     def put(self, line: str) -> None:
+        """Append a line of text, indented."""
         self.lines.append("    " * self.depth + line)
 
     def module(self) -> str:

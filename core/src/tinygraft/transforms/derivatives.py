@@ -50,6 +50,8 @@ def grad(function: TensorFunction, argnums: Argnums = 0, has_aux: bool = False) 
 def value_and_grad(function: TensorFunction, argnums: Argnums = 0, has_aux: bool = False) -> TensorFunction:
     """Like grad, for a pair of what function gives and its gradient.
 
+    Raises as `grad`; with has_aux DTypeError for a function that gives no pair.
+
     >>> from tinygraft import Tensor, value_and_grad
     >>> value, gradient = value_and_grad(lambda x: (x * x).sum())(Tensor([1.0, 2.0]))
     >>> value.item(), gradient.tolist()
@@ -146,7 +148,7 @@ def _pushed(call: TransformCall, result: Tensor, tangents: Sequence[UOp]) -> UOp
     """How one result of a call changes when its arguments change by tangents: the double-backward trick.
 
     The gradient by the arguments is linear in its seed, so its derivative by the seed, with the tangents as gradient,
-    is the Jacobian times the tangents.
+    is the Jacobian times the tangents. Raises GraphError where a Function's backward is not linear in its gradient.
     """
     seed = _unknown(result)
     total: UOp | None = None
@@ -221,7 +223,10 @@ def jacobian(function: TensorFunction, argnums: Argnums = 0) -> TensorFunction:
 
 
 def _derivatives(call: TransformCall, result: Tensor, place: int) -> UOp:
-    """The Jacobian of one result by one argument: a shape of the result's axes followed by the argument's."""
+    """Return the Jacobian of one result by one argument: a shape of the result's axes followed by the argument's.
+
+    Raises ShapeError for symbolic sizes.
+    """
     argument = call.before[place]
     for tensor in (argument, result):
         if not all(isinstance(size, int) for size in tensor.shape):

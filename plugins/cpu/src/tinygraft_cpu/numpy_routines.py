@@ -57,7 +57,7 @@ def _each(function: Callable[..., Any], matrices: Sequence[Any], otherwise: Call
 
 
 def _cholesky(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
-    """Return the lower factors of matrices; NaN from the row on where one is not positive definite."""
+    """Return the lower factors of matrices; NaN from the column on where one is not positive definite."""
     import numpy as np
 
     return [_each(np.linalg.cholesky, operands, _cholesky_by_steps)]

@@ -53,7 +53,8 @@ class MetalEvent(Event):
     def elapsed(self, since: Event) -> float:
         """Return the seconds that the GPU took from an earlier event of the same queue to this one.
 
-        From the beginning of the first command buffer in between to the end of the last, by the GPU's clock.
+        From the beginning of the first command buffer in between to the end of the last, by the GPU's clock. Raises
+        DeviceError for an event of another queue.
         """
         if not isinstance(since, MetalEvent) or since.queue is not self.queue:
             raise DeviceError(f"time is measured from an earlier event of the same queue, got {since!r}")
@@ -212,7 +213,7 @@ class MetalQueue(Queue):
         return self.binding.objc.autorelease_pool()
 
     def _begun(self) -> Any:
-        """Return the command buffer that is being filled."""
+        """Return the command buffer that is being filled. Raises DeviceError where Metal makes no more of them."""
         if self.open is None:
             self.open = self.commands.commandBuffer()
             if self.open is None:

@@ -37,7 +37,10 @@ class ClEvent(Event):
             self.event.wait()
 
     def elapsed(self, since: Event) -> float:
-        """Wait for this event. Returns the seconds since another one of the device, by the device's clock."""
+        """Wait for this event. Returns the seconds since another one of the device, by the device's clock.
+
+        Raises DeviceError for an event of another kind, DeviceLostError where the work failed.
+        """
         if not isinstance(since, ClEvent):
             raise DeviceError(f"time is measured from an earlier event of the same queue, got {since!r}")
         self.wait()

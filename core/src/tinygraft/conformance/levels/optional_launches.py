@@ -292,6 +292,7 @@ class Launches:
 
 
 def _softmax(x: Array) -> Array:
+    """Return the softmax of rows, computed in float64."""
     e = np.exp((x - x.max(1, keepdims=True)).astype(np.float64))
     return np.asarray(e / e.sum(1, keepdims=True))
 

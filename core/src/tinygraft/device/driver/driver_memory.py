@@ -67,7 +67,7 @@ class DriverAllocator(Allocator):
             self.context.free(handle.value)
 
     def alloc_host(self, nbytes: int) -> memoryview:
-        """Return pinned memory, which the card copies from and to by itself."""
+        """Return pinned memory, which the card copies from and to by itself. Raises DeviceMemoryError."""
         try:
             return self.context.alloc_host(nbytes)
         except DeviceMemoryError as error:

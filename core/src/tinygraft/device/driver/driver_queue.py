@@ -122,7 +122,10 @@ class DriverQueue(Queue):
 
     @contextmanager
     def late_errors(self) -> Iterator[None]:
-        """Say which device it was. Errors that are not of its work, as while a graph is captured, keep their class."""
+        """Add the device to what the block raises: a DeviceLostError stays one.
+
+        Errors that are not of its work, as while a graph is captured, keep their class.
+        """
         try:
             yield
         except DeviceLostError as error:

@@ -13,9 +13,10 @@ from tinygraft.uop.uop import Place
 class LARS(Optimizer):
     """Gradient descent with momentum, where each parameter's rate follows its norm.
 
-    The gradient g + weight_decay*p is scaled by tcoef*|p| / (|g| + weight_decay*|p|) (by 1 if a norm is 0 or
-    tcoef is 0), and enters a momentum. With classic the rate enters the momentum too, as in the paper;
-    without, it multiplies the result, as in PyTorch's SGD. nesterov looks one step ahead.
+    The gradient g + weight_decay*p is scaled by tcoef*|p| / (|g| + weight_decay*|p|) (by 1 if a norm is 0 or tcoef is
+    0), and enters a momentum. With classic the rate enters the momentum too, as in the paper; without, it multiplies
+    the result, as in PyTorch's SGD. nesterov looks one step ahead. Raises ValueError for a tcoef below 0, and for
+    nesterov without a momentum above 0.
 
     Source: You, Gitman & Ginsburg, "Large batch training of convolutional networks", arXiv:1708.03888.
     """

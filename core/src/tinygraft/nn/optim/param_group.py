@@ -83,6 +83,7 @@ class ParamGroup(MutableMapping[str, Any]):
         self.numbers: Tensor | None = make(list(numbers.values())) if numbers else None
 
     def __getitem__(self, name: str) -> Any:
+        """Return an option; "betas" is (b1, b2). Raises KeyError for one that the group does not have."""
         if name == "params":
             return FixedList(self._params, "its parameters")
         if name == "lr":

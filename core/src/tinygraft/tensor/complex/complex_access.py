@@ -250,7 +250,7 @@ class ComplexAccess(Tensor):
         return self
 
     def __setitem__(self, indices: Any, value: Any) -> None:
-        """Write a value, cast to this dtype, to the elements at `indices`. Raises TypeError for None."""
+        """Write a value, cast to this dtype, to the elements at `indices`. Raises DTypeError for None."""
         refuse_nothing(value, self._where())
         made = value if isinstance(value, TensorBase) else Tensor(value, device=self.device)
         for half, new in zip(self._halved, made._cast(self.dtype)._parts(), strict=True):

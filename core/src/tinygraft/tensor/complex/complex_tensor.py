@@ -158,6 +158,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
 
     @classmethod
     def _from(cls, node: UOp, requires_grad: bool | None = None) -> Any:
+        """The hook `_from`: a real tensor of a node."""
         return Tensor._from(node, requires_grad)
 
     def _op(self, op: Ops, *others: Any) -> Any:

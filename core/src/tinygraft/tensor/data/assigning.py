@@ -142,9 +142,10 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 
 def _value_for(self: Tensor, x: Any) -> TensorBase:
-    """x as a tensor of this dtype on this device.
+    """Return `x` as a tensor of this dtype on this device.
 
-    Data from Python is converted; a tensor is not, unlike in PyTorch.
+    Data from Python is converted; a tensor is not, unlike in PyTorch: DTypeError for another dtype, DeviceError for
+    another device.
     """
     if not isinstance(x, TensorBase):
         refuse_nothing(x, self._where())
@@ -217,7 +218,10 @@ def rebind(self: Tensor, value: UOp, view: UOp | None = None) -> None:
 
 
 def replace(self: Tensor, x: TensorBase) -> Tensor:
-    """Give this tensor the node of x, which may have another dtype or device; only the shapes have to agree."""
+    """Give this tensor the node of x, which may have another dtype or device, and return it.
+
+    Raises ShapeError for another shape.
+    """
     if x.shape != self.shape:
         raise ShapeError(f"cannot replace a tensor of shape {self.shape} by one of shape {x.shape}")
     if self._storage is not None:

@@ -193,7 +193,8 @@ def pack(values: Sequence[Any], dtype: DType) -> bytes:
 def numpy_node(data: Any, device: str, dtype: DType | None) -> UOp | None:
     """A copy of a numpy array (or of what numpy makes one of); None where it is complex, in any layout and byte order.
 
-    An array is cast to dtype; for numpy's numbers and lists of them NumberOutOfRange is raised as for Python's.
+    An array is cast to dtype; for numpy's numbers and lists of them NumberOutOfRange is raised as for Python's. Raises
+    DTypeError for a dtype of numpy that there is none for here.
     """
     import numpy as np
 

@@ -151,7 +151,10 @@ def _shared(self: Tensor, dtype: Any) -> ndarray[Any, Any]:
 
 
 def __buffer__(self: Tensor, flags: int) -> memoryview:
-    """What memoryview(t) is from Python 3.12 on: the values, in memory of their own, as `numpy` gives them."""
+    """What memoryview(t) is from Python 3.12 on: the values, in memory of their own, as `numpy` gives them.
+
+    Raises BufferError where it is to be written.
+    """
     if flags & 1:  # PyBUF_WRITABLE
         raise BufferError("a tensor is not written to through its buffer: use assign(memoryview)")
     return self.numpy().data

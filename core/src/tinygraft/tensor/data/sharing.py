@@ -339,7 +339,7 @@ def _unusable(address: int, shape: tuple[int, ...], dtype: DType, device: str) -
 def _capsule_of(x: Any, stream: int | None = None) -> Any:
     """Return the capsule of an array, of the newest version that it supports; `x` itself where it is a capsule.
 
-    `stream` is where its memory will be used.
+    `stream` is where its memory will be used. Raises DTypeError for anything else.
     """
     if not hasattr(x, "__dlpack__"):
         if type(x).__name__ == "PyCapsule":

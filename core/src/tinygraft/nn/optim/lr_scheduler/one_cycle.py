@@ -100,6 +100,10 @@ class OneCycleLR(LRScheduler):
         ]
 
     def _go(self, epoch: int) -> None:
+        """Set the rates of the step with that number, and momentum where it is cycled.
+
+        Raises ValueError after the last step.
+        """
         super()._go(epoch)
         if self.cycle_momentum:
             for group, (low, high) in zip(self.optimizer.param_groups, self.momenta, strict=True):

@@ -15,8 +15,9 @@ class ReduceLROnPlateau(LRScheduler):
     """The rate times factor whenever a measure was not better for more than `patience` steps, and not below min_lr.
 
     `step(value)` takes the measure, of which mode "min" wants less and "max" more, by more than `threshold`: of it
-    ("rel") or as it is ("abs"). After a reduction `cooldown` steps pass before bad ones count. A change below
-    eps is not made. Raises ValueError for a factor of 1 or more, and for another mode.
+    ("rel") or as it is ("abs"). After a reduction `cooldown` steps pass before bad ones count. A change below eps is
+    not made. min_lr may be a list with a number for each group. Raises ValueError for a factor of 1 or more, another
+    mode, and another number of min_lr.
 
     >>> from tinygraft import Tensor, nn
     >>> sgd = nn.optim.SGD([Tensor([1.0])], lr=1.0)
@@ -63,6 +64,7 @@ class ReduceLROnPlateau(LRScheduler):
         return [group.exact_rate() for group in self.optimizer.param_groups]
 
     def _is_better(self, value: float) -> bool:
+        """Return whether a measure is better than the best so far by more than the threshold; never for NaN."""
         sign = -1 if self.mode == "min" else 1
         if self.threshold_mode == "rel":
             return sign * value > sign * self.best * (1 + sign * self.threshold)
@@ -83,6 +85,7 @@ class ReduceLROnPlateau(LRScheduler):
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
 
     def _reduce(self) -> None:
+        """Set the rate of each group to factor times it, at least min_lr, where that changes it by more than eps."""
         for number, (group, least) in enumerate(zip(self.optimizer.param_groups, self.min_lrs, strict=True)):
             old = group.exact_rate()
             new = max(old * self.factor, least)

@@ -72,7 +72,7 @@ class LRScheduler(Described):
             group.note_scheduled(rate)
 
     def step(self) -> None:
-        """Set the next rates."""
+        """Set the next rates. Under TinyJit the function that calls it is run in every call."""
         note_read()  # the number of the step is Python's: a function under TinyJit cannot be replayed with it
         self._go(self.last_epoch + 1)
 
@@ -111,6 +111,8 @@ def _is_plain(value: Any) -> bool:
 class LambdaLR(LRScheduler):
     """The rate at the start times lr_lambda(epoch): one function, or a list of one for each group.
 
+    Raises ValueError for another number of functions. They are no part of a state_dict.
+
     >>> from tinygraft import Tensor, nn
     >>> sgd = nn.optim.SGD([Tensor([1.0])], lr=1.0)
     >>> schedule = nn.optim.lr_scheduler.LambdaLR(sgd, lambda epoch: 0.5**epoch)
@@ -136,7 +138,7 @@ class LambdaLR(LRScheduler):
 
 
 class StepLR(LRScheduler):
-    """The rate at the start, times gamma after every step_size steps."""
+    """The rate at the start, times gamma after every step_size steps. Raises ValueError for a step_size below 1."""
 
     step_size: int
     gamma: float
@@ -181,10 +183,10 @@ class ExponentialLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """A linear warm-up: from start_factor to end_factor times the rate at the start, in total_iters steps; then
-    constant.
+    """A linear warm-up: from start_factor to end_factor times the rate at the start, in total_iters steps.
 
-    Raises ValueError unless 0 < start_factor <= 1 and 0 <= end_factor <= 1.
+    Then it is constant. Raises ValueError unless 0 < start_factor <= 1, 0 <= end_factor <= 1 and total_iters is at
+    least 1.
     """
 
     start_factor: float
@@ -213,7 +215,8 @@ class LinearLR(LRScheduler):
 class CosineAnnealingLR(LRScheduler):
     """From the rate at the start to eta_min in T_max steps, as half a period of a cosine; then up again.
 
-    Source: Loshchilov & Hutter, "SGDR: stochastic gradient descent with warm restarts", arXiv:1608.03983.
+    Raises ValueError for a T_max below 1. Source: Loshchilov & Hutter, "SGDR: stochastic gradient descent with warm
+    restarts", arXiv:1608.03983.
     """
 
     T_max: int
@@ -232,7 +235,8 @@ class CosineAnnealingLR(LRScheduler):
 class CosineAnnealingWarmRestarts(LRScheduler):
     """CosineAnnealingLR that begins anew after T_0 steps, and then each time after T_mult times as many.
 
-    Source: Loshchilov & Hutter, "SGDR: stochastic gradient descent with warm restarts", arXiv:1608.03983.
+    Raises ValueError for T_0 or T_mult below 1. Source: Loshchilov & Hutter, "SGDR: stochastic gradient descent with
+    warm restarts", arXiv:1608.03983.
 
     >>> from tinygraft import Tensor, nn
     >>> sgd = nn.optim.SGD([Tensor([1.0])], lr=1.0)
@@ -267,7 +271,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return cosine(base, self.eta_min, at / length)
 
     def step(self, epoch: float | None = None) -> None:
-        """Set the next rates, or those of `epoch`: with a fraction, of a batch within one."""
+        """Set the next rates, or those of `epoch`: with a fraction, of a batch within one.
+
+        Raises ValueError below 0.
+        """
         note_read()
         if epoch is not None and epoch < 0:
             raise ValueError(f"CosineAnnealingWarmRestarts needs an epoch of at least 0, got {epoch}")
@@ -279,11 +286,12 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 def cosine(high: float, low: float, part: float) -> float:
-    """From high to low over half a period."""
+    """Return the value at `part` of half a period of a cosine from `high` (part 0) to `low` (1)."""
     return low + (high - low) * (1 + math.cos(math.pi * part)) / 2
 
 
 def _at_least_one(what: str, **numbers: int) -> None:
+    """Raise ValueError, for the scheduler `what`, unless all numbers are ints of at least 1."""
     for name, value in numbers.items():
         if not isinstance(value, int) or value < 1:
             raise ValueError(f"{what} needs {name} to be a whole number of at least 1, got {value}")

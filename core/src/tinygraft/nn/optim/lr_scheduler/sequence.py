@@ -47,6 +47,7 @@ class SequentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _go(self, epoch: int) -> None:
+        """Set the rates of the scheduler that has the step with that number, counted from its milestone."""
         number = bisect_right(self.milestones, epoch)
         each = self.schedulers[number]
         each._go(epoch - (self.milestones[number - 1] if number else 0))
