@@ -54,7 +54,10 @@ def faults(names: frozenset[str], environment: Mapping[str, str]) -> Iterator[st
 
 
 def _fault(name: str, value: str, names: frozenset[str], devices: frozenset[str]) -> str:
-    """Return what is wrong with a variable that is no setting; empty for one of another program."""
+    """Return what is wrong with a variable that is no setting; "" for one of another program.
+
+    `names` are the declared devices, `devices` those and others that are known.
+    """
     is_number = value.strip().lstrip("-").isascii() and value.strip().lstrip("-").isdigit()
     if name.startswith(OURS):
         meant = closest(name, [known for known in SETTINGS if known.startswith(OURS)])

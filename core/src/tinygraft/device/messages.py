@@ -51,7 +51,7 @@ def not_installed(name: str, installed: Iterable[str]) -> str:
 
 
 def no_such_ordinal(name: str, base: str, count: int) -> str:
-    """Return the message for an ordinal past the last."""
+    """Return the message for `name`, whose ordinal is past the last of the `count` of device `base`."""
     there = f"there is only {base}" if count == 1 else f"there are {base} and {base}:1 to {base}:{count - 1}"
     return f"{name} does not exist: {there}"
 

@@ -275,7 +275,10 @@ class Pool:
                 self._cache(handle, size, uses)
 
     def _cache(self, handle: Handle, size: int, uses: Uses | None) -> None:
-        """Cache a block, or free it above the limit KEEP_MB."""
+        """Cache a block for the next request of its `size`, or free it above the limit KEEP_MB.
+
+        The caller has the lock.
+        """
         if self._cached + size > KEEP_MB.value << 20:
             self._release_to_device(handle, size, uses)
             return

@@ -41,7 +41,10 @@ class Verdict:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def apply(self, record: Record) -> None:
-        """Move a record, whose plugin is not imported here, to the status that it got in the child."""
+        """Move a record, whose plugin is not imported here, to the status that it got in the child.
+
+        It counts as tried.
+        """
         record.move(Status(self.status), self.detail, self.hint)
         record.traceback, record.tried = self.traceback, True
 

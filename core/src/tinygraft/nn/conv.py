@@ -161,7 +161,7 @@ def _sizes_of(padding: Sizes | str) -> int | tuple[int, ...]:
 
 
 def _check_groups(layer: str, in_channels: int, out_channels: int, groups: int) -> None:
-    """Raise ShapeError unless `groups` divides both numbers of channels."""
+    """Raise ShapeError unless `groups` divides both numbers of channels. `layer` is its name for the error."""
     if groups < 1 or in_channels % groups or out_channels % groups:
         raise ShapeError(
             f"{layer} in {groups} groups needs channels that {groups} divides, got {in_channels} in and "

@@ -247,7 +247,10 @@ def _collective(kind: str, t: Tensor, option: int = 0) -> Tensor:
 
 
 def _without_elements(comm: Communicator, kind: str, dtype: DType, option: int) -> None:
-    """Let the ranks compare a collective of no elements: where another rank has some, what follows would be shifted."""
+    """Let the ranks compare a collective of no elements: where another rank has some, what follows would be shifted.
+
+    Raises CollectiveError there.
+    """
     import numpy as np
 
     flat = np.empty(0, f"u{dtype.itemsize}")

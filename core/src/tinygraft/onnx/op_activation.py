@@ -51,13 +51,13 @@ def selu(
     x: Tensor, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875,
     consumed_inputs: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Gamma times elu."""
+    """Return gamma * x where x is positive, gamma * alpha * (exp(x) - 1) elsewhere."""
     return x.selu(alpha, gamma)
 
 
 @operator("Selu", since=6)
 def selu_6(x: Tensor, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875) -> Tensor:
-    """Gamma times elu."""
+    """Return gamma * x where x is positive, gamma * alpha * (exp(x) - 1) elsewhere."""
     return x.selu(alpha, gamma)
 
 

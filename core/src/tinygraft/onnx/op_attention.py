@@ -81,7 +81,13 @@ def attention(
     scale: float | None = None, softcap: float = 0.0, softmax_precision: int | None = None,
     left_window_size: int = -1, right_window_size: int = -1,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """softmax(q @ k.T * scale + mask) @ v; the keys and values so far, and the scores at some stage."""
+    """Return softmax(q @ k.T * scale + mask) @ v; the keys and values so far, and the scores at some stage.
+
+    q is (batch, heads, length, size), or (batch, length, heads * size) with the numbers of heads; so are k and v, whose
+    heads divide those of q. `past_key` and `past_value` come before k and v; `nonpad_kv_seqlen` (batch,) says how many
+    keys count. qk_matmul_output_mode is the stage: 0 the products, 1 after softcap, 2 after the mask, 3 the weights.
+    Raises ShapeError where heads do not fit.
+    """
     flat = q.ndim == 3
     q, k, v = _heads(q, q_num_heads), _heads(k, kv_num_heads), _heads(v, kv_num_heads)
     offset: Any = 0
@@ -130,7 +136,10 @@ def flex_attention(
     q: Tensor, k: Tensor, v: Tensor, *, prob_mod: Any = None, scale: float | None = None, score_mod: Any = None,
     softmax_precision: int | None = None, node: NodeCall,
 ) -> Tensor:  # fmt: skip
-    """Attention whose scores and weights subgraphs may change."""
+    """Return attention, of q's dtype, whose scores and weights the subgraphs score_mod and prob_mod may change.
+
+    q, k and v are (batch, heads, length, size); heads of k and v divide those of q.
+    """
     wide = held_in(softmax_precision, "FlexAttention") if softmax_precision else None
     if wide is None:
         wide = dtypes.float64 if q.dtype is dtypes.float64 else dtypes.float32
@@ -150,7 +159,12 @@ def rotary_embedding(
     x: Tensor, cos_cache: Tensor, sin_cache: Tensor, position_ids: Tensor | None = None, *, interleaved: int = 0,
     num_heads: int | None = None, rotary_embedding_dim: int = 0,
 ) -> Tensor:  # fmt: skip
-    """x with pairs of elements rotated by the position of their token."""
+    """Return x with pairs of elements rotated by the position of their token, of its shape.
+
+    x is (batch, heads, length, size) or (batch, length, heads * size). Rows of cos_cache and sin_cache are those of
+    `position_ids` (batch, length), or (batch, length, size / 2) without. Pairs are neighbours where `interleaved`, else
+    an element of each half; only the first rotary_embedding_dim are rotated, 0 for all.
+    """
     shape = x.shape
     x = x.permute(0, 2, 1, 3) if x.ndim == 4 else x.reshape(*shape[:2], num_heads or 1, -1)
     size = rotary_embedding_dim or int(x.shape[-1])

@@ -27,7 +27,7 @@ def cast(x: Tensor, *, to: int, saturate: int = 1, round_mode: bytes = b"up") ->
 
 @operator("CastLike")
 def cast_like(x: Tensor, like: Tensor, *, saturate: int = 1, round_mode: bytes = b"up", node: NodeCall) -> Tensor:
-    """x as the element type of another tensor."""
+    """Return x as the element type of `like`; `saturate` and `round_mode` are those of `converted`."""
     element = node.types[1] or element_of(like.dtype)
     return converted(x, element, bool(saturate), text(round_mode))
 

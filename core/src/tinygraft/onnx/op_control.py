@@ -71,7 +71,11 @@ def scan(
     scan_input_directions: Sequence[int] | None = None, scan_output_axes: Sequence[int] | None = None,
     scan_output_directions: Sequence[int] | None = None, node: NodeCall,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """A subgraph along an axis of its inputs, with states that it carries; what it yields each time is stacked."""
+    """Return the last states, and what a subgraph yields along an axis of its inputs, stacked.
+
+    The last num_scan_inputs of `values` are gone through, along scan_input_axes and backwards where a direction is 1;
+    those before are the states. Raises UnsupportedError for very many steps.
+    """
     split = len(values) - num_scan_inputs
     states: list[Any] = list(values[:split])
     axes = list(scan_input_axes or [0] * num_scan_inputs)

@@ -103,7 +103,10 @@ def conv_integer(
     auto_pad: bytes = b"NOTSET", dilations: Ints | None = None, group: int = 1, kernel_shape: Ints | None = None,
     pads: Ints | None = None, strides: Ints | None = None,
 ) -> Tensor:  # fmt: skip
-    """The convolution of integers, from which zero points are subtracted, as int32."""
+    """Return the convolution of integers, from which zero points are subtracted, as int32.
+
+    The attributes are those of `conv`.
+    """
     left, right = x.cast(dtypes.int32), w.cast(dtypes.int32)
     left = left if x_zero_point is None else left - x_zero_point.cast(dtypes.int32)
     if w_zero_point is not None:

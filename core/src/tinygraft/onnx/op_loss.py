@@ -37,6 +37,6 @@ def softmax_cross_entropy_loss(
     scores: Tensor, labels: Tensor, weights: Tensor | None = None, *, ignore_index: int | None = None,
     reduction: bytes = b"mean",
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The loss of the logarithm of the softmax of scores, and that logarithm."""
+    """Return `nll_loss` of the logarithm of the softmax of scores (batch, classes, ...), and that logarithm."""
     logs = scores.log_softmax(1)
     return nll_loss(logs, labels, weights, ignore_index=ignore_index, reduction=reduction), logs

@@ -44,25 +44,25 @@ def old_operand(a: Tensor, b: Tensor, axis: int | None) -> Tensor:
 
 @operator("Add")
 def add(a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0, consumed_inputs: Any = None) -> Tensor:
-    """A + b."""
+    """Return a + b, broadcast; before version 7 the axes of b are those of a from `axis` on."""
     return a + old_operand(a, b, axis)
 
 
 @operator("Sub")
 def sub(a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0, consumed_inputs: Any = None) -> Tensor:
-    """A - b."""
+    """Return a - b, broadcast; before version 7 the axes of b are those of a from `axis` on."""
     return a - old_operand(a, b, axis)
 
 
 @operator("Mul")
 def mul(a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0, consumed_inputs: Any = None) -> Tensor:
-    """A * b."""
+    """Return a * b, broadcast; before version 7 the axes of b are those of a from `axis` on."""
     return a * old_operand(a, b, axis)
 
 
 @operator("Div")
 def div(a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0, consumed_inputs: Any = None) -> Tensor:
-    """A / b; between integers what is behind the point is cut off."""
+    """Return a / b, broadcast as `add`; between integers what is behind the point is cut off."""
     b = old_operand(a, b, axis)
     return a / b if dtypes.is_float(a.dtype) else a.div(b, rounding_mode="trunc").cast(a.dtype)
 
@@ -127,19 +127,19 @@ def bit_shift(x: Tensor, y: Tensor, *, direction: bytes) -> Tensor:
 
 @operator("BitwiseAnd")
 def bitwise_and(a: Tensor, b: Tensor) -> Tensor:
-    """A & b."""
+    """Return a & b."""
     return a & b
 
 
 @operator("BitwiseOr")
 def bitwise_or(a: Tensor, b: Tensor) -> Tensor:
-    """A | b."""
+    """Return a | b."""
     return a | b
 
 
 @operator("BitwiseXor")
 def bitwise_xor(a: Tensor, b: Tensor) -> Tensor:
-    """A ^ b."""
+    """Return a ^ b."""
     return a ^ b
 
 

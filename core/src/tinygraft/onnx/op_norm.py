@@ -21,7 +21,7 @@ def batch_norm_1(
     x: Tensor, scale: Tensor, b: Tensor, mean: Tensor, var: Tensor, *, epsilon: float = 1e-5, momentum: float = 0.9,
     spatial: int = 1, is_test: int = 0, consumed_inputs: Any = None,
 ) -> Tensor:  # fmt: skip
-    """x by the mean and variance of each channel."""
+    """Return x by the mean and variance of each channel, or of each element where `spatial` is 0; as in inference."""
     if not spatial:
         return (x - mean) * (var + epsilon).rsqrt() * scale + b
     found: Tensor = batch_norm(x, scale, b, mean, var, epsilon=epsilon, momentum=momentum)
@@ -33,7 +33,11 @@ def batch_norm(
     x: Tensor, scale: Tensor, b: Tensor, mean: Tensor, var: Tensor, *, epsilon: float = 1e-5, momentum: float = 0.9,
     training_mode: int = 0,
 ) -> Any:  # fmt: skip
-    """x by the mean and variance of each channel: given ones, or in training those of x, and then also new ones."""
+    """Return x by the mean and variance of each channel; with training_mode those of x, and then also new ones.
+
+    x is (batch, channels, ...), the others (channels,). A new one is the old one times momentum plus that of x times 1
+    - momentum; the variance is over the number of elements.
+    """
     if not training_mode:
         return _normal(x, _channels(mean, x), _channels(var, x), epsilon, _channels(scale, x), _channels(b, x))
     axes = (0, *range(2, x.ndim))
@@ -43,13 +47,16 @@ def batch_norm(
 
 
 def _normal(x: Tensor, mean: Tensor, var: Tensor, epsilon: float, scale: Tensor, bias: Tensor) -> Tensor:
-    """x without its mean, over its deviation, scaled and moved."""
+    """Return (x - mean) / sqrt(var + epsilon) * scale + bias, in the dtype of x."""
     return ((x - mean) * (var + epsilon).rsqrt() * scale + bias).cast(x.dtype)
 
 
 @operator("InstanceNormalization")
 def instance_norm(x: Tensor, scale: Tensor, b: Tensor, *, epsilon: float = 1e-5, consumed_inputs: Any = None) -> Tensor:
-    """Each channel of each sample by its own mean and variance."""
+    """Return each channel of each sample by its own mean and variance, scaled and shifted.
+
+    x is (batch, channels, ...), scale and b are (channels,).
+    """
     axes = tuple(range(2, x.ndim))
     mean, var = x.mean(axes, keepdim=True), x.var(axes, correction=0, keepdim=True)
     return _normal(x, mean, var, epsilon, _channels(scale, x), _channels(b, x))
@@ -59,7 +66,10 @@ def instance_norm(x: Tensor, scale: Tensor, b: Tensor, *, epsilon: float = 1e-5,
 def layer_norm(
     x: Tensor, scale: Tensor, b: Tensor | None = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """x by its mean and variance over the axes from one on; with the mean and 1 / deviation."""
+    """Return x by its mean and variance over the axes from `axis` on; with the mean and 1 / deviation.
+
+    The latter have size 1 there and the element type stash_type, in which they are computed.
+    """
     wide = x.cast(held_in(stash_type, "LayerNormalization"))
     axes = tuple(range(axis % x.ndim, x.ndim))
     mean = wide.mean(axes, keepdim=True)
@@ -70,7 +80,7 @@ def layer_norm(
 
 @operator("RMSNormalization")
 def rms_norm(x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> Tensor:
-    """x over the root of its mean square over the axes from one on."""
+    """Return x over the root of its mean square over the axes from `axis` on, times scale; computed in stash_type."""
     wide = x.cast(held_in(stash_type, "RMSNormalization"))
     axes = tuple(range(axis % x.ndim, x.ndim))
     return (wide * (wide.square().mean(axes, keepdim=True) + epsilon).rsqrt()).cast(x.dtype) * scale
@@ -78,7 +88,7 @@ def rms_norm(x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5,
 
 @operator("GroupNormalization")
 def group_norm_18(x: Tensor, scale: Tensor, bias: Tensor, *, num_groups: int, epsilon: float = 1e-5) -> Tensor:
-    """Groups of channels by their mean and variance; one scale a group."""
+    """Return `group_norm` with one scale and bias for each group."""
     each = int(x.shape[1]) // num_groups
     return group_norm(
         x, scale.repeat_interleave(each), bias.repeat_interleave(each), num_groups=num_groups, epsilon=epsilon
@@ -89,7 +99,7 @@ def group_norm_18(x: Tensor, scale: Tensor, bias: Tensor, *, num_groups: int, ep
 def group_norm(
     x: Tensor, scale: Tensor, bias: Tensor, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Tensor:
-    """Groups of channels by their mean and variance; one scale a channel."""
+    """Return groups of channels of x (batch, channels, ...) by their mean and variance; one scale a channel."""
     wide = x.cast(held_in(stash_type, "GroupNormalization")).reshape(x.shape[0], num_groups, -1)
     mean = wide.mean(-1, keepdim=True)
     inverse = ((wide - mean).square().mean(-1, keepdim=True) + epsilon).rsqrt()
@@ -98,7 +108,7 @@ def group_norm(
 
 @operator("MeanVarianceNormalization")
 def mean_variance_norm(x: Tensor, *, axes: Sequence[int] = (0, 2, 3)) -> Tensor:
-    """x without its mean, over its deviation, along axes."""
+    """Return (x - mean) / (deviation + 1e-9) along axes."""
     mean = x.mean(tuple(axes), keepdim=True)
     deviation = ((x * x).mean(tuple(axes), keepdim=True) - mean * mean).sqrt()
     return (x - mean) / (deviation + 1e-9)
@@ -113,7 +123,7 @@ def lp_norm(x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
 
 @operator("LRN")
 def local_response_norm(x: Tensor, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int) -> Tensor:
-    """x over a power of the sum of squares of the channels around each."""
+    """Return x / (bias + alpha / size * s) ** beta, where s is the sum of squares of `size` channels around each."""
     before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
     around = x.square().pad(((0, 0), (before, after), *((0, 0),) * (x.ndim - 2)))
     return x / (around.unfold(1, size, 1).sum(-1) * (alpha / size) + bias).pow(beta)
@@ -130,7 +140,10 @@ def dropout(
     x: Tensor, ratio: float | None = None, training_mode: bool | None = None, *, seed: int | None = None,
     node: NodeCall,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """x, of which in training a share is 0 and the rest is scaled; and which elements are kept."""
+    """Return x, of which in training a share `ratio` is 0 and the rest is scaled; and bools, which elements are kept.
+
+    With a seed they are the same at each call.
+    """
     share = 0.5 if ratio is None else ratio
     if not training_mode or not share:
         return x, x.full_like(1, dtype=dtypes.bool)

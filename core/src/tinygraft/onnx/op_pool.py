@@ -91,7 +91,10 @@ def max_pool(
 
 
 def _places(x: Tensor, windows: Windows, found: Tensor, storage_order: int) -> Tensor:
-    """The index in all of x, flattened, of the first largest element of each window."""
+    """Return the int64 index in all of x, flattened, of the first largest element of each window.
+
+    `found` are the windows; with storage_order images are counted column by column.
+    """
     batch, channels = int(x.shape[0]), int(x.shape[1])
     total = math.prod(windows.sizes)
     numbers = Tensor.arange(total, dtype=dtypes.int64, device=x.device)

@@ -17,7 +17,7 @@ def gemm(
     a: Tensor, b: Tensor, c: Tensor | None = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0,
     transB: int = 0, broadcast: int = 0,
 ) -> Tensor:  # fmt: skip
-    """Alpha * a @ b + beta * c, of matrices that may be transposed."""
+    """Return alpha * a @ b + beta * c, of matrices that transA and transB transpose; c broadcasts."""
     found = (a.T if transA else a).matmul(b.T if transB else b)
     found = found if alpha == 1.0 else (found * alpha).cast(a.dtype)
     if c is None:

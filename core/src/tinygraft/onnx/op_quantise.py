@@ -32,7 +32,10 @@ def quantise_linear(
     x: Tensor, scale: Tensor, zero_point: Tensor | None = None, *, axis: int = 1, block_size: int = 0,
     output_dtype: int = 0, precision: int = 0, saturate: int = 1, node: NodeCall,
 ) -> Tensor:  # fmt: skip
-    """x / scale + zero point, rounded to even, in an element type of few bits."""
+    """Return round(x / scale) + zero point, halves to even, in an element type of few bits.
+
+    That is the type of the zero point, or output_dtype, uint8 by default; what is outside it is its nearest value.
+    """
     element = output_dtype or UINT8
     if zero_point is not None:
         element = node.types[2] or element_of(zero_point.dtype)
@@ -53,7 +56,7 @@ def dequantise_linear(
     x: Tensor, scale: Tensor, zero_point: Tensor | None = None, *, axis: int = 1, block_size: int = 0,
     output_dtype: int = 0,
 ) -> Tensor:  # fmt: skip
-    """(x - zero point) * scale."""
+    """Return (x - zero point) * scale, of output_dtype or the dtype of scale."""
     dtype = held_in(output_dtype, "DequantizeLinear") if output_dtype else scale.dtype
     wide = dtypes.int32 if dtypes.is_int(x.dtype) else dtypes.float32
     found = x.cast(wide)
@@ -104,7 +107,7 @@ def qlinear_mat_mul(
     a: Tensor, a_scale: Tensor, a_zero_point: Tensor, b: Tensor, b_scale: Tensor, b_zero_point: Tensor,
     y_scale: Tensor, y_zero_point: Tensor,
 ) -> Tensor:  # fmt: skip
-    """The product of matrices of a few bits, of which each has a scale and a zero point."""
+    """Return the product of matrices of few bits, of which each has a scale and a zero point, in those of y."""
     found = mat_mul_integer(a, b, a_zero_point, b_zero_point)
     rows = a_scale.unsqueeze(-1) if a_scale.ndim == 1 and a_scale.shape[0] != 1 else a_scale
     return _requantised(
@@ -119,7 +122,10 @@ def qlinear_conv(
     dilations: Ints | None = None, group: int = 1, kernel_shape: Ints | None = None, pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Tensor:  # fmt: skip
-    """A convolution of a few bits, of which each operand has a scale and a zero point."""
+    """Return a convolution of few bits, of which each operand has a scale and a zero point, in those of y.
+
+    `b` are integers, added to the sums. The rest is that of `conv`.
+    """
     zero = w_zero_point.cast(dtypes.int32)
     right = w.cast(dtypes.int32) - (zero.reshape(-1, *(1,) * (w.ndim - 1)) if zero.ndim else zero)
     bias = None if b is None else b.cast(dtypes.int32)

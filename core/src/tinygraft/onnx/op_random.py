@@ -13,7 +13,10 @@ from tinygraft.tensor.tensor import Tensor
 
 
 def _normal(shape: Sequence[int], mean: float, scale: float, seed: float | None, dtype: DType) -> Tensor:
-    """Numbers of a normal distribution, two of uniform ones each (Box and Muller 1958)."""
+    """Return numbers of a normal distribution, two of uniform ones each (Box and Muller 1958).
+
+    They are on the default device.
+    """
     both = uniform((2, *shape), seed)
     radius = (-2 * (1 - both[0]).log()).sqrt()
     return (radius * (both[1] * (2 * math.pi)).cos() * scale + mean).cast(dtype)
@@ -23,7 +26,7 @@ def _normal(shape: Sequence[int], mean: float, scale: float, seed: float | None,
 def random_normal(
     *, dtype: int = FLOAT, mean: float = 0.0, scale: float = 1.0, seed: float | None = None, shape: Sequence[int]
 ) -> Tensor:
-    """Numbers of a normal distribution."""
+    """Return numbers of a normal distribution with `mean` and deviation `scale`, of the element type `dtype`."""
     return _normal(shape, mean, scale, seed, held_in(dtype, "RandomNormal"))
 
 
@@ -31,7 +34,7 @@ def random_normal(
 def random_normal_like(
     x: Tensor, *, dtype: int = 0, mean: float = 0.0, scale: float = 1.0, seed: float | None = None
 ) -> Tensor:
-    """Numbers of a normal distribution, as many as x has."""
+    """Return as many numbers of a normal distribution as x has; `dtype` 0 is that of x."""
     return _normal(x.shape, mean, scale, seed, held_in(dtype, "RandomNormalLike") if dtype else x.dtype)
 
 
@@ -39,7 +42,7 @@ def random_normal_like(
 def random_uniform(
     *, dtype: int = FLOAT, high: float = 1.0, low: float = 0.0, seed: float | None = None, shape: Sequence[int]
 ) -> Tensor:
-    """Numbers between two."""
+    """Return numbers from `low` to below `high`, of the element type `dtype`."""
     return (uniform(shape, seed) * (high - low) + low).cast(held_in(dtype, "RandomUniform"))
 
 
@@ -47,7 +50,7 @@ def random_uniform(
 def random_uniform_like(
     x: Tensor, *, dtype: int = 0, high: float = 1.0, low: float = 0.0, seed: float | None = None
 ) -> Tensor:
-    """Numbers between two, as many as x has."""
+    """Return as many numbers from `low` to below `high` as x has; `dtype` 0 is that of x."""
     held = held_in(dtype, "RandomUniformLike") if dtype else x.dtype
     return (uniform(x.shape, seed, x) * (high - low) + low).cast(held)
 
@@ -60,7 +63,7 @@ def bernoulli(x: Tensor, *, dtype: int = 0, seed: float | None = None) -> Tensor
 
 @operator("Multinomial")
 def multinomial(x: Tensor, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None) -> Tensor:
-    """Classes drawn by the logarithms of their probabilities (batch, classes)."""
+    """Return sample_size classes for each row, drawn by the logarithms of their probabilities (batch, classes)."""
     edges = x.cast(dtypes.float32).softmax(-1).cumsum(-1)
     drawn = uniform((int(x.shape[0]), sample_size), seed, x)
     found = (drawn.unsqueeze(-1) >= edges.unsqueeze(1)).cast(dtypes.int32).sum(-1)

@@ -125,7 +125,11 @@ def rnn(
     activations: Any = None, clip: float | None = None, direction: bytes = b"forward",
     hidden_size: int | None = None, layout: int = 0, output_sequence: int = 0,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """H = f(x W + H R + b)."""
+    """Return the outputs and the last state of H = f(x W + H R + b).
+
+    x is (time, batch, input), w (directions, hidden, input), r (directions, hidden, hidden), b (directions, 2 *
+    hidden). The results are those of `_directions`.
+    """
     count, hidden = int(w.shape[0]), int(r.shape[-1])
     functions = _functions(activations, ["tanh"], count, activation_alpha, activation_beta, clip)
 
@@ -149,7 +153,11 @@ def gru(
     activations: Any = None, clip: float | None = None, direction: bytes = b"forward",
     hidden_size: int | None = None, layout: int = 0, linear_before_reset: int = 0, output_sequence: int = 0,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Gated recurrent units; the gates are update, reset, hidden."""
+    """Return the outputs and the last state of gated recurrent units; the gates are update, reset, hidden.
+
+    The shapes are those of `rnn`, with 3 * hidden rows. With linear_before_reset the reset gate scales the product with
+    the state, else the state.
+    """
     count, hidden = int(w.shape[0]), int(r.shape[-1])
     functions = _functions(activations, ["sigmoid", "tanh"], count, activation_alpha, activation_beta, clip)
 
@@ -183,7 +191,11 @@ def lstm(
     direction: bytes = b"forward", hidden_size: int | None = None, input_forget: int = 0, layout: int = 0,
     output_sequence: int = 0,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Long short-term memory; the gates are input, output, forget, cell, with peepholes of input, output, forget."""
+    """Return the outputs and the last states of long short-term memory.
+
+    The gates are input, output, forget, cell, of 4 * hidden rows in the shapes of `rnn`; `p` (directions, 3 * hidden)
+    are peepholes of input, output, forget. With input_forget the forget gate is 1 minus the input gate.
+    """
     count, hidden = int(w.shape[0]), int(r.shape[-1])
     functions = _functions(activations, ["sigmoid", "tanh", "tanh"], count, activation_alpha, activation_beta, clip)
 

@@ -36,7 +36,7 @@ def _extreme(x: Tensor, axes: Any, keep: bool, largest: bool) -> Tensor:
 
 
 def _of_none(x: Tensor, axes: Any, keep: bool, largest: bool) -> Tensor:
-    """An extreme of no elements."""
+    """Return an extreme of no elements: the other end of the dtype."""
     low, high = (float("-inf"), float("inf")) if dtypes.is_float(x.dtype) else (x.dtype.min, x.dtype.max)
     return x.sum(axes, keepdim=keep).full_like(low if largest else high).cast(x.dtype)
 

@@ -146,14 +146,14 @@ def _resized(x: Tensor, axes: dict[int, ResizedAxis], how: Resizing) -> Tensor:
 def upsample(
     x: Tensor, scales: Any = None, *, mode: bytes = b"nearest", height_scale: float = 0.0, width_scale: float = 0.0
 ) -> Tensor:
-    """x with more elements along its axes."""
+    """Return x with more elements along its axes, by scales or by those of height and width."""
     found = list(scales) if scales is not None else [1.0, 1.0, height_scale, width_scale]
     return resize_10(x, found, mode=mode)
 
 
 @operator("Resize", since=10, steers="scales")
 def resize_10(x: Tensor, scales: list[float], *, mode: bytes = b"nearest") -> Tensor:
-    """x with other sizes; a place is that of the result over the scale."""
+    """Return x with other sizes, each cut down from the old one times its scale; nearest or linear."""
     kept = _whole_axes(x, list(range(len(scales))), [s == 1 for s in scales])
     axes = {i: ResizedAxis(int(x.shape[i]), math.floor(int(x.shape[i]) * scales[i]), scales[i]) for i in kept}
     how = Resizing(

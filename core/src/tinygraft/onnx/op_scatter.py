@@ -52,7 +52,10 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, *, reduction: byt
 def tensor_scatter(
     past_cache: Tensor, update: Tensor, write_indices: Tensor | None = None, *, axis: int = -2, mode: bytes = b"linear"
 ) -> Tensor:
-    """A cache with an update from an index on, one index for each sample of the batch."""
+    """Return a cache with an update from an index on, one index for each sample of the batch, 0 for None.
+
+    In mode circular indices past the end of `axis` begin anew.
+    """
     axis += past_cache.ndim if axis < 0 else 0
     steps = Tensor.arange(int(update.shape[axis]), dtype=dtypes.int64, device=update.device)
     batch = int(past_cache.shape[0])

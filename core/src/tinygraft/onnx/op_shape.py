@@ -156,7 +156,7 @@ def slice_parts(
 
 
 def _clamped(length: Any, start: Any, end: Any, step: int) -> slice:
-    """A slice whose bounds an axis has. What is symbolic is within it."""
+    """Return a slice whose bounds an axis has, by ONNX's rules; what is symbolic counts as within it."""
     if not all(isinstance(bound, int) for bound in (length, start, end)):
         whole = isinstance(end, int) and end >= 1 << 31
         return slice(start, None if whole else end, step)
@@ -212,7 +212,10 @@ def trilu(x: Tensor, k: Any = 0, *, upper: int = 1) -> Tensor:
 
 @operator("DepthToSpace")
 def depth_to_space(x: Tensor, *, blocksize: int, mode: bytes = b"DCR") -> Tensor:
-    """Blocks of channels as blocks of pixels."""
+    """Return x (batch, channels, height, width) with blocks of channels as blocks of pixels.
+
+    Channels are counted block first in mode DCR, else last (CRD).
+    """
     batch, channels, height, width = x.shape
     rest = channels // blocksize**2
     if text(mode) == "DCR":
@@ -224,7 +227,10 @@ def depth_to_space(x: Tensor, *, blocksize: int, mode: bytes = b"DCR") -> Tensor
 
 @operator("SpaceToDepth")
 def space_to_depth(x: Tensor, *, blocksize: int, mode: bytes = b"DCR") -> Tensor:
-    """Blocks of pixels as blocks of channels."""
+    """Return x (batch, channels, height, width) with blocks of pixels as blocks of channels.
+
+    It is the inverse of `depth_to_space`.
+    """
     batch, channels, height, width = x.shape
     found = x.reshape(batch, channels, height // blocksize, blocksize, width // blocksize, blocksize)
     order = (0, 3, 5, 1, 2, 4) if text(mode) == "DCR" else (0, 1, 3, 5, 2, 4)
@@ -236,7 +242,7 @@ def pad_1(
     x: Tensor, *, pads: Sequence[int] | None = None, paddings: Sequence[int] | None = None, mode: bytes = b"constant",
     value: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    """x with more elements at its ends."""
+    """Return x with `pads` (or `paddings`) elements more at its ends, as `padded`."""
     return padded(x, list(pads or paddings or ()), range(x.ndim), text(mode), value)
 
 
@@ -245,7 +251,7 @@ def pad(
     x: Tensor, pads: list[int], constant_value: Tensor | None = None, axes: list[int] | None = None, *,
     mode: bytes = b"constant",
 ) -> Tensor:  # fmt: skip
-    """x with more elements at its ends, or fewer where a number is negative."""
+    """Return x with more elements at its ends, or fewer where a number is negative, as `padded`."""
     found = axes_of(axes, x.ndim) if axes is not None else range(x.ndim)
     return padded(x, pads, found, text(mode), 0 if constant_value is None else constant_value)
 
@@ -295,7 +301,7 @@ def _padded_by_index(x: Tensor, axis: int, before: int, after: int, mode: str) -
 
 @operator("CenterCropPad", steers="shape")
 def center_crop_pad(x: Tensor, shape: list[int], *, axes: Sequence[int] | None = None) -> Tensor:
-    """x, cut or padded with 0 at both ends to a shape."""
+    """Return x, cut or padded with 0 at both ends, of `shape` along `axes`."""
     found = axes_of(axes, x.ndim) if axes is not None else list(range(x.ndim))
     for axis, want in zip(found, shape, strict=True):
         have = int(x.shape[axis])
@@ -310,7 +316,7 @@ def center_crop_pad(x: Tensor, shape: list[int], *, axes: Sequence[int] | None =
 
 @operator("ReverseSequence")
 def reverse_sequence(x: Tensor, sequence_lens: Tensor, *, batch_axis: int = 1, time_axis: int = 0) -> Tensor:
-    """The first elements of each sequence in the reverse order."""
+    """Return x with the first `sequence_lens` elements of each sequence along time_axis in the reverse order."""
     steps = Tensor.arange(int(x.shape[time_axis]), dtype=dtypes.int64, device=x.device)
     lengths = sequence_lens.cast(dtypes.int64).unsqueeze(1)
     index = (steps < lengths).where(lengths - 1 - steps, steps)  # (batch, time)

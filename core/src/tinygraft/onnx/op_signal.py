@@ -22,13 +22,16 @@ def _complex(x: Tensor) -> Tensor:
 
 @operator("DFT", steers="dft_length axis")
 def dft_17(x: Tensor, dft_length: Any = None, axis: Any = 1, *, inverse: int = 0, onesided: int = 0) -> Tensor:
-    """The Fourier transform along an axis, which is an attribute."""
+    """Return `dft` along an axis, which is an attribute."""
     return dft(x, dft_length, axis, inverse=inverse, onesided=onesided)
 
 
 @operator("DFT", since=20, steers="dft_length axis")
 def dft(x: Tensor, dft_length: Any = None, axis: Any = None, *, inverse: int = 0, onesided: int = 0) -> Tensor:
-    """The Fourier transform along an axis; one side of it where the signal is real."""
+    """Return the Fourier transform of a signal (..., 1 or 2) along an axis: (..., 2); one side of it where onesided.
+
+    dft_length cuts or pads the signal. The inverse of one side is real: (..., 1).
+    """
     place, length = number(axis, -2), number(dft_length)
     place += x.ndim if place < 0 else 0
     if inverse and onesided:

@@ -22,7 +22,11 @@ def adagrad(
     r: Tensor, t: Tensor, *inputs: Tensor, decay_factor: float = 0.0, epsilon: float = 1e-6,
     norm_coefficient: float = 0.0,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """A step by the gradient over the root of its sum of squares (Duchi, Hazan and Singer 2011)."""
+    """Return a step by the gradient over the root of its sum of squares (Duchi, Hazan and Singer 2011).
+
+    `r` is the rate, `t` the number of steps so far; `inputs` are parameters, gradients, sums. The results are new
+    parameters, then new sums.
+    """
     rate = r / (t * decay_factor + 1)
 
     def step(x: Tensor, g: Tensor, h: Tensor) -> tuple[Tensor, ...]:
@@ -38,7 +42,11 @@ def adam(
     r: Tensor, t: Tensor, *inputs: Tensor, alpha: float = 0.9, beta: float = 0.999, epsilon: float = 1e-6,
     norm_coefficient: float = 0.0, norm_coefficient_post: float = 0.0,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """A step by running means of the gradient and its square (Kingma and Ba 2015)."""
+    """Return a step by running means of the gradient and its square (Kingma and Ba 2015).
+
+    `r` is the rate, `t` the number of steps so far; `inputs` are parameters, gradients, means, means of squares. The
+    results are new parameters, then both means.
+    """
     late = (1 - (t.cast(r.dtype) * 0 + beta).pow(t.cast(r.dtype))).sqrt() / (
         1 - (t.cast(r.dtype) * 0 + alpha).pow(t.cast(r.dtype))
     )

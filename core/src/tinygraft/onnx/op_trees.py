@@ -87,7 +87,7 @@ def _depth(tables: dict[str, Any], roots: Sequence[int]) -> int:
 
 
 def _holds(value: Tensor, split: Tensor, mode: Tensor) -> Tensor:
-    """Whether each comparison of a node holds."""
+    """Return whether each comparison of a node holds, by its mode: 0 is <=, then <, >=, >, ==, !=."""
     found = value <= split
     for number, other in enumerate((value < split, value >= split, value > split, value == split, value != split), 1):
         found = (mode == number).where(other, found)

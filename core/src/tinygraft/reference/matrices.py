@@ -35,7 +35,9 @@ def added(total: Any, a: Any, b: Any, result: DType) -> Any:
 
 
 def dot(first: DType, second: DType, result: DType, total: Any, a: int, b: int, packed: int) -> Any:
-    """Return `total` plus the products of the packed lanes of two words.
+    """Return `total` plus the products of `packed` lanes of two words, of dtypes `first` and `second`.
+
+    Each sum is rounded or wrapped to `result`.
 
     >>> dot(dtypes.uint8, dtypes.int8, dtypes.int32, 1, 0x00000203, 0x0000FF02, 4)  # 1 + 3 * 2 + 2 * -1
     5

@@ -50,7 +50,8 @@ def grad(function: TensorFunction, argnums: Argnums = 0, has_aux: bool = False) 
 def value_and_grad(function: TensorFunction, argnums: Argnums = 0, has_aux: bool = False) -> TensorFunction:
     """Like grad, for a pair of what function gives and its gradient.
 
-    Raises as `grad`; with has_aux DTypeError for a function that gives no pair.
+    With has_aux function gives a pair (value, anything else), which is the first of the result: DTypeError for no pair.
+    Raises as `grad`.
 
     >>> from tinygraft import Tensor, value_and_grad
     >>> value, gradient = value_and_grad(lambda x: (x * x).sum())(Tensor([1.0, 2.0]))

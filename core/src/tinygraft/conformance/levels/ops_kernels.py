@@ -85,7 +85,7 @@ def exact(op: Ops, dtype: DType, rows: int, length: int) -> Array:
 
 
 def reduction(op: Ops, dtype: DType, rows: int, length: int) -> UOp:
-    """Build a kernel that reduces each row by `op`."""
+    """Build a kernel that reduces each of `rows` rows of `length` by `op`."""
     i, j = UOp.range(rows, 0), UOp.range(length, 1)
     total = UOp(Ops.REDUCE, dtype, (load(param(1, dtype, rows * length), i * length + j), j), ReduceArg(op))
     return UOp(Ops.SINK, src=(store(param(0, dtype, rows), i, total),))

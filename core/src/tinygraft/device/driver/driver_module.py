@@ -56,7 +56,7 @@ class DriverModule:
 
 
 def refused(driver: DriverCalls, result: int, name: str, device: DriverCard) -> DeviceError:
-    """Return the error for an image that the driver does not take."""
+    """Return the error for an image that the driver does not take: of another architecture, or what `result` says."""
     if result not in driver.facts.refused_images:
         return driver.error(result, driver.named("module_load"))
     return DeviceError(

@@ -213,7 +213,10 @@ class Optimizer:
         self, params: list[Tensor], own: Mapping[str, Any], lr: Any, options: Mapping[str, float],
         fixed: Mapping[str, Any],
     ) -> ParamGroup:  # fmt: skip
-        """Make a group, with its own options over those of all."""
+        """Make a group of `params`, with its own options over those of all (`options`, and `fixed` ones).
+
+        `lr` is the rate of all; a tensor is used itself.
+        """
         given = own.get("lr", lr)
         rate = as_rate(given) if isinstance(given, Tensor) else self._state([given])
         group = ParamGroup(params, rate, options, fixed, self._check_option, self._derived, self._state)

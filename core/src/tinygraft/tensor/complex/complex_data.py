@@ -16,7 +16,7 @@ from tinygraft.uop.uop import Place, UOp
 def made(
     data: Any = None, device: Place = None, dtype: DTypeLike | None = None, requires_grad: bool | None = None
 ) -> ComplexTensor:
-    """A complex tensor, for the arguments of Tensor. Raises DTypeError where dtype has no imaginary parts."""
+    """Return a complex tensor, for the arguments of Tensor. Raises DTypeError where dtype has no imaginary parts."""
     to = None if dtype is None else to_dtype(dtype)
     if to is not None and to.kind != "complex":
         raise DTypeError(

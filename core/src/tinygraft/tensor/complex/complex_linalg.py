@@ -87,5 +87,5 @@ class ComplexLinalg(Tensor):
         return off + turning._const(0.0).complex(turning)
 
     def newton_schulz(self, steps: int, params: Sequence[float], eps: float = 1e-7) -> NoReturn:
-        """Not defined."""
+        """Not defined for complex numbers: raises DTypeError."""
         self._undefined()

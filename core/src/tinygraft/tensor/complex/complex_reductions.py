@@ -42,7 +42,7 @@ class ComplexReductions(Tensor):
 
     @either_spelling
     def mean(self, axis: Axis = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Any:
-        """The arithmetic mean."""
+        """The arithmetic mean along `axis` (None: of all), complex; `dtype` is a complex one to compute in."""
         if dtype is not None:
             return for_mean(self, dtype).mean(axis, keepdim)
         real, imaginary = _parted(self, "mean", axis, keepdim)
@@ -52,7 +52,7 @@ class ComplexReductions(Tensor):
     def var(
         self, axis: Axis = None, keepdim: bool = False, correction: float | None = 1, unbiased: bool | None = None
     ) -> Any:
-        """The variances of both parts added up, which is real."""
+        """The variances of both parts added up along `axis`, which is real; the arguments are those of Tensor.var."""
         real, imaginary = _parted(self, "var", axis, keepdim, correction, unbiased)
         return real + imaginary
 
@@ -60,14 +60,14 @@ class ComplexReductions(Tensor):
     def std(
         self, axis: Axis = None, keepdim: bool = False, correction: float | None = 1, unbiased: bool | None = None
     ) -> Any:
-        """The square root of the variance."""
+        """The square root of the variance, which is real; the arguments are those of Tensor.std."""
         return size_root(self.var(axis, keepdim, correction, unbiased))
 
     @either_spelling
     def masked_mean(
         self, dim: Axis = None, *, keepdim: bool = False, dtype: DTypeLike | None = None, mask: Tensor | None = None
     ) -> Any:
-        """The mean along dim of the elements that count."""
+        """The mean along `dim` of the elements for which `mask` is true, complex; None counts all."""
         x, axes = as_dtype(self, dtype), reduced_axes(self, dim)
         total = or_else(x, mask, 0.0).sum(axes, keepdim)
         return total / count_kept(x, mask, axes, keepdim, part_of(x.dtype))
@@ -77,7 +77,7 @@ class ComplexReductions(Tensor):
         self, dim: Axis = None, unbiased: bool | None = None, *, correction: float | None = None,
         keepdim: bool = False, dtype: DTypeLike | None = None, mask: Tensor | None = None,
     ) -> Any:  # fmt: skip
-        """The variances along dim of both parts of the elements that count, added up."""
+        """The variances along `dim` of both parts of the elements for which `mask` is true, added up: real."""
         both = _parted(
             as_dtype(self, dtype), "masked_var", dim, unbiased, correction=correction, keepdim=keepdim, mask=mask
         )

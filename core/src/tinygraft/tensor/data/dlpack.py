@@ -150,7 +150,10 @@ def make(view: memoryview, dtype: DType, layout: StridedLayout, versioned: bool)
 
 
 def make_on(device: tuple[int, int], lent: Lent, dtype: DType, layout: StridedLayout, versioned: bool) -> object:
-    """A capsule of elements in the memory of a device, which stays the consumer's until it calls the deleter."""
+    """Return a capsule of elements in the memory of a device, which stays the consumer's until it calls the deleter.
+
+    `device` are DLPack's two numbers of it, `lent` has the address and what keeps it.
+    """
     return _made(device, lent.address, lent, dtype, layout, versioned)
 
 
