@@ -47,12 +47,12 @@ def arange(
 
 
 def empty(shape: ShapeLike, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
-    """A tensor of memory that is not initialised."""
+    """A tensor of `shape`, an int or sizes, in memory that is not initialised; of the default float dtype."""
     return Tensor.empty(_shape(shape), device=device, dtype=dtype)
 
 
 def empty_like(x: Tensor, /, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
-    """empty with x's shape, dtype and device."""
+    """empty with x's shape, dtype and device, where no others are given."""
     return empty(x.shape, dtype=dtype or x.dtype, device=device or x.device)
 
 
@@ -78,7 +78,7 @@ def full(shape: ShapeLike, fill_value: Number, *, dtype: DType | None = None, de
 
 
 def full_like(x: Tensor, /, fill_value: Number, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
-    """full with x's shape, dtype and device."""
+    """full with x's shape, dtype and device, where no others are given."""
     return full(x.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device)
 
 
@@ -111,30 +111,30 @@ def meshgrid(*arrays: Tensor, indexing: Literal["ij", "xy"] = "xy") -> list[Tens
 
 
 def ones(shape: ShapeLike, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
-    """Ones."""
+    """Ones of `shape`, an int or sizes; of the default float dtype."""
     return Tensor.ones(_shape(shape), device=device, dtype=dtype)
 
 
 def ones_like(x: Tensor, /, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
-    """ones with x's shape, dtype and device."""
+    """ones with x's shape, dtype and device, where no others are given."""
     return ones(x.shape, dtype=dtype or x.dtype, device=device or x.device)
 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
-    """The lower triangle, up to diagonal number k; 0 above."""
+    """The lower triangle of the last two axes, up to diagonal number `k`; 0 above."""
     return x.tril(k)
 
 
 def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
-    """The upper triangle, from diagonal number k on; 0 below."""
+    """The upper triangle of the last two axes, from diagonal number `k` on; 0 below."""
     return x.triu(k)
 
 
 def zeros(shape: ShapeLike, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
-    """Zeros."""
+    """Zeros of `shape`, an int or sizes; of the default float dtype."""
     return Tensor.zeros(_shape(shape), device=device, dtype=dtype)
 
 
 def zeros_like(x: Tensor, /, *, dtype: DType | None = None, device: str | None = None) -> Tensor:
-    """zeros with x's shape, dtype and device."""
+    """zeros with x's shape, dtype and device, where no others are given."""
     return zeros(x.shape, dtype=dtype or x.dtype, device=device or x.device)

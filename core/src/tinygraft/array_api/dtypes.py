@@ -140,7 +140,7 @@ class Namespace:
         return Device.DEFAULT
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
-        """What Python numbers become, and the dtype of indices."""
+        """The dtypes of Python's numbers, and that of indices, by what they are for; the same on each `device`."""
         inexact = {"real floating": dtypes.default_float, "complex floating": dtypes.default_complex}
         return inexact | {"integral": dtypes.default_int, "indexing": int32}
 

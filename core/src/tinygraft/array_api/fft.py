@@ -30,17 +30,17 @@ def fft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "bac
 
 
 def ifft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """The inverse of fft."""
+    """The inverse of fft along an axis, complex. DTypeError for other dtypes than floats and complex ones."""
     return _of_kind("ifft", x, "float", "complex").ifft(n, axis, norm)
 
 
 def fftn(x: Tensor, /, *, s: TransformSizes = None, axes: TransformSizes = None, norm: Norm = "backward") -> Tensor:
-    """The transform along several axes."""
+    """The transform along several axes, None for all, complex; `s` are their lengths. DTypeError as fft."""
     return _of_kind("fftn", x, "float", "complex").fftn(s, axes, norm)
 
 
 def ifftn(x: Tensor, /, *, s: TransformSizes = None, axes: TransformSizes = None, norm: Norm = "backward") -> Tensor:
-    """The inverse of fftn."""
+    """The inverse of fftn, complex; `s` are the lengths of `axes`. DTypeError as fft."""
     return _of_kind("ifftn", x, "float", "complex").ifftn(s, axes, norm)
 
 
@@ -60,7 +60,7 @@ def rfftn(x: Tensor, /, *, s: TransformSizes = None, axes: TransformSizes = None
 
 
 def irfftn(x: Tensor, /, *, s: TransformSizes = None, axes: TransformSizes = None, norm: Norm = "backward") -> Tensor:
-    """The inverse of rfftn."""
+    """The inverse of rfftn, real; the last of `s` is the length of the last axis. DTypeError as fft."""
     return _of_kind("irfftn", x, "float", "complex").irfftn(s, axes, norm)
 
 
@@ -70,7 +70,7 @@ def hfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "ba
 
 
 def ihfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """The inverse of hfft: the half of a spectrum."""
+    """The inverse of hfft: the half of a spectrum, n // 2 + 1 complex numbers, of real floats."""
     return _of_kind("ihfft", x, "float").ihfft(n, axis, norm)
 
 
@@ -92,12 +92,12 @@ def _frequencies(what: str, dtype: DType | None) -> DType | None:
 
 
 def fftshift(x: Tensor, /, *, axes: int | TransformSizes = None) -> Tensor:
-    """The frequency 0 moved from the front to the middle."""
+    """The frequency 0 moved from the front to the middle of `axes`, None for all."""
     return x.fftshift(axes)
 
 
 def ifftshift(x: Tensor, /, *, axes: int | TransformSizes = None) -> Tensor:
-    """The inverse of fftshift."""
+    """The inverse of fftshift: the middle of `axes` moved to the front."""
     return x.ifftshift(axes)
 
 

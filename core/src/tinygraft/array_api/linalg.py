@@ -32,12 +32,12 @@ def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
 
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
-    """The vector product along an axis of three numbers."""
+    """The vector product along an axis of three numbers, of the common dtype. ShapeError for another length."""
     return x1.cross(x2, axis)
 
 
 def det(x: Tensor, /) -> Tensor:
-    """The determinant."""
+    """The determinants of square matrices (..., n, n): (...). ShapeError for others."""
     return x.det()
 
 
@@ -47,17 +47,17 @@ def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
 
 
 def eigh(x: Tensor, /) -> Eigen:
-    """Eigenvalues and eigenvectors of a symmetric matrix."""
+    """Eigenvalues, ascending (..., n), and eigenvectors as columns (..., n, n) of symmetric or Hermitian matrices."""
     return x.eigh()
 
 
 def eigvalsh(x: Tensor, /) -> Tensor:
-    """Eigenvalues of a symmetric matrix."""
+    """Eigenvalues, ascending (..., n), of symmetric or Hermitian matrices (..., n, n)."""
     return x.eigvalsh()
 
 
 def inv(x: Tensor, /) -> Tensor:
-    """The inverse."""
+    """The inverses of square matrices (..., n, n). ShapeError for others."""
     return x.inv()
 
 
@@ -68,12 +68,12 @@ def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 
 def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
-    """The norm of a matrix: fro, nuc, 1, -1, 2, -2, inf or -inf."""
+    """The norm of matrices, real, by `ord`: fro, nuc, 1, -1, 2, -2, inf or -inf; keepdims leaves axes of size 1."""
     return x.matrix_norm(ord, (-2, -1), keepdims)
 
 
 def matrix_power(x: Tensor, n: int, /) -> Tensor:
-    """The n-th power of a square matrix."""
+    """The n-th power of square matrices; of the inverse for `n` below 0, the identity for 0."""
     return x.matrix_power(n)
 
 
@@ -83,7 +83,7 @@ def matrix_rank(x: Tensor, /, *, rtol: Any = None) -> Tensor:
 
 
 def matrix_transpose(x: Tensor, /) -> Tensor:
-    """The last two axes exchanged."""
+    """The last two axes exchanged: (..., n, m) of (..., m, n)."""
     return x.transpose(-2, -1)
 
 
@@ -98,7 +98,7 @@ def pinv(x: Tensor, /, *, rtol: Any = None) -> Tensor:
 
 
 def qr(x: Tensor, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QR:
-    """An orthogonal times an upper triangular matrix."""
+    """An orthogonal times an upper triangular matrix; `mode` reduced has min(m, n) columns of Q, complete all m."""
     return QR(*x.qr(mode))
 
 
@@ -123,12 +123,15 @@ def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVD:
 
 
 def svdvals(x: Tensor, /) -> Tensor:
-    """Singular values, from the greatest on."""
+    """Singular values, real, from the greatest on: (..., min(m, n)) of (..., m, n)."""
     return x.svdvals()
 
 
 def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
-    """The sum of products over some axes of both."""
+    """The sum of products over some axes of both, in their common dtype.
+
+    `axes` is how many, the last of x1 and the first of x2, or a list for each.
+    """
     return x1.tensordot(x2, axes).cast(promote(x1.dtype, x2.dtype))
 
 
@@ -138,12 +141,12 @@ def trace(x: Tensor, /, *, offset: int = 0, dtype: DType | None = None) -> Tenso
 
 
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
-    """The sum of products along an axis."""
+    """The sum of products along an axis, of the conjugate of x1, in the common dtype."""
     return x1.vecdot(x2, axis).cast(promote(x1.dtype, x2.dtype))
 
 
 def vector_norm(
     x: Tensor, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord: Any = 2
 ) -> Tensor:
-    """The norm of order ord along some axes."""
+    """The norm of order `ord` along `axis` (None: of all), real."""
     return x.vector_norm(ord, axis, keepdims)

@@ -61,17 +61,17 @@ def expand_dims(x: Tensor, /, axis: int | tuple[int, ...] = 0) -> Tensor:
 
 
 def flip(x: Tensor, /, *, axis: int | tuple[int, ...] | None = None) -> Tensor:
-    """x read backwards along some axes, or all."""
+    """Return x read backwards along some axes, None for all."""
     return x.flip(tuple(range(x.ndim)) if axis is None else axes_of(axis)) if x.ndim else x
 
 
 def moveaxis(x: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Tensor:
-    """x with some axes moved to other positions."""
+    """Return x with the axes `source` moved to the positions `destination`, the others in their order."""
     return x.movedim(axes_of(source), axes_of(destination))
 
 
 def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
-    """x with its axes in another order."""
+    """Return x with its axes in another order, a number for each."""
     return x.permute(*axes_of(tuple(axes))) if axes else x
 
 
@@ -99,7 +99,7 @@ def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -
 
 
 def roll(x: Tensor, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None) -> Tensor:
-    """x shifted along axes; elements moved past the end come first."""
+    """Return x shifted along axes; elements moved past the end come first. None shifts x flattened."""
     if axis is None:
         return x.flatten().roll(shift, 0).reshape(x.shape)
     axes = axes_of(axis)
@@ -129,5 +129,5 @@ def tile(x: Tensor, repetitions: tuple[int, ...], /) -> Tensor:
 
 
 def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """The slices of x along an axis, without that axis."""
+    """Return the slices of x along an axis, without that axis, as a tuple."""
     return tuple(x.unbind(axis))

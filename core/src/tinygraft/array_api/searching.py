@@ -65,7 +65,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
 
 
 def count_nonzero(x: Tensor, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
-    """How many elements are not 0."""
+    """How many elements along `axis` (None: of all) are not 0, int32."""
     return x.count_nonzero(axis, keepdims)
 
 
@@ -113,17 +113,17 @@ def unique_all(x: Tensor, /) -> UniqueAll:
 
 
 def unique_counts(x: Tensor, /) -> UniqueCounts:
-    """Distinct values and how often each occurs."""
+    """Distinct values in ascending order, one axis, and how often each occurs; each NaN is one of its own."""
     values, counts = x.flatten().unique(return_counts=True)
     return UniqueCounts(values, counts)
 
 
 def unique_inverse(x: Tensor, /) -> UniqueInverse:
-    """Distinct values and where each element is among them."""
+    """Distinct values in ascending order, one axis, and where each element is among them, of x's shape."""
     values, inverse = x.flatten().unique(return_inverse=True)
     return UniqueInverse(values, inverse.reshape(x.shape))
 
 
 def unique_values(x: Tensor, /) -> Tensor:
-    """Distinct values."""
+    """Distinct values in ascending order, one axis; each NaN is one of its own."""
     return x.flatten().unique()  # type: ignore[no-any-return]

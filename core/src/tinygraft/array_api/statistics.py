@@ -38,7 +38,7 @@ def min(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
 
 
 def mean(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """The mean."""
+    """The mean along `axis` (None: of all); of integers a float."""
     return x.mean(axis, keepdims)
 
 
@@ -53,7 +53,7 @@ def prod(x: Tensor, /, *, axis: Axes = None, dtype: DType | None = None, keepdim
 
 
 def std(x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """The standard deviation, the root of var."""
+    """The standard deviation along `axis`, the root of var."""
     return var(x, axis=axis, correction=correction, keepdims=keepdims).sqrt()
 
 

@@ -311,7 +311,7 @@ class Communicator:
             raise CollectiveError(f"collective number {header.number} differs: {text}; {hint}")
 
     def _complete(self, started: Started) -> None:
-        """Complete the pending collectives up to `started`."""
+        """Complete the pending collectives up to `started`; raises CollectiveError where a rank has failed."""
         if not started.done:
             self._wait(lambda: started.done or (self._progress() and started.done), started.header)
         self._progress()

@@ -31,7 +31,7 @@ class ThreadWorld:
         self.failed: str = ""  # the text of the first error of a rank
 
     def put(self, source: int, target: int, channel: int, part: Bytes) -> None:
-        """Let a copy of `part` be on its way."""
+        """Let a copy of `part` be on its way from rank `source` to `target`, behind earlier ones of the channel."""
         with self.lock:
             self.parts[source, target, channel].append(part.copy())
 
@@ -96,25 +96,25 @@ class ThreadTransport(Transport):
         return self._arrivals(channel, list(enumerate(_split(receive, receive_counts))))
 
     def all_gather(self, part: Bytes, whole: Bytes, counts: Sequence[int], channel: int) -> Transfer:
-        """Put the same part down for each rank, and collect theirs."""
+        """Put `part` down for each rank, and return what collects theirs into `whole`; counts are in bytes."""
         for target in range(self.size):
             self.world.put(self.rank, target, channel, part)
         return self._arrivals(channel, list(enumerate(_split(whole, counts))))
 
     def broadcast(self, data: Bytes, root: int, channel: int) -> Transfer:
-        """Put the data down for each rank, or collect it."""
+        """Put the data down for each rank, on rank `root`; return what collects it."""
         if self.rank == root:
             for target in range(self.size):
                 self.world.put(root, target, channel, data)
         return self._arrivals(channel, [(root, data)])
 
     def send(self, data: Bytes, target: int) -> Transfer:
-        """Put the data down for one rank."""
+        """Put the data down for one rank; return a transfer that is complete."""
         self.world.put(self.rank, target, _MESSAGES, data)
         return Done()
 
     def receive(self, data: Bytes, source: int) -> Transfer:
-        """Collect what one rank put down."""
+        """Return what collects the next data that rank `source` puts down for this one."""
         return Arrivals(self, _MESSAGES, [(source, data)])
 
     def _arrivals(self, channel: int, expected: list[tuple[int, Bytes]]) -> Arrivals:

@@ -21,7 +21,7 @@ class _MemoryCounts(type):
 
     @property
     def mem_used(cls) -> int:
-        """Bytes of live buffers on all devices."""
+        """Bytes of live buffers on all devices together."""
         return sum(cls.mem_used_per_device.values())
 
     @property

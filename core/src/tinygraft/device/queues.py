@@ -48,7 +48,7 @@ class QueueOwner(Protocol):
         """What may still run; None where launches wait."""
 
     def make_queue(self) -> Queue:
-        """One more queue."""
+        """Return one more queue, which works beside the others."""
 
     def synchronize(self) -> None:
         """Wait for all queues."""

@@ -204,7 +204,7 @@ def _in_memory(tensor: TensorBase) -> UOp:
 
 
 def _copy(tensor: TensorBase) -> None:
-    """Give a tensor memory of its own with the value that it has."""
+    """Give a tensor memory of its own with the value that it has, now."""
     tensor.uop = tensor.clone().realize().uop  # type: ignore[attr-defined]
 
 

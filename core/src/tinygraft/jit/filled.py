@@ -111,7 +111,7 @@ class GradStates:
         return True
 
     def drop(self) -> None:
-        """Drop the grads that the captured call has dropped."""
+        """Set the grads to None that the captured call has dropped."""
         for ref in self.dropped:
             if (tensor := ref()) is not None and tensor.grad is not None:
                 tensor.grad = None

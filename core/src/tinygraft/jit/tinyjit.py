@@ -105,7 +105,7 @@ class TinyJit(Generic[P, R]):
             functools.update_wrapper(self, fxn)
 
     def reset(self) -> None:
-        """Drop all captures."""
+        """Drop all captures: the next call of each kind runs the function."""
         self._seen: dict[tuple[Any, ...], RecordedCalls] = {}  # kinds of calls that are not captured yet
         self._ready: dict[tuple[Any, ...], ReplayedTrace] = {}
         self._why = ""  # why the last call that was run was not captured

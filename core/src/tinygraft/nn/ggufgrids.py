@@ -26,7 +26,7 @@ def cut(blocks: Tensor, *widths: int) -> tuple[Tensor, ...]:
 
 
 def half(field: Tensor) -> Tensor:
-    """Two bytes of a block as a float16, in float32: (blocks, 1)."""
+    """Return two bytes of a block, little endian, as a float16 in float32: (blocks, 1)."""
     return words(field, 2).bitcast(dtypes.float16).cast(dtypes.float32)
 
 
@@ -95,7 +95,7 @@ def _nibbles(scales: Tensor) -> Tensor:
 
 
 def iq2_xxs(blocks: Tensor) -> Tensor:
-    """Rows of eight, four to a word of signs and a scale."""
+    """Return 256 numbers: rows of eight of a table, four to a word of 32 bits with their signs and a scale."""
     d, qs = cut(blocks, 2, 64)
     parts = qs.reshape(-1, 8, 8)
     rest = words(parts[..., 4:], 4).squeeze(-1)
@@ -105,7 +105,7 @@ def iq2_xxs(blocks: Tensor) -> Tensor:
 
 
 def iq2_xs(blocks: Tensor) -> Tensor:
-    """Rows of eight, each with its signs in one word."""
+    """Return 256 numbers: rows of eight of a table, each with its signs in a word of 16 bits; a scale for sixteen."""
     d, qs, scales = cut(blocks, 2, 64, 8)
     index = words(qs, 2)
     db = _scale(d, _nibbles(scales), 0.25)[..., None, None]
@@ -114,7 +114,7 @@ def iq2_xs(blocks: Tensor) -> Tensor:
 
 
 def iq2_s(blocks: Tensor) -> Tensor:
-    """Rows of eight of a table of 1024, with all signs."""
+    """Return 256 numbers: rows of eight of a table of 1024, with a bit for each sign; a scale for sixteen."""
     d, qs, signs, qh, scales = cut(blocks, 2, 32, 32, 8, 8)
     high = bits(qh.unsqueeze(-1), (0, 2, 4, 6), 3, -1).flatten(1).cast(dtypes.int32) << 8
     db = _scale(d, _nibbles(scales), 0.25)[..., None, None]
@@ -123,7 +123,7 @@ def iq2_s(blocks: Tensor) -> Tensor:
 
 
 def iq3_xxs(blocks: Tensor) -> Tensor:
-    """Rows of four, eight to a word of signs and a scale."""
+    """Return 256 numbers: rows of four of a table, eight to a word of 32 bits with their signs and a scale."""
     d, qs, scales = cut(blocks, 2, 64, 32)
     rest = words(scales, 4)
     db = _scale(d, rest >> 28, 0.5)[..., None, None]
@@ -132,7 +132,7 @@ def iq3_xxs(blocks: Tensor) -> Tensor:
 
 
 def iq3_s(blocks: Tensor) -> Tensor:
-    """Rows of four of a table of 512, with all signs."""
+    """Return 256 numbers: rows of four of a table of 512, with a bit for each sign; a scale for 32."""
     d, qs, qh, signs, scales = cut(blocks, 2, 64, 8, 32, 4)
     high = bits(qh.unsqueeze(-1), range(8), 1, -1).flatten(1).cast(dtypes.int32) << 8
     db = (half(d) * (_nibbles(scales).cast(dtypes.int32) * 2 + 1).cast(dtypes.float32))[..., None, None]
@@ -146,7 +146,7 @@ def _delta(bit: Tensor) -> Tensor:
 
 
 def iq1_s(blocks: Tensor) -> Tensor:
-    """Rows of eight of -1, 0 and 1, moved by an eighth."""
+    """Return 256 numbers: rows of eight of -1, 0 and 1, moved by an eighth up or down; a scale for 32."""
     d, qs, qh = cut(blocks, 2, 32, 16)
     word = words(qh, 2).cast(dtypes.int32)
     scale = (half(d) * (((word >> 12) & 7) * 2 + 1).cast(dtypes.float32))[..., None, None]

@@ -171,7 +171,7 @@ class _Reader:
     # Containers
 
     def _append(self, items: list[Any]) -> None:
-        """Append items to the list on top of the stack."""
+        """Append items to the list on top of the stack. Raises FileFormatError where there is none."""
         self._top(list).extend(items)
 
     def _set_items(self, items: list[Any]) -> None:
@@ -192,7 +192,7 @@ class _Reader:
         self._set_items(items)
 
     def _add_items(self) -> None:
-        """Add what is above the last mark to the set under it."""
+        """Add what is above the last mark to the set under it. Raises FileFormatError where there is none."""
         items = self._pop_mark()
         self._top(set).update(map(key, items))
 
@@ -243,7 +243,7 @@ class _Reader:
         self._push(self._meaning.call(self._meaning.find(module, name), arguments))
 
     def _remember(self, index: int) -> None:
-        """Store the top of the stack in the memo, and leave it there."""
+        """Store the top of the stack in the memo under `index`, and leave it on the stack."""
         value = self._pop()
         self._memo[index] = value
         self._push(value)

@@ -20,7 +20,7 @@ class NullAllocator(Allocator):
     """An allocator whose handles are sizes in bytes, without memory; reading gives zeros."""
 
     def alloc(self, nbytes: int) -> Handle:
-        """The size itself, as the handle."""
+        """Return the size itself, as the handle."""
         return nbytes
 
     def copy_in(self, target: Handle, source: memoryview) -> None:

@@ -21,7 +21,7 @@ VIEW = {d: d.fmt for d in dtypes.all} | {dtypes.float16: "H", dtypes.bfloat16: "
 
 
 def round_half(value: float) -> float:
-    """value rounded to the nearest half, ties to even."""
+    """Return a float rounded to the nearest half, ties to even; infinite where it is too large."""
     try:
         return struct.unpack("<e", struct.pack("<e", value))[0]  # type: ignore[no-any-return]
     except OverflowError:
@@ -29,7 +29,7 @@ def round_half(value: float) -> float:
 
 
 def bitcast(value: Any, source: DType, target: DType) -> Any:
-    """The bits of a value of source as a value of target."""
+    """Return the bits of a value of `source` as a value of `target`, of its size."""
     return of_bits(bits_of(value, source), target)
 
 
@@ -39,7 +39,7 @@ def _odd(a: float, b: float) -> float:
 
 
 def fma(a: float, b: float, c: float, dtype: DType) -> float:
-    """a * b + c, rounded once to dtype.
+    """Return a * b + c, rounded once to `dtype`.
 
     >>> fma(1 + 2**-52, 1 - 2**-52, -1.0, dtypes.float64) == -(2.0**-104)
     True

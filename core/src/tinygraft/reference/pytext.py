@@ -40,18 +40,18 @@ class PythonRenderer(Renderer):
     language = "python"
 
     def render(self, linear: Linear) -> Source:
-        """The module of one kernel."""
+        """Return the module of one kernel as a Source. Raises GraphError for what has no text."""
         return Source(linear.name, _PythonText(linear).module(), self.language, linear.signature)
 
 
 def literal(value: bool | int | float) -> str:
-    """A constant as Python text, safe beside any operator."""
+    """Return a constant as Python text, safe beside any operator."""
     text = "-nan" if value != value and math.copysign(1.0, value) < 0 else repr(value)
     return text if text.isalnum() or not text.startswith("-") else f"({text})"
 
 
 def fitted(text: str, dtype: DType) -> str:
-    """An expression rounded or wrapped to dtype; its operands were values of dtype."""
+    """Return an expression rounded or wrapped to `dtype`, of which its operands were values."""
     if dtype in (dtypes.index, dtypes.float64):
         return text
     if dtype is dtypes.float32:
@@ -67,7 +67,7 @@ def fitted(text: str, dtype: DType) -> str:
 
 
 def cast(a: str, source: DType, target: DType) -> str:
-    """An expression of source as one of target."""
+    """Return an expression of `source` as one of `target`."""
     if source is target:
         return a
     if target.kind == "bool":
@@ -136,11 +136,11 @@ class _PythonText:
     # Names
 
     def lanes(self, mask: int) -> Iterator[Lane]:
-        """Every lane and copy of a node with this mask of ranges."""
+        """Return every lane and copy of a node with this mask of ranges."""
         return copies(mask, self.copied)
 
     def name(self, node: UOp, lane: Lane) -> str:
-        """What node is called in one of its lanes and copies."""
+        """Return what a node is called in one of its lanes and copies."""
         op = node.op
         if op is Ops.CONST:
             return literal(node.arg)
@@ -172,7 +172,7 @@ class _PythonText:
         self.lines.append("    " * self.depth + line)
 
     def module(self) -> str:
-        """The whole module."""
+        """Return the whole module as text."""
         signature = self.linear.signature
         data = [f"data{slot}" for slot in range(len(signature.params))]
         variables = [f"var{i}" for i in range(len(signature.variables))]
@@ -198,7 +198,7 @@ class _PythonText:
         ])  # fmt: skip
 
     def instruction(self, node: UOp) -> None:
-        """The statements of one instruction."""
+        """Append the statements of one instruction. Raises GraphError for an op that has none."""
         op = node.op
         if op is Ops.RANGE:
             self.range(node)
@@ -264,7 +264,7 @@ class _PythonText:
         return f"({text}) if {self.name(node.src[2], lane)} else {zero}"
 
     def element(self, memory: UOp, index: str) -> str:
-        """What lies in memory at an index, as an expression."""
+        """Return what is in memory at an index, as an expression."""
         name = self.name(memory, _ANY)
         if memory in self.shared:
             return f"{name}.read({index}, lane)"
@@ -381,7 +381,7 @@ def _watched(linear: Linear) -> list[int]:
 
 
 def _memory(node: UOp) -> UOp:
-    """The PARAM or LOCAL behind the AFTERs."""
+    """Return the PARAM or LOCAL upstream of the AFTERs."""
     while node.op is Ops.AFTER:
         node = node.src[0]
     return node

@@ -44,11 +44,11 @@ class HostAllocator(Allocator):
             raise DeviceMemoryError(f"the process has no room for a buffer of {nbytes} bytes") from None
 
     def copy_in(self, target: Handle, source: memoryview) -> None:
-        """Copy bytes."""
+        """Copy host bytes to the start of a buffer."""
         target[: source.nbytes] = source.cast("B") if source.nbytes else source
 
     def copy_out(self, target: memoryview, source: Handle) -> None:
-        """Copy bytes."""
+        """Copy the start of a buffer to host bytes."""
         if target.nbytes:
             target.cast("B")[:] = source[: target.nbytes]
 

@@ -27,7 +27,7 @@ class NumpyRoutine(Program):
     def launch(
         self, buffers: Sequence[HostMemory | None], variables: Sequence[int], grid: tuple[int, int, int]
     ) -> None:
-        """Compute all results, then store the wanted ones."""
+        """Compute all results by NumPy, then store the wanted ones; `buffers` are these, then the operands."""
         import numpy as np
 
         count = len(self.routine.results)

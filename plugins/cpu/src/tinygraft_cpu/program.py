@@ -67,7 +67,7 @@ class NativeRoutine(Program):
     def launch(
         self, buffers: Sequence[HostMemory | None], variables: Sequence[int], grid: tuple[int, int, int]
     ) -> None:
-        """Run the routine and wait for it."""
+        """Run the routine and wait for it; it has no variables and no grid."""
         addresses = [0 if b is None else b.address for b in buffers]
         self.library.tg_launch(self.address, addresses, self.facts, len(self.facts), 1, 0)
 

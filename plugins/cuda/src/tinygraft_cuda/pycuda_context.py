@@ -188,12 +188,12 @@ class PycudaContext(CudaContext):
             self.drv.memcpy_htod_async(target, source, stream)
 
     def copy_out(self, target: memoryview, source: int, stream: Any) -> None:
-        """Copy to host memory."""
+        """Copy from an address to host memory on a stream; it is complete when the stream has done so."""
         with self.current():
             self.drv.memcpy_dtoh_async(target, source, stream)
 
     def copy(self, target: int, source: int, nbytes: int, stream: Any) -> None:
-        """Copy within the card."""
+        """Copy `nbytes` from one address to another of the card, on a stream."""
         with self.current():
             self.drv.memcpy_dtod_async(target, source, nbytes, stream)
 

@@ -87,7 +87,7 @@ class MetalQueue(Queue):
         self._awaited: set[MetalQueue] = set()
 
     def launch(self, program: Program, buffers: Sequence[Handle], variables: Sequence[int], grid: MetalGrid) -> None:
-        """Gather a launch."""
+        """Gather a launch; nothing where a size of the grid is 0. Raises as `MetalProgram.encode`."""
         if 0 in grid:
             return
         with self.gathering() as encoder:

@@ -57,7 +57,7 @@ class MpiTransport(Transport):
     def all_to_all(
         self, send: Bytes, send_counts: Sequence[int], receive: Bytes, receive_counts: Sequence[int], channel: int
     ) -> Transfer:
-        """Start a message to and from each rank, or MPI_Ialltoallv."""
+        """Start a message to and from each rank, of up to FEW ranks, else MPI_Ialltoallv; counts are in bytes."""
         sent, received = _offsets(send_counts), _offsets(receive_counts)
         if self.size <= FEW:
             parts = [send[at : at + count] for at, count in zip(sent, send_counts, strict=True)]
@@ -70,7 +70,7 @@ class MpiTransport(Transport):
         return MpiTransfer([request], send, receive)
 
     def all_gather(self, part: Bytes, whole: Bytes, counts: Sequence[int], channel: int) -> Transfer:
-        """Start a message to and from each rank, or MPI_Iallgatherv."""
+        """Start a message to and from each rank, of up to FEW ranks, else MPI_Iallgatherv; counts are in bytes."""
         offsets = _offsets(counts)
         if self.size <= FEW:
             places = [whole[at : at + count] for at, count in zip(offsets, counts, strict=True)]

@@ -219,7 +219,7 @@ class DriverContext(ABC):
         return int(holder[0])
 
     def free(self, address: int) -> None:
-        """Give memory back that nothing uses any more."""
+        """Free the memory at an address of `alloc`, which nothing uses any more."""
         with self.current():
             if self.pool is None:
                 self.driver.call("free", address)

@@ -60,7 +60,7 @@ class DriverQueue(Queue):
         self.stream: Any = self.context.new_stream(is_beside)
 
     def launch(self, program: Program, buffers: Sequence[Handle], variables: Sequence[int], grid: GridSize) -> None:
-        """Put a kernel behind what is in the queue."""
+        """Put a kernel behind what is in the queue; raises as `DriverProgram.enqueue`."""
         program.enqueue(self.stream, buffers, variables, grid)  # type: ignore[attr-defined]
 
     def copy(self, target: Handle, source: Handle, nbytes: int) -> StreamEvent:

@@ -52,7 +52,7 @@ class WeightAverage:
         first.realize(*others)
 
     def copy_to(self) -> None:
-        """Make the means the weights, in their memory."""
+        """Make the means the weights, in their memory, now; the means stay."""
         for average, p in zip(self.averages, self.params, strict=True):
             p.assign(_value(average, p))
         self.params[0].realize(*self.params[1:])

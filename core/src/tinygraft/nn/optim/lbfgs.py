@@ -166,7 +166,7 @@ class LBFGS(Optimizer):
         return _vector([wide(p) for p in self.params])
 
     def _move(self, start: Tensor, direction: Tensor, length: float) -> None:
-        """Make the parameters start + length * direction."""
+        """Assign the parameters start + length * direction, two vectors of all of them, now."""
         new, at = _plus(start, direction, length), 0
         for p in self.params:
             count = p.numel()

@@ -56,7 +56,7 @@ def checked(optimizer: Any, saved: Mapping[str, Any]) -> tuple[list[Mapping[str,
 
 
 def load_into(optimizer: Any, saved: Mapping[str, Any]) -> None:
-    """Do what `Optimizer.load_state_dict` says."""
+    """Give an optimizer the state `saved`, in its memory, as `Optimizer.load_state_dict` says; raises as `checked`."""
     groups, pairs = checked(optimizer, saved)
     for group, values in zip(optimizer.param_groups, groups, strict=True):
         for name, value in values.items():

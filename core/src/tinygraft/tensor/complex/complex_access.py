@@ -65,7 +65,7 @@ class ComplexAccess(Tensor):
 
     @property
     def device(self) -> Place:
-        """Where the parts are."""
+        """The name of the device of both parts, or a tuple of several."""
         return self._halved[0].device
 
     @property
@@ -202,7 +202,7 @@ class ComplexAccess(Tensor):
     # When and where values are computed
 
     def realize(self, *others: TensorBase, do_update_stats: bool = True) -> Any:
-        """Compute this tensor and others now, and keep the results."""
+        """Compute this tensor and others now, and keep the results; return this one."""
         self._halved[0].realize(self._halved[1], *others)
         return self
 
@@ -219,7 +219,7 @@ class ComplexAccess(Tensor):
         return self._in_parts().joined, self._halved
 
     def requires_grad_(self, requires_grad: bool | None = True) -> Any:
-        """Set whether backward fills grad; None lets backward choose."""
+        """Set whether backward fills grad, None lets backward choose; return this tensor."""
         for half in self._halved:
             half.requires_grad_(requires_grad)
         return self
@@ -264,7 +264,7 @@ class ComplexAccess(Tensor):
 
     @property
     def sharding(self) -> tuple[int, tuple[int, ...]] | None:
-        """How the parts are cut."""
+        """The axis and the sizes by which the parts are cut over devices; None where they are not."""
         return self._halved[0].sharding
 
     __getitem__, contiguous, clone, detach = (

@@ -33,17 +33,17 @@ def _one(z: ComplexPair) -> ComplexPair:
 
 
 def _over(z: ComplexPair, factor: float = 1.0) -> ComplexPair:
-    """factor / z."""
+    """Return factor / z."""
     return scaled(reciprocal(z), factor)
 
 
 def _one_and_square(z: ComplexPair, sign: float) -> ComplexPair:
-    """1 + sign * z * z."""
+    """Return 1 + sign * z * z."""
     return add(_one(z), scaled(mul(z, z), sign))
 
 
 def _over_roots(a: ComplexPair, b: ComplexPair) -> ComplexPair:
-    """1 / (sqrt(a) * sqrt(b))."""
+    """Return 1 / (sqrt(a) * sqrt(b))."""
     return _over(mul(analytic("sqrt")(a), analytic("sqrt")(b)))
 
 

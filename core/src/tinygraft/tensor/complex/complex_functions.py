@@ -79,17 +79,17 @@ def _of_base(z: RealAndImaginary, base: float) -> RealAndImaginary:
 
 
 def log2(z: RealAndImaginary) -> RealAndImaginary:
-    """The logarithm to base 2."""
+    """Return the logarithm to base 2, the principal value."""
     return _of_base(z, 2.0)
 
 
 def log10(z: RealAndImaginary) -> RealAndImaginary:
-    """The logarithm to base 10."""
+    """Return the logarithm to base 10, the principal value."""
     return _of_base(z, 10.0)
 
 
 def sqrt(z: RealAndImaginary) -> RealAndImaginary:
-    """The root whose real part is not negative."""
+    """Return the root whose real part is not negative; its branch cut is the negative real axis."""
     x, y = z
     root = ((x * 0.125).hypot(y * 0.125) + x.abs() * 0.125).sqrt() * 2.0  # of eighths, which do not overflow
     rest = y.abs() / (root == 0).where(1.0, root) * 0.5

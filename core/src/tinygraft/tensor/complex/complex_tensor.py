@@ -296,7 +296,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return nothing.where(0.0, self) / nothing.where(1.0, size)
 
     def _ranks(self) -> Any:
-        """By the real and then the imaginary part, for unique."""
+        """Return the ranks of the elements by the real and then the imaginary part, for unique."""
         return self.view_as_real().flatten(1)._ranks()
 
     def _halves(self) -> Any:
@@ -336,7 +336,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return close | (a.isnan() & b.isnan()) if equal_nan else close
 
     def isnan(self) -> Any:
-        """Whether a part is not a number."""
+        """Whether a part is not a number, as bools."""
         return self._halved[0].isnan() | self._halved[1].isnan()
 
     def isinf(self, detect_positive: bool = True, detect_negative: bool = True) -> Any:
@@ -346,7 +346,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return self._halved[0].isinf() | self._halved[1].isinf()
 
     def isfinite(self) -> Any:
-        """Whether both parts are finite."""
+        """Whether both parts are finite, as bools."""
         return self._halved[0].isfinite() & self._halved[1].isfinite()
 
     def sinc(self) -> Any:
@@ -360,7 +360,7 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         return of_pair(_SIGMOID(ComplexPair(*self._halved)))
 
     def ldexp(self, exponent: Any) -> Any:
-        """self * 2**exponent."""
+        """self * 2**exponent, which is a number or a tensor that broadcasts."""
         power = as_operand(self, exponent)
         return self * (power if power.is_complex() else power._cast(part_of(self.dtype))).exp2()
 

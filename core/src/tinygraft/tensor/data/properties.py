@@ -31,7 +31,7 @@ class Size(int):
 
 
 def lazydata(self: Tensor) -> UOp:
-    """uop, by its older name."""
+    """The node of this tensor: uop, by its older name."""
     return self.uop
 
 
@@ -48,12 +48,12 @@ def size(self: Tensor) -> Size:
 
 
 def dim(self: Tensor) -> int:
-    """ndim, by PyTorch's name."""
+    """How many axes there are: ndim, by PyTorch's name."""
     return self.ndim
 
 
 def max_shape(self: Tensor) -> tuple[int, ...]:
-    """The shape with each symbolic size at its greatest."""
+    """The shape with each symbolic size at its greatest, ints."""
     return dimensions.max_shape(self.shape)
 
 
