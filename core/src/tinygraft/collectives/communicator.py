@@ -26,7 +26,10 @@ SMALL = 8192  # bytes of each rank up to which an all_reduce gathers everything
 
 
 class Started:
-    """A collective that was started. `wait` returns its result."""
+    """A collective that was started. `wait` returns its result.
+
+    `steps` yields one Transfer after another and returns the result; the next one begins when the last is complete.
+    """
 
     done: bool
 

@@ -75,7 +75,7 @@ class Arrivals(Transfer):
 
 
 class ThreadTransport(Transport):
-    """The connection of one thread to the others of its ThreadWorld."""
+    """The connection of one thread, rank `rank`, to the others of its ThreadWorld."""
 
     world: ThreadWorld
 

@@ -82,7 +82,10 @@ def key(value: Any, depth: int = 2) -> Any:
 
 
 class _Reader:
-    """The machine that a pickle is a program for: a stack, the marks on it, and a memo."""
+    """The machine that a pickle is a program for: a stack, the marks on it, and a memo.
+
+    It reads `file`; `meaning` says what names, calls and references stand for.
+    """
 
     def __init__(self, file: File, meaning: PickleMeaning) -> None:
         self._file, self._meaning = file, meaning

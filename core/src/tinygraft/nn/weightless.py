@@ -71,7 +71,11 @@ class FeatureAlphaDropout(_Dropping):
 
 
 class MaxPool1d(Described):
-    """Tensor.max_pool1d."""
+    """Tensor.max_pool1d of x (..., channels, length): the greatest of each window.
+
+    stride None is the kernel; padding is never the greatest. With return_indices it is (values, indices in the
+    flattened spatial axes). The dtype is that of x.
+    """
 
     kernel_size: Sizes
     stride: Sizes | None
@@ -96,7 +100,11 @@ class MaxPool1d(Described):
 
 
 class MaxPool2d(Described):
-    """Tensor.max_pool2d."""
+    """Tensor.max_pool2d of x (..., channels, height, width): the greatest of each window.
+
+    stride None is the kernel; padding is never the greatest. With return_indices it is (values, indices in the
+    flattened spatial axes). The dtype is that of x.
+    """
 
     kernel_size: Sizes
     stride: Sizes | None
@@ -121,7 +129,11 @@ class MaxPool2d(Described):
 
 
 class MaxPool3d(Described):
-    """Tensor.max_pool3d."""
+    """Tensor.max_pool3d of x (..., channels, depth, height, width): the greatest of each window.
+
+    stride None is the kernel; padding is never the greatest. With return_indices it is (values, indices in the
+    flattened spatial axes). The dtype is that of x.
+    """
 
     kernel_size: Sizes
     stride: Sizes | None
@@ -146,7 +158,10 @@ class MaxPool3d(Described):
 
 
 class AvgPool1d(Described):
-    """Tensor.avg_pool1d."""
+    """Tensor.avg_pool1d of x (..., channels, length): the mean of each window.
+
+    stride None is the kernel; padding counts as 0, and in the number of elements if count_include_pad.
+    """
 
     kernel_size: Sizes
     stride: Sizes | None
@@ -170,7 +185,11 @@ class AvgPool1d(Described):
 
 
 class AvgPool2d(Described):
-    """Tensor.avg_pool2d."""
+    """Tensor.avg_pool2d of x (..., channels, height, width): the mean of each window.
+
+    stride None is the kernel; padding counts as 0, and in the number of elements if count_include_pad. divisor_override
+    takes the place of that number.
+    """
 
     kernel_size: Sizes
     stride: Sizes | None
@@ -195,7 +214,11 @@ class AvgPool2d(Described):
 
 
 class AvgPool3d(Described):
-    """Tensor.avg_pool3d."""
+    """Tensor.avg_pool3d of x (..., channels, depth, height, width): the mean of each window.
+
+    stride None is the kernel; padding counts as 0, and in the number of elements if count_include_pad. divisor_override
+    takes the place of that number.
+    """
 
     kernel_size: Sizes
     stride: Sizes | None

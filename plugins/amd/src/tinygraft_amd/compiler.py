@@ -88,7 +88,7 @@ class HiprtcCompiler(AmdCompiler):
 
 
 class ClangCompiler(AmdCompiler):
-    """A clang with lld, as two commands."""
+    """A clang with lld, as two commands: `clang` and `linker`, each with its first arguments."""
 
     clang: list[str]
     linker: list[str]

@@ -40,7 +40,7 @@ class MpiTransfer(Transfer):
 
 
 class MpiTransport(Transport):
-    """The connection of this process to the other ranks of MPI_COMM_WORLD."""
+    """The connection of this process to the other ranks of MPI_COMM_WORLD. `ours` says that MPI was started here."""
 
     name = "MPI"
 

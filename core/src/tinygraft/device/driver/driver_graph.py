@@ -26,7 +26,10 @@ FEWEST = 2  # steps: one by itself is launched as it is
 
 
 class DriverGraph(GraphExecutor):
-    """Launches and copies within a card, launched as one. Where only some are to be run, they are launched singly."""
+    """Launches and copies within a card (`steps`), launched as one.
+
+    Where only some are to be run, they are launched singly.
+    """
 
     is_one: bool
     backend: Any  # a DriverBackend, whose module imports this one

@@ -16,7 +16,10 @@ from tinygraft.uop.stages import Binary
 
 
 class DriverProgram(Program):
-    """A kernel of a card."""
+    """A kernel of a card, launched on `queue` unless another one is named.
+
+    Raises DeviceError for a binary that is not taken.
+    """
 
     name: str
     context: DriverContext

@@ -21,7 +21,7 @@ GridSize = tuple[int, int, int]
 
 
 class StreamEvent(Event):
-    """A point in the work of a stream."""
+    """A point in the work of a stream, of which `event` is the driver's."""
 
     queue: DriverQueue
     event: DriverEvent
@@ -50,7 +50,7 @@ class StreamEvent(Event):
 
 
 class DriverQueue(Queue):
-    """A stream."""
+    """A stream; with `is_beside` False one in a common order with the default stream of the process."""
 
     backend: Any  # a DriverBackend, whose module imports this one
 

@@ -69,7 +69,7 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 class _Worker:
-    """The state of the loop: what has been asked for, and what the pass is."""
+    """The state of the loop: what has been asked for, and what the pass is. `connection` is the pipe to the parent."""
 
     def __init__(self, connection: Connection, job: BatchJob) -> None:
         self.connection, self.job, self.writer = connection, job, ParcelWriter()

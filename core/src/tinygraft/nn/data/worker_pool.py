@@ -28,7 +28,10 @@ _MODULE = "a worker imports the module of the data set, of collate_fn and of wor
 
 
 class _Process:
-    """One worker: its process, its pipe and its shared memory."""
+    """One worker: its process, its pipe and its shared memory. `number` is which of `count`.
+
+    `content` is what `run_worker` gets; `context` is that of multiprocessing, which starts the process.
+    """
 
     def __init__(self, context: Any, number: int, count: int, content: bytes) -> None:
         self.connection, there = context.Pipe()

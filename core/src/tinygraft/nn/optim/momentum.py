@@ -79,7 +79,8 @@ class LARS(Optimizer):
 class SGD(LARS):
     """Gradient descent: p -= lr * g, with momentum b = momentum*b + g in place of g, as PyTorch's SGD.
 
-    weight_decay adds that share of p to its gradient.
+    weight_decay adds that share of p to its gradient. nesterov takes g + momentum*b in place of b, and needs a
+    momentum: ValueError. With `classic` the rate enters b.
 
     >>> from tinygraft import Tensor, nn
     >>> p = Tensor([1.0, 2.0])

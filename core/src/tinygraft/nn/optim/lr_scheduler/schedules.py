@@ -154,7 +154,7 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """The rate at the start, times gamma at each of the milestones."""
+    """The rate at the start, times gamma at each of the milestones, numbers of steps in any order."""
 
     milestones: list[int]
     gamma: float
@@ -171,7 +171,7 @@ class MultiStepLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """The rate at the start, times gamma at every step."""
+    """The rate at the start, times gamma at every step: base * gamma**epoch."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
