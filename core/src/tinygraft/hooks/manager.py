@@ -188,7 +188,8 @@ class Hooks:
     def ask(self, hook: str, *request: object) -> Iterator[tuple[str, Any]]:
         """Call a hook of each plugin with a request. Yields (name of the plugin, result), the last registered first.
 
-        Results that are None are omitted. Raises HookError, naming the plugin, when one raises.
+        Results that are None are omitted. Raises HookError, naming the plugin, when one raises. They are called as the
+        results are gone through.
         """
         manager = self._manager
         if manager is None:

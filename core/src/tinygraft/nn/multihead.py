@@ -184,10 +184,10 @@ class MultiheadAttention(Described):
         self, query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None, is_causal: bool,
         cache: KVCache, start: Any,
     ) -> Tensor:  # fmt: skip
-        """Return the output, with the keys and values in a cache.
+        """Return the output, of the shape of `query`, with the keys and values in a cache.
 
-        Raises ValueError for arguments that a cache does not go with, ShapeError for queries without a batch. Raises
-        ValueError for arguments that a cache does not go with, ShapeError for queries without a batch.
+        `padding` is the key_padding_mask, `mask` the attn_mask. Raises ValueError for arguments that a cache does not
+        go with, ShapeError for queries without a batch.
         """
         if padding is not None or self.bias_k is not None or self.add_zero_attn or (self.dropout and Tensor.training):
             raise ValueError(

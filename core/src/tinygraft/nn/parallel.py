@@ -40,9 +40,10 @@ BUCKET_MB = 25  # given: PyTorch's; assumed: large enough for bandwidth, small e
 def all_reduce(t: Tensor, op: str = "sum") -> Tensor:
     """Return the elementwise sum (or mean, max, min, prod) of the tensors of all ranks, computed now; without gradient.
 
-    Its shape and dtype are those of `t`, which all ranks have alike. Every rank has the same bits. Raises DTypeError
-    for an op that the dtype lacks, TrainingError for a tensor that requires a gradient, CollectiveError where ranks
-    differ.
+    Its shape and dtype are those of `t`, which all ranks have alike. Every rank has the same bits. Raises TypeError for
+    what is no tensor, ValueError for another op, DTypeError for an op that the dtype lacks and for complex numbers,
+    TrainingError for a tensor that requires a gradient, CollectiveError where ranks differ, and for a tensor of several
+    devices or a symbolic size.
 
     >>> from tinygraft import Tensor, nn
     >>> nn.parallel.all_reduce(Tensor([1.0, 2.0])).tolist()    # of one rank

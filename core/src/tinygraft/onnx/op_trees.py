@@ -72,7 +72,7 @@ def _members(modes: Sequence[int], values: Weight | None) -> dict[int, list[floa
 
 
 def _depth(tables: dict[str, Any], roots: Sequence[int]) -> int:
-    """How many levels the deepest tree has."""
+    """Return how many levels the deepest tree has; a node that leads back to an earlier one counts once."""
     depth, level, seen = 0, set(roots), set(roots)
     while level:
         depth += 1

@@ -37,7 +37,7 @@ def recognised(writer: GraphWriter, node: UOp) -> NodePlan:
 
 
 def _is(node: UOp, method: Callable[..., Tensor], *operands: UOp) -> bool:
-    """Whether a node is what the method makes of operands."""
+    """Return whether a node is what the method makes of operands: then it is built again as the same node."""
     try:
         return method(*(Tensor(0)._wrap(each) for each in operands)).uop is node
     except (TinygraftError, TypeError, ValueError):
@@ -47,7 +47,7 @@ def _is(node: UOp, method: Callable[..., Tensor], *operands: UOp) -> bool:
 def _simple(
     writer: GraphWriter, node: UOp, x: UOp, op: str, method: Callable[..., Tensor], **attributes: Any
 ) -> WriteStep | None:
-    """The plan of one operator of one operand, if that is what the node is."""
+    """Return the plan of one operator of one operand, if that is what the node is, else None."""
     if not _is(node, method, x):
         return None
     return WriteStep((x,), lambda name: writer.node(op, [name], **attributes))
@@ -178,7 +178,7 @@ def _reduction(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
 
 
 def _argmax(writer: GraphWriter, node: UOp, reduced: UOp) -> Iterator[NodePlan]:
-    """The first index of the greatest or least element along an axis."""
+    """Yield the plans of ArgMax and ArgMin: the first index of the greatest or least element along an axis."""
     if reduced.op is not Ops.REDUCE_AXIS or reduced.arg.op is not Ops.MIN or reduced.src[0].op is not Ops.WHERE:
         return
     found = reduced.src[0].src[0]
@@ -211,7 +211,7 @@ def _gather(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
 
 
 def _gemm(writer: GraphWriter, node: UOp, product: UOp, bias: UOp) -> WriteStep | None:
-    """x @ w.T + b of two axes as one Gemm."""
+    """Return the plan of x @ w.T + b of two axes as one Gemm; None for any other node."""
     reduced = product.src[0]
     if len(node.shape) != 2 or reduced.op is not Ops.REDUCE_AXIS or reduced.src[0].op is not Ops.MUL:
         return None
@@ -230,7 +230,10 @@ def _gemm(writer: GraphWriter, node: UOp, product: UOp, bias: UOp) -> WriteStep 
 
 
 def _convolution(writer: GraphWriter, node: UOp, root: UOp, bias: UOp | None) -> Iterator[NodePlan]:
-    """Conv and ConvTranspose, with a bias where there is one; root is the node without it."""
+    """Yield the plans of Conv and ConvTranspose, with a bias where there is one; `root` is the node without it.
+
+    Each is proven by building the node again; a plan may be None.
+    """
     reduced = root
     while reduced.op in (Ops.RESHAPE, Ops.SHRINK, Ops.PAD):
         reduced = reduced.src[0]
@@ -275,7 +278,7 @@ def _below(node: UOp) -> UOp:
 
 
 def _transposed(writer: GraphWriter, node: UOp, root: UOp, fold: UOp, bias: UOp | None) -> WriteStep | None:
-    """ConvTranspose, whose padding cuts off what it would pad."""
+    """Return the plan of a ConvTranspose, whose padding cuts off what it would pad; None for any other node."""
     cut = None
     while root is not fold:
         cut = root.arg if root.op is Ops.SHRINK else cut
@@ -313,7 +316,10 @@ def _transposed(writer: GraphWriter, node: UOp, root: UOp, fold: UOp, bias: UOp 
 
 
 def _batch_norm(writer: GraphWriter, node: UOp) -> WriteStep | None:
-    """BatchNormalization: (x - mean) / sqrt(var + eps) * weight + bias, with one number of each per channel."""
+    """Return the plan of a BatchNormalization; None for any other node.
+
+    That is (x - mean) / sqrt(var + eps) * weight + bias, with one number of each per channel.
+    """
     scaled, weight = node.src[0].src
     if scaled.op is not Ops.MUL or scaled.src[0].op is not Ops.SUB:
         return None
@@ -333,7 +339,7 @@ def _batch_norm(writer: GraphWriter, node: UOp) -> WriteStep | None:
 
 
 def _of_channel(node: UOp, x: UOp) -> UOp | None:
-    """A vector that is broadcast along all axes but axis 1, None for what is none."""
+    """Return a vector that is broadcast along all axes but axis 1, None for what is none."""
     found = Labelled(node)
     if len(found.labels) != len(x.shape) or found.node.shape != (x.shape[1],):
         return None
@@ -341,7 +347,7 @@ def _of_channel(node: UOp, x: UOp) -> UOp | None:
 
 
 def _layer_norm(writer: GraphWriter, node: UOp) -> WriteStep | None:
-    """LayerNormalization over the last axes, with or without a weight and a bias."""
+    """Return the plan of a LayerNormalization over the last axes, with or without a weight and a bias; else None."""
     inner, rest = node, []
     if node.op is Ops.ADD:
         inner, rest = node.src[0].src[0], [node.src[0].src[1], node.src[1]]

@@ -122,7 +122,10 @@ class MetalQueue(Queue):
             return self.record()
 
     def copy_out(self, target: memoryview, source: Handle) -> MetalEvent:
-        """Wait for what is in the queue, and copy to host memory. Returns an event that has passed."""
+        """Copy a buffer to host memory, after what is in the queue, and wait for that.
+
+        Returns an event that has passed.
+        """
         if not target.nbytes:
             return self.record()
         with self.errors(f"could not copy {target.nbytes} bytes to the host"):

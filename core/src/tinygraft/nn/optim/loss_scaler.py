@@ -128,7 +128,10 @@ class LossScaler:
         first.realize(*others)
 
     def schedule_update(self) -> list[Tensor]:
-        """Adapt the scale to what the steps since the last update found, lazily; return what is to be realised."""
+        """Adapt the scale to what the steps since the last update found, lazily; return what is to be realised.
+
+        From then on all optimizers may be unscaled and stepped again. It is nothing where `enabled` is False.
+        """
         self._unscaled.clear()
         self._stepped.clear()
         if not self.enabled:
