@@ -112,7 +112,7 @@ class CommandRegistry:
     commands: dict[str, Command] = field(default_factory=dict)
 
     def add(self, command: Command) -> None:
-        """Add a command. Raises ValueError for a name that is in use or cannot be typed as one word."""
+        """Add a command. Raises ValueError for what is no Command, and a name that is in use or is not one word."""
         if not isinstance(command, Command):
             raise ValueError(f"a command is a Command, got a {type(command).__name__}")
         if not command.name.replace("-", "").isalnum():

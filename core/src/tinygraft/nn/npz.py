@@ -38,8 +38,8 @@ _OF = {dtype: code for code, dtype in _CODES.items()}
 def npz_save(tensors: Mapping[str, Any], path: FilePath, compressed: bool = False) -> None:
     """Write tensors to an .npz file, whole or not at all, that numpy.load reads. Works for NumPy's dtypes.
 
-    Raises DTypeError for a name that is no text, what is no tensor, or a dtype that NumPy does not have: cast bfloat16
-    and fp8 first.
+    `compressed` packs each. Raises DTypeError for a name that is no text, what is no tensor, or a dtype that NumPy does
+    not have: cast bfloat16 and fp8 first.
 
     >>> import tempfile, os
     >>> from tinygraft import Tensor

@@ -98,7 +98,10 @@ class GraphWriter:
         self._plans[node] = step
 
     def _plan(self, node: UOp) -> WriteStep | UOp:
-        """How a node is written: as a constant where it is a small one, else as the first planner says."""
+        """Return how a node is written: as a constant where it is a small one, else as the first planner says.
+
+        Raises what `refuse` returns where none does.
+        """
         if node.op is not Ops.EXPAND and self.is_constant(node) and _count(node.shape) <= FOLDED:
             return WriteStep((), lambda: self.folded(node))
         for planner in self._planners:

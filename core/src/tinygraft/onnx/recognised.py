@@ -126,7 +126,7 @@ def _difference(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
 
 
 def _choice(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
-    """Activations, rounding and clip, which choose by a comparison."""
+    """Yield the plans of activations, rounding and Clip, which choose by a comparison."""
     condition, first, second = node.src
     if node.dtype not in FLOATS or condition.op is not Ops.CMPLT:
         return
@@ -151,7 +151,7 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def _clip(writer: GraphWriter, node: UOp) -> Iterator[NodePlan]:
-    """Clip of one or two numbers."""
+    """Yield the plans of a Clip of one or two numbers."""
     inner = node.src[2]
     lows = [*({const_of(source) for source in inner.src} - {None} if inner.op is Ops.WHERE else ()), None]
     outer = [const_of(source) for source in node.src[0].src]

@@ -38,7 +38,10 @@ def windows(writer: GraphWriter, node: UOp) -> NodePlan:
 
 
 def _pool(writer: GraphWriter, node: UOp, count: float) -> UOp | None:
-    """MaxPool or AveragePool of a reduction over all of each window; count is what a sum is divided by."""
+    """Return the plan of a MaxPool or AveragePool of a reduction over all of each window; None for any other.
+
+    `count` is what a sum is divided by.
+    """
     window, arg = node.src[0], node.src[0].arg
     spatial = len(arg.size)
     if node.dtype not in _POOLED or node.arg.axes != tuple(range(len(window.shape) - spatial, len(window.shape))):

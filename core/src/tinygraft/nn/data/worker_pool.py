@@ -46,7 +46,7 @@ class _Process:
 
 @contextlib.contextmanager
 def _without_interrupt() -> Iterator[None]:
-    """Start a process that Ctrl-C does not reach before it has said that it ignores it."""
+    """A block in which a process is started that Ctrl-C does not reach before it has said that it ignores it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

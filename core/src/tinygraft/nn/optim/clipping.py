@@ -75,8 +75,8 @@ def grad_norm(grads: list[Tensor], norm_type: float) -> Tensor:
 def clip_grad_value(params: Iterable[Tensor] | Tensor, clip_value: float) -> None:
     """Limit every number of the gradients to [-clip_value, clip_value]. ValueError for a clip_value below 0.
 
-    Tensors without a gradient are left out; those of a data parallel optimizer are reduced first. As PyTorch's
-    clip_grad_value_.
+    Tensors without a gradient are left out; those of a data parallel optimizer are reduced first. Raises TypeError for
+    what is no list of tensors. As PyTorch's clip_grad_value_.
 
     >>> from tinygraft import Tensor, nn
     >>> p = Tensor([3.0, -0.5])

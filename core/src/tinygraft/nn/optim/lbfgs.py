@@ -75,7 +75,11 @@ class LBFGS(Optimizer):
         self._realize_state()
 
     def step(self, closure: Closure | None = None) -> Tensor:  # type: ignore[override]
-        """Move until a limit is reached; return the loss at the start. Raises TypeError without a closure."""
+        """Move until a limit is reached; return the loss at the start, realised. Raises TypeError without a closure.
+
+        It calls the closure several times and reads numbers. Raises TrainingError outside training mode, and for a
+        parameter without a gradient.
+        """
         if closure is None:
             raise TypeError(
                 "LBFGS calls the loss several times a step: step(closure), which computes it and its gradients"

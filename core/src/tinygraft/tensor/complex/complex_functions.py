@@ -52,7 +52,7 @@ def expm1(z: RealAndImaginary) -> RealAndImaginary:
 
 
 def log(z: RealAndImaginary) -> RealAndImaginary:
-    """The principal value. Where the magnitude is near 1, log1p of the excess of its square over 1 is used."""
+    """Return the principal value. Where the magnitude is near 1, log1p of the excess of its square over 1 is used."""
     x, y = z
     half = (x * 0.5).hypot(y * 0.5)  # which does not overflow
     near = (half > 0.25) & (half < 1.0)

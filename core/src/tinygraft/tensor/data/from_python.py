@@ -58,7 +58,10 @@ def refuse_nothing(value: Any, where: str) -> None:
 
 
 def bytes_node(data: bytes | bytearray | memoryview, shape: Sequence[int], device: str, dtype: DType) -> UOp:
-    """Bytes as the memory of a tensor of shape and dtype: RESHAPE(BUFFER), or BUFFER alone where that is flat."""
+    """Return bytes as the memory of a tensor of shape and dtype: RESHAPE(BUFFER), or BUFFER alone where that is flat.
+
+    They are copied to the device now. Raises ValueError for another number of bytes.
+    """
     size = 1
     for length in shape:
         size *= length

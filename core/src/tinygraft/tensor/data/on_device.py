@@ -144,7 +144,10 @@ def _has_no_interface(self: Tensor) -> str:
 
 
 def device_of(kind: tuple[int, int], name: str) -> str | None:
-    """The device whose memory has a type and number in DLPack: `name`, another of its ordinals, or an open one."""
+    """Return the device whose memory has a type and number in DLPack: `name`, another of its ordinals, or an open one.
+
+    None where there is none. It opens `name`.
+    """
     base = name.partition(":")[0]
     for device in (name, *Device.opened()):
         if Device[device].dlpack_device == kind:

@@ -114,8 +114,9 @@ def from_blob(
 ) -> Tensor:
     """A tensor over the memory at an address, row-major, without a copy. Its owner has to keep it.
 
-    The memory is written where the tensor is assigned to. Raises UnsupportedError on a device that cannot use the
-    memory of others, ValueError for an address that is none or badly aligned.
+    The memory is written where the tensor is assigned to. Raises ValueError for an address that is none or badly
+    aligned, and on a device that cannot use the memory of others; DTypeError for an address that is no integer,
+    ShapeError for a size below 0.
 
     >>> from tinygraft import Tensor
     >>> from array import array

@@ -71,7 +71,7 @@ class ReduceLROnPlateau(LRScheduler):
         return sign * value > sign * self.best + self.threshold
 
     def step(self, metrics: Any) -> None:  # type: ignore[override]
-        """Note a measure, a number or a tensor of one, and reduce the rates if it is time."""
+        """Note a measure, a number or a tensor of one, which is read, and reduce the rates if it is time."""
         note_read()
         value, self.last_epoch = float(metrics), self.last_epoch + 1
         if self._is_better(value):
