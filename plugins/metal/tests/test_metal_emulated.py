@@ -84,6 +84,26 @@ def test_a_jit_is_replayed(settings: dict[str, str], is_indirect: bool) -> None:
     assert [count > 0 for count in indirect[3:]] == [is_indirect] * 3
 
 
+def test_memory_that_is_freed_is_metals_again() -> None:
+    """PyObjC is told that new buffers are the caller's; without that it would retain each until the process ends."""
+    done = metal_emulator.python("""
+import gc
+from emulated_calls import leaked
+from tinygraft import Device, Tensor
+backend = Device["METAL"]
+(Tensor.ones(4, device="METAL") + 1).tolist()
+before = backend.device.currentAllocatedSize()
+handles = [backend.allocator.alloc(1 << 20) for _ in range(8)]
+most = backend.device.currentAllocatedSize() - before
+for handle in handles:
+    backend.allocator.free(handle, 1 << 20)
+del handle, handles
+gc.collect()
+print(most, backend.device.currentAllocatedSize() - before, leaked)
+""")
+    assert done.stdout.split("\n")[0] == f"{8 << 20} 0 []", done.stdout + done.stderr[-2000:]
+
+
 def test_doubles_are_stored() -> None:
     """float64 is copied and read as it was, and computing with it says what is missing."""
     done = metal_emulator.python("""

@@ -20,6 +20,7 @@ METHODS: dict[str, dict[str, Any]] = FACTS["methods"]
 NUMBERS: dict[str, int] = FACTS["numbers"]
 MAKES = ("commandBuffer", "computeCommandEncoder", "blitCommandEncoder")  # what they return is autoreleased
 counts: Counter[str] = Counter()  # how often a method was called, by its selector, and other things were done
+leaked: list[Any] = []  # what PyObjC retains once more than it releases: it stays until the process ends
 refused: dict[str, list[int]] = {}  # by selector: how many calls are let through, and how many are refused then
 
 
@@ -60,9 +61,26 @@ def checked(name: str, method: Callable[..., Any], needs_metadata: bool) -> Call
         found = method(self, *arguments[: len(arguments) - outs])
         if outs and not (isinstance(found, tuple) and len(found) == 1 + outs):
             raise EmulatedCallError(f"{selector} returns its result and its error")
+        if name.startswith("new") and not is_owned(selector, facts):
+            leaked.append(found[0] if outs else found)
         return found
 
     return call
+
+
+def is_owned(selector: str, facts: dict[str, Any] | None) -> bool:
+    """Whether PyObjC was told that a result is the caller's, as before 12.2.3 it does not know by itself.
+
+    What it is told replaces what it knew, so the types of the arguments have to be there, too.
+    """
+    said = objc.registered.get(selector)
+    if said is None or facts is None:
+        return False
+    given = [said["arguments"][number + 2] for number in range(len(facts["arguments"]))]
+    types = [one["type"] + (b":" + one["type_modifier"] if "type_modifier" in one else b"") for one in given]
+    if types != [form.encode() for form in facts["arguments"]]:
+        raise EmulatedCallError(f"{selector} is registered with arguments {types}, and has {facts['arguments']}")
+    return bool(said["retval"].get("already_retained"))
 
 
 def refusal(facts: dict[str, Any] | None, outs: int) -> Any:

@@ -6,6 +6,13 @@ import threading
 from typing import Any
 
 _inside = threading.local()
+registered: dict[str, dict[str, Any]] = {}  # what the plugin says of methods, by selector
+
+
+def registerMetaDataForSelector(class_name: bytes, selector: bytes, metadata: dict[str, Any]) -> None:
+    """Replace what is known of a method."""
+    assert class_name == b"NSObject"
+    registered[selector.decode()] = metadata
 
 
 class autorelease_pool:

@@ -1,7 +1,9 @@
 """PyObjC's modules for Metal, imported when a device is opened, and which GPU an ordinal is.
 
 PyObjC writes a method newBufferWithLength:options: as newBufferWithLength_options_, returns a pair where the last
-argument is where an error goes (the caller passes None there), and takes tuples for structures.
+argument is where an error goes (the caller passes None there), and takes tuples for structures. Before 12.2.3 it does
+not know that the caller owns what a method new... of an object returns, retains it once more, and so never lets go of
+it (its issue 690): memory that was freed stayed allocated. OWNED tells it, which changes nothing in newer ones.
 """
 
 from __future__ import annotations
@@ -16,6 +18,18 @@ from tinygraft.plugin import DeviceUnavailable
 from tinygraft.plugin.driver import DriverCard, allowed, of_ordinal
 from tinygraft_metal.probe import GET_BINDING
 from tinygraft_metal.spec import METAL_DEVICE
+
+# given: the methods called here whose results are the caller's, and the types of their arguments (`o^@`: an error out)
+OWNED: dict[str, tuple[bytes, ...]] = {
+    "newCommandQueue": (),
+    "newSharedEvent": (),
+    "newBufferWithLength:options:": (b"Q", b"Q"),
+    "newFunctionWithName:": (b"@",),
+    "newLibraryWithSource:options:error:": (b"@", b"@", b"o^@"),
+    "newBinaryArchiveWithDescriptor:error:": (b"@", b"o^@"),
+    "newComputePipelineStateWithDescriptor:options:reflection:error:": (b"@", b"Q", b"^@", b"o^@"),
+    "newIndirectCommandBufferWithDescriptor:maxCommandCount:options:": (b"@", b"Q", b"Q"),
+}
 
 
 class Binding(NamedTuple):
@@ -34,7 +48,19 @@ def binding() -> Binding:
         metal, objc, foundation = (import_module(name) for name in ("Metal", "objc", "Foundation"))
     except ImportError as error:
         raise DeviceUnavailable(f"PyObjC cannot be imported: {error}; {GET_BINDING}") from error
+    own_results(objc)
     return Binding(metal, objc, foundation, os.getpid())
+
+
+def own_results(objc: Any) -> None:
+    """Tell PyObjC which results are the caller's; the types are said again, as this replaces what it knows."""
+    for selector, types in OWNED.items():
+        arguments = {
+            number: {"type": form[1:], "type_modifier": b"o"} if form.startswith(b"o") else {"type": form}
+            for number, form in enumerate(types, 2)  # 0 and 1 are the object and the selector
+        }
+        found = {"required": True, "retval": {"type": b"@", "already_retained": True}, "arguments": arguments}
+        objc.registerMetaDataForSelector(b"NSObject", selector.encode(), found)
 
 
 def every() -> list[DriverCard]:
