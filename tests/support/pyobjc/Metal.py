@@ -8,6 +8,8 @@ that no barrier divides run in a shuffled order; memory begins as NaN, and ends 
 EMULATED_GPUS      how many there are (2)
 EMULATED_LATE      microseconds before a command buffer begins
 EMULATED_NO_ICB    1: no indirect command buffers for kernels
+EMULATED_VIRTUAL   1: the name is that of a virtual machine's GPU
+EMULATED_APPLE9    1: of the generation of the M3, which retains the pipelines of an indirect command buffer
 EMULATED_NO_VECTORS, EMULATED_NO_ARCHIVES    1: the compiler takes no vectors; no binary archives
 """
 
@@ -230,6 +232,8 @@ class IndirectCommand(Called):
         self._touch()
         if buffer is None or slot >= self._owner._bound:
             raise EmulatedCallError(f"buffer {buffer!r} in slot {slot} of {self._owner._bound}")
+        if offset >= 1 << 32:
+            raise EmulatedCallError(f"the offset {offset} is more than an indirect command has bits for")
         self._buffers[slot] = (buffer, offset)
 
     def concurrentDispatchThreadgroups_threadsPerThreadgroup_(self, grid: Any, threads: Any) -> None:
@@ -283,6 +287,7 @@ class Encoder(Called):
         self._state: Pipeline | None = None
         self._buffers: dict[int, tuple[Any, int]] = {}
         self._resources: set[int] = set()
+        self._named: set[int] = set()  # pipelines
 
     def _put(self, work: Callable[[], None]) -> None:
         if not self._is_open:
@@ -316,9 +321,12 @@ class ComputeEncoder(Encoder):
 
     def dispatchThreadgroups_threadsPerThreadgroup_(self, grid: Any, threads: Any) -> None:
         """Launch."""
+        state, buffers = self._state, dict(self._buffers)
+        self._named.add(id(state))
+        if not any((*grid, *threads)):
+            return
         if 0 in tuple(grid):
             raise EmulatedCallError("a launch without thread blocks")
-        state, buffers = self._state, dict(self._buffers)
         self._put(lambda: dispatch(state, buffers, tuple(grid), tuple(threads)))
 
     def useResource_usage_(self, buffer: Buffer, usage: int) -> None:
@@ -329,6 +337,10 @@ class ComputeEncoder(Encoder):
     def executeCommandsInBuffer_withRange_(self, buffer: IndirectBuffer, which: tuple[int, int]) -> None:
         """Launch what an indirect command buffer has."""
         commands, resources = buffer._commands[which[0] : which[0] + which[1]], set(self._resources)
+        if not setting("EMULATED_APPLE9") and any(
+            one._state is not None and id(one._state) not in self._named for one in commands
+        ):
+            raise EmulatedCallError("a GPU before the M3 may have lost a pipeline that no encoder has named")
         buffer._running += 1
         self._owner._indirect.append(buffer)
         counts["indirect"] += 1
@@ -489,7 +501,7 @@ class Device(Called):
 
     def name(self) -> str:
         """What it is called."""
-        return f"Emulated GPU {self._number}"
+        return f"Emulated {'virtual ' if setting('EMULATED_VIRTUAL') else ''}GPU {self._number}"
 
     def registryID(self) -> int:
         """Its number in the system."""
@@ -497,6 +509,8 @@ class Device(Called):
 
     def supportsFamily_(self, family: int) -> bool:
         """What it can do."""
+        if family == NUMBERS["MTLGPUFamilyApple9"]:
+            return bool(setting("EMULATED_APPLE9"))
         return not setting("EMULATED_NO_ICB") and family in (NUMBERS["MTLGPUFamilyApple3"], NUMBERS["MTLGPUFamilyMac2"])
 
     def maxBufferLength(self) -> int:

@@ -18,7 +18,8 @@ import objc
 FACTS = json.loads(Path(__file__).with_name("signatures.json").read_text())
 METHODS: dict[str, dict[str, Any]] = FACTS["methods"]
 NUMBERS: dict[str, int] = FACTS["numbers"]
-MAKES = ("commandBuffer", "computeCommandEncoder", "blitCommandEncoder")  # what they return is autoreleased
+# given: what these return is autoreleased
+MAKES = ("commandBuffer", "computeCommandEncoder", "blitCommandEncoder", "indirectComputeCommandAtIndex_")
 counts: Counter[str] = Counter()  # how often a method was called, by its selector, and other things were done
 leaked: list[Any] = []  # what PyObjC retains once more than it releases: it stays until the process ends
 refused: dict[str, list[int]] = {}  # by selector: how many calls are let through, and how many are refused then

@@ -28,6 +28,7 @@ from tinygraft_metal.program import MetalProgram
 from tinygraft_metal.queues import MetalQueue
 from tinygraft_metal.spec import METAL_ICB
 
+VIRTUAL = "virtual"  # in the name of a virtual machine's GPU, whose indirect command buffers are known to be wrong
 _opened: weakref.WeakSet[MetalBackend] = weakref.WeakSet()
 _of_parent: list[MetalBackend] = []  # in a forked child, where Metal's objects may not be released
 if hasattr(os, "register_at_fork"):
@@ -52,6 +53,7 @@ class MetalBackend(Backend):
         self.queue = MetalQueue(self)
         self.allocator = MetalAllocator(name, self.device, self.queue)
         self.is_indirect = replays_indirectly(self.device)
+        self.retains_pipelines = bool(self.device.supportsFamily_(binding().metal.MTLGPUFamilyApple9))  # M3 and later
         _opened.add(self)
 
     def load(self, binary: Binary) -> Program:
@@ -107,6 +109,7 @@ def replays_indirectly(device: Any) -> bool:
     metal = binding().metal
     families = (metal.MTLGPUFamilyApple3, metal.MTLGPUFamilyMac2)
     has_them = any(device.supportsFamily_(family) for family in families)
+    is_virtual = VIRTUAL in str(device.name()).lower()
     if wanted == "1" and not has_them:
         raise SettingError(f"METAL_ICB=1 needs indirect command buffers for kernels, which {device.name()} has not")
-    return has_them and wanted != "0"
+    return has_them and (wanted == "1" or (wanted == "" and not is_virtual))

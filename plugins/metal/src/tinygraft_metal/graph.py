@@ -2,6 +2,9 @@
 
 What such a buffer has may not change while it runs. So there are two editions of a list: where buffers or values have
 changed and the last one still runs, the other is brought up to date, once its own run has ended.
+
+GPUs before the M3 read a pipeline that only an indirect command buffer names when it may be gone, which can end other
+programs too. So each one is also named by the encoder there, in a launch of no thread blocks.
 """
 
 from __future__ import annotations
@@ -12,11 +15,12 @@ from typing import Any
 
 from tinygraft.plugin import Backend, GraphExecutor, Handle, Step, size_of
 from tinygraft_metal.binding import binding
-from tinygraft_metal.program import MetalProgram, packed_values
+from tinygraft_metal.program import VALUE, MetalProgram, packed_values
 
 EDITIONS = 2
 MOST_COMMANDS = 16384  # given: of an indirect command buffer
 APART = 256  # given: bytes between what constant memory may begin at, on every GPU
+MOST_OFFSET = (1 << 32) - 1  # given: of a buffer in an indirect command, which takes no more bits of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +55,21 @@ def barriers_of(steps: Sequence[Step], segments: Sequence[LaunchSegment]) -> lis
     return found
 
 
+def places_of(steps: Sequence[Step]) -> tuple[dict[int, int], int]:
+    """Return where the variables of each step that has some begin, in bytes, and how many bytes there are in all."""
+    found: dict[int, int] = {}
+    end = 0
+    for number, step in enumerate(steps):
+        if step.variables:
+            found[number] = end
+            end += -(-VALUE * len(step.variables) // APART) * APART
+    return found, end
+
+
 class GraphEdition:
     """One set of indirect command buffers, the memory of its variables, and what was written there last."""
 
-    def __init__(
-        self, backend: Any, steps: Sequence[Step], segments: Sequence[LaunchSegment], places: dict[int, int]
-    ) -> None:
+    def __init__(self, backend: Any, steps: Sequence[Step], segments: Sequence[LaunchSegment], nbytes: int) -> None:
         metal = binding().metal
         described = metal.MTLIndirectCommandBufferDescriptor.alloc().init()
         described.setCommandTypes_(metal.MTLIndirectCommandTypeConcurrentDispatch)
@@ -64,7 +77,7 @@ class GraphEdition:
         described.setInheritPipelineState_(False)
         most = max((len(step.buffers) + bool(step.variables) for step in steps), default=1)
         described.setMaxKernelBufferBindCount_(max(most, 1))
-        self.values = backend.allocator.new(len(places) * APART) if places else None
+        self.values = backend.allocator.new(nbytes) if nbytes else None
         self.buffers: dict[int, Any] = {}
         for segment in segments:
             if not segment.is_copy:
@@ -76,7 +89,8 @@ class GraphEdition:
         self.is_whole = all(one is not None for one in self.buffers.values())
         self.clock = -1  # of the changes that are written there
         self.numbers: dict[str, int] | None = None
-        self.user: Any = None  # the command buffer that ran it last
+        self.user: Any = None  # the command buffer that ran it last, and its queue
+        self.queue: Any = None
 
 
 class MetalGraph(GraphExecutor):
@@ -87,7 +101,7 @@ class MetalGraph(GraphExecutor):
         self.segments = segments_of(steps)
         self.has_barrier = barriers_of(steps, self.segments)
         self.names = sorted({name for step in steps for name in step.variables})
-        self.places = {n: i for i, n in enumerate(n for n, step in enumerate(steps) if step.variables)}
+        self.places, self.nbytes = places_of(steps)
         self.uses: dict[int, list[int]] = {}  # by place: the launches that use it
         for number, step in enumerate(steps):
             for place in set(step.buffers) if step.program is not None else ():
@@ -106,8 +120,9 @@ class MetalGraph(GraphExecutor):
 
     def run(self, first: int) -> int:
         """Gather all steps from `first` on. Returns the number of steps."""
-        with self.queue.lock:  # type: ignore[attr-defined]
-            edition = None if self.is_refused else self._edition()
+        queue: Any = self.queue
+        with queue.lock, queue.pool():
+            edition = None if self.is_refused or self._is_too_far() else self._edition()
             if edition is None:
                 return super().run(first)
             for segment in self.segments:
@@ -123,7 +138,7 @@ class MetalGraph(GraphExecutor):
                 return one
         free = next((one for one in self.editions if not self._is_running(one)), None)
         if free is None and len(self.editions) < EDITIONS:
-            free = GraphEdition(self.backend, self.steps, self.segments, self.places)
+            free = GraphEdition(self.backend, self.steps, self.segments, self.nbytes)
             if not free.is_whole:
                 self.is_refused = True
                 return None
@@ -133,6 +148,10 @@ class MetalGraph(GraphExecutor):
             self._wait(free)
         self._write(free, numbers)
         return free
+
+    def _is_too_far(self) -> bool:
+        """Return whether a buffer begins further behind the beginning of Metal's than an indirect command can say."""
+        return any(one is not None and one.offset > MOST_OFFSET for one in self.handles.values())
 
     def _numbers(self) -> dict[str, int]:
         """Return what depends on values: variables, and sizes of grids."""
@@ -144,11 +163,11 @@ class MetalGraph(GraphExecutor):
 
     def _is_running(self, edition: GraphEdition) -> bool:
         """Return whether the last run of an edition has not ended."""
-        return edition.user is not None and not self.queue.has_ended(edition.user)  # type: ignore[attr-defined]
+        return edition.user is not None and not edition.queue.has_ended(edition.user)
 
     def _wait(self, edition: GraphEdition) -> None:
         """Wait until the last run of an edition has ended."""
-        self.queue.submit()
+        edition.queue.submit()
         edition.user.waitUntilCompleted()
 
     def _write(self, edition: GraphEdition, numbers: dict[str, int]) -> None:
@@ -162,7 +181,7 @@ class MetalGraph(GraphExecutor):
             view = edition.values.view()
             for number, place in self.places.items():
                 data = packed_values([self.values[name] for name in self.steps[number].variables])
-                view[place * APART : place * APART + len(data)] = data
+                view[place : place + len(data)] = data
         for segment in self.segments:
             if not segment.is_copy:
                 buffer = edition.buffers[segment.first]
@@ -190,7 +209,7 @@ class MetalGraph(GraphExecutor):
                 command.setKernelBuffer_offset_atIndex_(handle.buffer, handle.offset, slot)
         if step.variables:
             assert edition.values is not None
-            at = self.places[number] * APART
+            at = self.places[number]
             command.setKernelBuffer_offset_atIndex_(edition.values.buffer, at, len(step.buffers))
         command.concurrentDispatchThreadgroups_threadsPerThreadgroup_((x, y, z), (program.threads, 1, 1))
 
@@ -207,8 +226,20 @@ class MetalGraph(GraphExecutor):
         with queue.gathering(is_alone=True) as encoder:
             for buffer in self._resources(segment, edition):
                 encoder.useResource_usage_(buffer, usage)
+            for state in self._pipelines(segment):
+                encoder.setComputePipelineState_(state)
+                encoder.dispatchThreadgroups_threadsPerThreadgroup_((0, 0, 0), (0, 0, 0))
             encoder.executeCommandsInBuffer_withRange_(edition.buffers[segment.first], (0, segment.end - segment.first))
-            edition.user = queue.open
+            edition.user, edition.queue = queue.open, queue
+            queue.retain(edition)
+
+    def _pipelines(self, segment: LaunchSegment) -> list[Any]:
+        """Return the pipelines that the encoder has to name too; none on a GPU that needs no such help."""
+        backend: Any = self.backend
+        if backend.retains_pipelines:
+            return []
+        states = [step.program.state for step in self.steps[segment.first : segment.end]]  # type: ignore[union-attr]
+        return list({id(state): state for state in states}.values())
 
     def _resources(self, segment: LaunchSegment, edition: GraphEdition) -> list[Any]:
         """Return the buffers that a segment's launches use."""

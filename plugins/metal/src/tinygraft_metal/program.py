@@ -10,6 +10,9 @@ from tinygraft.plugin import Binary, DeviceError, Program
 from tinygraft_metal.allocator import MetalMemory
 from tinygraft_metal.dialect import SLOTS
 
+VALUE = 8  # bytes of a variable
+MOST_BYTES = 4096  # given: of what a launch may have beside its buffers
+
 
 class MetalProgram(Program):
     """A kernel of a GPU. `shared` is the threadgroup memory that a thread block may have there."""
@@ -43,7 +46,12 @@ class MetalProgram(Program):
             encoder.setBuffer_offset_atIndex_(*((None, 0) if one is None else (one.buffer, one.offset)), slot)
         if variables:
             data = packed_values(variables)
-            encoder.setBytes_length_atIndex_(data, len(data), len(buffers))
+            if len(data) <= MOST_BYTES:
+                encoder.setBytes_length_atIndex_(data, len(data), len(buffers))
+            else:  # the command buffer retains it
+                memory = self.queue.backend.allocator.new(len(data))
+                memory.view()[:] = data
+                encoder.setBuffer_offset_atIndex_(memory.buffer, memory.offset, len(buffers))
         encoder.dispatchThreadgroups_threadsPerThreadgroup_(grid, (self.threads, 1, 1))
 
     def check_slots(self, count: int) -> None:

@@ -85,6 +85,7 @@ class MetalQueue(Queue):
         self.gathered = 0
         self._flying: deque[Any] = deque()  # committed, and not known to have ended
         self._awaited: set[MetalQueue] = set()
+        self._retained: deque[tuple[Any, Any]] = deque()  # what a command buffer uses that it does not retain
 
     def launch(self, program: Program, buffers: Sequence[Handle], variables: Sequence[int], grid: MetalGrid) -> None:
         """Gather a launch; nothing where a size of the grid is 0. Raises as `MetalProgram.encode`."""
@@ -168,6 +169,8 @@ class MetalQueue(Queue):
             while self._flying and self._is_fine(self._flying[0]):
                 self._flying.popleft()
             self._flying.append(filled)
+            while self._retained and self.has_ended(self._retained[0][0]):
+                self._retained.popleft()
 
     def finish(self) -> None:
         """Wait for all of it. Raises DeviceLostError."""
@@ -186,6 +189,10 @@ class MetalQueue(Queue):
                     f"{self.backend.name} failed while it computed: {sentence(failed[0].error())}; "
                     "LAUNCH_BLOCKING=1 names the kernel"
                 )
+
+    def retain(self, used: Any) -> None:
+        """Let `used` live until the command buffer that is being filled has ended."""
+        self._retained.append((self.open, used))
 
     def has_ended(self, filled: Any) -> bool:
         """Return whether a committed command buffer has run, or failed."""

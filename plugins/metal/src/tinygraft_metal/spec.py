@@ -6,7 +6,7 @@ METAL_DEVICE = Setting("METAL_DEVICE", "", "which GPUs: the number that Metal's 
                        "registry ID (0x...) or a part of a name, or several with commas; empty takes all, the system's "
                        "default first")  # fmt: skip
 METAL_ICB = Setting("METAL_ICB", "", "how a TinyJit is replayed: 1 by an indirect command buffer, 0 by encoding each "
-                    "launch again; empty by an indirect one where the GPU has them")  # fmt: skip
+                    "launch again; empty by an indirect one where the GPU has them, and has hardware")  # fmt: skip
 
 SPEC = DeviceSpec(
     name="METAL",
