@@ -563,6 +563,8 @@ class Device(Called):
 
     def newBinaryArchiveWithDescriptor_error_(self, descriptor: Any) -> tuple[Archive | None, NSError | None]:
         """An archive: of a file, or an empty one."""
+        if setting("EMULATED_VIRTUAL"):
+            raise EmulatedCallError("Metal ends the process: target device architecture is nil")
         if setting("EMULATED_NO_ARCHIVES"):
             return None, NSError("no archives here")
         url = descriptor.set.get("Url")

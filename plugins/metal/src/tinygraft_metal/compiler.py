@@ -2,7 +2,7 @@
 
 Metal compiles in two steps, from text to a library and from a function of that to a pipeline. The second makes machine
 code, takes longer, and is what an archive saves; where a GPU has none, or another macOS does not take it, Metal makes
-the code anew.
+the code anew. The GPU of a virtual machine is given none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tinygraft.plugin import Binary, CompileError, Compiler, DeviceError, Source
-from tinygraft_metal.binding import binding, sentence
+from tinygraft_metal.binding import binding, is_virtual, sentence
 
 MARK = b"tinygraft-metal-1"
 LENGTH = struct.Struct("<Q")
@@ -37,6 +37,7 @@ class MetalCompiler(Compiler):
         made = repr((str(device.name()), self.version, platform.machine(), MARK))
         self.key = f"metal-{hashlib.sha256(made.encode()).hexdigest()[:16]}"
         self.threads = min(MOST, os.cpu_count() or 1)
+        self.has_archives = not is_virtual(device)
         self._recent: OrderedDict[str, Any] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -99,6 +100,8 @@ class MetalCompiler(Compiler):
 
     def _archived(self, descriptor: Any) -> bytes:
         """Return an archive of a pipeline's machine code as bytes; none where Metal makes none."""
+        if not self.has_archives:
+            return b""
         described = self.binding.metal.MTLBinaryArchiveDescriptor.alloc().init()
         archive, _ = self.device.newBinaryArchiveWithDescriptor_error_(described, None)
         if archive is None:
@@ -114,7 +117,7 @@ class MetalCompiler(Compiler):
     @contextmanager
     def _opened(self, archive: bytes) -> Iterator[Any]:
         """Yield Metal's archive of some bytes, whose file is there meanwhile; None where Metal does not take them."""
-        if not archive:
+        if not archive or not self.has_archives:
             yield None
             return
         with tempfile.TemporaryDirectory(prefix="tinygraft-metal-") as folder:

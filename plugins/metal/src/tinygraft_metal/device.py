@@ -20,7 +20,7 @@ from tinygraft.plugin import (
 )
 from tinygraft.plugin.driver import named
 from tinygraft_metal.allocator import MetalAllocator
-from tinygraft_metal.binding import binding, choose, every
+from tinygraft_metal.binding import binding, choose, every, is_virtual
 from tinygraft_metal.compiler import MetalCompiler
 from tinygraft_metal.dialect import COPY_BYTES, TRY_VECTORS, MetalCard, metal_renderer, target_of
 from tinygraft_metal.graph import MetalGraph
@@ -28,7 +28,6 @@ from tinygraft_metal.program import MetalProgram
 from tinygraft_metal.queues import MetalQueue
 from tinygraft_metal.spec import METAL_ICB
 
-VIRTUAL = "virtual"  # in the name of a virtual machine's GPU, whose indirect command buffers are known to be wrong
 _opened: weakref.WeakSet[MetalBackend] = weakref.WeakSet()
 _of_parent: list[MetalBackend] = []  # in a forked child, where Metal's objects may not be released
 if hasattr(os, "register_at_fork"):
@@ -109,7 +108,6 @@ def replays_indirectly(device: Any) -> bool:
     metal = binding().metal
     families = (metal.MTLGPUFamilyApple3, metal.MTLGPUFamilyMac2)
     has_them = any(device.supportsFamily_(family) for family in families)
-    is_virtual = VIRTUAL in str(device.name()).lower()
     if wanted == "1" and not has_them:
         raise SettingError(f"METAL_ICB=1 needs indirect command buffers for kernels, which {device.name()} has not")
-    return has_them and (wanted == "1" or (wanted == "" and not is_virtual))
+    return has_them and (wanted == "1" or (wanted == "" and not is_virtual(device)))
