@@ -70,6 +70,39 @@ print((Tensor([1.0], device="METAL") + 1).tolist())
     assert found.endswith("[2.0]\n")
 
 
+FAULT = """
+import time
+from dataclasses import replace
+from tinygraft import Device
+from tinygraft.conformance.linears import group_sum
+from tinygraft.uop.stages import Signature
+
+backend = Device["METAL"]
+program = backend.load(backend.compiler.compile(backend.renderer.render(replace(group_sum(), target=backend.target))))
+x, y = backend.allocator.alloc(1024), backend.allocator.alloc(1024)
+wrong = backend.allocator.view(x, 0, 8)
+wrong.offset = 4096
+first, second = backend.make_queue(), backend.make_queue()
+first.launch(program, [wrong, y], (), (1, 1, 1))
+second.wait(first.record())
+second.launch(program, [x, y], (), (1, 1, 1))
+begin, event = time.perf_counter(), second.record()
+try:
+    event.wait()
+except Exception as error:
+    print(type(error).__name__, error)
+event.point.before.waitUntilCompleted()
+print(time.perf_counter() - begin < 10)
+"""
+
+
+def test_a_queue_that_waits_for_work_that_failed() -> None:
+    """Its host is told, and it goes on: what failed has signalled nothing."""
+    found = said(FAULT, EMULATED_LATE="20000").splitlines()
+    assert found[0].startswith("DeviceLostError METAL failed while it computed: Caused GPU Error: "), found
+    assert found[1:] == ["True"]
+
+
 def test_a_child_that_is_forked_says_what_to_do() -> None:
     """Metal does not work there."""
     found = said("""

@@ -192,6 +192,12 @@ class SharedEvent(Called):
     def __init__(self) -> None:
         self._value = 0
 
+    def setSignaledValue_(self, value: int) -> None:
+        """Set it from the host; it never falls."""
+        with _changed:
+            self._value = max(self._value, value)
+            _changed.notify_all()
+
 
 class IndirectCommand(Called):
     """A launch in an indirect command buffer."""
@@ -465,7 +471,7 @@ class CommandBuffer(Called):
             buffer._running -= 1
         self._work.clear()
         with _changed:
-            for event, value in self._signals:
+            for event, value in self._signals if state == COMPLETED else ():
                 event._value = max(event._value, value)
             self._state = state
             _changed.notify_all()

@@ -168,7 +168,7 @@ class MetalGraph(GraphExecutor):
     def _wait(self, edition: GraphEdition) -> None:
         """Wait until the last run of an edition has ended."""
         edition.queue.submit()
-        edition.user.waitUntilCompleted()
+        edition.queue.wait_for_end(edition.user)
 
     def _write(self, edition: GraphEdition, numbers: dict[str, int]) -> None:
         """Bring an edition up to date, which does not run."""

@@ -2,6 +2,9 @@
 
 Launches and copies are gathered in a command buffer, which `submit` commits. Command buffers of a queue run one after
 another, so an event is the end of one: each signals its number when it has run, and other queues wait for that number.
+
+One that fails may signal nothing, and what waits for it would do so for ever. So the host first waits for the work of
+other queues that a queue waits for, and signals in place of what failed.
 """
 
 from __future__ import annotations
@@ -46,8 +49,7 @@ class MetalEvent(Event):
 
     def wait(self) -> None:
         """Wait for it. Raises DeviceLostError."""
-        if self.point.before is not None:
-            self.point.before.waitUntilCompleted()
+        self.queue.wait_for_end(self.point.before)
         self.queue.check()
 
     def elapsed(self, since: Event) -> float:
@@ -85,6 +87,7 @@ class MetalQueue(Queue):
         self.gathered = 0
         self._flying: deque[Any] = deque()  # committed, and not known to have ended
         self._awaited: set[MetalQueue] = set()
+        self._ahead: dict[MetalQueue, QueuePoint] = {}  # of those the last points that the host has not waited for
         self._retained: deque[tuple[Any, Any]] = deque()  # what a command buffer uses that it does not retain
 
     def launch(self, program: Program, buffers: Sequence[Handle], variables: Sequence[int], grid: MetalGrid) -> None:
@@ -152,6 +155,7 @@ class MetalQueue(Queue):
                 self._end_encoder()
                 self._begun().encodeWaitForEvent_value_(event.queue.signal, event.point.number)
                 self._awaited.add(event.queue)
+                self._ahead[event.queue] = event.point
         elif event.queue is not self:
             self._awaited.add(event.queue)
 
@@ -176,6 +180,19 @@ class MetalQueue(Queue):
         """Wait for all of it. Raises DeviceLostError."""
         self.record().wait()
 
+    def wait_for_end(self, filled: Any) -> None:
+        """Wait until a committed command buffer has run or failed, which may be none.
+
+        Raises DeviceLostError where work of another queue that this one waits for has failed.
+        """
+        with self.lock:
+            ahead, self._ahead = self._ahead, {}
+        for queue, point in ahead.items():
+            queue.wait_for_end(point.before)
+            queue.check()
+        if filled is not None:
+            filled.waitUntilCompleted()
+
     def check(self) -> None:
         """Raise DeviceLostError where work of this queue, or of one that it waited for, has failed."""
         for queue in (self, *tuple(self._awaited)):
@@ -185,6 +202,7 @@ class MetalQueue(Queue):
                 if not failed:
                     queue._flying = deque(one for one in queue._flying if one not in ended)
             if failed:  # it stays there: later calls raise it again
+                queue.signal.setSignaledValue_(queue.point.number)
                 raise DeviceLostError(
                     f"{self.backend.name} failed while it computed: {sentence(failed[0].error())}; "
                     "LAUNCH_BLOCKING=1 names the kernel"
