@@ -89,9 +89,11 @@ def test_an_architecture_that_the_compiler_does_not_know() -> None:
 
 def test_no_card_is_left() -> None:
     """HIP_VISIBLE_DEVICES hides all of them, or there is none."""
-    found = said(HIP_VISIBLE_DEVICES="")
-    assert "HIP_VISIBLE_DEVICES='' hides all cards" in found
+    found = said(HIP_VISIBLE_DEVICES="-1")
+    assert "HIP_VISIBLE_DEVICES='-1' hides all cards" in found
     assert "fix: unset HIP_VISIBLE_DEVICES, or name cards that rocminfo shows" in found
+    assert "CUDA_VISIBLE_DEVICES='-1' hides all cards" in said(HIP_VISIBLE_DEVICES="", CUDA_VISIBLE_DEVICES="-1")
+    assert "CUDA_VISIBLE_DEVICES='7' leaves none" in said(CUDA_VISIBLE_DEVICES="7")
     found = said(HIP_VISIBLE_DEVICES="7")
     assert "HIP 6.4 has no card for this process; HIP_VISIBLE_DEVICES='7' leaves none" in found
     assert "the groups render and video" in said(EMULATED_DEVICES="0")
@@ -101,6 +103,8 @@ def test_cards_are_chosen_by_number_uuid_and_name() -> None:
     """By HIP's variable, and by AMD_DEVICE."""
     second = "GPU-2021222324252627"
     assert said(HIP_VISIBLE_DEVICES="1").strip().endswith(f"Emulated GPU 1 ({second})")
+    assert said(HIP_VISIBLE_DEVICES="", CUDA_VISIBLE_DEVICES="1").strip().endswith(f"Emulated GPU 1 ({second})")
+    assert said(HIP_VISIBLE_DEVICES="", AMD_DEVICE="1").strip().endswith(f"({second})")
     assert said(AMD_DEVICE="GPU-2021, 0").strip().endswith(f"({second})")
     assert said(ordinal=":1").strip().endswith(f"({second})")
     assert "no card is called AMD_DEVICE='MI300'; there are: 0: Emulated GPU 0 (GPU-1011" in said(AMD_DEVICE="MI300")

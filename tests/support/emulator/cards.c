@@ -84,6 +84,10 @@ static int is_named(int device, const char *word) {
 static void look_at_variable(void) {
     int count = emulated_setting("EMULATED_DEVICES", 2);
     const char *visible = getenv(VISIBLE);
+#ifdef EMULATED_HIP /* an empty one is as none, and CUDA's is read then */
+    if (!visible || !*visible) visible = getenv("CUDA_VISIBLE_DEVICES");
+    if (visible && !*visible) visible = NULL;
+#endif
     shown_count = 0;
     if (count > MOST_DEVICES) {
         fprintf(stderr, "EMULATED_DEVICES=%d: there can be %d at most\n", count, MOST_DEVICES);

@@ -15,7 +15,7 @@ from tinygraft.plugin import DeviceUnavailable
 from tinygraft.plugin.driver import DriverCalls, DriverCard, DriverFacts
 from tinygraft_amd import functions as f
 from tinygraft_amd.dialect import AmdCard
-from tinygraft_amd.probe import GET_ROCM, OLDEST, UPDATE_ROCM, VISIBLE, dotted, hip, too_old
+from tinygraft_amd.probe import GET_ROCM, OLDEST, UPDATE_ROCM, dotted, hip, too_old, visible
 
 FIND_KERNEL = (
     "to find the kernel: LAUNCH_BLOCKING=1 names it, and AMD_LOG_LEVEL=3 lets HIP write what it does; dmesg has what "
@@ -109,10 +109,10 @@ def start() -> Hip:
         raise DeviceUnavailable(f"{too_old(driver.version)}; {UPDATE_ROCM}")
     result = driver.function("hipInit")(0)
     if result in (f.NO_DEVICE, f.BAD_DEVICE):  # which of them differs between versions
-        visible = os.environ.get(VISIBLE)
+        name, words = visible()
         why = (
-            f"{VISIBLE}={visible!r} leaves none: unset it, or name cards that rocminfo shows"
-            if visible is not None
+            f"{name}={words!r} leaves none: unset it, or name cards that rocminfo shows"
+            if words
             else "rocminfo shows which there are; the user has to be in the groups render and video"
         )
         raise DeviceUnavailable(f"{driver.facts.title} has no card for this process; {why}")

@@ -26,6 +26,7 @@ GET_ROCM = (
 )
 UPDATE_ROCM = "update ROCm to 6.2 or newer"
 VISIBLE = "HIP_VISIBLE_DEVICES"  # HIP's own variable
+ALSO_READ = "CUDA_VISIBLE_DEVICES"  # what HIP reads where its own is empty or not set
 
 
 def probe() -> Probe:
@@ -36,8 +37,10 @@ def probe() -> Probe:
     version = version_of(path)
     if version and version < OLDEST:
         return Probe(ok=False, detail=too_old(version), hint=UPDATE_ROCM, warns=NODES.exists())
-    if hidden := hides_all(os.environ.get(VISIBLE)):
-        return Probe(ok=False, detail=hidden, hint=f"unset {VISIBLE}, or name cards that rocminfo shows")
+    name, words = visible()
+    if hides_all(words):
+        hint = f"unset {name}, or name cards that rocminfo shows"
+        return Probe(ok=False, detail=f"{name}={words!r} hides all cards", hint=hint)
     said = f"HIP {dotted(version)}" if version else "HIP"
     return Probe(ok=True, detail=f"{said} in {path}, called by cffi", count=UNCOUNTED)
 
@@ -83,15 +86,22 @@ def rocm_folders() -> list[Path]:
     return [Path(folder) for folder in (os.environ.get("ROCM_PATH"), "/opt/rocm") if folder]
 
 
-def hides_all(visible: str | None) -> str:
-    """Return the sentence on a HIP_VISIBLE_DEVICES that is set to hide all cards; "" where it is not.
+def visible() -> tuple[str, str]:
+    """Return the variable by which HIP hides cards here, and its words; they are "" where it hides none.
 
-    >>> hides_all("-1"), hides_all("0,1"), hides_all(None)
-    ("HIP_VISIBLE_DEVICES='-1' hides all cards", '', '')
+    An empty one is the same as none for HIP, unlike for CUDA's driver.
     """
-    if visible is None or visible.partition(",")[0].strip() not in ("", "-1"):
-        return ""
-    return f"{VISIBLE}={visible!r} hides all cards"
+    found = ((name, os.environ.get(name, "")) for name in (VISIBLE, ALSO_READ))
+    return next(((name, words) for name, words in found if words), (VISIBLE, ""))
+
+
+def hides_all(words: str) -> bool:
+    """Return whether the words of such a variable name no card: HIP ends at the first that is none.
+
+    >>> hides_all("-1"), hides_all(",0"), hides_all("0,1"), hides_all("")
+    (True, True, False, False)
+    """
+    return bool(words) and words.partition(",")[0].strip() in ("", "-1")
 
 
 def too_old(version: int) -> str:
