@@ -76,13 +76,13 @@ class MetalAllocator(Allocator):
         """Copy host bytes into a buffer, after what was launched before."""
         if source.nbytes:
             self.queue.finish()
-            target.view()[: source.nbytes] = flat(source)
+            target.view()[: source.nbytes] = source.cast("B")
 
     def copy_out(self, target: memoryview, source: MetalMemory) -> None:
         """Wait for what was launched before, and copy a buffer to host bytes, which are contiguous."""
         if target.nbytes:
             self.queue.finish()
-            flat(target)[:] = source.view()[: target.nbytes]
+            target.cast("B")[:] = source.view()[: target.nbytes]
 
     def copy(self, target: MetalMemory, source: MetalMemory, nbytes: int) -> None:
         """Copy `nbytes` from one buffer to another, after what was launched before; does not wait."""
@@ -95,8 +95,3 @@ class MetalAllocator(Allocator):
     def as_host(self, handle: MetalMemory) -> memoryview:
         """Return the buffer's memory, which is the host's too."""
         return handle.view()
-
-
-def flat(view: memoryview) -> memoryview:
-    """Return contiguous memory as bytes."""
-    return view if view.format == "B" and view.ndim == 1 else view.cast("B")

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from tinygraft.plugin import DeviceUnavailable
-from tinygraft.plugin.driver import DriverCard, allowed, of_ordinal
+from tinygraft.plugin.driver import DriverCard, allowed, check_process, of_ordinal
 from tinygraft_metal.probe import GET_BINDING
 from tinygraft_metal.spec import METAL_DEVICE
 
@@ -66,11 +66,7 @@ def own_results(objc: Any) -> None:
 def every() -> list[DriverCard]:
     """Return the GPUs by ordinal, the system's default first. Raises DeviceUnavailable where none is left."""
     found = binding()
-    if found.process != os.getpid():
-        raise DeviceUnavailable(
-            "Metal was started before this process was forked, and does not work in the child; start worker processes "
-            "with the spawn method, or use METAL in the child only"
-        )
+    check_process(found.process, "Metal", "METAL")
     cards = numbered(found.metal.MTLCopyAllDevices() or (), found.metal.MTLCreateSystemDefaultDevice())
     if not cards:
         raise DeviceUnavailable(

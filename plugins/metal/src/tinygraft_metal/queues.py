@@ -121,7 +121,7 @@ class MetalQueue(Queue):
         with self.errors(f"could not copy {source.nbytes} bytes from the host"):
             if source.nbytes:
                 staged = self.backend.allocator.new(source.nbytes)
-                staged.view()[:] = source if source.format == "B" and source.ndim == 1 else source.cast("B")
+                staged.view()[:] = source.cast("B")
                 self.put_copy(target, staged, source.nbytes)
             return self.record()
 
@@ -137,7 +137,7 @@ class MetalQueue(Queue):
             self.put_copy(staged, source, target.nbytes)
             event = self.record()
         event.wait()
-        (target if target.format == "B" and target.ndim == 1 else target.cast("B"))[:] = staged.view()
+        target.cast("B")[:] = staged.view()
         return event
 
     def record(self) -> MetalEvent:
