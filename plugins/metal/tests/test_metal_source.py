@@ -16,9 +16,12 @@ from tinygraft import dtypes
 from tinygraft.codegen.lower import to_linear
 from tinygraft.conformance import shared
 from tinygraft.conformance.linears import KERNELS, group_sum
+from tinygraft.device.interfaces import Step
 from tinygraft.errors import UnsupportedError
 from tinygraft.uop.stages import Linear
+from tinygraft.uop.uop import UOp
 from tinygraft_metal.dialect import COPY_BYTES, TRY_VECTORS, MetalCard, offline, target_of
+from tinygraft_metal.graph import LaunchSegment, barriers_of
 
 TARGET, RENDERER = offline()
 SOURCES = Path(metal_emulator.__file__).parent / "emulator"
@@ -113,6 +116,14 @@ def test_a_target_has_the_limits_of_the_gpu() -> None:
     assert target.max_params == 30, "of 31 slots the last has the variables"
     assert dtypes.float64 not in target.compute_dtypes
     assert not target.subnormals
+
+
+def test_a_launch_that_may_be_empty_is_no_barrier_for_others() -> None:
+    """In a replay a step that follows one before it waits itself, where the barrier between them may not be there."""
+    first, last = Step(None, (0,)), Step(None, (0, 2), after=(0,))
+    for grid, own in (((4, 1, 1), False), ((UOp.variable("n", 0, 4), 1, 1), True), ((0, 1, 1), True)):
+        steps = [first, Step(None, (0, 1), grid=grid, after=(0,)), last]
+        assert barriers_of(steps, [LaunchSegment(0, 3, False)]) == [False, True, own]
 
 
 def test_importing_and_listing_loads_no_module() -> None:

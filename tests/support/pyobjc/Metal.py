@@ -354,10 +354,10 @@ class ComputeEncoder(Encoder):
 
 
 def run_indirect(commands: Sequence[IndirectCommand], resources: set[int]) -> None:
-    """Run launches: those between two barriers in any order."""
+    """Run launches: those between two barriers in any order. A command that launches nothing is no barrier."""
     groups: list[list[IndirectCommand]] = [[]]
     for command in commands:
-        if command._has_barrier:
+        if command._has_barrier and command._sizes is not None:
             groups.append([])
         groups[-1].append(command)
     for group in groups:

@@ -45,13 +45,17 @@ def segments_of(steps: Sequence[Step]) -> list[LaunchSegment]:
 
 
 def barriers_of(steps: Sequence[Step], segments: Sequence[LaunchSegment]) -> list[bool]:
-    """Return which steps wait for those before them in their segment; between segments all wait."""
+    """Return which steps wait for those before them in their segment; between segments all wait.
+
+    One that may have no thread blocks is no barrier then, so nothing relies on its.
+    """
     found = [False] * len(steps)
     for segment in segments:
         since = segment.first  # what came before this has ended
         for number in range(segment.first, segment.end):
             if any(before >= since for before in steps[number].after):
-                found[number], since = True, number
+                found[number] = True
+                since = number if all(isinstance(size, int) and size for size in steps[number].grid) else since
     return found
 
 
@@ -198,10 +202,10 @@ class MetalGraph(GraphExecutor):
         assert isinstance(program, MetalProgram)
         x, y, z = (size_of(size, self.values) for size in step.grid)
         command.reset()
-        if self.has_barrier[number]:
-            command.setBarrier()
         if 0 in (x, y, z):
             return
+        if self.has_barrier[number]:
+            command.setBarrier()
         program.check_slots(len(step.buffers) + bool(step.variables))
         command.setComputePipelineState_(program.state)
         for slot, place in enumerate(step.buffers):
