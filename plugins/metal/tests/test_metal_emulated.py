@@ -89,6 +89,7 @@ def test_a_jit_is_replayed(settings: dict[str, str], is_indirect: bool) -> None:
 
 
 VARIABLES = """
+import Metal
 from tinygraft import Device
 from tinygraft.device.interfaces import Step
 from tinygraft.uop.stages import Signature, Source
@@ -121,6 +122,14 @@ for begin in (2000, 5000):
     assert graph.run(0) == len(counts)
     backend.synchronize()
     print(read())
+long = backend.graph([Step(programs[0], (0,), ("v",))] * 300)
+long.set_buffer(0, memory[0])
+long.set_values({"v": 7})
+before = Metal.counts["commit"]
+long.run(0)
+print(Metal.counts["commit"] - before)
+backend.synchronize()
+print(read()[0])
 graph.set_buffer(0, backend.allocator.view(memory[0], 0, 8))
 graph.handles[0].offset = 1 << 32
 print(graph._is_too_far())
@@ -128,10 +137,13 @@ print(graph._is_too_far())
 
 
 def test_kernels_of_many_variables() -> None:
-    """More than 256 bytes of them in a replay, and more than a launch may have beside its buffers."""
+    """More than 256 bytes of them in a replay, and more than a launch may have beside its buffers.
+
+    The launches of a replay count, too, for when a command buffer is committed.
+    """
     done = metal_emulator.python(VARIABLES, METAL_ICB="1")
     assert done.stdout.splitlines() == [
-        "[1000, 1039, 1032, 1599]", "[2000, 3039, 4032, 5599]", "[5000, 6039, 7032, 8599]", "True",
+        "[1000, 1039, 1032, 1599]", "[2000, 3039, 4032, 5599]", "[5000, 6039, 7032, 8599]", "1", "7", "True",
     ], done.stderr[-3000:]  # fmt: skip
 
 

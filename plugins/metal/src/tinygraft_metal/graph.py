@@ -236,6 +236,7 @@ class MetalGraph(GraphExecutor):
             encoder.executeCommandsInBuffer_withRange_(edition.buffers[segment.first], (0, segment.end - segment.first))
             edition.user, edition.queue = queue.open, queue
             queue.retain(edition)
+            queue.gathered += segment.end - segment.first - 1  # the encoder counts as one launch
 
     def _pipelines(self, segment: LaunchSegment) -> list[Any]:
         """Return the pipelines that the encoder has to name too; none on a GPU that needs no such help."""
