@@ -21,12 +21,19 @@ from card_parts import PYTEST, Card, Part, main  # noqa: E402
 KIT = ["-m", "tinygraft", "conformance", "--device", "METAL"]
 SEEDS = [str(file) for file in sorted((ROOT / "tests" / "seeds").glob("test_*.py"))]
 ABOUT = """
+import gc
 import json
 from tinygraft import Device, Tensor
 backend = Device["METAL"]
 assert (Tensor([1, 2, 3], device="METAL") * 2).tolist() == [2, 4, 6]
 print(backend.about())
-print(json.dumps({"card": str(backend.card), "facts": str(backend.facts), "macos": backend.compiler.version}))
+before = backend.device.currentAllocatedSize()
+backend.allocator.free(backend.allocator.alloc(1 << 26), 1 << 26)
+gc.collect()
+stays = int(backend.device.currentAllocatedSize()) - int(before)
+about = {"card": str(backend.card), "facts": str(backend.facts), "macos": backend.compiler.version, "stays": stays}
+print(json.dumps(about))
+assert stays < 1 << 26, "memory that was freed is still allocated: PyObjC retains it"
 """
 
 
