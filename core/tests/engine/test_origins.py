@@ -219,3 +219,35 @@ def test_changes_of_memory_are_bounded(launches: list[LaunchEvent], monkeypatch:
         (Tensor([1.0, 2.0]) + 1).realize()
     assert len(known.memory) == bound
     assert known.unnoted > 0
+
+
+def test_memory_from_before_is_not_subtracted() -> None:
+    """What was allocated before the recording may be freed during it: the sum stays what was allocated since."""
+    before = Tensor.ones(300, 300).contiguous().realize()
+    known = origins.start()
+    try:
+        del before
+        gc.collect()
+        after = Tensor.ones(200, 200).contiguous().realize()
+        assert min(sum(one.nbytes for one in known.memory[:end]) for end in range(1, len(known.memory) + 1)) > 0
+        del after
+        gc.collect()
+        numbers = [one.allocation for one in known.memory if one.nbytes < 0]
+        assert len(set(numbers)) == len(numbers) > 0
+    finally:
+        events.origins = None
+
+
+def test_a_part_of_a_block_is_freed_as_it_was_allocated(launches: list[LaunchEvent]) -> None:
+    """A request that a cached, larger block serves, and its return, have one number."""
+    large = Tensor.ones(1_000_000).contiguous().realize()
+    del large
+    gc.collect()
+    known = origins.start()
+    since = len(known.memory)
+    part = Tensor.ones(990_000).contiguous().realize()
+    del part
+    gc.collect()
+    made, freed = [one for one in known.memory[since:] if abs(one.nbytes) == 3_960_000]
+    assert (made.nbytes, freed.nbytes) == (3_960_000, -3_960_000)
+    assert made.allocation == freed.allocation

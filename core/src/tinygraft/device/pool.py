@@ -190,7 +190,7 @@ class Pool:
             GlobalCounters.add_memory(self.name, nbytes)
             block = Allocation(self, handle, handle, nbytes, size, uses)
         if events.origins is not None:
-            events.origins.changed(self.name, nbytes, block.handle)
+            events.origins.changed(self.name, nbytes, block._whole)  # what `_return` gets, not the part of it
         if self._unreported:
             self._report()
         if self._due:  # a finaliser could not process what it returned, because this thread had the lock

@@ -56,12 +56,12 @@ class UserLine:
 
 @dataclass(frozen=True, slots=True)
 class MemoryChange:
-    """Memory was allocated (`nbytes` above 0) or freed on a device, by the identity of its handle."""
+    """Memory was allocated (`nbytes` above 0) or freed on a device; `allocation` is the number of the allocation."""
 
     time: float
     device: str
     nbytes: int
-    key: int
+    allocation: int
     origin: UserLine | None
 
 
@@ -70,12 +70,14 @@ class _Now(threading.local):
 
 
 class Origins:
-    """The UserLine of each node, weakly, and all changes of memory since the recording began."""
+    """The UserLine of each node, weakly, and the changes of all memory that was allocated since the recording began."""
 
     def __init__(self) -> None:
         self.nodes: WeakKeyDictionary[UOp, UserLine] = WeakKeyDictionary()
         self.memory: list[MemoryChange] = []
         self.unnoted = 0  # changes of memory past MOST_CHANGES
+        self.allocations = 0
+        self._live: dict[tuple[str, int], int] = {}  # the number of each live allocation, by device and id(handle)
         self._lines: dict[tuple[CodeType, int], tuple[str, int]] = {}
         self._now = _Now()
 
@@ -94,9 +96,7 @@ class Origins:
         except Exception:  # of a user's object that raises where it is looked at: that must not end the program
             module = ""
         known = self.nodes[node] = UserLine(*line, module)
-        while (
-            node.op in MOVEMENT
-        ):  # what a method moved last, as a sum without its axes, may be all that a call computes
+        while node.op in MOVEMENT:  # a method may move last, as a sum drops its axes; a call may compute only that
             node = node.src[0]
             if node.op is Ops.BUFFER or self.nodes.setdefault(node, known) is not known:
                 break
@@ -180,16 +180,23 @@ class Origins:
         """Note that `nbytes` were allocated, or with a minus freed, whose handle is `handle`.
 
         Memory that is allocated is of the line that `computing` noted first, else of the line that the user is at. Past
-        MOST_CHANGES a change is only counted.
+        MOST_CHANGES a change is only counted. That memory was freed whose allocation is not noted does not count: it
+        would make the sum less than what is in use.
         """
+        key = device, id(handle)
+        if nbytes <= 0 and key not in self._live:
+            return
         if len(self.memory) >= MOST_CHANGES:
             self.unnoted += 1
             return
-        origin = None
         if nbytes > 0:
             now = self._now.origins
             origin = now[0] if now else UserLine(*user_line())
-        self.memory.append(MemoryChange(time.perf_counter(), device, nbytes, id(handle), origin))
+            number = self._live[key] = self.allocations
+            self.allocations += 1
+        else:
+            origin, number = None, self._live.pop(key)
+        self.memory.append(MemoryChange(time.perf_counter(), device, nbytes, number, origin))
 
 
 def _places(order: Sequence[UOp]) -> Iterator[tuple[UOp, OpPlace]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tinygraft import Tensor, events
+from tinygraft.engine import origins
 from tinygraft.engine.origins import MemoryChange, UserLine
 from tinygraft.engine.profiling import perfetto
 from tinygraft.engine.profiling.perfetto import trace_events, write_trace
@@ -116,15 +118,36 @@ def test_a_trace_that_cannot_be_written_is_an_error(tmp_path: Path, monkeypatch:
 
 
 def test_the_peak_of_memory() -> None:
-    """The most that was in use at once, by line; memory from before the recording may be freed during it."""
+    """The most that was in use at once, by line."""
     a, b = UserLine("/there/a.py", 3, "Net.conv"), UserLine("/there/b.py", 4)
     changes = [
-        MemoryChange(0.5, "X", -50, 9, None), MemoryChange(1.0, "X", 100, 1, a), MemoryChange(2.0, "X", 70, 2, b),
-        MemoryChange(3.0, "X", -70, 2, None), MemoryChange(4.0, "X", 30, 2, a), MemoryChange(5.0, "Y", 60, 1, b),
-        MemoryChange(6.0, "X", -100, 1, None),
+        MemoryChange(1.0, "X", 100, 0, a), MemoryChange(2.0, "X", 70, 1, b), MemoryChange(3.0, "X", -70, 1, None),
+        MemoryChange(4.0, "X", 30, 2, a), MemoryChange(5.0, "Y", 60, 3, b), MemoryChange(6.0, "X", -100, 0, None),
     ]  # fmt: skip
-    assert memory_at_peak(changes) == (140, 5.0, {"/there/a.py:3  Net.conv": 130, "/there/b.py:4": 60})
+    assert memory_at_peak(changes) == (190, 5.0, {"/there/a.py:3  Net.conv": 130, "/there/b.py:4": 60})
     assert memory_at_peak([]) == (0, 0.0, {})
+
+
+def test_a_second_profile_counts_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first one allocated, and did not note past the bound, is none of the second one's."""
+    first = Profile("first").start()
+    monkeypatch.setattr(origins, "MOST_CHANGES", 0)
+    (Tensor([1.0, 2.0]) * 2).realize()
+    monkeypatch.undo()
+    held = Tensor.ones(100, 100).contiguous().realize()
+    first.stop()
+    second = Profile("second").start()
+    try:
+        del held
+        gc.collect()
+        kept = Tensor.ones(50, 50).contiguous().realize()
+        second.stop()
+    finally:
+        events.origins = None
+    assert first.omitted > 0 == second.omitted
+    assert memory_at_peak(second.memory)[0] >= kept.nbytes()
+    assert min(one.nbytes for one in second.memory) > -40_000
+    assert all(one["args"]["bytes"] >= 0 for one in trace_events(second) if one["ph"] == "C")
 
 
 def test_an_empty_profile_prints() -> None:

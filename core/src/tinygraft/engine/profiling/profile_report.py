@@ -144,20 +144,20 @@ def _devices(profile: Profile, whole: float) -> Iterator[str]:
 def memory_at_peak(changes: Sequence[MemoryChange]) -> tuple[int, float, dict[str, int]]:
     """Return the most bytes that were in use at once, when that was, and by line what was in use then.
 
-    Memory that was in use before the recording is not counted; memory of one line has its bytes together. The time is
-    on the clock of time.perf_counter, 0.0 where no memory was allocated.
+    Memory that was in use before the recording is not among the changes; memory of one line has its bytes together. The
+    time is on the clock of time.perf_counter, 0.0 where no memory was allocated.
     """
     used = most = at = 0
     for index, change in enumerate(changes):
         used += change.nbytes
         if used > most:
             most, at = used, index + 1
-    live: dict[tuple[str, int], MemoryChange] = {}
+    live: dict[int, MemoryChange] = {}
     for change in changes[:at]:
         if change.nbytes > 0:
-            live[change.device, change.key] = change
+            live[change.allocation] = change
         else:
-            live.pop((change.device, change.key), None)
+            del live[change.allocation]
     lines: dict[str, int] = {}
     for change in live.values():
         assert change.origin is not None

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from tinygraft import events
 from tinygraft.engine import origins
-from tinygraft.engine.origins import MemoryChange
+from tinygraft.engine.origins import MemoryChange, Origins
 from tinygraft.events import CompileEvent, LaunchEvent, SpanEvent
 
 OBSERVED = (SpanEvent, CompileEvent, LaunchEvent)
@@ -29,6 +29,7 @@ class Profile:
     ended: float
     thread: int
     begun: float
+    _origins: Origins
 
     def __init__(self, title: str = "") -> None:
         self.title: str = title or " ".join(sys.argv)[:120]
@@ -39,13 +40,13 @@ class Profile:
         self.launches: list[tuple[int, LaunchEvent]] = []
         self.memory: list[MemoryChange] = []
         self.omitted = 0
-        self._first_change = 0
+        self._before = (0, 0, 0)  # changes of memory, allocations and changes not noted, of a recording that was on
         self._undo: Callable[[], None] | None = None
 
     def start(self) -> Profile:
         """Begin to record. Kernels and plans that were made before are made again. Returns this."""
-        known = origins.start()
-        self._first_change = len(known.memory)
+        known = self._origins = origins.start()
+        self._before = len(known.memory), known.allocations, known.unnoted
         self.thread, self.begun = threading.get_ident(), time.perf_counter()
         self._undo = events.observe(self._take, *OBSERVED)
         return self
@@ -53,15 +54,15 @@ class Profile:
     def stop(self) -> Profile:
         """End the recording; does nothing when called again. Returns this.
 
-        `memory` has the changes since `start` then.
+        `memory` has the changes since `start` then, of memory that was allocated since.
         """
         if self._undo is not None:
             self._undo()
             self._undo = None
             self.ended = time.perf_counter()
-            known = origins.start()
-            self.memory = known.memory[self._first_change :]
-            self.omitted += known.unnoted
+            change, allocation, unnoted = self._before
+            self.memory = [one for one in self._origins.memory[change:] if one.allocation >= allocation]
+            self.omitted += self._origins.unnoted - unnoted
         return self
 
     def _take(self, event: SpanEvent | CompileEvent | LaunchEvent) -> None:
