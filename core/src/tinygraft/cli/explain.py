@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from tinygraft import events
-from tinygraft.cli.script import is_script, run_script
+from tinygraft.cli.script import add_script, is_script, run_script
 
 
 def add_command(subparsers: Any) -> None:
@@ -24,8 +24,7 @@ def add_command(subparsers: Any) -> None:
         "each kernel's graph, linear form and source, and the time line.",
     )
     parser.add_argument("--passes", action="store_true", help="also print what each pass has made")
-    parser.add_argument("script", metavar="SCRIPT", help="a Python file")
-    parser.add_argument("arguments", metavar="ARGUMENTS", nargs=argparse.REMAINDER, help="what the script gets")
+    add_script(parser)
     parser.set_defaults(run=run)
 
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from typing import Any
 
+from tinygraft.cli.script import add_script
 from tinygraft.collectives.engines import any_usable, usable
 from tinygraft.config import COLLECTIVES
 from tinygraft.device.known import engine_to_install
@@ -37,8 +38,7 @@ def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--engine", default="", metavar="NAME", help="which engine; COLLECTIVES, or the first, by default"
     )
-    parser.add_argument("script", metavar="SCRIPT", help="what to start")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="arguments of the script")
+    add_script(parser, "what to start")
     parser.set_defaults(run=run)
 
 

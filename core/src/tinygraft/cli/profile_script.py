@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
-from tinygraft.cli.script import is_script, run_script
+from tinygraft.cli.script import add_script, is_script, run_script
 
 
 def add_command(subparsers: Any) -> None:
@@ -23,8 +24,7 @@ def add_command(subparsers: Any) -> None:
         "the time went: Python, compiling, kernels by module and line, waiting, and the peak of memory by line.",
     )
     parser.add_argument("--out", metavar="FILE", help="the trace file; by default SCRIPT.trace.json in this folder")
-    parser.add_argument("script", metavar="SCRIPT", help="a Python file")
-    parser.add_argument("arguments", metavar="ARGUMENTS", nargs=argparse.REMAINDER, help="what the script gets")
+    add_script(parser)
     parser.set_defaults(run=run)
 
 
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     out = Path(arguments.out or Path(path).name.removesuffix(".py") + ".trace.json")
     if not os.access(out.parent, os.W_OK) or out.is_dir():
-        print(f"tinygraft profile: {str(out)!r} cannot be written; give another file by --out")
+        print(f"tinygraft profile: {str(out)!r} cannot be written; give another file by --out", file=sys.stderr)
         return 2
     profile = Profile(" ".join([path, *arguments.arguments])[:120]).start()
     try:

@@ -1,12 +1,19 @@
-"""Run a user's script for a command, as Python itself would run it."""
+"""Run a user's script for a command, as Python itself would run it: its arguments, its check, the run."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import runpy
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+
+
+def add_script(parser: argparse.ArgumentParser, what: str = "a Python file") -> None:
+    """Add SCRIPT and its ARGUMENTS to a command, as the last of what it gets."""
+    parser.add_argument("script", metavar="SCRIPT", help=what)
+    parser.add_argument("arguments", metavar="ARGUMENTS", nargs=argparse.REMAINDER, help="what the script gets")
 
 
 def is_script(path: str, command: str) -> bool:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tinygraft.cli.script import is_script, run_script
+from tinygraft.cli.script import add_script, is_script, run_script
 from tinygraft.config import BEAM, BEAM_BUDGET, Context
 
 ROW = "{:<32} {:>12} {:>12} {:>6}  {}"
@@ -28,8 +28,7 @@ def add_command(subparsers: Any) -> None:
     )
     parser.add_argument("--budget", type=_seconds, metavar="SECONDS", help="for each kernel; else BEAM_BUDGET")
     parser.add_argument("--out", type=Path, metavar="FILE", help="keep what is found in FILE, to use as BEAM_DATABASE")
-    parser.add_argument("script", metavar="SCRIPT", help="a Python file")
-    parser.add_argument("arguments", metavar="ARGUMENTS", nargs=argparse.REMAINDER, help="what the script gets")
+    add_script(parser)
     parser.set_defaults(run=run)
 
 

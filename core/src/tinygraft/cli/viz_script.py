@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import Any
 
-from tinygraft.cli.script import is_script, run_script
+from tinygraft.cli.script import add_script, is_script, run_script
 
 
 def add_command(subparsers: Any) -> None:
@@ -24,8 +24,7 @@ def add_command(subparsers: Any) -> None:
     )
     parser.add_argument("--no-wait", action="store_true", help="end with the script, also on a terminal")
     parser.add_argument("--browser", action="store_true", help="open the page in the web browser")
-    parser.add_argument("script", metavar="SCRIPT", help="a Python file")
-    parser.add_argument("arguments", metavar="ARGUMENTS", nargs=argparse.REMAINDER, help="what the script gets")
+    add_script(parser)
     parser.set_defaults(run=run)
 
 

@@ -191,4 +191,4 @@ def test_the_command_is_the_same(tmp_path: Path) -> None:
     assert run(["-m", "tinygraft", "profile", "none.py"], tmp_path).returncode == 2
     refused = run(["-m", "tinygraft", "profile", "--out", "no/where.json", "ends.py"], tmp_path)
     assert refused.returncode == 2
-    assert "'no/where.json' cannot be written; give another file by --out" in refused.stdout
+    assert "'no/where.json' cannot be written; give another file by --out" in refused.stderr
