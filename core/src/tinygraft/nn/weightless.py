@@ -70,12 +70,8 @@ class FeatureAlphaDropout(_Dropping):
         return x.feature_alpha_dropout(self.p)
 
 
-class MaxPool1d(Described):
-    """Tensor.max_pool1d of x (..., channels, length): the greatest of each window.
-
-    stride None is the kernel; padding is never the greatest. With return_indices it is (values, indices in the
-    flattened spatial axes). The dtype is that of x.
-    """
+class _MaxPooling(Described):
+    """Sizes of windows, of which the greatest element is taken."""
 
     kernel_size: Sizes
     stride: Sizes | None
@@ -90,6 +86,49 @@ class MaxPool1d(Described):
     ) -> None:  # fmt: skip
         self.kernel_size, self.stride, self.padding, self.dilation = kernel_size, stride, padding, dilation
         self.return_indices, self.ceil_mode = return_indices, ceil_mode
+
+
+class _AvgPooling(Described):
+    """Sizes of windows, of which the mean is taken."""
+
+    kernel_size: Sizes
+    stride: Sizes | None
+    padding: Sizes
+    ceil_mode: bool
+    count_include_pad: bool
+
+    def __init__(
+        self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
+        count_include_pad: bool = True, divisor_override: int | None = None,
+    ) -> None:  # fmt: skip
+        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
+        self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
+        self.divisor_override = divisor_override
+
+
+class _Adaptive(Described):
+    """A size of the result: an int, or one for each axis, None for that of x."""
+
+    def __init__(self, output_size: Any) -> None:
+        self.output_size = output_size
+
+
+class _AdaptiveMax(Described):
+    """A size of the result, and whether the indices of what is greatest are returned too."""
+
+    output_size: Any
+    return_indices: bool
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        self.output_size, self.return_indices = output_size, return_indices
+
+
+class MaxPool1d(_MaxPooling):
+    """Tensor.max_pool1d of x (..., channels, length): the greatest of each window.
+
+    stride None is the kernel; padding is never the greatest. With return_indices it is (values, indices in the
+    flattened spatial axes). The dtype is that of x.
+    """
 
     def __call__(self, x: Tensor) -> Any:
         """Return x.max_pool1d(...) with these sizes: a tensor, or with return_indices (values, indices)."""
@@ -99,26 +138,12 @@ class MaxPool1d(Described):
         )  # fmt: skip
 
 
-class MaxPool2d(Described):
+class MaxPool2d(_MaxPooling):
     """Tensor.max_pool2d of x (..., channels, height, width): the greatest of each window.
 
     stride None is the kernel; padding is never the greatest. With return_indices it is (values, indices in the
     flattened spatial axes). The dtype is that of x.
     """
-
-    kernel_size: Sizes
-    stride: Sizes | None
-    padding: Sizes
-    dilation: Sizes
-    return_indices: bool
-    ceil_mode: bool
-
-    def __init__(
-        self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
-        return_indices: bool = False, ceil_mode: bool = False,
-    ) -> None:  # fmt: skip
-        self.kernel_size, self.stride, self.padding, self.dilation = kernel_size, stride, padding, dilation
-        self.return_indices, self.ceil_mode = return_indices, ceil_mode
 
     def __call__(self, x: Tensor) -> Any:
         """Return x.max_pool2d(...) with these sizes: a tensor, or with return_indices (values, indices)."""
@@ -128,26 +153,12 @@ class MaxPool2d(Described):
         )  # fmt: skip
 
 
-class MaxPool3d(Described):
+class MaxPool3d(_MaxPooling):
     """Tensor.max_pool3d of x (..., channels, depth, height, width): the greatest of each window.
 
     stride None is the kernel; padding is never the greatest. With return_indices it is (values, indices in the
     flattened spatial axes). The dtype is that of x.
     """
-
-    kernel_size: Sizes
-    stride: Sizes | None
-    padding: Sizes
-    dilation: Sizes
-    return_indices: bool
-    ceil_mode: bool
-
-    def __init__(
-        self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
-        return_indices: bool = False, ceil_mode: bool = False,
-    ) -> None:  # fmt: skip
-        self.kernel_size, self.stride, self.padding, self.dilation = kernel_size, stride, padding, dilation
-        self.return_indices, self.ceil_mode = return_indices, ceil_mode
 
     def __call__(self, x: Tensor) -> Any:
         """Return x.max_pool3d(...) with these sizes: a tensor, or with return_indices (values, indices)."""
@@ -184,26 +195,12 @@ class AvgPool1d(Described):
         )  # fmt: skip
 
 
-class AvgPool2d(Described):
+class AvgPool2d(_AvgPooling):
     """Tensor.avg_pool2d of x (..., channels, height, width): the mean of each window.
 
     stride None is the kernel; padding counts as 0, and in the number of elements if count_include_pad. divisor_override
     takes the place of that number.
     """
-
-    kernel_size: Sizes
-    stride: Sizes | None
-    padding: Sizes
-    ceil_mode: bool
-    count_include_pad: bool
-
-    def __init__(
-        self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
-        count_include_pad: bool = True, divisor_override: int | None = None,
-    ) -> None:  # fmt: skip
-        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
-        self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
-        self.divisor_override = divisor_override
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.avg_pool2d(...) with these sizes."""
@@ -213,26 +210,12 @@ class AvgPool2d(Described):
         )  # fmt: skip
 
 
-class AvgPool3d(Described):
+class AvgPool3d(_AvgPooling):
     """Tensor.avg_pool3d of x (..., channels, depth, height, width): the mean of each window.
 
     stride None is the kernel; padding counts as 0, and in the number of elements if count_include_pad. divisor_override
     takes the place of that number.
     """
-
-    kernel_size: Sizes
-    stride: Sizes | None
-    padding: Sizes
-    ceil_mode: bool
-    count_include_pad: bool
-
-    def __init__(
-        self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
-        count_include_pad: bool = True, divisor_override: int | None = None,
-    ) -> None:  # fmt: skip
-        self.kernel_size, self.stride, self.padding = kernel_size, stride, padding
-        self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
-        self.divisor_override = divisor_override
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.avg_pool3d(...) with these sizes."""
@@ -242,75 +225,48 @@ class AvgPool3d(Described):
         )  # fmt: skip
 
 
-class AdaptiveAvgPool1d(Described):
+class AdaptiveAvgPool1d(_Adaptive):
     """Tensor.adaptive_avg_pool1d to output_size."""
-
-    def __init__(self, output_size: Any) -> None:
-        self.output_size = output_size
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.adaptive_avg_pool1d(...) with these sizes."""
         return x.adaptive_avg_pool1d(self.output_size)
 
 
-class AdaptiveMaxPool1d(Described):
+class AdaptiveMaxPool1d(_AdaptiveMax):
     """Tensor.adaptive_max_pool1d to output_size."""
-
-    output_size: Any
-    return_indices: bool
-
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
-        self.output_size, self.return_indices = output_size, return_indices
 
     def __call__(self, x: Tensor) -> Any:
         """Return x.adaptive_max_pool1d(...) with these sizes: a tensor, or with return_indices (values, indices)."""
         return x.adaptive_max_pool1d(self.output_size, self.return_indices)
 
 
-class AdaptiveAvgPool2d(Described):
+class AdaptiveAvgPool2d(_Adaptive):
     """Tensor.adaptive_avg_pool2d to output_size."""
-
-    def __init__(self, output_size: Any) -> None:
-        self.output_size = output_size
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.adaptive_avg_pool2d(...) with these sizes."""
         return x.adaptive_avg_pool2d(self.output_size)
 
 
-class AdaptiveMaxPool2d(Described):
+class AdaptiveMaxPool2d(_AdaptiveMax):
     """Tensor.adaptive_max_pool2d to output_size."""
-
-    output_size: Any
-    return_indices: bool
-
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
-        self.output_size, self.return_indices = output_size, return_indices
 
     def __call__(self, x: Tensor) -> Any:
         """Return x.adaptive_max_pool2d(...) with these sizes: a tensor, or with return_indices (values, indices)."""
         return x.adaptive_max_pool2d(self.output_size, self.return_indices)
 
 
-class AdaptiveAvgPool3d(Described):
+class AdaptiveAvgPool3d(_Adaptive):
     """Tensor.adaptive_avg_pool3d to output_size."""
-
-    def __init__(self, output_size: Any) -> None:
-        self.output_size = output_size
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.adaptive_avg_pool3d(...) with these sizes."""
         return x.adaptive_avg_pool3d(self.output_size)
 
 
-class AdaptiveMaxPool3d(Described):
+class AdaptiveMaxPool3d(_AdaptiveMax):
     """Tensor.adaptive_max_pool3d to output_size."""
-
-    output_size: Any
-    return_indices: bool
-
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
-        self.output_size, self.return_indices = output_size, return_indices
 
     def __call__(self, x: Tensor) -> Any:
         """Return x.adaptive_max_pool3d(...) with these sizes: a tensor, or with return_indices (values, indices)."""
