@@ -60,11 +60,8 @@ def _is_plain(value: Any) -> bool:
 
 
 def noted(init: Callable[..., None]) -> Callable[..., None]:
-    """Return a constructor that notes its plain arguments for `__repr__`.
-
-    For an unknown keyword the TypeError says which one was meant.
-    """
-    parameters = inspect.signature(init)
+    """Return a constructor as `answered` does that also notes its plain arguments for `__repr__`."""
+    parameters, answering = inspect.signature(init), answered(init)
 
     @functools.wraps(init)
     def construct(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -74,11 +71,7 @@ def noted(init: Callable[..., None]) -> Callable[..., None]:
             except TypeError:
                 bound = {}  # the call below says so
             vars(self)[_GIVEN] = {name: value for name, value in list(bound.items())[1:] if _is_plain(value)}
-        try:
-            init(self, *args, **kwargs)
-        except TypeError as error:
-            unknown_keyword(error, init, kwargs, type(self).__name__)
-            raise
+        answering(self, *args, **kwargs)
 
     return construct
 
