@@ -147,7 +147,7 @@ class Evaluation:
     """
 
     roots: Sequence[UOp]
-    variables: Mapping[str, int] | dict[str, int]
+    variables: Mapping[str, int]
     noise: Noise
     read: Callable[[UOp], Array]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from tinygraft.device.buffer import bind, buffer_of
+from tinygraft.device.buffer import Buffer, bind, buffer_of
 from tinygraft.device.queues import begun
 from tinygraft.engine import tape
 from tinygraft.engine.after_failure import ended_by, forget_torn, lost_memory
@@ -46,7 +46,7 @@ class ReplayedTrace:
     names: list[str]
     values: dict[str, int]
     grads: Gradients
-    filled: frozenset[Any]
+    filled: frozenset[Buffer]
     followers: WeakIds
     grad_states: GradStates
     written_outside: frozenset[int]

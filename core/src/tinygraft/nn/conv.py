@@ -41,7 +41,7 @@ class Conv2d(Described):
         padding: Sizes | str = 0, dilation: Sizes = 1, groups: int = 1, bias: bool = True,
     ) -> None:  # fmt: skip
         _check_groups("Conv2d", in_channels, out_channels, groups)
-        self.kernel_size: tuple[int, int] | tuple[int, ...] = (
+        self.kernel_size: tuple[int, ...] = (
             (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
         )
         self.stride, self.dilation, self.groups = stride, dilation, groups

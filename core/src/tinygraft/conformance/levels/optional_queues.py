@@ -49,10 +49,8 @@ class TwoQueues:
         x, y, z = (int(n) for n in linear.signature.grid)
         self.grid: tuple[int, int, int] = x, y, z
         one, out = self.memory.make([1]), self.memory.make([0])
-        for queue in (
-            self.first,
-            self.second,
-        ):  # a first launch may take so long that a queue which never waits is right
+        # a first launch may take so long that a queue which never waits is right
+        for queue in (self.first, self.second):
             queue.launch(self.slow, [out, one], [], (1, 1, 1))
             self.plus_one(queue, out, one)
             queue.finish()

@@ -91,7 +91,7 @@ class DataLoader:
             self.batch_sampler = BatchSampler(self.sampler, self.batch_size, self.drop_last)
         if is_iterable and shuffle:
             raise ShapeError("an iterable data set has an order of its own, and no shuffle")
-        self._job = BatchJob(dataset, collate_fn, is_iterable, None if batch_size is None else batch_size, drop_last)
+        self._job = BatchJob(dataset, collate_fn, is_iterable, batch_size, drop_last)
         self._init_workers(prefetch_factor, persistent_workers, timeout, worker_init_fn, multiprocessing_context)
         self.pin_memory: bool = bool(pin_memory)
         inner = getattr(self.batch_sampler, "sampler", self.sampler)
