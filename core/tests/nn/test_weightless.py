@@ -182,3 +182,36 @@ def test_refusals(call: Any, error: type[Exception], message: str) -> None:
     """What does not fit is named."""
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("name", ["ReLU", "ReLU6", "LeakyReLU", "ELU", "CELU", "SELU", "SiLU", "Mish", "Hardsigmoid", "Hardswish",
+                                  "Hardtanh", "RReLU", "Dropout", "AlphaDropout"])  # fmt: skip
+def test_in_place(name: str) -> None:
+    """The result is the argument, of which views see it; without inplace the argument stays."""
+    numbers = np.array([-4.0, -0.5, 0.5, 7.0], np.float32)
+    layer, plain = getattr(nn, name)(inplace=True), getattr(nn, name)()
+    assert repr(layer) == f"{name}(inplace=True)"
+    x = Tensor(numbers.copy())
+    part = x[1:]
+    wanted = plain(Tensor(numbers)).numpy()
+    assert layer(x) is x
+    assert x.numpy().tolist() == wanted.tolist()
+    assert part.numpy().tolist() == wanted[1:].tolist()
+    y = Tensor(numbers)
+    plain(y).realize()
+    assert y.numpy().tolist() == numbers.tolist()
+
+
+def test_gradients_through_what_was_written_over() -> None:
+    """As in PyTorch, what follows sees the new values, and the layer before it gets the gradient."""
+    torch = pytest.importorskip("torch", reason="a second opinion; not in the test group")
+    numbers = np.linspace(-1, 1, 12).astype(np.float32).reshape(3, 4)
+    ours, theirs = nn.Linear(4, 4), torch.nn.Linear(4, 4)
+    ours.weight.assign(Tensor(theirs.weight.detach().numpy())).realize()
+    assert ours.bias is not None
+    ours.bias.assign(Tensor(theirs.bias.detach().numpy())).realize()
+    h, k = ours(Tensor(numbers)), theirs(torch.tensor(numbers))
+    (nn.ReLU(inplace=True)(h) * 3 + h).square().sum().backward()
+    (torch.nn.ReLU(inplace=True)(k) * 3 + k).square().sum().backward()
+    assert ours.weight.grad is not None
+    np.testing.assert_allclose(ours.weight.grad.numpy(), theirs.weight.grad.numpy(), rtol=1e-5, atol=1e-6)

@@ -1,11 +1,13 @@
 """Activations as layers, by PyTorch's names: each calls the method of Tensor that its docstring names.
 
 They are for lists of layers and for models that come from PyTorch; a function such as Tensor.relu does as well there.
+With inplace=True the result is written over the argument.
 """
 
 from __future__ import annotations
 
 from tinygraft.nn.described import Described
+from tinygraft.nn.in_place import InPlace
 from tinygraft.nn.parameter import filled
 from tinygraft.tensor.tensor import Tensor
 
@@ -18,61 +20,64 @@ class Identity(Described):
         return x
 
 
-class ReLU(Described):
+class ReLU(InPlace):
     """Tensor.relu."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.relu(), of the shape of x."""
-        return x.relu()
+        return self._over(x, x.relu())
 
 
-class ReLU6(Described):
+class ReLU6(InPlace):
     """Tensor.relu6."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.relu6(), of the shape of x."""
-        return x.relu6()
+        return self._over(x, x.relu6())
 
 
-class LeakyReLU(Described):
+class LeakyReLU(InPlace):
     """Tensor.leaky_relu."""
 
-    def __init__(self, negative_slope: float = 0.01) -> None:
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
+        super().__init__(inplace)
         self.negative_slope = negative_slope
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.leaky_relu(negative_slope), of the shape of x."""
-        return x.leaky_relu(self.negative_slope)
+        return self._over(x, x.leaky_relu(self.negative_slope))
 
 
-class ELU(Described):
+class ELU(InPlace):
     """Tensor.elu."""
 
-    def __init__(self, alpha: float = 1.0) -> None:
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
         self.alpha = alpha
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.elu(alpha), of the shape of x."""
-        return x.elu(self.alpha)
+        return self._over(x, x.elu(self.alpha))
 
 
-class CELU(Described):
+class CELU(InPlace):
     """Tensor.celu."""
 
-    def __init__(self, alpha: float = 1.0) -> None:
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
         self.alpha = alpha
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.celu(alpha), of the shape of x."""
-        return x.celu(self.alpha)
+        return self._over(x, x.celu(self.alpha))
 
 
-class SELU(Described):
+class SELU(InPlace):
     """Tensor.selu."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.selu(), of the shape of x."""
-        return x.selu()
+        return self._over(x, x.selu())
 
 
 class GELU(Described):
@@ -86,20 +91,20 @@ class GELU(Described):
         return x.gelu(self.approximate)
 
 
-class SiLU(Described):
+class SiLU(InPlace):
     """Tensor.silu."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.silu(), of the shape of x."""
-        return x.silu()
+        return self._over(x, x.silu())
 
 
-class Mish(Described):
+class Mish(InPlace):
     """Tensor.mish."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.mish(), of the shape of x."""
-        return x.mish()
+        return self._over(x, x.mish())
 
 
 class Sigmoid(Described):
@@ -178,62 +183,65 @@ class Hardshrink(Described):
         return x.hardshrink(self.lambd)
 
 
-class Hardsigmoid(Described):
+class Hardsigmoid(InPlace):
     """Tensor.hardsigmoid."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.hardsigmoid(), of the shape of x."""
-        return x.hardsigmoid()
+        return self._over(x, x.hardsigmoid())
 
 
-class Hardswish(Described):
+class Hardswish(InPlace):
     """Tensor.hardswish."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.hardswish(), of the shape of x."""
-        return x.hardswish()
+        return self._over(x, x.hardswish())
 
 
-class Hardtanh(Described):
+class Hardtanh(InPlace):
     """Tensor.hardtanh."""
 
     min_val: float
     max_val: float
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0) -> None:
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
         self.min_val, self.max_val = min_val, max_val
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.hardtanh(min_val, max_val), of the shape of x."""
-        return x.hardtanh(self.min_val, self.max_val)
+        return self._over(x, x.hardtanh(self.min_val, self.max_val))
 
 
-class Threshold(Described):
+class Threshold(InPlace):
     """Tensor.threshold."""
 
     threshold: float
     value: float
 
-    def __init__(self, threshold: float, value: float) -> None:
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__(inplace)
         self.threshold, self.value = threshold, value
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.threshold(threshold, value), of the shape of x."""
-        return x.threshold(self.threshold, self.value)
+        return self._over(x, x.threshold(self.threshold, self.value))
 
 
-class RReLU(Described):
+class RReLU(InPlace):
     """Tensor.rrelu: slopes are drawn in training mode."""
 
     lower: float
     upper: float
 
-    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3) -> None:
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
+        super().__init__(inplace)
         self.lower, self.upper = lower, upper
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.rrelu(lower, upper), of the shape of x."""
-        return x.rrelu(self.lower, self.upper)
+        return self._over(x, x.rrelu(self.lower, self.upper))
 
 
 class GLU(Described):

@@ -9,14 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 from tinygraft.nn.described import Described
+from tinygraft.nn.in_place import InPlace
 from tinygraft.tensor.ops.nn.pooling_windows import Sizes
 from tinygraft.tensor.tensor import Tensor
 
 
-class _Dropping(Described):
+class _Dropping(InPlace):
     """A probability p. Raises ValueError for one outside [0, 1]."""
 
-    def __init__(self, p: float = 0.5) -> None:
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
+        super().__init__(inplace)
         if not 0 <= p <= 1:
             raise ValueError(f"{type(self).__name__} needs a probability from 0 to 1, got {p}")
         self.p = p
@@ -27,7 +29,7 @@ class Dropout(_Dropping):
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.dropout(p), of the shape of x."""
-        return x.dropout(self.p)
+        return self._over(x, x.dropout(self.p))
 
 
 class Dropout1d(_Dropping):
@@ -35,7 +37,7 @@ class Dropout1d(_Dropping):
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.dropout1d(p), of the shape of x."""
-        return x.dropout1d(self.p)
+        return self._over(x, x.dropout1d(self.p))
 
 
 class Dropout2d(_Dropping):
@@ -43,7 +45,7 @@ class Dropout2d(_Dropping):
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.dropout2d(p), of the shape of x."""
-        return x.dropout2d(self.p)
+        return self._over(x, x.dropout2d(self.p))
 
 
 class Dropout3d(_Dropping):
@@ -51,7 +53,7 @@ class Dropout3d(_Dropping):
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.dropout3d(p), of the shape of x."""
-        return x.dropout3d(self.p)
+        return self._over(x, x.dropout3d(self.p))
 
 
 class AlphaDropout(_Dropping):
@@ -59,7 +61,7 @@ class AlphaDropout(_Dropping):
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.alpha_dropout(p), of the shape of x."""
-        return x.alpha_dropout(self.p)
+        return self._over(x, x.alpha_dropout(self.p))
 
 
 class FeatureAlphaDropout(_Dropping):
@@ -67,7 +69,7 @@ class FeatureAlphaDropout(_Dropping):
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x.feature_alpha_dropout(p), of the shape of x."""
-        return x.feature_alpha_dropout(self.p)
+        return self._over(x, x.feature_alpha_dropout(self.p))
 
 
 class _MaxPooling(Described):
