@@ -315,3 +315,26 @@ def test_batch_norm_without_momentum_has_the_mean_of_all_batches() -> None:
 def test_batch_norm_that_tracks_nothing_has_no_state_for_it() -> None:
     """The names of its state are PyTorch's."""
     assert list(nn.state.get_state_dict(nn.BatchNorm(3, track_running_stats=False))) == ["weight", "bias"]
+
+
+def test_embedding_has_padding() -> None:
+    """Row padding_idx is zeros and gets no gradient, as in PyTorch; a row that is not there is refused."""
+    layer = nn.Embedding(5, 3, padding_idx=-2)
+    assert (layer.padding_idx, repr(layer)) == (3, "Embedding(vocab_size=5, embed_size=3, padding_idx=3)")
+    assert layer.weight.numpy()[3].tolist() == [0.0] * 3
+    assert (layer.weight.numpy()[[0, 1, 2, 4]] != 0).all()
+    layer.weight.requires_grad_(True)
+    (layer(Tensor([[3, 1], [4, 3]])) * 2).sum().backward()
+    assert layer.weight.grad is not None
+    assert layer.weight.grad.numpy().tolist() == [[0.0] * 3, [2.0] * 3, [0.0] * 3, [0.0] * 3, [2.0] * 3]
+    with pytest.raises(ValueError, match="Embedding needs a padding_idx of its 5 rows, got 5"):
+        nn.Embedding(5, 3, 5)
+    with pytest.raises(TypeError, match="Embedding needs an integer as padding_idx, got 0.5"):
+        nn.Embedding(5, 3, 0.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("layer", [nn.Conv1d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose3d])
+def test_a_typo_in_a_layer_that_is_a_function(layer: Any) -> None:
+    """It is answered as those of classes are."""
+    with pytest.raises(TypeError, match="got an unexpected keyword argument 'paddin'\n  hint: did you mean 'padding'"):
+        layer(1, 2, 3, paddin=1)

@@ -10,7 +10,7 @@ import math
 
 from tinygraft.errors import ShapeError
 from tinygraft.helpers import prod
-from tinygraft.nn.described import Described
+from tinygraft.nn.described import Described, answering_call
 from tinygraft.nn.parameter import uniform
 from tinygraft.tensor.ops.nn.pooling_windows import Sizes
 from tinygraft.tensor.tensor import Tensor
@@ -75,6 +75,7 @@ class Conv2d(Described):
         return tuple(sides)
 
 
+@answering_call
 def Conv1d(
     in_channels: int, out_channels: int, kernel_size: int, stride: int = 1, padding: int | str = 0,
     dilation: int = 1, groups: int = 1, bias: bool = True,
@@ -120,6 +121,7 @@ class ConvTranspose2d(Conv2d):
         )
 
 
+@answering_call
 def ConvTranspose1d(
     in_channels: int, out_channels: int, kernel_size: int, stride: int = 1, padding: int = 0,
     output_padding: int = 0, dilation: int = 1, groups: int = 1, bias: bool = True,
@@ -130,6 +132,7 @@ def ConvTranspose1d(
     )
 
 
+@answering_call
 def Conv3d(
     in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, padding: Sizes | str = 0,
     dilation: Sizes = 1, groups: int = 1, bias: bool = True,
@@ -144,6 +147,7 @@ def Conv3d(
     return Conv2d(in_channels, out_channels, kernel, stride, padding, dilation, groups, bias)
 
 
+@answering_call
 def ConvTranspose3d(
     in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, padding: Sizes = 0,
     output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1, bias: bool = True,

@@ -11,6 +11,7 @@ from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.nn.described import Described
 from tinygraft.nn.parameter import uniform
+from tinygraft.tensor.primitives.size_math import as_integer
 from tinygraft.tensor.tensor import Tensor
 
 
@@ -43,8 +44,9 @@ class Linear(Described):
 class Embedding(Described):
     """index (...) of integers -> the rows of weight (vocab_size, embed_size): (..., embed_size).
 
-    An index outside the table reads zeros. weight starts as glorot_uniform, as in tinygrad; PyTorch's is normal.
-    Raises DTypeError for an index of floats.
+    An index outside the table reads zeros. weight starts as glorot_uniform, as in tinygrad; PyTorch's is normal. Its
+    row padding_idx starts as zeros, and gets no gradient. Raises DTypeError for an index of floats, ValueError for a
+    padding_idx that is no row.
 
     >>> from tinygraft import Tensor, nn
     >>> nn.Embedding(10, 4)(Tensor([[1, 2, 9]])).shape
@@ -53,10 +55,12 @@ class Embedding(Described):
 
     vocab_sz: int
     embed_sz: int
+    padding_idx: int | None
 
-    def __init__(self, vocab_size: int, embed_size: int) -> None:
+    def __init__(self, vocab_size: int, embed_size: int, padding_idx: int | None = None) -> None:
         self.vocab_sz, self.embed_sz = vocab_size, embed_size
-        self.weight: Tensor = Tensor.glorot_uniform(vocab_size, embed_size)
+        self.padding_idx = _row("Embedding", padding_idx, vocab_size)
+        self.weight: Tensor = _padded(Tensor.glorot_uniform(vocab_size, embed_size), self.padding_idx)
 
     def __call__(self, index: Tensor) -> Tensor:
         """Return the rows of weight at `index`: its shape with embed_size behind."""
@@ -65,7 +69,25 @@ class Embedding(Described):
                 f"Embedding looks up integers, got {index.dtype} of shape {index.shape}\n"
                 f"  made at {index._where()}\n  hint: index.cast('int')"
             )
-        return self.weight[index]
+        rows = self.weight[index]
+        if self.padding_idx is None:
+            return rows
+        return (index == self.padding_idx).unsqueeze(-1).where(rows.detach(), rows)
+
+
+def _row(layer: str, padding_idx: int | None, rows: int) -> int | None:
+    """Return padding_idx counted from the front. Raises ValueError where it is no row, DTypeError for no integer."""
+    if padding_idx is None:
+        return None
+    row = as_integer(padding_idx, layer, "padding_idx")
+    if not -rows <= row < rows:
+        raise ValueError(f"{layer} needs a padding_idx of its {rows} rows, got {padding_idx}")
+    return int(row % rows)
+
+
+def _padded(weight: Tensor, row: int | None) -> Tensor:
+    """Return a table of which one row is zeros; all as it is for None."""
+    return weight if row is None else (Tensor.arange(len(weight)).reshape(-1, 1) == row).where(0.0, weight)
 
 
 class EmbeddingBag(Described):
@@ -93,16 +115,10 @@ class EmbeddingBag(Described):
     ) -> None:  # fmt: skip
         if mode not in ("sum", "mean", "max"):
             raise ValueError(f"EmbeddingBag puts rows together by sum, mean or max, got {mode!r}")
-        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise ValueError(f"EmbeddingBag needs a padding_idx of its {num_embeddings} rows, got {padding_idx}")
         self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
         self.mode, self.include_last_offset = mode, include_last_offset
-        self.padding_idx: int | None = None if padding_idx is None else padding_idx % num_embeddings
-        weight = Tensor.randn(num_embeddings, embedding_dim)
-        if padding_idx is not None:
-            rows = Tensor.arange(num_embeddings).reshape(-1, 1)
-            weight = (rows == self.padding_idx).where(0.0, weight)
-        self.weight = weight
+        self.padding_idx: int | None = _row("EmbeddingBag", padding_idx, num_embeddings)
+        self.weight: Tensor = _padded(Tensor.randn(num_embeddings, embedding_dim), self.padding_idx)
 
     def __call__(
         self, index: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None

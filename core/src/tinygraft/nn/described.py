@@ -8,12 +8,14 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from tinygraft.errors import DTypeError
 from tinygraft.tensor.primitives.keyword_aliases import unknown_keyword
 from tinygraft.tensor.tensor import Tensor
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _GIVEN = "_given"  # the attribute with the arguments that are numbers, text or tuples of them
 
 
@@ -88,6 +90,20 @@ def answered(init: Callable[..., None]) -> Callable[..., None]:
             raise
 
     return construct
+
+
+def answering_call(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a function whose TypeError for an unknown keyword says which one was meant."""
+
+    @functools.wraps(function)
+    def answer(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            unknown_keyword(error, function, kwargs)
+            raise
+
+    return answer
 
 
 def hinting(call: Callable[..., Any]) -> Callable[..., Any]:
