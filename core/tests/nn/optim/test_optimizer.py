@@ -431,3 +431,14 @@ def test_updates_of_one_size_are_one_kernel(groups: int) -> None:
             adamw.step()
         counts.append(GlobalCounters.kernel_count - before)
     assert counts[-1] == 2
+
+
+def test_without_weight_decay_an_infinite_weight_stays() -> None:
+    """0 times infinity is NaN: a weight_decay of 0 has no part in the step."""
+    weight = Tensor([np.inf, 1.0], requires_grad=True)
+    optimizer = nn.optim.Lion([weight], lr=0.1, weight_decay=0.0)
+    weight.grad = Tensor([1.0, 1.0])
+    with Tensor.train():
+        optimizer.step()
+    assert weight.numpy()[0] == np.inf
+    assert weight.numpy()[1] < 1

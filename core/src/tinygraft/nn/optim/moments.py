@@ -172,4 +172,6 @@ class Lion(Optimizer):
             m = each.state(self.m)
             direction = (m * each["b1"] + each.g * each["1-b1"]).sign()
             each.store(self.m, m * each["b2"] + each.g * each["1-b2"])
-            each.apply(each.old - each.rate * (direction + each["weight_decay"] * each.old))
+            if each.group.needs("weight_decay"):  # 0 times an infinite p is NaN
+                direction = direction + each["weight_decay"] * each.old
+            each.apply(each.old - each.rate * direction)

@@ -222,6 +222,7 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "mode": (lambda: ours.ReduceLROnPlateau(some_sgd(), "least"), ValueError, "has the modes min and max"),
     "least": (lambda: ours.ReduceLROnPlateau(some_sgd(), min_lr=[0, 0]), ValueError, "needs a min_lr for each of 1 groups"),
     "state": (lambda: ours.StepLR(some_sgd(), 2).load_state_dict({"T_max": 3}), FileFormatError, "StepLR has no 'T_max'"),
+    "part": (lambda: ours.StepLR(some_sgd(), 2).load_state_dict({"last_epoch": 3}), FileFormatError, "the state has no '_last_lr', which"),
 }  # fmt: skip
 
 

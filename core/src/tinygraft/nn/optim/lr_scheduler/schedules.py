@@ -87,7 +87,8 @@ class LRScheduler(Described):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over what `state_dict` returned. The rates themselves are part of the optimizer's state_dict.
 
-        Raises FileFormatError for names that this scheduler does not have; nothing is loaded then.
+        Raises FileFormatError for names that this scheduler does not have, and where one that it has is missing:
+        nothing is loaded then.
         """
         self.check_state_dict(state_dict)
         vars(self).update(state_dict)
@@ -99,6 +100,9 @@ class LRScheduler(Described):
         unknown = sorted(set(state_dict) - set(self.state_dict()))
         if unknown:
             raise FileFormatError(f"{type(self).__name__} has no {unknown[0]!r}, which the state has")
+        missing = sorted(set(self.state_dict()) - set(state_dict))
+        if missing:
+            raise FileFormatError(f"the state has no {missing[0]!r}, which {type(self).__name__} needs")
 
 
 def _is_plain(value: Any) -> bool:
