@@ -185,6 +185,46 @@ def test_clamp_keeps_nan_and_takes_either_bound() -> None:
         Tensor(x).clamp()
 
 
+def test_a_bound_that_is_nan() -> None:
+    """It gives NaN, as in NumPy and PyTorch, as a number and in a tensor."""
+    assert np.isnan(values(Tensor([1.0, 2.0]).clamp(np.nan, 1.5))).all()
+    assert np.isnan(values(Tensor([1, 2]).clip(None, float("nan")))).all()
+    found = values(Tensor([1.0, 2.0, np.nan]).clamp(Tensor([np.nan, 3.0, 0.0]), Tensor([5.0, np.nan, 1.0])))
+    assert np.isnan(found).all()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_integers_round_to_tens(dtype: str) -> None:
+    """A half goes to the even multiple; what is too large for the dtype wraps, as all integers do."""
+    known = np.iinfo(dtype)
+    numbers = [known.min, known.max, known.max - 7, 0, 4, 5, 6, 14, 15, 25, 55, 95, 100, 115]
+    numbers += [-n for n in numbers[3:] if known.min < 0]
+    for digits in (1, 2, 4, 9, 18, 19, 20):
+        step = 10**digits
+        wanted = [step * ((2 * n + step) // (2 * step) - int((2 * n + step) % (2 * step) == 0 and
+                  (2 * n + step) // (2 * step) % 2 == 1)) for n in numbers]  # fmt: skip
+        wrapped = [(n - known.min) % (1 << known.bits) + known.min for n in wanted]
+        found = Tensor(np.array(numbers, dtype)).round(decimals=-digits)
+        assert values(found).tolist() == wrapped, (dtype, digits)
+    assert values(Tensor(np.array(numbers, dtype)).round(2)).tolist() == numbers
+    with pytest.raises(DTypeError, match=r"round needs an integer as decimals, got 1\.5"):
+        Tensor([1.0]).round(1.5)  # type: ignore[arg-type]
+
+
+def test_a_list_is_added_alpha_times() -> None:
+    """alpha times the numbers of a list, and not the list so often."""
+    assert values(Tensor([1.0, 2.0]).add([3.0, 4.0], alpha=2)).tolist() == [7.0, 10.0]
+    assert values(Tensor([[1, 2]]).sub([[3, 4]], alpha=3)).tolist() == [[-8, -10]]
+
+
+def test_copysign_of_eight_bits() -> None:
+    """fp8 has a sign bit too."""
+    a, b = Tensor([1.0, -2.0, 0.0]).cast(dtypes.fp8e4m3), Tensor([-1.0, 1.0, -0.0]).cast(dtypes.fp8e4m3)
+    found = values(a.copysign(b).float())
+    assert np.array_equal(found, [-1.0, 2.0, -0.0])
+    assert np.signbit(found).tolist() == [True, False, True]
+
+
 def test_gradient_of_clamp_flows_at_the_bounds() -> None:
     """At a bound and between both the gradient is 1, outside 0."""
     x = Tensor([-2.0, -1.0, 0.0, 1.0, 2.0], requires_grad=True)

@@ -396,3 +396,39 @@ def test_arguments_that_are_no_axes_and_no_tensors() -> None:
         Tensor.einsum("ij", 3)
     assert t.sum(np.int64(1)).tolist() == [3.0, 7.0]
     assert t.narrow(0, Tensor(1), 1).tolist() == [[3.0, 4.0]]
+
+
+@pytest.mark.parametrize(("call", "said"), [
+    (lambda x: x.narrow(0, 0.5, 1), "narrow needs an integer as its start, got 0.5"),
+    (lambda x: x.narrow(0, 0, 1.0), "narrow needs an integer as its length, got 1.0"),
+    (lambda x: x.unfold(1, 2.0, 1), "unfold needs an integer as its size, got 2.0"),
+    (lambda x: x.unfold(1, 2, 1.0), "unfold needs an integer as its step, got 1.0"),
+    (lambda x: x.chunk(1.5), "chunk needs an integer as the number of parts, got 1.5"),
+    (lambda x: x.diagonal(0.5), "diagonal needs an integer as its offset, got 0.5"),
+    (lambda x: x.diag_embed(0.5), "diag_embed needs an integer as its offset, got 0.5"),
+    (lambda x: x.rot90(1.5), "rot90 needs an integer as k, got 1.5"),
+    (lambda x: x.tensor_split(1.5), "tensor_split needs an integer as the number of sections, got 1.5"),
+    (lambda x: x.tensor_split((1.5,)), "tensor_split needs an integer as an index, got 1.5"),
+    (lambda x: x.tril(0.5), "tril needs an integer as its diagonal, got 0.5"),
+    (lambda x: x.triu(0.5), "triu needs an integer as its diagonal, got 0.5"),
+    (lambda x: x.topk(1.0), "topk needs an integer as k, got 1.0"),
+    (lambda x: x.kthvalue(1.0), "kthvalue needs an integer as k, got 1.0"),
+])  # fmt: skip
+def test_a_float_is_no_number_of_elements(call: Callable[[Tensor], object], said: str) -> None:
+    """Floats are refused where integers are due, also whole ones; integers of NumPy and scalars are taken."""
+    with pytest.raises(DTypeError, match=re.escape(said)):
+        call(Tensor.arange(12).reshape(3, 4))
+
+
+def test_integers_of_others_are_taken() -> None:
+    """One of NumPy's, and a tensor of one."""
+    x = Tensor.arange(12).reshape(3, 4)
+    assert x.narrow(0, np.int64(1), Tensor(1)).tolist() == [[4, 5, 6, 7]]
+    assert x.tril(np.int32(-2)).sum().item() == 8
+    assert [part.shape for part in x.tensor_split(np.int8(2), 1)] == [(3, 2), (3, 2)]
+
+
+def test_movedim_names_itself() -> None:
+    """An axis moved twice is its error, not that of what it is made of."""
+    with pytest.raises(ShapeError, match=r"movedim moves each axis once, got \(0, 0\) and \(0, 1\) for shape"):
+        Tensor.ones(2, 3).movedim((0, 0), (0, 1))

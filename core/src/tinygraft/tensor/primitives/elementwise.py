@@ -18,13 +18,14 @@ from tinygraft.tensor.primitives.broadcasting import Scalar
 from tinygraft.tensor.primitives.casting import bits_as
 from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.number_range import wrapped
+from tinygraft.tensor.primitives.size_math import as_integer
 from tinygraft.uop.ops import Ops
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
 
 
-_SIGNED = {2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
+_SIGNED = {1: dtypes.int8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
 _SQUARINGS = 64  # a constant integer power up to this is multiplied out, in at most 10 multiplications
 
 
@@ -114,7 +115,9 @@ def sub(self: Tensor, x: Any, reverse: bool = False, alpha: Scalar = 1) -> Tenso
 
 
 def _times(x: Any, alpha: Scalar) -> Any:
-    """Return alpha * x for a tensor or a number; `x` itself, of any type, where alpha is 1."""
+    """Return alpha * x for a tensor, a number or a list of them; `x` itself, of any type, where alpha is 1."""
+    if isinstance(x, (list, tuple)) and alpha != 1:  # of which `x * alpha` would be a longer one
+        return [_times(each, alpha) for each in x]
     return x if alpha == 1 else x._op(Ops.MUL, alpha) if isinstance(x, TensorBase) else x * alpha
 
 
@@ -426,14 +429,16 @@ def ceil(self: Tensor) -> Tensor:
 def round(self: Tensor, decimals: int = 0) -> Tensor:
     """To the nearest whole number, or number of so many decimals, a half to the even one, in this dtype.
 
-    Negative decimals round to tens, hundreds, ... Integers stay as they are, whatever decimals is.
+    Negative decimals round to tens, hundreds, ..., integers too: those wrap where that is out of the range of their
+    dtype. Raises DTypeError for decimals that are no integer.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0.5, 1.5, -2.5, 2.6]).round().tolist()
     [0.0, 2.0, -2.0, 3.0]
     """
+    decimals = as_integer(decimals, "round", "decimals")
     if not self._is_float():
-        return self._again()
+        return _to_tens(self, -decimals) if decimals < 0 and self.dtype.kind in ("int", "uint") else self._again()
     if decimals:
         scale = 10.0 ** builtins.abs(decimals)
         up, down = (Ops.MUL, Ops.FDIV) if decimals > 0 else (Ops.FDIV, Ops.MUL)
@@ -448,13 +453,32 @@ def round(self: Tensor, decimals: int = 0) -> Tensor:
     return away._op(Ops.WHERE, whole._op(Ops.ADD, step), whole)
 
 
+def _to_tens(self: Tensor, digits: int) -> Tensor:
+    """Integers rounded to the nearest multiple of 10**digits, a half to the even multiple; 0 where that is too large.
+
+    Integers wrap, so that the multiple below may leave the range where the one above, which is taken then, does not.
+    """
+    step, half = 10**digits, 10**digits // 2
+    if half > self.dtype.max:
+        return self._op(Ops.MUL, 0)
+    if step > self.dtype.max:  # of uint16 and int64 alone: the multiples are 0 and, wrapped, a step on each side
+        wrap = 1 << self.dtype.bits
+        up, down = ((sign * step - self.dtype.min) % wrap + self.dtype.min for sign in (1, -1))
+        lower = self._op(Ops.CMPLT, -half)._op(Ops.WHERE, down, self._const(0)) if self.dtype.min else self._const(0)
+        return swapped(self, Ops.CMPLT, half)._op(Ops.WHERE, up, lower)
+    above = self._op(Ops.MOD, step)
+    odd = self._op(Ops.IDIV, step)._op(Ops.AND, 1)._op(Ops.CMPNE, 0)
+    upwards = swapped(above, Ops.CMPLT, half)._op(Ops.OR, above._op(Ops.CMPEQ, half)._op(Ops.AND, odd))
+    return self._op(Ops.SUB, above)._op(Ops.ADD, upwards._op(Ops.WHERE, step, self._const(0)))
+
+
 @either_spelling
 def clamp(self: Tensor, min_: Any = None, max_: Any = None) -> Tensor:
     """At least min_ and at most max_, either of which may be None: tensors or numbers, broadcast and promoted.
 
-    NaN stays NaN. Where min_ is above max_ the result is max_. A bound that is NaN is none. At a bound the gradient
-    goes to self. Raises ValueError when both are None, NumberOutOfRange for a number that no value of this integer
-    dtype satisfies; one that all of them satisfy changes nothing.
+    NaN stays NaN, and a bound that is NaN gives NaN. Where min_ is above max_ the result is max_. At a bound the
+    gradient goes to self. Raises ValueError when both are None, NumberOutOfRange for a number that no value of this
+    integer dtype satisfies; one that all of them satisfy changes nothing.
 
     >>> from tinygraft import Tensor
     >>> Tensor([-3, 0, 3]).clamp(-1, 1).tolist()
@@ -465,10 +489,19 @@ def clamp(self: Tensor, min_: Any = None, max_: Any = None) -> Tensor:
     result = self
     # comparisons and not MAX and MIN: those give the gradient of a tie to the number, and here it goes to self
     if min_ is not None and self._beyond(min_) >= 0:  # else every value is above it
-        result = result._op(Ops.CMPLT, min_)._op(Ops.WHERE, min_, result)
+        result = _or_nan(result._op(Ops.CMPLT, min_), min_)._op(Ops.WHERE, min_, result)
     if max_ is not None and self._beyond(max_) <= 0:
-        result = swapped(result, Ops.CMPLT, max_)._op(Ops.WHERE, max_, result)
+        result = _or_nan(swapped(result, Ops.CMPLT, max_), max_)._op(Ops.WHERE, max_, result)
     return self._again() if result is self else result
+
+
+def _or_nan(beyond: Tensor, bound: Any) -> Tensor:
+    """Return where a value is beyond a bound, or the bound is NaN, as bools."""
+    if isinstance(bound, TensorBase):
+        return beyond._op(Ops.OR, bound.isnan()) if bound.dtype.kind == "float" else beyond  # type: ignore[attr-defined]
+    if isinstance(bound, float):
+        return beyond._const(True) if math.isnan(bound) else beyond
+    return beyond
 
 
 @either_spelling

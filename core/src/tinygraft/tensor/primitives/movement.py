@@ -6,7 +6,6 @@ be symbolic wherever the result has a shape for them.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -238,6 +237,11 @@ def movedim(self: Tensor, source: int | Sequence[int], destination: int | Sequen
             f"movedim needs as many sources as destinations, got {source} and {destination} for shape "
             f"{self.shape}\n  made at {self._where()}"
         )
+    if len({*from_axes}) < len(from_axes) or len({*to_axes}) < len(to_axes):
+        raise ShapeError(
+            f"movedim moves each axis once, got {source} and {destination} for shape {self.shape}\n"
+            f"  made at {self._where()}"
+        )
     others = iter(axis for axis in range(self.ndim) if axis not in from_axes)
     moved = dict(zip(to_axes, from_axes, strict=True))
     return self.permute([moved[axis] if axis in moved else next(others) for axis in range(self.ndim)])
@@ -326,7 +330,8 @@ def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
     if not self.ndim:
         raise AxisError(f"narrow needs an axis, got shape ()\n  made at {self._where()}")
     axis = self._axis(dim)
-    start = operator.index(start) if isinstance(start, TensorBase) else start
+    start = size_math.as_integer(start, "narrow", "its start")
+    length = size_math.as_integer(length, "narrow", "its length")
     size = self.shape[axis]
     if isinstance(start, int) and isinstance(size, int) and not -size <= start <= size:
         raise IndexOutOfRange(
@@ -401,6 +406,7 @@ def chunk(self: Tensor, chunks: int, dim: int = 0) -> list[Tensor]:
     """
     axis = own_axis(self, "chunk", dim)
     size = size_math.as_int(self.shape[axis], "chunk")
+    chunks = size_math.as_integer(chunks, "chunk", "the number of parts")
     if chunks < 1:
         raise ShapeError(
             f"chunk needs at least 1 part, got {chunks} for axis {axis} of {self.shape}\n  made at {self._where()}"
@@ -429,6 +435,7 @@ def unfold(self: Tensor, dim: int, size: int, step: int) -> Tensor:
     [[0, 1, 2], [2, 3, 4], [4, 5, 6]]
     """
     axis = self._axis(dim)
+    size, step = (size_math.as_integer(n, "unfold", f"its {of}") for n, of in ((size, "size"), (step, "step")))
     if not self.ndim:
         return reshaped(reshaped(self, (1,)).unfold(0, size, step), (size,))
     length = size_math.as_int(self.shape[axis], "unfold")
@@ -454,6 +461,7 @@ def diagonal(self: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Ten
     [0, 4, 8]
     """
     a, b = self._axis(dim1), self._axis(dim2)
+    offset = size_math.as_integer(offset, "diagonal", "its offset")
     if a == b:
         raise ShapeError(f"diagonal needs two axes, got {dim1} and {dim2} of {self.shape}\n  made at {self._where()}")
     # neighbours on a diagonal are columns + 1 elements from each other in the flat matrix: a strided slice of it

@@ -5,12 +5,13 @@ Sizes in, a size out: an int wherever the bounds leave one value.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from tinygraft.dtype import DType, dtypes, promote
-from tinygraft.errors import ShapeError
+from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.uop import index
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.sizes import Shape, high, low, sint
@@ -143,6 +144,19 @@ def as_sizes(given: Sequence[Any], what: str) -> tuple[sint, ...]:
         except (AttributeError, TypeError):
             raise ShapeError(f"{what} is made of integers, got {size!r}") from None
     return tuple(sizes)
+
+
+def as_integer(value: Any, what: str, name: str) -> Any:
+    """An argument that is an integer: an int, one of NumPy's or a scalar tensor as an int; a symbolic one as it is.
+
+    `what` is the method and `name` the argument. Raises DTypeError for anything else, floats that are whole included.
+    """
+    if isinstance(value, (int, UOp)):
+        return value
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise DTypeError(f"{what} needs an integer as {name}, got {value!r}") from None
 
 
 def as_int(size: sint, what: str) -> int:

@@ -206,3 +206,13 @@ def test_max_pool_keeps_nan_and_padding_never_wins() -> None:
 def test_sequential() -> None:
     """Functions are applied in order."""
     assert values(Tensor([1, 2, 3]).sequential([lambda x: x * 2, lambda x: x + 1])).tolist() == [3, 5, 7]
+
+
+def test_refusals_of_convolutions() -> None:
+    """A weight that is a number, and an output_padding that would be rows of zeros, as in PyTorch."""
+    x, weight = Tensor.ones(1, 1, 3, 3), Tensor.ones(1, 1, 2, 2)
+    with pytest.raises(ShapeError, match=r"a weight of as many axes, got \(1, 1, 3, 3\) and \(\)"):
+        x.conv2d(0)  # type: ignore[arg-type]
+    with pytest.raises(ShapeError, match="output_padding below its stride or its dilation on each axis, got 3"):
+        x.conv_transpose2d(weight, output_padding=3)
+    assert x.conv_transpose2d(weight, dilation=2, output_padding=1).shape == (1, 1, 6, 6)

@@ -191,3 +191,13 @@ def test_binary_crossentropy_of_certain_predictions_has_a_finite_gradient(dtype:
     loss = sure.binary_crossentropy(Tensor([0.0, 1.0, 1.0, 0.0], dtype=dtype), reduction="none")
     assert loss.tolist() == [0.0, 0.0, 100.0, 100.0]
     assert loss.sum().gradient(sure)[0].tolist() == [1.0, -1.0, 0.0, 0.0]
+
+
+def test_weights_for_other_classes_are_refused() -> None:
+    """nll_loss counts them as cross_entropy does; an ignored label beside probabilities has no meaning."""
+    x, labels = Tensor([[1.0, 2.0, 3.0], [3.0, 1.0, 2.0]]), Tensor([0, 1])
+    with pytest.raises(ShapeError, match=r"nll_loss of shape \(2, 3\) needs a weight for each of 3 classes, got shape"):
+        x.nll_loss(labels, weight=Tensor([1.0, 2.0]))
+    with pytest.raises(ValueError, match=r"beside probabilities of shape \(2, 3\) 1 has no meaning"):
+        x.cross_entropy(x.softmax(), ignore_index=1)
+    assert x.cross_entropy(x.softmax(), ignore_index=-100).item() == x.cross_entropy(x.softmax()).item()

@@ -46,6 +46,7 @@ def _above(self: Tensor, what: str, diagonal: int) -> Tensor:
     Raises ShapeError.
     """
     check_matrix(self, what)
+    diagonal = size_math.as_integer(diagonal, what, "its diagonal")
     rows, columns = positions_along(self, self.ndim - 2), positions_along(self, self.ndim - 1)
     if all(isinstance(size, int) for size in self.shape[-2:]):  # a diagonal further out is as good as one beside
         diagonal = max(-self.shape[-2], min(diagonal, self.shape[-1]))
@@ -73,6 +74,7 @@ def tril(self: Tensor, diagonal: int = 0) -> Tensor:
     >>> Tensor([[1, 2], [3, 4]]).tril().tolist()
     [[1, 0], [3, 4]]
     """
+    diagonal = size_math.as_integer(diagonal, "tril", "its diagonal")
     return _above(self, "tril", diagonal + 1)._op(Ops.WHERE, self, self._const(0, self.dtype))
 
 

@@ -45,8 +45,9 @@ def conv2d(
     >>> Tensor.arange(9).reshape(1, 1, 3, 3).conv2d(Tensor.ones(1, 1, 2, 2)).tolist()
     [[[[8.0, 12.0], [20.0, 24.0]]]]
     """
+    weight = self._argument("conv2d", "weights", weight)
     n = weight.ndim - 2
-    if self.ndim == n + 1 and self.shape[:1] == (weight.shape[1] * groups,):
+    if self.ndim == n + 1 and n > 0 and self.shape[:1] == (weight.shape[1] * groups,):
         each = self.unsqueeze(0).conv2d(weight, bias, groups, stride, dilation, padding, dtype)
         return reshaped(each, each.shape[1:])
     _check_conv(self, f"conv{max(n, 1)}d", weight, groups, weight.shape[1:2], weight.shape[:1])
@@ -111,14 +112,15 @@ def conv_transpose2d(
     (batch, in, *spatial), or without the batch, to (batch, out, *spatial), any number of spatial axes, each of size
     (size - 1) * stride + dilation * (kernel - 1) + 1, less padding on both sides, plus output_padding. Those are
     numbers, or one for each axis; padding also two for each from the last axis on. Raises ShapeError where channels,
-    groups, kernel or padding do not fit.
+    groups, kernel or padding do not fit, and for an output_padding that is below neither stride nor dilation.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[[[1.0, 2.0]]]]).conv_transpose2d(Tensor.ones(1, 1, 1, 2)).tolist()
     [[[[1.0, 3.0, 2.0]]]]
     """
+    weight = self._argument("conv_transpose2d", "weights", weight)
     n = weight.ndim - 2
-    if self.ndim == n + 1 and self.shape[:1] == weight.shape[:1]:
+    if self.ndim == n + 1 and n > 0 and self.shape[:1] == weight.shape[:1]:
         whole = self.unsqueeze(0)
         each = whole.conv_transpose2d(weight, bias, groups, stride, dilation, padding, output_padding)
         return reshaped(each, each.shape[1:])
@@ -126,6 +128,11 @@ def conv_transpose2d(
     kernel, count = size_math.as_ints(weight.shape[2:], "a kernel"), size_math.as_ints(self.shape[2:], "a convolution")
     steps, gaps = each_axis("stride", stride, n), each_axis("dilation", dilation, n)
     extra = each_axis("output_padding", output_padding, n, 0)
+    if any(more >= max(step, gap) for more, step, gap in zip(extra, steps, gaps, strict=True)):
+        raise ShapeError(
+            f"conv_transpose{n}d needs an output_padding below its stride or its dilation on each axis, "
+            f"got {output_padding} beside stride {stride} and dilation {dilation}"
+        )
     inside, outside = accumulator_dtypes(self, None, weight)
     batch, each = self.shape[0], weight.shape[1]
     channels = weight.shape[0] // groups

@@ -136,10 +136,10 @@ def alpha_dropout(self: Tensor, p: float = 0.5, training: bool | None = None) ->
 def feature_alpha_dropout(self: Tensor, p: float = 0.5, training: bool | None = None) -> Tensor:
     """alpha_dropout of whole channels of (batch, channels, ...); outside of training mode all as is.
 
-    `training` None is whether Tensor.train says so. In training, raises ShapeError for fewer axes, ValueError for a `p`
-    outside of [0, 1].
+    `training` None is whether Tensor.train says so. Raises ValueError for a `p` outside of [0, 1], and where elements
+    are dropped ShapeError for fewer axes.
     """
-    if not is_training(self, training):
+    if not is_dropping(self, p, training):
         return self._again()
     if self.ndim < 2:
         raise ShapeError(

@@ -116,10 +116,10 @@ def cross_entropy(
 
     The class axis is 1, or 0 where there is no batch. weight (classes,) scales the loss of each class; samples with the
     label ignore_index count nothing. A share label_smoothing, from 0 to 1, of each target is spread over all classes
-    alike. A "mean" is over the weights of the labels that count; of probabilities over all samples, and then
-    ignore_index has no meaning; "sum" and "none" are the other reductions. A label that is no class raises
-    IndexOutOfRange where that is known or with CHECK_INDEX=1, and gives NaN else. Raises ShapeError for labels or
-    weights of other shapes, DTypeError for labels of floats, ValueError for another reduction or smoothing.
+    alike. A "mean" is over the weights of the labels that count, of probabilities over all samples; "sum" and "none"
+    are the other reductions. A label that is no class raises IndexOutOfRange where that is known or with CHECK_INDEX=1,
+    and gives NaN else. Raises ShapeError for labels or weights of other shapes, DTypeError for labels of floats,
+    ValueError for another reduction or smoothing, and for an ignore_index of at least 0 beside probabilities.
 
     >>> from tinygraft import Tensor
     >>> t = Tensor([[-1, 2, -3], [1, -2, 3]])
@@ -138,6 +138,11 @@ def cross_entropy(
         losses, scale = _scaled_label_loss(x, Y, axis, label_smoothing, wide, ignore_index, wrong)
         losses = losses.sum()._op(Ops.FDIV, scale.sum()) if reduction == "mean" else reduced(losses, reduction)
         return losses._narrowed(self.dtype)
+    if ignore_index is not None and ignore_index >= 0:  # less is no class: PyTorch's -100 comes with every call
+        raise ValueError(
+            f"cross_entropy has an ignore_index for labels; beside probabilities of shape {Y.shape} {ignore_index} has "
+            "no meaning"
+        )
     _check_smoothing(label_smoothing)
     likely = Y
     if label_smoothing:
@@ -149,17 +154,20 @@ def cross_entropy(
 
 
 def _by_class(self: Tensor, what: str, weight: Any, axis: int) -> Tensor:
-    """A number for each class, the sizes of `axis`, in the shape of this tensor.
+    """`_class_weights` in the shape of this tensor."""
+    weight = _class_weights(self, what, weight, axis)
+    return reshaped(weight, (*weight.shape, *(1,) * (self.ndim - 1 - axis))).expand(self.shape)
 
-    Raises ShapeError for another number of them.
-    """
+
+def _class_weights(self: Tensor, what: str, weight: Any, axis: int) -> Tensor:
+    """A number for each class, of which `axis` has as many as it is long. Raises ShapeError for another number."""
     weight = self._argument(what, "weights", weight)
     if weight.shape != self.shape[axis : axis + 1]:
         raise ShapeError(
             f"{what} of shape {self.shape} needs a weight for each of {self.shape[axis]} classes, "
             f"got shape {weight.shape}\n  weight made at {weight._where()}"
         )
-    return reshaped(weight, (*weight.shape, *(1,) * (self.ndim - 1 - axis))).expand(self.shape)
+    return weight  # type: ignore[no-any-return]
 
 
 def _scaled_label_loss(
@@ -197,9 +205,8 @@ def nll_loss(
     """The negative log likelihood of labels (batch, ...) under log probabilities (batch, classes, ...).
 
     The probabilities are floats, and the class axis is 1, or 0 where there is no batch. weight (classes,) scales the
-    loss of each class; its length is not checked, and a class after its end counts as 0. Samples with the label
-    ignore_index count nothing; the "mean" is over the weights of the samples that count. Labels that are no class, and
-    errors, else as in cross_entropy.
+    loss of each class. Samples with the label ignore_index count nothing; the "mean" is over the weights of the samples
+    that count. Labels that are no class, and errors, as in cross_entropy.
 
     >>> from tinygraft import Tensor
     >>> t = Tensor([[-1, 2, -3], [1, -2, 3]])
@@ -208,9 +215,9 @@ def nll_loss(
     """
     check_reduction(reduction)
     Y = self._argument("nll_loss", "labels", Y)
-    weight = None if weight is None else self._argument("nll_loss", "weights", weight)
     axis = min(1, self.ndim - 1)
     wrong = _wrong_labels(self, Y, axis, ignore_index)
+    weight = None if weight is None else _class_weights(self, "nll_loss", weight, axis)
     losses = _picked(self, Y, axis, wrong)._op(Ops.NEG)
     scale = None if weight is None else weight._join(Ops.GATHER, Y, arg=0)
     if ignore_index is not None:

@@ -194,6 +194,7 @@ def kthvalue(self: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tupl
     >>> [t.item() for t in Tensor([30, 10, 20]).kthvalue(2)]
     [20, 2]
     """
+    k = size_math.as_integer(k, "kthvalue", "k")
     values, indices, size = _ordered(self, "kthvalue", dim)
     if not 1 <= k <= size:
         raise ShapeError(f"kthvalue needs k from 1 to {size}, the length of axis {dim} of {self.shape}, got {k}")

@@ -106,6 +106,7 @@ def rot90(self: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     if len(dims) != 2 or self._axis(dims[0]) == self._axis(dims[1]):
         raise ShapeError(f"rot90 needs two different axes, got {tuple(dims)} for shape {self.shape}")
     a, b = dims
+    k = size_math.as_integer(k, "rot90", "k")
     if k % 4 == 2:
         return self.flip(a, b)
     if k % 4 == 1:
@@ -143,6 +144,7 @@ def diag_embed(self: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) ->
     [[0, 1, 0], [0, 0, 2], [0, 0, 0]]
     """
     _at_least(self, "diag_embed", 1)
+    offset = size_math.as_integer(offset, "diag_embed", "its offset")
     a, b = self._axis(dim1, extra=1), self._axis(dim2, extra=1)
     if a == b:
         raise ShapeError(f"diag_embed needs two axes, got {dim1} and {dim2} for shape {self.shape}")
@@ -323,9 +325,10 @@ def tensor_split(self: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[
     axis = self._axis(dim)
     size = size_math.as_int(self.shape[axis], "tensor_split")
     if isinstance(indices_or_sections, (list, tuple)):
-        cuts = [slice(None, c).indices(size)[1] for c in indices_or_sections]
+        indices = [size_math.as_integer(c, "tensor_split", "an index") for c in indices_or_sections]
+        cuts = [slice(None, c).indices(size)[1] for c in indices]
     else:
-        count = int(indices_or_sections)
+        count = size_math.as_integer(indices_or_sections, "tensor_split", "the number of sections")
         if count < 1:
             raise ShapeError(f"tensor_split needs at least 1 section, got {count}")
         cuts = [i * (size // count) + min(i, size % count) for i in range(1, count)]

@@ -98,7 +98,7 @@ def topk(self: Tensor, k: int, dim: int = -1, largest: bool = True, sorted_: boo
     >>> [t.tolist() for t in Tensor([1, 4, 2, 3]).topk(2)]
     [[4, 3], [1, 3]]
     """
-    axis = self._axis(dim)
+    axis, k = self._axis(dim), size_math.as_integer(k, "topk", "k")
     size = size_math.as_int(self.shape[axis], "topk") if self.ndim else 1
     if not 0 <= k <= size:
         raise ShapeError(
