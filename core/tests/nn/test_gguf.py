@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from gguf import GGMLQuantizationType, GGUFWriter, quants
 
-from tinygraft.errors import FileFormatError, UnsupportedError
+from tinygraft import Tensor
+from tinygraft.errors import DTypeError, FileFormatError, UnsupportedError
 from tinygraft.nn.ggufblocks import BLOCKS
 from tinygraft.nn.state import gguf_load
 
@@ -118,7 +119,7 @@ HOSTILE = {
     "type": (header(0, 1, text(b"k") + struct.pack("<I", 77) + bytes(16)), "unknown type 77"),
     "twice": (header(0, 2, (text(b"k") + struct.pack("<IB", 7, 1)) * 2 + bytes(16)), "has 'k' twice"),
     "axes": (header(1, 0, text(b"t") + struct.pack("<I", 5) + bytes(60)), "has 5 axes"),
-    "product": (header(1, 0, tensor([1 << 62, 1 << 62], 0, 0)), "no whole blocks"),
+    "product": (header(1, 0, tensor([1 << 62, 1 << 62], 0, 0)), "too many elements"),
     "end": (header(1, 0, tensor([64], 0, 32)), "needs bytes 96 to 352"),
     "offset": (header(1, 0, tensor([1], 0, 1 << 62) + bytes(64)), "the file has"),
     "unaligned": (header(1, 0, tensor([1], 0, 3) + bytes(64)), "at a multiple of 32"),
@@ -157,3 +158,12 @@ def test_a_file_cut_short_is_an_error_at_every_length(tmp_path: Path) -> None:
         path.write_bytes(whole[:length])
         with pytest.raises(FileFormatError):
             gguf_load(path)
+
+
+def test_a_tensor_over_a_file_is_the_file(tmp_path: Path) -> None:
+    """tinygrad's scripts read Tensor(Path(...)); what is not such a tensor is refused."""
+    path = tmp_path / "x.gguf"
+    path.write_bytes(header(0, 0))
+    assert gguf_load(Tensor(path)) == gguf_load(path)
+    with pytest.raises(DTypeError, match=r"gguf_load reads a file in parts: give its path, or Tensor\(Path\(path\)\)"):
+        gguf_load(Tensor([1, 2]))

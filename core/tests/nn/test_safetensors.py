@@ -261,3 +261,14 @@ def test_files_of_other_formats_are_known(start: bytes, hint: str) -> None:
     with pytest.raises(FileFormatError) as caught:
         safe_load(start + b"\x77" * 60)
     assert str(caught.value).endswith(f"bytes, the format allows 100000000\n  hint: {hint}")
+
+
+def test_a_tensor_of_bytes_is_a_file(tmp_path: Path) -> None:
+    """Tensor(Path(...)) as in tinygrad, which stays lazy, and bytes that are in memory."""
+    path = tmp_path / "x.safetensors"
+    safe_save({"a": Tensor([1.0, 2.0])}, path, {"who": "me"})
+    for source in (Tensor(path), Tensor(path).realize(), Tensor(path.read_bytes())):
+        assert safe_load(source)["a"].tolist() == [1.0, 2.0]
+        assert safe_load_metadata(source) == {"who": "me"}
+    with pytest.raises(DTypeError, match=r"a file is a line of bytes, got a tensor of dtypes.float and shape \(2,\)"):
+        safe_load(Tensor([1.0, 2.0]))

@@ -17,12 +17,12 @@ from typing import Any
 
 from tinygraft.device.registry import Device
 from tinygraft.dtype import dtypes
-from tinygraft.errors import FileFormatError, UnsupportedError
+from tinygraft.errors import DTypeError, FileFormatError, UnsupportedError
 from tinygraft.files import OpenFile
 from tinygraft.helpers import prod
 from tinygraft.nn.ggufblocks import BLOCKS, dequantised
 from tinygraft.nn.lazily import LazyTensors
-from tinygraft.tensor.data.ondisk import file_node
+from tinygraft.tensor.data.ondisk import file_node, whole_file
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 
@@ -46,16 +46,18 @@ class _Entry:
     start: int
 
 
-def gguf_load(path: str | os.PathLike[str], device: Place = None) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def gguf_load(path: str | os.PathLike[str] | Tensor, device: Place = None) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return the metadata of a GGUF file as a dict, and its tensors by name.
 
+    `path` may be Tensor(Path(...)) that was not read, as in tinygrad; DTypeError is raised for another tensor.
     A tensor is made when it is first read, on `device`. Quantised ones are float32, equal bit for bit to what the
     package gguf makes of them; others keep their dtype. Shapes are in NumPy's order, the reverse of the file's. The
     IQ1, IQ2 and IQ3 types need the package (`pip install tinygraft[gguf]`) for its tables. Raises FileFormatError for a
     file that is damaged or claims what it does not have, UnsupportedError for a version, or for a type of blocks when
     that tensor is read.
     """
-    file, label, name = OpenFile(path), os.fspath(path), Device.canonicalize(device)
+    file, name = _opened(path), Device.canonicalize(device)
+    label = file.path
     header = GgufHeader(file, label)
     metadata, entries = header.metadata, header.tensors
     first = name[0] if isinstance(name, tuple) else name
@@ -75,6 +77,14 @@ def gguf_load(path: str | os.PathLike[str], device: Place = None) -> tuple[dict[
         return dequantised(blocks, entry.kind).reshape(entry.shape)
 
     return metadata, LazyTensors(entries, make)
+
+
+def _opened(path: str | os.PathLike[str] | Tensor) -> OpenFile:
+    """Return the file at a path, or that of a tensor which is still in it. Raises DTypeError for another tensor."""
+    file = whole_file(path.uop) if isinstance(path, Tensor) else OpenFile(path)
+    if file is None:
+        raise DTypeError("gguf_load reads a file in parts: give its path, or Tensor(Path(path)) that was not read")
+    return file
 
 
 def _kind(kind: int) -> str:
@@ -192,7 +202,11 @@ class GgufHeader:
         for name, entry in self.tensors.items():
             length, nbytes = _block(entry.kind)
             count = prod(entry.shape)
-            if count >= 1 << 63 or (entry.shape and entry.shape[-1] % length):
+            if count >= 1 << 63:
+                raise FileFormatError(
+                    f"{self._label}: the tensor {name!r} has the shape {entry.shape}: too many elements"
+                )
+            if entry.shape and entry.shape[-1] % length:
                 raise FileFormatError(
                     f"{self._label}: the tensor {name!r} has the shape {entry.shape}, rows of which are no whole "
                     f"blocks of {length}"

@@ -24,12 +24,13 @@ from tinygraft.files import OpenFile, replacing
 from tinygraft.helpers import prod
 from tinygraft.nn.lazily import LazyTensors
 from tinygraft.nn.safeheader import METADATA, NAMES, HeaderEntry, read_header
-from tinygraft.tensor.data.ondisk import file_node
+from tinygraft.tensor.data.ondisk import file_node, whole_file
 from tinygraft.tensor.data.reading import bytes_of
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 
 FilePath = str | os.PathLike[str]
+FileSource = FilePath | bytes | bytearray | memoryview | Tensor
 
 _ORDER = {dtype: rank for rank, dtype in enumerate(NAMES)}
 
@@ -72,16 +73,17 @@ def safe_save(tensors: Mapping[str, Tensor], path: FilePath, metadata: Mapping[s
             file.write(_to_bytes(tensor))
 
 
-def safe_load(source: FilePath | bytes | bytearray | memoryview, device: Place = None) -> dict[str, Tensor]:
+def safe_load(source: FileSource, device: Place = None) -> dict[str, Tensor]:
     """Return the tensors of a safetensors file, or of its bytes, by name, in the order of the file.
 
+    Bytes may be a uint8 tensor too; Tensor(Path(...)) that was not read is the file, as in tinygrad.
     A tensor is made on `device` when it is first read, and its bytes are read when they are needed, so that a few
     tensors of a large file cost what they take. The file may be replaced or removed before, but not written to: that
     raises FileFormatError when it is read. Raises FileFormatError, before anything is allocated, when the file is
     corrupt, truncated or has a wrong header, and UnsupportedError for a dtype that tinygraft does not have.
     """
-    label, name = _label(source), Device.canonicalize(device)
-    content = _content(source)
+    content, name = _content(source), Device.canonicalize(device)
+    label = _label(content)
     header = read_header(content.read, content.size, label)
     first = name[0] if isinstance(name, tuple) else name
 
@@ -95,10 +97,10 @@ def safe_load(source: FilePath | bytes | bytearray | memoryview, device: Place =
     return LazyTensors(header.tensors, make)
 
 
-def safe_load_metadata(source: FilePath | bytes | bytearray | memoryview) -> dict[str, str]:
+def safe_load_metadata(source: FileSource) -> dict[str, str]:
     """Return the metadata of a safetensors file, text by text; no tensor is read. Raises as safe_load does."""
     content = _content(source)
-    return read_header(content.read, content.size, _label(source)).metadata
+    return read_header(content.read, content.size, _label(content)).metadata
 
 
 # Reading
@@ -116,14 +118,21 @@ class _BytesFile:
         return self._data[offset : offset + count]
 
 
-def _content(source: FilePath | bytes | bytearray | memoryview) -> OpenFile | _BytesFile:
-    """Return what `source`, a path or bytes, is read from. Raises as files do."""
+def _content(source: FileSource) -> OpenFile | _BytesFile:
+    """Return what `source`, a path, bytes or a tensor of them, is read from.
+
+    Raises DTypeError for a tensor of anything else, and what files raise.
+    """
+    if isinstance(source, Tensor):
+        if source.dtype.itemsize != 1 or source.ndim != 1:
+            raise DTypeError(f"a file is a line of bytes, got a tensor of {source.dtype} and shape {source.shape}")
+        return whole_file(source.uop) or _BytesFile(bytes_of(source))
     return _BytesFile(source) if isinstance(source, (bytes, bytearray, memoryview)) else OpenFile(source)
 
 
-def _label(source: FilePath | bytes | bytearray | memoryview) -> str:
-    """Return the path of `source` for errors, or "<bytes>"."""
-    return "<bytes>" if isinstance(source, (bytes, bytearray, memoryview)) else os.fspath(source)
+def _label(content: OpenFile | _BytesFile) -> str:
+    """Return the path of a file for errors, or "<bytes>"."""
+    return content.path if isinstance(content, OpenFile) else "<bytes>"
 
 
 def _in_file(file: OpenFile, entry: HeaderEntry, start: int, device: str) -> Tensor:

@@ -277,3 +277,11 @@ def test_geometric_numbers_and_new_tensors() -> None:
     for made, value in ((like.new_zeros(2, 1), 0), (like.new_ones((2, 1)), 1), (like.new_full((2, 1), 7), 7)):
         assert (made.dtype, made.device, made.tolist()) == (dtypes.int16, like.device, [[value], [value]])
     assert like.new_empty(3, dtype=dtypes.float32).dtype is dtypes.float32
+
+
+def test_a_masked_array_is_refused() -> None:
+    """What its mask hides would be seen; one that hides nothing is an array like any other."""
+    with pytest.raises(DTypeError, match="a tensor has no mask, this array has"):
+        Tensor(np.ma.array([1.0, 2.0], mask=[False, True]))
+    assert Tensor(np.ma.array([1.0, 2.0])).tolist() == [1.0, 2.0]
+    assert Tensor(np.ma.array([1, 2], mask=[True, False]).filled(7)).tolist() == [7, 2]

@@ -144,11 +144,14 @@ def check_nesting(data: Sequence[Any]) -> None:
 def array_of(data: Any) -> Any:
     """Nested lists as a numpy array, or an array as it is.
 
-    Raises ShapeError for lists of several lengths, as `flatten` does, and for more axes than numpy has.
+    Raises ShapeError for lists of several lengths, as `flatten` does, and for more axes than numpy has, DTypeError for
+    an array of numpy.ma that hides elements.
     """
     import numpy as np
 
     check_nesting(data)
+    if isinstance(data, np.ndarray) and type(data) is not np.ndarray and np.any(getattr(data, "mask", False)):
+        raise DTypeError("a tensor has no mask, this array has; fill it (x.filled(0)), or take both x.data and x.mask")
     if hasattr(data, "detach") and getattr(data, "requires_grad", False):
         data = data.detach()  # a parameter of PyTorch, which refuses to be read as an array
     try:

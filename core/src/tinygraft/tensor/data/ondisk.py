@@ -36,6 +36,13 @@ def unread(node: UOp) -> FilePart | None:
     return buffer.unread(node)
 
 
+def whole_file(node: UOp) -> OpenFile | None:
+    """Return the file whose bytes, from the first to the last, the tensor of a node still is; None for any other."""
+    source = unread(node)
+    whole = source is not None and source.offset == 0 and source.nbytes == source.file.size
+    return source.file if source is not None and whole else None
+
+
 def read(node: UOp) -> None:
     """Read a tensor that is still in its file."""
     while node.op is Ops.RESHAPE:
