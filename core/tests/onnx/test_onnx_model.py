@@ -172,3 +172,18 @@ def test_random_numbers_follow_their_seed() -> None:
     assert drawn(seed=3.0) == drawn(seed=3.0) != drawn(seed=4.0)
     assert drawn() != drawn()
     assert 0.3 < float(np.mean(drawn(seed=3.0))) < 0.7
+
+
+def test_a_device_is_that_of_all_that_a_call_makes() -> None:
+    """Inputs that are no tensors, and what operators make from nothing, are on the device of the model; Like on that of x."""
+    square = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 2]) for name in ("x", "y")]
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [2, 2], [1, 2, 3, 4])
+    nodes = [helper.make_node("RandomNormal", [], ["r"], shape=[2, 2]), helper.make_node("Add", ["w", "r"], ["s"]),
+             helper.make_node("MatMul", ["x", "s"], ["y"])]  # fmt: skip
+    opsets = [helper.make_opsetid("", 20)]
+    made = helper.make_model(helper.make_graph(nodes, "g", square[:1], square[1:], [weight]), opset_imports=opsets)
+    assert tinygraft_onnx.load(made, device="PYTHON:1")(x=np.eye(2, dtype=np.float32))["y"].device == "PYTHON:1"
+    nodes = [helper.make_node("RandomNormalLike", ["x"], ["r"]), helper.make_node("Add", ["x", "r"], ["y"])]
+    made = helper.make_model(helper.make_graph(nodes, "g", square[:1], square[1:]), opset_imports=opsets)
+    x = Tensor.eye(2, device="PYTHON:1")
+    assert tinygraft_onnx.load(made)(x=x)["y"].shape == (2, 2)

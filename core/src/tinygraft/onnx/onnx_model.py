@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from tinygraft.config import Context
 from tinygraft.dtype import DType
 from tinygraft.errors import DTypeError, FileFormatError, ShapeError, UnsupportedError
 from tinygraft.onnx.element_types import held_in
@@ -47,7 +49,7 @@ class OnnxModel:
         versions = {("" if each.domain == "ai.onnx" else each.domain): each.version for each in proto.opset_import}
         functions = {(each.domain, each.name): each for each in proto.functions}
         builder = Builder(label, folder, device, versions, functions)
-        self._graph, self._label = OnnxGraph(proto.graph, builder), label
+        self._graph, self._label, self._device = OnnxGraph(proto.graph, builder), label, device
         if builder.unknown:
             raise UnsupportedError(
                 f"{label} has operators that are not known here: {', '.join(sorted(set(builder.unknown)))}"
@@ -67,7 +69,8 @@ class OnnxModel:
     def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, OnnxValue]:
         """The outputs by name, of inputs by name: in a dict, by keyword, or both.
 
-        What is no tensor (an array, a list, a number) becomes one of the dtype that the model asks for. Raises
+        What is no tensor (an array, a list, a number) becomes one of the dtype that the model asks for, on the device
+        that the model was loaded to. Raises
         TypeError for names that the model does not have, or that are missing, DTypeError and ShapeError for a tensor
         that is not what the model asks for.
         """
@@ -79,8 +82,9 @@ class OnnxModel:
         given = {**(inputs or {}), **named}
         self._check_names(given)
         sizes: dict[str, tuple[int, str]] = {}
-        values = [_taken(each, given[name], sizes) if name in given else None for name, each in self.inputs.items()]
-        return dict(zip(self.outputs, self._graph.run(values), strict=True))
+        with Context(DEV=self._device) if isinstance(self._device, str) else nullcontext():
+            values = [_taken(each, given[name], sizes) if name in given else None for name, each in self.inputs.items()]
+            return dict(zip(self.outputs, self._graph.run(values), strict=True))
 
     def run(self, outputs: Sequence[str] | None, inputs: Mapping[str, Any]) -> list[OnnxValue]:
         """Return the outputs of those names as a list, all of them for None: as ONNX Runtime's `session.run`.

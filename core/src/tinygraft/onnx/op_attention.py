@@ -108,7 +108,8 @@ def attention(
         scores = scores + bias
     seen = _allowed(q, k, offset, is_causal, left_window_size, right_window_size)
     if nonpad_kv_seqlen is not None:
-        real = Tensor.arange(k.shape[2], dtype=dtypes.int64) < nonpad_kv_seqlen.cast(dtypes.int64).reshape(-1, 1, 1, 1)
+        lengths = nonpad_kv_seqlen.cast(dtypes.int64).reshape(-1, 1, 1, 1)
+        real = Tensor.arange(k.shape[2], dtype=dtypes.int64, device=k.device) < lengths
         seen = real if seen is None else seen & real
     if seen is not None:
         scores = seen.where(scores, float("-inf"))

@@ -12,12 +12,14 @@ from tinygraft.onnx.operator_table import operator
 from tinygraft.tensor.tensor import Tensor
 
 
-def _normal(shape: Sequence[int], mean: float, scale: float, seed: float | None, dtype: DType) -> Tensor:
+def _normal(
+    shape: Sequence[int], mean: float, scale: float, seed: float | None, dtype: DType, like: Tensor | None = None
+) -> Tensor:
     """Return numbers of a normal distribution, two of uniform ones each (Box and Muller 1958).
 
-    They are on the default device.
+    They are on the device of `like`, or on the default device.
     """
-    both = uniform((2, *shape), seed)
+    both = uniform((2, *shape), seed, like)
     radius = (-2 * (1 - both[0]).log()).sqrt()
     return (radius * (both[1] * (2 * math.pi)).cos() * scale + mean).cast(dtype)
 
@@ -35,7 +37,7 @@ def random_normal_like(
     x: Tensor, *, dtype: int = 0, mean: float = 0.0, scale: float = 1.0, seed: float | None = None
 ) -> Tensor:
     """Return as many numbers of a normal distribution as x has; `dtype` 0 is that of x."""
-    return _normal(x.shape, mean, scale, seed, held_in(dtype, "RandomNormalLike") if dtype else x.dtype)
+    return _normal(x.shape, mean, scale, seed, held_in(dtype, "RandomNormalLike") if dtype else x.dtype, x)
 
 
 @operator("RandomUniform")

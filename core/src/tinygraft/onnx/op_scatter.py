@@ -59,7 +59,9 @@ def tensor_scatter(
     axis += past_cache.ndim if axis < 0 else 0
     steps = Tensor.arange(int(update.shape[axis]), dtype=dtypes.int64, device=update.device)
     batch = int(past_cache.shape[0])
-    first = Tensor.zeros(batch, dtype=dtypes.int64) if write_indices is None else write_indices.cast(dtypes.int64)
+    if write_indices is None:
+        write_indices = Tensor.zeros(batch, dtype=dtypes.int64, device=past_cache.device)
+    first = write_indices.cast(dtypes.int64)
     places = first.reshape(batch, 1) + steps
     if text(mode) == "circular":
         places = places % past_cache.shape[axis]
