@@ -175,7 +175,7 @@ def test_random_numbers_follow_their_seed() -> None:
 
 
 def test_a_device_is_that_of_all_that_a_call_makes() -> None:
-    """Inputs that are no tensors, and what operators make from nothing, are on the device of the model; Like on that of x."""
+    """What is given as an array, and what operators make of nothing, is on the model's device; Like on that of x."""
     square = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 2]) for name in ("x", "y")]
     weight = helper.make_tensor("w", TensorProto.FLOAT, [2, 2], [1, 2, 3, 4])
     nodes = [helper.make_node("RandomNormal", [], ["r"], shape=[2, 2]), helper.make_node("Add", ["w", "r"], ["s"]),
