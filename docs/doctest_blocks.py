@@ -1,7 +1,7 @@
-"""Shows the examples of docstrings as code on the site: an extension of griffe, by which mkdocstrings reads docstrings.
+"""Shows docstrings as they are meant on the site: an extension of griffe, by which mkdocstrings reads docstrings.
 
-Our docstrings have their examples as doctest has them, without a section of their own; in Markdown such lines would be
-prose, and a printed list a link.
+Our docstrings have their examples as doctest has them, without a section of their own, and an asterisk in their prose is
+a product; in Markdown such examples would be prose, a printed list a link, and two products italics.
 """
 
 from __future__ import annotations
@@ -12,12 +12,16 @@ from typing import Any
 import griffe  # brought by mkdocstrings
 
 EXAMPLE = re.compile(r"^( *)>>> .*(?:\n(?! *$).*)*", re.MULTILINE)  # up to the next empty line
+CODE = re.compile(r"(^ *```.*?^ *```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 
 
 def fenced(text: str) -> str:
-    """Return a docstring with each run of examples in a block of its own."""
+    """Return a docstring with each run of examples in a block of its own, and products that stay products."""
     blocks = EXAMPLE.sub(lambda found: f"{found[1]}```pycon\n{found[0]}\n{found[1]}```", text)
-    return re.sub(r"\n *```\n\n *```pycon\n", "\n\n", blocks)  # examples apart by one empty line are one block
+    blocks = re.sub(r"\n *```\n\n *```pycon\n", "\n\n", blocks)  # examples apart by one empty line are one block
+    parts = CODE.split(blocks)  # prose, code, prose, ...
+    parts[::2] = [re.sub(r"(?<!\\)\*", r"\\*", part) for part in parts[::2]]
+    return "".join(parts)
 
 
 class DoctestBlocks(griffe.Extension):

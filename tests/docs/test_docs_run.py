@@ -1,7 +1,8 @@
 """The documents run: Python blocks in order and their output, every shell line, every path and link.
 
-A document's ```python blocks share one interpreter; an ```output block holds what the block before it prints. Each
-line of an ```sh block is run, or checked as COMMANDS says; a line that no entry knows fails.
+A document's ```python blocks share one interpreter; an ```output block holds what the block before it prints. A block
+with the title of another library runs where that is installed, and prints what ours beside it prints. Each line of an
+```sh block is run, or checked as COMMANDS says; a line that no entry knows fails.
 """
 
 from __future__ import annotations
@@ -25,19 +26,21 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
     path.relative_to(ROOT).as_posix()
     for path in sorted(
-        [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("core/*.md"), *ROOT.glob("plugins/*/*.md")]
+        [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("core/*.md"), *ROOT.glob("plugins/*/*.md")]
     )
 ]
 # whose commands need what those before them made: test_docs_tutorial.py, test_docs_gpu_day.py
 IN_ORDER = {"docs/writing-a-plugin.md", "docs/gpu-in-a-day.md"}
 SCRIPT = "from tinygraft import Tensor\nprint(((Tensor([1.0, 2.0, 3.0, 4.0]) + 1) * 2).sum().item())\n"
+LIBRARIES = {"PyTorch": "torch", "NumPy": "numpy", "JAX": "jax", "tinygrad": "tinygrad"}  # title of a block -> module
+BLOCK = re.compile(r'^```(\w*)(?: title="([^"]*)")?\n(.*?)^```$', re.M | re.S)
 Block = tuple[str, str]
 
 
 def blocks(document: str) -> list[Block]:
-    """The fenced blocks of a document: language and text."""
+    """The fenced blocks of a document: language and text. That of another library's block is the library's module."""
     text = (ROOT / document).read_text(encoding="utf-8")
-    return re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S)
+    return [(LIBRARIES.get(title, language), block) for language, title, block in BLOCK.findall(text)]
 
 
 def shell_lines(document: str) -> list[str]:
@@ -65,6 +68,26 @@ def test_python_blocks_print_what_is_shown(document: str, tmp_path: Path, monkey
             exec(compile(text, f"{document}, block {number + 1}", "exec"), names)
         if number + 1 < len(found) and found[number + 1][0] == "output":
             assert printed.getvalue() == found[number + 1][1]
+
+
+@pytest.mark.parametrize(("document", "library"), sorted({(d, language) for d in DOCUMENTS for language, _ in blocks(d)
+                                                          if language in LIBRARIES.values()}))  # fmt: skip
+def test_the_other_side_prints_the_same(
+    document: str, library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another library's block prints is the output below ours, so that the two sides mean the same."""
+    pytest.importorskip(library, reason=f"{library} is not installed: the blocks of that library run where it is")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": document}
+    found = blocks(document)
+    for number, (language, text) in enumerate(found):
+        if language != library:
+            continue
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(text, f"{document}, block {number + 1}", "exec"), names)
+        ours, output = found[number + 1], found[number + 2]
+        assert (ours[0], output[0]) == ("python", "output"), f"block {number + 1} has no block of ours beside it"
+        assert printed.getvalue() == output[1]
 
 
 def run(line: str, folder: Path) -> None:
@@ -139,7 +162,8 @@ COMMANDS: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"\.ci/lane \w+$", has_lane),
     (r"([A-Z_]+=\w+ )*python (script.py|-c )", run),
     (r"([A-Z]+=\w+ )*python -m benchmarks", has_item),
-    (r"python -m tinygraft (devices|doctor|conformance|settings|explain|tune|profile|viz)", run),
+    (r"([A-Z]+=\w+ )*python -m tinygraft (devices|doctor|conformance|settings|explain|tune|profile|viz|new-plugin)", run),
+    (r"python docs/write_\w+\.py", has_paths),
 ]
 
 
@@ -155,7 +179,7 @@ def test_shell_lines_work(line: str, tmp_path: Path) -> None:
 def test_links_and_paths_exist(document: str) -> None:
     """Every relative link, and every path in backquotes that begins at the root, exists."""
     text = (ROOT / document).read_text(encoding="utf-8")
-    links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
+    links = [link for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text) if "://" not in link]
     missing = [link for link in links if not ((ROOT / document).parent / link).exists()]
     paths = re.findall(r"`((?:core|plugins|tests|docs|examples|benchmarks)/[\w./-]*)`", text)
     missing += [path for path in paths if not (ROOT / path).exists()]
@@ -165,7 +189,9 @@ def test_links_and_paths_exist(document: str) -> None:
 def test_the_readme_leads_to_every_page() -> None:
     """A page that nobody is sent to is not read."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [page.name for page in sorted((ROOT / "docs").glob("*.md")) if f"(docs/{page.name})" not in text] == []
+    pages = [page.relative_to(ROOT).as_posix() for page in sorted((ROOT / "docs").rglob("*.md"))
+             if page.parent.name != "reference"]  # fmt: skip
+    assert [page for page in pages if f"({page})" not in text] == []
 
 
 def test_the_first_screen_has_the_two_commands() -> None:

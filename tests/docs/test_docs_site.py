@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import json
+import re
 import subprocess
 import sys
+import types
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+
+from tinygraft import Tensor
+from tinygraft.tensor.methods import THEMES, load_all
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "out" / "site"
@@ -19,8 +26,16 @@ LOADS = {
     "iframe": "src",
     "source": "src",
 }  # what a page fetches by itself
+REFERENCE = [  # page, module, and the names that the page has under another
+    ("tinygraft.html", "tinygraft", {"Tensor", "Device", "Variable"}),
+    ("nn.html", "tinygraft.nn", {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"}),
+    ("optim.html", "tinygraft.nn.optim", set()),
+    ("plugin.html", "tinygraft.plugin", set()),
+    ("nn-state.html", "tinygraft.nn.state", set()),
+    ("nn-data.html", "tinygraft.nn.data", set()),
+]
 FOR_ENGINES = {"canonical", "prev", "next", "alternate"}  # links that are not fetched
-BLOCKS = ("```python", "```sh", "```diff", "```pycon", ":::", "![")
+RUNS = re.compile(r"^```(python|sh|diff|pycon)\b|^::: |!\[", re.MULTILINE)
 
 pytestmark = pytest.mark.slow
 
@@ -80,13 +95,35 @@ def test_no_page_asks_another_machine(pages: dict[Path, Page]) -> None:
     assert "@import" not in styles
 
 
-def test_the_reference_has_signatures_and_examples(pages: dict[Path, Page]) -> None:
-    """Classes of nn and of the optimizers are there with their parameters, and examples are code."""
-    text = (SITE / "reference" / "nn.html").read_text()
-    assert "tinygraft.nn.Linear" in text
-    assert "in_features" in text
-    assert "&gt;&gt;&gt;" in text
-    assert "tinygraft.nn.optim.Adam" in (SITE / "reference" / "optim.html").read_text()
+@pytest.mark.parametrize(("name", "module", "but"), REFERENCE, ids=[row[0] for row in REFERENCE])
+def test_the_reference_is_complete(pages: dict[Path, Page], name: str, module: str, but: set[str]) -> None:
+    """Every public name of a module is on its page, and the page has signatures and examples."""
+    page = SITE / "reference" / name
+    whole = importlib.import_module(module)
+    names = {one for one in whole.__all__ if not isinstance(getattr(whole, one), types.ModuleType)}
+    assert {one for one in names if f"{module}.{one}" not in pages[page].anchors} == but
+    assert "doc-signature" in page.read_text()
+    assert "&gt;&gt;&gt;" in page.read_text()
+
+
+def test_the_reference_has_every_method_with_its_signature(pages: dict[Path, Page]) -> None:
+    """Each public method of Tensor has a place, its parameters, and there is an example on every page of them."""
+    load_all(Tensor)
+    files = [path for path in pages if path.name.startswith("tensor-")]
+    anchors = {anchor for path in files for anchor in pages[path].anchors}
+    names = {name for theme in THEMES for name in theme.names() if not name.startswith("_")}
+    assert {name for name in names if f"tinygraft.Tensor.{name}" not in anchors} == set()
+    texts = [path.read_text() for path in files]
+    assert sum(text.count("doc-signature") for text in texts) >= len(names)
+    assert all("&gt;&gt;&gt;" in text for text in texts)
+
+
+def test_search_finds_methods(pages: dict[Path, Page]) -> None:
+    """The index that search reads has pages, methods and layers, and is beside the pages."""
+    index = json.loads((SITE / "search.json").read_text())
+    places = {item["location"] for item in index["items"]}
+    wanted = ("reference/tensor-linalg.html#tinygraft.Tensor.einsum", "reference/nn.html#tinygraft.nn.Linear", "jit.html")
+    assert [place for place in wanted if place not in places] == []
 
 
 def test_every_page_is_on_the_map() -> None:
@@ -98,6 +135,12 @@ def test_every_page_is_on_the_map() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.md")), ids=lambda path: path.name)
 def test_every_page_shows_something(path: Path) -> None:
-    """A page has a block to run, a picture, the reference of a module, or is itself a table of what there is."""
-    text = path.read_text()
-    assert any(mark in text for mark in BLOCKS) or text.count("\n| ") > 10
+    """A page has a block that runs, a picture, or the reference of a module."""
+    assert RUNS.search(path.read_text())
+
+
+def test_every_picture_is_on_a_page() -> None:
+    """A picture that no page shows would be kept for nobody."""
+    text = "".join(path.read_text() for path in (ROOT / "docs").rglob("*.md"))
+    pictures = [path.name for folder in ("pictures", "gallery") for path in (ROOT / "docs" / folder).glob("*.*g")]
+    assert [name for name in sorted(pictures) if f"/{name}" not in text] == []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
+from tinygraft.tensor.methods import THEMES
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -20,3 +22,12 @@ def test_every_method_says_what_it_gives() -> None:
     names = [line.split("`")[1].partition("(")[0] for line in lines]
     assert len(names) == len(set(names)) > 250
     assert [line for line in lines if len(line.rpartition("` | ")[2]) < 8] == []
+
+
+def test_the_reference_has_every_method() -> None:
+    """Its pages are what their script writes now (`python docs/write_tensor_reference.py`), each theme on one of them."""
+    found = runpy.run_path(str(DOCS / "write_tensor_reference.py"))
+    for name, text in found["pages"]().items():
+        assert (DOCS / "reference" / name).read_text(encoding="utf-8") == text
+    themes = [module for group in found["GROUPS"] for module in found["themes_of"](group)]
+    assert sorted(themes) == sorted({theme.module for theme in THEMES})
