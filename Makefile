@@ -17,7 +17,7 @@ FUZZ ?= --save out/fuzz
 PROGRAMS = tests/pipeline/test_pipeline_stores.py tests/pipeline/test_pipeline_views_random.py tests/training/test_training_shard.py tests/training/test_training_digits.py::test_what_it_leaves_behind # whole ones among the slow tests
 XDIST = -n $(JOBS) --dist worksteal --capture=sys # of a process that ends, conftest.py shows the standard error
 
-.PHONY: help train test test-slow long validate fuzz check bench site clean
+.PHONY: help train test test-slow long validate fuzz check bench site pictures gallery clean
 
 help:  ## what the targets do
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -52,6 +52,15 @@ fuzz: $(VENV)/.test  ## run random programs for SECONDS=1200 with a fresh seed, 
 
 site: $(VENV)/.test  ## build the documentation as a site: out/site/index.html
 	$(BIN)/python -m zensical build
+
+pictures: $(VENV)/.test  ## draw the pictures of docs/ anew: graphs, charts, VIZ in Chromium, benchmarks.json
+	$(BIN)/python docs/write_drawings.py
+	$(BIN)/python docs/write_charts.py
+	$(BIN)/python docs/write_screenshots.py
+	$(BIN)/python -m benchmarks --stored docs/benchmarks.json --picture docs/pictures/benchmarks.png
+
+gallery: $(VENV)/.test  ## run every script of examples/ and write docs/gallery.md (minutes to hours)
+	$(BIN)/python docs/write_gallery.py --run
 
 clean:  ## remove the environment
 	rm -rf $(VENV)

@@ -41,6 +41,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--patience", type=float, default=Pace.patience, help="seconds for one set-up")
     parser.add_argument("--profile", action="store_true", help="also the time of ours by kernel")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write everything as JSON")
+    parser.add_argument("--stored", type=Path, metavar="JSON", help="measure nothing: report what --json has written")
     parser.add_argument("--picture", type=Path, metavar="OUT", help="write the ratios as a picture (needs matplotlib)")
     args = parser.parse_args(argv)
     if args.picture and find_spec("matplotlib") is None:
@@ -60,8 +61,10 @@ def listed(items: Sequence[Item]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure and report; 1 when a value was wrong or something failed, 2 for a name that is unknown."""
+    """Measure, or take what is stored, and report; 1 when a value was wrong or something failed, 2 for a name that is unknown."""
     args = arguments(argv)
+    if args.stored:
+        return _stored(args)
     try:
         every = few() if args.quick else short() if args.short else ITEMS
         items = [item for item in (find(args.only) if args.only else every) if not (args.even and item.odd)]
@@ -93,6 +96,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.json.write_text(report.as_json(runs, processes, how | {"busy with others": count}))
     if args.picture:
         picture.draw(found, args.picture)
+        print(f"picture: {args.picture}")
+    return int(any(line.verdict == "wrong" for line in found))
+
+
+def _stored(args: argparse.Namespace) -> int:
+    """Report what a file of --json has; 1 when a value was wrong there, 2 where there is no such file."""
+    try:
+        found, where = report.from_json(args.stored.read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(f"--stored {args.stored}: no results that --json has written ({error!r})", file=sys.stderr)
+        return 2
+    print(f"{where}\n{report.text(found)}")
+    if args.picture:
+        args.picture.parent.mkdir(parents=True, exist_ok=True)
+        picture.draw(found, args.picture, where)
         print(f"picture: {args.picture}")
     return int(any(line.verdict == "wrong" for line in found))
 

@@ -33,12 +33,17 @@ def bars(lines: Sequence[Line]) -> list[Bar]:
     return [bar for bar in found if bar[2] > 0]  # a logarithm has no other place
 
 
+def description(lines: Sequence[Line]) -> str:
+    """Return the texts of the bars, a line each, by which a picture can be compared with results."""
+    return "\n".join(f"{item}: {library} {text}" for item, library, _, text in bars(lines))
+
+
 def _doubt(line: Line) -> str:
     return " (wrong)" if line.verdict == "wrong" else ""
 
 
-def draw(lines: Sequence[Line], path: Path) -> None:
-    """Write the picture, in the format that the path's ending names."""
+def draw(lines: Sequence[Line], path: Path, title: str = "") -> None:
+    """Write the picture, in the format that the path's ending names. A PNG has the texts of its bars as Description."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -65,5 +70,8 @@ def draw(lines: Sequence[Line], path: Path) -> None:
         low, high = min(bar[2] for _, bar in rows), max(bar[2] for _, bar in rows)
         axes.set_xlim(low / 2, high * (high / low) ** 0.5 * 20)  # room for the names
     axes.grid(axis="x", alpha=0.3)
-    figure.savefig(path, dpi=120)
+    if title:
+        axes.set_title(title, fontsize=8, loc="left")
+    texts = {"Description": description(lines)} if path.suffix == ".png" else None
+    figure.savefig(path, dpi=120, metadata=texts)
     pyplot.close(figure)

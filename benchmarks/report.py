@@ -159,3 +159,14 @@ def as_json(runs: Sequence[Sequence[Row]], processes: Sequence[Process], how: di
     ]  # fmt: skip
     found = [asdict(line) for line in lines(runs)]
     return json.dumps({"machine": where, "how": how, "libraries": peers, "lines": found, "invocations": each}, indent=1)
+
+
+def from_json(stored: str) -> tuple[list[Line], str]:
+    """The comparisons that `as_json` has written, and where and how they were measured, in a few words."""
+    found = json.loads(stored)
+    versions = [f"{name} {facts['version']}" for name, facts in found["libraries"].items() if "version" in facts]
+    busy = found["how"].get("busy with others")
+    words = [found["machine"]["processor"], f"{found['how']['threads']} thread{'s' * (found['how']['threads'] != 1)}", f"{found['how']['rounds']} rounds"]
+    if busy is not None:
+        words.append(f"{busy:.2f} processors busy with other work")
+    return [Line(**line) for line in found["lines"]], f"{', '.join(words)}\n{', '.join(versions)}"

@@ -4,17 +4,20 @@
     python examples/train_digits.py --data mnist  the 70,000 digits of MNIST, downloaded the first time
 
 It prints the accuracy on images that the network has not seen, and leaves in the folder --out its weights
-(digits.safetensors) and a picture of how it learned and of what it still gets wrong (digits.png).
+(digits.safetensors), and a picture of how it learned and of what it still gets wrong beside its numbers
+(train_digits.png, train_digits.json).
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib
 import numpy as np
+from results import write_results
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from tqdm import tqdm
@@ -24,6 +27,7 @@ from tinygraft.nn.state import get_parameters, get_state_dict, load_state_dict, 
 
 matplotlib.use("Agg")  # draw to files; needs no screen
 from matplotlib import pyplot
+from matplotlib.figure import Figure
 
 Data = tuple[Tensor, Tensor, Tensor, Tensor]
 
@@ -93,7 +97,7 @@ def predict(model: Model, images: Tensor) -> np.ndarray:
     return np.concatenate([model(part).argmax(axis=1).numpy() for part in images.split(500)])
 
 
-def draw(path: Path, losses: list[float], accuracies: list[float], data: Data, seen: np.ndarray) -> None:
+def draw(losses: list[float], accuracies: list[float], data: Data, seen: np.ndarray) -> Figure:
     """A picture of the training curve, and of the test images that the model gets wrong."""
     figure = pyplot.figure(figsize=(11, 4), layout="constrained")
     left, right = figure.subfigures(1, 2)
@@ -113,8 +117,7 @@ def draw(path: Path, losses: list[float], accuracies: list[float], data: Data, s
         axes.imshow(images[index, 0], cmap="gray_r")
         axes.set_title(f"a {labels[index]}, seen as {seen[index]}", fontsize=8)
         axes.axis("off")
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
+    return figure
 
 
 def main(argv: Sequence[str] | None = None) -> float:
@@ -127,6 +130,7 @@ def main(argv: Sequence[str] | None = None) -> float:
     parser.add_argument("--out", type=Path, default=Path("out"))
     args = parser.parse_args(argv)
 
+    begun = time.perf_counter()
     Tensor.manual_seed(args.seed)
     data = mnist() if args.data == "mnist" else digits()
     size = int(data[0].shape[-1])
@@ -136,16 +140,19 @@ def main(argv: Sequence[str] | None = None) -> float:
     accuracy = float((seen == data[3].numpy()).mean())
 
     args.out.mkdir(parents=True, exist_ok=True)
-    weights, picture = args.out / f"{args.data}.safetensors", args.out / f"{args.data}.png"
+    weights = args.out / f"{args.data}.safetensors"
     safe_save(get_state_dict(model), weights)
     again = Model(size)
     load_state_dict(again, safe_load(weights))
     if not np.array_equal(predict(again, data[2]), seen):
         raise SystemExit(f"the weights in {weights} do not give the same answers again")
 
-    draw(picture, losses, accuracies, data, seen)
     print(f"weights: {weights}, loaded again with the same answers")
-    print(f"picture: {picture}")
+    figure = draw(losses, accuracies, data, seen)
+    numbers = {"test accuracy": accuracy, "last loss": losses[-1], "steps": len(losses)}
+    seconds = time.perf_counter() - begun
+    write_results(args.out, "train_digits", figure, numbers, seconds=seconds, seeds=[args.seed])
+    pyplot.close(figure)
     print(f"test accuracy {accuracy:.3f}")
     return accuracy
 

@@ -288,3 +288,14 @@ def test_the_time_in_python_is_without_compilers() -> None:
 
     made = type("Made", (), {"run": staticmethod(run)})()
     assert 0 <= once.in_python(lambda: made)[1] < 0.15
+
+
+def test_what_is_not_stored_results_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--stored reports what --json wrote, measures nothing, and says in one line which file it cannot read."""
+    path = tmp_path / "other.json"
+    path.write_text("{}")
+    assert command_line.main(["--stored", str(path)]) == 2
+    assert capsys.readouterr().err.startswith(f"--stored {path}: no results that --json has written (KeyError")
+    stored = ROOT / "docs" / "benchmarks.json"
+    assert command_line.main(["--stored", str(stored)]) == 0
+    assert "matmul:1024" in capsys.readouterr().out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -44,5 +45,6 @@ def test_what_it_leaves_behind(example: Any, tmp_path: Path, capsys: pytest.Capt
     model, data = example.Model(), example.digits()
     nn.state.load_state_dict(model, nn.state.safe_load(tmp_path / "digits.safetensors"))
     assert (example.predict(model, data[2]) == data[3].numpy()).mean() == accuracy
-    assert (tmp_path / "digits.png").read_bytes().startswith(b"\x89PNG")
-    assert f"picture: {tmp_path / 'digits.png'}\n" in printed
+    assert (tmp_path / "train_digits.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((tmp_path / "train_digits.json").read_text())["numbers"]["test accuracy"] == accuracy
+    assert f"{tmp_path / 'train_digits'}.png" in printed

@@ -1,0 +1,107 @@
+"""Write docs/gallery.md from what the examples left behind: docs/gallery/NAME.json and NAME.png.
+
+    python docs/write_gallery.py                     the page alone, from what is there
+    python docs/write_gallery.py --run               every script of examples/ first, as its entry says: minutes to hours
+    python docs/write_gallery.py --run train_digits  one of them
+
+`make gallery` runs all. A script of examples/ leaves its picture and its numbers by `write_results` (examples/results.py)
+under its own name. A run goes to out/gallery; of what it leaves, picture and numbers are copied here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+ENTRIES = ROOT / "docs" / "gallery"
+PAGE = ROOT / "docs" / "gallery.md"
+OUT = Path("out") / "gallery"  # in the root, where scripts are run
+HEAD = """# Gallery
+
+What the scripts of `examples/` make, each with its numbers and the command that made them. All were run on a processor,
+with nothing downloaded unless it says so. `make gallery` runs them again and writes this page.
+"""
+
+
+def scripts() -> list[str]:
+    """The names of the scripts in examples/: the files that can be run, not those that they import."""
+    return [path.stem for path in sorted(EXAMPLES.glob("*.py")) if 'if __name__ == "__main__":' in path.read_text()]
+
+
+def missing() -> list[str]:
+    """The scripts without a picture or without numbers."""
+    files = {path.name for path in ENTRIES.iterdir()}
+    return [name for name in scripts() if not {f"{name}.json", f"{name}.png"} <= files]
+
+
+def command(name: str) -> list[str]:
+    """What ran the script when its entry was made, without the folder that its results went to."""
+    entry = ENTRIES / f"{name}.json"
+    words = shlex.split(json.loads(entry.read_text())["command"]) if entry.exists() else ["python", f"examples/{name}.py"]
+    if "--out" in words:
+        at = words.index("--out")
+        words[at : at + 2] = []
+    return words
+
+
+def run(name: str) -> None:
+    """Run a script, and keep its picture and its numbers. Ends the process where the script fails."""
+    print(f"gallery: {shlex.join(command(name))}", flush=True)
+    done = subprocess.run([sys.executable, *command(name)[1:], "--out", str(OUT)], cwd=ROOT)
+    if done.returncode:
+        raise SystemExit(f"examples/{name}.py ended with {done.returncode}: docs/gallery has what it had")
+    for ending in ("json", "png"):
+        shutil.copyfile(ROOT / OUT / f"{name}.{ending}", ENTRIES / f"{name}.{ending}")
+
+
+def said(name: str) -> str:
+    """The first paragraph of a script's docstring, on one line."""
+    text = ast.get_docstring(ast.parse((EXAMPLES / f"{name}.py").read_text(encoding="utf-8"))) or ""
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def took(seconds: float) -> str:
+    """A time in words."""
+    return f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
+
+
+def entry(name: str) -> str:
+    """The part of the page about one script."""
+    found: dict[str, Any] = json.loads((ENTRIES / f"{name}.json").read_text(encoding="utf-8"))
+    seeds = ", ".join(map(str, found["seeds"]))
+    about = f"{took(found['seconds'])} on {found['device']} ({found['machine']}), seed{'s' * (len(found['seeds']) > 1)} {seeds}."
+    rows = [f"| {key.replace('_', ' ')} | {value:.4g} |" for key, value in found["numbers"].items()]
+    title = name.replace("_", " ").capitalize()
+    return "\n".join([f"## {title}\n", said(name), "", f"![{title}: what the script draws](gallery/{name}.png)", "",
+                      "| result | |", "|---|---|", *rows, "", about, "", "```sh", shlex.join(command(name)), "```", ""])  # fmt: skip
+
+
+def page() -> str:
+    """The whole page, of the scripts that have left something."""
+    there = [name for name in scripts() if name not in missing()]
+    return "\n".join([HEAD, *map(entry, there)])
+
+
+def main() -> None:
+    """Run what is asked for, then write the page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--run", nargs="*", metavar="NAME", help="run these scripts first; all without a name")
+    args = parser.parse_args()
+    for name in scripts() if args.run == [] else args.run or []:
+        run(name)
+    PAGE.write_text(page(), encoding="utf-8")
+    if missing():
+        print(f"not in the gallery, as they have left nothing yet: {', '.join(missing())}")
+
+
+if __name__ == "__main__":
+    main()
