@@ -61,7 +61,7 @@ def listed(items: Sequence[Item]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, or take what is stored, and report; 1 when a value was wrong or something failed, 2 for a name that is unknown."""
+    """Measure or take what is stored, and report; 1 when a value was wrong or something failed, 2 for a wrong name."""
     args = arguments(argv)
     if args.stored:
         return _stored(args)

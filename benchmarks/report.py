@@ -166,7 +166,11 @@ def from_json(stored: str) -> tuple[list[Line], str]:
     found = json.loads(stored)
     versions = [f"{name} {facts['version']}" for name, facts in found["libraries"].items() if "version" in facts]
     busy = found["how"].get("busy with others")
-    words = [found["machine"]["processor"], f"{found['how']['threads']} thread{'s' * (found['how']['threads'] != 1)}", f"{found['how']['rounds']} rounds"]
+    words = [
+        found["machine"]["processor"],
+        f"{found['how']['threads']} thread{'s' * (found['how']['threads'] != 1)}",
+        f"{found['how']['rounds']} rounds",
+    ]
     if busy is not None:
         words.append(f"{busy:.2f} processors busy with other work")
     return [Line(**line) for line in found["lines"]], f"{', '.join(words)}\n{', '.join(versions)}"

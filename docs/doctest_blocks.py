@@ -1,7 +1,7 @@
 """Shows docstrings as they are meant on the site: an extension of griffe, by which mkdocstrings reads docstrings.
 
-Our docstrings have their examples as doctest has them, without a section of their own, and an asterisk in their prose is
-a product; in Markdown such examples would be prose, a printed list a link, and two products italics.
+Our docstrings have their examples as doctest has them, without a section of their own, and an asterisk in their prose
+is a product; in Markdown such examples would be prose, a printed list a link, and two products italics.
 """
 
 from __future__ import annotations

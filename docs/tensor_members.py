@@ -1,7 +1,7 @@
 """Shows the methods of Tensor on the site: an extension of griffe, by which mkdocstrings reads the code.
 
-A method of Tensor is a function of the module of its theme, and Python binds it as `tensor/methods.py` says. griffe reads
-the source and runs nothing: it finds neither the docstring nor, of a method with overloads, the method.
+A method of Tensor is a function of the module of its theme, and Python binds it as `tensor/methods.py` says. griffe
+reads the source and runs nothing: it finds neither the docstring nor, of a method with overloads, the method.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import griffe  # brought by mkdocstrings
+
 from tinygraft.tensor.methods import THEMES
 
 

@@ -23,6 +23,17 @@ scheduler and codegen; `Dialect` has the words of a language of the C family, fo
 `Target` is the least able value: a field that is left out costs speed, never a right result. What core and a plugin
 may rely on in each other's calls stands in `core/src/tinygraft/device/interfaces.py`. This page is written by
 `python docs/write_device_fields.py`.
+
+```python
+from tinygraft.plugin import Target
+
+least = Target()
+print(least.vector_bytes, least.grid_dims, least.shared_memory, least.matrix)
+```
+
+```output
+0 0 0 ()
+```
 """
 CLASSES = (Target, Dialect, MatrixUnit, MatrixWords)
 

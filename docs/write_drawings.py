@@ -67,7 +67,7 @@ def of(stages: Iterable[Stage], name: str) -> Drawing:
 
 
 def drawings() -> dict[str, Drawing]:
-    """Each drawing by name. On PYTHON, whose kernels depend on no machine; in a new process, so that buffers count from 1."""
+    """Each drawing by name: on PYTHON, whose kernels depend on no machine, in a new process: buffers count from 1."""
     x = Tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], device="PYTHON").realize()
     w = Tensor([[0.5, -1.0], [2.0, 0.25]], device="PYTHON", requires_grad=True).realize()
     b = Tensor([0.1, 0.2], device="PYTHON").realize()
@@ -140,13 +140,18 @@ def svg(name: str, drawing: Drawing, place: dict[str, Any]) -> str:
     ]
     for points in place["lines"]:
         (x, y), start = points[-1], "M" + "L".join(f"{a:.1f},{b:.1f}" for a, b in points)
-        tip = f"M{x - 6:.1f},{y - 3.5:.1f}L{x:.1f},{y:.1f}L{x - 6:.1f},{y + 3.5:.1f}" if name in ACROSS else (
-            f"M{x - 3.5:.1f},{y - 6:.1f}L{x:.1f},{y:.1f}L{x + 3.5:.1f},{y - 6:.1f}")
+        tip = (
+            f"M{x - 6:.1f},{y - 3.5:.1f}L{x:.1f},{y:.1f}L{x - 6:.1f},{y + 3.5:.1f}"
+            if name in ACROSS
+            else (f"M{x - 3.5:.1f},{y - 6:.1f}L{x:.1f},{y:.1f}L{x + 3.5:.1f},{y - 6:.1f}")
+        )
         parts.append(f'<path d="{start}{tip}"/>')
     for box, (x, y) in zip(drawing.boxes, place["boxes"], strict=True):
         wide, high = size(box)
         left, top = x - wide / 2, y - high / 2
-        parts.append(f'<rect class="{box.kind}" x="{left:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{high:.1f}" rx="6"/>')
+        parts.append(
+            f'<rect class="{box.kind}" x="{left:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{high:.1f}" rx="6"/>'
+        )
         for number, line in enumerate([box.title, *box.lines]):
             kind = "" if number else ' class="title"'
             parts.append(f'<text{kind} x="{x:.1f}" y="{top + 16 + LINE * number:.1f}">{escape(line)}</text>')

@@ -1,11 +1,11 @@
 """Write docs/gallery.md from what the examples left behind: docs/gallery/NAME.json and NAME.png.
 
     python docs/write_gallery.py                     the page alone, from what is there
-    python docs/write_gallery.py --run               every script of examples/ first, as its entry says: minutes to hours
+    python docs/write_gallery.py --run               every script of examples/ first, as its entry says
     python docs/write_gallery.py --run train_digits  one of them
 
-`make gallery` runs all. A script of examples/ leaves its picture and its numbers by `write_results` (examples/results.py)
-under its own name. A run goes to out/gallery; of what it leaves, picture and numbers are copied here.
+`make gallery` runs all, which takes minutes to hours. A script leaves its picture and its numbers by `write_results`
+(examples/results.py) under its own name, in out/gallery; both are copied to docs/gallery.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def missing() -> list[str]:
 def command(name: str) -> list[str]:
     """What ran the script when its entry was made, without the folder that its results went to."""
     entry = ENTRIES / f"{name}.json"
-    words = shlex.split(json.loads(entry.read_text())["command"]) if entry.exists() else ["python", f"examples/{name}.py"]
+    words = (
+        shlex.split(json.loads(entry.read_text())["command"]) if entry.exists() else ["python", f"examples/{name}.py"]
+    )
     if "--out" in words:
         at = words.index("--out")
         words[at : at + 2] = []
@@ -78,11 +80,28 @@ def entry(name: str) -> str:
     """The part of the page about one script."""
     found: dict[str, Any] = json.loads((ENTRIES / f"{name}.json").read_text(encoding="utf-8"))
     seeds = ", ".join(map(str, found["seeds"]))
-    about = f"{took(found['seconds'])} on {found['device']} ({found['machine']}), seed{'s' * (len(found['seeds']) > 1)} {seeds}."
+    word = "seed" if len(found["seeds"]) == 1 else "seeds"
+    about = f"{took(found['seconds'])} on {found['device']} ({found['machine']}), {word} {seeds}."
     rows = [f"| {key.replace('_', ' ')} | {value:.4g} |" for key, value in found["numbers"].items()]
     title = name.replace("_", " ").capitalize()
-    return "\n".join([f"## {title}\n", said(name), "", f"![{title}: what the script draws](gallery/{name}.png)", "",
-                      "| result | |", "|---|---|", *rows, "", about, "", "```sh", shlex.join(command(name)), "```", ""])  # fmt: skip
+    shown = f"![{title}: what the script draws](gallery/{name}.png)"
+    table = ["| result | |", "|---|---|", *rows]
+    parts = [
+        f"## {title}",
+        "",
+        said(name),
+        "",
+        shown,
+        "",
+        *table,
+        "",
+        about,
+        "",
+        "```sh",
+        shlex.join(command(name)),
+        "```",
+    ]
+    return "\n".join([*parts, ""])
 
 
 def page() -> str:

@@ -1,7 +1,7 @@
 """Photograph the page of VIZ for docs/: docs/pictures/viz-*.png, profile-*.png, light and dark.
 
-A small network is trained for a few steps as a user would, its page is saved, and Chromium, driven by playwright, opens it
-and clicks. Times differ from run to run; what is seen does not. Run it with `make pictures`.
+A small network is trained for a few steps as a user would, its page is saved, and Chromium, driven by playwright, opens
+it and clicks. Times differ from run to run; what is seen does not. Run it with `make pictures`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 PICTURES = Path(__file__).parent / "pictures"
 CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-PROGRAM = '''
+PROGRAM = """
 from tinygraft import Tensor, nn
 
 
@@ -38,7 +38,7 @@ with Tensor.train():
         optimizer.zero_grad()
         loss = net(x).cross_entropy(labels).backward()
         loss.realize(*optimizer.schedule_step())
-'''
+"""
 
 
 def saved(folder: Path) -> Path:
@@ -46,11 +46,13 @@ def saved(folder: Path) -> Path:
     script = folder / "train.py"
     script.write_text(PROGRAM)
     environment = {**os.environ, "VIZ": "1", "TMPDIR": str(folder)}
-    done = subprocess.run([sys.executable, "train.py"], cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "train.py"], cwd=folder, env=environment, capture_output=True, text=True, check=True
+    )
     return Path(done.stdout.split()[-1])
 
 
-def nothing(page: Any) -> None:
+def slowest(page: Any) -> None:
     """What is seen first, but for the slowest kernel, which is chosen."""
     page.click("#list .row >> nth=0")
     page.wait_for_selector("#details .tabs button >> text=source")
@@ -58,14 +60,14 @@ def nothing(page: Any) -> None:
 
 def graph(page: Any) -> None:
     """The graph of a kernel that sums."""
-    nothing(page)
+    slowest(page)
     page.keyboard.press("ArrowRight")
     page.wait_for_selector("#details svg rect")
 
 
 def source(page: Any) -> None:
     """The source of the slowest kernel."""
-    nothing(page)
+    slowest(page)
     page.click("#details .tabs button >> text=source")
 
 
@@ -81,7 +83,8 @@ def roofline(page: Any) -> None:
 
 
 SHOTS: dict[str, Callable[[Any], None]] = {
-    "viz-kernels": nothing, "viz-graph": graph, "viz-source": source, "viz-schedules": schedules, "viz-roofline": roofline,
+    "viz-kernels": slowest, "viz-graph": graph, "viz-source": source,
+    "viz-schedules": schedules, "viz-roofline": roofline,
 }  # fmt: skip
 
 

@@ -24,8 +24,19 @@ from tinygraft.tensor.primitives.base import TensorBase
 PAGE = Path(__file__).parent / "tensor.md"
 HEAD = """# Every method of Tensor
 
-By theme, in the words of the code, which `help(Tensor.name)` gives in full with an example. This page is written by
-`python docs/write_tensor_index.py`.
+By theme, in the words of the code, which `help(Tensor.name)` gives in full with an example, as does
+[the reference](reference/tensor.md). This page is written by `python docs/write_tensor_index.py`.
+
+```python
+from tinygraft import Tensor
+
+t = Tensor([[3, 1, 2], [6, 5, 4]])
+print(t.sort(axis=1)[0].tolist(), t.cumsum(axis=0).tolist(), t.argmax(axis=1).tolist())
+```
+
+```output
+[[1, 2, 3], [4, 5, 6]] [[3, 1, 2], [9, 6, 6]] [0, 0]
+```
 
 Operators (`+`, `-`, `*`, `/`, `//`, `%`, `**`, `@`, `&`, `|`, `^`, `<<`, `>>`, `~`, comparisons, their reflections and
 in-place forms), indexing and `len` mean what they mean in NumPy; each is one of the methods below.

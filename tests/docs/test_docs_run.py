@@ -162,7 +162,10 @@ COMMANDS: list[tuple[str, Callable[[str, Path], None]]] = [
     (r"\.ci/lane \w+$", has_lane),
     (r"([A-Z_]+=\w+ )*python (script.py|-c )", run),
     (r"([A-Z]+=\w+ )*python -m benchmarks", has_item),
-    (r"([A-Z]+=\w+ )*python -m tinygraft (devices|doctor|conformance|settings|explain|tune|profile|viz|new-plugin)", run),
+    (
+        r"([A-Z]+=\w+ )*python -m tinygraft (devices|doctor|conformance|settings|explain|tune|profile|viz|new-plugin)",
+        run,
+    ),
     (r"python docs/write_\w+\.py", has_paths),
 ]
 

@@ -122,7 +122,11 @@ def test_search_finds_methods(pages: dict[Path, Page]) -> None:
     """The index that search reads has pages, methods and layers, and is beside the pages."""
     index = json.loads((SITE / "search.json").read_text())
     places = {item["location"] for item in index["items"]}
-    wanted = ("reference/tensor-linalg.html#tinygraft.Tensor.einsum", "reference/nn.html#tinygraft.nn.Linear", "jit.html")
+    wanted = (
+        "reference/tensor-linalg.html#tinygraft.Tensor.einsum",
+        "reference/nn.html#tinygraft.nn.Linear",
+        "jit.html",
+    )
     assert [place for place in wanted if place not in places] == []
 
 

@@ -25,7 +25,7 @@ def test_every_method_says_what_it_gives() -> None:
 
 
 def test_the_reference_has_every_method() -> None:
-    """Its pages are what their script writes now (`python docs/write_tensor_reference.py`), each theme on one of them."""
+    """Its pages are what `python docs/write_tensor_reference.py` writes now, and each theme is on one of them."""
     found = runpy.run_path(str(DOCS / "write_tensor_reference.py"))
     for name, text in found["pages"]().items():
         assert (DOCS / "reference" / name).read_text(encoding="utf-8") == text
