@@ -80,10 +80,9 @@ def drawings() -> dict[str, Drawing]:
     first, second = (Tensor.ones(4, 4, device="PYTHON", requires_grad=True).contiguous().realize() for _ in range(2))
     loss = ((x @ w @ Tensor.ones(2, 4, device="PYTHON") @ first).relu() @ second).square().mean()
     step = recorded(loss, *loss.gradient(first, second)).schedules[0]
-    stages = [("Tensor", "(x @ w + b).relu()"), ("UOp graph", f"{len(graph.boxes)} boxes"),
-              ("KernelCall", f"{len(schedule.kernels)} kernel"), ("Kernel", kernel.name),
-              ("Linear", "a list of instructions"), ("Source", "text for a compiler"), ("Binary", "bytes"),
-              ("launch", "values in memory")]  # fmt: skip
+    counted = f"{len(graph.boxes)} boxes", f"{len(schedule.kernels)} kernel"
+    stages = [("Tensor", "y"), ("UOp graph", counted[0]), ("KernelCall", counted[1]), ("Kernel", kernel.name),
+              ("Linear", "a list"), ("Source", "text"), ("Binary", "bytes"), ("launch", "values")]  # fmt: skip
     return {
         "walk-pipeline": chain(stages),
         "walk-graph": graph,

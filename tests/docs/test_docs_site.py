@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import re
+import shutil
 import subprocess
 import sys
+import threading
 import types
+from collections.abc import Iterator
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -38,6 +43,16 @@ FOR_ENGINES = {"canonical", "prev", "next", "alternate"}  # links that are not f
 RUNS = re.compile(r"^```(python|sh|diff|pycon)\b|^::: |!\[", re.MULTILINE)
 
 pytestmark = pytest.mark.slow
+
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    """Serves files, and prints nothing."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
 
 
 class Page(HTMLParser):
@@ -135,6 +150,50 @@ def test_every_page_is_on_the_map() -> None:
     named = (ROOT / "zensical.toml").read_text()
     files = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
     assert [name for name in files if f'"{name}"' not in named] == []
+
+
+@pytest.fixture(scope="module")
+def served(pages: dict[Path, Page]) -> Iterator[str]:
+    """The address of the site on a server of this machine."""
+    handler = functools.partial(QuietHandler, directory=str(SITE))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason=f"there is no Chromium here: none of {', '.join(NAMES)} is on PATH")
+def test_in_a_browser(served: str) -> None:
+    """Search leads to a method; no page overflows a phone, and none asks another host or complains, also not later."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: it is in the group test")
+    said: list[str] = []
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 390, "height": 800})
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda asked: asked.url.startswith((served, "data:", "blob:")) or said.append(asked.url))
+        for name in ("index", "start", "how-to/from-pytorch", "internals/walk", "viz", "gallery", "reference/optim"):
+            page.goto(f"{served}/{name}.html")
+            page.wait_for_load_state("networkidle")
+            wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert wide <= 0, f"{name} is {wide} pixels wider than a phone"
+            small = page.evaluate(
+                "[...document.images].filter(one => one.complete && !one.naturalWidth).map(one => one.src)"
+            )
+            assert small == [], f"{name} has pictures that do not load"
+        page.set_viewport_size({"width": 1300, "height": 900})
+        page.goto(f"{served}/index.html")
+        page.wait_for_load_state("networkidle")
+        page.keyboard.press("Control+k")
+        page.keyboard.type("einsum", delay=50)
+        page.wait_for_timeout(1500)
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/reference/tensor-linalg.html*einsum*")
+        browser.close()
+    assert said == []
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs").rglob("*.md")), ids=lambda path: path.name)
