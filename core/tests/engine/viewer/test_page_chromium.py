@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import resource
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -203,19 +204,35 @@ def test_a_running_program_sends_news(opened: Callable[[str], Any]) -> None:
     server.stop()
 
 
-def test_a_hundred_thousand_launches(opened: Callable[[str], Any], tmp_path: Path) -> None:
-    """10,000 kernels and 100,000 launches are painted at once, scroll, and are searched; memory stays below 500 MB."""
+def memory_of_pages(browser: Any) -> int:
+    """The bytes in memory of the largest process that shows pages, all of it, not only what scripts allocate."""
+    found = browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
+    pages = [Path(f"/proc/{one['id']}/statm") for one in found if one["type"] == "renderer"]
+    return max(int(path.read_text().split()[1]) for path in pages) * resource.getpagesize()
+
+
+def test_a_hundred_thousand_launches(browser: Any, opened: Callable[[str], Any], tmp_path: Path) -> None:
+    """10,000 kernels with sources and 100,000 launches are painted within a second, scroll, and are searched; the page
+    takes less than 500 MB."""
     record = LiveRecord()
+    for i in range(10_000):
+        record(StageEvent(name="source", subject=f"int x{i};\n" * 40, kernel=f"kernel_{i}"))
+        record(CompileEvent(name=f"kernel_{i}", device="X", seconds=0.01))
     for i in range(100_000):
         name = f"kernel_{i % 10_000}"
         record(LaunchEvent(name=name, device="X", seconds=1e-5, start=record.begun + i * 2e-5, flops=i, bytes=9))
     start = time.perf_counter()
     path = write_page(record, tmp_path / "large.html", "large")
     assert time.perf_counter() - start < 10
-    page = opened(path.as_uri())
-    ready = page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
-    print(f"ready after {ready:.0f} ms")
-    assert ready < 3000  # rows and time line are drawn; the bar is 1 s, but machines that run tests are crowded
+    tries = []
+    for _ in range(5):  # the least of them: machines that run tests are crowded
+        page = opened(path.as_uri())
+        page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length")
+        paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+        ready = page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+        tries.append((max(paint, ready), paint, ready))
+    print("first paint after {1:.0f} ms, rows and time line drawn after {2:.0f} ms".format(*min(tries)))
+    assert min(tries)[0] < 1000
     assert "100000 launches, 10000 kernels" in page.inner_text("#state")
     assert len(texts(page, "#list .row")) < 60
     page.keyboard.press("w")
@@ -225,3 +242,4 @@ def test_a_hundred_thousand_launches(opened: Callable[[str], Any], tmp_path: Pat
     assert texts(page, "#list .row span:nth-child(1)") == ["kernel_9999"]
     page.evaluate("document.querySelector('.scroll').scrollTop = 1e9")
     assert page.evaluate("performance.memory.usedJSHeapSize") < 500e6
+    assert memory_of_pages(browser) < 500e6
