@@ -7,7 +7,9 @@ import importlib
 import io
 import os
 import re
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tqdm as library
@@ -139,6 +141,19 @@ def test_a_bar_ends_its_line_after_an_error() -> None:
         [1 / i for i in tqdm([1, 0], file=out)]
     gc.collect()
     assert out.getvalue().endswith("\n")
+
+
+def test_a_cell_of_a_notebook_has_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code of a cell is in no file that a person knows: it is called as IPython calls it. Files stay as they are."""
+    assert helpers.cell_or_file("/tmp/ipykernel_1/2.py") == "/tmp/ipykernel_1/2.py"
+    compiler = SimpleNamespace(format_code_name={"/tmp/ipykernel_1/2.py": ("Cell", "In[7]")}.get)
+    for compile_, wanted in ((compiler, "In [7]"), (SimpleNamespace(), "/tmp/ipykernel_1/2.py")):
+        shell = SimpleNamespace(compile=compile_)
+        monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda shell=shell: shell))
+        assert helpers.cell_or_file("/tmp/ipykernel_1/2.py") == wanted
+        assert helpers.cell_or_file("script.py") == "script.py"
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
+    assert helpers.cell_or_file("script.py") == "script.py"
 
 
 def test_functions_on_lists() -> None:

@@ -274,6 +274,13 @@ def user_line() -> tuple[str, int]:
     return ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
+def cell_or_file(file: str) -> str:
+    """Return `file`, or `In [2]` for code of a notebook's cell, which has the name of a file that nobody knows."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    name = getattr(getattr(shell, "compile", None), "format_code_name", lambda file: None)(file)
+    return file if name is None else str(name[1]).replace("In[", "In [")
+
+
 def line_in(code: CodeType, instruction: int) -> int:
     """Return the line of the bytecode at offset `instruction` of `code`; the function's first line if it has none."""
     for start, end, line in code.co_lines():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import inspect
+import subprocess
 import sys
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -148,13 +151,31 @@ def test_no_local_lives_longer(launches: list[LaunchEvent]) -> None:
 
 def test_nothing_is_imported_without_a_recording() -> None:
     """Without PROFILE and VIZ the module is not loaded."""
-    import subprocess
-
     code = "import sys; from tinygraft import Tensor; (Tensor([1.0]) + 1).item(); print(*[m for m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     loaded = done.stdout.split()
     assert "tinygraft.engine.realize" in loaded
     assert not [name for name in loaded if "origins" in name or "profiling" in name or "viewer" in name]
+
+
+def test_a_context_that_begins_late_knows_the_lines(tmp_path: Path) -> None:
+    """What was written before Context(VIZ=1) began to record, as in a notebook, has its line: no kernel has none."""
+    script = tmp_path / "late.py"
+    script.write_text(
+        "from tinygraft import Context, Tensor\n"
+        "x = Tensor.rand(16, 16, device='PYTHON')\n"
+        "y = (x @ x.T).relu().sum()\n"
+        "with Context(VIZ=1):\n"
+        "    y.item()\n"
+        "from tinygraft.engine.viewer import served\n"
+        "record = served._viewing.record\n"
+        "print(*[[line for _, line, _, _ in record.origins[kernel.origin]] for kernel in record.kernels], sep='\\n')\n"
+        "served._viewing.undo()\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=True)
+    lines = [ast.literal_eval(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    assert lines[-1][0] == 3
+    assert all(lines), lines
 
 
 def test_a_second_reduction_has_a_line_too(launches: list[LaunchEvent]) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tinygraft import events
-from tinygraft.helpers import line_in, user_line
+from tinygraft.helpers import cell_or_file, line_in, user_line
 from tinygraft.uop.ops import MOVEMENT, Ops
 from tinygraft.uop.uop import UOp
 
@@ -90,12 +90,21 @@ class Origins:
             return
         code, instruction = key = made[:2]
         if (line := self._lines.get(key)) is None:
-            line = self._lines[key] = code.co_filename, line_in(code, instruction)
+            line = self._lines[key] = cell_or_file(code.co_filename), line_in(code, instruction)
         try:
             module = module_path(sys._getframe(2))
         except Exception:  # of a user's object that raises where it is looked at: that must not end the program
             module = ""
-        known = self.nodes[node] = UserLine(*line, module)
+        self._known(node, UserLine(*line, module))
+
+    def note_late(self, node: UOp, file: str, line: int) -> None:
+        """Note the line of a tensor that was made before the recording began; in which module it was is not known."""
+        if node.op is not Ops.BUFFER and node not in self.nodes:
+            self._known(node, UserLine(cell_or_file(file), line))
+
+    def _known(self, node: UOp, known: UserLine) -> None:
+        """Give a node its line, and what it moves, down to memory or a node that has one."""
+        self.nodes[node] = known
         while node.op in MOVEMENT:  # a method may move last, as a sum drops its axes; a call may compute only that
             node = node.src[0]
             if node.op is Ops.BUFFER or self.nodes.setdefault(node, known) is not known:
@@ -191,7 +200,8 @@ class Origins:
             return
         if nbytes > 0:
             now = self._now.origins
-            origin = now[0] if now else UserLine(*user_line())
+            file, line = user_line()
+            origin = now[0] if now else UserLine(cell_or_file(file), line)
             number = self._live[key] = self.allocations
             self.allocations += 1
         else:

@@ -36,7 +36,7 @@ def realize_tensors(tensors: Sequence[HasNode], live: LiveTensors | None = None)
     """
     with exclusive:
         if VIZ or PROFILE:
-            _start_recordings()
+            _start_recordings(tensors, live or NoTensors())
         if not hooks.loaded:
             hooks.load()
         if events.on_span:
@@ -46,11 +46,21 @@ def realize_tensors(tensors: Sequence[HasNode], live: LiveTensors | None = None)
             _realize(tensors, live)
 
 
-def _start_recordings() -> None:
+def _start_recordings(tensors: Sequence[HasNode], live: LiveTensors) -> None:
     """Start the viewer of VIZ=1 and the profile of PROFILE=1, if that has not been done.
 
-    Where a plugin contributes a profiler, PROFILE=1 is for that one.
+    Where a plugin contributes a profiler, PROFILE=1 is for that one. A recording that begins here, as one of
+    Context(VIZ=1), has the lines of the tensors that are there, which were made before it.
     """
+    late = events.origins is None
+    _install_recordings()
+    if late and events.origins is not None:
+        for tensor in (*tensors, *live.near(())):
+            events.origins.note_late(tensor.uop, *tensor.made_at)
+
+
+def _install_recordings() -> None:
+    """Install what `_start_recordings` starts."""
     if VIZ:
         from tinygraft.engine.viewer import served  # imported only when it is used
 

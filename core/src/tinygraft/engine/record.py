@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from tinygraft.engine.applied import rules_text
 from tinygraft.engine.drawing import Drawing, buffer_text, draw_calls, draw_graph
 from tinygraft.events import CompileEvent, LaunchEvent, RuleEvent, StageEvent
-from tinygraft.helpers import user_line
+from tinygraft.helpers import cell_or_file, user_line
 from tinygraft.uop.show import show_kernel, show_linear
 from tinygraft.uop.stages import Binary, Call, CopyCall, Kernel, KernelCall, Linear, RoutineCall, Source
 from tinygraft.uop.uop import UOp, toposort
@@ -193,7 +193,8 @@ class Recorder:
         """Close the schedule of a thread and open another one, which past MOST_SCHEDULES is only counted."""
         self._close(thread)
         number = len(self.schedules) + self.omitted + 1
-        schedule = ScheduleRecord(number, "{}:{}".format(*user_line()))
+        file, line = user_line()
+        schedule = ScheduleRecord(number, f"{cell_or_file(file)}:{line}")
         if number > MOST_SCHEDULES:
             self.omitted += 1
         else:

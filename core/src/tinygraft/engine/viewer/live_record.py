@@ -19,7 +19,7 @@ from tinygraft.engine.origins import UserLine
 from tinygraft.engine.record import Stage, describe
 from tinygraft.engine.viewer.packing import packed_stage
 from tinygraft.events import CompileEvent, LaunchEvent, RuleEvent, SpanEvent, StageEvent
-from tinygraft.helpers import user_line
+from tinygraft.helpers import cell_or_file, user_line
 from tinygraft.uop.stages import Kernel
 
 OBSERVED = (StageEvent, RuleEvent, CompileEvent, LaunchEvent, SpanEvent)
@@ -123,7 +123,8 @@ class LiveRecord:
         else:
             if event.name == "tensor graph" or not self.schedules:
                 self._finish(thread)
-                self.schedules.append(ShownSchedule("{}:{}".format(*user_line()), now - self.begun))
+                file, line = user_line()
+                self.schedules.append(ShownSchedule(f"{cell_or_file(file)}:{line}", now - self.begun))
             schedule = self.schedules[-1]
             self._add(schedule.stages, stage)
             if event.name == "schedule" and isinstance(event.subject, Sequence):

@@ -9,7 +9,7 @@ import os
 import sys
 from types import CodeType, FrameType
 
-from tinygraft.helpers import line_in
+from tinygraft.helpers import cell_or_file, line_in
 
 Made = tuple[CodeType, int, CodeType, CodeType]  # what `here` returns
 _PACKAGE = __name__.partition(".")[0] + "."
@@ -43,6 +43,6 @@ def _is_ours(frame: FrameType) -> bool:
 def file_and_line(made: Made) -> str:
     """Return FILE:LINE of what `here` returned; the file is relative to the working directory where it is below it."""
     code, instruction, _, _ = made
-    file, line = code.co_filename, line_in(code, instruction)
+    file, line = cell_or_file(code.co_filename), line_in(code, instruction)
     relative = os.path.relpath(file) if os.path.isabs(file) else file
     return f"{file if relative.startswith('..') else relative}:{line}"
