@@ -62,13 +62,12 @@ def test_every_example_is_in_the_gallery() -> None:
 
 def test_the_benchmarks_are_the_stored_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bars are those of docs/benchmarks.json, and none of its values was wrong: else run `make pictures`."""
-    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed: it comes with matplotlib")
     monkeypatch.syspath_prepend(DOCS.parent)  # the benchmarks are not installed
     from benchmarks import picture, report
 
     found, _ = report.from_json((DOCS / "benchmarks.json").read_text())
-    with image.open(DOCS / "pictures" / "benchmarks.png") as drawn:
-        assert drawn.text["Description"] == picture.description(found)
+    words = b"tEXtDescription\x00" + picture.description(found).encode("latin-1")
+    assert words in (DOCS / "pictures" / "benchmarks.png").read_bytes()
     assert {line.against for line in found} >= {"torch", "numpy"}
     assert [line.item for line in found if line.verdict == "wrong"] == []
 

@@ -275,7 +275,7 @@ def user_line() -> tuple[str, int]:
 
 
 def cell_or_file(file: str) -> str:
-    """Return `file`, or `In [2]` for code of a notebook's cell, which has the name of a file that nobody knows."""
+    """Return `file`, or `In [2]` for code of a notebook's cell, which is in no file that a reader can open."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     name = getattr(getattr(shell, "compile", None), "format_code_name", lambda file: None)(file)
     return file if name is None else str(name[1]).replace("In[", "In [")
