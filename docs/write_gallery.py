@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -25,6 +26,7 @@ EXAMPLES = ROOT / "examples"
 ENTRIES = ROOT / "docs" / "gallery"
 PAGE = ROOT / "docs" / "gallery.md"
 OUT = Path("out") / "gallery"  # in the root, where scripts are run
+SHORT = {"gan", "gpt", "lstm", "vae"}  # words of names that are written in capitals
 HEAD = """# Gallery
 
 What the scripts of `examples/` make, each with its numbers and the command that made them. All were run on a processor,
@@ -33,8 +35,15 @@ with nothing downloaded unless it says so. `make gallery` runs them again and wr
 
 
 def scripts() -> list[str]:
-    """The names of the scripts in examples/: the files that can be run, not those that they import."""
-    return [path.stem for path in sorted(EXAMPLES.glob("*.py")) if 'if __name__ == "__main__":' in path.read_text()]
+    """The names of the scripts in examples/ that write results, by themselves or through a file that they import."""
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(EXAMPLES.glob("*.py"))}
+    writing = {name for name, text in texts.items() if "write_results(" in text and name != "results"}
+    found = []
+    for name, text in texts.items():
+        imported = set(re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE))
+        if 'if __name__ == "__main__":' in text and ({name} | imported) & writing:
+            found.append(name)
+    return found
 
 
 def missing() -> list[str]:
@@ -83,7 +92,8 @@ def entry(name: str) -> str:
     word = "seed" if len(found["seeds"]) == 1 else "seeds"
     about = f"{took(found['seconds'])} on {found['device']} ({found['machine']}), {word} {seeds}."
     rows = [f"| {key.replace('_', ' ')} | {value:.4g} |" for key, value in found["numbers"].items()]
-    title = name.replace("_", " ").capitalize()
+    words = [word.upper() if word in SHORT else word for word in name.split("_")]
+    title = " ".join([words[0].capitalize(), *words[1:]])
     shown = f"![{title}: what the script draws](gallery/{name}.png)"
     table = ["| result | |", "|---|---|", *rows]
     parts = [
