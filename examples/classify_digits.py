@@ -216,10 +216,10 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     parser.add_argument("--model", choices=RECIPES, default="cnn")
     parser.add_argument("--epochs", type=int, help="times through the data; by default what the model needs")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--quick", action="store_true", help="a quarter of the epochs, for tests")
+    parser.add_argument("--quick", action="store_true", help="half the epochs, for tests")
     parser.add_argument("--out", type=Path, default=Path("out"))
     args = parser.parse_args(argv)
-    epochs = args.epochs or RECIPES[args.model].epochs // (4 if args.quick else 1)
+    epochs = args.epochs or RECIPES[args.model].epochs // (2 if args.quick else 1)
     name, began = f"classify_digits_{args.model}", time.perf_counter()
     args.out.mkdir(parents=True, exist_ok=True)
 

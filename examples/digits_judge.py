@@ -56,7 +56,12 @@ class Judge:
         return squares.argmin(1), np.sqrt(squares.min(1) / 64)
 
     def verdict(self, samples: Tensor, asked: np.ndarray) -> dict[str, float]:
-        """How good samples (N, 1, 8, 8) are that were asked to be the digits (N,)."""
+        """How good samples (N, 1, 8, 8) are that were asked to be the digits (N,).
+
+        recognised: the share that is read as the digit asked for; rarest digit: the same of the worst digit, as a share
+        of all samples; copies of training images: how many are equal to one; nearest: the least distance to one, in
+        greys; variety: how much samples of a digit differ, over how much real ones do, for the worst digit.
+        """
         images = samples.numpy()
         seen = read(self.network, samples)
         right, distance = seen == asked, self.nearest(images)[1]
@@ -115,7 +120,7 @@ def draw(losses: dict[str, list[float]], judge: Judge, model: Generator) -> Figu
 def run(name: str, about: str, train: Train, steps: int, argv: Sequence[str] | None) -> dict[str, float]:
     """Train once for each seed and judge samples of each. Returns the numbers that are written.
 
-    A share ("recognised", "rarest digit", "variety") is the worst of all seeds but for "recognised", which is the mean.
+    "recognised" is the mean of the seeds, every other number is that of the worst one.
     """
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--steps", type=int, help=f"training steps, by default {steps}")

@@ -48,14 +48,13 @@ class Denoiser:
     """Says which noise is in an image, given how much it is and the digit that the image shows."""
 
     def __init__(self, width: int = 256, depth: int = 3) -> None:
-        self.waves = Tensor.arange(1, 17).float() * math.pi
         self.amount, self.digit = nn.Linear(32, width), nn.Embedding(11, width)
         self.first, self.last = nn.Linear(64, width), nn.Linear(width, 64)
         self.layers = [Layer(width) for _ in range(depth)]
 
     def __call__(self, noisy: Tensor, time: Tensor, digit: Tensor) -> Tensor:
         """Pixels (N, 64), a time from 0, no noise, to 1, nothing else (N,), a digit or ANY_DIGIT (N,) -> (N, 64)."""
-        angles = time.unsqueeze(1) * self.waves
+        angles = time.unsqueeze(1) * Tensor.arange(1, 17) * math.pi
         asked = (self.amount(angles.sin().cat(angles.cos(), dim=1)) + self.digit(digit)).silu()
         x = self.first(noisy)
         for layer in self.layers:

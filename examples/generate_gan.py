@@ -45,16 +45,15 @@ class Drawer:
 
 
 class Critic:
-    """Three layers, and a vector for each digit that their result is multiplied by. Source: arXiv:1802.05637."""
+    """Three layers with a score for each digit, of which that of the image's digit is used."""
 
     def __init__(self, width: int = 256) -> None:
-        self.first, self.second = nn.Linear(64, width), nn.Linear(width, width)
-        self.last, self.digit = nn.Linear(width, 1), nn.Embedding(10, width)
+        self.first, self.second, self.last = nn.Linear(64, width), nn.Linear(width, width), nn.Linear(width, 10)
 
     def __call__(self, images: Tensor, digit: Tensor) -> Tensor:
         """Scores (N,) of images (N, 1, 8, 8) of the digits (N,): above 0 for training images, below 0 for others."""
         x = self.second(self.first(images.flatten(1)).leaky_relu(0.2)).leaky_relu(0.2)
-        return self.last(x).squeeze(1) + (x * self.digit(digit)).mean(1)
+        return (self.last(x) * digit.one_hot(10)).sum(1)
 
 
 def train(images: Tensor, labels: Tensor, seed: int, steps: int) -> tuple[Drawer, dict[str, list[float]]]:

@@ -4,14 +4,14 @@
     python examples/generate_vae.py --seeds 5
 
 The encoder makes of an image a normal distribution over 6 numbers, the decoder makes an image of 6 numbers and a digit.
-The loss is what the image costs in nats, given a draw from that distribution, plus what the draw says about the image
-that the digit alone does not (Kingma & Welling, arXiv:1312.6114). To draw a digit, the 6 numbers are drawn from the
-standard normal distribution.
+The loss is how many nats the pixels cost, as black with the probability of their grey, given a draw from that
+distribution, plus how many the draw itself costs (Kingma & Welling, arXiv:1312.6114). To draw a digit, the 6 numbers
+are drawn from the standard normal distribution.
 
 It prints for each seed how many of 1,000 samples are read as the digit that was asked for, the share of the digit that
 is read most rarely (a tenth of the samples are asked to be each), how many are equal to a training image and how near
 the nearest is, and how much samples of one digit differ, as a share of how much real ones do (digits_judge.py). In the
-folder --out it leaves the weights of each seed, a picture and the numbers (generate_vae.safetensors, .png, .json).
+folder --out it leaves the weights of each seed, a picture and the numbers (generate_vae.png and .json).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Vae:
         ]  # fmt: skip
 
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
-        """The negative lower bound of the log-likelihood of images (N, 1, 8, 8) of the digits (N,), in nats each."""
+        """The cost of images (N, 1, 8, 8) of the digits (N,), in nats for one: the mean over the images."""
         x, digit = images.flatten(1), labels.one_hot(10).float()
         mean, log_variance = x.cat(digit, dim=1).sequential(self.encoder).chunk(2, dim=1)
         code = mean + (log_variance / 2).exp() * mean.randn_like()
