@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,27 @@ def test_the_memory_of_a_result_is_used_before_it_is_written() -> None:
     arena.share_memory([part, late], [Life(400, 0, 1), Life(400, 1, 2)], [home], [Life(400, 2, 3)])
     assert (part.handle.obj is home.handle.obj, late.handle.obj is home.handle.obj) == (True, False)
     assert GlobalCounters.mem_used - before == 800
+
+
+def test_a_file_that_is_not_read_yet_lends_no_memory(tmp_path: Path) -> None:
+    """Values of files that are copied in one schedule are theirs: no temporary is put into what a later call reads.
+
+    The files are large enough for their memory to be considered. Until November 2026 the second was that of the first.
+    """
+    values = [np.arange(arena.SPARE).astype(np.uint8) + np.uint8(number) for number in range(3)]
+    for number, value in enumerate(values):
+        (tmp_path / str(number)).write_bytes(value.tobytes())
+    for keeps in (True, False):
+        files = [Tensor(tmp_path / str(number)) for number in range(3)]
+        copies = [Tensor.empty(arena.SPARE, dtype=dtypes.uint8).assign(0).realize() for _ in files]
+        for copy, file in zip(copies, files, strict=True):
+            copy.assign(file.clone())
+        if not keeps:
+            del file
+            files.clear()
+        copies[0].realize(*copies[1:])
+        for copy, value in zip(copies, values, strict=True):
+            np.testing.assert_array_equal(copy.numpy(), value)
 
 
 def test_buffers_take_turns_where_memory_cannot_be_parted(monkeypatch: pytest.MonkeyPatch) -> None:

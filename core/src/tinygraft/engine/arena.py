@@ -30,10 +30,10 @@ class Writes(HasBuffers, Protocol):
 def place_temporaries(calls: Sequence[Writes], results: Collection[UOp]) -> list[Buffer]:
     """Give the temporaries of `calls` memory that they share, until `free_temporaries`. Returns their buffers.
 
-    Temporaries are the BUFFERs of `calls` that are not in `results` and have no memory yet. They may also be put into
-    the memory of a large result until its first write, which is allocated for that. The placement is checked against
-    the lifetimes (schedule/proof.py). Does nothing for a single call, which can have none. Where allocating fails, that
-    is raised, and all of it is freed.
+    Temporaries are the BUFFERs of `calls` that are not in `results`, have no memory yet and are not read from a file
+    later. They may also be put into the memory of a large result until its first write, which is allocated for that.
+    The placement is checked against the lifetimes (schedule/proof.py). Does nothing for a single call, which can have
+    none. Where allocating fails, that is raised, and all of it is freed.
     """
     if len(calls) < 2:
         return []
@@ -43,7 +43,7 @@ def place_temporaries(calls: Sequence[Writes], results: Collection[UOp]) -> list
     spare: list[Life] = []
     for node, life in lifetimes(calls).items():
         buffer = buffer_of(node)
-        if not buffer.is_allocated():
+        if not buffer.is_allocated() and buffer.unread is None:  # what a file has is read as memory is allocated
             if node not in results:
                 temporary[node] = buffer
                 lives.append(life)
