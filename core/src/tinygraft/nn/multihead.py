@@ -11,6 +11,7 @@ from tinygraft.errors import ShapeError, TrainingError
 from tinygraft.nn.dense import Linear
 from tinygraft.nn.described import Described
 from tinygraft.nn.parameter import filled, uniform
+from tinygraft.nn.rotary import rotary
 from tinygraft.tensor.tensor import Tensor
 
 
@@ -224,7 +225,8 @@ class GroupedQueryAttention(Described):
     num_kv_heads divides num_heads: 1 is multi-query attention, num_heads (the default) ordinary attention. q_proj,
     k_proj, v_proj and o_proj are Linear layers, without a bias unless `bias`; head_dim is embed_dim / num_heads unless
     it is given. is_causal leaves out the keys after a query, also beside a mask; mask (L, S) is added, or leaves out
-    where it is False.
+    where it is False. With a rope_theta, queries and keys are turned by their positions (rotary.py): this is the
+    attention of Llama, with the names of its files.
 
     With a cache (KVCache of num_kv_heads), x are the positions from `start` on, an int or a bound Variable, and attend
     to those before them too. Raises ShapeError where shapes or heads do not fit.
@@ -241,12 +243,13 @@ class GroupedQueryAttention(Described):
 
     num_heads: int
     num_kv_heads: int
+    rope_theta: float | None
     k_proj: Linear
     v_proj: Linear
 
     def __init__(
         self, embed_dim: int, num_heads: int, num_kv_heads: int | None = None, bias: bool = False,
-        head_dim: int | None = None,
+        head_dim: int | None = None, rope_theta: float | None = None,
     ) -> None:  # fmt: skip
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         fits = num_heads > 0 and (head_dim is not None or embed_dim % num_heads == 0)
@@ -257,6 +260,11 @@ class GroupedQueryAttention(Described):
             )
         self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
         self.head_dim: int = embed_dim // num_heads if head_dim is None else head_dim
+        if rope_theta is not None and not rope_theta > 0:
+            raise ValueError(f"GroupedQueryAttention needs a rope_theta above 0, got {rope_theta}")
+        if rope_theta is not None and self.head_dim % 2:
+            raise ShapeError(f"rotary positions turn pairs of numbers, and a head has {self.head_dim}")
+        self.rope_theta = rope_theta
         self.q_proj: Linear = Linear(embed_dim, num_heads * self.head_dim, bias)
         self.k_proj, self.v_proj = (Linear(embed_dim, num_kv_heads * self.head_dim, bias) for _ in range(2))
         self.o_proj: Linear = Linear(num_heads * self.head_dim, embed_dim, bias)
@@ -277,6 +285,9 @@ class GroupedQueryAttention(Described):
             )
         q = _by_head(self.q_proj(x), self.num_heads)
         k, v = (_by_head(projection(x), self.num_kv_heads) for projection in (self.k_proj, self.v_proj))
+        first = 0 if cache is None else start
+        if self.rope_theta is not None and first is not None:  # without a start a cache raises
+            q, k = (rotary(t, first, self.rope_theta) for t in (q, k))
         if cache is not None:
             k, v = (t.cast(q.dtype) for t in cache.append(k, v, start))
-        return self.o_proj(_attended(q, k, v, mask, is_causal, 0 if cache is None else start))
+        return self.o_proj(_attended(q, k, v, mask, is_causal, first))
