@@ -25,10 +25,12 @@ from tinygraft.nn.state import gguf_load, load_sharded, safe_load
 
 PIECE = 16  # tokens of a prompt that are read at once; the rest of it one by one
 
+REQUIRED = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+
 
 @dataclass(frozen=True)
 class Config:
-    """The sizes of a model, by the names of config.json, with the values that transformers takes where one is absent."""
+    """The sizes of a model, by the names of config.json; defaults are those of transformers."""
 
     vocab_size: int
     hidden_size: int
@@ -60,6 +62,9 @@ class Config:
             if value not in known:
                 choices = " or ".join(map(str, known))
                 raise ValueError(f"{where} asks for {name} {value!r}, which examples/llama.py has not, only {choices}")
+        needed = [name for name in REQUIRED if not isinstance(given.get(name), int)]
+        if needed:
+            raise ValueError(f"{where} gives no number for {', '.join(needed)}, which a model of Llama's kind needs")
         sizes = {name: given[name] for name in Config.__dataclass_fields__ if given.get(name) is not None}
         heads = given["num_attention_heads"]
         sizes.setdefault("num_key_value_heads", heads)
@@ -125,7 +130,7 @@ class Body:
 
 
 class Llama:
-    """Tokens (N, L) -> a score for each token to come next (N, L, vocabulary); with last, of the last position alone."""
+    """Tokens (N, L) -> a score for each token to come next (N, L, vocabulary); last: of the last position."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
