@@ -50,13 +50,13 @@ class Config:
     @staticmethod
     def of(given: Mapping[str, Any], where: str) -> Config:
         """The configuration that a config.json gives. Raises ValueError for what this file does not compute."""
-        rope = {**(given.get("rope_scaling") or {}), **(given.get("rope_parameters") or {})}
-        scaling = rope.get("rope_type", rope.get("type", "default"))
+        rope = [given.get(name) or {} for name in ("rope_parameters", "rope_scaling")]  # now, and in older files
+        scaling = [value for each in rope for name in ("rope_type", "type") if (value := each.get(name)) is not None]
         for name, value, known in (
             ("model_type", given.get("model_type", "llama"), ("llama", "mistral")),
             ("hidden_act", given.get("hidden_act", "silu"), ("silu",)),
-            ("rope scaling", scaling, ("default",)),
-            ("partial_rotary_factor", rope.get("partial_rotary_factor", 1.0), (1.0,)),
+            *(("rope scaling", kind, ("default",)) for kind in scaling),
+            ("partial_rotary_factor", rope[0].get("partial_rotary_factor", 1.0), (1.0,)),
             ("quantization_config", given.get("quantization_config"), (None,)),
         ):
             if value not in known:
@@ -69,7 +69,7 @@ class Config:
         heads = given["num_attention_heads"]
         sizes.setdefault("num_key_value_heads", heads)
         sizes.setdefault("head_dim", given["hidden_size"] // heads)
-        sizes["rope_theta"] = rope.get("rope_theta", given.get("rope_theta", 10000.0))
+        sizes["rope_theta"] = rope[0].get("rope_theta") or given.get("rope_theta") or 10000.0
         longest = sizes.get("max_position_embeddings", 2048)
         sizes["max_position_embeddings"] = min(longest, given.get("sliding_window") or longest)  # within it all is seen
         if isinstance(sizes.get("eos_token_id"), list):

@@ -196,7 +196,7 @@ def draw(histories: list[list[float]], returns: list[np.ndarray], seeds: Sequenc
         reached.plot(np.sort(found), label=f"seed {seed}: mean {found.mean():.0f}")
     for axes in (learning, reached):
         axes.axhline(SOLVED, color="gray", linestyle=":")
-        axes.legend()
+        axes.legend(loc="lower right")
     learning.set(xlabel="thousand steps of a cart", ylabel="mean return of the last 50 episodes")
     reached.set(xlabel="episode of the evaluation, in order", ylabel="return", ylim=(0, 510))
     return figure

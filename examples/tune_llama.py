@@ -76,8 +76,10 @@ class TokenizerFile:
     """The tokens that a tokenizer.json gives, by the package tokenizers."""
 
     def __init__(self, path: Path) -> None:
-        from tokenizers import Tokenizer  # only models of others need it
-
+        try:
+            from tokenizers import Tokenizer  # only models of others need it
+        except ImportError:
+            raise SystemExit(f"{path} is read by the package tokenizers: pip install tokenizers") from None
         self.inner = Tokenizer.from_file(str(path))
 
     def encode(self, text: str) -> list[int]:
@@ -237,10 +239,11 @@ def draw(
     learning.legend()
     places = np.arange(len(seeds))
     for offset, name in ((-0.2, "before"), (0.2, "after")):
-        reached.bar(places + offset, [found[name] for found in shares], 0.4, label=name)
-    reached.set(ylabel="share of unseen questions answered right", ylim=(0, 1.05))
+        bars = reached.bar(places + offset, [found[name] for found in shares], 0.4, label=name)
+        reached.bar_label(bars, fmt="{:.0%}")
+    reached.set(ylabel="share of unseen questions answered right", ylim=(0, 1.25))
     reached.set_xticks(places, [f"seed {seed}" for seed in seeds])
-    reached.legend()
+    reached.legend(ncols=2)
     return figure
 
 
