@@ -19,6 +19,10 @@ MUTANTS: dict[str, tuple[str, list[str], str]] = {
         DIALECT + "group='(__builtin_amdgcn_workgroup_id_{axis}() + 1)')", [*KIT, "-k", "test_positions"],
         "test_positions",
     ),
+    "contraction": (
+        "from tinygraft_amd import compiler as c; c.OPTIONS = [o for o in c.OPTIONS if o not in c.NUMBERS]",
+        [*KIT, "-k", "test_as_written and float32"], "test_as_written[product-plus-float32]",
+    ),
     "a queue that does not wait": (
         CONTEXT + "C.wait_for = lambda *a: None", [*KIT, "-k", "waits_for_event"], "waits_for_event",
     ),

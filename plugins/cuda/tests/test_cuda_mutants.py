@@ -27,6 +27,10 @@ MUTANTS: dict[str, tuple[str, list[str], str]] = {
         "def new(self, *a): old(self, *a); self.shared = 0\nP.__init__ = new",
         [*KIT, "-k", "test_all_shared_memory"], "test_all_shared_memory",
     ),
+    "contraction": (
+        "from tinygraft_cuda import compiler as c; c.OPTIONS = [o for o in c.OPTIONS if o != '-fmad=false']",
+        [*KIT, "-k", "test_as_written and float32"], "test_as_written[product-plus-float32]",
+    ),
     "a queue that does not wait": (
         "from tinygraft_cuda.context import CudaContext as C; C.wait_for = lambda *a: None",
         [*KIT, "-k", "waits_for_event"], "test_queue_waits_for_event",

@@ -1,7 +1,8 @@
 /* A stand-in for NVRTC and hipRTC: CUDA C and HIP C become code for this processor, by the system's C compiler.
 
    It takes kernels as this plugin writes them: one in a source, all of whose arguments have 64 bits. kernel.h has the
-   words. What is no such text is refused in the compiler's words. */
+   words. What is no such text is refused in the compiler's words. Unless an option forbids it, products and sums become one
+   operation, as with the real ones. */
 #define _GNU_SOURCE
 #include <spawn.h>
 #include <stdio.h>
@@ -19,9 +20,10 @@ enum { FINE = 0, NO_MEMORY = 1, BAD_PROGRAM = 4, BAD_OPTION = 5, FAILED = 6 };
 #define SHARED_WORD "__attribute__((shared))"
 #define SHARED_MEANS "EMULATED_SHARED"
 #define WORDS HERE "/hip_words.h"
+#define UNFUSED "-ffp-contract=off"
 enum { MAJOR = 6, MINOR = 4 };
 static const char *const archs[] = {"90a", "942", "950", "1030", "1100", "1101", "1200", "1201"};
-static const char *const options_known[] = {"-O3", "-std=c++17", "-ffp-contract=off", "-fno-fast-math", "-w",
+static const char *const options_known[] = {"-O3", "-std=c++17", UNFUSED, "-fno-fast-math", "-w",
                                             "-fno-gpu-flush-denormals-to-zero"};
 static int has_barrier(const char *text) { return strstr(text, "s_barrier") || strstr(text, "wave_barrier"); }
 #else
@@ -31,9 +33,10 @@ static int has_barrier(const char *text) { return strstr(text, "s_barrier") || s
 #define SHARED_WORD "extern __shared__ __align__(16) unsigned char shared_bytes[];"
 #define SHARED_MEANS "unsigned char *const shared_bytes = emulated_place->shared;"
 #define WORDS HERE "/cuda_words.h"
+#define UNFUSED "-fmad=false"
 enum { MAJOR = 13, MINOR = 0 };
 static const int archs[] = {75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121};
-static const char *const options_known[] = {"-fmad=false", "-prec-div=true", "-prec-sqrt=true", "-ftz=false", "-std=c++17",
+static const char *const options_known[] = {UNFUSED, "-prec-div=true", "-prec-sqrt=true", "-ftz=false", "-std=c++17",
                                             "-default-device", "-w"};
 static int has_barrier(const char *text) { return strstr(text, "__sync") || strstr(text, "__shfl"); }
 #endif
@@ -160,11 +163,20 @@ static void save(const char *text) {
     fputs(text, file);
     fclose(file);
 }
+/* The processor's option for a fused multiply-add, where it needs one. */
+static char *fused_option(void) {
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("fma")) return "-mfma";
+#endif
+    return "-w";
+}
 int nvrtcCompileProgram(Program *program, int count, const char *const *options) {
     char folder[] = "/tmp/emulated-XXXXXX", source[64], code[64], log[64], said[600];
-    int result;
-    for (int i = 0; i < count; i++)
+    int result, fuses = 1;
+    for (int i = 0; i < count; i++) {
         if ((result = check_option(program, options[i]))) return result;
+        if (!strcmp(options[i], UNFUSED)) fuses = 0;
+    }
     save(program->text);
     if (!facts(program->text, said, sizeof said)) return fail(program, FAILED, "error: there is no kernel in this source");
     if (!mkdtemp(folder)) return fail(program, FAILED, "error: no folder for files");
@@ -179,8 +191,9 @@ int nvrtcCompileProgram(Program *program, int count, const char *const *options)
     free(plain);
     free(text);
     const char *cc = getenv("CC");
-    char *command[] = {(char *)(cc && *cc ? cc : "cc"), "-std=gnu11", "-O1", "-w", "-fPIC", "-shared", "-ffp-contract=off",
-                       "-fno-math-errno", "-include", HERE "/kernel.h", "-include", WORDS, "-o", code, source, "-lm", NULL};
+    char *command[] = {(char *)(cc && *cc ? cc : "cc"), "-std=gnu11", fuses ? "-O2" : "-O1", "-w", "-fPIC", "-shared",
+                       fuses ? "-ffp-contract=fast" : "-ffp-contract=off", fuses ? fused_option() : "-w", "-fno-math-errno",
+                       "-include", HERE "/kernel.h", "-include", WORDS, "-o", code, source, "-lm", NULL};
     result = run(command, log) ? FAILED : FINE;
     program->log = read_all(log, &program->size);
     if (!result) program->code = read_all(code, &program->size);

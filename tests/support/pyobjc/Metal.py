@@ -6,7 +6,9 @@ made as bad as it may be: command buffers run late, on a thread of their queue; 
 that no barrier divides run in a shuffled order; memory begins as NaN, and ends at a page that cannot be touched.
 
 EMULATED_GPUS      how many there are (2)
-EMULATED_LATE      microseconds before a command buffer begins
+EMULATED_LATE      microseconds before a command buffer begins: of each queue by chance from none to four times that
+EMULATED_SEED      of that chance (1): an order that nothing enforces is another one with another seed
+EMULATED_MSL       the version of the language (320); before it MTLCompileOptions has no math mode
 EMULATED_NO_ICB    1: no indirect command buffers for kernels
 EMULATED_VIRTUAL   1: the name is that of a virtual machine's GPU
 EMULATED_APPLE9    1: of the generation of the M3, which retains the pipelines of an indirect command buffer
@@ -83,7 +85,11 @@ def described(name: str, *names: str) -> Any:
     return type(name, (Described,), settable(*names), needs_metadata=False)
 
 
-MTLCompileOptions = described("MTLCompileOptions", "FastMathEnabled", "MathMode", "MathFloatingPointFunctions")
+MSL = setting("EMULATED_MSL") or 320
+MATH = ("MathMode", "MathFloatingPointFunctions") if MSL >= 320 else ()
+MODES = ("safe", "relaxed", "fast")  # of MTLMathMode
+LATENESS = (0.0, 0.0, 0.5, 1.0, 4.0)
+MTLCompileOptions = described("MTLCompileOptions", "FastMathEnabled", *MATH)
 MTLBinaryArchiveDescriptor = described("MTLBinaryArchiveDescriptor", "Url")
 MTLComputePipelineDescriptor = described(
     "MTLComputePipelineDescriptor", "ComputeFunction", "BinaryArchives", "SupportIndirectCommandBuffers"
@@ -459,7 +465,7 @@ class CommandBuffer(Called):
         return self._times[1]
 
     def _run(self) -> None:
-        time.sleep(setting("EMULATED_LATE") / 1e6)
+        time.sleep(self._queue._chance.choice(LATENESS) * setting("EMULATED_LATE") / 1e6)
         begin, state = time.perf_counter(), COMPLETED
         try:
             for work in self._work:
@@ -478,9 +484,10 @@ class CommandBuffer(Called):
 
 
 class CommandQueue(Called):
-    """A thread that runs command buffers in order."""
+    """A thread that runs command buffers in order, each late by chance: two queues keep no order that was not asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
+        self._chance = random.Random(f"{setting('EMULATED_SEED') or 1} {number}")
         self._given: deque[CommandBuffer] = deque()
         self._there = threading.Semaphore(0)
         self._room = threading.BoundedSemaphore(MOST_BUFFERS)
@@ -503,7 +510,7 @@ class Device(Called):
     """A GPU."""
 
     def __init__(self, number: int) -> None:
-        self._number, self._allocated = number, 0
+        self._number, self._allocated, self._queues = number, 0, 0
 
     def name(self) -> str:
         """What it is called."""
@@ -541,7 +548,8 @@ class Device(Called):
 
     def newCommandQueue(self) -> CommandQueue:
         """A queue."""
-        return CommandQueue()
+        self._queues += 1
+        return CommandQueue(self._number << 16 | self._queues)
 
     def newSharedEvent(self) -> SharedEvent:
         """An event."""
@@ -561,9 +569,8 @@ class Device(Called):
         """A compiled source."""
         if setting("EMULATED_NO_VECTORS") and "vector_size" in text:
             return None, NSError("program_source:3:1: error: no vectors here")
-        is_precise = options.set.get("FastMathEnabled") is False and options.set.get("MathMode") == 0
         try:
-            return Library(text, emulated_kernels.compiled(text, is_precise)), None
+            return Library(text, emulated_kernels.compiled(text, math_of(options), MSL)), None
         except emulated_kernels.SourceError as error:
             return None, NSError(f"program_source: {error}")
 
@@ -604,6 +611,12 @@ class Device(Called):
         assert 0 < count <= 16384
         assert 0 < wanted["MaxKernelBufferBindCount"] <= 31
         return IndirectBuffer(count, wanted["MaxKernelBufferBindCount"])
+
+
+def math_of(options: Any) -> str:
+    """How freely a source may be compiled: by the mode, else by the older word for it. Metal's default is "fast"."""
+    is_fast = options.set.get("FastMathEnabled", True)
+    return MODES[options.set.get("MathMode", MODES.index("fast" if is_fast else "safe"))]
 
 
 _devices = [Device(number) for number in range(int(os.environ.get("EMULATED_GPUS") or 2))]

@@ -24,6 +24,8 @@ PLACES = {
     "thread_index_in_simdgroup": "emulated_place->number % emulated_place->warp",
     "threads_per_simdgroup": "emulated_place->warp",
 }
+PRAGMAS = {"contract(off)": ["contract(off)"], "math_mode(safe)": ["reassociate(off)", "reciprocal(off)"]}
+MATH = {"safe": [], "relaxed": ["-ffast-math", "-fhonor-nans", "-fhonor-infinities"], "fast": ["-ffast-math"]}
 FORBIDDEN = re.compile(r"\b(?:long long|long double|goto|new|delete|virtual|throw)\b")
 PATIENCE = 120
 
@@ -57,7 +59,7 @@ def zig() -> str:
 
 @functools.cache
 def flags() -> tuple[str, ...]:
-    """The processor's fused multiply-add is allowed, and contraction too: the text of a kernel has to forbid it."""
+    """What the processor has of instructions that a GPU has, a fused multiply-add above all."""
     try:
         has = set(Path("/proc/cpuinfo").read_text().split())
     except OSError:
@@ -78,7 +80,13 @@ def kernels_of(text: str) -> dict[str, tuple[int, list[str]]]:
 
 
 def rewritten(text: str) -> str:
-    """The source with its threadgroup memory declared as clang takes it."""
+    """The source with its threadgroup memory declared, and Metal's pragmas written, as clang takes them.
+
+    What Metal's compiler is told by the pragma of a math mode alone counts for less here than its options: clang has no
+    word that takes back that there are no NaN and infinities.
+    """
+    for pragma, words in PRAGMAS.items():
+        text = text.replace(f"#pragma METAL fp {pragma}", "\n".join(f"#pragma clang fp {word}" for word in words))
     return SHARED.sub(r"\1EMULATED_SHARED ", text)
 
 
@@ -99,8 +107,12 @@ def launcher(name: str, parameters: list[str]) -> str:
     return f'extern "C" void emulated_call_{name}(void **arguments) {{ {name}({", ".join(given)}); }}\n'
 
 
-def compiled(text: str, is_precise: bool) -> bytes:
-    """The object file of a source. Raises SourceError."""
+def compiled(text: str, math: str, version: int) -> bytes:
+    """The object file of a source, in a math mode. Raises SourceError.
+
+    A product and a sum become one operation wherever the text does not forbid it, as in Metal, which has no option
+    for that. -ffp-contract=fast would do so in spite of the text.
+    """
     if wrong := FORBIDDEN.search(re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)):
         raise SourceError(f"error: MSL has no {wrong[0]!r}")
     kernels = kernels_of(text)
@@ -109,9 +121,9 @@ def compiled(text: str, is_precise: bool) -> bytes:
     with tempfile.TemporaryDirectory(prefix="emulated-metal-") as folder:
         source, made = Path(folder, "kernel.cpp"), Path(folder, "kernel.o")
         source.write_text(rewritten(text) + "".join(launcher(name, row[1]) for name, row in kernels.items()))
-        math = [] if is_precise else ["-ffast-math"]
-        run([zig(), "clang", "-x", "c++", "-std=c++17", "-O1", "-w", "-fPIC", "-fno-exceptions", "-ffp-contract=fast",
-             *flags(), *math, f"-I{SOURCES / 'metal'}", "-c", "-o", str(made), str(source)])  # fmt: skip
+        run([zig(), "clang", "-x", "c++", "-std=c++17", "-O1", "-w", "-fPIC", "-fno-exceptions", *MATH[math],
+             "-ffp-contract=fast-honor-pragmas", f"-D__METAL_VERSION__={version}", *flags(),
+             f"-I{SOURCES / 'metal'}", "-c", "-o", str(made), str(source)])  # fmt: skip
         return made.read_bytes()
 
 
