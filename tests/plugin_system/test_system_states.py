@@ -245,6 +245,30 @@ def test_a_device_that_fails_to_open(fakes):
     assert registry["TOY"].name == "TOY"
 
 
+@pytest.mark.parametrize("is_open", [True, False])
+def test_an_ordinal_that_fails_to_open(fakes, is_open):
+    """One that is not there, which only its plugin knows, says nothing of the others: the choice takes the device."""
+    fakes.add("TOY", """
+from tinygraft.plugin import UNCOUNTED, DeviceUnavailable
+class Backend(NullBackend):
+    def __init__(self, name, ordinal):
+        if ordinal:
+            raise DeviceUnavailable(f"there is no card {ordinal}; these are all: 0")
+        super().__init__(name, ordinal)
+def probe():
+    return Probe(ok=True, detail="found", count=UNCOUNTED)
+""")
+    registry = fakes.registry()
+    if is_open:
+        registry["TOY"]
+    said = refused(registry, "TOY:7")
+    assert said.startswith("TOY:7 is installed (tinygraft-toy 1.0) but could not be opened:\n  there is no card 7; ")
+    assert (record_of(registry).status, record_of(registry).detail) == (
+        (Status.OPEN, "found") if is_open else (Status.AVAILABLE, "found")
+    )
+    assert registry.DEFAULT == "TOY"
+
+
 def test_a_backend_that_says_itself_what_to_do(fakes):
     """The words of a DeviceError stand alone: no type before them, and no hint of how to install what is there."""
     opening = "def __init__(self, *_):\n        raise DeviceUnavailable('no toy is called bear; there are: doll')\n"

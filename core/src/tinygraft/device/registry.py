@@ -283,7 +283,7 @@ class Registry:
         count = record.probe.count if record.probe is not None else None
         if count is not None and UNCOUNTED != count <= int(ordinal or 0):
             raise DeviceUnavailable(messages.no_such_ordinal(name, base, count))
-        start = time.perf_counter()
+        start, before = time.perf_counter(), (record.status, record.detail)
         kind = backend_class(record)
         if kind is None:
             raise DeviceUnavailable(messages.unusable(name, record, self.names()))
@@ -293,9 +293,12 @@ class Registry:
             record.move(Status.FAILED, *why_not_opened(record, error), error)
             if events.on_device:
                 self._report_device("failed", name, record, record.detail)
+            sentence = messages.unusable(name, record, self.names())
+            if ordinal:  # of TOY:7, which says nothing of the others
+                record.move(*before)
             if isinstance(error, SettingError):  # the user's mistake, not the device's
                 raise
-            raise DeviceUnavailable(messages.unusable(name, record, self.names())) from error
+            raise DeviceUnavailable(sentence) from error
         if fault := fault_of_backend(backend):
             record.move(Status.INVALID, fault, f"tell the authors of {record.provided_by}")
             raise DeviceUnavailable(messages.unusable(name, record, self.names()))
