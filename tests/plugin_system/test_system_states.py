@@ -248,7 +248,9 @@ def test_a_device_that_fails_to_open(fakes):
 @pytest.mark.parametrize("is_open", [True, False])
 def test_an_ordinal_that_fails_to_open(fakes, is_open):
     """One that is not there, which only its plugin knows, says nothing of the others: the choice takes the device."""
-    fakes.add("TOY", """
+    fakes.add(
+        "TOY",
+        """
 from tinygraft.plugin import UNCOUNTED, DeviceUnavailable
 class Backend(NullBackend):
     def __init__(self, name, ordinal):
@@ -257,7 +259,8 @@ class Backend(NullBackend):
         super().__init__(name, ordinal)
 def probe():
     return Probe(ok=True, detail="found", count=UNCOUNTED)
-""")
+""",
+    )
     registry = fakes.registry()
     if is_open:
         registry["TOY"]

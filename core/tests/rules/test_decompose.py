@@ -168,8 +168,20 @@ def test_a_dtype_that_a_target_cannot_compute_is_refused() -> None:
     """A float64 cannot be widened to float32, so a Target that only stores it cannot add two."""
     target = replace(LEAST, compute_dtypes=LEAST.compute_dtypes - {dtypes.float64})
     with pytest.raises(UnsupportedError, match="a kernel computes with dtypes.double, which device least can only "
-                                               "store; cast to a dtype that it computes with"):  # fmt: skip
+                       "store and move; cast on another one before, to a dtype that it computes with$"):  # fmt: skip
         decompose(kernel(Ops.ADD, dtypes.float64), target)
+
+
+def test_a_dtype_that_is_only_stored_can_be_chosen_and_seen_as_bits() -> None:
+    """WHERE and BITCAST move bits: of a float64 that a Target cannot compute with no node is left."""
+    target, r = replace(LEAST, compute_dtypes=LEAST.compute_dtypes - {dtypes.float64}), UOp.range(8, 0)
+    a, b = (load(param(i, dtypes.float64, 8), r) for i in (1, 2))
+    chosen = load(param(3, dtypes.bool, 8), r).where(a, b)
+    for value in (chosen, chosen.bitcast(dtypes.int64), a.bitcast(dtypes.int64).bitcast(dtypes.float64)):
+        sink = UOp(Ops.SINK, src=(store(param(0, value.dtype, 8), r, value),))
+        assert dtypes.float64 not in {node.dtype for node in toposort(decompose(sink, target))}
+    with pytest.raises(UnsupportedError, match="a kernel computes with dtypes.double"):
+        decompose(UOp(Ops.SINK, src=(store(param(0, a.dtype, 8), r, (a < b).where(a, b)),)), target)
 
 
 def test_fma_of_doubles_cannot_be_written() -> None:

@@ -174,18 +174,20 @@ print(most, backend.device.currentAllocatedSize() - before, leaked)
 
 
 def test_doubles_are_stored() -> None:
-    """float64 is copied and read as it was, and computing with it says what is missing."""
+    """float64 is copied, joined, chosen and read as it was, and computing with it says what is missing."""
     done = metal_emulator.python("""
 from tinygraft import Tensor, dtypes
 x = Tensor([1.0, 1e-300, 0.1], dtype=dtypes.float64, device="METAL")
 print(x.flip(0).contiguous().tolist())
+print(x.cat(x.roll(1), (x.bitcast("int64") > 0).where(x, x.flip(0))).tolist())
 try:
     (x + 1).tolist()
 except Exception as error:
     print(type(error).__name__, error)
 """)
-    first, _, rest = done.stdout.partition("\n")
+    first, second, rest = done.stdout.split("\n", 2)
     assert first == "[0.1, 1e-300, 1.0]", done.stderr[-2000:]
+    assert second == "[1.0, 1e-300, 0.1, 0.1, 1.0, 1e-300, 1.0, 1e-300, 0.1]"
     assert rest.startswith("UnsupportedError"), rest
 
 

@@ -24,8 +24,8 @@ from tinygraft.uop.rulebook import reported, rulebook
 from tinygraft.uop.shape import Sources
 from tinygraft.uop.uop import UOp, toposort
 
-MOVES = frozenset({Ops.PARAM, Ops.CONST, Ops.LOAD, Ops.STORE, Ops.LOCAL, Ops.AFTER})  # what is done to bits alone
 BITS_ONLY = frozenset({Ops.WHERE, Ops.BITCAST})  # move bits, compute nothing
+MOVES = frozenset({Ops.PARAM, Ops.CONST, Ops.LOAD, Ops.STORE, Ops.LOCAL, Ops.AFTER, *BITS_ONLY})
 
 
 def narrow(sink: UOp, target: Target) -> UOp:
@@ -60,6 +60,7 @@ def narrow(sink: UOp, target: Target) -> UOp:
 def is_only_moved(nodes: Sequence[UOp], dtype: DType, target: Target) -> bool:
     """Return whether a kernel moves numbers of `dtype` and computes none, on a Target that stores it.
 
+    To choose one of two and to take the bits as an integer is to move them.
     `nodes` are all of the kernel. An integer dtype of the same size has to be one that the Target computes with.
     """
     uses = (node for node in nodes if dtype in (node.dtype, *(s.dtype for s in node.src)))
@@ -99,8 +100,8 @@ def _require(dtype: DType, target: Target) -> None:
         raise UnsupportedError(f"a kernel needs {dtype!r}, which device {target.arch} cannot store; "
                                "cast to a dtype that it has")  # fmt: skip
     if dtype not in SMALL_FLOATS or dtypes.float32 not in target.compute_dtypes:
-        raise UnsupportedError(f"a kernel computes with {dtype!r}, which device {target.arch} can only store; "
-                               "cast to a dtype that it computes with")  # fmt: skip
+        raise UnsupportedError(f"a kernel computes with {dtype!r}, which device {target.arch} can only store and move; "
+                               "cast on another one before, to a dtype that it computes with")  # fmt: skip
 
 
 def no_fma(dtype: DType, target: Target) -> UnsupportedError:
