@@ -1,7 +1,7 @@
 """For tests that need a card: the opened backend, and how often the emulated driver did something.
 
 The files of cards/ and of a plugin's tests/cards are run in a child process on an emulated driver, and as they are on a
-machine with a card (a plugin's on_a_card.py). TINYGRAFT_CARD is the device. Their names keep them out of other runs.
+machine with a card (a plugin's on_a_card.py). CARD_DEVICE is the device. Their names keep them out of other runs.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ from tinygraft import Device
 from tinygraft.plugin.driver import DriverBackend
 
 Counts = Callable[..., Any]
-DEVICE = os.environ.get("TINYGRAFT_CARD", "CUDA")
+DEVICE = os.environ.get("CARD_DEVICE", "CUDA")
 LIBRARY = {"CUDA": "libcuda.so.1", "AMD": "libamdhip64.so.6"}[DEVICE]
 DLPACK = {"CUDA": 2, "AMD": 10}[DEVICE]  # given: what dlpack.h calls the memory
 # what tests call beside the functions that core knows

@@ -1,7 +1,8 @@
 """Parts of a run on a machine with a card, one process each with a limit of its own, and the report of all of them.
 
 Used by on_a_card.py of the plugins for cards. It needs this checkout and a Python with numpy, cffi and pytest; it
-installs nothing and asks no network.
+installs nothing and asks no network. The report, card.json, has `about`, the machine and the sources, and `parts`, each
+with its verdict, its seconds and the end of what it said.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import json
 import lzma
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -18,7 +20,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -27,12 +29,16 @@ PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
 
 @dataclass(frozen=True)
 class Part:
-    """The arguments of Python, settings, its share of the time in percent, and a command that it runs under."""
+    """The arguments of Python, settings, its share of the time in percent, and a command that it runs under.
+
+    OUT in an argument is the folder of the report. `short` are more arguments, for a run that only tries the script.
+    """
 
     arguments: list[str]
     settings: dict[str, str]
     share: int
     under: list[str] = field(default_factory=list)
+    short: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -52,20 +58,16 @@ class Card:
 
 def main(card: Card, doc: str) -> int:
     """Run the parts one after another; the exit code."""
+    given = options(card, doc)
     print(f"Python {sys.version.split()[0]}, {sysconfig.get_platform()}", flush=True)
-    parser = argparse.ArgumentParser(description=doc.partition("\n")[0])
-    parser.add_argument("--minutes", type=float, default=card.minutes)
-    parser.add_argument("--out", default=os.environ.get("OUT", "out"))
-    parser.add_argument("--only", default="")
-    given = parser.parse_args()
-    out = Path(given.out)
+    out = Path(given.out).resolve()
     out.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + given.minutes * 60
     first = next(iter(card.parts))
     found: dict[str, dict[str, object]] = {}
     with tempfile.TemporaryDirectory() as folder:
         path = os.pathsep.join(site(card, Path(folder)))
-        for name in [name for name in card.parts if not given.only or name in given.only.split(",")]:
+        for name in given.only or card.parts:
             left = end - time.monotonic()
             why = "no time is left" if left < 5 else card.left_out(name, path)
             if found.get(first, {}).get("verdict") == "failed":
@@ -73,12 +75,64 @@ def main(card: Card, doc: str) -> int:
             if why:
                 found[name] = {"verdict": f"left out ({why})", "seconds": 0.0, "said": ""}
             else:
-                found[name] = run(name, card.parts[name], path, Path(folder), left, given.minutes * 60)
-            (out / "card.json").write_text(json.dumps(found, indent=1))
+                part = prepared(card.parts[name], out, given.short)
+                found[name] = run(name, part, path, Path(folder), left, given.minutes * 60)
+            (out / "card.json").write_text(json.dumps({"about": about(given), "parts": found}, indent=1))
             print(f"{name}: {found[name]['verdict']} in {found[name]['seconds']:.0f} s", flush=True)
-    bad = [name for name, part in found.items() if part["verdict"] == "failed"]
-    print(f"FAILED: {', '.join(bad)}" if bad else "ALL PASSED, or left with a reason")
-    return len(bad) > 0
+    print(f"the report is {out / 'card.json'}\n{verdict_of(found)}")
+    return any(part["verdict"] == "failed" for part in found.values())
+
+
+def options(card: Card, doc: str) -> argparse.Namespace:
+    """Read the command line. A part that does not exist ends the process with the names of those that do."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     epilog=f"parts, in their order: {', '.join(card.parts)}")  # fmt: skip
+    parser.add_argument("--minutes", type=float, default=card.minutes, help="of the whole run (%(default)g); each part "
+                        "has a share, and what has no time left is left out")  # fmt: skip
+    parser.add_argument("--out", default=os.environ.get("OUT", "out"), help="the folder of the report (%(default)s)")
+    parser.add_argument("--only", default="", metavar="PART,...", help="these parts; all without it")
+    parser.add_argument("--short", action="store_true", help="a fraction of each part, which tries the script; the "
+                        "report that is wanted is the long one")  # fmt: skip
+    given = parser.parse_args()
+    given.only = [name.strip() for name in given.only.split(",") if name.strip()]
+    if wrong := [name for name in given.only if name not in card.parts]:
+        parser.error(f"there is no part {', '.join(wrong)}; the parts are {', '.join(card.parts)}")
+    return given
+
+
+def prepared(part: Part, out: Path, is_short: bool) -> Part:
+    """Return a part with the folder of the report in its arguments, and of its short form."""
+    given = [argument.replace("OUT", str(out)) for argument in (*part.arguments, *(part.short if is_short else ()))]
+    return replace(part, arguments=given, settings={**part.settings, **({"SPEED_SMALL": "1"} if is_short else {})})
+
+
+def about(given: argparse.Namespace) -> dict[str, object]:
+    """Return what was run, on what, and which state of the sources."""
+    git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    done = subprocess.run(git, capture_output=True, text=True, check=False) if shutil.which("git") else None
+    return {
+        "python": sys.version, "platform": platform.platform(), "machine": platform.machine(),
+        "sources": done.stdout.strip() if done is not None else "", "day": time.strftime("%Y-%m-%d"),
+        "minutes": given.minutes, "only": given.only, "short": given.short,
+    }  # fmt: skip
+
+
+def verdict_of(found: dict[str, dict[str, object]]) -> str:
+    """Return the last line: what failed, what was left out and why, or that all passed.
+
+    >>> verdict_of({"open": {"verdict": "passed"}, "digits": {"verdict": "left out (tqdm cannot be imported)"}})
+    'PASSED: open; left out: digits (tqdm cannot be imported)'
+    """
+    parts = {name: str(part["verdict"]) for name, part in found.items()}
+    left = [name + verdict.removeprefix("left out") for name, verdict in parts.items() if verdict.startswith("left")]
+    words = [
+        f"{word.upper()}: {', '.join(names)}"
+        for word in ("failed", "passed")
+        if (names := [name for name, verdict in parts.items() if verdict == word])
+    ]
+    if words == [f"PASSED: {', '.join(parts)}"]:
+        return "ALL PASSED"
+    return "; ".join([*words, *([f"left out: {', '.join(left)}"] if left else [])])
 
 
 def run(name: str, part: Part, path: str, folder: Path, left: float, whole: float) -> dict[str, object]:

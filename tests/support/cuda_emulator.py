@@ -3,16 +3,18 @@
 environment(**settings)      the variables of a process whose libcuda.so.1 and NVRTC are the emulated ones
 python(code, **settings)     what a program prints there
 
-`python tests/support/cuda_emulator.py` prints the folder of both libraries, for LD_LIBRARY_PATH.
+`python tests/support/cuda_emulator.py` prints the folder of both libraries, for LD_LIBRARY_PATH; with a script, or -m
+and a module, it runs that on two emulated cards.
 """
 
 from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
-from gpu_emulator import PATIENCE, ROOT, Emulator
+from gpu_emulator import PATIENCE, ROOT, Emulator, become
 
 __all__ = ["EMULATOR", "PATIENCE", "ROOT", "build", "environment", "python", "stubs_for"]
 EMULATOR = Emulator("libcuda.so.1", "libnvrtc.so.13", "CUDA_NVRTC", ("CUDA_VISIBLE_DEVICES",))
@@ -34,4 +36,6 @@ def stubs_for(extension: Path) -> str:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        become(environment(), sys.argv[1:])
     print(build())

@@ -2,11 +2,16 @@
 
 environment(**settings)      the variables of a process whose libamdhip64.so and libhiprtc.so are the emulated ones
 python(code, **settings)     what a program prints there
+
+`python tests/support/hip_emulator.py script.py` runs a script on two emulated cards, `... -m tinygraft doctor AMD` a
+module.
 """
 
 from __future__ import annotations
 
-from gpu_emulator import PATIENCE, ROOT, SOURCES, Emulator
+import sys
+
+from gpu_emulator import PATIENCE, ROOT, SOURCES, Emulator, become
 
 __all__ = ["EMULATOR", "PATIENCE", "ROOT", "build", "environment", "python", "run"]
 EMULATOR = Emulator(
@@ -15,3 +20,6 @@ EMULATOR = Emulator(
     ("-include", str(SOURCES / "hip.h")),
 )  # fmt: skip
 build, environment, python, run = EMULATOR.build, EMULATOR.environment, EMULATOR.python, EMULATOR.run
+
+if __name__ == "__main__":
+    become(environment(), sys.argv[1:] or sys.exit(__doc__))

@@ -3,6 +3,9 @@
 environment(**settings)      the variables of a process that finds them
 run(arguments, **settings)   what Python does there
 python(code, **settings)     what a program prints there
+
+`python tests/support/metal_emulator.py script.py` runs a script on two emulated GPUs, `... -m tinygraft doctor METAL` a
+module.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from gpu_emulator import FLAGS, PATIENCE, ROOT, SOURCES, compiler
+from gpu_emulator import FLAGS, PATIENCE, ROOT, SOURCES, become, compiler
 
 __all__ = ["MODULES", "PATIENCE", "ROOT", "build", "environment", "programs", "python", "run"]
 MODULES = Path(__file__).parent / "pyobjc"
@@ -69,3 +72,7 @@ def run(arguments: list[str], **settings: str) -> subprocess.CompletedProcess[st
         [sys.executable, *arguments], env=environment(**settings), capture_output=True, text=True, timeout=PATIENCE,
         check=False, cwd=ROOT,
     )  # fmt: skip
+
+
+if __name__ == "__main__":
+    become(environment(), sys.argv[1:] or sys.exit(__doc__))

@@ -14,7 +14,7 @@ import numpy as np
 
 from tinygraft import Device, Tensor, TinyJit
 
-DEVICE = os.environ.get("TINYGRAFT_CARD", "CUDA")
+DEVICE = os.environ.get("CARD_DEVICE", "CUDA")
 SMALL = bool(os.environ.get("SPEED_SMALL"))
 ROUNDS = 2 if SMALL else 10
 

@@ -7,7 +7,10 @@ barriers.
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -26,7 +29,7 @@ pytestmark = pytest.mark.needs("cc")
 )
 def test_on_cards_that_are_emulated(file: Path) -> None:
     """All tests of a file pass, and none is skipped: two ordinals, graphs, queues, refusals, other libraries."""
-    done = hip_emulator.run(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-n0", str(file)], TINYGRAFT_CARD="AMD")
+    done = hip_emulator.run(["-m", "pytest", "-q", "-p", "no:cacheprovider", "-n0", str(file)], CARD_DEVICE="AMD")
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-4000:]
     assert "SKIPPED" not in done.stdout
 
@@ -115,7 +118,25 @@ def test_the_script_for_a_card_works(tmp_path: Path) -> None:
     done = hip_emulator.run([script, "--out", str(tmp_path), "--only", "open,speed"], SPEED_SMALL="1")
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     found = json.loads((tmp_path / "card.json").read_text())
-    assert [part["verdict"] for part in found.values()] == ["passed"] * 2
-    assert "Emulated GPU 0" in found["open"]["said"]
-    assert "GFLOP/s" in found["speed"]["said"]
-    assert done.stdout.endswith("ALL PASSED, or left with a reason\n")
+    assert [part["verdict"] for part in found["parts"].values()] == ["passed"] * 2
+    assert "Emulated GPU 0" in found["parts"]["open"]["said"]
+    assert "GFLOP/s" in found["parts"]["speed"]["said"]
+    assert done.stdout.endswith("ALL PASSED\n")
+
+
+def test_a_script_runs_on_the_emulator(tmp_path: Path) -> None:
+    """As the README says: with its arguments and the user's settings, on the device by default, and on the second."""
+    script = tmp_path / "script.py"
+    script.write_text("""
+import sys
+from tinygraft import Device, Tensor
+x = Tensor([1.0, 2.0])
+print(x.device, (x.to("AMD:1") * 3).to("CPU").tolist(), sys.argv[1:])
+""")
+    command = [sys.executable, str(Path(hip_emulator.__file__)), str(script), "--seed", "1"]
+    for settings, device in (({}, "AMD"), ({"DEV": "CPU"}, "CPU")):
+        environment = {**{k: v for k, v in os.environ.items() if k != "DEV"}, **settings}
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=hip_emulator.PATIENCE, check=False
+        )
+        assert done.stdout == f"{device} [3.0, 6.0] ['--seed', '1']\n", done.stderr

@@ -51,6 +51,6 @@ def test_a_mutant_is_found(name: str) -> None:
     """The test of that name fails."""
     patch, tests, failing = MUTANTS[name]
     code = f"import sys, pytest\n{patch}\nsys.exit(pytest.main({['-q', '-n0', '-p', 'no:cacheprovider', *tests]!r}))"
-    done = hip_emulator.python(code, EMULATED_LATE="400", TINYGRAFT_CARD="AMD")
+    done = hip_emulator.python(code, EMULATED_LATE="400", CARD_DEVICE="AMD")
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     assert any(failing in line for line in failed), done.stdout[-3000:] + done.stderr[-1000:]

@@ -1,6 +1,6 @@
 """Run on a machine with a card what the tests run on the emulated driver, and measure first speeds.
 
-    python plugins/cuda/tests/on_a_card.py [--minutes 10] [--out FOLDER] [--only NAME,...]
+    python plugins/cuda/tests/on_a_card.py [--minutes 10] [--out FOLDER] [--only PART,...] [--short]
 
 It needs this checkout and a Python with numpy, cffi and pytest; it installs nothing and asks no network. What is not
 there lies in the folder card/ of the checkout, where `pack_for_a_card.py` has put it: NVRTC, a pycuda for that Python,

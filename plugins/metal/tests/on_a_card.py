@@ -1,6 +1,6 @@
 """Run on a Mac what the tests run on the emulated Metal, and measure first speeds.
 
-    python plugins/metal/tests/on_a_card.py [--minutes 30] [--out FOLDER] [--only NAME,...]
+    python plugins/metal/tests/on_a_card.py [--minutes 30] [--out FOLDER] [--only PART,...] [--short]
 
 It needs macOS, this checkout, and a Python with numpy, pyobjc-framework-Metal and pytest (for the digits also
 scikit-learn, matplotlib and tqdm); it installs nothing and asks no network. The last line is a verdict. The file
@@ -19,6 +19,7 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 from card_parts import PYTEST, Card, Part, main  # noqa: E402
 
 KIT = ["-m", "tinygraft", "conformance", "--device", "METAL"]
+QUICK = ["-k", "barrier or graph or event or view"]
 SEEDS = [str(file) for file in sorted((ROOT / "tests" / "seeds").glob("test_*.py"))]
 ABOUT = """
 import gc
@@ -42,12 +43,12 @@ def parts() -> dict[str, Part]:
     default = {"DEV": "METAL"}
     return {
         "open": Part(["-c", ABOUT], {}, 10),
-        "quick kit": Part([*KIT, "--level", "spec,render,memory,optional,program"], {}, 25),
-        "values": Part([*KIT, "--level", "ops"], {}, 30),
-        "launches again": Part([*KIT, "--level", "optional"], {"METAL_ICB": "0"}, 15),
-        "seeds": Part([*PYTEST, "-m", "not long", *SEEDS], default, 20),
-        "digits": Part(["examples/train_digits.py", "--out", "out"], default, 15),
-        "speed": Part([str(ROOT / "tests" / "support" / "speed_on_a_card.py")], {"TINYGRAFT_CARD": "METAL"}, 10),
+        "quick kit": Part([*KIT, "--level", "spec,render,memory,optional,program"], {}, 25, short=QUICK),
+        "values": Part([*KIT, "--level", "ops"], {}, 30, short=["-k", "as_written"]),
+        "launches again": Part([*KIT, "--level", "optional"], {"METAL_ICB": "0"}, 15, short=QUICK),
+        "seeds": Part([*PYTEST, "-m", "not long", *SEEDS], default, 20, short=["-k", "quick_reference"]),
+        "digits": Part(["examples/train_digits.py", "--out", "OUT"], default, 15, short=["--epochs", "1"]),
+        "speed": Part([str(ROOT / "tests" / "support" / "speed_on_a_card.py")], {"CARD_DEVICE": "METAL"}, 10),
     }
 
 

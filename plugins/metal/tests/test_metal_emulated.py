@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -209,6 +212,24 @@ def test_the_script_for_a_mac_works(tmp_path: Path) -> None:
     done = metal_emulator.run(command, SPEED_SMALL="1", CARD_MODULES=modules)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     found = json.loads((tmp_path / "card.json").read_text())
-    assert [part["verdict"] for part in found.values()] == ["passed"] * 2
-    assert "Emulated" in found["open"]["said"]
-    assert "GFLOP/s" in found["speed"]["said"]
+    assert [part["verdict"] for part in found["parts"].values()] == ["passed"] * 2
+    assert "Emulated" in found["parts"]["open"]["said"]
+    assert "GFLOP/s" in found["parts"]["speed"]["said"]
+
+
+def test_a_script_runs_on_the_emulator(tmp_path: Path) -> None:
+    """As the README says: with its arguments and the user's settings, on the device by default, and on the second."""
+    script = tmp_path / "script.py"
+    script.write_text("""
+import sys
+from tinygraft import Device, Tensor
+x = Tensor([1.0, 2.0])
+print(x.device, (x.to("METAL:1") * 3).to("CPU").tolist(), sys.argv[1:])
+""")
+    command = [sys.executable, str(Path(metal_emulator.__file__)), str(script), "--seed", "1"]
+    for settings, device in (({}, "METAL"), ({"DEV": "CPU"}, "CPU")):
+        environment = {**{k: v for k, v in os.environ.items() if k != "DEV"}, **settings}
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=metal_emulator.PATIENCE, check=False
+        )
+        assert done.stdout == f"{device} [3.0, 6.0] ['--seed', '1']\n", done.stderr

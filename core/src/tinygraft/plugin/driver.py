@@ -2,10 +2,12 @@
 
 To fill in: DriverFacts (its functions by name, its results), DriverContext (how it is opened and made current), a
 Backend over DriverBackend. What that takes comes along: DriverCalls, DriverCard and its choice by a setting,
-DriverAllocator, DriverQueue, DriverGraph, DriverProgram. RuntimeCompiler is a compiler of such a driver's maker.
+DriverAllocator, DriverQueue, DriverGraph, DriverProgram. RuntimeCompiler is a compiler of such a driver's maker, and
+`disassembled` the text of its machine code.
 It is imported when a device is opened, and not with `tinygraft.plugin`.
 """
 
+from tinygraft.device.driver.disassembled import disassembled
 from tinygraft.device.driver.driver_backend import DriverBackend
 from tinygraft.device.driver.driver_calls import BITS, DriverCalls, DriverFacts
 from tinygraft.device.driver.driver_cards import (
@@ -29,5 +31,5 @@ __all__ = [
     "BITS", "KEPT_EVENTS", "CardChoice", "CopyStep", "DriverAllocator", "DriverBackend", "DriverCalls", "DriverCard",
     "DriverContext", "DriverEvent", "DriverFacts", "DriverGraph", "DriverMemory", "DriverModule", "DriverProgram",
     "DriverQueue", "KernelStep", "NameRange", "RuntimeCompiler", "SourceRefused", "StreamEvent", "allowed", "build_of",
-    "check_process", "chosen", "named", "of_ordinal", "refused",
+    "check_process", "chosen", "disassembled", "named", "of_ordinal", "refused",
 ]  # fmt: skip

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import tempfile
 from pathlib import Path
 
+from tinygraft.plugin.driver import disassembled
 from tinygraft_cuda.nvrtc import folders_of, toolkits
 
 GET = "pip install nvidia-cuda-nvdisasm"
@@ -27,10 +26,4 @@ def program() -> list[str]:
 def sass(data: bytes) -> str:
     """Return the instructions of a cubin; a sentence where they cannot be shown."""
     command = program()
-    if not command:
-        return f"// the machine code cannot be shown: there is no nvdisasm; {GET}"
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "kernel.cubin")
-        file.write_bytes(data)
-        done = subprocess.run([*command, "-c", str(file)], capture_output=True, text=True, timeout=60, check=False)
-    return done.stdout if done.returncode == 0 else f"// nvdisasm failed: {done.stderr.strip()}"
+    return disassembled(data, "nvdisasm", [*command, "-c"] if command else [], GET)
