@@ -25,7 +25,8 @@ def ran(*outputs: UOp) -> list[str]:
 
 ORDER = [
     "split devices", "remove waits", "choose limits", "cut long loops", "order nodes", "bind variables",
-    "choose stored", "assign buffers", "fuse", "list tasks", "order tasks", "write kernels", "reuse memory", "prove",
+    "choose stored", "assign buffers", "fuse", "list tasks", "order tasks", "write kernels", "reuse memory",
+    "share kernels", "prove",
 ]  # fmt: skip
 
 

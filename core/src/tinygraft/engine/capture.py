@@ -22,7 +22,7 @@ from tinygraft.dtype import DType
 from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:
-    from tinygraft.engine.compile import Compiled
+    from tinygraft.engine.own_numbers import Compiled
     from tinygraft.engine.tape_entry import TapeEntry
 
 

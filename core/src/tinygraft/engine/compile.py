@@ -27,12 +27,12 @@ from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import Backend, Program
 from tinygraft.device.pool import note_lost
 from tinygraft.device.registry import Device, raise_noted
-from tinygraft.device.timeline import Timeline
-from tinygraft.engine import diskcache
+from tinygraft.engine import diskcache, own_numbers
 from tinygraft.engine.applied import counted_rules, rules_text
 from tinygraft.engine.crew import Crew
 from tinygraft.engine.debug_print import show_compiled
 from tinygraft.engine.exclusive import lock_over_forks
+from tinygraft.engine.own_numbers import Compiled
 from tinygraft.errors import CompileError, DeviceError, DeviceLostError
 from tinygraft.events import CompileEvent, RenderEvent, SpanEvent
 from tinygraft.helpers import prod
@@ -55,31 +55,6 @@ T = TypeVar("T")
 # assumed: bounds on memory that no usual program meets; the 40 MB have no record
 MOST = 256  # kernels in the cache; the least recently requested one is dropped first
 MOST_INSTRUCTIONS = 100_000  # of all of them together: some 40 MB of graphs
-
-
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class Compiled:
-    """A program with what is needed to launch it and to report how fast it was; equal only to itself.
-
-    `digest` is the name of its binary on disk, empty where none is stored. `data` is the binary. `timeline` is that of
-    the backend, None where launches are synchronous. `routine` is what a routine of the device computes, which has
-    neither source nor binary. `serial` is that of the kernel's graph, 0 where it was not made here.
-    """
-
-    name: str
-    program: Program
-    signature: Signature
-    cost: Cost
-    digest: str
-    data: bytes
-    timeline: Timeline | None
-    routine: Routine | None = None
-    serial: int = 0
-
-    def __del__(self) -> None:
-        """Retain the program until the launches of it have passed: a plugin may unload it when it is freed."""
-        if (timeline := getattr(self, "timeline", None)) is not None:
-            timeline.release_later(self.program, None)
 
 
 @dataclass(slots=True)
@@ -178,7 +153,10 @@ def ready(calls: Sequence[Call], origins: Sequence[tuple[object, ...]] = ()) -> 
         if isinstance(call, CopyCall):
             found.append(Ready(None, call.target.device or "", call.buffers, call.written, known))
         else:
-            kernel = next(made) if isinstance(call, KernelCall) else routine_on(Device[call.device], call.routine)
+            if isinstance(call, KernelCall):
+                kernel = own_numbers.given(next(made), call.numbers)
+            else:
+                kernel = routine_on(Device[call.device], call.routine)
             found.append(Ready(kernel, call.device, call.buffers, call.written, known))
     return found
 

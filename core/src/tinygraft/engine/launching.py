@@ -25,8 +25,8 @@ from tinygraft.device.interfaces import Handle
 from tinygraft.device.queues import Event, Queue, Span, settle
 from tinygraft.device.registry import Device
 from tinygraft.device.timeline import Timeline, turn
-from tinygraft.engine.compile import Compiled
 from tinygraft.engine.debug_print import show_launch
+from tinygraft.engine.own_numbers import Compiled
 from tinygraft.errors import TinygraftError
 from tinygraft.events import LaunchEvent
 

@@ -22,9 +22,11 @@ from tinygraft.codegen.options import Options
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import DType
 from tinygraft.engine import database, diskcache
-from tinygraft.engine.compile import Compiled, compiled_before, routine_on
+from tinygraft.engine.compile import compiled_before, routine_on
+from tinygraft.engine.own_numbers import Compiled, named, numbers_in, plain
 from tinygraft.schedule import form
 from tinygraft.uop.flat import flat, whole
+from tinygraft.uop.stages import Signature
 
 BufferNumber = int  # of a buffer in a plan: those that the graph names first, then the temporaries and results
 
@@ -44,13 +46,15 @@ class Plan:
     """How graphs of one form are realised.
 
     `steps` are in order. `memory` has the buffers of each output: one, or one for each device of a sharded one. `made`
-    has the device, size and dtype of the buffers that the graph does not name. `origins` has, for a plan made while a
-    recording is on, the nodes of the graph that each step computes, as numbers (origins.py); it is not stored on disk.
+    has the device, size and dtype of the buffers that the graph does not name. `numbers` are the values of variables
+    that belong to a step, by name (own_numbers.py). `origins` has, for a plan made while a recording is on, the nodes
+    of the graph that each step computes, as numbers (origins.py); it is not stored on disk.
     """
 
     steps: tuple[Planned, ...]
     memory: tuple[tuple[BufferNumber, ...], ...]
     made: tuple[tuple[str, int, DType], ...]
+    numbers: dict[str, int]
     origins: tuple[tuple[int, ...], ...] | None = None
 
 
@@ -101,18 +105,20 @@ def read(name: str, backends: Sequence[Backend]) -> Plan | None:
     with suppress(ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):  # what is no pack
         content = json.loads(data)
         for device, digest, title, signature, cost, routine in content["kernels"]:
+            called: Signature = whole(signature)
             kernel = (
-                compiled_before(on[device], digest, title, whole(signature), whole(cost)) if routine is None
+                compiled_before(on[device], digest, title, plain(called), whole(cost)) if routine is None
                 else routine_on(on[device], whole(routine))
             )  # fmt: skip
             if kernel is None:
                 return None
-            kernels.append(kernel)
+            kernels.append(named(kernel, called.variables))
         steps = [
             Planned(None if number is None else kernels[number], device, tuple(buffers), tuple(written))
             for number, device, buffers, written in content["steps"]
         ]
-        return Plan(tuple(steps), tuple(map(tuple, content["memory"])), whole(content["made"]))
+        made = whole(content["made"])
+        return Plan(tuple(steps), tuple(map(tuple, content["memory"])), made, numbers_in(kernels))
     return None
 
 

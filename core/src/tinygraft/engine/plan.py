@@ -28,6 +28,7 @@ from tinygraft.engine.applied import counted_rules, rules_text
 from tinygraft.engine.bindings import values_in, with_separate_names
 from tinygraft.engine.capture import note_varied, open_captures
 from tinygraft.engine.compile import Ready, ready
+from tinygraft.engine.own_numbers import numbers_in
 from tinygraft.engine.pack import BufferNumber, Plan, Planned
 from tinygraft.errors import DeviceError, GraphError
 from tinygraft.events import ScheduleEvent, SpanEvent
@@ -183,7 +184,9 @@ def work_for(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan:
     work = None if events.active and not events.once else _work_of(order, outputs)
     if work is None:
         made = shown_schedule(outputs)
-        work = BoundPlan(ready(made.calls, made.origins), made.memory, made.values, made.existing)
+        calls = ready(made.calls, made.origins)
+        values = made.values | numbers_in(call.kernel for call in calls)
+        work = BoundPlan(calls, made.memory, values, made.existing)
     if DEBUG.value >= 1 and len(work.calls) > 1:
         print(f"scheduled {len(work.calls)} kernels")
     return work
@@ -352,7 +355,7 @@ def _prepare(calls: Sequence[Ready], made: Schedule, outputs: Sequence[UOp], buf
     steps = tuple(Planned(c.kernel, c.device, tuple(number_of(n) for n in c.buffers), c.written) for c in calls)
     memory = tuple(tuple(number_of(buffer) for buffer in buffers_of(made.memory[node])) for node in outputs)
     origins = None if events.origins is None else events.origins.numbered(postorder(*outputs), made.origins)
-    return Plan(steps, memory, tuple(new), origins)
+    return Plan(steps, memory, tuple(new), numbers_in(call.kernel for call in calls), origins)
 
 
 def _on(plan: Plan, buffers: Sequence[UOp], outputs: Sequence[UOp], values: dict[str, int]) -> BoundPlan:
@@ -373,4 +376,4 @@ def _on(plan: Plan, buffers: Sequence[UOp], outputs: Sequence[UOp], values: dict
         node: together(node, [nodes[number] for number in numbers])
         for node, numbers in zip(outputs, plan.memory, strict=True)
     }
-    return BoundPlan(calls, memory, values, buffers)
+    return BoundPlan(calls, memory, values | plan.numbers if plan.numbers else values, buffers)

@@ -22,8 +22,9 @@ from tinygraft.device.queues import Span
 from tinygraft.device.registry import Device, raise_noted
 from tinygraft.engine.arena import free_temporaries, place_temporaries
 from tinygraft.engine.capture import Recorded, note, open_captures
-from tinygraft.engine.compile import Compiled, Ready
+from tinygraft.engine.compile import Ready
 from tinygraft.engine.launching import LaunchArguments, LaunchReport, launch_on_queue, report, start_clock
+from tinygraft.engine.own_numbers import Compiled
 from tinygraft.errors import DeviceLostError
 from tinygraft.interrupt import Guard
 from tinygraft.uop.index import size_of

@@ -22,7 +22,8 @@ from tinygraft.dtype import DType
 from tinygraft.engine.after_failure import Torn
 from tinygraft.engine.arena import share_memory
 from tinygraft.engine.capture import Recorded, note, open_captures
-from tinygraft.engine.compile import Compiled, routine_on
+from tinygraft.engine.compile import routine_on
+from tinygraft.engine.own_numbers import Compiled
 from tinygraft.engine.run import Launch, copy, stored_before
 from tinygraft.errors import GraphError
 from tinygraft.jit.step_order import Access, steps_before

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tinygraft.engine.capture import Capture, CapturedMemory, Recorded
-from tinygraft.engine.compile import Compiled
+from tinygraft.engine.own_numbers import Compiled
 from tinygraft.jit.arguments import Arguments
 from tinygraft.tensor.nested import hides_tensors, tensors_in
 from tinygraft.uop.held import buffers_of

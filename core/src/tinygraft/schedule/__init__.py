@@ -11,7 +11,9 @@ from one state to the next:
     assign buffers                        to which; repeated from here until no pass asks for more
     fuse                                  which stored nodes one kernel computes; may ask that more are stored
     list tasks, order tasks               what runs, and when; may ask that a value has memory of its own
-    write kernels, reuse memory, prove    calls, with few buffers, that are proved to read the right values
+    write kernels, reuse memory           calls, with few buffers
+    share kernels                         one for kernels that differ in where they read
+    prove                                 the calls read the right values
 
 A pass asks by returning a request instead of a state; `passes.py` grants it and repeats. With SPEC each result is
 checked, and `explain --passes` and VIZ show it.

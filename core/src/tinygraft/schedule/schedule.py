@@ -23,6 +23,7 @@ from tinygraft.schedule.form import note_value
 from tinygraft.schedule.fusion import Book
 from tinygraft.schedule.homes import give_homes
 from tinygraft.schedule.inplace import reuse_buffers
+from tinygraft.schedule.offsets import share_kernels
 from tinygraft.schedule.order import in_order
 from tinygraft.schedule.passes import SchedulePass, ScheduleState, run_passes
 from tinygraft.schedule.proof import ProofStep, check_values
@@ -235,6 +236,12 @@ def reuse_memory(state: ScheduleState) -> ScheduleState:
     return state._replace(calls=calls, moved=moved)
 
 
+def share(state: ScheduleState) -> ScheduleState:
+    """Return the state with calls whose kernels differ in where they read alone on one kernel (offsets.py)."""
+    calls = share_kernels(state.calls)
+    return state if calls is state.calls else state._replace(calls=calls)
+
+
 def prove(state: ScheduleState) -> ScheduleState:
     """Return `state` itself. Raises GraphError where a call reads other values than it was scheduled to (proof.py)."""
     steps = [ProofStep(call, task.reads, task.writes) for call, task in zip(state.calls, state.tasks, strict=True)]
@@ -261,6 +268,8 @@ PASSES = (
     SchedulePass("write kernels", write_kernels, schedule_spec.nothing, texts.calls),
     # after the order, from which the last reader of a value follows
     SchedulePass("reuse memory", reuse_memory, schedule_spec.nothing, texts.calls),
+    # after all passes that write kernels, of which each would be another one for each number
+    SchedulePass("share kernels", share, schedule_spec.nothing, texts.calls),
     # last: it proves the very calls that will run
     SchedulePass("prove", prove, schedule_spec.nothing, texts.calls),
 )

@@ -30,12 +30,16 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """One kernel on its buffers: BUFFER nodes by slot. `written` are the slots that the kernel stores to."""
+    """One kernel on its buffers: BUFFER nodes by slot. `written` are the slots that the kernel stores to.
+
+    `numbers` has the values of variables of the kernel that are this call's own, by name (schedule/offsets.py).
+    """
 
     kernel: Kernel
     device: str
     buffers: tuple[UOp, ...]
     written: tuple[int, ...]
+    numbers: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
