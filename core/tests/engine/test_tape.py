@@ -80,9 +80,16 @@ def test_histories_die_with_their_memory():
     tape.clear()
     x = Tensor([1.0], requires_grad=True)
     y = (x + 1).realize()
-    assert len(tape._entries) == 1
-    del y
+    assert (len(tape._deferred), len(tape._entries)) == (1, 0)
+    entry = tape.entry_of(y.uop.base)
+    assert entry is not None and entry.tracked
+    assert (len(tape._deferred), len(tape._entries)) == (0, 1)
+    del y, entry
     assert len(tape._entries) == 0
+    z = (x + 2).realize()
+    assert len(tape._deferred) == 1
+    del z
+    assert len(tape._deferred) == 0
 
 
 def test_a_loop_that_realises_its_state_does_not_grow():

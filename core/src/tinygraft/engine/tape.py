@@ -63,10 +63,10 @@ WITHIN_RUN: Final = -1  # the time of a value that was overwritten in the run th
 
 # These three are about the present values of BUFFERs, by their ids, and lose an item when its BUFFER node is freed.
 # Most results are freed before a gradient needs them, so that many entries are never made: what is in _deferred becomes
-# an entry when it is requested, or before a write: (node, its graph in order, weak reference to the BUFFER). What is in
-# _replayed does when it is requested: (whether it is tracked, when it was computed, from what).
+# an entry when it is requested, or before a write: (node, its graph in order, weak reference to the BUFFER, whether it
+# is tracked). What is in _replayed does when it is requested: (whether it is tracked, when it was computed, from what).
 _entries: dict[int, TapeEntry] = {}
-_deferred: dict[int, tuple[UOp, Sequence[UOp], weakref.ref[UOp]]] = {}
+_deferred: dict[int, tuple[UOp, Sequence[UOp], weakref.ref[UOp], bool]] = {}
 _replayed: dict[int, tuple[bool, int, Collection[weakref.ref[UOp]]]] = {}
 _multi: weakref.WeakKeyDictionary[UOp, TapeEntry] = weakref.WeakKeyDictionary()  # the same for MULTIs
 _readers: weakref.WeakKeyDictionary[UOp, weakref.WeakSet[TapeEntry]] = weakref.WeakKeyDictionary()  # of a BUFFER
@@ -204,11 +204,10 @@ def record(
     the run has overwritten, `saved` has copies of the old values of some. `pin` says whether untracked entries may
     retain small memory.
     """
-    alone = pin and len(wanted) == 1 and not written and not requiring and len(computed) == 1
-    if alone:
+    if pin and len(wanted) == 1 and not written and not saved and len(computed) == 1:
         ((node, may),) = wanted.items()
         memory = memory_base(computed[node])
-        if may and memory.op is Ops.BUFFER and record_deferred(node, memory, order):
+        if may and memory.op is Ops.BUFFER and record_deferred(node, memory, order, requiring):
             return
     with _lock:
         for node, read in computed.items() if written else ():
@@ -239,20 +238,50 @@ def _note_version(node: UOp, read: UOp) -> None:
             _origins[new] = _origins.get(old, (weakref.ref(old), WITHIN_RUN))
 
 
-def record_deferred(node: UOp, memory: UOp, order: Sequence[UOp]) -> bool:
-    """Record an untracked value, so that its entry is made only when it is needed; most are freed before.
+def record_deferred(node: UOp, memory: UOp, order: Sequence[UOp], requiring: Collection[UOp] = ()) -> bool:
+    """Record a value so that its entry is made only when it is needed; most are freed before.
 
-    `memory` is the BUFFER that has the value, `order` the graph of `node`. The entries of the memory that it reads are
-    made now, so that no chain of deferred ones has to be followed. Returns False, and records nothing, where the graph
-    reads large memory.
+    `memory` is the BUFFER that has the value, `order` the graph of `node`, `requiring` the nodes of tensors with
+    requires_grad=True. The entries of the memory that it reads are made now, so that no chain of deferred ones has to
+    be followed. Returns False, and records nothing, where the graph of an untracked value reads large memory, and where
+    the graph alone does not say whether the value is tracked.
     """
+    found = _tracked_alone(node, order, requiring) if requiring else False
+    if found is None:
+        return False
     for read in order:
         if read.op in HELD:
-            if not is_small(read):
+            if not found and not is_small(read):
                 return False
             entry_of(read)
-    _deferred[memory.arg.uid] = node, order, weakref.ref(memory)
+    _deferred[memory.arg.uid] = node, order, weakref.ref(memory), found
     return True
+
+
+def _tracked_alone(node: UOp, order: Sequence[UOp], requiring: Collection[UOp]) -> bool | None:
+    """Return whether a value that is computed alone is tracked, as `_needing_gradient` finds it, by one walk.
+
+    None where that depends on more than the nodes of its graph, which is `order`: on writes, on leaves that graphs have
+    by a tag, on whether a lazy value is a leaf itself.
+    """
+    if _origins or node in _used:
+        return None
+    marks = {each.tag for each in requiring if each.op is Ops.RESHAPE and isinstance(each.tag, Own)}
+    reach: set[UOp] = set()  # nodes at which a gradient is needed
+    for each in order:
+        op = each.op
+        if op is Ops.ASSIGN or (marks and each.tag in marks and each not in requiring):
+            return None
+        if op in HELD:
+            if each in requiring or ((entry := entry_of(each)) is not None and entry.tracked):
+                reach.add(each)
+        elif each in requiring:
+            if each is not node:
+                reach.add(each)
+        elif op is not Ops.DETACH and not reach.isdisjoint(each.src) and each.dtype.kind == "float":
+            reach.add(each)
+    tracked = node.op is not Ops.DETACH and node.dtype.kind == "float" and not reach.isdisjoint(node.src)
+    return None if node in requiring and not tracked else tracked
 
 
 def _recorded(uid: int) -> TapeEntry | None:
@@ -263,8 +292,8 @@ def _recorded(uid: int) -> TapeEntry | None:
     with _lock:
         if (found := _deferred.pop(uid, None)) is None:  # another thread was faster
             return _entries.get(uid)
-        node, order, ref = found
-        entry, memory = _entry(node, order, False, True, Written(set(), 0), {}), ref()
+        node, order, ref, tracked = found
+        entry, memory = _entry(node, order, tracked, True, Written(set(), 0), {}), ref()
         if memory is None:
             return None
         if entry is not None:

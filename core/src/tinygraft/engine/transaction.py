@@ -24,7 +24,7 @@ from tinygraft.engine.plan import BoundPlan, work_for
 from tinygraft.engine.protect import Saved
 from tinygraft.engine.record_results import record_results
 from tinygraft.engine.run import Launch, Prepared, Progress, prepare, run_prepared, writes
-from tinygraft.engine.tape import needs_gradient, nodes_requiring_grad, note_rebuilt, record_deferred
+from tinygraft.engine.tape import nodes_requiring_grad, note_rebuilt, record_deferred
 from tinygraft.interrupt import Guard
 from tinygraft.uop.held import HELD, buffers_of, in_shape, memory_base
 from tinygraft.uop.ops import Ops
@@ -95,7 +95,9 @@ def _run_work(request: RealizeRequest, work: BoundPlan, guard: Guard) -> None:
     finally:
         if prepared is not None:
             prepared.release()
-    _commit(request, work, request.homes, {}, request.overwritten, saved)
+    alone = saved is None and not request.assigns and not request.pinned and not open_captures()
+    if not alone or not _commit_alone(request, work):
+        _commit(request, work, request.homes, {}, request.overwritten, saved)
     if checking is not None:
         checking.compare(work)
 
@@ -108,7 +110,7 @@ def _checking(request: RealizeRequest) -> Checking | None:
 
 
 def _commit_alone(request: RealizeRequest, work: BoundPlan) -> bool:
-    """Commit one untracked value that one tensor has and no other graph; return False, and do nothing, if it is more.
+    """Commit one value that one tensor has and no other graph; return False, and do nothing, if it is more.
 
     Most small operations are like that, and `_commit` would have this result, in more time.
     """
@@ -117,7 +119,7 @@ def _commit_alone(request: RealizeRequest, work: BoundPlan) -> bool:
     tensor = request.requested[0]
     (node,) = request.homes
     shape = tensor.uop
-    if tensor.requires_grad is not None or (
+    if tensor.requires_grad is False or (
         node is not shape and not (shape.op is Ops.RESHAPE and shape.src == (node,))  # as a sum without keepdim is
     ):
         return False
@@ -130,9 +132,11 @@ def _commit_alone(request: RealizeRequest, work: BoundPlan) -> bool:
     new = in_shape(memory, node.shape)
     if node.dtype.kind == "float":
         requiring = nodes_requiring_grad(request.others)
-        if requiring and (node in requiring or shape in requiring or needs_gradient(node, requiring)):
+        if requiring and (node in requiring or shape in requiring):
             return False
-        if not record_deferred(node, memory, request.order):
+        if tensor.requires_grad:
+            requiring.add(node)
+        if not record_deferred(node, memory, request.order, requiring):
             return False
         tensor.uop = new if node is shape else UOp(Ops.RESHAPE, node.dtype, (new,), shape.shape, shape.tag)
     else:
