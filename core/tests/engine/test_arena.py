@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace as Call
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,10 @@ from tinygraft import Context, Device, GlobalCounters, Tensor, nn
 from tinygraft.device.buffer import Buffer
 from tinygraft.device.pool import pool_of
 from tinygraft.dtype import dtypes
-from tinygraft.engine import arena, run
+from tinygraft.engine import arena, plan, run
 from tinygraft.schedule.memory import Life, lifetimes, most_at_once, place
+from tinygraft.schedule.proof import ByteRange
+from tinygraft.uop.uop import UOp
 
 BATCH = 128
 
@@ -33,11 +36,11 @@ def test_the_memory_of_a_training_step(null: None, monkeypatch: pytest.MonkeyPat
     seen: list[tuple[int, int, int]] = []
     original = arena.place_temporaries
 
-    def measured(calls: Any, kept: Any) -> Any:
+    def measured(calls: Any, kept: Any, *more: Any) -> Any:
         lives = tuple(lifetimes(calls, kept).values())
         if len(lives) > 20:
             seen.append((place(lives).size, most_at_once(lives), sum(life.nbytes for life in lives)))
-        return original(calls, kept)
+        return original(calls, kept, *more)
 
     monkeypatch.setattr(run, "place_temporaries", measured)
     images, labels = Tensor.empty(BATCH, 1, 28, 28).realize(), Tensor.empty(BATCH, dtype=dtypes.int32).realize()
@@ -191,3 +194,48 @@ def test_kept_memory_can_be_given_back() -> None:
     Device.empty_cache()
     assert all(pool_of(Device[name]).kept == 0 for name in Device.opened())
     assert x.tolist()[999] == 999.0
+
+
+def test_a_placement_is_found_once_for_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next graph of a form has its temporaries where the first had them; values stay, and nothing is held."""
+    asked: list[int] = []
+    original = arena.place_temporaries
+
+    def counted(calls: Any, *more: Any) -> Any:
+        asked.append(len(calls))
+        return original(calls, *more)
+
+    monkeypatch.setattr(run, "place_temporaries", counted)
+    w = Tensor(np.eye(48, dtype=np.float32) * 0.5).realize()
+    with Context(DEV="PYTHON"):
+        plan.clear()
+        w = Tensor(np.eye(48, dtype=np.float32) * 0.5).realize()
+        held = []
+        for number in range(1, 4):
+            x = Tensor(np.full((4, 48), number, np.float32)).realize()
+            asked.clear()
+            y = x
+            for _ in range(4):
+                y = (y @ w).softmax(axis=0).contiguous()
+            np.testing.assert_allclose(y.numpy(), np.full((4, 48), 0.25), rtol=1e-6)
+            assert bool(asked) == (number == 1)
+            del x, y
+            held.append(GlobalCounters.mem_used)
+    assert held[0] == held[1] == held[2]
+
+
+def test_a_placement_names_spots_and_not_nodes() -> None:
+    """Temporaries in an arena and in the memory of a result that is written later; none where memory has no views."""
+    a, b, result = (UOp.buffer("PYTHON", 8, dtypes.float) for _ in range(3))
+    calls = [
+        Call(buffers=(a,), written=(0,)),
+        Call(buffers=(b, a), written=(0,)),
+        Call(buffers=(result, b), written=(0,)),
+    ]
+    places = {
+        a: ByteRange(("PYTHON", 1), 0, 32), b: ByteRange(("PYTHON", 2), 0, 32), result: ByteRange(("PYTHON", 2), 0, 64),
+    }  # fmt: skip
+    (found,) = arena._placement(calls, [a, b], {result: Buffer("PYTHON", 16, dtypes.float)}, places)
+    assert found.arenas == [("PYTHON", 32)]
+    assert found.spots == [((1, 1), 0, 0), ((2, 1), (2, 0), 0)]
+    assert arena._placement(calls, [a], {}, {a: ByteRange(7, 0, 32)}) == []

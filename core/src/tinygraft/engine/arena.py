@@ -1,11 +1,13 @@
 """Memory for the temporaries of a schedule: slices of one arena for each device, or of results not yet written.
 
-`place_temporaries` is called before a schedule runs, and `free_temporaries` after it with the buffers it returned.
+`place_temporaries` is called before a schedule runs, and `free_temporaries` after it with the buffers it returned. What
+it found for a plan is a Placement, by which `place_again` does the same for the next graph of that form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from tinygraft.device.buffer import Buffer, buffer_of
@@ -27,13 +29,54 @@ class Writes(HasBuffers, Protocol):
         """Return the slots of these buffers."""
 
 
-def place_temporaries(calls: Sequence[Writes], results: Collection[UOp]) -> list[Buffer]:
+Spot = tuple[int, int]  # a buffer, as a call and a slot of it
+
+
+@dataclass(slots=True)
+class Placement:
+    """Where the temporaries of a plan lie: what `place_temporaries` found, for graphs that differ in their BUFFERs.
+
+    `arenas` are devices with the bytes of an arena, `spots` have for each temporary the arena, by index, or the result
+    whose memory it is in, and the offset there.
+    """
+
+    arenas: list[tuple[str, int]]
+    spots: list[tuple[Spot, int | Spot, int]]
+
+
+def place_again(placement: Placement, buffers: Sequence[Sequence[Buffer]]) -> list[Buffer]:
+    """Give temporaries the memory that `placement` says, until `free_temporaries`. Returns their buffers.
+
+    `buffers` are those of each call. Where allocating fails, that is raised, and all of it is freed.
+    """
+    placed: list[Buffer] = []
+    lent: list[Buffer] = []
+    try:
+        arenas = [Buffer(device, nbytes, dtypes.uint8).allocate(briefly=True) for device, nbytes in placement.arenas]
+        for (call, slot), home, offset in placement.spots:
+            buffer = buffers[call][slot]
+            if isinstance(home, int):
+                block = arenas[home]
+            else:
+                block = buffers[home[0]][home[1]]
+                lent.append(block)
+            buffer.suballocate(block, offset)
+            placed.append(buffer)
+    except BaseException:
+        free_temporaries([*placed, *lent])
+        raise
+    return placed
+
+
+def place_temporaries(calls: Sequence[Writes], results: Collection[UOp], existing: Collection[UOp] | None = None,
+                      found: list[Placement] | None = None) -> list[Buffer]:  # fmt: skip
     """Give the temporaries of `calls` memory that they share, until `free_temporaries`. Returns their buffers.
 
     Temporaries are the BUFFERs of `calls` that are not in `results`, have no memory yet and are not read from a file
     later. They may also be put into the memory of a large result until its first write, which is allocated for that.
     The placement is checked against the lifetimes (schedule/proof.py). Does nothing for a single call, which can have
-    none. Where allocating fails, that is raised, and all of it is freed.
+    none. Where allocating fails, that is raised, and all of it is freed. Where the placement holds for every graph of
+    this form, which has other BUFFERs than those of `existing` that it names, it is put into `found`.
     """
     if len(calls) < 2:
         return []
@@ -57,8 +100,34 @@ def place_temporaries(calls: Sequence[Writes], results: Collection[UOp]) -> list
         free_temporaries([*temporary.values(), *lent])
         raise
     names = dict(zip(map(id, (*temporary.values(), *lent)), (*temporary, *unwritten), strict=True))
-    check_offsets([BufferUse(c.buffers, c.written) for c in calls], _named(where, names), unwritten)
+    placed = _named(where, names)
+    check_offsets([BufferUse(c.buffers, c.written) for c in calls], placed, unwritten)
+    if found is not None and existing is not None and unwritten.keys().isdisjoint(existing):
+        found += _placement(calls, list(temporary), unwritten, placed)
     return list(temporary.values())
+
+
+def _placement(calls: Sequence[Writes], temporary: Sequence[UOp], lent: Mapping[UOp, Buffer],
+               placed: Mapping[Hashable, ByteRange]) -> list[Placement]:  # fmt: skip
+    """Return where `temporary` nodes were `placed`, in arenas or in the memory of `lent` ones, without naming nodes.
+
+    None in the list on a device whose memory has no views: what is reused there are whole buffers.
+    """
+    spot = {node: (number, slot) for number, call in enumerate(calls) for slot, node in enumerate(call.buffers)}
+    homes: dict[Hashable, int | Spot] = {placed[node].block: spot[node] for node in lent if node in placed}
+    arenas: list[tuple[str, int]] = []
+    spots: list[tuple[Spot, int | Spot, int]] = []
+    for node in temporary:
+        where = placed[node]
+        if type(where.block) is not tuple:
+            return []
+        home = homes.setdefault(where.block, len(arenas))
+        if home == len(arenas):
+            arenas.append((where.block[0], 0))
+        if isinstance(home, int):
+            arenas[home] = arenas[home][0], max(arenas[home][1], where.end)
+        spots.append((spot[node], home, where.start))
+    return [Placement(arenas, spots)]
 
 
 def _named(places: Iterable[tuple[Buffer, ByteRange]], names: Mapping[int, Hashable]) -> dict[Hashable, ByteRange]:

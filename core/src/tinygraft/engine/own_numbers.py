@@ -4,7 +4,7 @@
     numbers_in(kernels) -> {"offset0=7": 7}          what is added to the values of variables
 
 No variable of a program has such a name. So launches, captures, replays, CUDA graphs and packs, all of which look
-their arguments up by name, need nothing else, and calls with other numbers are other kernels where kernels are compared.
+their arguments up by name, need nothing else, and calls with other numbers are other kernels where these are compared.
 """
 
 from __future__ import annotations

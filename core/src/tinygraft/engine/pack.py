@@ -16,12 +16,13 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tinygraft.codegen.options import Options
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import DType
 from tinygraft.engine import database, diskcache
+from tinygraft.engine.arena import Placement
 from tinygraft.engine.compile import compiled_before, routine_on
 from tinygraft.engine.own_numbers import Compiled, named, numbers_in, plain
 from tinygraft.schedule import form
@@ -49,6 +50,7 @@ class Plan:
     has the device, size and dtype of the buffers that the graph does not name. `numbers` are the values of variables
     that belong to a step, by name (own_numbers.py). `origins` has, for a plan made while a recording is on, the nodes
     of the graph that each step computes, as numbers (origins.py); it is not stored on disk.
+    `placements` has where its temporaries lie, once that was found in this process.
     """
 
     steps: tuple[Planned, ...]
@@ -56,6 +58,7 @@ class Plan:
     made: tuple[tuple[str, int, DType], ...]
     numbers: dict[str, int]
     origins: tuple[tuple[int, ...], ...] | None = None
+    placements: list[Placement] = field(default_factory=list, compare=False)
 
 
 def name_of(key: form.FormKey, backends: Sequence[Backend], options: Options) -> str:

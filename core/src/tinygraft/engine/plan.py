@@ -25,6 +25,7 @@ from tinygraft.device.registry import Device
 from tinygraft.dtype import DType
 from tinygraft.engine import pack
 from tinygraft.engine.applied import counted_rules, rules_text
+from tinygraft.engine.arena import Placement
 from tinygraft.engine.bindings import values_in, with_separate_names
 from tinygraft.engine.capture import note_varied, open_captures
 from tinygraft.engine.compile import Ready, ready
@@ -56,12 +57,14 @@ class BoundPlan:
 
     `calls` are launched in order. `memory` has, for each output, a BUFFER, or a MULTI over those of several devices.
     `values` are those of variables by name. `existing` are the BUFFERs that the graph itself names.
+    `placements` has where the plan has its temporaries, once that was found; None without a plan.
     """
 
     calls: list[Ready]  # each with its origins, while a recording is on
     memory: dict[UOp, UOp]
     values: dict[str, int]
     existing: Collection[UOp]
+    placements: list[Placement] | None = None
 
 
 _plans: OrderedDict[PlanKey, Plan] = OrderedDict()
@@ -376,4 +379,4 @@ def _on(plan: Plan, buffers: Sequence[UOp], outputs: Sequence[UOp], values: dict
         node: together(node, [nodes[number] for number in numbers])
         for node, numbers in zip(outputs, plan.memory, strict=True)
     }
-    return BoundPlan(calls, memory, values | plan.numbers if plan.numbers else values, buffers)
+    return BoundPlan(calls, memory, values | plan.numbers if plan.numbers else values, buffers, plan.placements)

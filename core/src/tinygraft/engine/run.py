@@ -20,7 +20,7 @@ from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.pool import note_lost
 from tinygraft.device.queues import Span
 from tinygraft.device.registry import Device, raise_noted
-from tinygraft.engine.arena import free_temporaries, place_temporaries
+from tinygraft.engine.arena import Placement, free_temporaries, place_again, place_temporaries
 from tinygraft.engine.capture import Recorded, note, open_captures
 from tinygraft.engine.compile import Ready
 from tinygraft.engine.launching import LaunchArguments, LaunchReport, launch_on_queue, report, start_clock
@@ -84,21 +84,32 @@ class Progress:
     doubtful: set[int] = field(default_factory=set)
 
 
-def prepare(calls: Sequence[Ready], results: Collection[UOp]) -> Prepared:
+def prepare(calls: Sequence[Ready], results: Collection[UOp], existing: Collection[UOp] | None = None,
+            placements: list[Placement] | None = None) -> Prepared:  # fmt: skip
     """Return the calls with their buffers. `results` are the BUFFERs whose values are used afterwards.
 
     Where a call overwrites a value, the memory of all calls is allocated now, so that no shortage of it ends them
-    half-way. Otherwise the memory of a result is allocated when it is computed. Raises what allocating raises, after
-    freeing what it has allocated.
+    half-way. Otherwise the memory of a result is allocated when it is computed. `existing` are the BUFFERs that the
+    graph names, `placements` has where the temporaries of the plan lie, once that was found. Raises what allocating
+    raises, after freeing what it has allocated.
     """
     launches = [
         Launch(call.kernel, call.device, [buffer_of(node) for node in call.buffers], call.origins) for call in calls
     ]
-    written = {node: buffer_of(node) for call in calls for node in writes(call)}
+    written = {
+        call.buffers[slot]: launch.buffers[slot]
+        for call, launch in zip(calls, launches, strict=True) for slot in call.written
+    }  # fmt: skip
     over = {node for node, buffer in written.items() if has_value(buffer)}
-    overwrites = [not over.isdisjoint(writes(call)) for call in calls]
-    fresh = [buffer for node, buffer in written.items() if node not in over]
-    placed = place_temporaries(calls, results)
+    if over:
+        overwrites = [not over.isdisjoint(writes(call)) for call in calls]
+        fresh = [buffer for node, buffer in written.items() if node not in over]
+    else:
+        overwrites, fresh = [False] * len(calls), list(written.values())
+    if placements:
+        placed = place_again(placements[0], [launch.buffers for launch in launches])
+    else:
+        placed = place_temporaries(calls, results, existing, placements)
     if over:
         try:
             for launch in launches:

@@ -76,7 +76,7 @@ def _run_work(request: RealizeRequest, work: BoundPlan, guard: Guard) -> None:
     try:
         guard.whole = True  # for a moment, in which the nodes of readers change
         results = {*work.existing, *(b for home in request.homes.values() for b in buffers_of(work.memory[home]))}
-        prepared = prepare(work.calls, results)
+        prepared = prepare(work.calls, results, work.existing, work.placements)
         if request.overwritten:
             saved = Saved(request.readers, request.overwritten, request.taped, replaced_by(request.assigns))
             saved.make(request.homes)
