@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from graph_numpy import evaluate
-from tensor_nodes import assign, filled, numbers, run_graph
+from tensor_nodes import BACKEND, assign, filled, memory, numbers, run_graph
+from tinygraft.codegen.cost import cost
 from tinygraft.dtype import dtypes
 from tinygraft.schedule.again import NeedsOwnMemory
 from tinygraft.schedule.alone import alone, is_alone
+from tinygraft.schedule.schedule import schedule
 from tinygraft.uop.ops import AxisKind, Ops, ScanArg, ScatterArg
 from tinygraft.uop.stages import CopyCall, KernelCall
 from tinygraft.uop.uop import UOp, postorder
@@ -45,11 +47,24 @@ def test_scans_along_each_axis(op: Ops, shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("length", [129, 256, 1000, 1031, 4100])
 def test_long_running_sums_are_taken_in_blocks(length: int) -> None:
-    """Blocks, the sums of blocks, and both together: whole numbers are exact, whatever the length."""
+    """Totals of blocks, what they start from, and blocks: whole numbers are exact, whatever the length."""
     for shape, axis in (((length,), 0), ((2, length), 1), ((length, 3), 0)):
         calls = check(scan(numbers(*shape), Ops.ADD, axis))
         assert len(calls) >= 3
-    assert len(check(scan(filled(list(range(length)), dtype=INT), Ops.ADD, 0))) == 1
+    for op in (Ops.ADD, Ops.MUL, Ops.MAX):
+        check(scan(filled([i % 3 - 1 for i in range(length)], dtype=INT), op, 0))
+
+
+@pytest.mark.parametrize(("length", "op", "kernels", "most"), [
+    (1024, Ops.MAX, 3, 3.2), (1031, Ops.MAX, 3, 3.2), (1 << 16, Ops.MAX, 7, 3.2), (1 << 16, Ops.ADD, 7, 3.4),
+    (1 << 16, Ops.MUL, 15, 5.0), (1 << 22, Ops.ADD, 9, 3.4),
+])  # fmt: skip
+def test_a_long_scan_reads_twice_and_writes_once(length: int, op: Ops, kernels: int, most: float) -> None:
+    """Its work grows with the length: what belongs to totals, which are 64-bit for floats, is a fraction of that."""
+    calls = schedule([scan(memory(length), op, 0)], lambda device: BACKEND.target).calls
+    moved = sum(cost(call.kernel.sink).bytes for call in calls if isinstance(call, KernelCall))
+    assert len(calls) <= kernels
+    assert moved <= most * length * F.itemsize
 
 
 def test_many_short_scans_are_written_out() -> None:

@@ -6,10 +6,11 @@ such loops are of kind ORDERED, and no other node is fused with them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 from tinygraft.schedule.again import NeedsOwnMemory
-from tinygraft.schedule.blocked_scans import BLOCK
+from tinygraft.schedule.blocked_scans import BLOCK, ROWS
 from tinygraft.schedule.draft import Draft
 from tinygraft.schedule.kernel_body import index_in_axis, numel
 from tinygraft.schedule.views import Index, both, flatten, source_index
@@ -18,9 +19,6 @@ from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import MOVEMENT, AxisKind, Ops, RangeArg
 from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp, postorder
-
-# assumed: never measured
-ROWS = 64  # rows of a scan from which they, and not the elements of one, are what is computed in parallel
 
 
 def is_alone(node: UOp) -> bool:
@@ -49,6 +47,9 @@ def _scan(draft: Draft, node: UOp, needs: set[UOp]) -> None:
     `needs` are the values that it is computed from.
     """
     axis, buffer = node.arg.axis, draft.lowering.memory[node]
+    if node.arg.blocks is not None:
+        _blocks(draft, node, needs)
+        return
     if is_concrete(node.shape) and node.shape[axis] <= BLOCK and numel(node.shape) >= ROWS * node.shape[axis]:
         _short_scans(draft, node, needs)
         return
@@ -77,6 +78,63 @@ def _short_scans(draft: Draft, node: UOp, needs: set[UOp]) -> None:
         new = draft.lowering.value(node.src[0], tuple(index))
         value = new if value is None else UOp(node.arg.op, node.dtype, (value, new))
         draft.store(node, flatten(tuple(index), shape), value, needs)
+
+
+def _blocks(draft: Draft, node: UOp, needs: set[UOp]) -> None:
+    """Add to `draft` a scan in blocks, each written out: from its start, or from its first element where it has none.
+
+    Of totals only the last element is stored. `needs` are the values that `node` is computed from.
+    """
+    axis, shape, blocks, lowering = node.arg.axis, node.src[0].shape, node.arg.blocks, draft.lowering
+    count = -(-shape[axis] // blocks.size)
+    index = list(draft.index((*shape[:axis], count - blocks.totals, *shape[axis + 1 :])))
+    block, start = index[axis], _start(draft, node, index)
+    value = inner = UOp.const(blocks.dtype, 0)
+    for i in range(blocks.size):
+        index[axis] = ix.add(ix.mul(block, blocks.size), i)
+        short = (count - 1) * blocks.size + i >= shape[axis] and not blocks.totals
+        inside = ix.lt(index[axis], shape[axis]) if short else None
+        new = lowering.value(node.src[0], tuple(index), inside).cast(blocks.dtype)
+        inner = UOp(node.arg.op, blocks.dtype, (inner, new)) if i else new
+        value = UOp(node.arg.op, blocks.dtype, (value, new)) if i else _begun(node, start, new)
+        if not blocks.totals:
+            result = _exact(node, start, inner, value).cast(node.dtype)
+            draft.store(node, flatten(tuple(index), shape), result, needs, inside)
+    if blocks.totals:
+        index[axis] = block
+        draft.store(node, flatten(tuple(index), node.shape), value, needs)
+
+
+def _exact(node: UOp, start: tuple[UOp, UOp] | None, inner: UOp, value: UOp) -> UOp:
+    """Return an element of the scan `node`: `value`, or for a sum in the dtype of its elements the start plus `inner`.
+
+    `inner` is that of the block alone: the sum of both rounds less, and is taken where `inner` is finite.
+    """
+    dtype = node.arg.blocks.dtype
+    if start is None or node.arg.op is not Ops.ADD or dtype.kind != "float" or dtype is not node.dtype:
+        return value
+    finite = UOp(Ops.MAX, dtype, (inner, -inner)) < math.inf
+    return UOp(Ops.WHERE, dtype, (ix.and_(start[0], finite), start[1] + inner, value))
+
+
+def _start(draft: Draft, node: UOp, index: Sequence[UOp]) -> tuple[UOp, UOp] | None:
+    """Return the condition that the block at `index` of the scan `node` has a start, and it; None where none has."""
+    if len(node.src) == 1:
+        return None
+    axis = node.arg.axis
+    there = ix.ge(index[axis], 1)
+    before = (*index[:axis], ix.sub(index[axis], 1), *index[axis + 1 :])
+    return there, draft.lowering.value(node.src[1], before, there)
+
+
+def _begun(node: UOp, start: tuple[UOp, UOp] | None, first: UOp) -> UOp:
+    """Return the first element of a block of the scan `node`: `first`, combined with the start of the block.
+
+    The first block has none, and no op combines its element with an identity, so -0.0 stays -0.0.
+    """
+    if start is None:
+        return first
+    return UOp(Ops.WHERE, first.dtype, (start[0], UOp(node.arg.op, first.dtype, (start[1], first)), first))
 
 
 def _scatter(draft: Draft, node: UOp, needs: set[UOp]) -> bool:

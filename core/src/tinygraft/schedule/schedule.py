@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tinygraft import events
-from tinygraft.schedule import blocked_scans, schedule_spec, texts
+from tinygraft.schedule import schedule_spec, texts
 from tinygraft.schedule.again import NeedsOwnMemory, StoreMore
 from tinygraft.schedule.form import note_value
 from tinygraft.schedule.fusion import Book
@@ -131,8 +131,6 @@ def cut_long_loops(state: ScheduleState) -> ScheduleState:
     becomes = regroup(state.order, state.target)
     if not becomes:
         return state
-    long_scans = [node for node in state.outputs if blocked_scans.is_long(node)]
-    becomes |= {node: blocked_scans.in_memory(becomes[node]) for node in long_scans}
     waits = {becomes[n]: becomes[w] for n, w in state.waits.items() if n in becomes and w in becomes}
     return state.with_outputs([becomes[node] for node in state.outputs])._replace(waits=waits)
 

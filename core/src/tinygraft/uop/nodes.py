@@ -193,6 +193,19 @@ def reducible(u: UOp) -> str | None:
     return None
 
 
+def scans(u: UOp) -> str | None:
+    """A SCAN has the dtype of its operand; totals and starts of blocks have that in which the blocks are computed."""
+    blocks = u.arg.blocks
+    if len(u.src) > (1 if blocks is None or blocks.totals else 2):
+        return f"a SCAN of one operand has {len(u.src)} sources"
+    wrong = [s.dtype for s in u.src[1:] if s.dtype is not blocks.dtype]
+    if wrong:
+        return f"SCAN in {blocks.dtype.name} starts from that dtype, got {wrong[0].name}"
+    if blocks is not None and blocks.totals:
+        return None if u.dtype is blocks.dtype else f"totals of SCAN are {blocks.dtype.name}, got {u.dtype.name}"
+    return first_dtype(u)
+
+
 def accumulates(u: UOp) -> str | None:
     """ACCUM combines one value by an op, or the product of two by FMA, perhaps gated, or packed lanes by a unit."""
     if isinstance(u.arg, MatrixUnit):
@@ -354,7 +367,7 @@ NODE: dict[Ops, tuple[SpecRule, ...]] = {
     Ops.REDUCE_AXIS: (first_dtype, reducible),
     Ops.GATHER: (first_dtype,),
     Ops.SCATTER: (first_dtype, reducible),
-    Ops.SCAN: (first_dtype, reducible),
+    Ops.SCAN: (scans, reducible),
     Ops.ROUTINE: (known_routine,),
     **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.ASSIGN, Ops.AFTER), (first_dtype,)),
     Ops.COPY: (first_dtype, source_ops(1, Ops.DEVICE)),

@@ -252,11 +252,24 @@ class ReduceArg:
 
 
 @dataclass(frozen=True, slots=True)
+class ScanBlocks:
+    """Blocks of `size` elements of a running reduction, computed in `dtype`; with `totals` only their last elements."""
+
+    size: int
+    dtype: DType
+    totals: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ScanArg:
-    """A running reduction: element i along `axis` combines elements 0 to i."""
+    """A running reduction: element i along `axis` combines elements 0 to i. Only schedules make `blocks` of it.
+
+    With blocks a second source is what all of a block but the first start from; with totals, those of all but the last.
+    """
 
     op: Ops
     axis: int
+    blocks: ScanBlocks | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,7 +430,7 @@ FACTS: dict[Ops, OpFacts] = {
     Ops.REDUCE_AXIS: OpFacts(1, (ReduceArg,)),
     Ops.GATHER: OpFacts(2, (int,)),
     Ops.SCATTER: OpFacts(3, (ScatterArg,)),
-    Ops.SCAN: OpFacts(1, (ScanArg,)),
+    Ops.SCAN: OpFacts(None, (ScanArg,)),  # its operand, and in blocks what they start from
     Ops.ROUTINE: OpFacts(None, (RoutineArg,)),  # sources: its operands, in memory, examples along axis 0
     Ops.CONTIGUOUS: OpFacts(1),
     Ops.CONTIGUOUS_BACKWARD: OpFacts(1),

@@ -211,6 +211,21 @@ def _scatter(op: Ops, src: Sources, arg: Any) -> Shape:
     return base
 
 
+def _scan(op: Ops, src: Sources, arg: Any) -> Shape:
+    """Return the shape of the operand; of totals alone one for each block but the last. Raises ShapeError for starts.
+
+    These have the shape of totals.
+    """
+    shape, blocks = src[0].shape, arg.blocks
+    if blocks is None:
+        return shape
+    count = -(-shape[arg.axis] // blocks.size) - 1
+    totals = (*shape[: arg.axis], count, *shape[arg.axis + 1 :])
+    if any(starts.shape != totals for starts in src[1:]):
+        raise ShapeError(f"cannot start blocks of {blocks.size} of {_shown(shape)} from {_shown(src[1].shape)}")
+    return totals if blocks.totals else shape
+
+
 def _assign(op: Ops, src: Sources, arg: None) -> Shape:
     """Return the shape of the old value. Raises ShapeError unless the new one has that of the view that is written."""
     where = src[2] if len(src) == 3 else src[0]
@@ -245,7 +260,7 @@ def _nothing(op: Ops, src: Sources, arg: Any) -> Shape:
 _RULES: dict[Ops, Callable[[Ops, Sources, Any], Shape]] = {
     **dict.fromkeys(ELEMENTWISE, _same),
     **dict.fromkeys((Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH), _first),
-    **dict.fromkeys((Ops.AFTER, Ops.COPY, Ops.SCAN, Ops.FUNCTION), _first),
+    **dict.fromkeys((Ops.AFTER, Ops.COPY, Ops.FUNCTION), _first),
     Ops.BUFFER: lambda op, src, arg: (arg.size,),
     Ops.PLACEHOLDER: lambda op, src, arg: arg.shape,
     Ops.IOTA: lambda op, src, arg: arg,
@@ -261,6 +276,7 @@ _RULES: dict[Ops, Callable[[Ops, Sources, Any], Shape]] = {
     Ops.REDUCE_AXIS: _reduce_axis,
     Ops.GATHER: _gather,
     Ops.SCATTER: _scatter,
+    Ops.SCAN: _scan,
     Ops.ASSIGN: _assign,
     Ops.MULTI: _multi,
     Ops.SHARD: _shard,
