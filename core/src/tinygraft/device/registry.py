@@ -40,6 +40,7 @@ from tinygraft.helpers import warn_user
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.installed.entries import CORE, DEVICES, forget, installed_entries
 from tinygraft.installed.records import Status, describe
+from tinygraft.uop.sharding import OF_RANK
 
 
 class Registry:
@@ -135,7 +136,10 @@ class Registry:
         if isinstance(name, (tuple, list)):
             if not name:
                 raise DeviceError("a tensor is on at least one device, got no name")
-            names = tuple([self._check_name(each) for each in name])
+            others = [isinstance(each, str) and OF_RANK in each for each in name]
+            if any(others) and others.count(False) != 1:
+                raise DeviceError(f"devices of ranks have one of this rank: make them by nn.parallel.Mesh, got {name!r}")
+            names = tuple([each if far else self._check_name(each) for each, far in zip(name, others, strict=True)])
             return names if len(names) > 1 else names[0]
         if not isinstance(name, str):
             raise DeviceError(f"a device is named by a string NAME or NAME:ordinal, got {name!r}")

@@ -39,6 +39,7 @@ from tinygraft.target import Target
 from tinygraft.uop import graph_spec
 from tinygraft.uop.held import buffers_of, memory_base, together
 from tinygraft.uop.ops import Ops, Own
+from tinygraft.uop.sharding import OF_RANK
 from tinygraft.uop.stages import CopyCall
 from tinygraft.uop.uop import UOp, postorder, toposort
 
@@ -238,7 +239,7 @@ def _work_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan | None:
 
 def _where(devices: Iterable[str]) -> tuple[tuple[Backend, ...], Options]:
     """Return the rest of a PlanKey: the backends of a graph, and the options for them."""
-    backends = tuple([Device[name] for name in devices])
+    backends = tuple([Device[name] for name in devices if OF_RANK not in name])
     return backends, _options(backends)
 
 

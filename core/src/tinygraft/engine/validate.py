@@ -42,7 +42,7 @@ from tinygraft.engine.run import writes
 from tinygraft.errors import ValidationError
 from tinygraft.uop.held import HELD, buffers_of, memory_base
 from tinygraft.uop.ops import Ops, ShardArg
-from tinygraft.uop.sharding import starts
+from tinygraft.uop.sharding import own_rank, starts
 from tinygraft.uop.uop import UOp
 
 # assumed: a bound on memory
@@ -134,7 +134,10 @@ class Checking:
         largest, together = work(self.evaluation.order, self.evaluation.products)
         if largest > LARGEST or together > MOST:
             raise CannotEvaluate("too large")
-        for name in dict.fromkeys(name for n in order if n.op is Ops.DEVICE for name in _names(n.arg)):
+        names = dict.fromkeys(name for n in order if n.op is Ops.DEVICE for name in _names(n.arg))
+        if own_rank(tuple(names)) is not None or any(own_rank(n.device) is not None for n in order):
+            raise CannotEvaluate("what other ranks compute")
+        for name in names:
             if not can_read(Device[name]):
                 raise CannotEvaluate(f"on {Device[name].name}, whose memory cannot be read")
         self.memory |= {n: _bytes(buffer_of(n)) for n in self.evaluation.order if n.op is Ops.BUFFER}

@@ -23,6 +23,7 @@ from tinygraft.engine.capture import open_captures
 from tinygraft.engine.rank_program import OPS
 from tinygraft.errors import CollectiveError, DTypeError, ShapeError, TrainingError
 from tinygraft.helpers import prod
+from tinygraft.nn.mesh import Mesh as Mesh
 from tinygraft.nn.optim.lbfgs import LBFGS
 from tinygraft.nn.optim.reduced import is_reduced, mark_reduced, note_parallel
 from tinygraft.tensor.tensor import Tensor

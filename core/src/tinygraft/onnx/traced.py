@@ -24,6 +24,7 @@ from tinygraft.tensor.state.made_at import file_and_line
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops
+from tinygraft.uop.sharding import local_devices
 from tinygraft.uop.sizes import Shape
 from tinygraft.uop.uop import UOp, toposort
 
@@ -230,7 +231,7 @@ def _stand_ins(
             axes[axis] = label
             traced.size_names[shape[axis]] = label
             traced.sizes.setdefault(shape[axis], (name, axis))
-        device = tensor.device if isinstance(tensor.device, str) else tensor.device[0]
+        device = tensor.device if isinstance(tensor.device, str) else local_devices(tensor.device)[0]
         node = UOp.placeholder(tuple(shape), tensor.dtype, device, "onnx.export")
         put[id(tensor)] = Tensor(0, device=device)._wrap(node)
         traced.inputs.append(TracedInput(name, node, axes))

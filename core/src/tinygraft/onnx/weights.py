@@ -21,6 +21,7 @@ from tinygraft.onnx.element_types import E8M0, FLOAT4, NARROW, STRING, held_in
 from tinygraft.onnx.modelfile import external_file
 from tinygraft.tensor.data.ondisk import file_node
 from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.sharding import local_devices
 from tinygraft.uop.uop import Place
 
 _FIELDS = {1: "float_data", 7: "int64_data", 11: "double_data", 12: "uint64_data", 13: "uint64_data", 14: "float_data",
@@ -139,7 +140,7 @@ class Weight:
             return e8m0_values(self._bytes().reshape(self.shape))
         if self._file is not None and self.dtype.kind != "complex":
             device = Device.canonicalize(self._device)
-            first = device[0] if isinstance(device, tuple) else device
+            first = local_devices(device)[0] if isinstance(device, tuple) else device
             return Tensor(file_node(self._file, self._offset, self.shape, first, self.dtype)).to(device)
         return Tensor(self._raw(), dtype=self.dtype, device=self._device).reshape(self.shape)
 

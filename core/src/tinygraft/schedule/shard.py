@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tinygraft.schedule.collectives import Parts, allreduce, delivered, relaid, whole
+from tinygraft.schedule.collectives import Parts, allreduce, delivered, moved, relaid, whole
+from tinygraft.schedule.over_ranks import RankExchange
 from tinygraft.uop.held import LEAVES, memory_base
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.sharding import ShardLayout, local_args, local_shapes, op_sharding
+from tinygraft.uop.sharding import ShardLayout, local_args, local_devices, local_shapes, op_sharding, own_rank
 from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp, substitute
 
@@ -26,7 +27,9 @@ class PerDeviceGraph:
 
     def __init__(self) -> None:
         self.alone: dict[UOp, UOp] = {}  # a node on one device, or on none -> what replaces it
-        self.parts: dict[UOp, Parts] = {}  # a node on several devices -> the nodes that replace it, one for each device
+        # a node on several devices -> the nodes that replace it, one for each device; of ranks this rank's own one
+        self.parts: dict[UOp, Parts] = {}
+        self.exchange = RankExchange()
 
     def add(self, node: UOp) -> None:
         """Add what `node` becomes: to `parts` for one on several devices, else to `alone`, over the split graph.
@@ -38,7 +41,7 @@ class PerDeviceGraph:
                 self.parts[node] = RULES.get(node.op, _by_parts)(self, node)
         elif node.op is Ops.COPY and node.src[0] in self.parts:
             source = node.src[0]
-            self.alone[node] = whole(self.parts[source], source.sharding, source.device, node.device)
+            self.alone[node] = self.whole(source, node.device)
         else:
             src = tuple([self.alone[s] for s in node.src])
             if node.op is Ops.ASSIGN and memory_base(node.src[0]).op is Ops.COPY:
@@ -61,8 +64,21 @@ class PerDeviceGraph:
         A symbolic integer, which is on no device, counts as whole on each.
         """
         if source in self.parts:
-            return relaid(self.parts[source], source.sharding, wanted, devices)
-        return relaid((self.alone[source],) * len(devices), None, wanted, devices)  # a symbolic integer
+            return self.relaid(self.parts[source], source.sharding, wanted, devices)
+        return self.relaid((self.alone[source],) * len(local_devices(tuple(devices))), None, wanted, devices)  # a symbolic integer
+
+    def relaid(self, parts: Parts, layout: ShardLayout, wanted: ShardLayout, devices: Sequence[str]) -> Parts:
+        """Return the parts of a value in the layout `wanted`, from those in `layout`, both on `devices`."""
+        if (rank := own_rank(devices)) is not None:
+            return (self.exchange.relaid(parts[0], layout, wanted, rank),)
+        return relaid(parts, layout, wanted, devices)
+
+    def whole(self, source: UOp, device: str) -> UOp:
+        """Return all of the value of `source`, which is on several devices, on one of this process."""
+        parts, layout, devices = self.parts[source], source.sharding, source.device
+        if (rank := own_rank(devices)) is not None:
+            return moved(self.exchange.whole(parts[0], layout, rank), device)
+        return whole(parts, layout, devices, device)
 
 
 def split_by_device(order: Sequence[UOp], outputs: Sequence[UOp]) -> dict[UOp, Parts]:
@@ -134,19 +150,25 @@ def _by_parts(graph: PerDeviceGraph, node: UOp) -> Parts:
     sources = [graph.of(s, wanted, devices) for s, wanted in zip(node.src, how.sources, strict=True)]
     shapes = local_shapes(node.shape, None if how.whole or how.combine else how.result, len(devices))
     args = local_args(node.op, node.arg, how.sources[0], shapes)
+    rank = own_rank(devices)
+    if rank is not None:
+        args = args[rank : rank + 1]
     parts = tuple([UOp(node.op, node.dtype, tuple(src), arg, node.tag)
                    for *src, arg in zip(*sources, args, strict=True)])  # fmt: skip
     if how.combine is not None:
+        if rank is not None:
+            return (graph.exchange.combined(parts[0], how.combine, len(devices)),)
         layout = next(wanted for wanted in how.sources if wanted is not None)
         nonempty = [part for part, size in zip(parts, layout.sizes, strict=True) if size]
         return allreduce(tuple(nonempty) or parts[:1], how.combine, devices)
-    return relaid(parts, None, how.result, devices) if how.whole else parts
+    return graph.relaid(parts, None, how.result, devices) if how.whole else parts
 
 
 def _leaf(graph: PerDeviceGraph, node: UOp) -> Parts:
     """Return a CONST or IOTA made on each device, which is cheaper than to copy it."""
     others = tuple([graph.alone[s] for s in node.src[1:]])
-    return tuple([UOp(node.op, node.dtype, (UOp.on(device), *others), node.arg, node.tag) for device in node.device])
+    return tuple([UOp(node.op, node.dtype, (UOp.on(device), *others), node.arg, node.tag)
+                  for device in local_devices(node.device)])  # fmt: skip
 
 
 def _multi(graph: PerDeviceGraph, node: UOp) -> Parts:
@@ -162,10 +184,24 @@ def _copy(graph: PerDeviceGraph, node: UOp) -> Parts:
     source, layout = node.src[0], node.sharding
     parts = graph.parts.get(source)
     if source.device == node.device and parts is not None:
-        return relaid(parts, source.sharding, layout, node.device)
+        return graph.relaid(parts, source.sharding, layout, node.device)
+    if own_rank(node.device) is not None or own_rank(source.device) is not None:
+        return _copy_of_ranks(graph, node)
     sources = parts or (graph.alone[source],)
     devices = source.device if parts is not None else (source.device,)
     return delivered(sources, source.sharding, devices, layout, node.device)
+
+
+def _copy_of_ranks(graph: PerDeviceGraph, node: UOp) -> Parts:
+    """Return a value copied to the devices of ranks, from a device of this process or several, or from those of ranks.
+
+    From this process it is this rank's part of the value that all ranks have alike. `graph` has the parts of its source.
+    """
+    source, layout, devices = node.src[0], node.sharding, local_devices(node.device)
+    here = graph.whole(source, devices[0]) if source in graph.parts else graph.alone[source]
+    if (rank := own_rank(node.device)) is None:
+        return delivered((here,), None, devices[:1], layout, devices)
+    return graph.relaid((moved(here, devices[0]),), None, layout, node.device)
 
 
 def _assign(graph: PerDeviceGraph, node: UOp) -> Parts:
@@ -194,7 +230,7 @@ def _assign(graph: PerDeviceGraph, node: UOp) -> Parts:
     for number, (all_of_it, new) in enumerate(zip(wholes, values, strict=True)):
         copy = UOp(Ops.CONTIGUOUS, node.dtype, (all_of_it,))  # it may be the very memory that is assigned to
         done = UOp(Ops.ASSIGN, node.dtype, (copy, new, substitute(view, {old: copy})))
-        news.append(relaid((done,) * len(devices), None, old.sharding, devices)[number])
+        news.append(graph.relaid((done,) * len(wholes), None, old.sharding, devices)[number])
     return tuple([UOp(Ops.ASSIGN, node.dtype, pair) for pair in zip(olds, news, strict=True)])
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinygraft.uop import index as ix
-from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops
-from tinygraft.uop.sharding import local_shapes
+from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, RankShards
+from tinygraft.uop.sharding import local_shapes, own_rank
 from tinygraft.uop.sizes import Shape, is_concrete, symbolic_sizes
 from tinygraft.uop.uop import UOp
 
@@ -44,9 +44,15 @@ def is_no_memory(node: UOp) -> bool:
 
 
 def together(node: UOp, buffers: Sequence[UOp]) -> UOp:
-    """Return the memory of the value of `node` in `buffers`: the BUFFER, or a MULTI over those of its shards."""
+    """Return the memory of the value of `node` in `buffers`: the BUFFER, or a MULTI over those of its shards.
+
+    Of a value on several ranks there is one buffer, of this rank's own shard.
+    """
     if not isinstance(node.device, tuple):
         return buffers[0]
+    if (rank := own_rank(node.device)) is not None:
+        shape = local_shapes(node.shape, node.sharding, len(node.device))[rank]
+        return UOp(Ops.MULTI, node.dtype, (in_shape(buffers[0], shape),), RankShards(node.device, node.sharding))
     shapes = local_shapes(node.shape, node.sharding, len(buffers))
     shards = [in_shape(buffer, shape) for buffer, shape in zip(buffers, shapes, strict=True)]
     return UOp(Ops.MULTI, node.dtype, tuple(shards), None if node.sharding is None else node.sharding.axis)

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tinygraft.dtype import DType, dtypes
-from tinygraft.uop.ops import COMPARE, ELEMENTWISE, FACTS, MOVEMENT, REDUCIBLE, VALUE, AxisKind, Ops, StoreHint
+from tinygraft.uop.ops import COMPARE, ELEMENTWISE, FACTS, MOVEMENT, REDUCIBLE, VALUE, AxisKind, Ops, RankShards, StoreHint
+from tinygraft.uop.sharding import own_rank
 from tinygraft.uop.units import MatrixUnit
 from tinygraft.uop.uop import UOp
 
@@ -20,7 +21,7 @@ VARIES: dict[Ops, tuple[int, int]] = {  # least and most sources of ops whose nu
     Ops.CONST: (0, 1), Ops.PLACEHOLDER: (0, 1), Ops.IOTA: (1, 2),
     Ops.ASSIGN: (2, 3), Ops.LOAD: (2, 3), Ops.STORE: (3, 4), Ops.AFTER: (1, 9999),
     Ops.REDUCE: (1, 9999), Ops.REG: (1, 9999), Ops.ACCUM: (2, 4), Ops.CAT: (1, 9999), Ops.MATRIX: (6, 9999),
-    Ops.MULTI: (2, 9999), Ops.FUNCTION: (1, 9999), Ops.ROUTINE: (1, 9),
+    Ops.MULTI: (1, 9999), Ops.FUNCTION: (1, 9999), Ops.ROUTINE: (1, 9),
     **dict.fromkeys((Ops.RESHAPE, Ops.EXPAND, Ops.PAD, Ops.SHRINK), (1, 9999)),
 }  # fmt: skip
 
@@ -308,11 +309,25 @@ def cut(u: UOp) -> str | None:
 
 
 def memory_shards(u: UOp) -> str | None:
-    """MULTI is over memory of single devices, perhaps reshaped."""
+    """MULTI is over memory of single devices, perhaps reshaped; that of ranks over this rank's own shard."""
+    if isinstance(u.arg, RankShards) != (len(u.src) == 1):
+        return f"MULTI has a shard for each device, or this rank's own one, got {len(u.src)} for {u.arg!r}"
+    if isinstance(u.arg, RankShards) and not _is_own_shard(u.src[0], u.arg):
+        return f"this rank's shard is not of shape {u.src[0].shape} on {u.src[0].device} in {u.arg}"
     for source in u.src:
         if source.base.op is not Ops.BUFFER:
             return f"MULTI is over memory, got {source.base.op.name}"
     return None
+
+
+def _is_own_shard(shard: UOp, of: RankShards) -> bool:
+    """Return whether `shard` is on this rank's device, in the size that `of` says."""
+    rank = own_rank(of.devices)
+    if rank is None or of.devices[rank] != shard.device:
+        return False
+    return of.layout is None or (
+        len(of.layout.sizes) == len(of.devices) and shard.shape[of.layout.axis] == of.layout.sizes[rank]
+    )
 
 
 def known_routine(u: UOp) -> str | None:

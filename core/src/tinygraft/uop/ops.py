@@ -316,6 +316,17 @@ class ShardArg:
 
 
 @dataclass(frozen=True, slots=True)
+class RankShards:
+    """Where the parts of a MULTI over ranks are, of which its source is this rank's own.
+
+    `devices` are the names of all (rank_places.py), `layout` how the value is cut, None where each rank has all of it.
+    """
+
+    devices: tuple[str, ...]
+    layout: ShardArg | None
+
+
+@dataclass(frozen=True, slots=True)
 class ParamArg:
     """A kernel argument: its slot and its size in elements."""
 
@@ -439,7 +450,8 @@ FACTS: dict[Ops, OpFacts] = {
     Ops.ASSIGN: OpFacts(None),
     Ops.FUNCTION: OpFacts(None, (FunctionArg,)),  # sources: value, what it was computed from
     Ops.SHARD: OpFacts(2, (ShardArg,)),
-    Ops.MULTI: OpFacts(None, (int, NoneType)),  # sources: the shards; arg: their axis, None where each is the whole
+    # sources: the shards; arg: their axis, None where each is the whole; of ranks the own shard, and where the others are
+    Ops.MULTI: OpFacts(None, (int, NoneType, RankShards)),
     Ops.CAST: OpFacts(1, python=meanings.same, kinds=VALUE, weight=0),
     Ops.BITCAST: OpFacts(1, kinds=VALUE, weight=0),
     Ops.NEG: OpFacts(1, python=operator.neg, kinds=VALUE, numpy="negative"),

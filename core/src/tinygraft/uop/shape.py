@@ -12,7 +12,7 @@ from typing import Any
 
 from tinygraft.errors import ShapeError
 from tinygraft.uop import index as ix
-from tinygraft.uop.ops import ELEMENTWISE, Ops, RoutineArg
+from tinygraft.uop.ops import ELEMENTWISE, Ops, RankShards, RoutineArg
 from tinygraft.uop.sizes import Shape, high, is_concrete, is_size, low, sint
 from tinygraft.uop.uop import UOp
 
@@ -234,7 +234,10 @@ def _assign(op: Ops, src: Sources, arg: None) -> Shape:
     return src[0].shape
 
 
-def _multi(op: Ops, src: Sources, arg: int | None) -> Shape:
+def _multi(op: Ops, src: Sources, arg: int | RankShards | None) -> Shape:
+    if isinstance(arg, RankShards):
+        shape, layout = src[0].shape, arg.layout
+        return shape if layout is None else (*shape[: layout.axis], sum(layout.sizes), *shape[layout.axis + 1 :])
     return _same(op, src, arg) if arg is None else _cat(op, src, arg)
 
 

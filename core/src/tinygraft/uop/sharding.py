@@ -4,6 +4,9 @@ A layout is a ShardArg (cut along an axis, some elements on each device) or None
 `op_sharding` returns the OpSharding of a node from the layouts of its sources; uop.py stores the layout of the result
 on the node, and schedule/shard.py brings the sources to theirs. An op that cannot be computed shard by shard is
 computed from whole sources, which are gathered. OP_SHARDING has a row for every op of the tensor graph.
+
+Devices may be of several ranks (nn/mesh.py): a tuple of names as any, ("CPU@0", "CPU", "CPU@2") on rank 1. A name with @
+is the device of another rank, which nothing here opens; the one without is this rank's own.
 """
 
 from __future__ import annotations
@@ -14,12 +17,13 @@ from itertools import accumulate
 from math import prod
 from typing import Any
 
-from tinygraft.uop.ops import ELEMENTWISE, Ops, ShardArg
+from tinygraft.uop.ops import ELEMENTWISE, Ops, RankShards, ShardArg
 from tinygraft.uop.shape import Sources
 from tinygraft.uop.sizes import Shape, is_concrete
 from tinygraft.uop.uop import UOp
 
 ShardLayout = ShardArg | None
+OF_RANK = "@"  # given: between the name of a device and the number of the rank that has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,27 @@ def op_sharding(op: Ops, src: Sources, arg: Any, shape: Shape) -> OpSharding:
     return OP_SHARDING[op](src, arg, shape)
 
 
+def own_rank(devices: Any) -> int | None:
+    """Return the number of this rank among devices of several ranks; None for devices of one process.
+
+    >>> own_rank(("CPU@0", "CPU", "CPU@2")), own_rank(("CPU", "CPU:1")), own_rank("CPU")
+    (1, None, None)
+    """
+    if type(devices) is not tuple or OF_RANK not in "".join(devices):
+        return None
+    return next(number for number, name in enumerate(devices) if OF_RANK not in name)
+
+
+def local_devices(devices: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of several devices that are of this process: all of them, or this rank's own.
+
+    >>> local_devices(("CPU", "CPU:1")), local_devices(("CPU", "CPU@1"))
+    (('CPU', 'CPU:1'), ('CPU',))
+    """
+    rank = own_rank(devices)
+    return devices if rank is None else (devices[rank],)
+
+
 def starts(layout: ShardArg) -> tuple[int, ...]:
     """Return the index at which the shard of each device starts.
 
@@ -74,6 +99,8 @@ def _requested(src: Sources, arg: Any) -> ShardLayout:
     """Return the layout that a SHARD requests, or that the shards of a MULTI have."""
     if isinstance(arg, ShardArg) or arg is None:
         return arg
+    if isinstance(arg, RankShards):
+        return arg.layout
     return ShardArg(arg, tuple(shard.shape[arg] for shard in src))
 
 

@@ -31,6 +31,7 @@ from tinygraft.uop.ops import (
     Ops,
     PlaceholderArg,
     RangeArg,
+    RankShards,
     ShardArg,
     VariableArg,
 )
@@ -472,7 +473,7 @@ def _make(key: NodeKey, op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any, t
         device = device or source.device
         ranges |= source.ranges
     if op in _OWN_DEVICE:
-        device = arg if op is Ops.DEVICE else tuple([s.device for s in src]) if op is Ops.MULTI else src[1].device
+        device = arg if op is Ops.DEVICE else _devices_of(src, arg) if op is Ops.MULTI else src[1].device
     node.sharding = _sharding(op, src, arg, node.shape) if type(device) is tuple else None
     node.device, node.ranges = device, _ranges(op, src, arg) if op in _OWN_RANGES else ranges
     entry = _InternedNode(node, _forget)
@@ -486,6 +487,11 @@ def _make(key: NodeKey, op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any, t
                 return found
             _table[key] = entry
     return node
+
+
+def _devices_of(src: tuple[UOp, ...], arg: Any) -> tuple[str, ...]:
+    """Return the devices of a MULTI: those of its shards, or those that `arg` names."""
+    return arg.devices if isinstance(arg, RankShards) else tuple([shard.device for shard in src])
 
 
 _OWN_DEVICE = frozenset({Ops.DEVICE, Ops.COPY, Ops.SHARD, Ops.MULTI})

@@ -10,6 +10,7 @@ from tinygraft.dtype import DType
 from tinygraft.tensor.data.from_python import bytes_node
 from tinygraft.tensor.state.leaf_nodes import marked, own_memory
 from tinygraft.uop.ops import Ops, ShardArg
+from tinygraft.uop.sharding import local_devices
 from tinygraft.uop.sizes import Shape, is_concrete
 from tinygraft.uop.uop import Place, UOp
 
@@ -74,7 +75,7 @@ def _unpickled(kind: type[Tensor], data: Any, shape: Shape, dtype: DType, device
                grad: Any, layout: ShardArg | None = None) -> Tensor:  # fmt: skip
     """Rebuild a pickled tensor. data are its bytes, in whatever bytes-like object the pickle protocol gives."""
     new, name = object.__new__(kind), Device.canonicalize(device)
-    node = bytes_node(data, shape, name[0] if isinstance(name, tuple) else name, dtype)
+    node = bytes_node(data, shape, local_devices(name)[0] if isinstance(name, tuple) else name, dtype)
     new._set(laid(node, name, layout), requires_grad)
     new.grad = grad
     return new

@@ -20,7 +20,7 @@ from tinygraft.engine.capture import open_captures
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.live import live_tensors
 from tinygraft.uop.held import HELD, memory_base
-from tinygraft.uop.ops import APPROXIMATE, ELEMENTWISE, FACTS, Ops
+from tinygraft.uop.ops import APPROXIMATE, ELEMENTWISE, FACTS, Ops, RankShards
 from tinygraft.uop.uop import UOp, toposort
 
 STEPS = 64  # nodes that are followed for one element, about 1 us each; a kernel is compiled in 10 ms
@@ -196,9 +196,11 @@ def _in_memory(node: UOp, index: int) -> Any:
 
 def _part(node: UOp, index: ElementIndex) -> tuple[UOp, ElementIndex]:
     """Return the shard, of a value on several devices, that has an element, and the element's index in it."""
-    axis = node.arg
-    if axis is None:
+    if node.sharding is None:
         return node.src[0], index
+    if isinstance(node.arg, RankShards):  # all ranks read it together, also the one that has the element
+        raise _Stuck([])
+    axis = node.arg
     at = index[axis]
     for part in node.src:
         if at < part.shape[axis]:

@@ -19,6 +19,7 @@ from tinygraft.tensor.data.element import element
 from tinygraft.tensor.data.from_python import NUMPY_NAME
 from tinygraft.tensor.primitives import size_math
 from tinygraft.uop.held import is_stored, memories
+from tinygraft.uop.sharding import local_devices
 from tinygraft.uop.show import show_arg
 from tinygraft.uop.sizes import is_concrete
 
@@ -45,7 +46,7 @@ def _stored(self: Tensor) -> Buffer:
     # a symbolic front of a buffer or a constant is done without being a whole buffer: read a copy
     ready = self if is_stored(self.uop) else self.clone().realize()
     if ready.uop.sharding is not None:
-        return self._wrap(laid(ready.uop, ready.device[0], None)).realize()._stored()
+        return self._wrap(laid(ready.uop, local_devices(ready.device)[0], None)).realize()._stored()
     return buffer_of(memories(ready.uop)[0])
 
 

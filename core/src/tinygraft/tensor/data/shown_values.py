@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.device.buffer import Buffer, realized
 from tinygraft.dtype import DType, values_of
 from tinygraft.engine.capture import open_captures
-from tinygraft.uop.ops import Ops
+from tinygraft.uop.ops import Ops, RankShards
 from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp
 
@@ -141,8 +141,10 @@ def _gathered(node: UOp, index: PickedIndex, shape: tuple[int, ...]) -> ndarray[
             node = node.src[0]
         elif node.op is Ops.BUFFER:
             return _in_memory(node, index[0] if index else np.zeros(count, np.int64))
-        elif node.op is Ops.MULTI and node.arg is None:
+        elif node.op is Ops.MULTI and node.sharding is None:
             node = node.src[0]
+        elif node.op is Ops.MULTI and isinstance(node.arg, RankShards):
+            raise NotInMemory("cut over ranks")
         elif node.op is Ops.BITCAST and _same_width(node):
             return _gathered(node.src[0], index, shape).view(_numpy_name(node.dtype))
         elif node.op is Ops.MULTI:

@@ -34,6 +34,7 @@ from tinygraft.tensor.primitives.number_range import check, fitting
 from tinygraft.tensor.primitives.size_math import as_ints, as_sizes
 from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops, ScanArg
+from tinygraft.uop.sharding import OF_RANK, local_devices, own_rank
 from tinygraft.uop.sizes import Shape
 from tinygraft.uop.uop import Place, UOp
 
@@ -55,7 +56,7 @@ def _state_bytes(device: str) -> bytes:
     """The 16 bytes of the state of a device, by name, from which nothing has been drawn: 0 words, and its key from
     the seed.
     """
-    ordinal = int(device.partition(":")[2] or 0)
+    ordinal = int(device.partition(OF_RANK)[0].partition(":")[2] or 0)
     low = int.from_bytes(hashlib.sha256(ordinal.to_bytes(4, "big")).digest(), "big") & 0xFFFFFFFF
     return (0).to_bytes(8, "little") + ((_seed & 0xFFFFFFFF) << 32 | low).to_bytes(8, "little")
 
@@ -77,7 +78,7 @@ def manual_seed(seed: int = 0) -> None:
         for device, state in list(_states.items()):
             try:
                 # a write as any other: captured draws see it, and what was drawn before stays, computed or not
-                rebind(state, bytes_node(_state_bytes(device), (2,), device, dtypes.uint64))
+                rebind(state, bytes_node(_state_bytes(device), (2,), state.device, dtypes.uint64))
                 state.realize()
             except DeviceError:  # the device is lost or gone, and its state with it: a draw there says so
                 del _states[device]
@@ -113,7 +114,7 @@ def set_rng_state(saved: dict[str, Any]) -> None:
         for device, (drawn, key) in saved["devices"].items():
             data = drawn.to_bytes(8, "little") + key.to_bytes(8, "little")
             if device in _states:
-                rebind(_states[device], bytes_node(data, (2,), device, dtypes.uint64))
+                rebind(_states[device], bytes_node(data, (2,), _states[device].device, dtypes.uint64))
                 _states[device].realize()
             else:
                 _restored[device] = data
@@ -139,22 +140,34 @@ def own_draws(seed: int) -> Iterator[None]:
         _seed, _states, _waiting, _restored = outside
 
 
+def _source_of(devices: Place) -> tuple[str, str]:
+    """Return under which name random numbers for a device or several are drawn, and on which device of this process.
+
+    Ranks draw those of rank 0's device, under a name that no device of a process has: what one rank draws for itself
+    does not shift the numbers that all of them have alike.
+    """
+    if not isinstance(devices, tuple):
+        return devices, devices
+    name = devices[0] if own_rank(devices) is None else f"{devices[0].partition(OF_RANK)[0]}{OF_RANK}0"
+    return name, local_devices(devices)[0]
+
+
 def _draw(cls: type[Tensor], words: int, devices: Place) -> tuple[Tensor, Tensor]:
     """The number of words drawn before, and the key, each a uint64 of shape (1,); `words` more count as drawn.
 
     On several devices it is the first one's numbers that are drawn, so that they are those of one device.
     """
-    device = devices[0] if isinstance(devices, tuple) else devices
+    name, device = _source_of(devices)
     step = cls.full((1,), words, device=device, dtype=dtypes.uint64)._move(Ops.PAD, ((0, 1),))
-    state = _states.get(device)
+    state = _states.get(name)
     if state is None:
-        start = _restored.pop(device, None) or _state_bytes(device)
-        state = _states[device] = cls._from(bytes_node(start, (2,), device, dtypes.uint64), False)
-    waiting = 0 if memory_base(state.uop).op is Ops.BUFFER else _waiting.get(device, 0) + 1
+        start = _restored.pop(name, None) or _state_bytes(name)
+        state = _states[name] = cls._from(bytes_node(start, (2,), device, dtypes.uint64), False)
+    waiting = 0 if memory_base(state.uop).op is Ops.BUFFER else _waiting.get(name, 0) + 1
     if waiting >= MOST_WAITING:
         state.realize()
         waiting = 0
-    _waiting[device] = waiting
+    _waiting[name] = waiting
     rebind(state, state._op(Ops.ADD, step).uop)
     now = cls._from(laid(state.uop, devices, None), False)
     return sliced(now, 0, 0, 1)._op(Ops.SUB, words), sliced(now, 0, 1, 2)

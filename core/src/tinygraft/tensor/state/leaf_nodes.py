@@ -7,7 +7,7 @@ import math
 
 from tinygraft.uop.held import HELD, memory_base, together
 from tinygraft.uop.ops import Ops, Own
-from tinygraft.uop.sharding import local_shapes
+from tinygraft.uop.sharding import local_shapes, own_rank
 from tinygraft.uop.sizes import is_concrete, symbolic_sizes
 from tinygraft.uop.uop import UOp
 
@@ -79,5 +79,7 @@ def new_memory(node: UOp) -> UOp:
         memory = UOp.buffer(node.device or "", math.prod(node.shape), node.dtype)
         return UOp(Ops.RESHAPE, node.dtype, (memory,), node.shape)
     shapes = local_shapes(node.shape, node.sharding, len(node.device))
-    buffers = [UOp.buffer(d, math.prod(s), node.dtype) for d, s in zip(node.device, shapes, strict=True)]
+    rank = own_rank(node.device)
+    mine = list(zip(node.device, shapes, strict=True))[slice(None) if rank is None else slice(rank, rank + 1)]
+    buffers = [UOp.buffer(device, math.prod(shape), node.dtype) for device, shape in mine]
     return together(node, buffers)
