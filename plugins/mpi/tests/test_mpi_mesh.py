@@ -1,10 +1,10 @@
-"""Meshes on real ranks: a tensor's shape is the global one, and a script on several ranks has the values of one process."""
+"""Meshes on real ranks: shapes are global, and a script on several ranks has the values of one process."""
 
 import json
 
 import pytest
 
-from ranks import launched, printed
+from ranks import launched
 
 pytestmark = pytest.mark.needs("mpi")
 
@@ -14,7 +14,7 @@ mesh = P.Mesh(data=n)
 chance = np.random.default_rng(3)
 
 def check(name, of, *arrays, cut=(0,), rtol=1e-5):
-    '''What `of` gives of tensors on the mesh, the first `cut` of them cut, and its gradient, are those of one device.'''
+    '''What `of` gives of tensors on the mesh, the first of them cut, and its gradients are those of one device.'''
     def run(place):
         given = []
         for number, array in enumerate(arrays):
@@ -95,3 +95,63 @@ def test_every_op_has_the_values_of_one_process(count, tmp_path):
     ended = launched(count, EVERY_OP, tmp_path, SPEC="2", timeout=400)
     assert ended.code == 0, ended.err
     assert sorted(ended.out.split("\n"))[1:] == [f"{rank} done" for rank in range(count)]
+
+
+TRAIN = """
+import json
+from tinygraft import dtypes
+mesh = nn.parallel.Mesh(data=comm.size)
+
+class Net:
+    def __init__(self):
+        self.conv, self.norm = nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm(4)
+        self.hidden, self.out = nn.Linear(4 * 16, 16), nn.Linear(16, 10)
+
+    def __call__(self, x):
+        x = self.norm(self.conv(x)).relu().max_pool2d((2, 2)).flatten(1)
+        return self.out(self.hidden(x).relu().dropout(0.2))
+
+def trained(steps, jit):
+    Tensor.manual_seed(5)
+    model = Net()
+    mesh.replicate_(*nn.state.get_state_dict(model).values())
+    optimizer = nn.optim.Adam(nn.state.get_parameters(model), lr=0.003)
+    Tensor.manual_seed(6)   # a Mesh draws numbers of its own: from here on they are those of one process
+
+    @Tensor.train()
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = model(x).sparse_categorical_crossentropy(y).backward()
+        nn.optim.clip_grad_norm(optimizer.params, 1.0)
+        optimizer.step()
+        return loss.realize()
+
+    run, losses, chance = TinyJit(step) if jit else step, [], np.random.default_rng(7)
+    for number in range(steps):
+        rows = 7 if number == steps - 1 else 16      # the last batch is smaller, and uneven
+        x = Tensor(chance.standard_normal((rows, 1, 8, 8)).astype(dtypes.default_float.fmt))
+        y = Tensor(chance.integers(0, 10, rows).astype(np.int32))
+        x, y = mesh.shard(x).realize(), mesh.shard(y).realize()
+        losses.append((step if rows != 16 else run)(x, y).item())
+    state = np.concatenate([t.numpy().reshape(-1) for t in nn.state.get_state_dict(model).values()])
+    assert (comm.all_gather(state) == state).all()
+    return losses, state.tolist()
+"""
+
+
+def trained(count, folder, dtype, steps, jit):
+    """Losses and weights after some steps on `count` ranks."""
+    code = TRAIN + f"found = trained({steps}, {jit})\nif comm.rank == 0: print(json.dumps(found))"
+    ended = launched(count, code, folder, DEFAULT_FLOAT=dtype, timeout=300)
+    assert ended.code == 0, ended.err
+    return json.loads(ended.out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jit", [False, True])
+def test_training_on_a_mesh_is_that_of_one_process(jit, tmp_path):
+    """The same script, with batch statistics, dropout and clipping, has losses and state of one process: 1e-10."""
+    losses, state = trained(2, tmp_path, "float64", 8, jit)
+    alone, alone_state = trained(1, tmp_path, "float64", 8, jit)
+    assert losses == pytest.approx(alone, rel=1e-10)
+    assert state == pytest.approx(alone_state, rel=1e-7, abs=1e-10)

@@ -11,6 +11,7 @@ import pytest
 from ranks import ROOT, launched
 
 sys.path.insert(0, str(Path(__file__).parent))
+import test_mpi_mesh as on_mesh
 import test_mpi_ranks as on_ranks
 import test_mpi_training as on_training
 
@@ -145,8 +146,119 @@ with Tensor.train():
 for t in (*optimizer.params, *optimizer._made.tensors):
     assert (comm.all_gather(t.numpy()) == t.numpy()).all()
 """,
+    "A tensor of a `Mesh` has": """
+x = M.from_local(Tensor.ones(2 + comm.rank, 3))
+assert x.shape == (5, 3) and x.sharding == (0, (2, 3)) and (x.T @ x).shape == (3, 3)
+""",
+    "`mesh.shard(whole)` cuts": """
+assert M.shard(Tensor.arange(5)).tolist() == [0, 1, 2, 3, 4]
+refused(CollectiveError, "has another one than rank 0: mesh.from_local takes", lambda: M.shard(Tensor([comm.rank])))
+refused(CollectiveError, "rank 1 has another one than rank 0", lambda: M.shard(Tensor.ones(1 + comm.rank)))
+assert M.from_local(Tensor.full((comm.rank, 2), 7)).tolist() == [[7, 7]]
+refused(CollectiveError, "differ in more than their size", lambda: M.from_local(Tensor.ones(2, 1 + comm.rank)))
+kind = "int" if comm.rank else "float"
+refused(CollectiveError, "differ in more than their size", lambda: M.from_local(Tensor.ones(2).cast(kind)))
+refused(TrainingError, "give it part.detach()", lambda: M.from_local(Tensor.ones(2, requires_grad=True)))
+refused(ShapeError, "takes a part with an axis", lambda: M.from_local(Tensor(1.0)))
+refused(TypeError, "a Mesh takes tensors, got list", lambda: M.shard([1]))
+refused(CollectiveError, "has a place for each of 3 ranks, and there are 2", lambda: P.Mesh(data=3))
+refused(CollectiveError, "a Mesh has one axis", lambda: P.Mesh(data=1, model=2))
+refused(CollectiveError, "the real and the imaginary part of complex", lambda: M.from_local(Tensor([1j])))
+""",
+    "`t.shard(mesh, axis)` and": """
+x = Tensor.arange(6).reshape(2, 3).shard(M, axis=1)
+assert x.sharding == (1, (2, 1)) and x.tolist() == [[0, 1, 2], [3, 4, 5]]
+assert Tensor.ones(3, device=M).sharding is None and Tensor([1, 2], device=M).tolist() == [1, 2]
+assert Tensor.arange(3).shard(M).to("CPU").device == "CPU" and x.to("CPU").tolist() == x.tolist()
+assert x.to(("CPU", "CPU:1")).tolist() == x.tolist() and x.shard(("CPU", "CPU:1"), 0).shard(M, 0).tolist() == x.tolist()
+""",
+    "A tensor of this process beside": """
+refused(DeviceError, "CPU", lambda: M.shard(Tensor.ones(4)) + Tensor.ones(4))
+refused(CollectiveError, "local takes a tensor of this Mesh", lambda: M.local(Tensor.ones(4)))
+refused(DeviceError, "make them by nn.parallel.Mesh", lambda: Tensor.ones(2, device=("CPU@0", "CPU@1")))
+""",
+    "`mesh.replicate_(*tensors)`": """
+t = Tensor([float(comm.rank)], requires_grad=True)
+M.replicate_(t)
+assert t.tolist() == [0.0] and t.device == tuple(M) and t.requires_grad
+""",
+    "On a Mesh `numpy()`": """
+x = M.shard(Tensor.arange(8).reshape(4, 2).float())
+assert (x * 2).numpy().tolist() == [[0, 2], [4, 6], [8, 10], [12, 14]] and x.sum().item() == 28
+assert x[2].tolist() == [4, 5] and x[1:4, 1].tolist() == [3, 5, 7] and x[-1, 0].item() == 6
+x[3] = 9
+x[0, 1] = 5
+x += 1
+assert x.tolist() == [[1, 6], [3, 4], [5, 6], [10, 10]]
+nn.state.safe_save({"x": x}, f"whole{comm.rank}.safetensors")
+assert nn.state.safe_load(f"whole{comm.rank}.safetensors")["x"].tolist() == x.tolist()
+""",
+    "What is realised and not cut": """
+total = M.shard(Tensor.arange(4)).sum().realize()
+number = comm._number
+if comm.rank == 0:
+    assert total.item() == 6 and (total * 3).tolist() == 18 and "6" in str(total)
+assert comm._number == number
+comm.barrier()
+""",
+    "Printing computes nothing": """
+x = M.shard(Tensor.arange(4))
+number = comm._number
+if comm.rank == 1:
+    text = str(x), str(x.sum()), str(x.realize())
+    assert "(4,)" in text[0] and "cut over ranks" in text[2]
+assert comm._number == number
+comm.barrier()
+""",
+    "`mesh.local(t)` is": """
+x = M.shard(Tensor.arange(5))
+part = M.local(x)
+assert part.tolist() == ([0, 1, 2] if comm.rank == 0 else [3, 4]) and part.device == "CPU"
+part += 1
+assert x.tolist() == [0, 1, 2, 3, 4] and M.local(x.sum()).item() == 10
+assert M.local(x.reshape(1, 5)).shape == (1, 3 - comm.rank)
+""",
+    "An uneven last batch": """
+rows = np.random.default_rng(1).random((3, 4), np.float32)
+x, w = M.shard(Tensor(rows)), Tensor.ones(4).requires_grad_()
+M.replicate_(w)
+(x * w).square().mean().backward()
+assert np.allclose(w.grad.numpy(), 2 * (rows * rows).sum(0) / 12)
+one = M.shard(Tensor(rows[:1]))     # rank 1 has no row
+assert np.allclose((one * w).mean().item(), rows[:1].mean()) and M.local(one).shape == (1 - comm.rank, 4)
+""",
+    "BatchNorm on a Mesh": """
+norm = nn.BatchNorm(1)
+M.replicate_(*nn.state.get_state_dict(norm).values())
+with Tensor.train():
+    norm(M.from_local(Tensor.full((4, 1, 2, 2), float(comm.rank)))).realize()
+assert abs(norm.running_mean.item() - 0.05) < 1e-6
+""",
+    "Random numbers on a Mesh": """
+Tensor.manual_seed(3)
+if comm.rank:
+    Tensor.rand(5).realize()
+a, b = Tensor.rand(4, device=M), M.shard(Tensor.ones(100))
+with Tensor.train():
+    both = np.concatenate([a.numpy(), b.dropout(0.5).numpy()])
+assert (comm.all_gather(both) == both).all()
+from tinygraft.tensor.ops.random import rng_state, set_rng_state
+saved = rng_state()
+first = Tensor.rand(4, device=M).numpy()
+set_rng_state(saved)
+assert (Tensor.rand(4, device=M).numpy() == first).all()
+""",
+    "Ranks call the collectives of a graph": """
+x = M.from_local(Tensor.arange(3 + 2 * comm.rank).float())
+for _ in range(3):
+    parts = [((x + k).sum() * (x - k).max()).reshape(1) for k in range(4)]
+    found = parts[3].cat(*parts[:3]) + x.softmax(0)[:4] * 0
+    assert found.tolist() == [(13 + 8 * k) * (4 - k) for k in (3, 0, 1, 2)]
+""",
 }
 ELSEWHERE = {
+    "Where such a value is cut": "test_a_rank_that_asks_alone",
+    "Training on a Mesh": on_mesh.test_training_on_a_mesh_is_that_of_one_process,
     "A script that is started as one process": "test_one_process_needs_no_change",
     "`launch` gives each rank its share": on_ranks.test_ranks_know_their_numbers_and_share_the_processors,
     "`doctor mpi` runs the conformance kit": on_ranks.test_the_engine_is_listed_and_checked,
@@ -181,11 +293,23 @@ def outcome(tmp_path_factory):
     code = """
 import json, traceback
 P, found = nn.parallel, {}
+M = P.Mesh(data=comm.size)
+from tinygraft.errors import CollectiveError, DeviceError, ShapeError, TrainingError
+
+def refused(error, text, call):
+    try:
+        call()
+    except error as raised:
+        assert text in str(raised), raised
+    else:
+        raise AssertionError(text)
+
 for row, text in json.load(open("rows.json")).items():
     try:
         exec(text, dict(globals()))
     except Exception:
         found[row] = traceback.format_exc()
+        print(row, found[row], file=sys.stderr)
     comm.barrier()
 json.dump(found, open(f"found{comm.rank}.json", "w"))
 """
@@ -221,6 +345,19 @@ def test_a_rank_that_never_comes(tmp_path):
     ended = launched(2, code, tmp_path, COLLECTIVE_LIMIT="1", timeout=60)
     assert ended.code != 0
     assert "rank 0 waited 1 s for the other ranks: it calls all_reduce (sum) of 4 double at " in ended.err
+
+
+@pytest.mark.needs("mpi")
+def test_a_rank_that_asks_alone(tmp_path):
+    """A rank that reads a value of a Mesh which the others do not ask for is an error on all, with both lines."""
+    code = (
+        "mesh = nn.parallel.Mesh(data=2)\nx = mesh.shard(Tensor.arange(4))\n"
+        "if comm.rank == 0:\n    x.sum().item()\ncomm.barrier()\n"
+    )
+    ended = launched(2, code, tmp_path, timeout=60)
+    assert ended.code != 0
+    assert "rank 0 calls all_reduce (sum) of 1 int at " in ended.err
+    assert "script.py:9, and rank 1 calls barrier at " in ended.err
 
 
 @pytest.mark.slow

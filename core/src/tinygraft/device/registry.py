@@ -138,7 +138,9 @@ class Registry:
                 raise DeviceError("a tensor is on at least one device, got no name")
             others = [isinstance(each, str) and OF_RANK in each for each in name]
             if any(others) and others.count(False) != 1:
-                raise DeviceError(f"devices of ranks have one of this rank: make them by nn.parallel.Mesh, got {name!r}")
+                raise DeviceError(
+                    f"devices of ranks have one of this rank: make them by nn.parallel.Mesh, got {name!r}"
+                )
             names = tuple([each if far else self._check_name(each) for each, far in zip(name, others, strict=True)])
             return names if len(names) > 1 else names[0]
         if not isinstance(name, str):

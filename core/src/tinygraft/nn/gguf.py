@@ -24,6 +24,7 @@ from tinygraft.nn.ggufblocks import BLOCKS, dequantised
 from tinygraft.nn.lazily import LazyTensors
 from tinygraft.tensor.data.ondisk import file_node, whole_file
 from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.sharding import local_devices
 from tinygraft.uop.uop import Place
 
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -60,7 +61,7 @@ def gguf_load(path: str | os.PathLike[str] | Tensor, device: Place = None) -> tu
     label = file.path
     header = GgufHeader(file, label)
     metadata, entries = header.metadata, header.tensors
-    first = name[0] if isinstance(name, tuple) else name
+    first = local_devices(name)[0] if isinstance(name, tuple) else name
 
     def make(key: str, entry: _Entry) -> Tensor:
         """Make the tensor of one entry, over its bytes in the file."""

@@ -13,7 +13,6 @@ the collectives that the layouts ask for (schedule/over_ranks.py).
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 from tinygraft.collectives import Communicator, world
 from tinygraft.device.registry import Device
@@ -23,7 +22,7 @@ from tinygraft.tensor.data.reading import bytes_of
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops, RankShards, ShardArg
-from tinygraft.uop.sharding import OF_RANK
+from tinygraft.uop.sharding import OF_RANK, local_shapes
 from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp
 
@@ -55,7 +54,9 @@ class Mesh(tuple[str, ...]):
             raise CollectiveError(f"a Mesh has one axis, got {axes}: tensors are cut or copied over all ranks")
         (name, count), = axes.items()  # fmt: skip
         if count != comm.size:
-            raise CollectiveError(f"Mesh({name}={count}) has a place for each of {count} ranks, and there are {comm.size}")
+            raise CollectiveError(
+                f"Mesh({name}={count}) has a place for each of {count} ranks, and there are {comm.size}"
+            )
         if not comm.transport.holds_tensors:
             raise CollectiveError("ranks that are threads pass arrays and no tensors, whose graphs have one lock")
         own = Device.canonicalize(device)
@@ -103,7 +104,9 @@ class Mesh(tuple[str, ...]):
         every = comm.all_gather(np.array(facts, np.int64))
         others = np.delete(every, 1 + at, axis=1)
         if (others != others[0]).any():
-            raise CollectiveError("ranks have parts that differ in more than their size along the axis, or another axis")
+            raise CollectiveError(
+                "ranks have parts that differ in more than their size along the axis, or another axis"
+            )
         sizes = tuple(int(size) for size in every[:, 1 + at])
         mine = part.to(self[self.rank]).detach().clone().contiguous().realize()
         held = memory_base(mine.uop)
@@ -128,10 +131,8 @@ class Mesh(tuple[str, ...]):
         held = memory_base(t.realize().uop)
         if held.op is not Ops.MULTI:
             held = memory_base(t.detach().clone().realize().uop)
-        shard = held.src[0]
-        layout = t.uop.sharding
-        shape = t.shape if layout is None else shard.shape
-        found: Tensor = t._wrap(UOp(Ops.RESHAPE, t.dtype, (shard,), shape))
+        shape = local_shapes(t.shape, t.uop.sharding, len(self))[self.rank]
+        found: Tensor = t._wrap(UOp(Ops.RESHAPE, t.dtype, (held.src[0],), shape))
         found._set_flag(False)
         return found.clone()
 

@@ -27,6 +27,7 @@ from tinygraft.nn.safeheader import METADATA, NAMES, HeaderEntry, read_header
 from tinygraft.tensor.data.ondisk import file_node, whole_file
 from tinygraft.tensor.data.reading import bytes_of
 from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.sharding import local_devices
 from tinygraft.uop.uop import Place
 
 FilePath = str | os.PathLike[str]
@@ -85,7 +86,7 @@ def safe_load(source: FileSource, device: Place = None) -> dict[str, Tensor]:
     content, name = _content(source), Device.canonicalize(device)
     label = _label(content)
     header = read_header(content.read, content.size, label)
-    first = name[0] if isinstance(name, tuple) else name
+    first = local_devices(name)[0] if isinstance(name, tuple) else name
 
     def make(key: str, _: Any) -> Tensor:
         """Make the tensor of one entry: lazy over a file, else of its bytes, swapped on a big-endian host."""

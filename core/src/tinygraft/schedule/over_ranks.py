@@ -1,9 +1,9 @@
 """Values on the devices of several ranks: what each rank computes of them, and the collectives between.
 
 Every rank splits the same graph, and keeps its own part of each node. Where a node needs more than that the ranks
-exchange it by a ROUTINE of COLLECTIVES, in the order of the nodes of the graph, which is the same on all: each waits for
-the one before. What a layout needs follows from the layout alone, never from what this rank's part is, so that ranks
-with larger parts, smaller ones and none call the same collectives.
+exchange it by a ROUTINE of COLLECTIVES, in the order of the nodes of the graph, which is the same on all: each waits
+for the one before. What a layout needs follows from the layout alone, never from what this rank's part is, so that
+ranks with larger parts, smaller ones and none call the same collectives.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RankExchange:
 
         Raises CollectiveError for a symbolic size.
         """
-        if op not in RANK_OPS or part.dtype.name == "bool" and op is not Ops.MAX:
+        if op not in RANK_OPS or (part.dtype.name == "bool" and op is not Ops.MAX):
             every = self._routine("all_gather", part, (count, 0), count)
             rows = UOp(Ops.RESHAPE, part.dtype, (every,), (count, *part.shape))
             total = _row(rows, 0)

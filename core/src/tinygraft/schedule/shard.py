@@ -65,7 +65,9 @@ class PerDeviceGraph:
         """
         if source in self.parts:
             return self.relaid(self.parts[source], source.sharding, wanted, devices)
-        return self.relaid((self.alone[source],) * len(local_devices(tuple(devices))), None, wanted, devices)  # a symbolic integer
+        return self.relaid(
+            (self.alone[source],) * len(local_devices(tuple(devices))), None, wanted, devices
+        )  # a symbolic integer
 
     def relaid(self, parts: Parts, layout: ShardLayout, wanted: ShardLayout, devices: Sequence[str]) -> Parts:
         """Return the parts of a value in the layout `wanted`, from those in `layout`, both on `devices`."""
@@ -195,11 +197,11 @@ def _copy(graph: PerDeviceGraph, node: UOp) -> Parts:
 def _copy_of_ranks(graph: PerDeviceGraph, node: UOp) -> Parts:
     """Return a value copied to the devices of ranks, from a device of this process or several, or from those of ranks.
 
-    From this process it is this rank's part of the value that all ranks have alike. `graph` has the parts of its source.
+    From this process it is this rank's part of a value that all ranks have alike. `graph` has the parts of its source.
     """
     source, layout, devices = node.src[0], node.sharding, local_devices(node.device)
     here = graph.whole(source, devices[0]) if source in graph.parts else graph.alone[source]
-    if (rank := own_rank(node.device)) is None:
+    if own_rank(node.device) is None:
         return delivered((here,), None, devices[:1], layout, devices)
     return graph.relaid((moved(here, devices[0]),), None, layout, node.device)
 

@@ -11,7 +11,18 @@ from collections.abc import Callable
 from typing import Any
 
 from tinygraft.dtype import DType, dtypes
-from tinygraft.uop.ops import COMPARE, ELEMENTWISE, FACTS, MOVEMENT, REDUCIBLE, VALUE, AxisKind, Ops, RankShards, StoreHint
+from tinygraft.uop.ops import (
+    COMPARE,
+    ELEMENTWISE,
+    FACTS,
+    MOVEMENT,
+    REDUCIBLE,
+    VALUE,
+    AxisKind,
+    Ops,
+    RankShards,
+    StoreHint,
+)
 from tinygraft.uop.sharding import own_rank
 from tinygraft.uop.units import MatrixUnit
 from tinygraft.uop.uop import UOp
@@ -310,8 +321,10 @@ def cut(u: UOp) -> str | None:
 
 def memory_shards(u: UOp) -> str | None:
     """MULTI is over memory of single devices, perhaps reshaped; that of ranks over this rank's own shard."""
-    if isinstance(u.arg, RankShards) != (len(u.src) == 1):
-        return f"MULTI has a shard for each device, or this rank's own one, got {len(u.src)} for {u.arg!r}"
+    if isinstance(u.arg, RankShards) and len(u.src) != 1:
+        return f"MULTI over ranks has this rank's shard, got {len(u.src)}"
+    if not isinstance(u.arg, RankShards) and len(u.src) < 2:
+        return f"MULTI takes 2 or more sources, got {len(u.src)}"
     if isinstance(u.arg, RankShards) and not _is_own_shard(u.src[0], u.arg):
         return f"this rank's shard is not of shape {u.src[0].shape} on {u.src[0].device} in {u.arg}"
     for source in u.src:

@@ -450,7 +450,7 @@ FACTS: dict[Ops, OpFacts] = {
     Ops.ASSIGN: OpFacts(None),
     Ops.FUNCTION: OpFacts(None, (FunctionArg,)),  # sources: value, what it was computed from
     Ops.SHARD: OpFacts(2, (ShardArg,)),
-    # sources: the shards; arg: their axis, None where each is the whole; of ranks the own shard, and where the others are
+    # sources: the shards; arg: their axis, None where each is the whole; of ranks the own shard, and where others are
     Ops.MULTI: OpFacts(None, (int, NoneType, RankShards)),
     Ops.CAST: OpFacts(1, python=meanings.same, kinds=VALUE, weight=0),
     Ops.BITCAST: OpFacts(1, kinds=VALUE, weight=0),

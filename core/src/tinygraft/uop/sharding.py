@@ -5,8 +5,8 @@ A layout is a ShardArg (cut along an axis, some elements on each device) or None
 on the node, and schedule/shard.py brings the sources to theirs. An op that cannot be computed shard by shard is
 computed from whole sources, which are gathered. OP_SHARDING has a row for every op of the tensor graph.
 
-Devices may be of several ranks (nn/mesh.py): a tuple of names as any, ("CPU@0", "CPU", "CPU@2") on rank 1. A name with @
-is the device of another rank, which nothing here opens; the one without is this rank's own.
+Devices may be of several ranks (nn/mesh.py): a tuple of names as any, ("CPU@0", "CPU", "CPU@2") on rank 1. A name with
+@ is the device of another rank, which nothing here opens; the one without is this rank's own.
 """
 
 from __future__ import annotations

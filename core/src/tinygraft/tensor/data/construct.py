@@ -16,6 +16,7 @@ from tinygraft.tensor.data.ondisk import file_node
 from tinygraft.tensor.primitives import size_checks, size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import on_device
+from tinygraft.uop.sharding import local_devices
 from tinygraft.uop.uop import Place, UOp
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def node_of(data: Any, device: Place, dtype: DType | None) -> UOp | None:
     if type(data) in (bool, int, float, complex):
         return number_node(data, name, dtype)
     if isinstance(name, tuple):
-        return _laid_out(node_of(data, name[0], dtype), name)
+        return _laid_out(node_of(data, local_devices(name)[0], dtype), name)
     if isinstance(data, (list, tuple)):
         return list_node(data, name, dtype)
     if is_path(data):
