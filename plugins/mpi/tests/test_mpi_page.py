@@ -262,6 +262,7 @@ ELSEWHERE = {
     "A script that is started as one process": "test_one_process_needs_no_change",
     "`launch` gives each rank its share": on_ranks.test_ranks_know_their_numbers_and_share_the_processors,
     "`doctor mpi` runs the conformance kit": on_ranks.test_the_engine_is_listed_and_checked,
+    "`nn.BatchNorm(channels, sync=True)`": on_training.test_a_synchronised_batchnorm_is_that_of_the_whole_batch,
     "Several `backward` before a step": on_training.test_accumulated_gradients_are_reduced_once,
     "`clip_grad_norm` and `clip_grad_value`": on_training.test_gradients_are_clipped_by_the_norm_over_all_ranks,
     "`LossScaler` leaves a step out": on_training.test_a_loss_scaler_skips_a_step_on_all_ranks,

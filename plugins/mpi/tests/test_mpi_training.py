@@ -134,7 +134,7 @@ def model_and_optimizer(seed=3):
     return model, nn.optim.SGD(nn.state.get_parameters(model), lr=0.1)
 
 rows, targets = np.random.default_rng(0).random((2, 8, 4), np.float32)
-rows, targets = rows, targets[:, :3]
+targets = targets[:, :3]
 
 def same(value):
     return bool((comm.all_gather(value) == value).all())
@@ -159,8 +159,8 @@ assert comm._number == before + 1
 weight = model.weight.detach()
 grad = model.weight.grad.numpy()
 first, _ = model_and_optimizer()
-first.weight.assign(nn.parallel.broadcast(first.weight.detach())).realize()
-first.bias.assign(nn.parallel.broadcast(first.bias.detach())).realize()
+for p in (first.weight, first.bias):
+    p.assign(nn.parallel.broadcast(p.detach())).realize()
 ((first(Tensor(rows)) - Tensor(targets)) ** 2).mean().backward()
 print(comm.rank, bool(np.allclose(grad, first.weight.grad.numpy(), rtol=1e-5, atol=1e-7)), same(grad))
 """
@@ -345,3 +345,71 @@ print(comm.rank, "refused")
 """
     )
     assert printed(2, code, tmp_path) == ["0 refused", "1 refused"]
+
+
+SYNC = """
+class Net:
+    def __init__(self, sync):
+        self.first, self.norm1 = nn.Conv2d(1, 3, 3), nn.BatchNorm(3, sync=sync)
+        self.second, self.norm2 = nn.Conv2d(3, 4, 3), nn.BatchNorm(4, sync=sync, momentum=None)
+
+    def __call__(self, x):
+        return self.norm2(self.second(self.norm1(self.first(x)).relu())).square().mean((1, 2, 3))
+
+def losses_and_state(x, y, divisor, sync, jit=False):
+    Tensor.manual_seed(1)
+    net = Net(sync)
+    optimizer = nn.optim.SGD(nn.state.get_parameters(net), lr=0.1)
+    if sync:
+        nn.parallel.data_parallel(optimizer)
+
+    @Tensor.train()
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = ((net(x) - y).square().sum() / divisor).backward()
+        optimizer.step()
+        return loss.realize()
+
+    step = TinyJit(step) if jit else step
+    found = [step(x, y).numpy() for _ in range(5)]
+    state = [t.numpy().reshape(-1).astype(np.float64) for t in nn.state.get_state_dict(net).values()]
+    return np.array(found), np.concatenate(state)
+
+chance = np.random.default_rng(0)
+x, y = Tensor(chance.standard_normal((5, 1, 8, 8))), Tensor(chance.standard_normal(5))
+losses, state = losses_and_state(x, y, 5, sync=False)
+for rows in (5, 1):    # of one row, one rank has none
+    mine = [nn.parallel.part(t[:rows]).contiguous().realize() for t in (x, y)]
+    whole, there = losses_and_state(x[:rows], y[:rows], rows, sync=False)
+    for jit in (False, True):
+        parts, here = losses_and_state(*mine, rows / comm.size, sync=True, jit=jit)
+        assert np.allclose(comm.all_reduce(parts, "mean"), whole, rtol=1e-12, atol=0), (rows, jit)
+        assert np.allclose(here, there, rtol=1e-12, atol=1e-14), (rows, jit)
+        assert (comm.all_gather(here) == here).all()
+half = Tensor(chance.standard_normal((4, 3)), dtype="half")
+with Tensor.train():
+    found = nn.BatchNorm(3, sync=True)(nn.parallel.part(half))
+    wanted = nn.BatchNorm(3)(half)
+assert found.dtype == half.dtype and np.allclose(found.numpy(), nn.parallel.part(wanted).numpy(), rtol=2e-3, atol=1e-3)
+try:
+    with Tensor.train():
+        nn.BatchNorm(2, sync=True)(Tensor.ones(1 - comm.rank, 2))
+except Exception as error:
+    assert "all ranks have one together" in str(error), error
+else:
+    raise AssertionError("one value")
+x = Tensor(chance.standard_normal((4, 2)), requires_grad=True)
+assert np.isfinite((nn.BatchNorm(2, sync=True)(x) ** 2).sum().gradient(x)[0].numpy()).all()    # of running statistics
+print(comm.rank, "done")
+"""
+
+
+@pytest.mark.slow
+def test_a_synchronised_batchnorm_is_that_of_the_whole_batch(tmp_path):
+    """sync=True: losses, weights and running statistics of one process with the whole batch, of uneven and empty parts.
+
+    Forward and backward, under TinyJit, and of half types.
+    """
+    ended = launched(2, SYNC, tmp_path, DEFAULT_FLOAT="float64", timeout=300)
+    assert ended.code == 0, ended.err
+    assert sorted(ended.out.splitlines()) == ["0 done", "1 done"]

@@ -18,6 +18,7 @@ from tinygraft.collectives import Communicator, world
 from tinygraft.device.registry import Device
 from tinygraft.errors import CollectiveError, ShapeError, TrainingError
 from tinygraft.helpers import prod
+from tinygraft.nn.rank_tensors import broadcast
 from tinygraft.tensor.data.reading import bytes_of
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.held import memory_base
@@ -141,8 +142,6 @@ class Mesh(tuple[str, ...]):
 
         In place, with their gradients dropped. Every rank calls it with the same tensors. Raises as `all_reduce`.
         """
-        from tinygraft.nn.parallel import broadcast
-
         for t in tensors:
             _tensor(t)
             if len(self) > 1:

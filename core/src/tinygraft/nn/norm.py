@@ -13,6 +13,7 @@ from tinygraft.errors import ShapeError
 from tinygraft.nn.described import Described
 from tinygraft.nn.parameter import filled
 from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.sharding import own_rank
 
 
 class BatchNorm(Described):
@@ -22,6 +23,11 @@ class BatchNorm(Described):
     move towards them by momentum, the variance unbiased; with momentum=None they are the mean of all batches.
     Otherwise the running ones are used, if track_running_stats. Half types are normalised in float32, and come out as
     they went in.
+
+    With sync=True training measures the parts of the batch that all ranks have (nn.parallel), with their gradient, so
+    that every rank normalises and tracks alike: each rank calls the layer, and backward, in the same order. x is then
+    computed when the layer is called. It is an attribute, too, and changes nothing for one process or on a Mesh, where
+    a batch is the whole one.
 
     Raises ShapeError when the channels of x do not fit, or when training has one value for each channel.
     Source: Ioffe & Szegedy, "Batch normalization", arXiv:1502.03167.
@@ -37,6 +43,7 @@ class BatchNorm(Described):
     eps: float
     track_running_stats: bool
     momentum: float | None
+    sync: bool
     weight: Tensor | None
     bias: Tensor | None
 
@@ -47,8 +54,11 @@ class BatchNorm(Described):
         affine: bool = True,
         track_running_stats: bool = True,
         momentum: float | None = 0.1,
+        *,
+        sync: bool = False,
     ) -> None:
         _check_eps("BatchNorm", eps)
+        self.sync = bool(sync)
         self.sz, self.eps, self.track_running_stats, self.momentum = sz, eps, track_running_stats, momentum
         self.weight, self.bias = _affine((sz,), affine)
         if track_running_stats:
@@ -65,9 +75,9 @@ class BatchNorm(Described):
             )
         half = dtypes.is_float(x.dtype) and x.dtype.itemsize < 4
         wide = x.float() if half else x  # the variance of many halves would have lost its last places
-        mean, var = self._stats(wide)
+        mean, var, count = self._stats(wide)
         if self.track_running_stats and Tensor.training:
-            self._track(wide, mean.reshape(-1), var.reshape(-1))
+            self._track(wide, count, mean.reshape(-1), var.reshape(-1))
         y = _scale_and_shift((wide - mean) * (var + self.eps).rsqrt(), self.weight, self.bias, mean.shape)
         return y.cast(x.dtype) if half else y
 
@@ -76,27 +86,35 @@ class BatchNorm(Described):
 
         Without running ones they are those of the batch always.
         """
-        mean, var = self._stats(x)
+        mean, var, _ = self._stats(x)
         return mean.reshape(-1), var.reshape(-1)
 
-    def _stats(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the mean and the variance with all axes of `x`, so that they broadcast with it."""
+    def _stats(self, x: Tensor) -> tuple[Tensor, Tensor, int | Tensor]:
+        """Return the mean and the variance with all axes of `x`, so that they broadcast with it, and of how many
+        values of each channel they are.
+        """
+        count = x.numel() // self.sz
         if self.track_running_stats and not Tensor.training:
             shape = (1, self.sz, *(1,) * (x.ndim - 2))
-            return self.running_mean.reshape(shape), self.running_var.reshape(shape)
+            return self.running_mean.reshape(shape), self.running_var.reshape(shape), count
+        if self.sync and Tensor.training and own_rank(x.device) is None:
+            from tinygraft.nn.rank_stats import stats_of_ranks, world  # few programs have ranks
+
+            if world().size > 1:
+                return stats_of_ranks(x, self.sz)
         # two passes, since E[x**2] - mean**2 cancels where the mean is large; the biased variance, as PyTorch
         axes = (0, *range(2, x.ndim))
         mean = x.mean(axes, keepdim=True)
         centered = x - mean
-        return mean, (centered * centered).mean(axes, keepdim=True)
+        return mean, (centered * centered).mean(axes, keepdim=True), count
 
-    def _track(self, x: Tensor, mean: Tensor, var: Tensor) -> None:
-        """Move the running statistics towards those of `x` by `momentum`, the variance with Bessel's correction.
+    def _track(self, x: Tensor, count: int | Tensor, mean: Tensor, var: Tensor) -> None:
+        """Move the running statistics by `momentum` towards those of `count` values, the variance with Bessel's
+        correction.
 
         As PyTorch's: what is normalised by is the biased variance. Raises ShapeError for one value in each channel.
         """
-        count = x.numel() // self.sz
-        if count < 2:
+        if isinstance(count, int) and count < 2:
             raise ShapeError(
                 f"BatchNorm in training needs more than one value for each channel, got shape {x.shape}\n"
                 f"  made at {x._where()}\n  hint: a larger batch, or leave training mode"

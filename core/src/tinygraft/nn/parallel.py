@@ -15,82 +15,25 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.collectives import Communicator, world
-from tinygraft.collectives.rank_sums import check_op
-from tinygraft.device.known import INTERPRETER
-from tinygraft.device.registry import Device
 from tinygraft.dtype import DType
 from tinygraft.engine.capture import open_captures
-from tinygraft.engine.rank_program import OPS
-from tinygraft.errors import CollectiveError, DTypeError, ShapeError, TrainingError
+from tinygraft.errors import ShapeError, TrainingError
 from tinygraft.helpers import prod
 from tinygraft.nn.mesh import Mesh as Mesh
 from tinygraft.nn.optim.lbfgs import LBFGS
 from tinygraft.nn.optim.reduced import is_reduced, mark_reduced, note_parallel
+from tinygraft.nn.rank_tensors import all_gather as all_gather
+from tinygraft.nn.rank_tensors import all_reduce as all_reduce
+from tinygraft.nn.rank_tensors import all_to_all as all_to_all
+from tinygraft.nn.rank_tensors import broadcast as broadcast
+from tinygraft.nn.rank_tensors import reduce_scatter as reduce_scatter
+from tinygraft.nn.rank_tensors import rows_of
 from tinygraft.tensor.tensor import Tensor
-from tinygraft.uop.ops import Ops, RoutineArg
-from tinygraft.uop.routines import results_of
-from tinygraft.uop.sizes import is_concrete
-from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:
     from tinygraft.nn.optim.optimizer import Optimizer
 
 BUCKET_MB = 25  # given: PyTorch's; assumed: large enough for bandwidth, small enough to be many
-
-
-def all_reduce(t: Tensor, op: str = "sum") -> Tensor:
-    """Return the elementwise sum (or mean, max, min, prod) of the tensors of all ranks, computed now; without gradient.
-
-    Its shape and dtype are those of `t`, which all ranks have alike. Every rank has the same bits. Raises TypeError for
-    what is no tensor, ValueError for another op, DTypeError for an op that the dtype lacks and for complex numbers,
-    TrainingError for a tensor that requires a gradient, CollectiveError where ranks differ, and for a tensor of several
-    devices or a symbolic size.
-
-    >>> from tinygraft import Tensor, nn
-    >>> nn.parallel.all_reduce(Tensor([1.0, 2.0])).tolist()    # of one rank
-    [1.0, 2.0]
-    """
-    check_op(op, _tensor(t).dtype)
-    return _collective("all_reduce", t, OPS.index(op)).reshape(t.shape)
-
-
-def all_gather(t: Tensor) -> Tensor:
-    """Return the tensors of all ranks along axis 0, one after another, computed now; without gradient.
-
-    Their shapes are alike: (n, ...) becomes (n * ranks, ...). Raises as `all_reduce`, ShapeError for a tensor without
-    axes.
-    """
-    rows = _rows(t, "all_gather")
-    return _collective("all_gather", t).reshape(rows * world().size, *t.shape[1:])
-
-
-def reduce_scatter(t: Tensor, op: str = "sum") -> Tensor:
-    """Return this rank's part, along axis 0, of `all_reduce(t, op)`: of (n, ...) it is (n / ranks, ...).
-
-    Raises as `all_reduce`, ShapeError where the ranks do not divide axis 0.
-    """
-    check_op(op, _tensor(t).dtype)
-    rows = _divided(t, "reduce_scatter")
-    return _collective("reduce_scatter", t, OPS.index(op)).reshape(rows // world().size, *t.shape[1:])
-
-
-def all_to_all(t: Tensor) -> Tensor:
-    """Cut axis 0 into a part for each rank, and return those that the ranks have for this one, in order; shape of `t`.
-
-    Raises as `reduce_scatter`.
-    """
-    _divided(t, "all_to_all")
-    return _collective("all_to_all", t).reshape(t.shape)
-
-
-def broadcast(t: Tensor, root: int = 0) -> Tensor:
-    """Return the tensor of rank `root` on every rank, computed now; the others give shape and dtype. No gradient.
-
-    Raises as `all_reduce`, ValueError for a rank that there is not.
-    """
-    if not 0 <= root < world().size:
-        raise ValueError(f"there is no rank {root}: the {world().size} ranks are 0 to {world().size - 1}")
-    return _collective("broadcast", _tensor(t), root).reshape(t.shape)
 
 
 def part(t: Tensor) -> Tensor:
@@ -102,7 +45,7 @@ def part(t: Tensor) -> Tensor:
     >>> nn.parallel.part(Tensor([[1], [2], [3]])).tolist()    # of one rank: all
     [[1], [2], [3]]
     """
-    comm, rows = world(), _rows(t, "part")
+    comm, rows = world(), rows_of(t, "part")
     return t[rows * comm.rank // comm.size : rows * (comm.rank + 1) // comm.size]
 
 
@@ -130,7 +73,8 @@ def data_parallel(*optimizers: Optimizer, bucket_mb: float = BUCKET_MB) -> Commu
     Parameters, the state of the optimizers and their buffers become those of rank 0, now. From then on `step` replaces
     each `.grad` by its mean over the ranks, before anything else, in buckets of `bucket_mb` MiB. So several `backward`
     before one step cost one reduction. `clip_grad_norm` and `clip_grad_value` reduce first, too, so every rank calls
-    them; what was reduced and clipped is not reduced again. Running statistics of BatchNorm stay each rank's own.
+    them; what was reduced and clipped is not reduced again. Running statistics of a
+    BatchNorm stay each rank's own, unless it has sync=True.
 
     Call it once, on every rank, with optimizers whose parameters are in the same order. Returns the Communicator.
     Raises TypeError for what is no optimizer, TrainingError for one that is data parallel already and for LBFGS,
@@ -216,80 +160,3 @@ def _joined(grads: Sequence[Tensor]) -> Tensor:
     """Return the elements of tensors as one flat tensor, lazy, that will have memory of its own and no gradient."""
     flat = [grad.detach().reshape(-1) for grad in grads]
     return (flat[0].cat(*flat[1:]) if len(flat) > 1 else flat[0]).contiguous()
-
-
-def _collective(kind: str, t: Tensor, option: int = 0) -> Tensor:
-    """Return the flat result of a collective of `t`, realised, on its device. Raises as `all_reduce` says.
-
-    `kind` names the routine; `option` is the index of an op in OPS, or the root of a broadcast.
-    """
-    comm = world()
-    if t.requires_grad:
-        raise TrainingError(f"{kind} has no gradient, and this tensor requires one; give it tensor.detach()")
-    if t.dtype.kind == "complex":
-        raise DTypeError(f"{kind} takes no {t.dtype.name}; pass its real and its imaginary part")
-    if isinstance(t.device, tuple) or not is_concrete(t.shape):
-        what = "is on several devices" if isinstance(t.device, tuple) else "has a symbolic shape"
-        raise CollectiveError(f"{kind} takes a tensor of one device and known sizes; this one {what}")
-    if not comm.transport.holds_tensors:
-        raise CollectiveError("ranks that are threads pass arrays and no tensors, whose graphs have one lock")
-    if comm.size > 1 and 0 in t.shape:
-        _without_elements(comm, kind, t.dtype, option)
-    if comm.size == 1 or 0 in t.shape:
-        return t.detach().contiguous().realize().reshape(-1)
-    home = t.device
-    # launches of a device with queues are not the host's: such a tensor is copied to memory of the host and back
-    staged = t.detach() if Device[home].timeline is None else t.detach().to(INTERPRETER)
-    row = staged.reshape(1, prod(t.shape)).contiguous().realize()
-    options = (comm.size, option)
-    dtype, _ = results_of(kind, [(row.uop.dtype, row.uop.shape)], options)[0]
-    found = row._wrap(UOp(Ops.ROUTINE, dtype, (row.uop,), RoutineArg(kind, 0, options)))
-    found._set_flag(False)
-    return found.realize().to(home).reshape(-1)
-
-
-def _without_elements(comm: Communicator, kind: str, dtype: DType, option: int) -> None:
-    """Let the ranks compare a collective of no elements: where another rank has some, what follows would be shifted.
-
-    Raises CollectiveError there.
-    """
-    import numpy as np
-
-    flat = np.empty(0, f"u{dtype.itemsize}")
-    rows = flat.reshape(comm.size, 0)
-    if kind == "all_reduce":
-        comm.all_reduce(flat, OPS[option], dtype)
-    elif kind == "broadcast":
-        comm.broadcast(flat, option, dtype)
-    elif kind == "all_gather":
-        comm.all_gather(flat, dtype)
-    elif kind == "reduce_scatter":
-        comm.reduce_scatter(rows, OPS[option], dtype)
-    else:
-        comm.all_to_all(rows, dtype)
-
-
-def _tensor(t: Tensor) -> Tensor:
-    """Return a tensor. Raises TypeError for anything else."""
-    if not isinstance(t, Tensor):
-        raise TypeError(f"a tensor is needed, got {type(t).__name__}; collectives.world() has those of arrays")
-    return t
-
-
-def _rows(t: Tensor, kind: str) -> int:
-    """Return the size of axis 0.
-
-    Raises TypeError for what is no tensor, ShapeError without axes; `kind` is the collective.
-    """
-    _tensor(t)
-    if not t.shape:
-        raise ShapeError(f"{kind} takes a tensor with an axis 0, and this one has no axes; reshape(1) gives it one")
-    return int(t.shape[0])
-
-
-def _divided(t: Tensor, kind: str) -> int:
-    """Return the size of axis 0, as `_rows`; raises ShapeError also where the ranks do not divide it."""
-    rows, size = _rows(t, kind), world().size
-    if rows % size:
-        raise ShapeError(f"{kind} cuts axis 0 into parts for {size} ranks, which do not divide its {rows} rows")
-    return rows
