@@ -11,6 +11,7 @@ import pytest
 from ranks import ROOT, launched
 
 sys.path.insert(0, str(Path(__file__).parent))
+import test_mpi_checkpoints as on_checkpoints
 import test_mpi_mesh as on_mesh
 import test_mpi_ranks as on_ranks
 import test_mpi_training as on_training
@@ -248,6 +249,13 @@ first = Tensor.rand(4, device=M).numpy()
 set_rng_state(saved)
 assert (Tensor.rand(4, device=M).numpy() == first).all()
 """,
+    "Ranks that save different names": """
+model = nn.Linear(3, 2 + comm.rank)
+same = "names, shapes, dtypes and layouts have to be alike on all"
+refused(CollectiveError, same, lambda: P.save_checkpoint("no", m=model))
+refused(CollectiveError, same, lambda: P.save_checkpoint("no", **{f"m{comm.rank}": nn.Linear(3, 2)}))
+assert not os.path.exists("no")
+""",
     "Ranks call the collectives of a graph": """
 x = M.from_local(Tensor.arange(3 + 2 * comm.rank).float())
 for _ in range(3):
@@ -273,6 +281,9 @@ ELSEWHERE = {
     "A rank that waits longer than": "test_a_rank_that_never_comes",
     "An exception, Ctrl-C or a signal": on_ranks.test_however_a_rank_ends_all_do,
     "A checkpoint is whole": on_ranks.test_ranks_killed_at_random_moments_never_hang,
+    "`nn.parallel.save_checkpoint(folder": on_checkpoints.test_resumed_with_the_same_bits_and_on_other_numbers,
+    "`nn.parallel.load_checkpoint` reads": on_checkpoints.test_resumed_with_the_same_bits_and_on_other_numbers,
+    "The index of such a checkpoint": on_checkpoints.test_killed_ranks_leave_a_whole_checkpoint,
     "What was saved on some ranks": "test_training_is_resumed_on_any_number_of_ranks",
 }
 

@@ -23,6 +23,7 @@ from tinygraft.uop.uop import Place
 
 _KEY = "tinygraft.checkpoint"
 _VERSION = 1
+NO_PARTS = ("device", "strict")  # given: arguments of load_checkpoint
 _MARK = "$"  # the key of a JSON object that stands for what JSON does not have
 
 
@@ -41,14 +42,14 @@ def save_checkpoint(path: FilePath, *, step: Any = None, rng: bool = True, **par
     >>> load_checkpoint(path, model=nn.Linear(3, 2))["step"]
     7
     """
-    if reserved := [name for name in parts if name in ("device", "strict")]:
+    if reserved := [name for name in parts if name in NO_PARTS]:
         raise DTypeError(
             f"a checkpoint has no part {reserved[0]!r}, which is an argument of load_checkpoint: give it another name"
         )
     tensors: dict[str, Tensor] = {}
     places: dict[int, str] = {}
-    tree = {name: _encoded(_state_of(part, name), name, tensors, places) for name, part in parts.items()}
-    content = {"version": _VERSION, "parts": tree, "step": _encoded(step, "step", tensors, places)}
+    tree = {name: encoded(state_of(part, name), name, tensors, places) for name, part in parts.items()}
+    content = {"version": _VERSION, "parts": tree, "step": encoded(step, "step", tensors, places)}
     if rng:
         content["rng"] = rng_state()
     safe_save(tensors, path, {_KEY: json.dumps(content, separators=(",", ":"))})
@@ -66,8 +67,17 @@ def load_checkpoint(
     raises. Nothing is changed then: every part is checked first, by its check_state_dict where it has one; a part with
     a load_state_dict alone is copied before, and gets its old state again.
     """
-    content, tensors = _content(path), safe_load(path, device)
-    label = os.fspath(path)
+    return load_parts(os.fspath(path), _content(path), safe_load(path, device), rng, strict, parts)
+
+
+def load_parts(
+    label: str, content: Mapping[str, Any], tensors: Mapping[str, Tensor], rng: bool, strict: bool,
+    parts: Mapping[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    """Load the state of `content` with these `tensors` into objects, as `load_checkpoint`, which says what raises.
+
+    `label` is what errors call it. Returns the step and the other parts.
+    """
     found = {name: _decoded(tree, tensors, label) for name, tree in content["parts"].items()}
     missing = [name for name in parts if name not in found]
     if missing:
@@ -114,7 +124,7 @@ def _load_all(parts: Mapping[str, Any], states: Mapping[str, Any], rng: Any) -> 
         raise
 
 
-def _state_of(part: Any, name: str) -> Any:
+def state_of(part: Any, name: str) -> Any:
     """Return what is saved of an object: its state_dict, a dict or list with numbers as is, else its tensors by name.
 
     Raises DTypeError where that would be nothing.
@@ -144,7 +154,7 @@ def _is_numpy_number(value: Any) -> bool:
     return type(value).__module__ == "numpy" and getattr(value, "shape", None) == () and hasattr(value, "item")
 
 
-def _encoded(value: Any, name: str, tensors: dict[str, Tensor], places: dict[int, str]) -> Any:
+def encoded(value: Any, name: str, tensors: dict[str, Tensor], places: dict[int, str]) -> Any:
     """Return a value as JSON; a tensor becomes the name under which it is added to `tensors`.
 
     `name` says where the value is, and is the tensor's name unless another one has it. `places` has the names of the
@@ -160,12 +170,12 @@ def _encoded(value: Any, name: str, tensors: dict[str, Tensor], places: dict[int
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if _is_numpy_number(value):
-        return _encoded(value.item(), name, tensors, places)
+        return encoded(value.item(), name, tensors, places)
     if isinstance(value, (list, tuple)):
-        items = [_encoded(item, f"{name}.{place}", tensors, places) for place, item in enumerate(value)]
+        items = [encoded(item, f"{name}.{place}", tensors, places) for place, item in enumerate(value)]
         return items if isinstance(value, list) else {_MARK: "tuple", "items": items}
     if isinstance(value, Mapping):
-        pairs = [(key, _encoded(item, f"{name}.{key}", tensors, places)) for key, item in value.items()]
+        pairs = [(key, encoded(item, f"{name}.{key}", tensors, places)) for key, item in value.items()]
         if all(isinstance(key, str) for key, _ in pairs) and _MARK not in value:
             return dict(pairs)
         if all(key is None or isinstance(key, (bool, int, float, str)) for key, _ in pairs):
@@ -177,7 +187,7 @@ def _encoded(value: Any, name: str, tensors: dict[str, Tensor], places: dict[int
 
 
 def _decoded(value: Any, tensors: Mapping[str, Tensor], label: str) -> Any:
-    """Return the value that `_encoded` was given.
+    """Return the value that `encoded` was given.
 
     Raises FileFormatError, with the file's `label`, for anything else.
     """

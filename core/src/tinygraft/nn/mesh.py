@@ -23,7 +23,7 @@ from tinygraft.tensor.data.reading import bytes_of
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops, RankShards, ShardArg
-from tinygraft.uop.sharding import OF_RANK, local_shapes
+from tinygraft.uop.sharding import OF_RANK, local_shapes, own_rank
 from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp
 
@@ -125,17 +125,9 @@ class Mesh(tuple[str, ...]):
         A tensor that has been realised is read without waiting for another rank; one that has not is computed, which
         every rank has to do. Raises CollectiveError for a tensor elsewhere.
         """
-        if len(self) == 1:
-            return _tensor(t).detach().clone()
-        if _tensor(t).device != tuple(self):
+        if len(self) > 1 and _tensor(t).device != tuple(self):
             raise CollectiveError(f"local takes a tensor of this Mesh, and this one is on {t.device}")
-        held = memory_base(t.realize().uop)
-        if held.op is not Ops.MULTI:
-            held = memory_base(t.detach().clone().realize().uop)
-        shape = local_shapes(t.shape, t.uop.sharding, len(self))[self.rank]
-        found: Tensor = t._wrap(UOp(Ops.RESHAPE, t.dtype, (held.src[0],), shape))
-        found._set_flag(False)
-        return found.clone()
+        return local_part(_tensor(t)).detach().clone()
 
     def replicate_(self, *tensors: Tensor) -> None:
         """Put tensors, such as parameters, on this Mesh, where every rank has all of them: the values of rank 0.
@@ -165,6 +157,22 @@ class Mesh(tuple[str, ...]):
                 f"shard takes a tensor that all ranks have alike, and rank {wrong[0]} has another one than rank 0: "
                 "mesh.from_local takes the part of each rank"
             )
+
+
+def local_part(t: Tensor) -> Tensor:
+    """Return this rank's part of a tensor of a Mesh, over its memory; any other tensor as it is.
+
+    One that has not been realised is computed, by all ranks.
+    """
+    if (rank := own_rank(t.device)) is None:
+        return t
+    held = memory_base(t.realize().uop)
+    if held.op is not Ops.MULTI:
+        held = memory_base(t.detach().clone().realize().uop)
+    shape = local_shapes(t.shape, t.uop.sharding, len(t.device))[rank]
+    found: Tensor = t._wrap(UOp(Ops.RESHAPE, t.dtype, (held.src[0],), shape))
+    found._set_flag(False)
+    return found
 
 
 def _names_of_all(comm: Communicator, own: str) -> list[str]:

@@ -22,6 +22,8 @@ from tinygraft.helpers import prod
 from tinygraft.nn.mesh import Mesh as Mesh
 from tinygraft.nn.optim.lbfgs import LBFGS
 from tinygraft.nn.optim.reduced import is_reduced, mark_reduced, note_parallel
+from tinygraft.nn.rank_checkpoints import load_checkpoint as load_checkpoint
+from tinygraft.nn.rank_checkpoints import save_checkpoint as save_checkpoint
 from tinygraft.nn.rank_tensors import all_gather as all_gather
 from tinygraft.nn.rank_tensors import all_reduce as all_reduce
 from tinygraft.nn.rank_tensors import all_to_all as all_to_all

@@ -17,7 +17,7 @@ from tinygraft.uop.sharding import ShardLayout, starts
 from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp
 
-# the number of each op in the options of a routine, as engine/rank_program.py has them in OPS
+# given: the number of each op in the options of a routine, as engine/rank_program.py has them in OPS
 RANK_OPS = {Ops.ADD: 0, Ops.MAX: 2, Ops.MUL: 4}
 
 
