@@ -29,9 +29,21 @@ TICK = 0.5  # seconds between two times that are shown
 CountStep = Callable[[int], None]
 
 
+_left_to_others: list[bool] = []  # true where another process of the program shows lines
+
+
+def leave_to_others() -> None:
+    """Show no line in this process: the program has another one that does, rank 0 of several.
+
+    Bars of the library tqdm, too, unless it is imported already, or TQDM_DISABLE says otherwise.
+    """
+    _left_to_others.append(True)
+    os.environ.setdefault("TQDM_DISABLE", "1")
+
+
 def is_wanted() -> bool:
     """Return whether lines are shown: a person sees what is written to stderr, and wants no other lines."""
-    if not PROGRESS.value or DEBUG.value:
+    if not PROGRESS.value or DEBUG.value or _left_to_others:
         return False
     stream: Any = sys.stderr
     if stream is None:

@@ -249,6 +249,32 @@ first = Tensor.rand(4, device=M).numpy()
 set_rng_state(saved)
 assert (Tensor.rand(4, device=M).numpy() == first).all()
 """,
+    "`DataLoader(dataset, batch_size": """
+loader = nn.data.DataLoader(np.arange(13), 4, shuffle=True, distributed=True)
+epochs = [np.concatenate([batch.numpy() for batch in loader]) for _ in range(2)]
+for one in epochs:
+    assert sorted(set(comm.all_gather(one).reshape(-1))) == list(range(13)) and len(one) == 7
+assert (epochs[0] != epochs[1]).any() and len(loader) == 2
+sampler = nn.data.DistributedSampler(range(5), shuffle=False)
+assert (sampler.rank, sampler.num_replicas) == (comm.rank, 2) and list(sampler)[:2] == [comm.rank, comm.rank + 2]
+""",
+    "`nn.parallel.totals(loss": """
+found = P.totals(loss=0.5 + comm.rank, right=2**60 + comm.rank, rows=Tensor(3), none=0)
+assert found == {"loss": 2.0, "right": 2**61 + 1, "rows": 6, "none": 0} and type(found["right"]) is int
+refused(CollectiveError, "ranks add other names, or integers and floats", lambda: P.totals(**{f"x{comm.rank}": 1}))
+refused(CollectiveError, "ranks add other names, or integers and floats", lambda: P.totals(x=1.0 if comm.rank else 1))
+refused(TypeError, "totals adds numbers, and 'x' is str", lambda: P.totals(x="1"))
+assert P.totals() == {}
+""",
+    "Lines that say what takes long": """
+from tinygraft import helpers, progress
+assert bool(progress._left_to_others) == (comm.rank == 1)
+import io
+shown = io.StringIO()
+for _ in helpers.trange(3, file=shown):
+    pass
+assert bool(shown.getvalue()) == (comm.rank == 0)
+""",
     "Ranks that save different names": """
 model = nn.Linear(3, 2 + comm.rank)
 same = "names, shapes, dtypes and layouts have to be alike on all"

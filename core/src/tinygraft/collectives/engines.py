@@ -14,6 +14,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from tinygraft import progress
 from tinygraft.collectives.collective_spec import COLLECTIVE_API, CollectiveProbe, CollectiveSpec
 from tinygraft.collectives.communicator import Communicator
 from tinygraft.collectives.transport import Alone, Transport
@@ -96,6 +97,8 @@ def world() -> Communicator:
     with _lock:
         if not _world:
             _world.append(Communicator(_transport()))
+            if _world[0].rank:
+                progress.leave_to_others()
             atexit.register(_close, os.getpid())
         return _world[0]
 

@@ -11,13 +11,14 @@ realises it, and is done when it is called: no read of a value, on one rank or o
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.collectives import Communicator, world
 from tinygraft.dtype import DType
 from tinygraft.engine.capture import open_captures
-from tinygraft.errors import ShapeError, TrainingError
+from tinygraft.errors import CollectiveError, ShapeError, TrainingError
 from tinygraft.helpers import prod
 from tinygraft.nn.mesh import Mesh as Mesh
 from tinygraft.nn.optim.lbfgs import LBFGS
@@ -67,6 +68,37 @@ def weighted(loss: Tensor, rows: int) -> Tensor:
     if not total:
         raise ShapeError("no rank has a row in this batch")
     return loss * (rows * comm.size / total)
+
+
+def totals(**counts: float | Tensor) -> dict[str, float]:
+    """Return the sums over all ranks of numbers by name, such as a loss and how many rows it is of. Every rank calls it.
+
+    Integers stay integers, and are added exactly; others are added as float64. A tensor of one element is read. Raises
+    CollectiveError where ranks have other names or kinds, TypeError for what is no number, TrainingError under TinyJit.
+
+    >>> from tinygraft import nn
+    >>> nn.parallel.totals(loss=2.5, right=3)    # of one rank
+    {'loss': 2.5, 'right': 3}
+    """
+    import numpy as np
+
+    if open_captures():
+        raise TrainingError("totals reads numbers of all ranks, which a captured step would not do again")
+    values = {name: value.item() if isinstance(value, Tensor) else value for name, value in counts.items()}
+    for name, value in values.items():
+        if not isinstance(value, (int, float, np.integer, np.floating)):
+            raise TypeError(f"totals adds numbers, and {name!r} is {type(value).__name__}")
+    comm = world()
+    whole = {name: isinstance(value, (int, np.integer)) for name, value in values.items()}
+    text = "\n".join(f"{name} {is_int}" for name, is_int in whole.items()).encode()
+    digest = np.frombuffer(hashlib.blake2b(text, digest_size=8).digest(), np.uint8)
+    every = comm.all_gather(digest)
+    if (every != every[0]).any():
+        raise CollectiveError(f"ranks add other names, or integers and floats of one name; here are {list(values)}")
+    ints = comm.all_reduce(np.array([int(v) for n, v in values.items() if whole[n]], np.int64))
+    floats = comm.all_reduce(np.array([float(v) for n, v in values.items() if not whole[n]], np.float64))
+    found = {True: iter(ints.tolist()), False: iter(floats.tolist())}
+    return {name: next(found[is_int]) for name, is_int in whole.items()}
 
 
 def data_parallel(*optimizers: Optimizer, bucket_mb: float = BUCKET_MB) -> Communicator:

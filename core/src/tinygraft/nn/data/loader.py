@@ -13,7 +13,14 @@ from typing import Any
 from tinygraft.errors import DTypeError, FileFormatError, ShapeError
 from tinygraft.nn.data.epochs import EpochTeller
 from tinygraft.nn.data.making import BatchJob, BatchMaker, SampleFailure
-from tinygraft.nn.data.samplers import BatchSampler, RandomSampler, SeededSampler, SequentialSampler, count_of
+from tinygraft.nn.data.samplers import (
+    BatchSampler,
+    DistributedSampler,
+    RandomSampler,
+    SeededSampler,
+    SequentialSampler,
+    count_of,
+)
 from tinygraft.nn.data.worker_pool import WorkerPool, context_of
 from tinygraft.tensor.ops.random import current_seed
 from tinygraft.uop.uop import Place
@@ -34,6 +41,10 @@ class DataLoader:
     `timeout` is how many seconds a batch may take, 0 is any. `persistent_workers` stay from epoch to epoch.
     `pin_memory` is there for scripts, and changes nothing: a batch goes to a device through its pinned memory in any
     case, where it has some, and training does not wait for that copy.
+
+    With `distributed` each rank of the program (collectives.world) gets its own samples of a common order, by a
+    DistributedSampler of all ranks with `shuffle`, `drop_last` and `seed` (0 by default): `batch_size` is then a rank's,
+    and all have the same number of batches.
 
     An iterable data set with workers is read whole by each, which make every `num_workers`-th batch; where it calls
     `get_worker_info` it divides itself. `set_epoch` of samplers and of iterable data sets is called
@@ -73,6 +84,7 @@ class DataLoader:
         persistent_workers: bool = False,
         seed: int | None = None,
         device: Place = None,
+        distributed: bool = False,
     ) -> None:
         self.dataset, self.device, self.collate_fn = dataset, device, collate_fn
         self.num_workers: int = count_of(num_workers, "num_workers", 0)
@@ -85,6 +97,13 @@ class DataLoader:
             raise ShapeError("batch_size=None gives single samples, of which drop_last drops none")
         self.batch_size: int | None = None if chosen or batch_size is None else count_of(batch_size, "batch_size")
         self.drop_last: bool = bool(drop_last)
+        if distributed:
+            if is_iterable or chosen or sampler is not None:
+                raise ShapeError(
+                    "distributed=True chooses samples by index: leave out samplers, and iterable data sets"
+                )
+            sampler = DistributedSampler(dataset, shuffle=bool(shuffle), seed=self.seed or 0, drop_last=drop_last)
+            shuffle = None
         self.sampler: Any = None if is_iterable or chosen else _sampler_of(dataset, shuffle, sampler)
         self.batch_sampler: Any = batch_sampler
         if self.sampler is not None and self.batch_size is not None:

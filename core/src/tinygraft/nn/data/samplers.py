@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tinygraft.collectives import world
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.nn.data.seeding import generator
 from tinygraft.tensor.ops.random import current_seed
@@ -145,8 +146,9 @@ class DistributedSampler(SeededSampler):
     """The indices of one process of several that train together: every `num_replicas`-th of one common order.
 
     All processes have the same number of indices: where they do not divide evenly, the first ones come again, or with
-    `drop_last` the last ones are left out. All need the same seed, 0 by default. Raises ShapeError without num_replicas
-    or rank, and for a rank that is not below num_replicas. Source: torch.utils.data.distributed.
+    `drop_last` the last ones are left out. All need the same seed, 0 by default. Without `num_replicas` and `rank` they
+    are those of this process among the ranks of the program (collectives.world). Raises ShapeError for one of them
+    alone, and for a rank that is not below num_replicas. Source: torch.utils.data.distributed.
 
     >>> [list(DistributedSampler(range(5), num_replicas=2, rank=rank, shuffle=False)) for rank in (0, 1)]
     [[0, 2, 4], [1, 3, 0]]
@@ -163,10 +165,13 @@ class DistributedSampler(SeededSampler):
         seed: int = 0, drop_last: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(seed)
-        if num_replicas is None or rank is None:
+        if (num_replicas is None) != (rank is None):
             raise ShapeError(
-                "DistributedSampler needs num_replicas, the number of processes, and rank, the number of this one"
+                "DistributedSampler needs num_replicas, the number of processes, and rank, the number of this one; "
+                "without both they are those of the ranks of this program"
             )
+        if num_replicas is None or rank is None:
+            num_replicas, rank = world().size, world().rank
         self.dataset, self.shuffle, self.drop_last = dataset, bool(shuffle), bool(drop_last)
         self.num_replicas, self.rank = count_of(num_replicas, "num_replicas"), count_of(rank, "rank", 0)
         if self.rank >= self.num_replicas:
