@@ -278,3 +278,13 @@ def test_an_epoch_that_a_script_chooses_for_its_sampler_is_that_of_the_loader() 
     loader.load_state_dict({"seed": 0, "epoch": 5, "batch": 0})
     sampler.set_epoch(6)
     assert values(loader) == orders[1]
+
+
+def test_distributed_takes_no_sampler() -> None:
+    """It has one, of all ranks; in a program of one rank that has all samples."""
+    loader = DataLoader(np.arange(5), 2, shuffle=True, seed=3, distributed=True)
+    assert sorted(np.concatenate([batch.numpy() for batch in loader]).tolist()) == [0, 1, 2, 3, 4]
+    assert [batch.tolist() for batch in DataLoader(np.arange(3), 2, distributed=True)] == [[0, 1], [2]]
+    for given in ({"sampler": [0, 1]}, {"batch_sampler": [[0], [1]]}):
+        with pytest.raises(ShapeError, match="distributed=True chooses samples by index"):
+            DataLoader(np.arange(5), distributed=True, **given)  # type: ignore[arg-type]

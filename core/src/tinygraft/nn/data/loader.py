@@ -43,8 +43,8 @@ class DataLoader:
     case, where it has some, and training does not wait for that copy.
 
     With `distributed` each rank of the program (collectives.world) gets its own samples of a common order, by a
-    DistributedSampler of all ranks with `shuffle`, `drop_last` and `seed` (0 by default): `batch_size` is then a rank's,
-    and all have the same number of batches.
+    DistributedSampler of all ranks with `shuffle`, `drop_last` and `seed` (0 by default): `batch_size` is that of a
+    rank, and all have the same number of batches.
 
     An iterable data set with workers is read whole by each, which make every `num_workers`-th batch; where it calls
     `get_worker_info` it divides itself. `set_epoch` of samplers and of iterable data sets is called
