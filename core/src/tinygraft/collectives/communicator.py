@@ -256,22 +256,40 @@ class Communicator:
             combine(parts.reshape(self.size, -1), op, dtype, target.reshape(-1))
             self._scratch.append(parts)
             return target
-        mine, width = counts[self.rank], source.itemsize
-        parts = self._borrow(self.size * mine, source.dtype)
-        sizes = [count * width for count in counts]
-        yield self.transport.all_to_all(_bytes(source), sizes, _bytes(parts), [mine * width] * self.size, FIRST)
-        rows = parts.reshape(self.size, mine)
-        combine(rows, op, dtype, rows[0])
-        yield self.transport.all_gather(_bytes(rows[0]), _bytes(target), sizes, SECOND)
+        mine, start = counts[self.rank], sum(counts[: self.rank])
+        sizes = [count * source.itemsize for count in counts]
+        parts = self._borrow((self.size - 1) * mine, source.dtype)
+        yield self._others(source, sizes, parts)
+        # straight to where it belongs, unless that is what is still to be read
+        total = parts[:mine] if self.size > 1 and _overlap(source, target) else target.reshape(-1)[start : start + mine]
+        combine(self._rows(parts, source[start : start + mine]), op, dtype, total)
+        yield self.transport.all_gather(_bytes(total), _bytes(target), sizes, SECOND)
         self._scratch.append(parts)
         return target
 
+    def _others(self, source: RankArray, sizes: Sequence[int], parts: RankArray) -> Transfer:
+        """Start to send each rank its part of `source`, of these sizes in bytes, and to receive those for this one.
+
+        What this rank has itself is left where it is: `parts` are those of the others, in their order.
+        """
+        received = [0 if rank == self.rank else sizes[self.rank] for rank in range(self.size)]
+        return self.transport.all_to_all(_bytes(source), sizes, _bytes(parts), received, FIRST)
+
+    def _rows(self, parts: RankArray, own: RankArray) -> list[RankArray]:
+        """Return the part of each rank, in their order, of those of the others and this rank's `own`."""
+        rows = list(parts.reshape(self.size - 1, own.size))
+        rows.insert(self.rank, own)
+        return rows
+
     def _scattered(self, source: RankArray, op: str, dtype: DType, target: RankArray) -> TransferSteps:
         """Let each rank receive its row of all ranks, and combine them; yields each Transfer and returns `target`."""
-        parts = self._borrow(source.size, source.dtype)
-        counts = [source.nbytes // self.size] * self.size
-        yield self.transport.all_to_all(_bytes(source), counts, _bytes(parts), counts, FIRST)
-        combine(parts.reshape(self.size, -1), op, dtype, target.reshape(-1))
+        mine = source.size // self.size
+        parts = self._borrow(source.size - mine, source.dtype)
+        yield self._others(source, [mine * source.itemsize] * self.size, parts)
+        own = source[self.rank * mine : (self.rank + 1) * mine]
+        if _overlap(source, target):
+            own = own.copy()
+        combine(self._rows(parts, own), op, dtype, target.reshape(-1))
         self._scratch.append(parts)
         return target
 

@@ -7,6 +7,7 @@ float16 and bfloat16 are summed in float32 and rounded once. Integers wrap; NaN 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tinygraft.dtype import DType, dtypes
@@ -35,18 +36,18 @@ def check_op(op: str, dtype: DType) -> None:
         )
 
 
-def combine(parts: RankArray, op: str, dtype: DType, out: RankArray) -> None:
-    """Write the combination of the rows of `parts`, (ranks, n), to `out`, (n,). Both are arrays of `dtype`.
+def combine(parts: Sequence[RankArray], op: str, dtype: DType, out: RankArray) -> None:
+    """Write the combination of `parts`, one of each rank, (n,), to `out`, (n,). All are arrays of `dtype`.
 
-    bfloat16 is an array of its bits, uint16. `out` may be a row of `parts`.
+    bfloat16 is an array of its bits, uint16. `out` may be the first or the second of `parts`.
     """
     import numpy as np
 
     function = {"sum": np.add, "mean": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[op]
     wide = dtype in (dtypes.float16, dtypes.bfloat16)
     with np.errstate(all="ignore"):
-        for first in range(0, parts.shape[1], BLOCK):
-            block, target = parts[:, first : first + BLOCK], out[first : first + BLOCK]
+        for first in range(0, out.size, BLOCK):
+            block, target = [part[first : first + BLOCK] for part in parts], out[first : first + BLOCK]
             total = _widened(block[0], dtype) if wide else target
             before = total if wide else block[0]
             for row in block[1:]:

@@ -90,10 +90,12 @@ class ThreadTransport(Transport):
     def all_to_all(
         self, send: Bytes, send_counts: Sequence[int], receive: Bytes, receive_counts: Sequence[int], channel: int
     ) -> Transfer:
-        """Put a part down for each rank, and collect theirs."""
-        for target, part in enumerate(_split(send, send_counts)):
-            self.world.put(self.rank, target, channel, part)
-        return self._arrivals(channel, list(enumerate(_split(receive, receive_counts))))
+        """Put a part down for each rank, and collect theirs; for itself none where none is wanted."""
+        wanted = [rank for rank in range(self.size) if rank != self.rank or receive_counts[rank]]
+        parts, places = _split(send, send_counts), _split(receive, receive_counts)
+        for target in wanted:
+            self.world.put(self.rank, target, channel, parts[target])
+        return self._arrivals(channel, [(source, places[source]) for source in wanted])
 
     def all_gather(self, part: Bytes, whole: Bytes, counts: Sequence[int], channel: int) -> Transfer:
         """Put `part` down for each rank, and return what collects theirs into `whole`; counts are in bytes."""

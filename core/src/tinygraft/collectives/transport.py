@@ -90,12 +90,16 @@ class Transport(ABC):
     ) -> Transfer:
         """Send to rank r its part of `send`, and put what rank r sent into its part of `receive`.
 
-        Parts follow each other in the order of the ranks; the counts are their sizes in bytes, and may be 0.
+        Parts follow each other in the order of the ranks; the counts are their sizes in bytes, and may be 0. Where the
+        own one of `receive_counts` is 0 what this rank has for itself stays where it is, whatever its size.
         """
 
     @abstractmethod
     def all_gather(self, part: Bytes, whole: Bytes, counts: Sequence[int], channel: int) -> Transfer:
-        """Put the `part` of every rank into `whole`, in the order of the ranks; `counts` are their sizes in bytes."""
+        """Put the `part` of every rank into `whole`, in the order of the ranks; `counts` are their sizes in bytes.
+
+        `part` may be where it belongs in `whole`.
+        """
 
     @abstractmethod
     def broadcast(self, data: Bytes, root: int, channel: int) -> Transfer:
@@ -138,8 +142,8 @@ class Alone(Transport):
     def all_to_all(
         self, send: Bytes, send_counts: Sequence[int], receive: Bytes, receive_counts: Sequence[int], channel: int
     ) -> Transfer:
-        """Copy `send` to `receive`."""
-        receive[:] = send
+        """Copy `send` to `receive`, unless nothing is wanted of it."""
+        receive[:] = send[: receive.size]
         return Done()
 
     def all_gather(self, part: Bytes, whole: Bytes, counts: Sequence[int], channel: int) -> Transfer:

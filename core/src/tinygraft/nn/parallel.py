@@ -73,8 +73,9 @@ def weighted(loss: Tensor, rows: int) -> Tensor:
 def totals(**counts: float | Tensor) -> dict[str, float]:
     """Return the sums over all ranks of numbers by name, such as a loss and how many rows it is of, on each.
 
-    Every rank calls it. Integers stay integers, and are added exactly; others are added as float64. A tensor of one element is read. Raises
-    CollectiveError where ranks have other names or kinds, TypeError for what is no number, TrainingError under TinyJit.
+    Every rank calls it. Integers stay integers, and are added exactly; others are added as float64. A tensor of one
+    element is read. Raises CollectiveError where ranks have other names or kinds, TypeError for what is no number,
+    TrainingError under TinyJit.
 
     >>> from tinygraft import nn
     >>> nn.parallel.totals(loss=2.5, right=3)    # of one rank

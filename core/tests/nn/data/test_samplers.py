@@ -84,8 +84,8 @@ def test_ranks_as_pytorch_divides_them() -> None:
     ("make", "error", "message"),
     [
         (lambda: DistributedSampler([1], 2), ShapeError,
-         "DistributedSampler needs num_replicas, the number of processes, and rank, the number of this one; without both "
-         "they are those of the ranks of this program"),
+         "DistributedSampler needs num_replicas, the number of processes, and rank, the number of this one; without "
+         "both they are those of the ranks of this program"),
         (lambda: DistributedSampler([1], 2, 2), ShapeError, "rank is 0 to 1 of 2 processes, got 2"),
         (lambda: RandomSampler([1], num_samples=0), ShapeError, "num_samples is an integer of at least 1, got 0"),
         (lambda: BatchSampler([1], True), DTypeError, "batch_size is an integer of at least 1, got True"),

@@ -63,9 +63,10 @@ class MpiTransport(Transport):
             parts = [send[at : at + count] for at, count in zip(sent, send_counts, strict=True)]
             places = [receive[at : at + count] for at, count in zip(received, receive_counts, strict=True)]
             return self._each(parts, places, channel)
-        byte = self.mpi.BYTE
+        byte, counts = self.mpi.BYTE, list(send_counts)
+        counts[self.rank] = receive_counts[self.rank]
         request = self._channels[channel].Ialltoallv(
-            [send, list(send_counts), sent, byte], [receive, list(receive_counts), received, byte]
+            [send, counts, sent, byte], [receive, list(receive_counts), received, byte]
         )
         return MpiTransfer([request], send, receive)
 
@@ -75,17 +76,21 @@ class MpiTransport(Transport):
         if self.size <= FEW:
             places = [whole[at : at + count] for at, count in zip(offsets, counts, strict=True)]
             return self._each([part] * self.size, places, channel)
-        byte = self.mpi.BYTE
-        request = self._channels[channel].Iallgatherv([part, byte], [whole, list(counts), offsets, byte])
+        byte, at = self.mpi.BYTE, offsets[self.rank]
+        there = _is_same(part, whole[at : at + part.size])
+        given = self.mpi.IN_PLACE if there else [part, byte]
+        request = self._channels[channel].Iallgatherv(given, [whole, list(counts), offsets, byte])
         return MpiTransfer([request], part, whole)
 
     def _each(self, parts: Sequence[Bytes], places: Sequence[Bytes], channel: int) -> Transfer:
-        """Send part r to rank r, and receive place r from it; what stays here is copied."""
+        """Send part r to rank r, and receive place r from it; what stays here is copied, unless it is there already."""
         on, byte = self._channels[channel], self.mpi.BYTE
         others = [(self.rank + step) % self.size for step in range(1, self.size)]  # not all to the same one first
         requests = [on.Irecv([places[rank], byte], rank, TAG) for rank in reversed(others)]
         requests += [on.Isend([parts[rank], byte], rank, TAG) for rank in others]
-        places[self.rank][:] = parts[self.rank]
+        own, place = parts[self.rank], places[self.rank]
+        if place.size and not _is_same(own, place):
+            place[:] = own
         return MpiTransfer(requests, parts, places)
 
     def broadcast(self, data: Bytes, root: int, channel: int) -> Transfer:
@@ -119,6 +124,12 @@ class MpiTransport(Transport):
     def about(self) -> str:
         """Return version and library of MPI."""
         return f"MPI, {library(self.mpi)}"
+
+
+def _is_same(one: Bytes, other: Bytes) -> bool:
+    """Return whether two arrays are the same memory."""
+    found: bool = one.__array_interface__["data"][0] == other.__array_interface__["data"][0]
+    return found
 
 
 def _offsets(counts: Sequence[int]) -> list[int]:
