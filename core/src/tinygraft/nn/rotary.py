@@ -38,4 +38,5 @@ def rotary(x: Tensor, start: Any = 0, theta: float = 10000.0) -> Tensor:
     angles = (places * (powers * Tensor(theta, dtype=wide.dtype, device=x.device).log()).exp()).contiguous()
     cos, sin = angles.cos(), angles.sin()
     first, second = wide[..., :half], wide[..., half:]
-    return (first * cos - second * sin).cat(second * cos + first * sin, dim=-1).cast(x.dtype)
+    turned: Tensor = (first * cos - second * sin).cat(second * cos + first * sin, dim=-1)
+    return turned.cast(x.dtype)
