@@ -5,7 +5,7 @@
     python docs/write_gallery.py --run train_digits  one of them
 
 `make gallery` runs all, which takes minutes to hours. A script leaves its picture and its numbers by `write_results`
-(examples/results.py) under its own name, in out/gallery; both are copied to docs/gallery.
+(examples/results.py) in out/gallery, once or for several arguments; both are copied to docs/gallery.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EXAMPLES = ROOT / "examples"
 ENTRIES = ROOT / "docs" / "gallery"
 PAGE = ROOT / "docs" / "gallery.md"
 OUT = Path("out") / "gallery"  # in the root, where scripts are run
-SHORT = {"gan", "gpt", "lstm", "vae"}  # words of names that are written in capitals
+SHORT = {"cnn", "gan", "gpt", "lstm", "mlp", "vae"}  # words of names that are written in capitals
 HEAD = """# Gallery
 
 What the scripts of `examples/` make, each with its numbers and the command that made them. All were run on a processor,
@@ -46,32 +46,43 @@ def scripts() -> list[str]:
     return found
 
 
+def entries() -> dict[str, list[str]]:
+    """The entries that are there, by the script that left them: one may leave several, for several arguments."""
+    found: dict[str, list[str]] = {name: [] for name in scripts()}
+    for path in sorted(ENTRIES.glob("*.json")):
+        script = Path(command(path.stem)[1]).stem
+        if path.with_suffix(".png").exists() and script in found:
+            found[script].append(path.stem)
+    return found
+
+
 def missing() -> list[str]:
-    """The scripts without a picture or without numbers."""
-    files = {path.name for path in ENTRIES.iterdir()}
-    return [name for name in scripts() if not {f"{name}.json", f"{name}.png"} <= files]
+    """The scripts that have left no picture with its numbers."""
+    return [script for script, names in entries().items() if not names]
 
 
 def command(name: str) -> list[str]:
-    """What ran the script when its entry was made, without the folder that its results went to."""
-    entry = ENTRIES / f"{name}.json"
-    words = (
-        shlex.split(json.loads(entry.read_text())["command"]) if entry.exists() else ["python", f"examples/{name}.py"]
-    )
+    """What ran the script when an entry was made, without the folder that its results went to."""
+    words = shlex.split(json.loads((ENTRIES / f"{name}.json").read_text(encoding="utf-8"))["command"])
     if "--out" in words:
         at = words.index("--out")
         words[at : at + 2] = []
     return words
 
 
-def run(name: str) -> None:
-    """Run a script, and keep its picture and its numbers. Ends the process where the script fails."""
-    print(f"gallery: {shlex.join(command(name))}", flush=True)
-    done = subprocess.run([sys.executable, *command(name)[1:], "--out", str(OUT)], cwd=ROOT)
-    if done.returncode:
-        raise SystemExit(f"examples/{name}.py ended with {done.returncode}: docs/gallery has what it had")
-    for ending in ("json", "png"):
-        shutil.copyfile(ROOT / OUT / f"{name}.{ending}", ENTRIES / f"{name}.{ending}")
+def run(script: str) -> None:
+    """Run a script as each of its entries says, and keep pictures and numbers. Ends the process where it fails."""
+    commands = [command(name) for name in entries()[script]] or [["python", f"examples/{script}.py"]]
+    for words in commands:
+        print(f"gallery: {shlex.join(words)}", flush=True)
+        shutil.rmtree(ROOT / OUT, ignore_errors=True)
+        done = subprocess.run([sys.executable, *words[1:], "--out", str(OUT)], cwd=ROOT)
+        if done.returncode:
+            raise SystemExit(f"{shlex.join(words)} ended with {done.returncode}: docs/gallery has what it had")
+        for path in (ROOT / OUT).glob("*.json"):
+            if path.with_suffix(".png").exists():
+                shutil.copy(path, ENTRIES)
+                shutil.copy(path.with_suffix(".png"), ENTRIES)
 
 
 def said(name: str) -> str:
@@ -85,39 +96,33 @@ def took(seconds: float) -> str:
     return f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"
 
 
-def entry(name: str) -> str:
-    """The part of the page about one script."""
+def heading(name: str) -> str:
+    """The name of a script or an entry as words."""
+    words = [word.upper() if word in SHORT else word for word in name.split("_")]
+    return " ".join([words[0].capitalize(), *words[1:]])
+
+
+def entry(name: str) -> list[str]:
+    """The lines of the page about one entry."""
     found: dict[str, Any] = json.loads((ENTRIES / f"{name}.json").read_text(encoding="utf-8"))
     seeds = ", ".join(map(str, found["seeds"]))
+    rows = [f"| {key.replace('_', ' ')} | {value:.4g} |" for key, value in found["numbers"].items()]
     word = "seed" if len(found["seeds"]) == 1 else "seeds"
     about = f"{took(found['seconds'])} on {found['device']} ({found['machine']}), {word} {seeds}."
-    rows = [f"| {key.replace('_', ' ')} | {value:.4g} |" for key, value in found["numbers"].items()]
-    words = [word.upper() if word in SHORT else word for word in name.split("_")]
-    title = " ".join([words[0].capitalize(), *words[1:]])
-    shown = f"![{title}: what the script draws](gallery/{name}.png)"
+    shown = f"![{heading(name)}: what the script draws](gallery/{name}.png)"
     table = ["| result | |", "|---|---|", *rows]
-    parts = [
-        f"## {title}",
-        "",
-        said(name),
-        "",
-        shown,
-        "",
-        *table,
-        "",
-        about,
-        "",
-        "```sh",
-        shlex.join(command(name)),
-        "```",
-    ]
-    return "\n".join([*parts, ""])
+    return [shown, "", *table, "", about, "", "```sh", shlex.join(command(name)), "```", ""]
 
 
 def page() -> str:
     """The whole page, of the scripts that have left something."""
-    there = [name for name in scripts() if name not in missing()]
-    return "\n".join([HEAD, *map(entry, there)])
+    parts = [HEAD]
+    for script, names in entries().items():
+        if names:
+            parts += [f"## {heading(script)}", "", said(script), ""]
+        for name in names:
+            parts += [*([f"### {heading(name)}", ""] if len(names) > 1 else []), *entry(name)]
+    return "\n".join(parts)
 
 
 def main() -> None:
