@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tinygraft.schedule.kernel_body import Lowering, numel
+from tinygraft.schedule.unmerged import unmerged
 from tinygraft.schedule.views import ZERO, Index, flatten
 from tinygraft.schedule.weighing import AGAIN_HEAVY
 from tinygraft.uop import index as ix
@@ -156,6 +157,7 @@ def _params(sink: UOp) -> list[UOp]:
 def canonical(stores: Sequence[UOp], loops: Sequence[UOp]) -> UOp:
     """Return a SINK of `stores` with ranges numbered in the order of nesting and variables unbound.
 
+    Loops over axes that a reshape has merged are loops over each of them where a reduction needs that (unmerged.py).
     Reductions that do not depend on each other, with equal sizes and inside of the same loops, get the same ranges, so
     that they become one loop. Equal work is then an equal node, which the caches of kernels compare. `loops` are those
     of the outputs, outermost first.
@@ -164,6 +166,7 @@ def canonical(stores: Sequence[UOp], loops: Sequence[UOp]) -> UOp:
     if unbound := _unbound(sink):
         sink = ix.rebuild_simplified((sink,), unbound)[sink]
         loops = [ix.rebuild_simplified((r,), unbound)[r] for r in loops]
+    sink, loops = unmerged(sink, loops)
     swap: dict[UOp, UOp] = {}
     number = 0
     # ORDERED loops innermost, so that loops which do not depend on the order can be parallelised around them
