@@ -51,7 +51,7 @@ class Cnn:
     """Three convolutions and a linear layer."""
 
     def __init__(self, width: int = 32) -> None:
-        self.layers = [
+        self.layers: list[Network] = [
             nn.Conv2d(1, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), Tensor.relu,
             nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), Tensor.relu, Tensor.max_pool2d,
             nn.Conv2d(width, 2 * width, 3, padding=1, bias=False), nn.BatchNorm2d(2 * width), Tensor.relu,

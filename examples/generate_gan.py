@@ -17,7 +17,7 @@ folder --out it leaves the weights of each seed, a picture and the numbers (gene
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from digits_judge import run
 from tqdm import trange
@@ -27,13 +27,14 @@ from tinygraft.nn.optim import EMA, Adam, lr_scheduler
 from tinygraft.nn.state import get_parameters
 
 BATCH, NOISE, PENALTY = 64, 16, 0.1
+Network = Callable[[Tensor], Tensor]
 
 
 class Drawer:
     """The generator: three layers."""
 
     def __init__(self, width: int = 256) -> None:
-        self.layers = [
+        self.layers: list[Network] = [
             nn.Linear(NOISE + 10, width), nn.LayerNorm(width), Tensor.silu,
             nn.Linear(width, width), nn.LayerNorm(width), Tensor.silu, nn.Linear(width, 64), Tensor.sigmoid,
         ]  # fmt: skip

@@ -16,7 +16,7 @@ folder --out it leaves the weights of each seed, a picture and the numbers (gene
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from digits_judge import run
 from tqdm import trange
@@ -26,16 +26,17 @@ from tinygraft.nn.optim import EMA, AdamW, clip_grad_norm, lr_scheduler
 from tinygraft.nn.state import get_parameters
 
 BATCH, LATENT = 128, 6
+Network = Callable[[Tensor], Tensor]
 
 
 class Vae:
     """Two networks of three layers each."""
 
     def __init__(self, width: int = 256) -> None:
-        self.encoder = [
+        self.encoder: list[Network] = [
             nn.Linear(64 + 10, width), Tensor.silu, nn.Linear(width, width), Tensor.silu, nn.Linear(width, 2 * LATENT)
         ]  # fmt: skip
-        self.decoder = [
+        self.decoder: list[Network] = [
             nn.Linear(LATENT + 10, width), Tensor.silu, nn.Linear(width, width), Tensor.silu, nn.Linear(width, 64)
         ]  # fmt: skip
 
