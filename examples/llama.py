@@ -62,7 +62,8 @@ class Config:
             if value not in known:
                 choices = " or ".join(map(str, known))
                 raise ValueError(f"{where} asks for {name} {value!r}, which examples/llama.py has not, only {choices}")
-        needed = [name for name in REQUIRED if not isinstance(given.get(name), int)]
+        counts = [name for name in ("num_key_value_heads", "head_dim") if given.get(name) is not None]
+        needed = [name for name in (*REQUIRED, *counts) if not isinstance(given.get(name), int)]
         if needed:
             raise ValueError(f"{where} gives no number for {', '.join(needed)}, which a model of Llama's kind needs")
         sizes = {name: given[name] for name in Config.__dataclass_fields__ if given.get(name) is not None}
@@ -173,9 +174,13 @@ class Generator:
         return self.step(Tensor([list(tokens)], dtype="int32"), position.bind(at))
 
     def __call__(self, prompt: Sequence[int], count: int) -> list[int]:
-        """At most count tokens after the prompt; none after the one that ends a text. Raises ValueError for no room."""
+        """At most count tokens after the prompt, none after the end of a text. Raises ValueError where it cannot."""
         if not prompt or len(prompt) + count > self.longest:
             raise ValueError(f"a prompt of {len(prompt)} tokens and {count} more have no place in {self.longest}")
+        if not all(0 <= token < self.model.config.vocab_size for token in prompt):
+            raise ValueError(
+                f"a prompt has tokens below {self.model.config.vocab_size}, got {min(prompt)} to {max(prompt)}"
+            )
         whole = len(prompt) // PIECE * PIECE
         pieces = [prompt[at : at + PIECE] for at in range(0, whole, PIECE)] + [[token] for token in prompt[whole:]]
         at = 0
@@ -233,7 +238,7 @@ def read_gguf(path: Path) -> tuple[Config, dict[str, Tensor]]:
     heads, hidden = value("attention.head_count"), value("embedding_length")
     config = Config.of(
         {
-            "vocab_size": tensors["token_embd.weight"].shape[0],
+            "vocab_size": tensors["token_embd.weight"].shape[0] if "token_embd.weight" in tensors else None,
             "hidden_size": hidden,
             "intermediate_size": value("feed_forward_length"),
             "num_hidden_layers": value("block_count"),

@@ -63,8 +63,8 @@ def german(number: int) -> str:
 class Bytes:
     """Text as the numbers of its bytes: the tokens of the model that is made here."""
 
-    def encode(self, text: str) -> list[int]:
-        """The tokens of a text."""
+    def encode(self, text: str, begins: bool = False) -> list[int]:
+        """The tokens of a text; none is added where it begins one."""
         return list(text.encode())
 
     def decode(self, tokens: Sequence[int]) -> str:
@@ -82,9 +82,9 @@ class TokenizerFile:
             raise SystemExit(f"{path} is read by the package tokenizers: pip install tokenizers") from None
         self.inner = Tokenizer.from_file(str(path))
 
-    def encode(self, text: str) -> list[int]:
-        """The tokens of a text, without those that a tokenizer adds at its ends."""
-        return self.inner.encode(text, add_special_tokens=False).ids
+    def encode(self, text: str, begins: bool = False) -> list[int]:
+        """The tokens of a text; where it begins one, also those that the tokenizer puts before each."""
+        return self.inner.encode(text, add_special_tokens=begins).ids
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens."""
@@ -93,7 +93,9 @@ class TokenizerFile:
 
 def as_tokens(pairs: Pairs, tokenizer: Any, end: int) -> tuple[Tensor, Tensor]:
     """What is read and what is to come next, (pairs, longest) each; labels of questions and of the rest are IGNORED."""
-    rows = [(tokenizer.encode(f"{question}: "), [*tokenizer.encode(answer), end]) for question, answer in pairs]
+    rows = [
+        (tokenizer.encode(f"{question}: ", begins=True), [*tokenizer.encode(answer), end]) for question, answer in pairs
+    ]
     longest = max(len(question) + len(answer) for question, answer in rows) - 1
     inputs = np.zeros((len(rows), longest), np.int32)
     labels = np.full((len(rows), longest), IGNORED, np.int32)
@@ -136,7 +138,7 @@ def fit(
 
 def answers(model: Llama, questions: Sequence[str], tokenizer: Any, count: int) -> list[str]:
     """What the model answers, with at most count tokens each."""
-    prompts = [tokenizer.encode(f"{question}: ") for question in questions]
+    prompts = [tokenizer.encode(f"{question}: ", begins=True) for question in questions]
     generator = Generator(model, max(map(len, prompts)) + count)
     found = []
     for prompt in prompts:

@@ -234,6 +234,8 @@ def test_refusals(examples: Any, tmp_path: Path) -> None:
     assert of(old | {"rope_theta": 500.0, "rope_scaling": None, "eos_token_id": [2, 3]}, "x").rope_theta == 500.0
     with pytest.raises(ValueError, match="a prompt of 60 tokens and 10 more have no place in 64"):
         examples["llama"].Generator(examples["llama"].Llama(of(GROUPED, "x")))([1] * 60, 10)
+    with pytest.raises(ValueError, match="a prompt has tokens below 61, got 3 to 61"):
+        examples["llama"].Generator(examples["llama"].Llama(of(GROUPED, "x")))([3, 61], 10)
     with pytest.raises(ValueError, match="the model has no Linear called w_proj, which LoRA was to be added to"):
         examples["lora"].add_lora(examples["llama"].Llama(of(GROUPED, "x")), ["q_proj", "w_proj"], 2, 4)
     import gguf

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tinygraft import Tensor, TinyJit, Variable, dtypes, nn
-from tinygraft.errors import ShapeError
+from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.nn.rotary import rotary
 
 
@@ -76,6 +76,8 @@ def test_refusals() -> None:
         rotary(Tensor.ones(2, 3))
     with pytest.raises(ShapeError, match=r"got shape \(4,\)"):
         rotary(Tensor.ones(4))
+    with pytest.raises(DTypeError, match=r"rotary positions turn floats, got dtypes\.int"):
+        rotary(Tensor([[1, 2]]))
     with pytest.raises(ValueError, match="rotary positions need a theta above 0, got 0"):
         rotary(Tensor.ones(2, 2), theta=0)
     with pytest.raises(ValueError, match=r"GroupedQueryAttention needs a rope_theta above 0, got -1\.0"):

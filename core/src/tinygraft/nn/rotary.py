@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tinygraft.errors import ShapeError
+from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.tensor import Tensor
 
 
@@ -19,7 +19,7 @@ def rotary(x: Tensor, start: Any = 0, theta: float = 10000.0) -> Tensor:
     start is an int or a bound Variable. Angles are of float32, or of x's dtype where that is wider; the result has the
     shape and dtype of x. Pairs are numbers i and i + width / 2, as in files of Hugging Face; those of llama.cpp's GGUF
     files have the two numbers of a pair side by side. Raises ShapeError for fewer than two axes or an odd width,
-    ValueError for a theta that is not above 0.
+    DTypeError for x that is not of floats, ValueError for a theta that is not above 0.
 
     >>> from tinygraft import Tensor
     >>> [round(v, 4) for v in rotary(Tensor([[1.0, 0.0], [1.0, 0.0]]), start=1)[0].tolist()]
@@ -29,6 +29,8 @@ def rotary(x: Tensor, start: Any = 0, theta: float = 10000.0) -> Tensor:
         raise ShapeError(
             f"rotary positions need x (..., L, width) with an even width, got shape {x.shape}\n  made at {x._where()}"
         )
+    if x.dtype.kind != "float":
+        raise DTypeError(f"rotary positions turn floats, got {x.dtype}\n  made at {x._where()}")
     if not theta > 0:
         raise ValueError(f"rotary positions need a theta above 0, got {theta}")
     length, half = x.shape[-2], x.shape[-1] // 2
