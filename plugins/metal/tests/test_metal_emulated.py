@@ -182,14 +182,16 @@ def test_doubles_are_stored() -> None:
 from tinygraft import Tensor, dtypes
 x = Tensor([1.0, 1e-300, 0.1], dtype=dtypes.float64, device="METAL")
 print(x.flip(0).contiguous().tolist())
+print(x.float().tolist(), x.float().double().tolist() == x.to("CPU").float().double().tolist(), (x.half() * 2).tolist())
 print(x.cat(x.roll(1), (x.bitcast("int64") > 0).where(x, x.flip(0))).tolist())
 try:
     (x + 1).tolist()
 except Exception as error:
     print(type(error).__name__, error)
 """)
-    first, second, rest = done.stdout.split("\n", 2)
+    first, casts, second, rest = done.stdout.split("\n", 3)
     assert first == "[0.1, 1e-300, 1.0]", done.stderr[-2000:]
+    assert casts == "[1.0, 0.0, 0.10000000149011612] True [2.0, 0.0, 0.199951171875]"
     assert second == "[1.0, 1e-300, 0.1, 0.1, 1.0, 1e-300, 1.0, 1e-300, 0.1]"
     assert rest.startswith("UnsupportedError"), rest
 

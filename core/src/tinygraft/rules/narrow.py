@@ -15,6 +15,7 @@ from collections.abc import Sequence, Set
 from tinygraft import events
 from tinygraft.dtype import SMALL_FLOATS, DType, bits_of, dtypes
 from tinygraft.errors import UnsupportedError
+from tinygraft.rules import doubles
 from tinygraft.rules.fp8 import as_bytes, stored
 from tinygraft.rules.target_ops import LAYOUT, magnitude
 from tinygraft.rules.typed_variables import carrier
@@ -60,14 +61,27 @@ def narrow(sink: UOp, target: Target) -> UOp:
 def is_only_moved(nodes: Sequence[UOp], dtype: DType, target: Target) -> bool:
     """Return whether a kernel moves numbers of `dtype` and computes none, on a Target that stores it.
 
-    To choose one of two and to take the bits as an integer is to move them.
+    To choose one of two and to take the bits as an integer is to move them. So is, of float64, a cast from or to another
+    float of which float32 has all values, which is integer arithmetic.
     `nodes` are all of the kernel. An integer dtype of the same size has to be one that the Target computes with.
     """
     uses = (node for node in nodes if dtype in (node.dtype, *(s.dtype for s in node.src)))
     return (
         {dtype, carrier(dtype)} <= target.dtypes
         and carrier(dtype) in target.compute_dtypes
-        and all(node.op in MOVES for node in uses)
+        and all(node.op in MOVES or is_cast_by_bits(node, target) for node in uses)
+    )
+
+
+def is_cast_by_bits(node: UOp, target: Target) -> bool:
+    """Return whether a node casts between float64 and another float, where a Target has what that takes as bits."""
+    ends = {node.dtype, *(s.dtype for s in node.src)}
+    has = {dtypes.uint64, dtypes.uint32, dtypes.float32} <= target.compute_dtypes
+    return (
+        node.op is Ops.CAST
+        and has
+        and dtypes.float64 in ends
+        and ends <= {dtypes.float64, dtypes.float32, *SMALL_FLOATS}
     )
 
 
@@ -82,11 +96,24 @@ def as_bits(sink: UOp, moved: Set[DType]) -> UOp:
     done: dict[UOp, UOp] = {}
     for node in toposort(sink):
         src, dtype, arg = tuple(done[s] for s in node.src), node.dtype, node.arg
+        if node.op is Ops.CAST and moved & {dtype, node.src[0].dtype}:
+            done[node] = _cast_by_bits(node, src[0])
+            continue
         if dtype in moved:
             arg = as_signed(bits_of(arg, dtype), dtype) if node.op is Ops.CONST else arg
             dtype = carrier(dtype)
         done[node] = node if src == node.src and dtype is node.dtype else UOp(node.op, dtype, src, arg, node.tag)
     return done[sink]
+
+
+def _cast_by_bits(node: UOp, x: UOp) -> UOp:
+    """Return the cast `node` between float64 and another float; `x` is its source, or the bits of that."""
+    if node.dtype is node.src[0].dtype:
+        return x
+    if node.dtype is dtypes.float64:
+        return doubles.bits_of_float32(x.cast(dtypes.float32)).bitcast(carrier(dtypes.float64))
+    found = doubles.float32_of(x.bitcast(dtypes.uint64), is_odd=node.dtype is not dtypes.float32)
+    return found.cast(node.dtype)
 
 
 def as_signed(bits: int, dtype: DType) -> int:
@@ -100,8 +127,9 @@ def _require(dtype: DType, target: Target) -> None:
         raise UnsupportedError(f"a kernel needs {dtype!r}, which device {target.arch} cannot store; "
                                "cast to a dtype that it has")  # fmt: skip
     if dtype not in SMALL_FLOATS or dtypes.float32 not in target.compute_dtypes:
-        raise UnsupportedError(f"a kernel computes with {dtype!r}, which device {target.arch} can only store and move; "
-                               "cast on another one before, to a dtype that it computes with")  # fmt: skip
+        does = "store, move and cast to and from other floats" if dtype is dtypes.float64 else "store and move"
+        raise UnsupportedError(f"a kernel computes with {dtype!r}, which device {target.arch} can only {does}; "
+                               "cast to a dtype that it computes with")  # fmt: skip
 
 
 def no_fma(dtype: DType, target: Target) -> UnsupportedError:
