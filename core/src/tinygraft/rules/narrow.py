@@ -61,8 +61,8 @@ def narrow(sink: UOp, target: Target) -> UOp:
 def is_only_moved(nodes: Sequence[UOp], dtype: DType, target: Target) -> bool:
     """Return whether a kernel moves numbers of `dtype` and computes none, on a Target that stores it.
 
-    To choose one of two and to take the bits as an integer is to move them. So is, of float64, a cast from or to another
-    float of which float32 has all values, which is integer arithmetic.
+    To choose one of two and to take the bits as an integer is to move them. So is, of float64, a cast from or to
+    another float, which is integer arithmetic.
     `nodes` are all of the kernel. An integer dtype of the same size has to be one that the Target computes with.
     """
     uses = (node for node in nodes if dtype in (node.dtype, *(s.dtype for s in node.src)))
