@@ -29,7 +29,7 @@ TICK = 0.5  # seconds between two times that are shown
 CountStep = Callable[[int], None]
 
 
-_left_to_others: list[bool] = []  # true where another process of the program shows lines
+_is_elsewhere = False  # whether another process of the program shows lines
 
 
 def leave_to_others() -> None:
@@ -37,13 +37,14 @@ def leave_to_others() -> None:
 
     Bars of the library tqdm, too, unless it is imported already, or TQDM_DISABLE says otherwise.
     """
-    _left_to_others.append(True)
+    global _is_elsewhere
+    _is_elsewhere = True
     os.environ.setdefault("TQDM_DISABLE", "1")
 
 
 def is_wanted() -> bool:
     """Return whether lines are shown: a person sees what is written to stderr, and wants no other lines."""
-    if not PROGRESS.value or DEBUG.value or _left_to_others:
+    if not PROGRESS.value or DEBUG.value or _is_elsewhere:
         return False
     stream: Any = sys.stderr
     if stream is None:

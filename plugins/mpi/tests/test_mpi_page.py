@@ -268,7 +268,7 @@ assert P.totals() == {}
 """,
     "Lines that say what takes long": """
 from tinygraft import helpers, progress
-assert bool(progress._left_to_others) == (comm.rank == 1)
+assert progress._is_elsewhere == (comm.rank == 1)
 import io
 shown = io.StringIO()
 for _ in helpers.trange(3, file=shown):
