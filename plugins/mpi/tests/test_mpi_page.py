@@ -186,6 +186,7 @@ assert t.tolist() == [0.0] and t.device == tuple(M) and t.requires_grad
     "On a Mesh `numpy()`": """
 x = M.shard(Tensor.arange(8).reshape(4, 2).float())
 assert (x * 2).numpy().tolist() == [[0, 2], [4, 6], [8, 10], [12, 14]] and x.sum().item() == 28
+assert np.asarray(x).sum() == 28 and [part.shape[0] for part in x.split(3)] == [3, 1]
 assert x[2].tolist() == [4, 5] and x[1:4, 1].tolist() == [3, 5, 7] and x[-1, 0].item() == 6
 x[3] = 9
 x[0, 1] = 5

@@ -22,6 +22,7 @@ from tinygraft.engine.drawing import draw_graph
 from tinygraft.engine.layout import CHAR, LINE, PADDING, lay_out
 from tinygraft.tensor.data.shown_values import NotInMemory, array_text, text_of, values_at
 from tinygraft.uop.held import is_constant, is_stored
+from tinygraft.uop.sharding import local_devices
 from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.stages import KernelCall
 from tinygraft.uop.uop import UOp, toposort
@@ -265,7 +266,7 @@ def _why_not_scheduled(nodes: list[UOp]) -> str:
     if len(order) > MOST_NODES:
         return f"not shown for graphs of more than {MOST_NODES} nodes, this one has {len(order)}: see schedule()"
     names = {name for node in order if isinstance(place := node.device, (str, tuple))
-             for name in ([place] if isinstance(place, str) else place)}  # fmt: skip
+             for name in ([place] if isinstance(place, str) else local_devices(place))}  # fmt: skip
     if closed := sorted(names - set(Device.opened())):
         return f"not shown before {', '.join(closed)} is opened, by the first realize"
     return ""

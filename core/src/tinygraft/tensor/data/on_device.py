@@ -22,6 +22,7 @@ from tinygraft.errors import DTypeError, UnsupportedError
 from tinygraft.tensor.data.dlpack import HOST
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.state.strides import StridedLayout, layout_of, row_major
+from tinygraft.uop.sharding import local_devices
 from tinygraft.uop.sizes import is_concrete
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ def array_interface(self: Tensor, name: str) -> dict[str, Any] | None:
     device has one and this tensor does not.
     """
     device: Any = self.device
-    if any(Device[one].array_interface != name for one in ((device,) if isinstance(device, str) else device)):
+    here = (device,) if isinstance(device, str) else local_devices(device)
+    if any(Device[one].array_interface != name for one in here):
         return None
     if reason := _has_no_interface(self):
         raise AttributeError(f"this tensor has no {name}: {reason}")
