@@ -191,7 +191,9 @@ def test_the_script_makes_a_base_and_tunes_it(
     main = examples["tune_llama"].main
     main(["--quick", "--seeds", "0", "--out", str(tmp_path)])
     numbers = json.loads((tmp_path / "tune_llama.json").read_text())["numbers"]
-    assert numbers["after"] == numbers["merged"]
+    assert numbers["before"] == 0
+    assert numbers["after"] >= 0.15, numbers  # an eighth of the steps gave 0.38
+    assert numbers["merged"] == numbers["after"]
     assert (tmp_path / "tune_llama.png").read_bytes().startswith(b"\x89PNG")
     assert "base model writes" in capsys.readouterr().out
     base = load_file(tmp_path / "tune_llama_base_0" / "model.safetensors")
