@@ -117,7 +117,7 @@ def version_of(buffer: UOp) -> MemoryVersion | None:
 
     None for a BUFFER that is no saved copy, and where the BUFFER was freed.
     """
-    origin = _origins.get(buffer)
+    origin = _origins.get(buffer) if _origins else None
     return None if origin is None or (old := origin[0]()) is None else (old, origin[1])
 
 
@@ -264,16 +264,21 @@ def _tracked_alone(node: UOp, order: Sequence[UOp], requiring: Collection[UOp]) 
     None where that depends on more than the nodes of its graph, which is `order`: on writes, on leaves that graphs have
     by a tag, on whether a lazy value is a leaf itself.
     """
-    if _origins or node in _used:
+    if node in _used:
         return None
     marks = {each.tag for each in requiring if each.op is Ops.RESHAPE and isinstance(each.tag, Own)}
+    leaves = {buffer for each in requiring for buffer in memories(each)} if _origins else ()
     reach: set[UOp] = set()  # nodes at which a gradient is needed
     for each in order:
         op = each.op
         if op is Ops.ASSIGN or (marks and each.tag in marks and each not in requiring):
             return None
         if op in HELD:
-            if each in requiring or ((entry := entry_of(each)) is not None and entry.tracked):
+            if (
+                each in requiring
+                or ((entry := entry_of(each)) is not None and entry.tracked)
+                or (leaves and any([origin_of(buffer) in leaves for buffer in buffers_of(each)]))
+            ):
                 reach.add(each)
         elif each in requiring:
             if each is not node:
