@@ -267,18 +267,16 @@ def _tracked_alone(node: UOp, order: Sequence[UOp], requiring: Collection[UOp]) 
     if node in _used:
         return None
     marks = {each.tag for each in requiring if each.op is Ops.RESHAPE and isinstance(each.tag, Own)}
-    leaves = {buffer for each in requiring for buffer in memories(each)} if _origins else ()
+    leaves: set[UOp | None] = {b for each in requiring for b in memories(each)} if _origins else set()
     reach: set[UOp] = set()  # nodes at which a gradient is needed
     for each in order:
         op = each.op
         if op is Ops.ASSIGN or (marks and each.tag in marks and each not in requiring):
             return None
         if op in HELD:
-            if (
-                each in requiring
-                or ((entry := entry_of(each)) is not None and entry.tracked)
-                or (leaves and any([origin_of(buffer) in leaves for buffer in buffers_of(each)]))
-            ):
+            entry = entry_of(each)
+            old = bool(leaves) and not leaves.isdisjoint(map(origin_of, buffers_of(each)))
+            if each in requiring or old or (entry is not None and entry.tracked):
                 reach.add(each)
         elif each in requiring:
             if each is not node:
