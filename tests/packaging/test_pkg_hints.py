@@ -35,7 +35,7 @@ ON_THE_INDEX = {
 }
 # What benchmarks, documents and the template of a plugin's README name beside those.
 ELSEWHERE_NAMED = {"numpy", "torch", "jax", "tinygrad", "onnxruntime", "onnx", "matplotlib", "scikit-learn", "tqdm",
-                   "build", "twine"}  # fmt: skip
+                   "build", "twine", "ziglang"}  # fmt: skip
 EXAMPLES = {"tinygraft-acme"}  # what a reader of docs/writing-a-plugin.md has made
 IN_DEBIAN = {"binutils", "clang-19", "g++", "libjemalloc2"}  # seen in the lists of Debian 12, 2026-11-22
 COMMANDS = "pip install|apt-get install|python -m tinygraft"

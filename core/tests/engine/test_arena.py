@@ -22,6 +22,7 @@ from tinygraft.schedule.proof import ByteRange
 from tinygraft.uop.uop import UOp
 
 BATCH = 128
+LARGE = 1 << 16  # bytes of a result whose memory temporaries may use
 
 
 @pytest.fixture
@@ -135,12 +136,12 @@ def test_a_file_that_is_not_read_yet_lends_no_memory(tmp_path: Path) -> None:
 
     The files are large enough for their memory to be considered. Until November 2026 the second was that of the first.
     """
-    values = [np.arange(arena.SPARE).astype(np.uint8) + np.uint8(number) for number in range(3)]
+    values = [np.arange(LARGE).astype(np.uint8) + np.uint8(number) for number in range(3)]
     for number, value in enumerate(values):
         (tmp_path / str(number)).write_bytes(value.tobytes())
     for keeps in (True, False):
         files = [Tensor(tmp_path / str(number)) for number in range(3)]
-        copies = [Tensor.empty(arena.SPARE, dtype=dtypes.uint8).assign(0).realize() for _ in files]
+        copies = [Tensor.empty(LARGE, dtype=dtypes.uint8).assign(0).realize() for _ in files]
         for copy, file in zip(copies, files, strict=True):
             copy.assign(file.clone())
         if not keeps:

@@ -22,8 +22,8 @@ from tinygraft.uop.uop import UOp, postorder
 LEAST = 4  # different kernels of one form that become one
 BESIDE = frozenset({Ops.CONST, Ops.ADD})  # what an offset that is 0 in one of the kernels leaves out
 
-Offsets = tuple[int, ...]
-Numbers = tuple[tuple[str, int], ...]
+LoadOffsets = tuple[int, ...]
+ArgumentValues = tuple[tuple[str, int], ...]
 
 
 def share_kernels(calls: Sequence[Call]) -> Sequence[Call]:
@@ -36,27 +36,27 @@ def share_kernels(calls: Sequence[Call]) -> Sequence[Call]:
     for device, kernel in distinct if len(distinct) >= LEAST else ():
         ops = tuple([node.op for node in postorder(kernel.sink) if node.op not in BESIDE])
         alike.setdefault((device, ops), {})[kernel] = None
-    shared: dict[tuple[str, Kernel], tuple[Kernel, Numbers]] = {}
+    shared: dict[tuple[str, Kernel], tuple[Kernel, ArgumentValues]] = {}
     for (device, _), kernels in alike.items():
         if len(kernels) >= LEAST:
             shared |= {(device, old): new for old, new in _shared(list(kernels)).items()}
     return [_on(call, shared) for call in calls] if shared else calls
 
 
-def _on(call: Call, shared: dict[tuple[str, Kernel], tuple[Kernel, Numbers]]) -> Call:
+def _on(call: Call, shared: dict[tuple[str, Kernel], tuple[Kernel, ArgumentValues]]) -> Call:
     """Return `call` on the kernel that it shares with others, if there is one."""
     if not isinstance(call, KernelCall) or (found := shared.get((call.device, call.kernel))) is None:
         return call
     return replace(call, kernel=found[0], numbers=found[1])
 
 
-def _shared(kernels: Sequence[Kernel]) -> dict[Kernel, tuple[Kernel, Numbers]]:
+def _shared(kernels: Sequence[Kernel]) -> dict[Kernel, tuple[Kernel, ArgumentValues]]:
     """Return, for each of `kernels` of which LEAST have one form, the kernel that these share, and its numbers."""
-    forms: dict[UOp, dict[Kernel, Offsets]] = {}
+    forms: dict[UOp, dict[Kernel, LoadOffsets]] = {}
     for kernel in kernels:
         form, offsets = _form(kernel)
         forms.setdefault(form, {})[kernel] = offsets
-    found: dict[Kernel, tuple[Kernel, Numbers]] = {}
+    found: dict[Kernel, tuple[Kernel, ArgumentValues]] = {}
     for members in forms.values():
         if len(members) >= LEAST:
             found |= _with_arguments(members)
@@ -92,7 +92,7 @@ def _moved(load: UOp, offset: UOp | int) -> UOp:
     return UOp(Ops.LOAD, load.dtype, src, load.arg, load.tag)
 
 
-def _form(kernel: Kernel) -> tuple[UOp, Offsets]:
+def _form(kernel: Kernel) -> tuple[UOp, LoadOffsets]:
     """Return the graph of a kernel with variables in place of its offsets, and these, in the order of the loads."""
     loads = _loads(kernel)
     # bounded by what no sum of offsets leaves; the tag tells them from variables of the program
@@ -103,7 +103,7 @@ def _form(kernel: Kernel) -> tuple[UOp, Offsets]:
     return form, tuple([_parts(load.src[1])[1] for load in loads])
 
 
-def _with_arguments(members: dict[Kernel, Offsets]) -> dict[Kernel, tuple[Kernel, Numbers]]:
+def _with_arguments(members: dict[Kernel, LoadOffsets]) -> dict[Kernel, tuple[Kernel, ArgumentValues]]:
     """Return, for each of `members`, the kernel that all of them share, and its numbers.
 
     Offsets that keep their distance in all members are one argument, which counts in the greatest steps that serve.
@@ -111,7 +111,9 @@ def _with_arguments(members: dict[Kernel, Offsets]) -> dict[Kernel, tuple[Kernel
     first, *_ = members
     start, prefix = members[first], _prefix(first)
     swap: dict[UOp, UOp] = {}
-    arguments: dict[Offsets, tuple[UOp, int, int]] = {}  # how far each member is from the first: variable, least, step
+    arguments: dict[
+        LoadOffsets, tuple[UOp, int, int]
+    ] = {}  # how far each member is from the first: variable, least, step
     for slot, load in enumerate(_loads(first)):
         moves = tuple([offsets[slot] - start[slot] for offsets in members.values()])
         if not any(moves):
