@@ -10,13 +10,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tinygraft.collectives.rank_sums import RANK_OPS
 from tinygraft.dtype import BY_NAME, DType
 
 # given: by HEADER_BYTES: number, kind, dtype, op, root, count, the length of the line's text
 _FORMAT = struct.Struct("<QBBBiQB")
 HEADER_BYTES = 128  # assumed: room for the last 104 bytes of a file's name and line, and no more to send than needed
 KINDS = ("barrier", "all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all", "send", "end")
-OPS = ("", "sum", "mean", "max", "min", "prod")
+_OPS = ("", *RANK_OPS)
 _DTYPES = ("", *sorted(BY_NAME))
 _PACKAGE = __name__.partition(".")[0]
 
@@ -42,7 +43,7 @@ class RankHeader:
         room = HEADER_BYTES - _FORMAT.size
         line = self.line.encode(errors="replace")[-room:]
         dtype = _DTYPES.index(self.dtype.name if self.dtype else "")
-        ops = KINDS.index(self.kind), dtype, OPS.index(self.op)
+        ops = KINDS.index(self.kind), dtype, _OPS.index(self.op)
         return _FORMAT.pack(self.number, *ops, self.root, self.count, len(line)) + line.ljust(room, b"\0")
 
     @classmethod
@@ -50,7 +51,7 @@ class RankHeader:
         """Return the header that `pack` made bytes of."""
         number, kind, dtype, op, root, count, length = _FORMAT.unpack_from(data)
         line = data[_FORMAT.size : _FORMAT.size + length].decode(errors="replace")
-        return cls(number, KINDS[kind], BY_NAME.get(_DTYPES[dtype]), OPS[op], root, count, line)
+        return cls(number, KINDS[kind], BY_NAME.get(_DTYPES[dtype]), _OPS[op], root, count, line)
 
     def same(self, other: RankHeader) -> bool:
         """Return whether two ranks call the same, from whatever line."""

@@ -14,6 +14,8 @@ from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import DTypeError
 
 RankArray = Any
+# given: an op is its number here in headers and in the options of routines
+RANK_OPS = ("sum", "mean", "max", "min", "prod")
 BLOCK = 1 << 15  # assumed: elements of which a few blocks fit into a second cache
 
 
@@ -24,7 +26,7 @@ def check_op(op: str, dtype: DType) -> None:
     Traceback (most recent call last):
     tinygraft.errors.DTypeError: ranks cannot take the sum of bool; max is any and min is all, or cast to int
     """
-    if op not in ("sum", "mean", "max", "min", "prod"):
+    if op not in RANK_OPS:
         raise ValueError(f"ranks take the sum, mean, max, min or prod, not {op!r}")
     if dtype in dtypes.fp8s:
         raise DTypeError(f"ranks cannot take the {op} of {dtype.name}, which has too few bits for it; cast to float")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tinygraft.collectives.rank_sums import RANK_OPS
 from tinygraft.device.interfaces import Backend, Handle, Program
 from tinygraft.errors import CollectiveError
 from tinygraft.helpers import prod
@@ -17,8 +18,7 @@ from tinygraft.uop.stages import Routine
 
 if TYPE_CHECKING:
     from tinygraft.collectives.communicator import Communicator
-
-OPS = ("sum", "mean", "max", "min", "prod")  # given: an op is its number here, in the options of a routine
+    from tinygraft.dtype import DType
 
 
 class RankProgram(Program):
@@ -47,7 +47,7 @@ class RankProgram(Program):
         target, is_copy = self._memory(buffers[0], self.target, filled=False)
         source, _ = self._memory(buffers[1], self.source, filled=True)
         try:
-            self._run(comm, source, target)
+            run_collective(comm, self.routine.name, self.routine.options[1], self.source[0], source, target)
             if is_copy:
                 self.backend.allocator.copy_in(buffers[0], memoryview(target.view("u1").data))
         except BaseException as error:
@@ -72,25 +72,25 @@ class RankProgram(Program):
             self.backend.allocator.copy_out(memoryview(data.data), handle)
         return data.view(bits).reshape(shape), True
 
-    def _run(self, comm: Communicator, source: Any, target: Any) -> None:
-        """Call the collective on `source`, with examples along axis 0, and write its result to `target`.
 
-        Examples are passed together. Raises what the engine of collectives raises. `comm` is the communicator of this
-        process.
-        """
-        kind, options, dtype = self.routine.name, self.routine.options, self.source[0]
-        if kind == "all_reduce":
-            comm.all_reduce(source, OPS[options[1]], dtype, out=target)
-        elif kind == "broadcast":
-            comm.broadcast(source, options[1], dtype, out=target)
-        elif kind == "all_gather":
-            if len(source) == 1:
-                comm.all_gather(source.reshape(-1), dtype, out=target.reshape(comm.size, -1))
-            else:
-                target[...] = comm.all_gather(source, dtype).swapaxes(0, 1).reshape(target.shape)
+def run_collective(comm: Communicator, kind: str, option: int, dtype: DType, source: Any, target: Any) -> None:
+    """Call a collective on `source`, an array with examples along axis 0, and write its result to the array `target`.
+
+    `kind` is the name of its routine; `option` is the index of an op in RANK_OPS, or the root of a broadcast. Examples
+    are passed together. Raises what the engine of collectives raises.
+    """
+    if kind == "all_reduce":
+        comm.all_reduce(source, RANK_OPS[option], dtype, out=target)
+    elif kind == "broadcast":
+        comm.broadcast(source, option, dtype, out=target)
+    elif kind == "all_gather":
+        if len(source) == 1:
+            comm.all_gather(source.reshape(-1), dtype, out=target.reshape(comm.size, -1))
         else:
-            rows = source.reshape(len(source), comm.size, -1).swapaxes(0, 1)
-            if kind == "reduce_scatter":
-                comm.reduce_scatter(rows, OPS[options[1]], dtype, out=target)
-            else:
-                target[...] = comm.all_to_all(rows, dtype).swapaxes(0, 1).reshape(target.shape)
+            target[...] = comm.all_gather(source, dtype).swapaxes(0, 1).reshape(target.shape)
+    else:
+        rows = source.reshape(len(source), comm.size, -1).swapaxes(0, 1)
+        if kind == "reduce_scatter":
+            comm.reduce_scatter(rows, RANK_OPS[option], dtype, out=target)
+        else:
+            target[...] = comm.all_to_all(rows, dtype).swapaxes(0, 1).reshape(target.shape)

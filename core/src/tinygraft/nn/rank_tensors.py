@@ -8,11 +8,11 @@
 from __future__ import annotations
 
 from tinygraft.collectives import Communicator, world
-from tinygraft.collectives.rank_sums import check_op
+from tinygraft.collectives.rank_sums import RANK_OPS, check_op
 from tinygraft.device.known import INTERPRETER
 from tinygraft.device.registry import Device
 from tinygraft.dtype import DType
-from tinygraft.engine.rank_program import OPS
+from tinygraft.engine.rank_program import run_collective
 from tinygraft.errors import CollectiveError, DTypeError, ShapeError, TrainingError
 from tinygraft.functions import Function
 from tinygraft.helpers import prod
@@ -36,7 +36,7 @@ def all_reduce(t: Tensor, op: str = "sum") -> Tensor:
     [1.0, 2.0]
     """
     check_op(op, tensor_of(t).dtype)
-    return _collective("all_reduce", t, OPS.index(op)).reshape(t.shape)
+    return _collective("all_reduce", t, RANK_OPS.index(op)).reshape(t.shape)
 
 
 def all_gather(t: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ def reduce_scatter(t: Tensor, op: str = "sum") -> Tensor:
     """
     check_op(op, tensor_of(t).dtype)
     rows = _divided(t, "reduce_scatter")
-    return _collective("reduce_scatter", t, OPS.index(op)).reshape(rows // world().size, *t.shape[1:])
+    return _collective("reduce_scatter", t, RANK_OPS.index(op)).reshape(rows // world().size, *t.shape[1:])
 
 
 def all_to_all(t: Tensor) -> Tensor:
@@ -105,7 +105,7 @@ def summed_over_ranks(part: Tensor) -> Tensor:
 def _collective(kind: str, t: Tensor, option: int = 0) -> Tensor:
     """Return the flat result of a collective of `t`, realised, on its device. Raises as `all_reduce` says.
 
-    `kind` names the routine; `option` is the index of an op in OPS, or the root of a broadcast.
+    `kind` names the routine; `option` is the index of an op in RANK_OPS, or the root of a broadcast.
     """
     comm = world()
     if t.requires_grad:
@@ -139,18 +139,8 @@ def _without_elements(comm: Communicator, kind: str, dtype: DType, option: int) 
     """
     import numpy as np
 
-    flat = np.empty(0, f"u{dtype.itemsize}")
-    rows = flat.reshape(comm.size, 0)
-    if kind == "all_reduce":
-        comm.all_reduce(flat, OPS[option], dtype)
-    elif kind == "broadcast":
-        comm.broadcast(flat, option, dtype)
-    elif kind == "all_gather":
-        comm.all_gather(flat, dtype)
-    elif kind == "reduce_scatter":
-        comm.reduce_scatter(rows, OPS[option], dtype)
-    else:
-        comm.all_to_all(rows, dtype)
+    nothing = np.empty((1, 0), f"u{dtype.itemsize}")
+    run_collective(comm, kind, option, dtype, nothing, nothing.copy())
 
 
 def tensor_of(t: Tensor) -> Tensor:

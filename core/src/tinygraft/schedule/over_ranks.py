@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from math import prod
 
+from tinygraft.collectives.rank_sums import RANK_OPS
 from tinygraft.errors import CollectiveError
 from tinygraft.schedule.collectives import part as cut_part
 from tinygraft.uop.ops import Ops, RoutineArg, ShardArg
@@ -17,8 +18,7 @@ from tinygraft.uop.sharding import ShardLayout, starts
 from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp
 
-# given: the number of each op in the options of a routine, as engine/rank_program.py has them in OPS
-RANK_OPS = {Ops.ADD: 0, Ops.MAX: 2, Ops.MUL: 4}
+_BY_OP = {Ops.ADD: RANK_OPS.index("sum"), Ops.MAX: RANK_OPS.index("max"), Ops.MUL: RANK_OPS.index("prod")}
 
 
 class RankExchange:
@@ -52,14 +52,14 @@ class RankExchange:
 
         Raises CollectiveError for a symbolic size.
         """
-        if op not in RANK_OPS or (part.dtype.name == "bool" and op is not Ops.MAX):
+        if op not in _BY_OP or (part.dtype.name == "bool" and op is not Ops.MAX):
             every = self._routine("all_gather", part, (count, 0), count)
             rows = UOp(Ops.RESHAPE, part.dtype, (every,), (count, *part.shape))
             total = _row(rows, 0)
             for number in range(1, count):
                 total = UOp(op, part.dtype, (total, _row(rows, number)))
             return total
-        found = self._routine("all_reduce", part, (count, RANK_OPS[op]), 1)
+        found = self._routine("all_reduce", part, (count, _BY_OP[op]), 1)
         return UOp(Ops.RESHAPE, part.dtype, (found,), part.shape)
 
     def _gathered(self, part: UOp, layout: ShardArg, rank: int) -> UOp:
