@@ -141,13 +141,15 @@ def _scatter(draft: Draft, node: UOp, needs: set[UOp]) -> bool:
     """Add to `draft` base[where[j]] = value[j], or op of the old element and value[j], in the order of j.
 
     Returns False, with nothing stored, where it reads the memory that it writes: an element could be read after it was
-    written, where two indices are equal even in the same iteration. An index outside of the base stores nothing.
+    written, where two indices are equal even in the same iteration. An index outside of the base stores nothing. Where
+    indices are a permutation no iteration waits for another.
     `needs` are the values that `node` is computed from.
     """
     base, where, value = node.src
     axis, end = node.arg.axis, node.arg.axis + len(where.shape)
     loops = list(draft.index(value.shape))
-    loops[axis:end] = [_ordered(draft, i) for i in loops[axis:end]]
+    if not node.arg.permutes:
+        loops[axis:end] = [_ordered(draft, i) for i in loops[axis:end]]
     target, inside = index_in_axis(draft.lowering.value(where, tuple(loops[axis:end])), base.shape[axis])
     position = flatten((*loops[:axis], target, *loops[end:]), base.shape)
     new = draft.lowering.value(value, tuple(loops))

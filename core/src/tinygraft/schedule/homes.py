@@ -95,7 +95,7 @@ class _HomeGiver:
             value = node.src[1]
             while value.op in (Ops.RESHAPE, Ops.DETACH) and self.users[value] == 1:
                 value = value.src[0]
-            only = value.op is Ops.SCATTER and self.users[value] == 1
+            only = value.op is Ops.SCATTER and self.users[value] == 1 and not value.arg.permutes
             only = only and value not in self.private and value not in self.wanted
             if only and memory_base(value.src[0]) is memory_base(node.src[0]):
                 found[node] = value
@@ -106,21 +106,21 @@ class _HomeGiver:
 
         An ASSIGN of `scatters` has that of its scatter, which writes its value. A scatter, or an assignment to a view,
         writes only some elements: in a new BUFFER the others are copied from its base first, which is listed in
-        `fills`.
+        `fills`. One that permutes writes all.
         """
         memory, versions = self.homes.memory, self.homes.versions
         if (scatter := self.scatters.get(node)) is not None:
             versions[memory[scatter]].append(node)
             return memory[scatter]
-        base = memory_base(node.src[0])
-        if node.op in (Ops.ASSIGN, Ops.SCATTER) and node not in self.private:
+        base, writes_all = memory_base(node.src[0]), node.op is Ops.SCATTER and node.arg.permutes
+        if node.op in (Ops.ASSIGN, Ops.SCATTER) and node not in self.private and not writes_all:
             old = base if base.op is Ops.BUFFER else memory.get(base)
             if old is not None and self._may_overwrite(node, base, old):
                 versions.setdefault(old, [base]).append(node)
                 return old
         new = UOp.buffer(node.device or "", numel(node.shape), node.dtype)
         versions[new] = [node]
-        if node.op is Ops.SCATTER or (node.op is Ops.ASSIGN and len(node.src) == 3):
+        if (node.op is Ops.SCATTER and not writes_all) or (node.op is Ops.ASSIGN and len(node.src) == 3):
             copied = UOp(Ops.CONTIGUOUS, node.dtype, (base,), None, "before")
             versions[new].insert(0, copied)
             self.homes.fills.append((node, base, copied))

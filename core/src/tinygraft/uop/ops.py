@@ -274,10 +274,14 @@ class ScanArg:
 
 @dataclass(frozen=True, slots=True)
 class ScatterArg:
-    """What a SCATTER does at its indices: set (of several values the last counts) or combine by `op`."""
+    """What a SCATTER does at its indices: set (of several values the last counts) or combine by `op`.
+
+    `permutes` says that each index of the axis is there once: the order is free then, and nothing of the base stays.
+    """
 
     axis: int
     op: Ops | None
+    permutes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

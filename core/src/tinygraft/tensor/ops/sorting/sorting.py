@@ -1,23 +1,24 @@
-"""Sorting: by a routine of the device, or by merging, with the comparisons of a whole round in one kernel.
+"""Sorting: by a routine of the device, or by kernels, which count the digits of keys.
 
-A tensor in, its elements in order and their indices out. Each element becomes a 64-bit number, its order
-above its index, so that all differ and equal elements keep their order: this is what kernels do where the device has no
-routine. Few elements are counted against each
-other; many are merged: in each round every element looks up, by bisection, how many of the neighbouring run come
-before it, and is scattered to that index.
+A tensor in, its elements in order and their indices out. Where the device has no routine each element becomes a 64-bit
+number, its order above its index, so that all differ and equal elements keep their order. Few elements are counted
+against each other. Many are sorted by one digit of DIGIT bits after another, the lowest first (LSD radix sort): blocks
+count their digits side by side, a running sum of these counts says where the elements of a block with a digit end, and
+all are scattered there. So the work grows with the number of elements times the bits of one.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tinygraft.dtype import dtypes
+from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import ShapeError
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.casting import as_positions, bits_as
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import reshaped, sliced
+from tinygraft.tensor.primitives.reduce import scanned
 from tinygraft.tensor.primitives.routine_nodes import has_routine, results
 from tinygraft.uop.ops import Ops, ScatterArg
 from tinygraft.uop.uop import UOp
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 
 
 _UNSIGNED = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
-_COUNTED = 1 << 22  # comparisons up to which all pairs are compared; beyond, merging does less work
+# assumed: 2026-11-24, both take about 1 ms there on two cores
+_COUNTED = 1 << 22  # comparisons up to which all pairs are compared; beyond, counting digits does less work
+# given: counts of the 2**3 digits in a block of 32 elements are 8 bytes, so that one addition counts all of them
+DIGIT, BLOCK = 3, 32
 
 
 @either_spelling
@@ -73,13 +77,13 @@ def argsort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool 
     if 0 in shape:
         return as_positions(self._cast(dtypes.int32))
     keys = reshaped(last._sort_keys(descending), (_rows(shape), shape[-1]))
-    # 64-bit keys in two passes, low half first, as in LSD radix sort: the second is stable, so it keeps the first order
+    # 64-bit keys in two halves, the low one first: the second sort is stable, so it keeps the order of the first
     order: Any = None
     for shift in range(0, keys.dtype.bits, 32):
         part = keys if keys.dtype.bits <= 32 else keys._op(Ops.SHR, shift)._op(Ops.AND, 0xFFFFFFFF)
         digits = part._cast(dtypes.uint64)
         moved = digits if order is None else digits.gather(1, order)
-        step = _ranked(moved)
+        step = _ranked(moved, 1 if self.dtype is dtypes.bool else min(keys.dtype.bits, 32))
         order = step if order is None else order.gather(1, step)
     found: Tensor = as_positions(reshaped(order, shape).movedim(-1, axis))
     found._set_flag(False)
@@ -153,21 +157,20 @@ def _sort_keys(self: Tensor, descending: bool) -> Tensor:
     return keys._op(Ops.NOT) if descending else keys
 
 
-def _ranked(self: Tensor) -> Tensor:
-    """For rows of 32-bit numbers in uint64: the int32 indices of their elements in order."""
+def _ranked(self: Tensor, bits: int) -> Tensor:
+    """For rows of numbers of up to `bits` bits, at most 32, in uint64: the int32 indices of their elements in order."""
     rows, n = size_math.as_ints(self.shape, "sort")
     line = iota(type(self), n, self.device)._cast(dtypes.uint64)
     packed = self._op(Ops.SHL, 32)._op(Ops.OR, line)
-    ordered = _counted(packed, rows, n) if rows * n * n <= _COUNTED else _merged(packed, rows, n)
+    ordered = _counted(packed, rows, n) if rows * n * n <= _COUNTED else _by_digits(packed, rows, n, bits)
     return ordered._op(Ops.AND, 0xFFFFFFFF)._cast(dtypes.int32)
 
 
-def _scattered_to(self: Tensor, rows: int, n: int, target: Any) -> Tensor:
-    """The elements scattered to their targets, which are indices in their rows."""
-    start = reshaped(iota(type(self), rows, self.device)._op(Ops.MUL, n), (rows, 1))
-    indices = target._op(Ops.ADD, start) if rows > 1 else target
+def _scattered_to(self: Tensor, target: Any) -> Tensor:
+    """The elements of rows scattered to their targets, a permutation of the indices of all of them."""
     flat = self.flatten()
-    return reshaped(flat._join(Ops.SCATTER, indices.flatten(), flat, arg=ScatterArg(0, None)), (rows, n))
+    arg = ScatterArg(0, None, permutes=True)
+    return reshaped(flat._const(0)._join(Ops.SCATTER, target.flatten(), flat, arg=arg), self.shape)
 
 
 def _counted(self: Tensor, rows: int, n: int) -> Tensor:
@@ -175,34 +178,41 @@ def _counted(self: Tensor, rows: int, n: int) -> Tensor:
     # in memory: each key is read n times, and would be computed as often
     kept = self._wrap(UOp(Ops.CONTIGUOUS, self.dtype, (self.uop,)))
     less = reshaped(kept, (rows, 1, n))._op(Ops.CMPLT, reshaped(kept, (rows, n, 1)))
-    return _scattered_to(kept, rows, n, less._cast(dtypes.int32)._reduce(Ops.ADD, 2))
-
-
-def _merged(self: Tensor, rows: int, n: int) -> Tensor:
-    """Rows of distinct numbers (rows, n) in order, by rounds that merge runs of 1, 2, 4, ... elements in pairs."""
-    values = self
-    index = iota(type(self), n, self.device)
     start = reshaped(iota(type(self), rows, self.device)._op(Ops.MUL, n), (rows, 1))
-    run = 1
-    while run < n:
+    return _scattered_to(kept, less._cast(dtypes.int32)._reduce(Ops.ADD, 2)._op(Ops.ADD, start))
+
+
+def _by_digits(self: Tensor, rows: int, n: int, bits: int) -> Tensor:
+    """Rows of numbers (rows, n) in order of `bits` bits from bit 32 on; equal ones keep their order.
+
+    Each step sorts by DIGIT bits. A block of BLOCK elements counts its digits in the bytes of a running sum, which so
+    has for each element how many before it in its block are equal; `ends` has for each digit and block of a row where
+    the elements of that digit end, up to that block.
+    """
+    blocks = -(-n // BLOCK)
+    values = self.pad(((0, 0), (0, blocks * BLOCK - n)), value=(1 << 64) - 1)  # last, and after what is equal
+    values = reshaped(values, (rows, blocks, BLOCK))
+    numbers = dtypes.int32 if rows * blocks * BLOCK < 1 << 31 else dtypes.int64
+    row, block, digit = (iota(type(self), size, self.device)._cast(numbers) for size in (rows, blocks, 1 << DIGIT))
+    for shift in range(32, 32 + bits, DIGIT):
         values = values._wrap(UOp(Ops.CONTIGUOUS, values.dtype, (values.uop,)))
-        other = index._op(Ops.IDIV, run)._op(Ops.XOR, 1)._op(Ops.MUL, run)
-        length = other._const(n)._op(Ops.SUB, other)._op(Ops.MIN, run)
-        before: Any = reshaped(index._const(0), (1, n)).expand((rows, n))
-        # how many elements of the other run come before: a bisection, in all lanes at once
-        flat, step = values.flatten(), run
-        while step:
-            tried = before._op(Ops.ADD, step)
-            at = tried._op(Ops.ADD, other)._op(Ops.SUB, 1)._op(Ops.ADD, start)
-            less = flat._join(Ops.GATHER, at, arg=0)._op(Ops.CMPLT, values)
-            fits = tried._op(Ops.CMPLT, length._op(Ops.ADD, 1))
-            before = less._op(Ops.AND, fits)._op(Ops.WHERE, tried, before)
-            step //= 2
-        pair = index._op(Ops.IDIV, 2 * run)._op(Ops.MUL, 2 * run)
-        target = before._op(Ops.ADD, pair)._op(Ops.ADD, index._op(Ops.MOD, run))
-        values = _scattered_to(values, rows, n, target)
-        run *= 2
-    return values
+        places = values._op(Ops.SHR, shift)._op(Ops.AND, (1 << DIGIT) - 1)
+        shifts = places._op(Ops.MUL, 8)
+        counts = scanned(places._const(1)._op(Ops.SHL, shifts), Ops.ADD, 2)
+        totals = sliced(counts, 2, BLOCK - 1, BLOCK)
+        each = _byte(reshaped(totals, (rows, 1, blocks)), reshaped(digit, (1, 1 << DIGIT, 1))._op(Ops.MUL, 8), numbers)
+        ends = scanned(reshaped(each, (rows, blocks << DIGIT)), Ops.ADD, 1).flatten()
+        at = reshaped(row, (rows, 1, 1))._op(Ops.MUL, 1 << DIGIT)._op(Ops.ADD, places._cast(numbers))
+        at = at._op(Ops.MUL, blocks)._op(Ops.ADD, reshaped(block, (1, blocks, 1)))
+        end = ends._join(Ops.GATHER, at, arg=0)._op(Ops.ADD, reshaped(row, (rows, 1, 1))._op(Ops.MUL, blocks * BLOCK))
+        left = _byte(totals, shifts, numbers)._op(Ops.SUB, _byte(counts, shifts, numbers))._op(Ops.ADD, 1)
+        values = _scattered_to(values, end._op(Ops.SUB, left))
+    return sliced(reshaped(values, (rows, blocks * BLOCK)), 1, 0, n)
+
+
+def _byte(self: Tensor, shift: Any, dtype: DType) -> Tensor:
+    """The byte of a number that begins at bit `shift`, in `dtype`."""
+    return self._op(Ops.SHR, shift._cast(self.dtype))._op(Ops.AND, 255)._cast(dtype)
 
 
 def _rows(shape: tuple[int, ...]) -> int:
