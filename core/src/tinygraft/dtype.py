@@ -442,7 +442,11 @@ sum_acc_dtype: Callable[[DType], DType] = accumulator
 
 
 def round_small(value: float, dtype: DType) -> float:
-    """Return `value` rounded once to a float dtype, ties to even; past the largest number `beyond` of its format."""
+    """Return `value` rounded once to any float dtype, ties to even. Raises KeyError for another dtype.
+
+    What is past the largest number, infinities included, becomes `beyond` of its format with the sign of `value`:
+    infinite, NaN, or the largest number. NaN stays; -0.0 is 0.0 where the format has no such zero.
+    """
     form = FORMATS[dtype]
     if value == 0 or math.isnan(value):
         return 0.0 if form.unsigned_zero and value == 0 else value

@@ -125,7 +125,11 @@ class _Signals:
                 _signal.signal(number, handler)
 
     def came(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal that comes while a guard is open: it waits, or its handler is called."""
+        """Handle a signal that comes while a guard is open: it waits, or its handler is called, which may raise.
+
+        It waits while a guard is `whole` or `sealed`, while a guard is entered or left, and while an object is freed. A
+        second Ctrl-C waits in a `sealed` guard alone.
+        """
         waits, always = (False, False) if self.inner is None else self.inner.delays()
         again = number == SIGINT and number in self.waiting and not always
         if (waits and not again) or (frame is not None and frame.f_code in _OPENING) or _is_ending(frame):

@@ -3,9 +3,10 @@
 import copy
 import re
 
+import numpy as np
 import pytest
 
-from tinygraft import Tensor, dtypes
+from tinygraft import Tensor, TinyJit, dtypes, nn
 from tinygraft.engine import tape
 from tinygraft.errors import GraphError
 
@@ -294,3 +295,30 @@ def test_a_computed_value_that_nothing_is_behind_is_no_leaf(devices, read, viewe
     w = Tensor([1.0, 2.0], requires_grad=True).realize()
     w.assign(Tensor([3.0, 4.0]))
     assert w.requires_grad is True
+
+
+def test_a_replay_looks_at_no_entry_whose_values_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view of a parameter in a captured step left entries that each replay walked, with nothing to save."""
+    layers = [nn.Linear(8, 8) for _ in range(4)]
+    optimizer = nn.optim.Adam([p for layer in layers for p in (layer.weight, layer.bias) if p is not None], lr=1e-3)
+    first = layers[0].weight.numpy()
+
+    @TinyJit
+    @Tensor.train()
+    def step(x: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        for layer in layers:
+            x = layer(x).relu()
+        loss = (x @ layers[0].weight.T).square().mean().backward()
+        return loss.realize(*optimizer.schedule_step())
+
+    x = Tensor.rand(3, 8).realize()
+    for _ in range(4):
+        step(x).item()
+    walked: list[int] = []
+    original = tape.current
+    monkeypatch.setattr(tape, "current", lambda entry: (walked.append(1), original(entry))[1])
+    losses = [step(x).item() for _ in range(3)]
+    assert walked == []
+    assert len(set(losses)) == 3
+    assert not np.array_equal(layers[0].weight.numpy(), first)

@@ -215,7 +215,9 @@ class _BlockReducer:
         """Return a divided reduction: each thread's part, then, in every thread, the combination of all parts.
 
         Every thread combines them, since every thread may need the result: one combining thread would need another
-        BARRIER. `node` is the REDUCE before the loops are divided, `value` its operand after.
+        BARRIER. More than SERIAL parts are combined in steps, each with shared memory and a BARRIER of its own: in all
+        but the last the first threads combine SERIAL parts each. Threads past the end of the loops add the op's
+        identity. `node` is the REDUCE before the loops are divided, `value` its operand after.
         """
         mine = next(self.mine[r] for r in node.src[1:] if r in self.mine)
         identity = FACTS[node.arg.op].identity

@@ -174,7 +174,11 @@ def _pretend(item: pytest.Item, backend: Backend | None, missing: list[Requireme
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Report a test of what is not declared, or a failure that is advice only, as skipped with the outcome in words."""
+    """Report a test of what is not declared as skipped, with its outcome in words, also where it passes.
+
+    So is a failure of a test that is newer than the plugin's API, which is advice. An xfail, and tests outside of the
+    kit, are left as they are.
+    """
     report = yield
     if item.config.stash[KIT].suite_of(item) is None:
         return report

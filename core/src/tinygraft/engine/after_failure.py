@@ -289,7 +289,10 @@ def _replaced(node: UOp) -> UOp:
 
 
 def _old(node: UOp) -> UOp:
-    """Return a node that reads memory as `node` does, without the ASSIGNs in between."""
+    """Return `node` without the ASSIGNs at its end: the first one's old value, under the PLAIN ops of `node`.
+
+    What is upstream of any other op stays. Whether the memory still has that value is for the caller to know.
+    """
     path = []
     while node.op is Ops.ASSIGN or node.op in PLAIN:
         if node.op is not Ops.ASSIGN:

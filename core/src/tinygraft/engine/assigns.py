@@ -78,10 +78,10 @@ def is_detached_write(node: UOp) -> bool:
 
 
 def written_over(write: UOp) -> UOp:
-    """Return the node that a tensor had before `write`, an ASSIGN to it.
+    """Return the node that a tensor had before `write`, an ASSIGN to it: its first source as it is, views included.
 
-    A write to a slice of a gradient leaf is an ASSIGN to the DETACH of the leaf; the leaf is returned. Where the whole
-    of a DETACH is written, the DETACH was the tensor's own node.
+    Only a write to a slice of a gradient leaf, an ASSIGN to the DETACH of the leaf, gives the leaf. Where the whole of
+    a DETACH is written, the DETACH was the tensor's own node.
     """
     old = write.src[0]
     return old.src[0] if len(write.src) > 2 and is_detached_write(write) else old

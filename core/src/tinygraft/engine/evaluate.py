@@ -222,9 +222,10 @@ class Evaluation:
         return Value(tuple([self._plain(node, [value.of(run) for value in src]) for run in range(runs)]), moved)
 
     def _plain(self, node: UOp, src: list[Array]) -> Array:
-        """Return the values of a node that adds no error in one run, from those of its sources in that run.
+        """Return the values of `node` in one run, from those of its sources in that run, `src`, without added noise.
 
-        Raises CannotEvaluate, or NotImplementedError, for an op without values.
+        Leaves, reductions and products are `_of`'s. May return one of `src`, or a view of it. Raises
+        NotImplementedError for an elementwise op that NumPy lacks, CannotEvaluate for any other op without values.
         """
         op, arg = node.op, node.arg
         if op in ELEMENTWISE:

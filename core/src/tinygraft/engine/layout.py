@@ -106,7 +106,8 @@ def _bend(boxes: Sequence[Box], depth: list[int], deepest: int, layers: list[lis
     """Return the lines. One that passes layers gets a bend in each: a narrow box, which reserves space for it.
 
     Bends are appended to `layers` and `widths`, and to `above`, which gets the neighbours one layer up of every box.
-    `depth` has how many layers each of `boxes` is above the last result, `deepest` is the most of these.
+    `depth` has how many layers each of `boxes` is above the last result, `deepest` is the most of these: a box is in
+    layer `deepest - depth` of `layers`. Lines after the first MOST_BENDS bends have none, and pass straight through.
     """
     paths: list[EdgePath] = []
     for user, box in enumerate(boxes):

@@ -89,8 +89,9 @@ class Noise:
         long = _longest(dtype) if rounds else None
 
         def widened(samples: NoisySamples, run: int, magnitude: bool = False) -> Array:
-            """Return the values of one run, floats as wide as sums are; with `magnitude` their absolute values.
+            """Return the values of one run. Where sums round, floats are as wide as `long`, absolute with `magnitude`.
 
+            All else comes as it is.
             Samples without noise have one array for all runs.
             """
             x = samples[run if len(samples) > 1 else 0]

@@ -639,10 +639,12 @@ def to_save(overwritten: Collection[UOp], replaced: Collection[UOp]) -> list[Tap
         found: dict[int, TapeEntry] = {}
         for buffer in overwritten:
             untracked = buffer in replaced and can_save_untracked((buffer,))
-            for entry in _readers.get(buffer, ()):
-                if entry.used or not (entry.tracked or untracked) or (mine := current(entry).get(buffer)) is None:
+            for entry in tuple(_readers.get(buffer, ())):
+                if entry.used or not (entry.tracked or untracked):
                     continue
-                if entry.tracked or (entry.node is not None and needs_values(entry.node, {mine})):
+                if (mine := current(entry).get(buffer)) is None:
+                    _readers[buffer].discard(entry)  # it was written since, and an old value does not come back
+                elif entry.tracked or (entry.node is not None and needs_values(entry.node, {mine})):
                     found[id(entry)] = entry
         return list(found.values())
 

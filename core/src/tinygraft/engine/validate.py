@@ -103,8 +103,9 @@ def prepare_check(order: Sequence[UOp], homes: Mapping[UOp, UOp], tensors: Itera
 
     None is counted as skipped, with the reason. Called before the schedule runs.
 
-    `homes` has the nodes that become memory, and `order` is their graph. `tensors` are those that will be realised:
-    errors name their lines.
+    `homes` maps each node that becomes memory to the node whose memory that is, as in a RealizeRequest; the latter are
+    evaluated, here, from a copy of the memory that `order`, their graph, reads. None also where memory is short.
+    `tensors` are those that will be realised: errors name their lines.
     """
     try:
         return Checking(order, homes, tensors)

@@ -220,8 +220,9 @@ class _Stream:
 def zip_extract(t: Archive) -> dict[str, Tensor]:
     """Return the files in a zip archive by name, uint8 tensors of one axis.
 
-    `t` is a path or such a tensor. Folders are left out. Raises FileFormatError for what is no zip archive, a damaged
-    one, and a file with a password or an unknown compression.
+    `t` is a path or a uint8 tensor of one axis. Stored files are views of the archive, compressed ones are unpacked at
+    once. Folders are left out, of two files with one name the last is returned. Raises FileFormatError for what is no
+    zip archive, a damaged one, and a file with a password or an unknown compression.
     """
     files = ZipFiles(as_bytes(t))
     return {name: files.tensor(name) for name in files.names}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinygraft.dtype import dtypes
-from tinygraft.errors import UnsupportedError
+from tinygraft.errors import FileFormatError, UnsupportedError
 from tinygraft.onnx.operator_table import ML, operator
 from tinygraft.onnx.weights import Weight
 from tinygraft.tensor.tensor import Tensor
@@ -72,18 +72,25 @@ def _members(modes: Sequence[int], values: Weight | None) -> dict[int, list[floa
 
 
 def _depth(tables: dict[str, Any], roots: Sequence[int]) -> int:
-    """Return how many levels the deepest tree has; a node that leads back to an earlier one counts once."""
-    depth, level, seen = 0, set(roots), set(roots)
-    while level:
-        depth += 1
-        below = set()
-        for node in level:
-            for side in ("true", "false"):
-                if not tables[f"{side}_leaf"][node]:
-                    below.add(tables[side][node])
-        level = below - seen
-        seen |= level
-    return depth
+    """Return how many levels of nodes the deepest tree has, leaves not counted; trees may share nodes.
+
+    Raises FileFormatError where a node leads back to itself.
+    """
+    deep: dict[int, int] = {}
+    opened: set[int] = set()
+    waiting = [(root, False) for root in roots]
+    while waiting:
+        node, is_done = waiting.pop()
+        below = [tables[side][node] for side in ("true", "false") if not tables[f"{side}_leaf"][node]]
+        if is_done:
+            deep[node] = 1 + max((deep[each] for each in below), default=0)
+            opened.discard(node)
+        elif node in opened:
+            raise FileFormatError(f"TreeEnsemble has a node, {node}, that leads back to itself")
+        elif node not in deep:
+            opened.add(node)
+            waiting += [(node, True), *((each, False) for each in below)]
+    return max((deep[root] for root in roots), default=0)
 
 
 def _holds(value: Tensor, split: Tensor, mode: Tensor) -> Tensor:

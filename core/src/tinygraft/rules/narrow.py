@@ -74,7 +74,10 @@ def is_only_moved(nodes: Sequence[UOp], dtype: DType, target: Target) -> bool:
 
 
 def is_cast_by_bits(node: UOp, target: Target) -> bool:
-    """Return whether a node casts between float64 and another float, where a Target has what that takes as bits."""
+    """Return whether `node` is a CAST between float64 and float32 or less that integer code can do on a Target.
+
+    That code needs computing in uint64, uint32 and float32. Whether the Target has float64 itself is not asked.
+    """
     ends = {node.dtype, *(s.dtype for s in node.src)}
     has = {dtypes.uint64, dtypes.uint32, dtypes.float32} <= target.compute_dtypes
     return (

@@ -251,8 +251,10 @@ class _Rules:
         return user.op in SAME_LOOPS and product is not None and own.product is not product
 
     def _need(self, own: Facts, node: UOp, user: UOp, is_stored: bool) -> None:
-        """Add to the contexts of `node` how often `user` needs it, for each stored node that `user` is computed for.
+        """Note in the contexts of `node` how often `user` needs it, for each stored node that `user` is computed for.
 
+        A context is (stored node, the user whose loops it is in, number of the source). Where `node` has it, the larger
+        of both needs is kept: in one context the value is shared.
         A user that is stored needs it once for each of its elements; another one as often as its own contexts say. A
         user in other loops makes a new context for each of its sources that `node` is. `own` are the facts of `node`;
         `is_stored` says that `user` is stored.

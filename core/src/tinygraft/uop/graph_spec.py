@@ -65,7 +65,10 @@ def first_fault(spec: Spec, subject: UOp | Sequence[UOp]) -> Fault | None:
 
 
 def one_device(nodes: Sequence[UOp]) -> Fault | None:
-    """Require that sources are on one device, or on the same several, except of COPY, SHARD, MULTI and FUNCTION."""
+    """Return the first node with sources on different devices, and the sentence of the fault; None where there is none.
+
+    COPY, SHARD, MULTI, FUNCTION and SINK may have such sources. Sources without a device are not counted.
+    """
     for u in nodes:
         if u.op not in _CROSS:
             devices = dict.fromkeys(s.device for s in u.src if s.device is not None)

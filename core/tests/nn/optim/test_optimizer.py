@@ -442,3 +442,15 @@ def test_without_weight_decay_an_infinite_weight_stays() -> None:
         optimizer.step()
     assert weight.numpy()[0] == np.inf
     assert weight.numpy()[1] < 1
+
+
+def test_gradients_are_zeros_where_that_is_asked_for() -> None:
+    """set_to_none=False, as in PyTorch: what has a gradient has zeros, what has none has none."""
+    a, b = Tensor([1.0, 2.0], requires_grad=True), Tensor([3.0], requires_grad=True)
+    optimizer = nn.optim.SGD([a, b], lr=0.1)
+    (a * 2).sum().backward()
+    optimizer.zero_grad(set_to_none=False)
+    assert a.grad is not None
+    assert (a.grad.tolist(), b.grad) == ([0.0, 0.0], None)
+    optimizer.zero_grad()
+    assert a.grad is None

@@ -154,3 +154,16 @@ def test_one_count_of_steps() -> None:
         state.update({name: value.item() if name == "step" else value.numpy() for name, value in state.items()})
     with pytest.raises(FileFormatError, match=r"one step count holds for all parameters here, the .* \[1.0, 2.0\]"):
         mine.load_state_dict(saved)
+
+
+def test_what_schedulers_of_pytorch_keep_in_groups_is_left_there() -> None:
+    """The state of an AdamW beside a OneCycleLR has options of that scheduler; the optimizer needs none of them."""
+    torch = pytest.importorskip("torch", reason="a second opinion; not in the test group")
+    layer = torch.nn.Linear(2, 1)
+    theirs = torch.optim.AdamW(layer.parameters(), lr=0.1)
+    torch.optim.lr_scheduler.OneCycleLR(theirs, max_lr=0.2, total_steps=5)
+    layer(torch.ones(3, 2)).sum().backward()
+    theirs.step()
+    ours = nn.optim.AdamW([Tensor(layer.weight.detach().numpy()), Tensor(layer.bias.detach().numpy())], lr=0.5)
+    ours.load_state_dict(theirs.state_dict())
+    assert ours.lr.item() == pytest.approx(theirs.param_groups[0]["lr"])

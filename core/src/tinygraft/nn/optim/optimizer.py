@@ -287,10 +287,10 @@ class Optimizer:
         self._made.tensors += state
         self.params[0].realize(*self.params[1:], *self.buffers, *self._made.tensors)
 
-    def zero_grad(self) -> None:
-        """Set the gradients to None, so that the next backward does not add to them."""
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Set the gradients to None, so that the next backward does not add to them; else to zeros, those there are."""
         for tensor in self.params:
-            tensor.grad = None
+            tensor.grad = None if set_to_none or tensor.grad is None else tensor.grad.zeros_like()
 
     def step(self) -> None:
         """Give each parameter its new value, now. Raises TrainingError as schedule_step does."""

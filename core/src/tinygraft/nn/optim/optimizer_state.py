@@ -12,8 +12,10 @@ from typing import Any
 from tinygraft.errors import FileFormatError
 from tinygraft.tensor.tensor import Tensor
 
-# options of PyTorch that say how a step is computed and not what: nothing here depends on them
-_HOW = {"foreach", "capturable", "differentiable", "fused", "initial_lr", "decoupled_weight_decay"}
+# options of PyTorch that say how a step is computed and not what, and what its schedulers keep in the groups for
+# themselves: nothing here depends on them
+_HOW = {"foreach", "capturable", "differentiable", "fused", "initial_lr", "decoupled_weight_decay", "max_lr", "min_lr",
+        "base_momentum", "max_momentum"}  # fmt: skip
 
 
 def _own_state(optimizer: Any) -> list[dict[str, Tensor]]:
