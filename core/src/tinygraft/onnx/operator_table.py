@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
@@ -114,11 +115,11 @@ def find_operator(domain: str, name: str, version: int) -> Operator | None:
     return next((entry for entry in found if entry.since <= version), None)
 
 
+@cache
 def _import_themes() -> None:
-    """Import the modules whose functions are the operators."""
-    if not OPERATORS:
-        for theme in _THEMES:
-            import_module(f"tinygraft.onnx.op_{theme}")
+    """Import the modules whose functions are the operators: once, whichever of them were imported before."""
+    for theme in _THEMES:
+        import_module(f"tinygraft.onnx.op_{theme}")
 
 
 def text(value: bytes | str) -> str:
