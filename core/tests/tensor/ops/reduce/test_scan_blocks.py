@@ -75,3 +75,20 @@ def test_extremes_run_on_over_blocks() -> None:
     assert np.array_equal(indices.numpy(), want)
     x[150] = math.nan
     assert np.isnan(running("cummin", x)[150:]).all() and not np.isnan(running("cummin", x)[:150]).any()
+
+
+@pytest.mark.parametrize("length", [5, 40, 700, 2500])
+def test_infinities_of_both_signs_in_a_logarithm_of_sums(length: int) -> None:
+    """From an infinity on the sum is infinite, also past a -inf, which made it NaN; gradients before it are finite."""
+    x = np.random.default_rng(length).standard_normal((3, length))
+    x[1, length // 3], x[1, length // 2] = np.inf, -np.inf
+    x[2, :2], x[2, length // 2], x[2, -1] = -np.inf, -np.inf, np.inf
+    with np.errstate(all="ignore"):
+        wanted = np.logaddexp.accumulate(x, 1)
+    for dtype in (np.float32, np.float64):
+        t = Tensor(x.astype(dtype), requires_grad=True)
+        found = t.logcumsumexp(1)
+        np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-5)
+        found[:, : length // 3].sum().backward()
+        assert t.grad is not None
+        assert np.isfinite(t.grad.numpy()[:2]).all()

@@ -101,15 +101,18 @@ def logcumsumexp(self: Tensor, axis: int = 0) -> Tensor:
         return _added_up(x, axis)._narrowed(self.dtype)
     # detached, since the maximum cancels out; in memory, since each of the log2(n) kernels reads it
     most = scanned(x._move(Ops.DETACH, None), Ops.MAX, axis)._move(Ops.CONTIGUOUS, None)
-    base = most.isfinite()._op(Ops.WHERE, most, 0.0)
-    total, step = exp_floats(x._op(Ops.SUB, base))._move(Ops.CONTIGUOUS, None), 1
+    endless = most._op(Ops.CMPEQ, math.inf)  # from an infinity on, which no product may be with: 0 times it is NaN
+    base = most.isfinite()._op(Ops.OR, endless)._op(Ops.WHERE, most, 0.0)
+    seen = endless._op(Ops.WHERE, -math.inf, most)
+    finite = x._op(Ops.CMPEQ, math.inf)._op(Ops.WHERE, -math.inf, x)
+    total, step = exp_floats(finite._op(Ops.SUB, base))._move(Ops.CONTIGUOUS, None), 1
     while step < size_math.as_int(x.shape[axis], "logcumsumexp"):
-        scale = exp_floats(_later(most, axis, step, -math.inf)._op(Ops.SUB, base))
+        scale = exp_floats(_later(seen, axis, step, -math.inf)._op(Ops.SUB, base))
         total = total._op(Ops.ADD, _later(total, axis, step, 0.0)._op(Ops.MUL, scale))._move(Ops.CONTIGUOUS, None)
         step *= 2
     none = total._op(Ops.CMPEQ, 0.0)  # all -inf: log of a 1 instead, whose gradient is finite
     found = none._op(Ops.WHERE, -math.inf, log_floats(none._op(Ops.WHERE, 1.0, total))._op(Ops.ADD, base))
-    return found._narrowed(self.dtype)
+    return endless._op(Ops.WHERE, math.inf, found)._narrowed(self.dtype)
 
 
 def _later(self: Tensor, axis: int, step: int, value: float) -> Tensor:
