@@ -33,6 +33,7 @@ import types
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
+from tinygraft import events
 from tinygraft.config import DEBUG, VALIDATE
 from tinygraft.engine.capture import Capture, capturing
 from tinygraft.errors import DeviceError, GraphError
@@ -179,7 +180,10 @@ class TinyJit(Generic[P, R]):
         again = ready is not None and not ready.reaches(arguments)
         replays = again and not self.check
         if ready is not None and replays and not (VALIDATE.value and self._validated(ready, arguments)):
-            return ready.replay(arguments)
+            if not events.on_span:
+                return ready.replay(arguments)
+            with events.span("realize", "a replay"):
+                return ready.replay(arguments)
         if self.fxn is None:
             raise GraphError(self._no_function(again or ready is None))
         return self._run(args, kwargs, arguments) if again or ready is None else self.fxn(*args, **kwargs)

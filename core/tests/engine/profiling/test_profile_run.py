@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tinygraft import Tensor, events
+from tinygraft import Tensor, TinyJit, events
 from tinygraft.engine import origins
 from tinygraft.engine.origins import MemoryChange, UserLine
 from tinygraft.engine.profiling import perfetto
@@ -126,6 +126,23 @@ def test_the_peak_of_memory() -> None:
     ]  # fmt: skip
     assert memory_at_peak(changes) == (190, 5.0, {"/there/a.py:3  Net.conv": 130, "/there/b.py:4": 60})
     assert memory_at_peak([]) == (0, 0.0, {})
+
+
+def test_a_replay_is_preparing_and_launching() -> None:
+    """What a TinyJit does around its launches is no time of the program itself."""
+    step = TinyJit(lambda x: (x * 2).realize())
+    x = Tensor([1.0, 2.0]).realize()
+    for _ in range(3):
+        step(x)
+    profile = Profile("replays").start()
+    try:
+        for _ in range(5):
+            step(x)
+    finally:
+        profile.stop()
+        events.origins = None
+    assert [span.detail for _, span in profile.spans if span.name == "realize"] == ["a replay"] * 5
+    assert by_stage(profile)["Python: preparing and launching"] > 0
 
 
 def test_a_second_profile_counts_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
