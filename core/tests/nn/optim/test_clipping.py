@@ -127,3 +127,11 @@ def test_accumulated_gradients_are_those_of_all_batches() -> None:
             step(*(Tensor(part) for part in np.split(x, parts)))
         found.append(p.numpy())
     np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
+
+
+def test_a_name_of_pytorch_is_answered() -> None:
+    """clip_grad_norm_ has no underscore here."""
+    with pytest.raises(
+        AttributeError, match="has no attribute 'clip_grad_norm_'\n  hint: did you mean 'clip_grad_norm'?"
+    ):
+        _ = nn.optim.clip_grad_norm_  # type: ignore[attr-defined]

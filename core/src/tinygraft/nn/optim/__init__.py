@@ -7,6 +7,9 @@ gradients, `averaging` has means of weights, `loss_scaler` trains in float16.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.errors import did_you_mean
 from tinygraft.nn.optim import lr_scheduler
 from tinygraft.nn.optim.averaging import EMA, SWA, update_batchnorm
 from tinygraft.nn.optim.clipping import clip_grad_norm, clip_grad_value
@@ -22,3 +25,9 @@ __all__ = [
     "EMA", "LAMB", "LARS", "LBFGS", "SGD", "SWA", "Adadelta", "Adagrad", "Adam", "AdamW", "Lion", "LossScaler", "Muon",
     "Optimizer", "OptimizerGroup", "RMSprop", "clip_grad_norm", "clip_grad_value", "lr_scheduler", "update_batchnorm",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Raise AttributeError with the name that was meant, as clip_grad_norm for clip_grad_norm_."""
+        raise AttributeError(f"module 'tinygraft.nn.optim' has no attribute {name!r}{did_you_mean(name, __all__)}")
