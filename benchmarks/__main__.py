@@ -11,10 +11,9 @@ from pathlib import Path
 
 from benchmarks import fresh, kernels, picture, report
 from benchmarks.items import ITEMS, Item, few, find, short
-from benchmarks.libraries import LIBRARIES
 from benchmarks.machine import Others
 from benchmarks.measure import Pace, Row, in_turns
-from benchmarks.peers import OURS, Peer, Process, named, ours
+from benchmarks.peers import Peer, Process, named, names, ours
 
 DISTURBED = 0.1  # processors
 QUICK = Pace(rounds=3, seconds=0.05, patience=20)
@@ -24,7 +23,7 @@ QUICK_TIME, SHORT_TIME = 45.0, 240.0  # seconds, given: a minute and five; what 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line. Ends the process for a wrong option, and for --picture without matplotlib."""
-    peers = ",".join(name for name in LIBRARIES if name != OURS)
+    peers = ",".join(names())
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="tinygraft beside other libraries")
     parser.add_argument("--list", action="store_true", help="the items and their bars")
     parser.add_argument("--only", default="", metavar="ITEM,...", help="kinds, or kind:sizes; all items without it")

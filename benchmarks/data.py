@@ -104,6 +104,12 @@ def _layer_norm(name: str) -> Weights:
     yield f"{name}.bias", normal(name + "b", WIDTH, scale=0.02)
 
 
+def policy() -> Weights:
+    """A small policy network: 4 observations, two layers of 64, the scores of 2 actions."""
+    for number, (outputs, inputs) in enumerate(((64, 4), (64, 64), (2, 64))):
+        yield from _linear(f"layers.{2 * number}", outputs, inputs, inputs**-0.5)
+
+
 def images(batch: int) -> tuple[Array, Array]:
     """MNIST's form: images (batch, 1, 28, 28) and labels (batch,)."""
     return normal("images", batch, 1, 28, 28), integers("labels", 10, batch)

@@ -1,7 +1,8 @@
 """The processes that are compared: how each is started, and the requests to it.
 
 A peer is named by its library, or by library=PYTHON where that is installed for another Python. PyTorch runs twice, as
-it is installed and with jemalloc in place of the C library's malloc, which returns large memory after each use.
+it is installed and with jemalloc in place of the C library's malloc, which returns large memory after each use. Under
+torch.compile it is a peer of its own, torch+compile, since compiling networks takes longer than all the rest.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from benchmarks.libraries import LIBRARIES
 ROOT = Path(__file__).parents[1]
 START = 120.0  # seconds a library may take to be imported
 OURS = "tinygraft"
+COMPILED = "torch+compile"
 CLANGS = ("clang-19", "clang-20", "clang-18", "clang-17", "clang-16", "clang-15", "clang-14", "clang")
 CACHING = "oversize_threshold:1,background_thread:true,dirty_decay_ms:-1,muzzy_decay_ms:-1"  # jemalloc frees nothing
 
@@ -52,17 +54,23 @@ def named(words: str) -> list[Peer]:
     found: list[Peer] = []
     for word in filter(None, words.replace("none", "").split(",")):
         library, _, python = word.partition("=")
-        if library not in LIBRARIES or library == OURS:
-            known = ", ".join(name for name in LIBRARIES if name != OURS)
-            raise ValueError(f"there is no peer {library!r}; the peers are {known}")
+        if library not in names():
+            raise ValueError(f"there is no peer {library!r}; the peers are {', '.join(names())}")
         python = python or sys.executable
         if library == "tinygrad":
             found.append(_tinygrad(python))
+        elif library == COMPILED:
+            found.append(Peer(COMPILED, "torch", python, {"BENCHMARK_COMPILE": "1"}))
         else:
             found.append(Peer(library, library, python, LIBRARIES[library].environment))
         if library == "torch":
             found.append(_with_jemalloc(python))
     return found
+
+
+def names() -> list[str]:
+    """Return the names that a peer may have."""
+    return [name for name in LIBRARIES if name != OURS] + [COMPILED]
 
 
 def ours() -> Peer:

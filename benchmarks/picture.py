@@ -9,7 +9,8 @@ from benchmarks.peers import OURS
 from benchmarks.report import Line
 
 COLOURS = {
-    OURS: "black", "torch": "tab:red", "torch+jemalloc": "tab:orange", "jax": "tab:blue", "tinygrad": "tab:green",
+    OURS: "black", "torch": "tab:red", "torch+jemalloc": "tab:orange", "torch+compile": "tab:brown",
+    "jax": "tab:blue", "tinygrad": "tab:green",
     "onnxruntime": "tab:purple", "numpy": "tab:gray",
 }  # fmt: skip
 BAR = 0.22  # inches

@@ -75,6 +75,37 @@ def replay(kernels: int) -> Case:
     return called(products, data.normal("x", 32, 32), data.normal("w", 32, 32, scale=0.25))
 
 
+def routine(function: Callable[[Array], Array]) -> Builder:
+    """A routine of an array."""
+    return lambda *sizes: called(function, data.normal("x", *sizes))
+
+
+def square(function: Callable[[Array], Array], symmetric: bool = False) -> Builder:
+    """A routine of a square matrix that is far from singular."""
+
+    def make(n: int) -> Case:
+        x = data.normal("x", n, n)
+        a = x @ x.T / n + np.eye(n, dtype=np.float32) if symmetric else x + 8 * n**0.5 * np.eye(n, dtype=np.float32)
+        return called(function, a.astype(np.float32))
+
+    return make
+
+
+def factors(function: Callable[[Array], tuple[Array, ...]], product: Callable[..., Array]) -> Builder:
+    """A routine that factors a square matrix; its values are the product of the factors, which is unique."""
+
+    def make(n: int) -> Case:
+        a = data.normal("x", n, n)
+        return Case(lambda: function(a), lambda found: product(*found))
+
+    return make
+
+
+def unique(count: int) -> Case:
+    """Of integers, each of which occurs about five times."""
+    return called(np.unique, data.integers("x", count // 5, count))
+
+
 ITEMS: dict[str, Builder] = {
     "matmul": matmul,
     "chain": chain,
@@ -86,4 +117,19 @@ ITEMS: dict[str, Builder] = {
     "layernorm": layernorm,
     "tiny": tiny,
     "replay": replay,
+    "sort": routine(np.sort),
+    "argsort": routine(lambda x: np.argsort(x, kind="stable")),
+    "topk": routine(lambda x: -np.sort(-np.partition(x, -50)[..., -50:])),
+    "histc": routine(lambda x: np.histogram(x, 100, (-3, 3))[0]),
+    "cholesky": square(np.linalg.cholesky, symmetric=True),
+    "solve": square(lambda a: np.linalg.solve(a, a[0])),
+    "inverse": square(np.linalg.inv),
+    "svdvals": square(lambda a: np.linalg.svd(a, compute_uv=False)),
+    "eigvalsh": square(np.linalg.eigvalsh, symmetric=True),
+    "rfft": routine(lambda x: np.abs(np.fft.rfft(x))),
+    "svd": factors(lambda a: np.linalg.svd(a, full_matrices=False), lambda u, s, v: (u * s) @ v),
+    "qr": factors(np.linalg.qr, np.matmul),
+    "eigh": factors(lambda a: np.linalg.eigh(a + a.T), lambda s, v: (v * s) @ v.T),
+    "unique": unique,
+    "cumsum": routine(lambda x: x.cumsum(-1)),
 }

@@ -40,11 +40,16 @@ class Graph:
         self.nodes.append(helper.make_node(op, inputs, [output], **attributes))
         return output
 
+    def split(self, x: str, count: int) -> list[str]:
+        """The equal parts of a value along its last axis."""
+        parts = [f"value{len(self.nodes)}.{part}" for part in range(count)]
+        self.nodes.append(helper.make_node("Split", [x], parts, axis=-1, num_outputs=count))
+        return parts
+
     def case(self, output: str) -> Case:
         """The graph up to an output, ready to run."""
         inputs = [helper.make_tensor_value_info(name, _type(array), array.shape) for name, array in self.inputs.items()]
-        kind = _type(next(iter(self.inputs.values())))
-        outputs = [helper.make_tensor_value_info(output, kind, None)]
+        outputs = [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)]
         graph = helper.make_graph(self.nodes, "item", inputs, outputs, self.weights)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR)
         options = onnxruntime.SessionOptions()
@@ -131,6 +136,45 @@ def resnet18(batch: int) -> Case:
     return graph.case(graph.add("Gemm", x, "fc.weight", "fc.bias", transB=1))
 
 
+def gpt2(batch: int, length: int) -> Case:
+    """The scores of all tokens, with the mask and the positions as constants, as an exporter leaves them."""
+    graph = Graph(tokens=data.tokens(batch, length)[0])
+    for name, array in data.gpt2():
+        graph.weight(name, array.T.copy() if array.ndim == 2 and name.startswith("h.") else array)
+    heads = graph.weight("heads", np.array([batch, length, data.HEADS, -1]))
+    rows = graph.weight("rows", np.array([batch, length, data.WIDTH]))
+    seen = np.where(np.tri(length, dtype=bool), np.float32(0), np.float32(-np.inf))
+    mask, scale = (
+        graph.weight("mask", seen),
+        graph.weight("scale", np.array((data.WIDTH / data.HEADS) ** -0.5, np.float32)),
+    )
+
+    def linear(x: str, name: str) -> str:
+        return graph.add("Add", graph.add("MatMul", x, f"{name}.weight"), f"{name}.bias")
+
+    def normalised(x: str, name: str) -> str:
+        return graph.add("LayerNormalization", x, f"{name}.weight", f"{name}.bias", axis=-1, epsilon=1e-5)
+
+    def attention(x: str, name: str) -> str:
+        parts = graph.split(linear(x, f"{name}.c_attn"), 3)
+        q, k, v = (graph.add("Reshape", part, heads) for part in parts)
+        q, v = (graph.add("Transpose", part, perm=[0, 2, 1, 3]) for part in (q, v))
+        scores = graph.add("Mul", graph.add("MatMul", q, graph.add("Transpose", k, perm=[0, 2, 3, 1])), scale)
+        y = graph.add("MatMul", graph.add("Softmax", graph.add("Add", scores, mask), axis=-1), v)
+        y = graph.add("Reshape", graph.add("Transpose", y, perm=[0, 2, 1, 3]), rows)
+        return linear(y, f"{name}.c_proj")
+
+    positions = graph.weight("positions", np.arange(length))
+    x = graph.add("Add", graph.add("Gather", "wte.weight", "tokens"), graph.add("Gather", "wpe.weight", positions))
+    for layer in range(data.LAYERS):
+        name = f"h.{layer}"
+        x = graph.add("Add", x, attention(normalised(x, f"{name}.ln_1"), f"{name}.attn"))
+        y = graph.add("Gelu", linear(normalised(x, f"{name}.ln_2"), f"{name}.mlp.c_fc"), approximate="tanh")
+        x = graph.add("Add", x, linear(y, f"{name}.mlp.c_proj"))
+    last = graph.add("Transpose", "wte.weight", perm=[1, 0])
+    return graph.case(graph.add("MatMul", normalised(x, "ln_f"), last))
+
+
 ITEMS: dict[str, Builder] = {
     "matmul": matmul,
     "chain": chain,
@@ -142,4 +186,5 @@ ITEMS: dict[str, Builder] = {
     "layernorm": layernorm,
     "conv": conv,
     "resnet18": resnet18,
+    "gpt2": gpt2,
 }

@@ -103,6 +103,19 @@ def conv(batch: int, channels: int, size: int) -> Case:
     return replayed(lambda x, w: x.conv2d(w, padding=1), x, w)
 
 
+def depthwise(batch: int, channels: int, size: int, stride: int) -> Case:
+    """A 3x3 convolution of each channel by itself."""
+    x, w = tensor("x", batch, channels, size, size), tensor("w", channels, 1, 3, 3, scale=1 / 3)
+    return replayed(lambda x, w: x.conv2d(w, padding=1, stride=stride, groups=channels), x, w)
+
+
+def conv_transpose(batch: int, channels: int, size: int, kernel: int) -> Case:
+    """A transposed convolution of stride 2, which keeps the number of channels and about doubles the size."""
+    x = tensor("x", batch, channels, size, size)
+    w = tensor("w", channels, channels, kernel, kernel, scale=(channels * kernel * kernel / 4) ** -0.5)
+    return replayed(lambda x, w: x.conv_transpose2d(w, stride=2, padding=1), x, w)
+
+
 def routine(function: Callable[[Tensor], Tensor]) -> Builder:
     """A routine of a tensor."""
     return lambda *sizes: replayed(function, tensor("x", *sizes))
@@ -117,6 +130,42 @@ def square(function: Callable[[Tensor], Tensor], symmetric: bool = False) -> Bui
         return replayed(function, Tensor(a.astype(np.float32)).realize())
 
     return make
+
+
+def factors(function: Callable[[Tensor], tuple[Tensor, ...]], product: Callable[..., Any]) -> Builder:
+    """A routine that factors a square matrix; its values are the product of the factors, which is unique."""
+
+    def make(n: int) -> Case:
+        a = tensor("x", n, n)
+
+        def realized(a: Tensor) -> list[Tensor]:
+            found = list(function(a))
+            Tensor.realize(*found)
+            return found
+
+        jitted: Callable[..., list[Tensor]] = TinyJit(realized)
+
+        def compute() -> list[Tensor]:
+            found = jitted(a)
+            wait()
+            return found
+
+        return Case(compute, lambda found: product(*(x.numpy() for x in found)))
+
+    return make
+
+
+def unique(count: int) -> Case:
+    """Of integers, each of which occurs about five times; how many there are is not known before, so nothing is
+    captured."""
+    x = Tensor(data.integers("x", count // 5, count)).realize()
+
+    def compute() -> Tensor:
+        found = x.unique().realize()
+        wait()
+        return found
+
+    return Case(compute, read)
 
 
 def tiny() -> Case:
@@ -171,5 +220,12 @@ ITEMS: dict[str, Builder] = {
     "inverse": square(lambda a: a.inverse()),
     "svdvals": square(lambda a: a.svdvals()),
     "eigvalsh": square(lambda a: a.eigvalsh(), symmetric=True),
+    "svd": factors(lambda a: a.svd(full_matrices=False), lambda u, s, v: (u * s) @ v),
+    "qr": factors(lambda a: a.qr(), lambda q, r: q @ r),
+    "eigh": factors(lambda a: (a + a.T).eigh(), lambda s, v: (v * s) @ v.T),
+    "unique": unique,
+    "cumsum": routine(lambda x: x.cumsum(-1)),
+    "depthwise": depthwise,
+    "conv_transpose": conv_transpose,
     "rfft": routine(lambda x: x.rfft().abs()),
 }

@@ -87,16 +87,67 @@ def attention_train(length: int) -> Case:
     )
 
 
-def convolved(x: jax.Array, w: jax.Array, stride: int = 1, padding: int = 0) -> jax.Array:
-    """A convolution of images (N, C, H, W) with filters (F, C, h, w)."""
-    return jax.lax.conv_general_dilated(x, w, (stride, stride), [(padding, padding)] * 2)
+def convolved(x: jax.Array, w: jax.Array, stride: int = 1, padding: int = 0, groups: int = 1) -> jax.Array:
+    """A convolution of images (N, H, W, C) with filters (h, w, C / groups, F), the order of axes in JAX's libraries."""
+    around, order = [(padding, padding)] * 2, ("NHWC", "HWIO", "NHWC")
+    return jax.lax.conv_general_dilated(
+        x, w, (stride, stride), around, dimension_numbers=order, feature_group_count=groups
+    )
+
+
+def images(x: Array) -> jax.Array:
+    """Images (N, C, H, W) as (N, H, W, C)."""
+    return jnp.asarray(x.transpose(0, 2, 3, 1).copy())
+
+
+def filters(w: Array) -> jax.Array:
+    """Filters (F, C, h, w) as (h, w, C, F)."""
+    return jnp.asarray(w.transpose(2, 3, 1, 0).copy())
+
+
+def convolution(function: Callable[..., jax.Array], x: Array, w: Array) -> Case:
+    """A function of images and filters, which are given and read as (N, C, H, W) and (F, C, h, w)."""
+    case = called(function, images(x), filters(w))
+    return Case(case.compute, lambda found: np.asarray(found).transpose(0, 3, 1, 2))
 
 
 def conv(batch: int, channels: int, size: int) -> Case:
     """A 3x3 convolution that keeps the number of channels and the size."""
-    x = array("x", batch, channels, size, size)
-    w = array("w", channels, channels, 3, 3, scale=(channels * 9) ** -0.5)
-    return called(lambda x, w: convolved(x, w, padding=1), x, w)
+    x = data.normal("x", batch, channels, size, size)
+    w = data.normal("w", channels, channels, 3, 3, scale=(channels * 9) ** -0.5)
+    return convolution(lambda x, w: convolved(x, w, padding=1), x, w)
+
+
+def depthwise(batch: int, channels: int, size: int, stride: int) -> Case:
+    """A 3x3 convolution of each channel by itself."""
+    x, w = data.normal("x", batch, channels, size, size), data.normal("w", channels, 1, 3, 3, scale=1 / 3)
+    return convolution(lambda x, w: convolved(x, w, stride, 1, channels), x, w)
+
+
+def routine(function: Callable[[jax.Array], jax.Array]) -> Builder:
+    """A routine of an array."""
+    return lambda *sizes: called(function, array("x", *sizes))
+
+
+def square(function: Callable[[jax.Array], jax.Array], symmetric: bool = False) -> Builder:
+    """A routine of a square matrix that is far from singular."""
+
+    def make(n: int) -> Case:
+        x = data.normal("x", n, n)
+        a = x @ x.T / n + np.eye(n, dtype=np.float32) if symmetric else x + 8 * n**0.5 * np.eye(n, dtype=np.float32)
+        return called(function, jnp.asarray(a.astype(np.float32)))
+
+    return make
+
+
+def factors(function: Callable[[jax.Array], Any], product: Callable[..., Any]) -> Builder:
+    """A routine that factors a square matrix; its values are the product of the factors, which is unique."""
+
+    def make(n: int) -> Case:
+        jitted, a = jax.jit(function), array("x", n, n)
+        return Case(lambda: jax.block_until_ready(jitted(a)), lambda found: np.asarray(product(*found)))
+
+    return make
 
 
 def tiny() -> Case:
@@ -130,4 +181,18 @@ ITEMS: dict[str, Builder] = {
     "conv": conv,
     "tiny": tiny,
     "replay": replay,
+    "depthwise": depthwise,
+    "sort": routine(lambda x: jnp.sort(x, axis=-1)),
+    "argsort": routine(lambda x: jnp.argsort(x, axis=-1)),
+    "topk": routine(lambda x: jax.lax.top_k(x, 50)[0]),
+    "cholesky": square(jnp.linalg.cholesky, symmetric=True),
+    "solve": square(lambda a: jnp.linalg.solve(a, a[0])),
+    "inverse": square(jnp.linalg.inv),
+    "svdvals": square(lambda a: jnp.linalg.svd(a, compute_uv=False)),
+    "eigvalsh": square(jnp.linalg.eigvalsh, symmetric=True),
+    "rfft": routine(lambda x: jnp.abs(jnp.fft.rfft(x))),
+    "svd": factors(lambda a: jnp.linalg.svd(a, full_matrices=False), lambda u, s, v: (u * s) @ v),
+    "qr": factors(jnp.linalg.qr, jnp.matmul),
+    "eigh": factors(lambda a: jnp.linalg.eigh(a + a.T), lambda s, v: (v * s) @ v.T),
+    "cumsum": routine(lambda x: jnp.cumsum(x, axis=-1)),
 }

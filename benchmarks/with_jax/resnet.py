@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from benchmarks import data
 from benchmarks.case import Builder, Case
-from benchmarks.with_jax.ops import called, convolved
+from benchmarks.with_jax.ops import called, convolved, filters, images
 
 Weights = dict[str, jax.Array]
 
@@ -16,7 +16,7 @@ def normalised(x: jax.Array, w: Weights, name: str) -> jax.Array:
     """Batch norm with the statistics of training."""
     scale = w[f"{name}.weight"] * jax.lax.rsqrt(w[f"{name}.running_var"] + 1e-5)
     shift = w[f"{name}.bias"] - w[f"{name}.running_mean"] * scale
-    return x * scale[:, None, None] + shift[:, None, None]
+    return x * scale + shift
 
 
 def block(x: jax.Array, w: Weights, name: str, stride: int) -> jax.Array:
@@ -29,20 +29,20 @@ def block(x: jax.Array, w: Weights, name: str, stride: int) -> jax.Array:
 
 
 def scores(w: Weights, x: jax.Array) -> jax.Array:
-    """(N, 3, H, W) -> a score for each class (N, 1000)."""
+    """(N, H, W, 3) -> a score for each class (N, 1000)."""
     x = jax.nn.relu(normalised(convolved(x, w["conv1.weight"], 2, 3), w, "bn1"))
-    around = [(0, 0), (0, 0), (1, 1), (1, 1)]
-    x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, 3, 3), (1, 1, 2, 2), around)
+    around = [(0, 0), (1, 1), (1, 1), (0, 0)]
+    x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), around)
     for number in (1, 2, 3, 4):
         x = block(x, w, f"layer{number}.0", 1 if number == 1 else 2)
         x = block(x, w, f"layer{number}.1", 1)
-    return x.mean((2, 3)) @ w["fc.weight"].T + w["fc.bias"]
+    return x.mean((1, 2)) @ w["fc.weight"].T + w["fc.bias"]
 
 
 def resnet18(batch: int) -> Case:
     """The scores of a batch of photos."""
-    weights = {name: jnp.asarray(array) for name, array in data.resnet18()}
-    return called(scores, weights, jnp.asarray(data.photos(batch)))
+    weights = {name: filters(array) if array.ndim == 4 else jnp.asarray(array) for name, array in data.resnet18()}
+    return called(scores, weights, images(data.photos(batch)))
 
 
 ITEMS: dict[str, Builder] = {"resnet18": resnet18}

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from benchmarks import data
 from benchmarks.case import Builder, Case, training
+from benchmarks.with_torch.ops import COMPILED, quicker
 from benchmarks.with_torch.weights import load
 
 
@@ -28,15 +29,17 @@ class Net(nn.Module):
         return self.layers(x)  # type: ignore[no-any-return]
 
 
-def trainer() -> Callable[[Tensor, Tensor], Tensor]:
+def trainer(layout: torch.memory_format) -> Callable[[Tensor, Tensor], Tensor]:
     """One training step on a batch, images and labels; it gives the loss."""
     net = Net()
     load(net, data.convnet())
-    optimizer = torch.optim.Adam(net.parameters(), lr=0.001)
+    net.to(memory_format=layout)  # type: ignore[call-overload]
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.001, fused=True)
+    scores = torch.compile(net) if COMPILED else net
 
     def step(images: Tensor, labels: Tensor) -> Tensor:
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(net(images), labels)
+        loss = nn.functional.cross_entropy(scores(images), labels)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         return loss
@@ -45,16 +48,20 @@ def trainer() -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def mnist_train(batch: int) -> Case:
-    """A step on a batch."""
-    images, labels = (torch.from_numpy(array) for array in data.images(batch))
-    labels, step = labels.long(), trainer()
-    return training(lambda: step(images, labels).item())
+    """A step on a batch, in the layout of the images that makes it quicker."""
+
+    def case(layout: torch.memory_format) -> Case:
+        images, labels = (torch.from_numpy(array) for array in data.images(batch))
+        images, labels, step = images.contiguous(memory_format=layout), labels.long(), trainer(layout)
+        return training(lambda: step(images, labels).item())
+
+    return quicker(case(torch.contiguous_format), case(torch.channels_last))
 
 
 def mnist_memory(batch: int) -> Case:
     """Steps on batches that are drawn from a data set of 60,000 images in memory."""
     images, labels = (torch.from_numpy(array) for array in data.images(60_000))
-    labels, step = labels.long(), trainer()
+    labels, step = labels.long(), trainer(torch.contiguous_format)
 
     def drawn() -> float:
         chosen = torch.from_numpy(data.integers("chosen", 60_000, batch))

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from benchmarks import data
 from benchmarks.case import Builder, Case, training
 from benchmarks.data import CONTEXT, HEADS, LAYERS, POSITIONS, VOCABULARY, WIDTH
-from benchmarks.with_torch.ops import called, read
+from benchmarks.with_torch.ops import COMPILED, called, read
 from benchmarks.with_torch.weights import load
 
 
@@ -96,12 +96,13 @@ def gpt2(batch: int, length: int) -> Case:
 def gpt2_train(batch: int, length: int) -> Case:
     """Forward, backward and Adam."""
     net = model()
-    optimizer = torch.optim.Adam(net.parameters(), lr=0.0003)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.0003, fused=True)
+    scores = torch.compile(net) if COMPILED else net
     tokens, targets = (torch.from_numpy(array).long() for array in data.tokens(batch, length))
 
     def step() -> float:
         optimizer.zero_grad()
-        loss = F.cross_entropy(net(tokens).view(-1, VOCABULARY), targets.view(-1))
+        loss = F.cross_entropy(scores(tokens).view(-1, VOCABULARY), targets.view(-1))
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         return loss.item()

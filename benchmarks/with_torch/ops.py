@@ -1,7 +1,8 @@
-"""Single operations."""
+"""Single operations. Where a user would choose between two ways of writing one, the quicker is taken."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -12,10 +13,25 @@ from torch.nn import functional as F
 from benchmarks import data
 from benchmarks.case import Array, Builder, Case
 
+COMPILED = os.environ.get("BENCHMARK_COMPILE") == "1"  # the peer torch+compile
+TRIES = 3
+LAST = torch.channels_last
+
 
 def called(function: Callable[..., torch.Tensor], *arguments: torch.Tensor) -> Case:
-    """A function of tensors, without gradients."""
-    return Case(torch.inference_mode()(lambda: function(*arguments)), read)
+    """A function of tensors, without gradients; under torch.compile where that is the peer."""
+    chosen = torch.compile(function) if COMPILED else function
+    return Case(torch.inference_mode()(lambda: chosen(*arguments)), read)
+
+
+def quicker(*cases: Case) -> Case:
+    """The case whose quickest of TRIES runs, after a first one, takes the least time."""
+
+    def seconds(case: Case) -> float:
+        case.run()
+        return min(case.run() for _ in range(TRIES))
+
+    return min(cases, key=seconds)
 
 
 def read(result: torch.Tensor) -> Array:
@@ -83,7 +99,27 @@ def conv(batch: int, channels: int, size: int) -> Case:
     """A 3x3 convolution that keeps the number of channels and the size."""
     x = tensor("x", batch, channels, size, size)
     w = tensor("w", channels, channels, 3, 3, scale=(channels * 9) ** -0.5)
-    return called(lambda x, w: F.conv2d(x, w, padding=1), x, w)
+    return convolution(lambda x, w: F.conv2d(x, w, padding=1), x, w)
+
+
+def depthwise(batch: int, channels: int, size: int, stride: int) -> Case:
+    """A 3x3 convolution of each channel by itself."""
+    x, w = tensor("x", batch, channels, size, size), tensor("w", channels, 1, 3, 3, scale=1 / 3)
+    return convolution(lambda x, w: F.conv2d(x, w, padding=1, stride=stride, groups=channels), x, w)
+
+
+def conv_transpose(batch: int, channels: int, size: int, kernel: int) -> Case:
+    """A transposed convolution of stride 2, which keeps the number of channels and about doubles the size."""
+    x = tensor("x", batch, channels, size, size)
+    w = tensor("w", channels, channels, kernel, kernel, scale=(channels * kernel * kernel / 4) ** -0.5)
+    return convolution(lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1), x, w)
+
+
+def convolution(
+    function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], x: torch.Tensor, w: torch.Tensor
+) -> Case:
+    """A function of images and weights, both in the layout that makes it quicker: channels first or last."""
+    return quicker(called(function, x, w), called(function, x.to(memory_format=LAST), w.to(memory_format=LAST)))
 
 
 def routine(function: Callable[[torch.Tensor], torch.Tensor]) -> Builder:
@@ -100,6 +136,21 @@ def square(function: Callable[[torch.Tensor], torch.Tensor], symmetric: bool = F
         return called(function, torch.from_numpy(a.astype(np.float32)))
 
     return make
+
+
+def factors(function: Callable[[torch.Tensor], tuple[torch.Tensor, ...]], product: Callable[..., Any]) -> Builder:
+    """A routine that factors a square matrix; its values are the product of the factors, which is unique."""
+
+    def make(n: int) -> Case:
+        a = tensor("x", n, n)
+        return Case(torch.inference_mode()(lambda: function(a)), lambda found: product(*found).numpy())
+
+    return make
+
+
+def unique(count: int) -> Case:
+    """Of integers, each of which occurs about five times."""
+    return called(torch.unique, torch.from_numpy(data.integers("x", count // 5, count)))
 
 
 def tiny() -> Case:
@@ -154,5 +205,12 @@ ITEMS: dict[str, Builder] = {
     "inverse": square(lambda a: torch.linalg.inv(a)),
     "svdvals": square(lambda a: torch.linalg.svdvals(a)),
     "eigvalsh": square(lambda a: torch.linalg.eigvalsh(a), symmetric=True),
+    "svd": factors(lambda a: torch.linalg.svd(a, full_matrices=False), lambda u, s, v: (u * s) @ v),
+    "qr": factors(torch.linalg.qr, torch.matmul),
+    "eigh": factors(lambda a: torch.linalg.eigh(a + a.mT), lambda s, v: (v * s) @ v.mT),
+    "unique": unique,
+    "cumsum": routine(lambda x: x.cumsum(-1)),
+    "depthwise": depthwise,
+    "conv_transpose": conv_transpose,
     "rfft": routine(lambda x: torch.fft.rfft(x).abs()),
 }

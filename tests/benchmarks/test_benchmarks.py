@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from benchmarks import __main__ as command_line
 from benchmarks import fresh, measure, once, picture, report
+from benchmarks.case import Case
 from benchmarks.items import ITEMS, Item, few, find, short
 from benchmarks.measure import Pace, Result, Row, relative_distance
 from benchmarks.peers import OURS, Peer, PeerError, Process, named
@@ -122,8 +123,18 @@ def test_pytorch_is_measured_twice() -> None:
         ("torch+jemalloc", "/usr/bin/python3"),
     ]
     assert named("none") == []
-    with pytest.raises(ValueError, match="there is no peer 'torhc'"):
+    (compiled,) = named("torch+compile")
+    assert (compiled.library, compiled.environment) == ("torch", {"BENCHMARK_COMPILE": "1"})
+    with pytest.raises(ValueError, match="there is no peer 'torhc'; the peers are numpy, torch, .*, torch\\+compile$"):
         named("torhc")
+
+
+def test_pytorch_takes_the_quicker_way() -> None:
+    """Of two cases that of the least time is measured, whichever comes first."""
+    ops = pytest.importorskip("benchmarks.with_torch.ops")
+    slow, quick = (Case(lambda seconds=seconds: time.sleep(seconds), lambda result: result) for seconds in (0.02, 0))
+    assert ops.quicker(slow, quick) is quick
+    assert ops.quicker(quick, slow) is quick
 
 
 def test_an_absent_peer_is_said_to_be_absent(tmp_path: Path) -> None:
