@@ -167,3 +167,22 @@ def test_cross_entropy_writes_nothing_as_large_as_its_scores():
     scores.sparse_categorical_crossentropy(labels).realize()
     assert GlobalCounters.kernel_count <= 3
     assert GlobalCounters.global_mem <= 2.1 * 64 * 5003 * 4
+
+
+def test_threads_divide_one_loop_of_each_store_in_a_kernel_of_several():
+    """A shortcut's gradients, of 1x1 weights with a stride, as in ResNets: two values and a sum are one kernel's.
+
+    The loop over rows of the sum's tile is not the outermost of the values: were both divided, each thread would
+    compute a part of its part, and a quarter to a half of the values would be those of old memory.
+    """
+    found = []
+    for noopt in (0, 1):
+        x, after, shortcut = normal(32, 8, 4, 4), normal(32, 32, 2, 2), normal(32, 8, 1, 1)
+        w = normal(8, 8, 3, 3)
+        loss = (x.conv2d(w, padding=1).relu().conv2d(shortcut, stride=2) * after).sum()
+        with Context(NOOPT=noopt, CACHELEVEL=0):
+            slopes = loss.gradient(w, shortcut)
+            Tensor.realize(*slopes)
+            found.append([slope.numpy() for slope in slopes])
+    for got, want in zip(*found, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)

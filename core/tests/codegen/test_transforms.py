@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tinygraft.codegen import transforms
-from tinygraft.codegen.action import show
+from tinygraft.codegen.action import ActionError, show
+from tinygraft.codegen.apply import PARALLEL, apply_actions
 from tinygraft.codegen.collapse import collapse
 from tinygraft.codegen.heuristics import choose
 from tinygraft.codegen.linearise import linearise
@@ -91,6 +92,39 @@ def test_shares_cover_every_turn_once(kernel, parts):
     assert show_linear(linearise(after)) != show_linear(linearise(before))
     shared = PythonBackend("PYTHON", 0, replace(BACKEND.target, chunks=parts))
     assert results(kernel, after, backend=shared) == EXPECTED[kernel]
+
+
+def beside(*inside: tuple[int, ...]) -> UOp:
+    """A kernel with a store in each of these nests of loops."""
+    stores = []
+    for slot, axes in enumerate(inside):
+        place = ix.const(0)
+        for axis in axes:
+            place = ix.add(ix.mul(place, COLUMNS), UOp.range(COLUMNS, axis))
+        stores.append(store(param(slot, dtypes.float, COLUMNS ** len(axes)), place, UOp.const(dtypes.float, 1.0)))
+    return UOp(Ops.SINK, src=tuple(stores))
+
+
+@pytest.mark.parametrize(
+    ("inside", "chosen"),
+    [
+        ([(0, 1)], [0]),
+        ([(0, 1), (2,)], [0, 2]),
+        ([(0, 1), (1,)], [1]),
+        ([(1,), (0, 1), (2, 3)], [1, 2]),
+        ([(0, 1), (1, 2), (0, 2)], None),
+        ([(0, 1), ()], None),
+    ],
+)
+def test_every_store_is_in_one_parallel_loop(inside: list[tuple[int, ...]], chosen: list[int] | None) -> None:
+    """In two, each thread would do a part of its part, and some iterations none; in none, all would do all of it."""
+    sink = beside(*inside)
+    found = transforms.loop_of_each(sink)
+    assert (found and [r.arg.axis for r in found]) == chosen
+    if found is None:
+        with pytest.raises(ActionError, match="parallel: every store has to be inside of exactly one parallel loop"):
+            apply_actions(transforms.with_gaps(sink), (PARALLEL,), BACKEND.target)
+        assert choose(sink, Target(chunks=4))[1] == ()
 
 
 def test_the_stores_of_a_part_stay_together() -> None:

@@ -271,6 +271,11 @@ def test_a_linear_form_is_in_order() -> None:
     swapped = list(uops)
     swapped[end_j], swapped[end_i] = swapped[end_i], swapped[end_j]
     assert refused(LINEAR, swapped) == "it does not close the innermost open loop"
+    size = ROW.src[0]
+    outer, inner = (UOp(Ops.RANGE, ROW.dtype, (size,), RangeArg(n, AxisKind.PARALLEL)) for n in (0, 1))
+    nested = [size, outer, inner, UOp(Ops.END, src=(inner,)), UOp(Ops.END, src=(outer,))]
+    parted = "it is parallel inside of a parallel loop: each thread would do a part of its part"
+    assert refused(LINEAR, nested) == parted
     assert refused(LINEAR, moved(Ops.GET, Ops.RANGE)) == "its register is not read after it"
     early = "it is read in range 1, in which an ACCUM still adds to it"
     assert refused(LINEAR, moved(Ops.GET, Ops.ACCUM, after=True)) == early

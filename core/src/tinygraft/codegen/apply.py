@@ -181,28 +181,28 @@ def _tile(sink: UOp, one: Action, target: Target) -> UOp:
 
 
 def _parallel(sink: UOp, one: Action, _: Target) -> UOp:
-    """Return `sink` with the outermost loop of every store, or the loops that `one` names, made parallel.
+    """Return `sink` with a loop of every store (transforms.loop_of_each), or the loops that `one` names, made parallel.
 
-    Raises ActionError where a store is in none of these loops, as all threads would write it, or in several of those
-    that are named; where a number is no loop of the kernel, or stands there twice; and where `one` has amounts.
+    Raises ActionError where a store is in none of these loops, as all threads would write it, or in several, where each
+    thread would do a part of its part; where a number is no loop of the kernel, or stands there twice; and where `one`
+    has amounts.
     """
     plain_numbers(one, 0)
-    loops = loops_of(sink)
+    chosen = None if one.loops else transforms.loop_of_each(sink)
     if one.loops:
+        loops = loops_of(sink)
         known = {name_of(r) for r in loops}
         if unknown := sorted(set(one.loops) - known):
             raise ActionError(f"{one}: the kernel has no loop {unknown[0]} here; its loops are "
                               f"{', '.join(map(str, sorted(known))) or 'all mapped'}")  # fmt: skip
         if len(set(one.loops)) < len(one.loops):
             raise ActionError(f"{one}: a loop is named twice")
-        loops = [r for r in loops if name_of(r) in one.loops]
-    shared: dict[UOp, None] = {}
-    for store in sink.src:
-        around = [r for r in loops if store.ranges >> r.arg.axis & 1]
-        if not around or (one.loops and len(around) > 1):
-            raise ActionError(f"{one}: every store has to be inside of exactly one parallel loop")
-        shared[around[0]] = None
-    return transforms.parallel(sink, list(shared))
+        named = [r for r in loops if name_of(r) in one.loops]
+        if all(sum(store.ranges >> r.arg.axis & 1 for r in named) == 1 for store in sink.src):
+            chosen = [r for r in named if any(store.ranges >> r.arg.axis & 1 for store in sink.src)]
+    if chosen is None:
+        raise ActionError(f"{one}: every store has to be inside of exactly one parallel loop")
+    return transforms.parallel(sink, chosen)
 
 
 def _later(sink: UOp, one: Action, _: Target) -> UOp:

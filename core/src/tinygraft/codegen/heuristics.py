@@ -19,7 +19,6 @@ from tinygraft.codegen.matrix import matrix_unit_kernels
 from tinygraft.codegen.packed import packings
 from tinygraft.codegen.panels import tile
 from tinygraft.codegen.tiling import tilings
-from tinygraft.codegen.transforms import loops_of
 from tinygraft.codegen.vectors import vector_kernels
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops
@@ -73,7 +72,7 @@ def _tiled_kernels(sink: UOp, target: Target) -> Iterator[Chosen]:
 
 
 def is_worth_parallel(sink: UOp) -> bool:
-    """Return whether a kernel has enough iterations for several threads, and every store is in a loop to divide.
+    """Return whether a kernel has enough iterations for several threads, and loops to divide, one of each store.
 
     Enough are WORTH_PARALLEL of the part of the kernel that runs most often.
     """
@@ -82,7 +81,7 @@ def is_worth_parallel(sink: UOp) -> bool:
     inside = {n.src[0].ranges if n.op is Ops.REDUCE else n.ranges for n in nodes}
     if max(often(mask, sizes) for mask in inside) < WORTH_PARALLEL:
         return False
-    return all(any(store.ranges >> r.arg.axis & 1 for r in loops_of(sink)) for store in sink.src)
+    return transforms.loop_of_each(sink) is not None
 
 
 # from the special to the general: `vector_kernels` has a candidate for every kernel, and so is the last

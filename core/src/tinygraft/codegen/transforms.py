@@ -136,6 +136,26 @@ def rekind(sink: UOp, kinds: dict[UOp, RangeArg]) -> UOp:
     return apply(sink, nodes, {r: UOp(Ops.RANGE, r.dtype, r.src, arg) for r, arg in kinds.items()})
 
 
+def loop_of_each(sink: UOp) -> list[UOp] | None:
+    """Return loops of which every store of `sink` is inside of exactly one, or None where there is no such choice.
+
+    The first store has its outermost loop, unless that leaves another store with two loops or with none: a loop that
+    two stores share may be the outermost one of only one of them, as the loop over blocks is beside a tile.
+    """
+    stores = list(dict.fromkeys(store.ranges for store in sink.src))
+    pending: list[tuple[list[int], list[UOp], list[UOp]]] = [(stores, loops_of(sink), [])]
+    while pending:
+        without, free, chosen = pending.pop()
+        if not without:
+            return chosen
+        for loop in reversed([r for r in free if without[0] >> r.arg.axis & 1]):
+            inside = [ranges for ranges in without if ranges >> loop.arg.axis & 1]
+            outside = [ranges for ranges in without if not ranges >> loop.arg.axis & 1]
+            others = [r for r in free if not any(ranges >> r.arg.axis & 1 for ranges in inside)]
+            pending.append((outside, others, [*chosen, loop]))
+    return None
+
+
 def parallel(sink: UOp, loops: Sequence[UOp]) -> UOp:
     """Return `sink` with `loops` made parallel: the threads of a pool divide their iterations."""
     return rekind(sink, {r: RangeArg(r.arg.axis, AxisKind.PARALLEL) for r in loops})

@@ -183,8 +183,9 @@ Loops = tuple[UOp, ...]
 def nested_loops(uops: Sequence[UOp]) -> Fault | None:
     """Require the order of a linear form.
 
-    Each node is listed once and after its sources. Loops are closed innermost first, and a value that is listed in a
-    loop is used in it. A register is read after the loops that add to it, and one that is added to is read.
+    Each node is listed once and after its sources. Loops are closed innermost first, none that is parallel is inside of
+    another, and a value that is listed in a loop is used in it. A register is read after the loops that add to it, and
+    one that is added to is read.
     """
     listed: dict[UOp, Loops] = {}  # the loops that are open where a node is listed
     added: dict[UOp, list[Loops]] = {}  # the same for the ACCUMs of a register
@@ -212,6 +213,8 @@ def nested_loops(uops: Sequence[UOp]) -> Fault | None:
                     return u, f"it is read in range {own[0].arg.axis}, in which {adds} still adds to it"
         listed[u] = loops
         if u.op is Ops.RANGE and u.arg.kind in LOOPS:
+            if u.arg.kind is AxisKind.PARALLEL and any(loop.arg.kind is AxisKind.PARALLEL for loop in loops):
+                return u, "it is parallel inside of a parallel loop: each thread would do a part of its part"
             loops = listed[u] = (*loops, u)
     if loops:
         return loops[-1], "its loop is never closed"
