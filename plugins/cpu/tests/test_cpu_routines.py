@@ -112,7 +112,9 @@ BY_NUMPY: dict[str, Callable[[Tensor], list[Tensor]]] = {
     "solve": lambda a: [a.solve(a + 1)],
     "inverse": lambda a: [a.inv()],
     "eigh": lambda a: [a.eigh().eigenvalues],
+    "eigvalsh": lambda a: [a.eigvalsh(), a.eigvalsh("U")],
     "svd": lambda a: [a.svd()[1]],
+    "svdvals": lambda a: [a.svdvals()],
 }
 
 
@@ -207,8 +209,8 @@ def test_where_routines_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
     routine_sources.sources.cache_clear()
     try:
         assert routine_sources.about() == (
-            "routines: cholesky, eigh, fft, inverse, irfft, rfft, solve, svd by NumPy; "
-            "sort, topk, unique, histogram, attention, attention_backward, lu, qr by kernels"
+            "routines: cholesky, eigh, eigvalsh, fft, inverse, irfft, rfft, solve, svd, svdvals by NumPy; "
+            "sort, topk, unique, histogram, attention, attention_backward, lu, triangular, qr by kernels"
         )
     finally:
         routine_sources.sources.cache_clear()

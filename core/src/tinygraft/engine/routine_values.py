@@ -118,6 +118,42 @@ def _solve(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
     return [found.astype(operands[-1].dtype)]
 
 
+def _triangular(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return x of t @ x = b for a triangle t of each matrix; options are whether it is upper, and has ones as diagonal.
+
+    Row by row, so that a 0 on the diagonal gives infinities and NaN.
+    """
+    a, b = _in_float64(operands)
+    upper, unit = options
+    n = a.shape[1]
+    x = b.copy()
+    for row in reversed(range(n)) if upper else range(n):
+        solved = slice(row + 1, n) if upper else slice(row)
+        x[:, row] -= (a[:, row, solved, None] * x[:, solved]).sum(axis=1)
+        if not unit:
+            x[:, row] /= a[:, row, row, None]
+    return [x.astype(operands[1].dtype)]
+
+
+def _eigvalsh(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return the ascending eigenvalues of symmetric matrices, of which option 0 says the upper triangle is read."""
+    (a,) = _in_float64(operands)
+    read = np.triu(a) if options[0] else np.tril(a)
+    wrong = np.asarray(~np.isfinite(read).all(axis=(1, 2)))
+    found = np.linalg.eigvalsh(np.where(wrong[:, None, None], 0, read), "U" if options[0] else "L")
+    found[wrong] = np.nan
+    return [found.astype(operands[0].dtype)]
+
+
+def _svdvals(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return the singular values of matrices, descending; NaN for a matrix that is not finite."""
+    (a,) = _in_float64(operands)
+    wrong = np.asarray(~np.isfinite(a).all(axis=(1, 2)))
+    found = np.linalg.svd(np.where(wrong[:, None, None], 0, a), compute_uv=False)
+    found[wrong] = np.nan
+    return [found.astype(operands[0].dtype)]
+
+
 def _lu(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
     """Return the factors by elimination, a column in each step, with the greatest pivot of each column.
 
@@ -178,7 +214,10 @@ MEANINGS: dict[str, Callable[[Sequence[Array], RoutineOptions], list[Array]]] = 
     "cholesky": _cholesky,
     "lu": _lu,
     "solve": _solve,
+    "triangular": _triangular,
     "inverse": _solve,
+    "eigvalsh": _eigvalsh,
+    "svdvals": _svdvals,
     "fft": _fft,
     "rfft": _rfft,
     "irfft": _irfft,

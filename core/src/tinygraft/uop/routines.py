@@ -112,6 +112,17 @@ def _eigh(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[
     return (dtype, (count, n)), (dtype, (count, n, n))
 
 
+def _eigenvalues(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what eigvalsh yields: the eigenvalues of each matrix."""
+    return (_eigh(operands, options)[0],)
+
+
+def _singular_values(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what svdvals yields: the singular values of each matrix."""
+    dtype, (count, m, n) = operands[0]
+    return ((dtype, (count, min(m, n))),)
+
+
 def _svd(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     """Return dtype and shape of what svd yields: U, S and V'; with option 0 U and V' are square, else reduced."""
     dtype, (count, m, n) = operands[0]
@@ -207,6 +218,11 @@ ROUTINES: dict[str, RoutineFacts] = {
         "the X with A @ X equal to B, by LU; infinities and NaN for a singular A",
         (3, 3), ("solution",), _solved, exact=False,
     ),
+    "triangular": RoutineFacts(
+        "the X with T @ X equal to B, where T is the lower triangle of A, or the upper one if `upper`, with ones on "
+        "its diagonal if `unit`; nothing else of A is read. Infinities or NaN for a 0 on the diagonal",
+        (3, 3), ("solution",), _solved, ("upper", "unit"), exact=False,
+    ),
     "inverse": RoutineFacts(
         "the inverse, by LU; infinities and NaN for a singular matrix", (3,), ("inverse",), _solved, exact=False
     ),
@@ -220,10 +236,18 @@ ROUTINES: dict[str, RoutineFacts] = {
         "eigenvectors as columns, up to sign; NaN where an element of the triangle is not finite",
         (3,), ("values", "vectors"), _eigh, ("upper",), exact=False,
     ),
+    "eigvalsh": RoutineFacts(
+        "the values of eigh alone; they need not have its last bits",
+        (3,), ("values",), _eigenvalues, ("upper",), exact=False,
+    ),
     "svd": RoutineFacts(
         "U, S and V' with U @ diag(S) @ V' equal to the matrix, S descending, U and V' square if `full` and else of "
         "min(m, n) columns and rows; vectors up to sign; NaN where an element is not finite",
         (3,), ("u", "s", "v"), _svd, ("full",), exact=False,
+    ),
+    "svdvals": RoutineFacts(
+        "the S of svd alone; it need not have the last bits of that one",
+        (3,), ("s",), _singular_values, exact=False,
     ),
     "fft": RoutineFacts(
         "the discrete Fourier transform of each row of complex numbers, which are real and imaginary parts; its "

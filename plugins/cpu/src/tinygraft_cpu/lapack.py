@@ -1,6 +1,6 @@
-"""Addresses of LAPACK's functions: those of the library that SciPy brings, which it exports for other compiled code.
+"""Addresses of LAPACK's and BLAS's functions: those of the library that SciPy brings, exported for other compiled code.
 
-Its integers have 32 bits, its functions take pointers only (scipy.linalg.cython_lapack).
+Its integers have 32 bits, its functions take pointers only (scipy.linalg.cython_lapack and cython_blas).
 """
 
 from __future__ import annotations
@@ -16,18 +16,23 @@ FUNCTIONS = {
     "cholesky": ("potrf",),
     "lu": ("getrf",),
     "solve": ("getrf", "getrs"),
+    "triangular": ("trsm", "trsv"),
     "inverse": ("getrf", "getrs", "getri"),
     "qr": ("geqrf", "orgqr"),
     "eigh": ("syevd",),
+    "eigvalsh": ("syevd",),
     "svd": ("gesdd",),
+    "svdvals": ("gesdd",),
 }
+OF_BLAS = ("trsm", "trsv")
 
 
 @functools.cache
 def address(name: str) -> int:
     """Return the address of a function such as dgetrf. Raises UnsupportedError where SciPy does not have it."""
     try:
-        capsule = importlib.import_module("scipy.linalg.cython_lapack").__pyx_capi__[name]
+        module = "blas" if name[1:] in OF_BLAS else "lapack"
+        capsule = importlib.import_module(f"scipy.linalg.cython_{module}").__pyx_capi__[name]
     except (ImportError, AttributeError, KeyError) as error:
         raise UnsupportedError(
             f"LAPACK's {name} was looked for in SciPy, which does not give it: {error!r}; "

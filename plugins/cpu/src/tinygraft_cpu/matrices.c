@@ -21,6 +21,7 @@ typedef struct {
     int m, n, option, wanted, bytes, threads;
     const char *a, *b;
     char *out[3];
+    int room; /* numbers of workspace, where LAPACK was asked */
 } matrices;
 
 typedef void (*one)(const matrices *job, long number);
@@ -31,7 +32,7 @@ typedef struct {
 
 static matrices job_of(void **buffers, const long long *facts, int results) {
     matrices job = {{(uintptr_t)facts[0], (uintptr_t)facts[1], (uintptr_t)facts[2]}, facts[3], (int)facts[4],
-                    (int)facts[5], (int)facts[6], (int)facts[7], (int)facts[8], (int)facts[9], 0, 0, {0, 0, 0}};
+                    (int)facts[5], (int)facts[6], (int)facts[7], (int)facts[8], (int)facts[9], 0, 0, {0, 0, 0}, 0};
     for (int i = 0; i < results; i++)
         if (job.wanted >> i & 1) job.out[i] = *buffers++;
     job.a = buffers[0];
@@ -197,6 +198,32 @@ void tg_inverse(void **buffers, const long long *facts) {
     for_each(&job, inverse);
 }
 
+/* triangular: to LAPACK the transposed triangle is right of the transposed sides, which are solved in place. Bits of
+   `option`: whether the triangle is the upper one, and whether it has ones on its diagonal. */
+
+typedef void (*trsm)(char *, char *, char *, char *, int *, int *, void *, void *, int *, void *, int *);
+typedef void (*trsv)(char *, char *, char *, int *, void *, int *, void *, int *);
+
+static void triangular(const matrices *job, long number) {
+    int m = job->m, k = job->n, next = 1;
+    size_t size = (size_t)m * m * job->bytes, side = (size_t)m * k * job->bytes;
+    char *triangle = job->option & 1 ? "L" : "U", *diagonal = job->option & 2 ? "U" : "N";
+    char *a = (char *)job->a + number * size, *x = job->out[0] + number * side;
+    float single = 1;
+    double whole = 1;
+    memcpy(x, job->b + number * side, side);
+    if (k == 1) ((trsv)job->function[1])(triangle, "T", diagonal, &m, a, &m, x, &next);
+    else
+        ((trsm)job->function[0])("R", triangle, "N", diagonal, &k, &m, job->bytes == 4 ? (void *)&single : &whole, a,
+                                 &m, x, &k);
+}
+
+void tg_triangular(void **buffers, const long long *facts) {
+    matrices job = job_of(buffers, facts, 1);
+    job.b = buffers[2];
+    for_each(&job, triangular);
+}
+
 /* qr: Q of `option` columns, and R of as many rows. */
 
 typedef void (*geqrf)(int *, int *, void *, int *, void *, void *, int *, int *);
@@ -238,11 +265,12 @@ void tg_qr(void **buffers, const long long *facts) {
 
 /* eigh: eigenvalues, and eigenvectors as columns, of symmetric matrices; the upper triangle is read if `option`. The
    vectors are always computed: LAPACK's values without them differ in their last bits, and a gradient compares values
-   of one call with those of another (the greatest of them, with all). svd does the same. */
+   of one call with those of another (the greatest of them, with all). svd does the same. eigvalsh and svdvals, which
+   have no vectors, are routines of their own, so that theirs are always those without. */
 
 typedef void (*syevd)(char *, char *, int *, void *, int *, void *, void *, int *, int *, int *, int *);
 
-static void eigh(const matrices *job, long number) {
+static void eigen(const matrices *job, long number, char *vectors) {
     int n = job->n, info = 0, bytes = job->bytes, whole = 3 + 5 * n;
     int room = 1 + 6 * n + 2 * n * n + 64 * n;
     size_t size = (size_t)n * n * bytes;
@@ -254,12 +282,21 @@ static void eigh(const matrices *job, long number) {
         info |= job->option ? !is_finite(a + (i * n + i) * bytes, n - i, bytes)
                             : !is_finite(a + i * n * bytes, i + 1, bytes);
     if (!info)
-        ((syevd)job->function[0])("V", job->option ? "L" : "U", &n, a, &n, values, work, &room,
+        ((syevd)job->function[0])(vectors, job->option ? "L" : "U", &n, a, &n, values, work, &room,
                                   integers, &whole, &info);
     if (info) fill(values, n, bytes, NAN), fill(a, (long)n * n, bytes, NAN);
     if (job->out[0]) memcpy(job->out[0] + (size_t)number * n * bytes, values, (size_t)n * bytes);
     if (job->out[1]) transpose(job->out[1] + number * size, a, n, n, n, bytes);
     tg_give(a);
+}
+
+static void eigh(const matrices *job, long number) { eigen(job, number, "V"); }
+
+static void eigvalsh(const matrices *job, long number) { eigen(job, number, "N"); }
+
+void tg_eigvalsh(void **buffers, const long long *facts) {
+    matrices job = job_of(buffers, facts, 1);
+    for_each(&job, eigvalsh);
 }
 
 void tg_eigh(void **buffers, const long long *facts) {
@@ -273,38 +310,62 @@ void tg_eigh(void **buffers, const long long *facts) {
 typedef void (*gesdd)(char *, int *, int *, void *, int *, void *, void *, int *, void *, int *, void *, int *, int *,
                       int *);
 
+/* Numbers of workspace that gesdd asks for. */
+static int room_of_svd(const matrices *job, char *vectors, int right, int left) {
+    int m = job->m, n = job->n, room = -1, info = 0, integer = 0;
+    double wanted = 0, none = 0;
+    ((gesdd)job->function[0])(vectors, &n, &m, &none, &n, &none, &none, &right, &none, &left, &wanted, &room, &integer,
+                              &info);
+    return (int)(get(&wanted, 0, job->bytes) * 1.01) + 1;
+}
+
 static void svd(const matrices *job, long number) {
-    int m = job->m, n = job->n, least = m < n ? m : n, info = 0, bytes = job->bytes;
+    int m = job->m, n = job->n, least = m < n ? m : n, info = 0, bytes = job->bytes, room = job->room;
     int left = job->option ? m : least, right = job->option ? n : least; /* columns of U, rows of V' */
-    size_t size = (size_t)m * n * bytes;
-    char *vectors = job->option ? "A" : "S";
-    size_t of_u = (size_t)m * left * bytes, of_v = (size_t)right * n * bytes;
-    char *a = tg_take(size + (size_t)least * (bytes + 8 * sizeof(int)) + of_u + of_v), *values = a + size;
-    int *integers = (int *)(values + (size_t)least * bytes);
-    char *u = job->out[0] ? job->out[0] + number * of_u : (char *)(integers + 8 * least);
-    char *v = job->out[2] ? job->out[2] + number * of_v : (char *)(integers + 8 * least) + of_u;
-    int step_v = n, step_u = left, room = -1;
-    double wanted = 0;
+    size_t size = (size_t)m * n * bytes, of_u = (size_t)m * left * bytes, of_v = (size_t)right * n * bytes;
+    size_t all = size + (size_t)(least + room) * bytes + of_u + of_v + 8 * least * sizeof(int);
+    char *a = tg_workspace(all), *values = a + size, *work = values + (size_t)least * bytes;
+    char *unwanted = work + (size_t)room * bytes;
+    int *integers = (int *)(unwanted + of_u + of_v);
+    char *u = job->out[0] ? job->out[0] + number * of_u : unwanted;
+    char *v = job->out[2] ? job->out[2] + number * of_v : unwanted + of_u;
     memcpy(a, job->a + number * size, size);
     info = !is_finite(a, (long)m * n, bytes);
-    if (!info) {
-        gesdd function = (gesdd)job->function[0];
-        function(vectors, &n, &m, a, &n, values, v, &step_v, u, &step_u, &wanted, &room, integers, &info);
-        room = (int)(get(&wanted, 0, bytes) * 1.01) + 1;
-        char *work = tg_take((size_t)room * bytes);
-        function(vectors, &n, &m, a, &n, values, v, &step_v, u, &step_u, work, &room, integers, &info);
-        tg_give(work);
-    }
+    if (!info)
+        ((gesdd)job->function[0])(job->option ? "A" : "S", &n, &m, a, &n, values, v, &n, u, &left, work, &room,
+                                  integers, &info);
     if (info) {
         fill(values, least, bytes, NAN);
         if (job->out[0]) fill(u, (long)m * left, bytes, NAN);
         if (job->out[2]) fill(v, (long)right * n, bytes, NAN);
     }
     if (job->out[1]) memcpy(job->out[1] + (size_t)number * least * bytes, values, (size_t)least * bytes);
-    tg_give(a);
+    tg_leave(a, all);
 }
 
 void tg_svd(void **buffers, const long long *facts) {
     matrices job = job_of(buffers, facts, 3);
+    int least = job.m < job.n ? job.m : job.n;
+    job.room = room_of_svd(&job, job.option ? "A" : "S", job.n, job.option ? job.m : least);
     for_each(&job, svd);
+}
+
+static void svdvals(const matrices *job, long number) {
+    int m = job->m, n = job->n, least = m < n ? m : n, info = 0, bytes = job->bytes, room = job->room, one = 1;
+    size_t size = (size_t)m * n * bytes, all = size + (size_t)room * bytes + 8 * least * sizeof(int);
+    char *a = tg_workspace(all), *work = a + size, *values = job->out[0] + (size_t)number * least * bytes;
+    double none = 0;
+    memcpy(a, job->a + number * size, size);
+    info = !is_finite(a, (long)m * n, bytes);
+    if (!info)
+        ((gesdd)job->function[0])("N", &n, &m, a, &n, values, &none, &one, &none, &one, work, &room,
+                                  (int *)(work + (size_t)room * bytes), &info);
+    if (info) fill(values, least, bytes, NAN);
+    tg_leave(a, all);
+}
+
+void tg_svdvals(void **buffers, const long long *facts) {
+    matrices job = job_of(buffers, facts, 1);
+    job.room = room_of_svd(&job, "N", 1, 1);
+    for_each(&job, svdvals);
 }

@@ -120,6 +120,24 @@ def _eigh(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
     return _where_finite(a, read, [found[0], found[1]])
 
 
+def _eigvalsh(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
+    """Return the eigenvalues that `_eigh` finds, without vectors."""
+    import numpy as np
+
+    (a,) = operands
+    read = np.triu(a) if options[0] else np.tril(a)
+    found = np.linalg.eigvalsh(np.where(np.isfinite(read), read, 0), "U" if options[0] else "L")
+    return _where_finite(a, read, [found])
+
+
+def _svdvals(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
+    """Return the singular values of matrices; NaN for a matrix that is not finite."""
+    import numpy as np
+
+    (a,) = operands
+    return _where_finite(a, a, [np.linalg.svd(np.where(np.isfinite(a), a, 0), compute_uv=False)])
+
+
 def _svd(operands: OperandArrays, options: Sequence[int]) -> OperandArrays:
     """Return U, S and Vh of matrices, full where options[0] says so; NaN for a matrix that is not finite."""
     import numpy as np
@@ -167,7 +185,9 @@ BY_NUMPY: dict[str, Callable[[OperandArrays, Sequence[int]], OperandArrays]] = {
     "solve": _solve,
     "inverse": _inverse,
     "eigh": _eigh,
+    "eigvalsh": _eigvalsh,
     "svd": _svd,
+    "svdvals": _svdvals,
     "fft": _fft,
     "rfft": _rfft,
     "irfft": _irfft,

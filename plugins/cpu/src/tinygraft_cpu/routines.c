@@ -19,7 +19,10 @@ void tg_solve(void **buffers, const long long *facts);
 void tg_inverse(void **buffers, const long long *facts);
 void tg_qr(void **buffers, const long long *facts);
 void tg_eigh(void **buffers, const long long *facts);
+void tg_eigvalsh(void **buffers, const long long *facts);
 void tg_svd(void **buffers, const long long *facts);
+void tg_svdvals(void **buffers, const long long *facts);
+void tg_triangular(void **buffers, const long long *facts);
 void tg_attention(void **buffers, const long long *facts);
 void tg_attention_backward(void **buffers, const long long *facts);
 
@@ -118,6 +121,7 @@ uintptr_t tg_routine(const char *name) {
     } known[] = {{"sort", tg_sort}, {"topk", tg_topk}, {"unique", tg_unique}, {"histogram", tg_histogram},
                  {"cholesky", tg_cholesky}, {"lu", tg_lu}, {"solve", tg_solve}, {"inverse", tg_inverse},
                  {"qr", tg_qr}, {"eigh", tg_eigh}, {"svd", tg_svd}, {"fft", tg_fft},
+                 {"eigvalsh", tg_eigvalsh}, {"svdvals", tg_svdvals}, {"triangular", tg_triangular},
                  {"rfft", tg_rfft}, {"irfft", tg_irfft}, {"attention", tg_attention},
                  {"attention_backward", tg_attention_backward}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)

@@ -42,10 +42,12 @@ def program(routine: Routine, threads: int) -> Program:
         return NativeRoutine(routine.name, [wanted, dtype.itemsize, threads, *_attention(routine)])
     if routine.name in FUNCTIONS:
         count, m, n = shape
-        if routine.name == "solve":
+        if routine.name in ("solve", "triangular"):
             n = routine.operands[1][1][2]
         first = addresses(routine.name, dtype.itemsize)
         option = options[0] if options else 0
+        if routine.name == "triangular":
+            option += 2 * options[1]
         return NativeRoutine(routine.name, [*first, count, m, n, option, wanted, dtype.itemsize, threads])
     raise UnsupportedError(f"the CPU has no routine {routine.name}")
 

@@ -20,6 +20,7 @@ from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.movement import reshaped, sliced
 from tinygraft.tensor.primitives.routine_nodes import has_routine, of_matrices, with_kernels
 from tinygraft.uop.ops import Ops
+from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:
@@ -252,7 +253,11 @@ def solve_triangular(self: Tensor, B: Tensor, *, upper: bool, left: bool = True,
     a, b = self._in_field(), B._in_field()._cast(self._in_field().dtype)
     batch = common_batch("solve_triangular", a, b)
     a, b = a.expand(*batch, n, n), b.expand(*batch, *b.shape[-2:])
-    value = _substituted(a, b, n, upper, unitriangular)._narrowed(self.dtype)
+    if has_routine(a, "triangular", 2) and 0 not in b.shape and is_concrete(b.shape):
+        (value,) = of_matrices("triangular", [a, b], (int(upper), int(unitriangular)))
+    else:
+        value = _substituted(a, b, n, upper, unitriangular)
+    value = value._narrowed(self.dtype)
 
     def rule(gradient: Tensor, x: Tensor, a: Tensor, b: Tensor) -> Any:
         """Gradients of A and B, from X = inv(A) @ B: that of B is G = inv(A') @ gradient, that of A is -G @ X'.

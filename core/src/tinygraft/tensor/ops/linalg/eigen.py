@@ -46,9 +46,7 @@ def eigh(self: Tensor, UPLO: str = "L") -> Eigen:
     [1.0, 3.0]
     """
     n, whole = square_size(self, "eigh"), self._in_field()
-    if UPLO.upper() not in ("L", "U"):
-        raise ValueError(f"UPLO is L or U, got {UPLO!r}")
-    upper = UPLO.upper() == "U"
+    upper = _reads_upper(UPLO)
     values, vectors = _eigen(whole, n, upper)
 
     def of_vectors(gradient: Tensor, v: Tensor, a: Tensor) -> Tensor:
@@ -73,6 +71,13 @@ def eigh(self: Tensor, UPLO: str = "L") -> Eigen:
     return Eigen(w._narrowed(self.dtype), v._narrowed(self.dtype))
 
 
+def _reads_upper(UPLO: str) -> bool:
+    """Return whether the upper triangle is read, of "L" and "U". Raises ValueError for others."""
+    if UPLO.upper() not in ("L", "U"):
+        raise ValueError(f"UPLO is L or U, got {UPLO!r}")
+    return UPLO.upper() == "U"
+
+
 def eigvalsh(self: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues (..., n) of eigh, ascending, with its arguments and errors.
 
@@ -80,7 +85,17 @@ def eigvalsh(self: Tensor, UPLO: str = "L") -> Tensor:
     >>> [round(x, 4) for x in Tensor([[2.0, 1.0], [1.0, 2.0]]).eigvalsh().tolist()]
     [1.0, 3.0]
     """
-    return self.eigh(UPLO).eigenvalues  # type: ignore[no-any-return]
+    square_size(self, "eigvalsh")
+    whole, upper = self._in_field(), _reads_upper(UPLO)
+    if not has_routine(whole, "eigvalsh", 2):
+        return self.eigh(UPLO).eigenvalues  # type: ignore[no-any-return]
+
+    def rule(gradient: Tensor, w: Tensor, a: Tensor) -> Tensor:
+        v: Tensor = a.eigh(UPLO).eigenvectors
+        return (v * gradient.unsqueeze(-2)) @ conjugate_transpose(v)
+
+    values = of_matrices("eigvalsh", [whole], (int(upper),))[0]
+    return self._with_gradient("eigvalsh", values, [whole], rule)._narrowed(self.dtype)
 
 
 def svd(self: Tensor, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
@@ -141,7 +156,16 @@ def svd(self: Tensor, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tenso
 
 def svdvals(self: Tensor) -> Tensor:
     """The singular values (..., min(m, n)) of matrices (..., m, n), from the greatest on. Raises as svd does."""
-    return self.svd(full_matrices=False)[1]
+    check_matrix(self, "svdvals")
+    a = self._in_field()
+    if not has_routine(a, "svdvals", 2):
+        return self.svd(full_matrices=False)[1]
+
+    def rule(gradient: Tensor, s: Tensor, a: Tensor) -> Tensor:
+        u, _, adjoint = a.svd(full_matrices=False)
+        return (u * gradient.unsqueeze(-2)) @ adjoint
+
+    return self._with_gradient("svdvals", of_matrices("svdvals", [a])[0], [a], rule)._narrowed(self.dtype)
 
 
 def _apart(self: Tensor, s: Tensor, phases: bool) -> Tensor:
