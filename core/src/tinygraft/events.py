@@ -129,6 +129,13 @@ class SpanEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatEvent:
+    """The same operations are compiled again and again, at the line where the program is: `why`, and what to do."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEvent:
     """Memory of a device: bytes were allocated on it ("alloc"), freed ("free"), or copied ("copy").
 
@@ -147,7 +154,7 @@ Observer = Callable[[Any], object]
 KINDS: dict[type[Any], str] = {
     StageEvent: "active", RuleEvent: "on_rule", DeviceEvent: "on_device", ScheduleEvent: "on_schedule",
     RenderEvent: "on_render", CompileEvent: "on_compile", LaunchEvent: "on_launch", MemoryEvent: "on_memory",
-    SpanEvent: "on_span",
+    SpanEvent: "on_span", RepeatEvent: "on_repeat",
 }  # fmt: skip
 
 # Whether there are observers, by kind of event; read it before making an event.
@@ -161,6 +168,7 @@ on_compile: bool = False
 on_launch: bool = False
 on_memory: bool = False
 on_span: bool = False
+on_repeat: bool = False
 
 # Where the nodes of graphs come from (engine/origins.py), while a recording is on; else None
 origins: Any = None

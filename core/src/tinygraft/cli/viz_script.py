@@ -40,6 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         webbrowser.open(viewing.server.address)
     code = run_script(arguments.script, arguments.arguments)
+    viewing.record.lines.stop()
     if sys.stdout.isatty() and not arguments.no_wait:
         print(
             f"{arguments.script} has ended; its page is served until Ctrl-C: {viewing.server.address}", file=sys.stderr

@@ -9,6 +9,7 @@ is allocated. Out: for each call of a schedule the UserLines of what it computes
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import sysconfig
 import threading
@@ -207,6 +208,12 @@ class Origins:
         else:
             origin, number = None, self._live.pop(key)
         self.memory.append(MemoryChange(time.perf_counter(), device, nbytes, number, origin))
+
+
+def place(origin: UserLine) -> str:
+    """Return FILE:LINE of an origin; the file is relative where it is below the working directory."""
+    relative = os.path.relpath(origin.file) if os.path.isabs(origin.file) else origin.file
+    return origin.where if relative.startswith("..") else origin.where.replace(origin.file, relative, 1)
 
 
 def _places(order: Sequence[UOp]) -> Iterator[tuple[UOp, OpPlace]]:

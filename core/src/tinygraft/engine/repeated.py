@@ -1,4 +1,4 @@
-"""DEBUG=1: says once where the same operations are compiled again and again, and what differs each time.
+"""DEBUG=1 and profiles: says once where the same operations are compiled again and again, and what differs each time.
 
 note(order, outputs, captured, stays)       called for each graph that has no plan yet
 """
@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tinygraft import events
+from tinygraft.config import DEBUG
 from tinygraft.helpers import user_line
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.show import show_arg
@@ -35,8 +37,9 @@ _counted: OrderedDict[Any, Repetition] = OrderedDict()
 
 
 def note(order: Sequence[UOp], outputs: Sequence[UOp], captured: bool, stays: str) -> None:
-    """Count a graph that is compiled, and print why its operations are compiled so often when they are for the TOLDth.
+    """Count a graph that is compiled; when its operations are for the TOLDth time, report why they are so often.
 
+    DEBUG=1 prints it, and observers are notified of it.
     `captured`: a TinyJit records it. `stays` says why its numbers are no arguments of kernels, or nothing.
     """
     numbers = {node: number for number, node in enumerate(order)}
@@ -53,7 +56,10 @@ def note(order: Sequence[UOp], outputs: Sequence[UOp], captured: bool, stays: st
         relative = os.path.relpath(file) if os.path.isabs(file) else file
         where = f"{file if relative.startswith('..') else relative}:{line}"
         why = _why(order, outputs, found, args, captured, stays)
-        print(f"{where}: the same operations were compiled {TOLD} times, {why}")
+        if DEBUG.value >= 1:
+            print(f"{where}: the same operations were compiled {TOLD} times, {why}")
+        if events.on_repeat:
+            events.notify(events.RepeatEvent(why=why))
     found.args = args
 
 

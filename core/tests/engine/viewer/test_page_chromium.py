@@ -146,7 +146,7 @@ def test_a_click_shows_stages_and_their_graph(opened: Callable[[str], Any], save
 
 
 def test_search_keys_and_theme(opened: Callable[[str], Any], saved: Path) -> None:
-    """`/` searches modules and lines, Escape ends it; 1 to 4 are the views; `d` changes light and dark."""
+    """`/` searches modules and lines, Escape ends it; 1 to 5 are the views; `d` changes light and dark."""
     page = opened(saved.as_uri())
     count = len(texts(page, "#list .row"))
     page.keyboard.press("/")
@@ -171,6 +171,42 @@ def test_search_keys_and_theme(opened: Callable[[str], Any], saved: Path) -> Non
     assert "search" in page.inner_text("#keys")
 
 
+def test_lines_and_what_is_worth_a_look(opened: Callable[[str], Any], saved: Path) -> None:
+    """A sentence names the module of most time, and leads to the user's lines, the longest first, with their parts."""
+    page = opened(saved.as_uri())
+    told = texts(page, "#told li")
+    assert any("Net." in text and "% of all kernels; most at" in text for text in told)
+    assert "compile" in page.inner_text("#legend")
+    page.click("#told li >> nth=0")
+    assert texts(page, "nav button[aria-selected=true]") == ["lines"]
+    times = [seconds(text) for text in texts(page, "#list .row span:nth-child(3)")]
+    assert times == sorted(times, reverse=True)
+    files = {line.partition(":")[0] for line in texts(page, "#list .row span:nth-child(1)")}
+    assert files == {"test_page_chromium.py"}
+    assert "6" in texts(page, "#list .row span:nth-child(5)")  # two requests on one line, three times
+    page.keyboard.press("ArrowDown")
+    assert "in all" in page.inner_text("#details dl")
+    page.keyboard.press("/")
+    page.keyboard.type("no such line")
+    assert texts(page, "#list .row") == []
+
+
+def test_a_page_fits_a_telephone(browser: Any, saved: Path) -> None:
+    """At 390 pixels nothing is beyond the right edge, the list has its columns, and what is chosen is below it."""
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(saved.as_uri())
+    for key in "12345":
+        page.keyboard.press(key)
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+    page.keyboard.press("1")
+    page.click("#list .row >> nth=0")
+    listed, details = (page.query_selector(name).bounding_box() for name in ("#list", "#details"))
+    assert listed["y"] + listed["height"] <= details["y"] + 1
+    assert min(listed["height"], details["height"]) >= 100
+    assert details["y"] + details["height"] <= 845
+    page.close()
+
+
 def test_a_saved_page_saves_itself(opened: Callable[[str], Any], saved: Path, tmp_path: Path) -> None:
     """What a saved page saves is the same page: nothing twice, all stages in it."""
     page = opened(saved.as_uri())
@@ -179,8 +215,10 @@ def test_a_saved_page_saves_itself(opened: Callable[[str], Any], saved: Path, tm
         page.keyboard.press("s")
     download.value.save_as(tmp_path / "again.html")
     again = opened((tmp_path / "again.html").as_uri())
-    assert texts(again, "nav button") == ["kernels", "launches", "schedules", "roofline"]
+    assert texts(again, "nav button") == ["kernels", "launches", "schedules", "roofline", "lines"]
     assert texts(again, "#list .row") == texts(page, "#list .row")
+    assert texts(again, "#told li") == texts(page, "#told li") != []
+    assert texts(again, "#legend") == texts(page, "#legend")
     again.click("#list .row >> nth=0")
     again.wait_for_selector("#details .tabs button >> text=assembly")
 

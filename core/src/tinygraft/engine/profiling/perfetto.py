@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tinygraft.engine.profiling.profile_report import place
+from tinygraft.engine.origins import place
 from tinygraft.engine.profiling.profile_run import Profile
 from tinygraft.engine.profiling.time_spent import KINDS
 from tinygraft.files import write_atomic

@@ -1,21 +1,26 @@
-"""What a profile prints: the time by stage, kernels by module and by line, devices, and the peak of memory by line.
+"""What a profile prints: what is worth a look, the time by stage and by line, kernels by module and by line, and the
+peak of memory by line.
 
 In: a Profile. Out: lines of text.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tinygraft.engine.explanation import duration
-from tinygraft.engine.origins import MemoryChange, UserLine
+from tinygraft.engine.origins import MemoryChange, place
+from tinygraft.engine.profiling.line_times import COMPILING, GRAPHS, IMPORTS, KERNELS, PREPARING, PROGRAM, LineRow
 from tinygraft.engine.profiling.profile_run import Profile
-from tinygraft.engine.profiling.time_spent import by_stage
+from tinygraft.engine.profiling.time_spent import REST, by_stage
+from tinygraft.engine.profiling.worth_a_look import place_of, worth_a_look
 from tinygraft.events import LaunchEvent
 
 MOST_ROWS = 12  # assumed: rows of a table that a person reads
+COLUMNS = {"program": (PROGRAM, IMPORTS), "graphs": (GRAPHS,), "preparing": (PREPARING,), "compiling": (COMPILING,),
+           "kernels": (KERNELS,)}  # fmt: skip
+LEAST = 0.005  # assumed: of the whole time; lines of less are not listed
 NAMES = 2  # of kernels in a row
 UNKNOWN = "(not known: captured before, or in another form)"
 OLD_VALUES = "(copies of values that others still read)"
@@ -43,20 +48,27 @@ class KernelRow:
 def report_lines(profile: Profile) -> Iterator[str]:
     """Yield the lines of a report.
 
-    They are the time by stage, the queues that were busy, kernels by module and by line, and the peak of memory by
-    line.
+    They are what is worth a look, the time by stage, the queues that were busy, the time by line, kernels by module and
+    by line, and the peak of memory by line.
     """
     whole = max(profile.ended - profile.begun, 1e-9)
     yield ""
     yield f"profile of {profile.title}: {duration(whole)}, {len(profile.launches)} launches"
     if profile.omitted:
         yield f"  {profile.omitted} further events are not in it"
+    rows = profile.lines.rows()
+    launches = [launch for _, launch in profile.launches]
+    told = worth_a_look(rows, whole, seconds_of_modules(launches))
+    if told:
+        yield ""
+        yield "worth a look"
+        yield from (f"  {number}. {text}" for number, text in enumerate(told, 1))
     yield ""
     yield "where the time went"
     for name, seconds in by_stage(profile).items():
-        yield f"  {duration(seconds):>10} {share(seconds, whole)}  {name}"
+        yield f"  {duration(seconds):>10} {share(seconds, whole)}  {name}{_samples(rows) if name == REST else ''}"
     yield from _devices(profile, whole)
-    launches = [launch for _, launch in profile.launches]
+    yield from _lines(rows, whole)
     yield from _table("kernels by module", launches, module_of)
     yield from _table("kernels by line", launches, line_of_launch)
     yield from _memory(profile.memory)
@@ -80,6 +92,17 @@ def module_of(launch: LaunchEvent) -> str:
     return name
 
 
+def seconds_of_modules(launches: Iterable[LaunchEvent]) -> dict[str, dict[str, float]]:
+    """Return the seconds of kernels by the module that each computes most for, or whose gradient it is, and by line."""
+    found: dict[str, dict[str, float]] = {}
+    for launch in launches:
+        if launch.origins and launch.origins[0].module:
+            lines = found.setdefault(launch.origins[0].module, {})
+            line = place(launch.origins[0])
+            lines[line] = lines.get(line, 0.0) + launch.seconds
+    return found
+
+
 def line_of_launch(launch: LaunchEvent) -> str:
     """Return the line of the user that a launch computes most for, relative to the working directory."""
     return place(launch.origins[0]) if launch.origins else unknown(launch)
@@ -88,12 +111,6 @@ def line_of_launch(launch: LaunchEvent) -> str:
 def unknown(launch: LaunchEvent) -> str:
     """Return what stands for the line of a launch of which none is known."""
     return OLD_VALUES if launch.name.startswith("copy ") else UNKNOWN
-
-
-def place(origin: UserLine) -> str:
-    """Return FILE:LINE of an origin; the file is relative where it is below the working directory."""
-    relative = os.path.relpath(origin.file) if os.path.isabs(origin.file) else origin.file
-    return origin.where if relative.startswith("..") else origin.where.replace(origin.file, relative, 1)
 
 
 def grouped(launches: Iterable[LaunchEvent], key: Callable[[LaunchEvent], str]) -> dict[str, KernelRow]:
@@ -125,6 +142,31 @@ def _table(title: str, launches: Sequence[LaunchEvent], key: Callable[[LaunchEve
     if len(rows) > MOST_ROWS:
         rest = sum(row.seconds for row in list(rows.values())[MOST_ROWS:])
         yield f"  {len(rows) - MOST_ROWS} more, {duration(rest)}"
+
+
+def _samples(rows: Sequence[LineRow]) -> str:
+    """Return which part of the program's own time made graphs and which imported modules, by samples; empty if none."""
+    parts = [(sum(row.seconds.get(kind, 0.0) for row in rows), text) for kind, text in
+             ((GRAPHS, "making graphs"), (IMPORTS, "importing"))]  # fmt: skip
+    told = ", ".join(f"{duration(seconds)} {text}" for seconds, text in parts if seconds)
+    return f" (of that {told})" if told else ""
+
+
+def _lines(rows: Sequence[LineRow], whole: float) -> Iterator[str]:
+    """Yield the table of the user's lines, at most MOST_ROWS, the longest time first; nothing without lines."""
+    shown = [row for row in rows if row.total >= LEAST * whole][:MOST_ROWS]
+    if not shown:
+        return
+    width = max(len(place_of(row)) for row in shown)
+    heads = " ".join(f"{name:>10}" for name in (*COLUMNS, "requests", "compiled"))
+    yield ""
+    yield f"{'your lines':{width + 2}}        time        {heads}"
+    for row in shown:
+        spent = [sum(row.seconds.get(kind, 0.0) for kind in kinds) for kinds in COLUMNS.values()]
+        cells = " ".join(f"{duration(seconds) if seconds else '':>10}" for seconds in spent)
+        counts = " ".join(f"{count or '':>10}" for count in (row.requests, row.compiled))
+        took = f"{duration(row.total):>10} {share(row.total, whole)}"
+        yield f"  {place_of(row):{width}}  {took}  {cells} {counts}".rstrip()
 
 
 def _devices(profile: Profile, whole: float) -> Iterator[str]:

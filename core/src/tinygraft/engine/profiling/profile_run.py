@@ -13,9 +13,10 @@ from collections.abc import Callable
 from tinygraft import events
 from tinygraft.engine import origins
 from tinygraft.engine.origins import MemoryChange, Origins
-from tinygraft.events import CompileEvent, LaunchEvent, SpanEvent
+from tinygraft.engine.profiling.line_times import LineTimes
+from tinygraft.events import CompileEvent, LaunchEvent, RepeatEvent, SpanEvent
 
-OBSERVED = (SpanEvent, CompileEvent, LaunchEvent)
+OBSERVED = (SpanEvent, CompileEvent, LaunchEvent, RepeatEvent)
 # assumed: some 500 MB; a run that makes more is one of hours
 MOST_EVENTS = 2_000_000
 
@@ -29,6 +30,7 @@ class Profile:
     ended: float
     thread: int
     begun: float
+    lines: LineTimes
     _origins: Origins
 
     def __init__(self, title: str = "") -> None:
@@ -47,7 +49,9 @@ class Profile:
         """Begin to record. Kernels and plans that were made before are made again. Returns this."""
         known = self._origins = origins.start()
         self._before = len(known.memory), known.allocations, known.unnoted
-        self.thread, self.begun = threading.get_ident(), time.perf_counter()
+        self.lines = LineTimes()
+        self.thread, self.begun = self.lines.thread, self.lines.begun
+        self.lines.start()
         self._undo = events.observe(self._take, *OBSERVED)
         return self
 
@@ -60,16 +64,21 @@ class Profile:
             self._undo()
             self._undo = None
             self.ended = time.perf_counter()
+            self.lines.stop()
             change, allocation, unnoted = self._before
             self.memory = [one for one in self._origins.memory[change:] if one.allocation >= allocation]
             self.omitted += self._origins.unnoted - unnoted
         return self
 
-    def _take(self, event: SpanEvent | CompileEvent | LaunchEvent) -> None:
-        """Add an event to the list of its kind; count it as omitted beyond MOST_EVENTS.
+    def _take(self, event: SpanEvent | CompileEvent | LaunchEvent | RepeatEvent) -> None:
+        """Add an event to the list of its kind, and to the times of lines; count it as omitted beyond MOST_EVENTS.
 
         Spans and launches are listed with the thread that reports them.
         """
+        if not isinstance(event, CompileEvent):
+            self.lines.take(event)
+        if isinstance(event, RepeatEvent):
+            return
         if len(self.spans) + len(self.launches) >= MOST_EVENTS:
             self.omitted += 1
         elif isinstance(event, LaunchEvent):

@@ -15,14 +15,15 @@ from dataclasses import dataclass, field
 
 from tinygraft import events
 from tinygraft.engine.applied import rules_text
-from tinygraft.engine.origins import UserLine
+from tinygraft.engine.origins import UserLine, place
+from tinygraft.engine.profiling.line_times import LineTimes
 from tinygraft.engine.record import Stage, describe
 from tinygraft.engine.viewer.packing import packed_stage
-from tinygraft.events import CompileEvent, LaunchEvent, RuleEvent, SpanEvent, StageEvent
+from tinygraft.events import CompileEvent, LaunchEvent, RepeatEvent, RuleEvent, SpanEvent, StageEvent
 from tinygraft.helpers import cell_or_file, user_line
 from tinygraft.uop.stages import Kernel
 
-OBSERVED = (StageEvent, RuleEvent, CompileEvent, LaunchEvent, SpanEvent)
+OBSERVED = (StageEvent, RuleEvent, CompileEvent, LaunchEvent, SpanEvent, RepeatEvent)
 # assumed: what a page shows within the memory that a tab may use
 MOST_LAUNCHES = 1_000_000
 MOST_STAGE_BYTES = 100_000_000  # of compressed stages; later kernels have their source and assembly alone
@@ -75,7 +76,8 @@ class LiveRecord:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.begun: float = time.perf_counter()
+        self.lines: LineTimes = LineTimes()
+        self.begun: float = self.lines.begun
         self.kernels: list[ShownKernel] = []
         self.schedules: list[ShownSchedule] = []
         self.launches: LaunchColumns = LaunchColumns()
@@ -85,6 +87,7 @@ class LiveRecord:
         self.omitted = 0
         self.cut = False
         self._bytes = 0
+        self.modules: dict[str, dict[str, float]] = {}  # seconds of kernels by module and line
         self._by_serial: dict[tuple[int, str], int] = {}
         self._by_name: dict[tuple[str, str], int] = {}
         self._origin_numbers: dict[tuple[tuple[str, int, str, bool], ...], int] = {}
@@ -92,13 +95,15 @@ class LiveRecord:
         self._last: dict[int, float] = {}
         self._open: dict[tuple[int, str], ShownKernel] = {}
 
-    def __call__(self, event: StageEvent | RuleEvent | CompileEvent | LaunchEvent | SpanEvent) -> None:
+    def __call__(self, event: StageEvent | RuleEvent | CompileEvent | LaunchEvent | SpanEvent | RepeatEvent) -> None:
         """Record one event of any thread.
 
         A rule counts for the next stage of its thread. Only the spans in SPANS are recorded.
         """
         thread = threading.get_ident()
         with self.lock:
+            if isinstance(event, SpanEvent | LaunchEvent | RepeatEvent):
+                self.lines.take(event)
             if isinstance(event, RuleEvent):
                 self._rules.setdefault(thread, Counter())[event.name] += 1
             elif isinstance(event, LaunchEvent):
@@ -108,7 +113,7 @@ class LiveRecord:
                     self.spans.append((event.start - self.begun, event.seconds, SPANS.index(event.name)))
             elif isinstance(event, CompileEvent):
                 self._compiled(thread, event)
-            else:
+            elif isinstance(event, StageEvent):
                 self._stage(thread, event)
 
     def _stage(self, thread: int, event: StageEvent) -> None:
@@ -185,6 +190,9 @@ class LiveRecord:
             return
         number = self._kernel_of(event)
         origin = self._origin(event.origins)
+        if event.origins and event.origins[0].module:
+            lines, line = self.modules.setdefault(event.origins[0].module, {}), place(event.origins[0])
+            lines[line] = lines.get(line, 0.0) + event.seconds
         if self.kernels[number].origin < 0:
             self.kernels[number].origin = origin
         track = f"{event.device} queue {event.queue}" if event.queue else event.device

@@ -69,12 +69,14 @@ def begin(title: str) -> Viewing:
     """
     origins.start()
     record = LiveRecord()
+    record.lines.start()
     events.once = True
     stop = events.observe(record, *OBSERVED)
 
     def undo() -> None:
         """End the recording and the serving."""
         stop()
+        record.lines.stop()
         events.once = False
         server.stop()
 

@@ -14,6 +14,20 @@ function showSchedule(number) {
   showDetails(`requested at ${where}`, true, () => pairs([["after", took(at)], ["calls", calls]]));
 }
 
+function showLine([where, name, seconds, requests, compiled]) {
+  Object.assign(chosen, {kind: "line", number: where, group: null});
+  showDetails(where, false, () => pairs([
+    ["function", name],
+    ["in all", took(seconds.reduce((sum, one) => sum + one, 0))],
+    ...LINE_KINDS.map((kind, number) => [kind, seconds[number] ? `${took(seconds[number])}  ${ABOUT[number]}` : ""]),
+    ["requests", requests ? `${requests} for values` : ""],
+    ["compiled", compiled ? `${compiled} of them made kernels` : ""],
+  ]));
+}
+
+const ABOUT = ["in Python itself, by samples", "making graphs in Python, by samples", "from a request to its launches",
+               "scheduling, writing and compiling kernels", "running, or waiting for them"];
+
 function pairs(list) {
   const holder = make("dl");
   for (const [name, value] of list) if (value !== "") holder.append(make("dt", "", name), make("dd", "", value));

@@ -1,6 +1,8 @@
 // Small helpers: elements with text, numbers as people read them. All text goes through textContent: never as HTML.
 "use strict";
 
+const LINE_KINDS = ["program", "graphs", "preparing", "compiling", "kernels"];
+const SPAN_WORDS = {realize: "prepare", schedule: "schedule", lower: "write kernels", compile: "compile", wait: "wait"};
 const byId = id => document.getElementById(id);
 
 function make(tag, className, text) {

@@ -50,7 +50,7 @@ function launches() {
 const VIEWS = {
   kernels: {
     columns: [["kernel", "0 0 24%", "name"], ["time", "0 0 11%", "num bar"], ["launches", "0 0 9%", "num"],
-              ["GFLOPS", "0 0 9%", "num"], ["GB/s", "0 0 8%", "num"], ["module", "1 1 0"], ["line", "1 1 0"]],
+              ["GFLOPS", "0 0 9%", "num wide"], ["GB/s", "0 0 8%", "num wide"], ["module", "1 1 0"], ["line", "1 1 0"]],
     count: () => groups().length,
     fill(cell, number) {
       const group = groups()[number], line = firstLine(group.origin);
@@ -65,8 +65,8 @@ const VIEWS = {
     pick: number => showKernel(groups()[number]),
   },
   launches: {
-    columns: [["#", "0 0 10%", "num"], ["starts at", "0 0 14%", "num"], ["kernel", "1 1 0", "name"], ["time", "0 0 14%", "num"],
-              ["on", "0 0 12%"], ["line", "1 1 0"]],
+    columns: [["#", "0 0 10%", "num"], ["starts at", "0 0 14%", "num wide"], ["kernel", "1 1 0", "name"], ["time", "0 0 14%", "num"],
+              ["on", "0 0 12%", "wide"], ["line", "1 1 0"]],
     count: () => launches()?.length ?? record.launches.start.length,
     fill(cell, number) {
       const i = launches()?.[number] ?? number, one = record.launches, line = firstLine(one.origin[i]);
@@ -98,6 +98,24 @@ const VIEWS = {
     pick(number) { showSchedule(this.found()[number]); },
   },
   roofline: {},
+  lines: {
+    columns: [["line", "1 1 0"], ["function", "1 1 0", "wide"], ["time", "0 0 15%", "num bar"], ["mostly", "0 0 24%"],
+              ["requests", "0 0 11%", "num wide"], ["compiled", "0 0 11%", "num wide"]],
+    found() { return record.lines.filter(one => (one[0] + " " + one[1]).toLowerCase().includes(search.wanted)); },
+    count() { return this.found().length; },
+    fill(cell, number) {
+      const [where, name, seconds, requests, compiled] = this.found()[number];
+      const all = seconds.reduce((sum, one) => sum + one, 0), most = record.lines[0][2].reduce((sum, one) => sum + one, 0);
+      cell(where.split(/[\\/]/).pop());
+      cell(name);
+      cell(took(all)).style.backgroundSize = `${100 * all / (most || 1)}% 2px`;
+      const longest = seconds.indexOf(Math.max(...seconds));
+      cell(all ? `${LINE_KINDS[longest]} ${(100 * seconds[longest] / all).toFixed(0)} %` : "");
+      cell(requests || "");
+      cell(compiled || "");
+    },
+    pick(number) { showLine(this.found()[number]); },
+  },
 };
 
 let view = "kernels", rows = null;
@@ -120,11 +138,26 @@ function openView(name) {
 function draw() {
   if (rows) rows.show(VIEWS[view].count());
   else drawRoofline(byId("roofline"), chosen.group, group => { showKernel(group); draw(); });
+  drawTold();
   drawTime();
   const count = record.launches.start.length;
   const lost = (record.omitted ? `, ${record.omitted} more not recorded` : "") + (record.cut ? ", later stages left out" : "");
   byId("state").textContent = `${page.state || (page.live ? "● running" : "saved")} · ${count} launches, ` +
     `${record.kernels.length} kernels${lost}`;
+}
+
+// What is worth a look: a sentence leads to the time by lines.
+function drawTold() {
+  const holder = byId("told"), key = record.told.join("\n");
+  if (holder.dataset.key === key) return;
+  holder.dataset.key = key;
+  holder.hidden = !record.told.length;
+  holder.replaceChildren(...record.told.map(text => {
+    const item = make("li", "", text);
+    item.title = "the time by lines";
+    item.onclick = () => openView("lines");
+    return item;
+  }));
 }
 
 function chooseLaunch(i) {
@@ -144,7 +177,8 @@ function setTheme(name) {
 // This saved file again, without what the page has added to it.
 function asSaved() {
   const copy = document.documentElement.cloneNode(true);
-  for (const name of ["title", "state", "range", "views", "list", "details", "keys"]) copy.querySelector("#" + name).replaceChildren();
+  for (const name of ["title", "state", "range", "legend", "views", "list", "details", "keys", "told"]) copy.querySelector("#" + name).replaceChildren();
+  copy.querySelector("#told").removeAttribute("data-key");
   copy.querySelectorAll("[style]").forEach(element => element.removeAttribute("style"));
   return "<!doctype html>\n" + copy.outerHTML;
 }
@@ -157,7 +191,7 @@ async function save() {
   link.click();
 }
 
-const KEYS = [["/", "search"], ["1 2 3 4", "views"], ["↑ ↓", "row"], ["← →", "stage"], ["t", "last step"], ["w", "whole run"],
+const KEYS = [["/", "search"], ["1 to 5", "views"], ["↑ ↓", "row"], ["← →", "stage"], ["t", "last step"], ["w", "whole run"],
               ["+ −", "zoom"], ["d", "light or dark"], ["s", "save as one file"], ["?", "these keys"], ["Esc", "end the search"]];
 
 document.onkeydown = event => {
@@ -208,6 +242,11 @@ function begin() {
     tab.setAttribute("role", "tab");
     tab.onclick = () => openView(name);
     byId("views").append(tab);
+  });
+  page.spanNames.forEach((name, number) => {
+    const mark = make("i", "shade");
+    mark.style.background = SHADES[number % SHADES.length];
+    byId("legend").append(mark, `${SPAN_WORDS[name] ?? name} `);
   });
   byId("search").oninput = () => { search.wanted = byId("search").value.trim().toLowerCase(); if (rows) rows.chosen = -1; draw(); };
   byId("theme").onclick = () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");

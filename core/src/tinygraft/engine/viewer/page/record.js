@@ -4,6 +4,8 @@
 const COLUMNS = ["start", "seconds", "kernel", "origin", "track", "flops", "bytes"];
 const record = {
   kernels: [], schedules: [], origins: [], tracks: [], spans: [], memory: [], omitted: 0, cut: false,
+  lines: [],           // of the user, the longest first: [place, function, seconds by LINE_KINDS, requests, compiled]
+  told: [],            // what is worth a look, as sentences
   launches: Object.fromEntries(COLUMNS.map(name => [name, []])),
   groups: new Map(),   // "kernel origin" -> {kernel, origin, seconds, count, flops, bytes, first}
   byTrack: [],         // launches of each track, by start
@@ -34,7 +36,7 @@ function addNews(news) {
   for (const track of record.byTrack)
     if (track && track.unsorted) { track.sort((a, b) => columns.start[a] - columns.start[b]); track.unsorted = false; }
   for (const [start, seconds] of news.spans) record.end = Math.max(record.end, start + seconds);
-  Object.assign(record, {omitted: news.omitted, cut: news.cut});
+  Object.assign(record, {omitted: news.omitted, cut: news.cut, lines: news.lines, told: news.told});
   const some = from < columns.start.length || news.kernels.length || news.schedules.length || news.spans.length;
   if (some) record.version++;
   return Boolean(some);
