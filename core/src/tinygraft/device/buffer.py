@@ -394,6 +394,13 @@ def buffer_of(node: UOp) -> Buffer:
     return buffer
 
 
+def new_buffer(device: str, size: int, dtype: DType) -> tuple[UOp, Buffer]:
+    """Return a new BUFFER node and its Buffer, which is not allocated; `device` is a canonical name."""
+    node = UOp.buffer(device, size, dtype)
+    buffer = _buffers[node.arg.uid] = Buffer(device, size, dtype)
+    return node, buffer
+
+
 def unread(node: UOp) -> FilePart | None:
     """Return the part of a file that the Buffer of a BUFFER node has yet to read; None of any other node."""
     buffer = _buffers.get(node.arg.uid) if node.op is Ops.BUFFER else None

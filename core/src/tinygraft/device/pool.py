@@ -66,7 +66,12 @@ class Allocation:
     def __del__(self) -> None:
         try:
             if hasattr(self, "pool"):  # else a signal has ended what made it
-                self._end()
+                if self.size > SMALL:
+                    self._end()
+                else:  # as `_end` does, in one call less: two of these end with each small operation
+                    returned, self._is_returned = self._is_returned, True
+                    if not returned:
+                        self.pool._return(self._whole, self.nbytes, self.size, self.uses, self.was_lent)
         except KeyboardInterrupt:  # it came before the guard, and Python drops exceptions of finalisers: raise it later
             if hasattr(self, "pool"):
                 self._end()

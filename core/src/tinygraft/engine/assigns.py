@@ -31,11 +31,21 @@ class LiveTensors(Protocol):
     def near(self, memory: Collection[UOp]) -> Sequence[HasNode]:
         """Return those that are lazy or require a gradient, and those over the BUFFERs in `memory`."""
 
+    def beside(self, tensor: HasNode, serial: int) -> Sequence[HasNode] | None:
+        """Return those that require a gradient, without `tensor`; None where a graph may have its node.
+
+        `serial` is that of this node, which no older graph has. None, too, for a tensor that shares a storage.
+        """
+
 
 class NoTensors:
     """No tensors."""
 
     def near(self, memory: Collection[UOp]) -> Sequence[HasNode]:
+        """Return an empty sequence."""
+        return ()
+
+    def beside(self, tensor: HasNode, serial: int) -> Sequence[HasNode] | None:
         """Return an empty sequence."""
         return ()
 
@@ -50,6 +60,10 @@ class With:
     def near(self, memory: Collection[UOp]) -> Sequence[HasNode]:
         """Return those of `live` that are near `memory`, and all of `more`, each once."""
         return list({id(tensor): tensor for tensor in (*self.live.near(memory), *self.more)}.values())
+
+    def beside(self, tensor: HasNode, serial: int) -> Sequence[HasNode] | None:
+        """Return None: those of `more` are realised together."""
+        return None
 
 
 def writes_memory(node: UOp) -> bool:

@@ -16,6 +16,7 @@ from tinygraft.engine.assigns import HasNode, LiveTensors, assigned_for, overwri
 from tinygraft.engine.bindings import computable_first, values_in
 from tinygraft.engine.capture import open_captures, predates_capture
 from tinygraft.engine.protect import old_values_for, protect, readers_of
+from tinygraft.engine.shortcut import Walked
 from tinygraft.uop.held import HELD, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder, toposort
@@ -50,6 +51,7 @@ class RealizeRequest:
     overwritten: set[UOp]
     live: LiveTensors
     taped: set[UOp] = field(default_factory=set)
+    walked: Walked | None = None  # where its like may be realised by a shortcut
 
     @property
     def computed(self) -> list[HasNode]:

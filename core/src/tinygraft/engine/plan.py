@@ -66,6 +66,8 @@ class BoundPlan:
     values: dict[str, int]
     existing: Collection[UOp]
     placements: list[Placement] | None = None
+    plan: Plan | None = None  # where it was found in memory by the form of the graph; that names `devices`
+    devices: Sequence[str] = ()
 
 
 _plans: OrderedDict[PlanKey, Plan] = OrderedDict()
@@ -78,9 +80,10 @@ def clear() -> None:
 
     Those of families, whose numbers are arguments, too. Packs on disk stay.
     """
-    from tinygraft.engine import families  # loaded already where a plan was made
+    from tinygraft.engine import families, shortcut  # loaded already where a plan was made
 
     with _lock:
+        shortcut.clear()
         _plans.clear()
         _varying.clear()
         families.clear()
@@ -220,7 +223,9 @@ def _work_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan | None:
         return None
     key = (form.key, *_where(form.devices))
     if (plan := _known(key)) is not None:
-        return _on(plan, form.buffers, outputs, form.values)
+        work = _on(plan, form.buffers, outputs, form.values)
+        work.plan, work.devices = plan, form.devices
+        return work
     if member is None and not captured:
         member = _member(order, outputs)
         if member is not None and (found := member.known()) is not None:

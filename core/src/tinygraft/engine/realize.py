@@ -1,5 +1,6 @@
 """Realising tensors: their graphs are scheduled and run, and their nodes become the memory of the results.
 
+shortcut.py        one tensor whose graph was launched before: all of the following in one short walk
 collect.py         which tensors are computed, and which others are affected: a RealizeRequest; changes nothing
 bindings.py        which of them are computed first, where a variable has two values
 protect.py         live tensors that need an old value: co-realised, or given copies
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from tinygraft import events
 from tinygraft.config import PROFILE, VIZ
 from tinygraft.device.queues import begun
+from tinygraft.engine import shortcut
 from tinygraft.engine.assigns import HasNode, LiveTensors, NoTensors, With
 from tinygraft.engine.capture import uncaptured
 from tinygraft.engine.collect import ConflictingBindings, DrawFirst, collect, to_drop
@@ -22,6 +24,7 @@ from tinygraft.engine.launching import conclude
 from tinygraft.engine.transaction import drop, run_request
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.interrupt import Guard, guarded
+from tinygraft.uop.held import HELD, memory_base
 
 
 def realize_tensors(tensors: Sequence[HasNode], live: LiveTensors | None = None) -> None:
@@ -35,15 +38,39 @@ def realize_tensors(tensors: Sequence[HasNode], live: LiveTensors | None = None)
     ValidationError.
     """
     with exclusive:
-        if VIZ or PROFILE:
+        if VIZ.value or PROFILE.value:
             _start_recordings(tensors, live or NoTensors())
         if not hooks.loaded:
             hooks.load()
         if events.on_span:
             with events.span("realize"):
                 _realize(tensors, live)
-        else:
+        elif len(tensors) != 1 or live is None or not shortcut.is_possible():
             _realize(tensors, live)
+        else:
+            _realize_alone(tensors, live)
+
+
+def _realize_alone(tensors: Sequence[HasNode], live: LiveTensors) -> None:
+    """Realise one tensor by a shortcut, or where its graph has none yet in the general way, which may note one."""
+    (tensor,) = tensors
+    root = memory_base(tensor.uop)
+    if root.op in HELD:
+        return
+    walked = shortcut.walk(root)
+    if walked.key is None:
+        _realize(tensors, live)
+        return
+    try:
+        done = shortcut.realise_again(tensor, root, walked, live)
+    except BaseException:
+        if begun:
+            conclude(failed=True)
+        raise
+    if not done:
+        _realize(tensors, live, walked)
+    elif begun:
+        conclude()
 
 
 def _start_recordings(tensors: Sequence[HasNode], live: LiveTensors) -> None:
@@ -75,10 +102,11 @@ def _install_recordings() -> None:
         profile_end.install()
 
 
-def _realize(tensors: Sequence[HasNode], live: LiveTensors | None) -> None:
+def _realize(tensors: Sequence[HasNode], live: LiveTensors | None, walked: shortcut.Walked | None = None) -> None:
     """Do what `realize_tensors` does, under its lock.
 
-    Realises first what has to be, as random numbers from before a capture. Reports the launches at the end.
+    Realises first what has to be, as random numbers from before a capture. Reports the launches at the end. `walked` is
+    the graph of the one tensor, where a shortcut may be noted for it.
     """
     try:
         request = collect(tensors, live or NoTensors())
@@ -98,6 +126,7 @@ def _realize(tensors: Sequence[HasNode], live: LiveTensors | None) -> None:
         return
     if request is None:
         return
+    request.walked = walked
     try:
         if not request.assigns:  # nothing is overwritten, so all of it can be repeated: signals need not wait
             run_request(request, Guard())

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from tinygraft import events
 from tinygraft.config import DEBUG
@@ -221,10 +221,15 @@ def run_kernel(kernel: Compiled, device: str, buffers: Sequence[Buffer], values:
         else:
             duration = Device[device].timed_launch(kernel.program, handles, variables, grid)
     except (Exception, SystemExit) as error:
-        note_lost(error, Device[device])
-        raise_noted(error, f"launching {kernel.name}", device)
+        launch_failed(error, kernel, device)
     if duration is not None:
         report(LaunchReport(device, kernel.name, len(handles), duration, flops, moved, kernel.serial, origins))
+
+
+def launch_failed(error: BaseException, kernel: Compiled, device: str) -> NoReturn:
+    """Raise what a plugin raised in a launch, with a note of the kernel; a lost device is noted as such."""
+    note_lost(error, Device[device])
+    raise_noted(error, f"launching {kernel.name}", device)
 
 
 def copy(target: Buffer, source: Buffer, origins: tuple[Any, ...] = ()) -> None:

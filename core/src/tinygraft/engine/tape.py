@@ -246,16 +246,32 @@ def record_deferred(node: UOp, memory: UOp, order: Sequence[UOp], requiring: Col
     be followed. Returns False, and records nothing, where the graph of an untracked value reads large memory, and where
     the graph alone does not say whether the value is tracked.
     """
-    found = _tracked_alone(node, order, requiring) if requiring else False
+    found = is_tracked_alone(node, order, [read for read in order if read.op in HELD], requiring)
     if found is None:
         return False
-    for read in order:
-        if read.op in HELD:
-            if not found and not is_small(read):
-                return False
-            entry_of(read)
-    _deferred[memory.arg.uid] = node, order, weakref.ref(memory), found
+    defer(node, memory, order, found)
     return True
+
+
+def is_tracked_alone(node: UOp, order: Sequence[UOp], read: Iterable[UOp], requiring: Collection[UOp]) -> bool | None:
+    """Return whether a value is tracked whose entry may be deferred; None where it has to be recorded at once.
+
+    `read` is the memory in `order`, the graph of `node`, in which nodes without memory or leaves upstream may be left
+    out. The entries of that memory are made now.
+    """
+    found = _tracked_alone(node, order, requiring) if requiring else False
+    if found is None:
+        return None
+    for memory in read:
+        if not found and not is_small(memory):
+            return None
+        entry_of(memory)
+    return found
+
+
+def defer(node: UOp, memory: UOp, order: Sequence[UOp], tracked: bool) -> None:
+    """Record what `is_tracked_alone` allows: that `memory`, a BUFFER, has the value of `node`."""
+    _deferred[memory.arg.uid] = node, order, weakref.ref(memory), tracked
 
 
 def _tracked_alone(node: UOp, order: Sequence[UOp], requiring: Collection[UOp]) -> bool | None:

@@ -24,6 +24,7 @@ from tinygraft.engine.plan import BoundPlan, work_for
 from tinygraft.engine.protect import Saved
 from tinygraft.engine.record_results import record_results
 from tinygraft.engine.run import Launch, Prepared, Progress, prepare, run_prepared, writes
+from tinygraft.engine.shortcut import note
 from tinygraft.engine.tape import nodes_requiring_grad, note_rebuilt, record_deferred
 from tinygraft.interrupt import Guard
 from tinygraft.uop.held import HELD, buffers_of, in_shape, memory_base
@@ -45,6 +46,8 @@ def run_request(request: RealizeRequest, guard: Guard) -> None:
     outputs = list(request.homes.values())
     if not request.assigns and not open_captures():
         work = work_for(request.order, outputs)
+        if request.walked is not None and work.plan is not None:
+            note(request.walked, outputs[0], work.plan, work.devices)
         if len(work.calls) == 1 and not VALIDATE:  # no temporaries, and nothing to be restored after a failure
             call = work.calls[0]
             Launch(call.kernel, call.device, [buffer_of(node) for node in call.buffers], call.origins).run(work.values)

@@ -231,7 +231,7 @@ class UOp:
     def buffer(device: str, size: int, dtype: DType) -> UOp:
         """Return a new BUFFER of `size` elements; no two calls return the same node."""
         src, arg = (UOp.on(device),), BufferArg(next(_buffer_ids), size)
-        return _make((Ops.BUFFER, dtype, src, arg, None), Ops.BUFFER, dtype, src, arg, None)
+        return _make_buffer(dtype, src, arg)
 
     @staticmethod
     def placeholder(shape: Shape, dtype: DType, device: Any, what: str) -> UOp:
@@ -486,6 +486,24 @@ def _make(key: NodeKey, op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any, t
             if (found := known()) is not None:
                 return found
             _table[key] = entry
+    return node
+
+
+def _make_buffer(dtype: DType, src: tuple[UOp], arg: BufferArg) -> UOp:
+    """Make a BUFFER, as `_make` would: no other node is equal, and what follows for it is known without a rule."""
+    global _last_serial
+    node: UOp = object.__new__(_MutableUOp)
+    node.op, node.dtype, node.src, node.arg, node.tag = Ops.BUFFER, dtype, src, arg, None
+    if check_node is not None:
+        check_node(node)
+    node.shape, node.device, node.sharding, node.ranges = (arg.size,), src[0].arg, None, 0
+    node.lo, node.hi = _bounds(Ops.BUFFER, dtype, src, arg)
+    entry = _InternedNode(node, _forget)
+    entry.key = key = (Ops.BUFFER, dtype, src, arg, None)
+    with _lock:
+        _last_serial = node.serial = next(_serials)
+        node.__class__ = UOp
+        _table[key] = entry
     return node
 
 

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
-from tinygraft.device.buffer import buffer_of
+from tinygraft.device.buffer import new_buffer
 from tinygraft.dtype import DType, bits_of, coerce, dtypes
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.primitives import number_range
@@ -65,9 +65,8 @@ def bytes_node(data: bytes | bytearray | memoryview, shape: Sequence[int], devic
     size = 1
     for length in shape:
         size *= length
-    node = UOp.buffer(device, size, dtype)
-    buffer = buffer_of(node).allocate()
-    buffer.copy_in(memoryview(data).cast("B"))
+    node, buffer = new_buffer(device, size, dtype)
+    buffer.allocate().copy_in(memoryview(data).cast("B"))
     buffer.filled = True
     return node if len(shape) == 1 else UOp(Ops.RESHAPE, dtype, (node,), tuple(shape))
 
@@ -93,7 +92,12 @@ def list_node(data: Sequence[Any], device: str, dtype: DType | None) -> UOp | No
             raise DTypeError(f"a tensor is made of bool, int, float and complex, got {type(strange).__name__}")
         flat = [float(v) if isinstance(v, float) else int(v) if isinstance(v, int) else v for v in flat]
         kinds = set(map(type, flat))
-    to = dtype or number_range.fitting(dtypes.from_py([kind() for kind in kinds]), flat)
+    if dtype is None:  # of one kind nearly always, whose dtype is known without a look at lists
+        kind = next(iter(kinds)) if len(kinds) == 1 else None
+        known = dtypes.default_float if kind is float else dtypes.from_py(kind() if kind else [k() for k in kinds])
+        to = known if kind is float else number_range.fitting(known, flat)
+    else:
+        to = dtype
     return bytes_node(pack(flat, to), shape, device, to)
 
 

@@ -222,6 +222,41 @@ class Live:
                 found.sort(key=_by_serial)
             return _with_storages([tensor for _, tensor in found])
 
+    @staticmethod
+    def beside(tensor: HasNode, serial: int) -> list[TensorBase] | None:
+        """Return the awake tensors that require a gradient, without `tensor`, whose node has `serial`.
+
+        None where the graph of another one may have this node, as it is not older, and where one of them is a view or
+        has views, and they do not rest.
+        """
+        found: list[TensorBase] = []
+        if getattr(tensor, "_storage", tensor) is not None:  # a view, or the storage of several
+            return None
+        for key, entry in list(_awake.items()):
+            other = entry()
+            if other is None:
+                if _awake.get(key) is entry:
+                    del _awake[key]
+            elif other is not tensor:
+                if other._storage is not None:
+                    other._storage.is_shared(other)
+                    if not _rests(other, entry):
+                        return None
+                elif other._requires_grad:
+                    found.append(other)
+                elif _rests(other, entry):
+                    continue
+                if other._node.serial >= serial:
+                    return None
+        if len(found) > 1:
+            found.sort(key=_entry_serial)
+        return found
+
+
+def _entry_serial(tensor: TensorBase) -> int:
+    """Return the serial of the entry of a live tensor."""
+    return _all[id(tensor)].serial
+
 
 LIVE = Live()
 

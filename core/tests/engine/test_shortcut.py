@@ -1,0 +1,318 @@
+"""Shortcuts: which realisations take one, and that these give what the general road gives."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tinygraft import Context, GlobalCounters, Tensor, TinyJit, Variable, dtypes
+from tinygraft.engine import plan, realize, shortcut, tape
+from tinygraft.events import LaunchEvent, observe
+from tinygraft.uop.ops import Ops
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """No test finds the shortcuts or the tape of another one; all of this runs on the PYTHON device."""
+    plan.clear()
+    tape.clear()
+    with Context(DEV="PYTHON"):
+        yield
+    plan.clear()
+
+
+@pytest.fixture
+def collected(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """An element for each realisation that takes the general road."""
+    seen: list[int] = []
+    collect = realize.collect
+
+    def noted(*args: Any) -> Any:
+        seen.append(len(seen))
+        return collect(*args)
+
+    monkeypatch.setattr(realize, "collect", noted)
+    return seen
+
+
+def numbers(*values: float) -> Tensor:
+    """A tensor of floats in memory."""
+    return Tensor([float(value) for value in values]).realize()
+
+
+def general(collected: list[int], make: Callable[[], object]) -> int:
+    """Return how many of ten calls of `make`, once it has been called four times, take the general road."""
+    for _ in range(4):
+        make()
+    collected.clear()
+    for _ in range(10):
+        make()
+    return len(collected)
+
+
+def test_a_known_expression_takes_the_shortcut(collected: list[int]) -> None:
+    """An expression with constants, and one of several kernels, take it in every later call, with the same values."""
+    x = numbers(1, 2, 3)
+    assert general(collected, lambda: (x * 2.5 + 1.0).realize()) == 0
+    assert (x * 2.5 + 1.0).tolist() == [3.5, 6.0, 8.5]
+    rows = Tensor([[1.0, 2.0], [3.0, 5.0]]).realize()
+    assert general(collected, lambda: ((rows @ rows).softmax(1) @ rows).realize()) == 0
+    with Context(NOOPT=1):
+        expected = ((rows @ rows).softmax(1) @ rows).tolist()
+    found = ((rows @ rows).softmax(1) @ rows).tolist()
+    assert [[pytest.approx(value, rel=1e-6) for value in row] for row in expected] == found
+
+
+def test_numbers_of_lists_that_are_made_anew(collected: list[int]) -> None:
+    """The memory of new lists is that of each call."""
+    assert general(collected, lambda: (Tensor([1, 2, 3]) + 1).tolist()) == 0
+    assert [(Tensor([i, 2, 3]) + 1).tolist() for i in range(3)] == [[i + 1, 3, 4] for i in range(3)]
+
+
+def test_one_buffer_twice_and_two_buffers_are_two_keys() -> None:
+    """x - x reads one buffer, x - y two; both in turns, also in another order."""
+    x, y = numbers(1, 2), numbers(5, 9)
+    for _ in range(5):
+        assert (x - x).tolist() == [0.0, 0.0]
+        assert (x - y).tolist() == [-4.0, -7.0]
+        assert (y - x).tolist() == [4.0, 7.0]
+        assert ((x - y) * x).tolist() == [-4.0, -14.0]
+        assert ((x - y) * y).tolist() == [-20.0, -63.0]
+
+
+def test_constants_that_compare_equal_are_told_apart() -> None:
+    """1, 1.0 and True are equal for Python, as are 0.0 and -0.0."""
+    x, whole = numbers(0), Tensor([3]).realize()
+    for _ in range(5):
+        assert str((x * 0.0).tolist()) == "[0.0]"
+        assert str((x * -0.0).tolist()) == "[-0.0]"
+        assert (whole + 1).dtype is dtypes.int32 and (whole + 1).tolist() == [4]
+        assert (whole + 1.0).tolist() == [4.0]
+        assert (whole + True).tolist() == [4]
+        assert (whole == True).tolist() == [False]  # noqa: E712
+
+
+def test_shapes_and_dtypes_are_told_apart() -> None:
+    """The same ops on another length, dtype and axis."""
+    short, long, small = numbers(1, 2), numbers(1, 2, 3), Tensor([1.0, 2.0], dtype="half").realize()
+    square = Tensor([[1.0, 2.0], [3.0, 4.0]]).realize()
+    for _ in range(5):
+        assert (short + 1.0).tolist() == [2.0, 3.0] and (long + 1.0).tolist() == [2.0, 3.0, 4.0]
+        assert (small + 1.0).dtype is dtypes.half and (small + 1.0).tolist() == [2.0, 3.0]
+        assert square.sum(0).tolist() == [4.0, 6.0] and square.sum(1).tolist() == [3.0, 7.0]
+
+
+def test_a_graph_of_constants_alone(collected: list[int]) -> None:
+    """Its key is the node itself."""
+    assert general(collected, lambda: (Tensor.arange(4) * 3).contiguous().realize()) == 10  # CONTIGUOUS: in general
+    assert general(collected, lambda: (Tensor.arange(4) * 3).realize()) == 0
+    assert (Tensor.arange(4) * 3).tolist() == [0, 3, 6, 9]
+
+
+def test_a_gradient_goes_through(collected: list[int]) -> None:
+    """Of a tracked value, of an untracked one, and of one that was read on the way."""
+    w, x = numbers(2, 3).requires_grad_(), numbers(5, 7)
+
+    def loss() -> None:
+        w.grad = None
+        hidden = (w * x).realize()
+        (hidden * hidden).sum().backward()
+
+    assert general(collected, loss) == 0
+    assert w.grad is not None and w.grad.tolist() == [2 * 2 * 25.0, 2 * 3 * 49.0]
+    for _ in range(5):
+        leaf = numbers(2, 3)
+        hidden = (leaf * x).realize()
+        (hidden * hidden).sum().backward()
+        assert leaf.grad is not None and leaf.grad.tolist() == [100.0, 294.0]
+
+
+def test_a_gradient_is_refused_where_it_was_in_general() -> None:
+    """Through a detached value it is None, in every call."""
+    for _ in range(5):
+        w = numbers(2, 3).requires_grad_()
+        held = (w * 2.0).detach().realize()
+        assert held.tolist() == [4.0, 6.0]
+        (held * w).sum().backward()
+        assert w.grad is not None and w.grad.tolist() == [4.0, 6.0]
+
+
+def test_large_memory_is_not_retained_by_what_was_read_from_it() -> None:
+    """A small result of a large tensor does not keep that alive, with a shortcut or without."""
+    sums = []
+    for _ in range(6):
+        gc.collect()
+        before = GlobalCounters.mem_used
+        large = Tensor.full((200_000,), 1.0).contiguous().realize()
+        sums.append(large.sum().realize())
+        del large
+        gc.collect()
+        assert GlobalCounters.mem_used - before < 1000
+
+
+def test_another_graph_that_has_the_node_reads_the_result() -> None:
+    """A younger expression over what is realised reads its memory then."""
+    x = numbers(1, 2)
+    for _ in range(5):
+        part = x + 1.0
+        whole = part * part
+        part.realize()
+        assert part.uop.base in whole.uop.src
+        assert whole.tolist() == [4.0, 9.0]
+
+
+def test_an_older_lazy_tensor_stays_as_it_is() -> None:
+    """It cannot contain the younger node, and is not computed."""
+    x = numbers(1, 2)
+    older = x * 7.0
+    for _ in range(5):
+        assert (x + 1.0).tolist() == [2.0, 3.0]
+    assert older.uop.base.op is Ops.MUL and older.tolist() == [7.0, 14.0]
+
+
+def test_writes_views_random_numbers_and_variables_take_the_general_road(collected: list[int]) -> None:
+    """What concerns other tensors, or has values of a run, is decided in general."""
+    x, y = numbers(1, 2, 3), numbers(0, 0, 0)
+    n = Variable("n", 1, 3)
+    for make in (
+        lambda: y.assign(x + 1.0).realize(),
+        lambda: x[1:].realize(),
+        lambda: Tensor.rand(3).realize(),
+        lambda: x.shrink(((0, n.bind(2)),)).sum().realize(),
+    ):
+        general(collected, make)
+        assert len(collected) >= 10
+    assert y.tolist() == [2.0, 3.0, 4.0] and x[1:].tolist() == [2.0, 3.0]
+
+
+def test_a_view_of_what_is_written_reads_the_new_values() -> None:
+    """Views beside a known expression, with a write through one of them."""
+    x = numbers(1, 2, 3)
+    for i in range(5):
+        view = x[:2]
+        assert (x + 1.0).tolist()[2] == 4.0
+        view.assign(Tensor([float(i), float(i)]))
+        assert (x + 1.0).tolist() == [i + 1.0, i + 1.0, 4.0]
+
+
+def test_settings_and_observers_take_the_general_road(collected: list[int]) -> None:
+    """NOOPT, VALIDATE, DEBUG=2, and an observer of launches, who sees each."""
+    x = numbers(1, 2, 3)
+    general(collected, lambda: (x + 1.0).realize())
+    for settings in ({"NOOPT": 1}, {"VALIDATE": 1}, {"DEBUG": 2}, {"BEAM": 1}):
+        collected.clear()
+        with Context(**settings):
+            (x + 1.0).realize()
+        assert collected, settings
+    events: list[LaunchEvent] = []
+    stop = observe(events.append, LaunchEvent)
+    (x + 1.0).realize()
+    stop()
+    assert len(events) == 1
+
+
+def test_launches_in_a_capture_are_recorded() -> None:
+    """A TinyJit of an expression that has a shortcut replays it on other inputs."""
+    x = numbers(1, 2, 3)
+    for _ in range(5):
+        (x + 1.0).realize()
+
+    @TinyJit
+    def step(t: Tensor) -> Tensor:
+        return (t + 1.0).realize()
+
+    for i in range(5):
+        assert step(numbers(i, 2, 3)).tolist() == [i + 1.0, 3.0, 4.0]
+
+
+def test_counts_are_those_of_the_general_road() -> None:
+    """Kernels, operations, bytes and memory in use."""
+    x = numbers(*range(50))
+
+    def counts() -> tuple[int, int, int, int]:
+        gc.collect()
+        GlobalCounters.reset()
+        before = GlobalCounters.mem_used
+        held = ((x * 2.0).sum() + x).realize()
+        found = GlobalCounters.kernel_count, GlobalCounters.global_ops, GlobalCounters.global_mem
+        assert held.uop.base.op is Ops.BUFFER
+        return *found, GlobalCounters.mem_used - before
+
+    assert len({counts() for _ in range(6)}) == 1
+
+
+def test_a_failing_launch_leaves_the_tensor_lazy(monkeypatch: pytest.MonkeyPatch, collected: list[int]) -> None:
+    """The error names the kernel; nothing is counted as in use, and the next call works."""
+    x = numbers(1, 2, 3)
+    make = lambda: ((x * 2.0).sum() + x).realize()  # noqa: E731
+    assert general(collected, make) == 0
+    gc.collect()
+    before = GlobalCounters.mem_used
+    known = list(shortcut._shortcuts.values())[-1]  # the first has a key without known constants
+    program = type(known.launches[-1].kernel.program)
+
+    def fail(*args: Any) -> None:
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr(program, "launch", fail)
+    lazy = (x * 2.0).sum() + x
+    with pytest.raises(RuntimeError, match="out of order") as raised:
+        lazy.realize()
+    assert any("launching" in note for note in raised.value.__notes__)
+    monkeypatch.undo()
+    del raised
+    gc.collect()
+    assert GlobalCounters.mem_used == before
+    assert lazy.uop.base.op is not Ops.BUFFER
+    assert lazy.tolist() == [13.0, 14.0, 15.0]
+
+
+def test_an_interrupt_leaves_the_tensor_lazy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in a launch."""
+    x = numbers(1, 2, 3)
+    for _ in range(5):
+        (x + 1.0).realize()
+
+    def interrupted(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    known = list(shortcut._shortcuts.values())[-1]  # the first has a key without known constants
+    monkeypatch.setattr(type(known.launches[0].kernel.program), "launch", interrupted)
+    lazy = x + 1.0
+    with pytest.raises(KeyboardInterrupt):
+        lazy.realize()
+    monkeypatch.undo()
+    assert lazy.tolist() == [2.0, 3.0, 4.0]
+
+
+def test_the_table_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond MOST all are dropped, with the constants that are known as such; what is used is noted again."""
+    monkeypatch.setattr(shortcut, "MOST", 4)
+    x = numbers(1, 2, 3)
+    for _ in range(6):
+        for power in range(2, 9):
+            assert (x + x.pow(power).sum(0, keepdim=True)).tolist()[0] == 1.0 + sum(i**power for i in (1, 2, 3))
+        assert len(shortcut._shortcuts) <= 4
+
+
+def test_dropping_plans_drops_shortcuts() -> None:
+    """Plan and shortcuts have the same programs."""
+    x = numbers(1, 2, 3)
+    for _ in range(5):
+        (x + 1.0).realize()
+    assert shortcut._shortcuts and shortcut._same
+    plan.clear()
+    assert not shortcut._shortcuts and not shortcut._same
+    assert (x + 1.0).tolist() == [2.0, 3.0, 4.0]
+
+
+def test_no_grad_and_flags_of_false(collected: list[int]) -> None:
+    """A result without a gradient has its value and its flag, however it was realised."""
+    x = numbers(1, 2, 3).requires_grad_()
+    for _ in range(5):
+        with Tensor.no_grad():
+            quiet = (x * 2.0).realize()
+        assert quiet.requires_grad is False and quiet.tolist() == [2.0, 4.0, 6.0]
