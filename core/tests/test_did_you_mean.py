@@ -37,6 +37,15 @@ x = Tensor.ones(2, 3)
     (lambda: x.cross_entropy(x, zz=1), TypeError, "argument 'zz'\n  hint: it has Y, reduction, label_smoothing"),
     (lambda: Tensor(1, requires_gard=1), TypeError, "Tensor() got an unexpected keyword argument 'requires_gard'~"),
     (lambda: Tensor.zeros(3, dtyp="int"), TypeError, "unexpected keyword argument 'dtyp'~ 'dtype'?"),
+    (lambda: Tensor.from_torch(x), AttributeError, "\n  hint: Tensor(x) copies an array or a tensor of Py"),
+    (lambda: tinygraft.tensor([1]), TypeError, "module tinygraft.tensor is not callable\n  hint: Tensor(data) makes a"),
+    (lambda: nn.Linear(2, 3).forward(x), AttributeError, "'Linear' object has no attribute 'forward'\n  hint: call t"),
+    (lambda: nn.ReLU().parameters(), AttributeError, "\n  hint: nn.state.get_parameters(model) lists the tensors"),
+    (lambda: nn.Linear(2, 3).state_dict(), AttributeError, "\n  hint: nn.state.get_state_dict(model) has the tensors"),
+    (lambda: nn.BatchNorm2d(3).eval(), AttributeError, "\n  hint: with Tensor.train(): ... is training, anything"),
+    (lambda: nn.Linear(2, 3).weigth, AttributeError, "'Linear' object has no attribute 'weigth'"),
+    (lambda: nn.state.safe_save(nn.Linear(2, 3), "x"), TypeError, "\n  hint: nn.state.get_state_dict(model) has t"),
+    (lambda: x.size(2), IndexError, "size(2): shape (2, 3) has 2 axes, the first of which is 0"),
     (lambda: Tensor.linspace(0, 1, 3, devcie="CPU"), TypeError, "~ 'device'?"),
 ])  # fmt: skip
 def test_sentences(mistake: Callable[[], object], kind: type[Exception], text: str) -> None:
@@ -71,6 +80,8 @@ def test_private_names_have_no_hint_and_are_looked_up_at_once() -> None:
     ("explian", "there is no command 'explian'; did you mean 'explain'?"),
     ("frobnicate", "there is no command 'frobnicate'; there are devices, doctor, settings, explain, profile,"),
     ("explain --pases x.py", "unrecognized arguments: --pases; did you mean --passes?"),
+    ("--versoin", "unrecognized arguments: --versoin; did you mean --version?"),
+    ("viz", "the following arguments are required: SCRIPT\n"),
     ("devices extra", "unrecognized arguments: extra\n"),
 ])  # fmt: skip
 def test_the_command_line_answers(line: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -281,6 +281,17 @@ def cell_or_file(file: str) -> str:
     return file if name is None else str(name[1]).replace("In[", "In [")
 
 
+def notebook_cell() -> int | None:
+    """Return the number of the cell that a notebook runs, None where no notebook runs this program."""
+    shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return int(shell.execution_count) if hasattr(shell, "kernel") else None
+
+
+def program_title() -> str:
+    """Return the command line of this program, shortened; "notebook" in one, whose command line is its kernel's."""
+    return "notebook" if notebook_cell() is not None else " ".join(sys.argv)[:120]
+
+
 def line_in(code: CodeType, instruction: int) -> int:
     """Return the line of the bytecode at offset `instruction` of `code`; the function's first line if it has none."""
     for start, end, line in code.co_lines():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinygraft import Tensor, nn
+from tinygraft import GlobalCounters, Tensor, nn
 from tinygraft.errors import DTypeError, TrainingError
 from tinygraft.nn.optim import SGD, Adam, LossScaler, OptimizerGroup
 
@@ -118,12 +118,17 @@ def test_a_state_that_does_not_fit_changes_nothing() -> None:
 
 
 def test_an_optimizer_prints_what_it_is() -> None:
-    """Without reading memory."""
-    assert repr(SGD([weight()], lr=0.5, momentum=0.75)).startswith(
-        "<SGD of 1 parameters, lr in a tensor, momentum=0.75"
-    )
+    """With the rate of now, and nothing is launched; within a capture, whose values are not there, it says so."""
+    sgd = SGD([weight()], lr=0.5, momentum=0.75)
+    assert repr(sgd).startswith("<SGD of 1 parameters, lr=0.5, momentum=0.75")
+    sgd.lr = 0.25
+    GlobalCounters.reset()
+    assert repr(sgd).startswith("<SGD of 1 parameters, lr=0.25, momentum=0.75")
+    sgd.lr.uop = (sgd.lr * 2).uop
+    assert repr(sgd).startswith("<SGD of 1 parameters, lr in a tensor, momentum=0.75")
+    assert GlobalCounters.kernel_count == 0
     two = Adam([{"params": [weight()]}, {"params": [weight()]}])
-    assert repr(two).startswith("<Adam of 2 parameters in 2 groups, the first with lr in a tensor, eps=1e-08")
+    assert repr(two).startswith("<Adam of 2 parameters in 2 groups, the first with lr=0.001, eps=1e-08")
 
 
 def test_a_plateau_and_a_warm_up_do_not_undo_each_other() -> None:

@@ -58,6 +58,8 @@ def _run(argv: Sequence[str]) -> int:
     for command in core:
         command.add_command(subparsers)
     completion.add_command(subparsers, parser)
+    if argv and argv[0].startswith("-") and argv[0] not in parser._option_string_actions:
+        parser.error(_no_option(argv[0], list(parser._option_string_actions)))
     if argv and not argv[0].startswith("-") and argv[0] not in subparsers.choices:
         _add_commands_of_plugins(subparsers)
         if argv[0] not in subparsers.choices:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 def add_script(parser: argparse.ArgumentParser, what: str = "a Python file") -> None:
     """Add SCRIPT and its ARGUMENTS to a command, as the last of what it gets."""
     parser.add_argument("script", metavar="SCRIPT", help=what)
-    parser.add_argument("arguments", metavar="ARGUMENTS", nargs=argparse.REMAINDER, help="what the script gets")
+    rest = parser.add_argument("arguments", metavar="ARGUMENTS", nargs=argparse.REMAINDER, help="what the script gets")
+    rest.required = False  # argparse would name them among what is missing
 
 
 def is_script(path: str, command: str) -> bool:

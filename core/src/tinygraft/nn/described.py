@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tinygraft.errors import DTypeError
 from tinygraft.tensor.primitives.keyword_aliases import unknown_keyword
@@ -16,6 +16,14 @@ from tinygraft.tensor.tensor import Tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_INSTEAD = {
+    "forward": "call the layer itself: layer(x)",
+    "parameters": "nn.state.get_parameters(model) lists the tensors of any object",
+    "load_state_dict": "nn.state.load_state_dict(model, state)",
+    **dict.fromkeys(("state_dict", "named_parameters"), "nn.state.get_state_dict(model) has the tensors by name"),
+    **dict.fromkeys(("train", "eval"), "with Tensor.train(): ... is training, anything else is not"),
+    **dict.fromkeys(("to", "cuda", "cpu"), "move each tensor of nn.state.get_parameters(model), as in p.to_(device)"),
+}
 _GIVEN = "_given"  # the attribute with the arguments that are numbers, text or tuples of them
 
 
@@ -35,6 +43,14 @@ class Described:
             type.__setattr__(cls, "__init__", noted(vars(cls)["__init__"]))
         if "__call__" in vars(cls):
             type.__setattr__(cls, "__call__", hinting(vars(cls)["__call__"]))
+
+    if not TYPE_CHECKING:  # checkers would take any attribute for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError, with what to use here for a method that modules of PyTorch have."""
+            instead = _INSTEAD.get(name, "")
+            hint = f"\n  hint: {instead}" if instead else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(_shown(self))})"

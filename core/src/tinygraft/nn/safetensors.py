@@ -178,7 +178,8 @@ def check_request(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) ->
     """
     for what, given in (("tensors by their names", tensors), ("metadata, text by text", metadata)):
         if not isinstance(given, Mapping):
-            raise DTypeError(f"safe_save writes a dict of {what}, got {type(given).__name__}")
+            hint = "" if given is metadata else "\n  hint: nn.state.get_state_dict(model) has those of a model"
+            raise DTypeError(f"safe_save writes a dict of {what}, got {type(given).__name__}{hint}")
     for name, tensor in tensors.items():
         if not isinstance(name, str) or name == METADATA:
             raise FileFormatError(

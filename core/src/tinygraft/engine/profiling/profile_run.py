@@ -5,7 +5,6 @@ In: the events of tinygraft.events and the changes of memory. Out: lists of them
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from tinygraft.engine import origins
 from tinygraft.engine.origins import MemoryChange, Origins
 from tinygraft.engine.profiling.line_times import LineTimes
 from tinygraft.events import CompileEvent, LaunchEvent, RepeatEvent, SpanEvent
+from tinygraft.helpers import program_title
 
 OBSERVED = (SpanEvent, CompileEvent, LaunchEvent, RepeatEvent)
 # assumed: some 500 MB; a run that makes more is one of hours
@@ -34,7 +34,7 @@ class Profile:
     _origins: Origins
 
     def __init__(self, title: str = "") -> None:
-        self.title: str = title or " ".join(sys.argv)[:120]
+        self.title: str = title or program_title()
         self.thread = threading.get_ident()
         self.begun = self.ended = time.perf_counter()
         self.spans: list[tuple[int, SpanEvent]] = []

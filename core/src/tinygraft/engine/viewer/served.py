@@ -1,7 +1,7 @@
 """VIZ=1: records this process, serves the page while it runs, and writes it as one file when it ends.
 
 The address is printed on the standard error when the recording begins, the path of the file on the standard output at
-the end.
+the end. In a notebook each cell that computes with VIZ=1 shows it as a link.
 """
 
 from __future__ import annotations
@@ -12,23 +12,27 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from tinygraft import events
 from tinygraft.engine import origins
 from tinygraft.engine.viewer.live_record import OBSERVED, LiveRecord
 from tinygraft.engine.viewer.page_file import write_page
 from tinygraft.engine.viewer.page_server import PageServer
+from tinygraft.helpers import notebook_cell, program_title
 from tinygraft.interrupt import guarded
 
 
 @dataclass(slots=True)
 class Viewing:
-    """The recording of this process: its record, its server, and what ends it."""
+    """The recording of this process: its record, its server, what ends it, and the cell that showed its address."""
 
     record: LiveRecord
     server: PageServer
     undo: Callable[[], None]
+    cell: int | None = None
 
 
 _viewing: Viewing | None = None
@@ -41,11 +45,13 @@ def install(title: str = "") -> Viewing:
     """
     global _viewing
     if _viewing is not None:
+        _show_in_cell(_viewing)
         return _viewing
     with guarded(sealed=True):
-        viewing = _viewing = begin(title or " ".join(sys.argv)[:120])
+        viewing = _viewing = begin(title or program_title())
     owner = os.getpid()
-    print(f"VIZ: {viewing.server.address}", file=sys.stderr, flush=True)
+    if not _show_in_cell(viewing):
+        print(f"VIZ: {viewing.server.address}", file=sys.stderr, flush=True)
 
     def at_exit() -> None:
         """Write the page and print its path; do nothing in a forked child, which has recorded nothing."""
@@ -60,6 +66,19 @@ def install(title: str = "") -> Viewing:
 
     atexit.register(at_exit)
     return viewing
+
+
+def _show_in_cell(viewing: Viewing) -> bool:
+    """Show the address as a link below the cell of a notebook that runs, once. Returns whether there is a notebook."""
+    cell = notebook_cell()
+    if cell is not None and cell != viewing.cell:
+        viewing.cell = cell
+        show: Any = import_module("IPython.display").display  # there is a notebook
+
+        address = viewing.server.address
+        link = f'VIZ: <a href="{address}" target="_blank" rel="noopener">the live page of this notebook</a>'
+        show({"text/plain": f"VIZ: {address}", "text/html": link}, raw=True)
+    return cell is not None
 
 
 def begin(title: str) -> Viewing:

@@ -225,12 +225,11 @@ class Optimizer:
         return group
 
     def __repr__(self) -> str:
-        """Say which parameters there are, without reading memory: the rates are in tensors."""
+        """Say which parameters there are; nothing is computed. A rate that is in no memory yet prints as a tensor."""
         shown = ", ".join(f"{name}={value!r}" for name, value in self.param_groups[0].items() if name not in _UNSHOWN)
         many = f" in {len(self.param_groups)} groups, the first with" if len(self.param_groups) > 1 else ","
-        return f"<{type(self).__name__} of {len(self.params)} parameters{many} lr in a tensor, {shown}>".replace(
-            ", >", ">"
-        )
+        rate = self.param_groups[0].shown_rate()
+        return f"<{type(self).__name__} of {len(self.params)} parameters{many} {rate}, {shown}>".replace(", >", ">")
 
     def _own_memory(self) -> None:
         """Make each parameter a leaf with memory of its own, that requires a gradient."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from typing import Any
 
 from tinygraft.errors import DTypeError, ShapeError, TrainingError, did_you_mean
+from tinygraft.tensor.data.shown_values import array_text
 from tinygraft.tensor.state.leaf_nodes import in_memory
 from tinygraft.tensor.tensor import Tensor
 
@@ -159,7 +160,14 @@ class ParamGroup(MutableMapping[str, Any]):
 
     def __repr__(self) -> str:
         shown = {name: value for name, value in self.items() if name not in ("params", "lr")}
-        return f"<group of {len(self._params)} parameters, lr in a tensor, {shown}>"
+        return f"<group of {len(self._params)} parameters, {self.shown_rate()}, {shown}>"
+
+    def shown_rate(self) -> str:
+        """Return the rate as it is printed, read where it is in memory; nothing is computed, and nothing raises."""
+        try:
+            return f"lr={array_text(self.lr).strip('[]')}"
+        except Exception:  # a print must not fail, as where the device is lost
+            return "lr in a tensor"
 
     def exact_rate(self) -> float:
         """Read the rate. Where it was given as a number it is that number, as exact as Python has it."""

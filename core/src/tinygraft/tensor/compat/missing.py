@@ -12,8 +12,10 @@ _INSTEAD = {
     "zero_": "assign(0) writes zeros into this tensor",
     "fill_": "assign(value) writes a value into this tensor",
     "expand_dims": "unsqueeze(dim) inserts an axis",
+    **dict.fromkeys(("from_torch", "from_array", "as_tensor"),
+                    "Tensor(x) copies an array or a tensor of PyTorch, Tensor.from_dlpack(x) shares its memory"),
     **dict.fromkeys(("type", "astype"), "cast(dtype) gives another dtype, and dtype is this one"),
-}
+}  # fmt: skip
 
 
 def hint(name: str, owner: type) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.engine.exclusive import import_late
+from tinygraft.errors import AxisError
 from tinygraft.tensor.primitives import size_math
 from tinygraft.uop import sizes as dimensions
 from tinygraft.uop.sizes import Shape, sint
@@ -26,8 +27,12 @@ class Size(int):
     shape: Shape
 
     def __call__(self, dim: int | None = None) -> Any:
-        """The shape, or the length of axis `dim`. Raises as indexing a tuple does."""
-        return self.shape if dim is None else self.shape[dim]
+        """The shape, or the length of axis `dim`. Raises AxisError for an axis that is not there."""
+        if dim is None:
+            return self.shape
+        if not -len(self.shape) <= dim < len(self.shape):
+            raise AxisError(f"size({dim}): shape {self.shape} has {len(self.shape)} axes, the first of which is 0")
+        return self.shape[dim]
 
 
 def lazydata(self: Tensor) -> UOp:
