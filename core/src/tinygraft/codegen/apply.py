@@ -10,6 +10,10 @@
                                       one operand packed into a panel of scratch memory; the rows in s chunks
     pack(columns, rows, n, w[, s])    the same with the other operands packed too, in the order of the tiles
     tile(columns, rows, n, w[, s])    the same with the operand read in place
+    slide(loop, r, v, w, b)           a sum of products over a window that slides along the loop: r rows by v vectors of
+                                      w at once, blocks of b positions along the window's first axis
+    slide_panel(loop, r, v, w, b)     the same from a copy of the operand in scratch memory, padded
+    interleave(loop, n, w)            vectors of w elements of each of n phases of a loop, stored interleaved
     dot(loop, unit, first)            a sum of products on packed lanes along a loop of its terms, on a matrix unit
     parallel or parallel(loops)       chunks for the threads of a pool: of the outermost loop of each store, or of these
     local(loops, n)                   blocks of n threads, one thread for each result: loops, counted together
@@ -30,9 +34,11 @@ from dataclasses import replace
 from tinygraft.codegen import transforms
 from tinygraft.codegen.action import Action, plain_numbers
 from tinygraft.codegen.grid import apply_candidate, apply_local
+from tinygraft.codegen.interleave import apply_interleave
 from tinygraft.codegen.matrix import apply_matrix
 from tinygraft.codegen.packed import apply_dot
 from tinygraft.codegen.panels import tile
+from tinygraft.codegen.stencil_blocks import apply_slide
 from tinygraft.codegen.tiling import Tiling, tilings
 from tinygraft.codegen.transforms import loops_of, name_of
 from tinygraft.errors import ActionError
@@ -223,6 +229,9 @@ TRANSFORMS: dict[str, Transform] = {
     "stage": _tile,
     "pack": _tile,
     "tile": _tile,
+    "slide": apply_slide,
+    "slide_panel": apply_slide,
+    "interleave": apply_interleave,
     "dot": apply_dot,
     "matrix": apply_matrix,
     "parallel": _parallel,

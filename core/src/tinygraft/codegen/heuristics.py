@@ -14,10 +14,12 @@ from tinygraft.codegen import transforms
 from tinygraft.codegen.action import Action
 from tinygraft.codegen.apply import PARALLEL, action_of, apply_actions
 from tinygraft.codegen.grid import thread_block_kernels
+from tinygraft.codegen.interleave import interleaved_kernels
 from tinygraft.codegen.loops import often, size
 from tinygraft.codegen.matrix import matrix_unit_kernels
 from tinygraft.codegen.packed import packings
 from tinygraft.codegen.panels import tile
+from tinygraft.codegen.stencil_blocks import stencil_kernels
 from tinygraft.codegen.tiling import tilings
 from tinygraft.codegen.vectors import vector_kernels
 from tinygraft.target import Target
@@ -89,6 +91,8 @@ CANDIDATES: tuple[Candidates, ...] = (
     matrix_unit_kernels,
     thread_block_kernels,
     _dot_product_kernels,
+    stencil_kernels,
     _tiled_kernels,
+    interleaved_kernels,
     vector_kernels,
 )

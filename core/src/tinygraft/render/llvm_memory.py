@@ -59,11 +59,16 @@ class MemoryWriter(Writer, BasicBlocks):
     def store(self, u: UOp) -> None:
         """Write all copies of a STORE, in order.
 
-        There is none to memory of no elements. Blocks are transposed unless a gate differs between lanes.
+        There is none to memory of no elements. Blocks whose rows follow each other are interleaved, others transposed
+        unless a gate differs between lanes.
         """
         if not memory(u.src[0]).arg.size:
             return
         across = self.walk.accesses[u].across
+        if across is not None and self.walk.accesses[u].stride == int(across.src[0].arg):
+            for lane in self._blocks(u, across):
+                self._store_interleaved(u, lane, across)
+            return
         if across is not None and (len(u.src) == 3 or self.walk.vector(u.src[3]) is None):
             for lane in self._blocks(u, across):
                 self._store_block(u, lane, across)
@@ -231,6 +236,30 @@ class MemoryWriter(Writer, BasicBlocks):
         for k, row in enumerate(self._transposed(columns, stored_type(value.dtype), access.width)):
             index = base if k == 0 else self.let(f"add nsw i64 {base}, {k * (access.stride or 0)}", "at")
             self._put_row(u, index, count, row, mask)
+
+    def _store_interleaved(self, u: UOp, lane: Lane, across: UOp) -> None:
+        """Store all copies along `across`, whose lanes follow each other: element by element of each in turn."""
+        count, width, dtype = int(across.src[0].arg), self.walk.accesses[u].width, u.src[2].dtype
+        copies = [lane | {across.arg.axis: i} for i in range(count)]
+        base = self.scalar(u.src[1], lane)
+        data = [self.to_memory(self.operand(u.src[2], copy, width), dtype, width) for copy in copies]
+        masks = [self.operand(u.src[3], copy, width) for copy in copies] if len(u.src) > 3 else []
+        for part in range(count):
+            index = base if part == 0 else self.let(f"add nsw i64 {base}, {part * width}", "at")
+            row = self._interleaved(data, stored_type(dtype), width, part)
+            self._put_row(u, index, width, row, self._interleaved(masks, "i1", width, part) if masks else "")
+
+    def _interleaved(self, vectors: list[str], element: str, width: int, part: int) -> str:
+        """Return elements `part` * `width` and following of `vectors` of `width` lanes with their lanes in turn."""
+        count, result = len(vectors), vectors[0]
+        wanted = [(at % count, at // count) for at in range(part * width, (part + 1) * width)]
+        for number in range(1, count):  # each pick adds the lanes of one more vector to what has those before
+            lanes = []
+            for k, (vector, at) in enumerate(wanted):
+                before = k if number > 1 else at
+                lanes.append(width + at if vector == number else before)
+            result = self._pick(result, vectors[number], element, width, lanes)
+        return result
 
     def _transposed(self, rows: list[str], element: str, length: int) -> list[str]:
         """Return the columns of a block from its rows, and some more where the length of a row is no power of two.

@@ -33,19 +33,28 @@ class Phases:
 
 
 def has_phases(node: UOp) -> bool:
-    """Return whether `node` is a FOLD for `in_phases`: of many sums of products, with a stride over plain windows.
+    """Return whether `node` is a FOLD for `in_phases`: of many products or sums of them, with a stride over windows.
 
-    Many are LARGE elements or more, in a shape without symbolic sizes; an axis of stride above 1 has dilation 1.
+    Many are LARGE elements or more, in a shape without symbolic sizes; an axis of stride above 1 has dilation 1. Of a
+    product that is no sum, both factors have fewer elements than it has, as in a depthwise convolution.
     """
     if node.op is not Ops.FOLD or not is_concrete(node.src[0].shape) or numel(node.src[0].shape) < LARGE:
         return False
     strided = [d == 1 for s, d in zip(node.arg.stride, node.arg.dilation, strict=True) if s > 1]
     if not strided or not all(strided):
         return False
-    source = node.src[0]
-    while source.op in MOVEMENT or source.op is Ops.CAST:
-        source = source.src[0]
+    source = _moved(node.src[0])
+    if source.op is Ops.MUL:
+        factors = [_moved(x) for x in source.src]
+        return all(x.op is not Ops.CONST and numel(x.shape) < numel(source.shape) for x in factors)
     return source.op is Ops.REDUCE_AXIS and source.arg.op is Ops.ADD
+
+
+def _moved(x: UOp) -> UOp:
+    """Return what `x` is the elements of, moved and cast."""
+    while x.op in MOVEMENT or x.op is Ops.CAST:
+        x = x.src[0]
+    return x
 
 
 def in_phases(node: UOp) -> UOp:
