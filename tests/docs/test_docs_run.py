@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import pytest
@@ -80,6 +81,8 @@ def test_the_other_side_prints_the_same(
     if find_spec(library) is None:
         pytest.skip(f"{library} is not installed: the blocks of that library run where it is")
     monkeypatch.chdir(tmp_path)
+    if library == "tinygrad" and which("clang") is None and (clang := which("clang-19")) is not None:
+        monkeypatch.setenv("CC", clang)  # by which tinygrad finds a device
     names: dict[str, Any] = {"__name__": document}
     found = blocks(document)
     for number, (language, text) in enumerate(found):
