@@ -82,6 +82,7 @@ class Capture:
     existing: dict[int, tuple[weakref.ref[Any], weakref.ref[UOp]]] = field(default_factory=dict)
     pinned: dict[int, weakref.ref[Any]] = field(default_factory=dict)
     read: bool = False
+    why_read: str = ""  # what read it, and where
     varied: bool = False
 
     def existed(self, tensor: object) -> bool:
@@ -109,10 +110,10 @@ def open_captures() -> tuple[Capture, ...]:
     return _open.captures
 
 
-def note_read() -> None:
-    """Record in the captures of this thread that Python reads a value."""
+def note_read(what: str = "") -> None:
+    """Record in the captures of this thread that Python reads a value; the first `what`, a sentence, says where."""
     for capture in _open.captures:
-        capture.read = True
+        capture.read, capture.why_read = True, capture.why_read or what
 
 
 def note_backward(entries: Iterable[TapeEntry]) -> None:
@@ -122,7 +123,9 @@ def note_backward(entries: Iterable[TapeEntry]) -> None:
     the same: it decides what is computed, as a value that Python reads does.
     """
     for capture in _open.captures:
-        capture.read |= any(entry.at <= capture.start for entry in entries)
+        if any(entry.at <= capture.start for entry in entries):
+            capture.read = True
+            capture.why_read = capture.why_read or "it goes backward through what was computed before it was called"
 
 
 def note_varied() -> None:

@@ -23,7 +23,7 @@ from uuid import UUID
 
 from tinygraft.config import code_settings
 from tinygraft.dtype import DType
-from tinygraft.tensor.nested import MANY, check_ends
+from tinygraft.tensor.nested import MANY, check_ends, fields_of, is_record
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state import no_grad
 from tinygraft.tensor.state.storage import SharedStorage
@@ -99,12 +99,14 @@ def is_expired(key: Collection[Any]) -> bool:
     return any(isinstance(item, Same) and item.item() is None for item in key) or any(map(is_expired, nested))
 
 
-def unpack(args: tuple[Any, ...], kwargs: dict[str, Any], written: Set[int] = frozenset()) -> Arguments:
+def unpack(args: tuple[Any, ...], kwargs: dict[str, Any], written: Set[int] = frozenset(),
+           owner: object = None) -> Arguments:  # fmt: skip
     """Unpack the arguments of a call. Realises its tensors.
 
     A view counts by its elements: calls with other slices of a tensor are of one kind. `written` has the numbers of
     tensors that the function writes to: a view among them, or of the same memory, counts as that memory with the
-    movements of the view.
+    movements of the view. `owner` is the object whose method is called, which counts as itself also where it is that of
+    a dataclass.
     """
     found, numbers = Arguments(), dict[UOp, int]()
     slots: list[int] = []  # indices in `key` of the tensors, whose forms depend on all of them where some are written
@@ -144,6 +146,11 @@ def unpack(args: tuple[Any, ...], kwargs: dict[str, Any], written: Set[int] = fr
             stack.extend(reversed(item.values()))
         elif isinstance(item, UOp):
             key.append(_unbound(item, found))
+        elif is_record(item) and item is not owner:
+            values = fields_of(item)
+            more = Same(item) if getattr(item, "__dict__", {}).keys() - values.keys() else None  # that are no fields
+            key.append((type(item), tuple(values), more))
+            stack.extend(reversed(values.values()))
         else:
             key.append(_plain(item))
     if slots:

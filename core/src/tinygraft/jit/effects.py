@@ -57,7 +57,7 @@ class BeforeCall:
         if not are_values(result):
             return "its result has an object that may change, which all replays would return"
         if not same_items(self._items, items_in(self._nested)):
-            return "it changes a list or dict of its arguments"
+            return "it changes a list, dict or dataclass of its arguments"
         if self._states != [_state_of(tensor) for tensor in tensors]:
             return "it gives an argument other memory, or another flag"
         if not self.grads.keeps_grads(tensors):

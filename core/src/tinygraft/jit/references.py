@@ -15,7 +15,7 @@ from types import BuiltinFunctionType, CodeType, EllipsisType, FunctionType, Mod
 from typing import Any
 
 from tinygraft.dtype import DType
-from tinygraft.tensor.nested import MANY, check_ends
+from tinygraft.tensor.nested import MANY, check_ends, fields_of, is_record
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.uop.held import buffers_of
 from tinygraft.uop.ops import Ops
@@ -97,6 +97,8 @@ def _objects(nested: Any) -> Iterator[Any]:
             stack.extend(item)
         elif isinstance(item, dict):
             stack.extend(item.values())
+        elif is_record(item):
+            stack.extend(fields_of(item).values())
 
 
 def are_values(result: Any) -> bool:

@@ -15,8 +15,8 @@ first replays the call, compares that with the same launches one by one, and und
 makes from Python's data is frozen too; a function that writes into such a one, or returns it, is run in every
 call. So is one in which a variable has two values, or another one than in the arguments, and one that reads a value
 (item, numpy, tolist, a boolean mask): what it does next may depend on it. And so is one that has an effect which
-launches do not repeat: it changes a list or dict of its arguments, leaves a lazy tensor outside its result, or returns
-one inside an object that is no list, tuple or dict.
+launches do not repeat: it changes a list, dict or dataclass of its arguments, leaves a lazy tensor outside its result,
+or returns one inside an object that is no list, tuple or dict.
 
 Where a variable had one value in both calls it is unknown whether the function uses that of its arguments or binds the
 variable to that value itself: the first call with another value runs the function once more.
@@ -39,6 +39,7 @@ from tinygraft.engine.capture import Capture, capturing
 from tinygraft.errors import DeviceError, GraphError
 from tinygraft.jit.arguments import Arguments, is_expired, unpack
 from tinygraft.jit.effects import BeforeCall
+from tinygraft.jit.kinds import Call, described, unlike
 from tinygraft.jit.replayed import ReplayedTrace
 from tinygraft.jit.results import values_of
 from tinygraft.jit.trace import RecordedCalls, Trace, difference
@@ -74,9 +75,10 @@ class TinyJit(Generic[P, R]):
     """A function whose launches are captured and replayed.
 
     Works on functions and methods, with tensors anywhere in nested lists, tuples and dicts of the arguments and of the
-    result. A result keeps its value when the function is called again. reset() drops the captures. `prune` is accepted
-    for tinygrad's sake and has no effect: a launch that depends on no argument may write what the next call reads. With
-    `check` the function is run in every call, and what it launches is compared with the capture.
+    result, and in dataclasses among the arguments. A result keeps its value when the function is called again. reset()
+    drops the captures. `prune` is accepted for tinygrad's sake and has no effect: a launch that depends on no argument
+    may write what the next call reads. With `check` the function is run in every call, and what it launches is compared
+    with the capture. `print(step)` says what is captured, and why the last call was run where it was not replayed.
 
     >>> from tinygraft import Tensor
     >>> @TinyJit
@@ -101,6 +103,7 @@ class TinyJit(Generic[P, R]):
     def __init__(self, fxn: Any = None, prune: bool = False, *, check: bool = False) -> None:
         self.fxn, self.check, self._is_loaded = fxn, check, False
         self._lock, self._process = threading.RLock(), os.getpid()
+        self._owner: type | None = None  # the class that it is a method of
         self.reset()
         if fxn is not None:
             functools.update_wrapper(self, fxn)
@@ -111,6 +114,8 @@ class TinyJit(Generic[P, R]):
         self._ready: dict[tuple[Any, ...], ReplayedTrace] = {}
         self._why = ""  # why the last call that was run was not captured
         self._told: set[str] = set()  # what was told of that
+        self._kind: Call = {}  # the arguments of the last call that was the first of its kind
+        self._new_kinds = 0  # how many such calls there were in a row
         self._writes: frozenset[int] = frozenset()  # the numbers of the tensors of its arguments that it has written to
 
     @property
@@ -122,6 +127,9 @@ class TinyJit(Generic[P, R]):
     def kernels(self) -> list[list[str]]:
         """Return, for each kind of calls that is replayed, the names of the kernels of a replay, in order."""
         return [record.names for record in list(self._ready.values())]
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._owner = owner
 
     def __get__(self, instance: Any, owner: type | None = None) -> Callable[..., R]:
         return self if instance is None else types.MethodType(self, instance)
@@ -147,7 +155,7 @@ class TinyJit(Generic[P, R]):
         if self._process != os.getpid():  # a fork: another thread of the parent may have held the lock
             self._lock, self._process = threading.RLock(), os.getpid()
         with self._lock:
-            arguments = unpack(args, kwargs, self._writes)
+            arguments = unpack(args, kwargs, self._writes, self._owner_in(args))
             try:
                 result: R = self._call(args, kwargs, arguments)
                 return result
@@ -208,7 +216,8 @@ class TinyJit(Generic[P, R]):
         already (`check`, VALIDATE) is only compared: raises GraphError for other launches.
         """
         assert self.fxn is not None
-        before = BeforeCall(args, kwargs, arguments)  # first, since it counts references, and `live` is one
+        own = args if self._owner_in(args) is None else args[1:]
+        before = BeforeCall(own, kwargs, arguments)  # first, since it counts references, and `live` is one
         live = live_holders()
         with capturing(live) as capture, size_checks.noting() as claims, noting_touched() as touched:
             del live
@@ -236,21 +245,40 @@ class TinyJit(Generic[P, R]):
             record = ReplayedTrace(trace, both, arguments, result, claims, before.grads, touched, capture)
             self._capture(record, arguments)
         else:
-            self._see(now, arguments, obstacle or ("" if last is None else last.unlike(now)))
+            why = obstacle or ("" if last is None else last.unlike(now))
+            self._see(now, arguments, why, "" if why else self._new_kind(own, kwargs, own is not args))
         return result
+
+    def _owner_in(self, args: tuple[Any, ...]) -> Any:
+        """Return the object whose method this is called as; None for a function."""
+        return args[0] if self._owner is not None and args and isinstance(args[0], self._owner) else None
+
+    def _new_kind(self, args: tuple[Any, ...], kwargs: dict[str, Any], is_method: bool) -> str:
+        """Return why a call is the first of its kind: how its arguments differ from those of the last such call.
+
+        `args` are those without the object of a method. At DEBUG=1 that is told once for each argument, from the third
+        such call in a row on.
+        """
+        before, self._kind = self._kind, described(self.fxn, args, kwargs, is_method)
+        self._new_kinds += 1
+        what, text = unlike(before, self._kind) if before else ("", "")
+        if what and self._new_kinds > 2 and DEBUG.value >= 1 and what not in self._told:
+            print(f"TinyJit runs {self._name()} in this call, which is the first of its kind: {text}")
+            self._told.add(what)
+        return text
 
     def _capture(self, record: ReplayedTrace, arguments: Arguments) -> None:
         """Replay calls of this kind from now on; of more than MOST kinds the oldest is dropped."""
-        self._ready[arguments.key], self._why = record, ""
+        self._ready[arguments.key], self._why, self._new_kinds = record, "", 0
         # from the next call on, a view among these arguments counts as its memory, which is written
         self._writes |= set(arguments.tensors_over(record.assigned))
         while len(self._ready) > MOST:
             del self._ready[next(iter(self._ready))]
 
-    def _see(self, calls: RecordedCalls, arguments: Arguments, why: str) -> None:
+    def _see(self, calls: RecordedCalls, arguments: Arguments, why: str, other: str) -> None:
         """Compare the next call of this kind with `calls`. `why` it was not captured; "" for the first of its kind.
 
-        At DEBUG=1 each reason is told once.
+        `other` says how that kind differs from another. At DEBUG=1 each reason is told once.
         """
         self._ready = {key: record for key, record in self._ready.items() if not is_expired(key)}
         self._seen[arguments.key] = calls
@@ -259,7 +287,9 @@ class TinyJit(Generic[P, R]):
         if why and DEBUG.value >= 1 and why not in self._told:
             print(f"TinyJit runs {self._name()} in this call: {why}")
             self._told.add(why)
-        self._why = why or "this is the first call of its kind"
+        if why:
+            self._new_kinds = 0
+        self._why = why or "this is the first call of its kind" + (f": {other}" if other else "")
 
     def __repr__(self) -> str:
         counts = [str(len(names)) for names in self.kernels]

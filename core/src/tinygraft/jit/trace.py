@@ -18,8 +18,10 @@ Role = tuple[str, int]  # "in": index of the argument, "made": count in this cal
 Launched = list[tuple[Compiled | None, tuple[Role, ...]]]
 
 
-READS = (
-    "it reads a value (item, numpy, a mask) or goes backward through what was computed before, which may be another one"
+READS = "it reads a value (item, numpy, a mask), which may be another one in the next call"
+ANOTHER_NUMBER = (
+    "\n  hint: a number of Python's that changes from call to call is a kernel each time; give it as an argument, "
+    "a Tensor"
 )
 TWO_VALUES = "a variable has two values in it, or another one than in the arguments"
 FROM_PYTHON = "its result is data from Python, which no launch makes again"
@@ -62,7 +64,8 @@ class RecordedCalls:
         for (kernel, roles), (other, others) in zip(self.launched, now.launched, strict=False):
             if kernel is not other:
                 was, is_ = (getattr(each, "name", "a copy") for each in (kernel, other))
-                return f"it launched {is_}, and {'another ' * (was == is_)}{was} in the call before"
+                text = f"it launched {is_}, and {'another ' * (was == is_)}{was} in the call before"
+                return text + ANOTHER_NUMBER * (was == is_)
             if roles != others:
                 name = getattr(kernel, "name", "a copy")
                 return f"{name} used other memory than in the call before: of a tensor from outside that is new in each"
@@ -101,7 +104,7 @@ class Trace:
         mine, bindings = capture.values, arguments.values
         other = any(mine.get(name, value) != value for name, value in bindings.items())
         self.bindings: dict[str, int] | None = None if capture.varied or arguments.varied or other else bindings
-        self.obstacle = READS if capture.read else TWO_VALUES if self.bindings is None else ""
+        self.obstacle = (capture.why_read or READS) if capture.read else TWO_VALUES if self.bindings is None else ""
         self.nodes: dict[int, weakref.ref[UOp]] = capture.nodes
         self.values: dict[str, int] = capture.values
         self.arguments: tuple[Any, ...] = tuple([node.arg.uid for node in arguments.buffers])

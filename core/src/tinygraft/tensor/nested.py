@@ -10,6 +10,7 @@ import copy
 import gc
 from collections import deque
 from collections.abc import Callable
+from dataclasses import fields
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -18,6 +19,17 @@ from tinygraft.uop.uop import UOp
 
 MANY = 10_000  # items after which a walk checks for cycles
 CONTAINERS = (list, tuple, dict, set, frozenset, deque)
+
+
+def is_record(item: Any) -> bool:
+    """Whether an object is that of a dataclass: its fields are arguments of a TinyJit, as the items of a dict are."""
+    return hasattr(type(item), "__dataclass_fields__")
+
+
+def fields_of(record: Any) -> dict[str, Any]:
+    """The fields of a record that are set, by name."""
+    names = [each.name for each in fields(record)]
+    return {name: getattr(record, name) for name in names if hasattr(record, name)}
 
 
 def check_ends(nested: Any) -> None:
@@ -30,12 +42,13 @@ def check_ends(nested: Any) -> None:
         if is_left:
             above.discard(id(item))
             done.add(id(item))
-        elif isinstance(item, CONTAINERS) and id(item) not in done:
+        elif (isinstance(item, CONTAINERS) or is_record(item)) and id(item) not in done:
             if id(item) in above:
                 raise ValueError(f"arguments and results must end, a {type(item).__name__} among them contains itself")
             above.add(id(item))
             stack.append((item, True))
-            stack.extend((each, False) for each in (item.values() if isinstance(item, dict) else item))
+            inner = item.values() if isinstance(item, dict) else fields_of(item).values() if is_record(item) else item
+            stack.extend((each, False) for each in inner)
 
 
 def tensors_in(nested: Any) -> list[TensorBase]:
@@ -108,6 +121,9 @@ def items_in(nested: Any) -> list[Any]:
             stack.extend(item)
             if isinstance(item, dict):
                 stack.extend(item.values())
+        elif is_record(item):
+            found.append(len(values := fields_of(item)))
+            stack.extend(values.values())
         else:
             found.append(item)
     return found

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.autograd.build import laid
 from tinygraft.device.buffer import Buffer, buffer_of
 from tinygraft.dtype import values_of
-from tinygraft.engine.capture import note_read
+from tinygraft.engine.capture import note_read, open_captures
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.data.element import element
 from tinygraft.tensor.data.from_python import NUMPY_NAME
 from tinygraft.tensor.primitives import size_math
+from tinygraft.tensor.state.made_at import file_and_line, here
 from tinygraft.uop.held import is_stored, memories
 from tinygraft.uop.sharding import local_devices
 from tinygraft.uop.show import show_arg
@@ -39,7 +40,9 @@ def _stored(self: Tensor) -> Buffer:
             f"cannot read a tensor of symbolic shape {show_arg(self.shape)}\n  made at {self._where()}\n"
             "  hint: read the tensor that it is a part of, or reduce its symbolic axes first"
         )
-    note_read()
+    if open_captures():
+        where = file_and_line(here(1))
+        note_read(f"it reads a value (item, numpy, a mask) at {where}, which may be another one in the next call")
     self.realize()
     if self._storage is not None and not is_stored(self.uop):
         self.realize()  # the first realize carried out a pending write to the whole storage, this one the view

@@ -12,6 +12,11 @@ from tinygraft.errors import FileFormatError
 from tinygraft.nn.described import Described
 from tinygraft.nn.optim.optimizer import Optimizer
 
+BY_PYTHON = (
+    "a scheduler in it computes the next learning rate with Python's numbers\n"
+    "  hint: call its step() outside of the function, which reads the rate from memory"
+)  # why a function under TinyJit is run in every call
+
 
 class LRScheduler(Described):
     """What all schedulers do; a subclass gives `rate(base, epoch)`, the rate of a group after `epoch` steps.
@@ -73,7 +78,7 @@ class LRScheduler(Described):
 
     def step(self) -> None:
         """Set the next rates. Under TinyJit the function that calls it is run in every call."""
-        note_read()  # the number of the step is Python's: a function under TinyJit cannot be replayed with it
+        note_read(BY_PYTHON)  # the number of the step is Python's: a function under TinyJit cannot be replayed with it
         self._go(self.last_epoch + 1)
 
     def get_last_lr(self) -> list[float]:
@@ -279,7 +284,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
         Raises ValueError below 0.
         """
-        note_read()
+        note_read(BY_PYTHON)
         if epoch is not None and epoch < 0:
             raise ValueError(f"CosineAnnealingWarmRestarts needs an epoch of at least 0, got {epoch}")
         if epoch is None:
