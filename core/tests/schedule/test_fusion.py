@@ -79,6 +79,11 @@ def group_of(node: UOp, homes: dict[UOp, UOp]) -> Group:
     return group
 
 
+def takes(group: Group, node: UOp, target: Target = Target()) -> bool:  # noqa: B008
+    """Whether a node may be tried in a kernel."""
+    return group.may_join(part_of(node, group.memory, group.book), target)
+
+
 def draft_of(node: UOp, homes: dict[UOp, UOp]) -> Draft:
     """The same, written down."""
     draft = Draft("PYTHON", homes)
@@ -91,8 +96,8 @@ def test_a_kernel_writes_a_buffer_once() -> None:
     first = UOp(Ops.ASSIGN, F, (memory(8), memory(8) + 1.0))
     second = UOp(Ops.ASSIGN, F, (first, first * 2.0))
     one, other = UOp.buffer("PYTHON", 8, F), UOp.buffer("PYTHON", 8, F)
-    assert not group_of(first, {first: one, second: one}).may_join(second, Target())
-    assert group_of(first, {first: one, second: other}).may_join(second, Target())
+    assert not takes(group_of(first, {first: one, second: one}), second)
+    assert takes(group_of(first, {first: one, second: other}), second)
 
 
 def test_an_assigned_value_joins_kernels_with_just_its_loops() -> None:
@@ -100,9 +105,9 @@ def test_an_assigned_value_joins_kernels_with_just_its_loops() -> None:
     long, short = memory(64, 32) * 2.0, memory(64) + 1.0
     update = UOp(Ops.ASSIGN, F, (memory(64), short))
     homes = {n: UOp.buffer("PYTHON", 2048, F) for n in (long, short, update)}
-    assert group_of(long, homes).may_join(short, Target())
-    assert not group_of(long, homes).may_join(update, Target())
-    assert group_of(short, homes).may_join(update, Target())
+    assert takes(group_of(long, homes), short)
+    assert not takes(group_of(long, homes), update)
+    assert takes(group_of(short, homes), update)
 
 
 def test_a_full_kernel_takes_no_more() -> None:
@@ -112,9 +117,9 @@ def test_a_full_kernel_takes_no_more() -> None:
     for _ in range(10):
         chain = chain * x
     homes = {n: UOp.buffer("PYTHON", 8, F) for n in (chain, x + 1.0)}
-    assert group_of(chain, homes).may_join(x + 1.0, Target())
-    assert not group_of(chain, homes).may_join(x + 1.0, Target(max_ops=20))
-    assert not group_of(chain, homes).may_join(x + 1.0, Target(max_params=10))
+    assert takes(group_of(chain, homes), x + 1.0)
+    assert not takes(group_of(chain, homes), x + 1.0, Target(max_ops=20))
+    assert not takes(group_of(chain, homes), x + 1.0, Target(max_params=10))
 
 
 def test_a_node_that_cannot_join_leaves_the_kernel_as_it_was() -> None:
@@ -142,7 +147,7 @@ def test_equal_work_is_written_down_once() -> None:
         before = effort()
         group = Group(0, "PYTHON", homes, book)
         for node in (value, value * 2.0):
-            assert group.may_join(node, Target()) or node is value
+            assert takes(group, node) or node is value
             assert group.join(part_of(node, homes, book), set())
         kernels.append(group.call())
         spent.append(effort() - before)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from graph_numpy import evaluate
 from tensor_nodes import assign, move, numbers, reduced, run_graph
+from tinygraft import Tensor
 from tinygraft.dtype import dtypes
 from tinygraft.schedule import inplace
 from tinygraft.uop.ops import Ops
@@ -109,3 +111,25 @@ def test_values_that_took_a_place_can_be_replaced_and_assigned() -> None:
     found, calls = run_graph(new, turned(target + 1.0))
     assert found == [wanted.tolist(), (before[::-1] + 1).tolist()]
     assert made(calls, x, target) == 1 + 3 + 1
+
+
+def test_a_part_of_a_stack_is_not_said_to_read_the_others() -> None:
+    """The gradient of each part overwrites the part in place; readers of other parts are not said to need it."""
+    random = np.random.default_rng(0)
+    parts, w = random.standard_normal((3, 64, 128)).astype(np.float32), random.standard_normal((128, 128)) * 0.1
+    weight = Tensor(w.astype(np.float32), requires_grad=True)
+    h, hidden = Tensor.zeros(64, 128).realize(), []
+    for part in parts:
+        h = (Tensor(part).realize() + h @ weight).tanh()
+        hidden.append(h)
+    (hidden[0].stack(*hidden[1:]) ** 2).sum().backward()
+
+    states = [np.zeros((64, 128))]
+    for part in parts:
+        states.append(np.tanh(part + states[-1] @ w))
+    back, wanted = np.zeros((64, 128)), np.zeros((128, 128))
+    for before, state in zip(reversed(states[:-1]), reversed(states[1:]), strict=True):
+        sums = (2 * state + back) * (1 - state * state)
+        back, wanted = sums @ w.T, wanted + before.T @ sums
+    assert weight.grad is not None
+    np.testing.assert_allclose(weight.grad.numpy(), wanted, rtol=1e-3, atol=1e-3)

@@ -198,7 +198,7 @@ def test_a_member_is_shared_at_its_own_place_only() -> None:
     double = x + x
     lowering = Lowering({double: UOp.buffer("PYTHON", 4, F)})
     index = (lowering.loop(0, 4),)
-    lowering.members[double] = index
+    lowering.members[double] = (index,)
     sum_ = lowering.value(double, index)
     assert lowering.value(double * x, index).src[0] is sum_
     assert lowering.shared_value(move(Ops.FLIP, double, (0,)), index) is None

@@ -23,12 +23,15 @@ from tinygraft.codegen.stencil_blocks import stencil_kernels
 from tinygraft.codegen.tiling import tilings
 from tinygraft.codegen.vectors import vector_kernels
 from tinygraft.target import Target
-from tinygraft.uop.ops import Ops
+from tinygraft.uop.ops import ELEMENTWISE, FACTS, Ops
 from tinygraft.uop.uop import UOp, postorder
 
 # assumed: since then two threads were measured to pay from kernels of 0.25 us on (2026-11-20, the cpu plugin,
 # benchmarks/NOTES.md "a replay is one native call"), which is less; other devices were not measured
 WORTH_PARALLEL = 1 << 14  # iterations of the innermost loop below which waking threads costs more than it saves
+# measured: a step of an LSTM on 32 x 128 elements, some 300 operations each, takes 13 us on one thread and 7 on two
+# (2026-11-24, two cores of an AMD EPYC, the cpu plugin); assumed: that it pays from a quarter of that on
+WORTH_OPERATIONS = 1 << 18  # operations from which waking threads pays where there are fewer iterations
 
 Chosen = tuple[UOp, tuple[Action, ...]]  # a kernel with actions applied, and those
 Candidates = Callable[[UOp, Target], Iterator[Chosen]]
@@ -76,13 +79,16 @@ def _tiled_kernels(sink: UOp, target: Target) -> Iterator[Chosen]:
 def is_worth_parallel(sink: UOp) -> bool:
     """Return whether a kernel has enough iterations for several threads, and loops to divide, one of each store.
 
-    Enough are WORTH_PARALLEL of the part of the kernel that runs most often.
+    Enough are WORTH_PARALLEL of the part of the kernel that runs most often, or fewer with WORTH_OPERATIONS in them.
     """
     nodes = postorder(sink)
     sizes = {r.arg.axis: size(r) for r in nodes if r.op is Ops.RANGE}
     inside = {n.src[0].ranges if n.op is Ops.REDUCE else n.ranges for n in nodes}
-    if max(often(mask, sizes) for mask in inside) < WORTH_PARALLEL:
-        return False
+    iterations = {mask: often(mask, sizes) for mask in inside}
+    if max(iterations.values()) < WORTH_PARALLEL:
+        computed = [FACTS[n.op].length * iterations[n.ranges] for n in nodes if n.op in ELEMENTWISE]
+        if sum(computed) < WORTH_OPERATIONS:
+            return False
     return transforms.loop_of_each(sink) is not None
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tinygraft.schedule.kernel_body import Lowering, numel
+from tinygraft.schedule.sections import sections_of
 from tinygraft.schedule.unmerged import unmerged
 from tinygraft.schedule.views import ZERO, Index, flatten
 from tinygraft.schedule.weighing import AGAIN_HEAVY
@@ -59,18 +60,30 @@ class Draft:
         """
         lowering = self.lowering
         loops, reduces = len(lowering.loops), dict(lowering.reduces)
-        index = self.index(node.shape)
         source = node.src[1] if node.op is Ops.ASSIGN else node
-        lowering.members[node] = index
-        value = lowering.shared_value(source, index)
-        if value is None:
+        indices = self.indices(node)
+        lowering.members[node] = indices
+        values = [lowering.shared_value(source, index) for index in indices]
+        if None in values:
             del lowering.members[node]
             del lowering.loops[loops:]
             lowering.reduces = reduces
             return False
-        lowering.values[(node, index, None)] = value
-        self.store(node, flatten(index, node.shape), value, needs)
+        for index, value in zip(indices, values, strict=True):
+            assert value is not None
+            lowering.values[(node, index, None)] = value
+            self.store(node, flatten(index, node.shape), value, needs)
         return True
+
+    def indices(self, node: UOp) -> tuple[Index, ...]:
+        """Return the indices at which an iteration of the loops computes `node`: one in each of its sections."""
+        sections = sections_of(node, self.lowering.memory)
+        if sections is None:
+            return (self.index(node.shape),)
+        axis, loops = sections.axis, sections.loops(node.shape)
+        first = self.index(loops)
+        starts = range(0, node.shape[axis], loops[axis])
+        return tuple([(*first[:axis], ix.add(first[axis], start), *first[axis + 1 :]) for start in starts])
 
     def store(self, node: UOp, position: UOp, value: UOp, needs: set[UOp], gate: UOp | None = None) -> None:
         """Store `value`, the value of `node` or one element of it, to the memory of `node` at flat index `position`.
@@ -85,11 +98,6 @@ class Draft:
         src = (self.lowering.param(buffer), position, value, *(() if gate is None else (gate,)))
         self.stores.append(UOp(Ops.STORE, src=src))
         self.nodes.append(node)
-
-    @property
-    def buffers(self) -> set[UOp]:
-        """The buffers that the kernel reads or writes."""
-        return set(self.lowering.slots)
 
     def overwritten(self) -> set[UOp]:
         """Return the ASSIGNs of this kernel whose old value it may read after it has stored the new one.

@@ -19,6 +19,7 @@ from tinygraft.schedule.again import StoreMore
 from tinygraft.schedule.draft import Draft
 from tinygraft.schedule.effort import spend
 from tinygraft.schedule.kernel_body import numel, output_loops
+from tinygraft.schedule.sections import sections_of
 from tinygraft.schedule.weighing import LONGEST, MIN_ROWS, MUCH, OWN_PARAMS, is_product
 from tinygraft.target import Target
 from tinygraft.uop.held import memory_base
@@ -80,12 +81,13 @@ class KernelPart:
     """A stored node as a part of a kernel.
 
     `form` is equal for nodes that compute the same from other memory; `leaves` is that memory, in the order in which
-    the form numbers it.
+    the form numbers it. `loops` is what the loops are over: the shape of the node, or of a section of it.
     """
 
     node: UOp
     form: int
     leaves: tuple[UOp, ...]
+    loops: Shape
 
 
 class Group:
@@ -122,12 +124,12 @@ class Group:
             return False
         if isinstance(state, StoreMore):
             return state
-        if self._draft is not None and len(self._draft.nodes) == len(self.nodes):
+        if self._draft is not None and len(self._draft.lowering.members) == len(self.nodes):
             self._draft = None  # the state came from the book: this draft has one node fewer
         self.nodes.append(part.node)
         self.needs |= needs
         self.numbers, self.state = buffers, state
-        sizes = output_loops(part.node.shape)
+        sizes = output_loops(part.loops)
         self.sizes = sizes if len(sizes) > len(self.sizes) else self.sizes
         return True
 
@@ -184,20 +186,20 @@ class Group:
                 self._draft.add(node, self.needs)
         return self._draft
 
-    def may_join(self, node: UOp, target: Target) -> bool:
-        """Return whether to try `join` with `node`: a cheap check, after which `join` may still refuse.
+    def may_join(self, part: KernelPart, target: Target) -> bool:
+        """Return whether to try `join` with `part`: a cheap check, after which `join` may still refuse.
 
-        Requires that no node here writes the same buffer, that the loops of `node` fit these (`fits`), and that the
+        Requires that no node here writes the same buffer, that the loops of `part` fit these (`fits`), and that the
         kernel is well below the limits of `target`. An ASSIGN of other loops is refused, unless it is tiny.
         """
-        memory = self.memory
+        memory, node = self.memory, part.node
         if any(memory[n] is memory[node] for n in self.nodes):
             return False
-        key = ("may join", self.state.number, node.shape, node.op is Ops.ASSIGN)
-        return bool(self.book.once(key, lambda: self._has_room(node, target)))
+        key = ("may join", self.state.number, node.shape, part.loops, node.op is Ops.ASSIGN)
+        return bool(self.book.once(key, lambda: self._has_room(node, part.loops, target)))
 
-    def _has_room(self, node: UOp, target: Target) -> bool:
-        """Return whether `node` fits the loops of this kernel, and it is well below the Target's limits.
+    def _has_room(self, node: UOp, loops: Shape, target: Target) -> bool:
+        """Return whether `node`, with `loops`, fits those of this kernel, and it is well below the Target's limits.
 
         What `node` adds is known only when it is lowered. It is at most half of the operations that a Target allows,
         for stored.py cuts longer chains, so half has to be free. An assignment outside of the innermost loop is
@@ -206,14 +208,14 @@ class Group:
         if self.is_beside(node) and numel(node.shape) > TINY:
             return False  # the assignment waits for all readers of the old value, and this kernel would wait with it
         room = self.state.ops < target.max_ops / LONGEST and self.state.buffers < target.max_params - OWN_PARAMS
-        return room and self.fits(node.shape)
+        return room and self.fits(loops)
 
     def is_beside(self, node: UOp) -> bool:
         """Return whether `node` is an ASSIGN with more or fewer loops than the kernel's outputs with the most loops."""
         return node.op is Ops.ASSIGN and len(output_loops(node.shape)) != len(self.sizes)
 
     def fits(self, shape: Shape) -> bool:
-        """Return whether an output of `shape` can share the loops of this kernel.
+        """Return whether an output with loops over `shape` can share those of this kernel.
 
         The loops of one have to be the outer loops of the other. Where one has fewer, the shared loops need MIN_ROWS
         iterations to be parallelised, unless the whole is small.
@@ -234,11 +236,6 @@ class Group:
     def elements(self) -> int:
         """Return how many elements the largest output has."""
         return max(numel(n.shape) for n in self.nodes)
-
-    @property
-    def buffers(self) -> set[UOp]:
-        """Return the buffers that this kernel reads or writes."""
-        return set(self.numbers)
 
     def overwritten(self) -> set[UOp]:
         """Return the ASSIGNs here whose old value is read at another index than the new one is written."""
@@ -292,7 +289,9 @@ def part_of(node: UOp, memory: Mapping[UOp, UOp], book: Book) -> KernelPart:
             key.append((current.op, current.dtype, current.arg, *[numbers[source] for source in current.src]))
         numbers[current] = len(numbers)
         stack.pop()
-    return KernelPart(node, book.number(tuple(key)), tuple(leaves))
+    sections = sections_of(node, memory)
+    loops = node.shape if sections is None else sections.loops(node.shape)
+    return KernelPart(node, book.number(tuple(key)), tuple(leaves), loops)
 
 
 def group_nodes(stored: Sequence[UOp], alone: Set[UOp], memory: Mapping[UOp, UOp], needs: Mapping[UOp, set[UOp]],
@@ -317,8 +316,8 @@ def group_nodes(stored: Sequence[UOp], alone: Set[UOp], memory: Mapping[UOp, UOp
         device = node.device or ""
         part = part_of(node, memory, book)
         joined: bool | StoreMore = False
-        for group in _candidates(node, needs[node], home, reading):
-            if group.device == device and group.may_join(node, target) and not waits.between(node, group):
+        for group in _candidates(part, needs[node], home, reading):
+            if group.device == device and group.may_join(part, target) and not waits.between(node, group):
                 if node.op is Ops.ASSIGN and not _can_be_last(node, group, readers, waits):
                     continue
                 if joined := group.join(part, needs[node]):
@@ -331,7 +330,7 @@ def group_nodes(stored: Sequence[UOp], alone: Set[UOp], memory: Mapping[UOp, UOp
             return joined
         home[node] = group
         waits.note(node, number)
-        reading.note(group, node, needs[node])
+        reading.note(group, part, needs[node])
     return groups
 
 
@@ -341,30 +340,30 @@ class _Reading:
     def __init__(self) -> None:
         self._known: dict[Hashable, dict[Group, None]] = {}
 
-    def note(self, group: Group, node: UOp, needs: set[UOp]) -> None:
-        """Record that `node`, which reads `needs`, was put into `group`."""
-        for key in (*needs, tuple(output_loops(node.shape)), *([TINY] if numel(node.shape) <= TINY else ())):
+    def note(self, group: Group, part: KernelPart, needs: set[UOp]) -> None:
+        """Record that `part`, which reads `needs`, was put into `group`."""
+        for key in (*needs, tuple(output_loops(part.loops)), *([TINY] if numel(part.node.shape) <= TINY else ())):
             known = self._known.setdefault(key, {})
             known.pop(group, None)  # a dict keeps the order of insertion: the latest goes to the end
             known[group] = None
 
-    def sharers(self, node: UOp, needs: set[UOp]) -> set[Group]:
-        """Return, for each of `needs`, the LATEST kernels that read it too; without `needs` those of the node's loops.
+    def sharers(self, part: KernelPart, needs: set[UOp]) -> set[Group]:
+        """Return, for each of `needs`, the LATEST kernels that read it too; without `needs` those of the part's loops.
 
         For a node of at most TINY elements also the LATEST kernels as small, whatever they read: then launches are what
         costs. The kernels that compute `needs` are not among them unless they read some of it.
         """
-        keys: list[Hashable] = [*needs] if needs else [tuple(output_loops(node.shape))]
+        keys: list[Hashable] = [*needs] if needs else [tuple(output_loops(part.loops))]
         found = {group for key in keys for group in list(self._known.get(key, ()))[-LATEST:]}
-        if numel(node.shape) <= TINY:
+        if numel(part.node.shape) <= TINY:
             found |= {group for group in list(self._known.get(TINY, ()))[-LATEST:] if group.elements <= TINY}
         return found
 
 
-def _candidates(node: UOp, needs: set[UOp], home: Mapping[UOp, Group], reading: _Reading) -> list[Group]:
-    """Return the kernels that a node may join: those that it reads from, latest first, then those of `sharers`."""
+def _candidates(part: KernelPart, needs: set[UOp], home: Mapping[UOp, Group], reading: _Reading) -> list[Group]:
+    """Return the kernels that a part may join: those that it reads from, latest first, then those of `sharers`."""
     producers = {home[n] for n in needs if n in home}
-    sharers = reading.sharers(node, needs) - producers
+    sharers = reading.sharers(part, needs) - producers
     return sorted(producers, key=lambda g: -g.number) + sorted(sharers, key=lambda g: -g.number)
 
 

@@ -36,13 +36,13 @@ class Lowering:
     """The state of a kernel while it is lowered.
 
     `memory` maps each stored node of the tensor graph to its BUFFER; `members` maps the nodes that this kernel
-    computes to the index, made of its loops, at which it computes them. `slots` numbers the buffers that the kernel
+    computes to the indices, made of its loops, at which it computes them. `slots` numbers the buffers that the kernel
     uses, in order of first use; `values` caches the value of each request.
     """
 
     def __init__(self, memory: Mapping[UOp, UOp]) -> None:
         self.memory = memory
-        self.members: dict[UOp, Index] = {}
+        self.members: dict[UOp, tuple[Index, ...]] = {}
         self.slots: dict[UOp, int] = {}
         self.values: dict[ValueRequest, UOp] = {}
         self.length: int = 0  # instructions of its operations beyond one each
@@ -122,7 +122,7 @@ class Lowering:
             if computed_at is None:
                 self.values[request] = self.load(self.memory[node], flatten(index, node.shape), gate)
                 return True
-            if computed_at != index:
+            if index not in computed_at:
                 return False
         if computed_at is not None and gate is not None:
             answer = self._member(node, index)
@@ -181,14 +181,18 @@ class Lowering:
     def _movement(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
         """Yield the value of the source at the index that the movement leads to, 0 where that is outside of it."""
         moved, inside = source_index(node, index)
+        if _never(inside):
+            yield UOp.const(node.dtype, 0)
+            return
         (value,) = yield [(node.src[0], moved, both(gate, inside))]
         yield guarded(value, inside)
 
     def _cat(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
         """Yield the value of a CAT: that of the source that `index` falls into, chosen by nested WHEREs.
 
-        Each source is computed at `index` less where it starts, under the gate that this is inside of it. The last
-        one needs no condition of its own in the WHEREs: an index in no other source is in the last.
+        Each source is computed at `index` less where it starts, under the gate that this is inside of it; not one that
+        the bounds of `index` leave out. The last one needs no condition of its own in the WHEREs: an index in no other
+        source is in the last.
         """
         axis, needs, ends = node.arg, [], []
         start: sint = 0
@@ -196,9 +200,10 @@ class Lowering:
             end = ix.add(start, source.shape[axis])
             i = ix.sub(index[axis], start)
             inside = both(None if start == 0 else ix.ge(i, 0), ix.lt(i, source.shape[axis]))
-            needs.append((source, (*index[:axis], i, *index[axis + 1 :]), both(gate, inside)))
-            ends.append(end)
             start = end
+            if not _never(inside):
+                needs.append((source, (*index[:axis], i, *index[axis + 1 :]), both(gate, inside)))
+                ends.append(end)
         values = yield needs
         result = values[-1]
         for value, end in zip(reversed(values[:-1]), reversed(ends[:-1]), strict=True):
@@ -345,6 +350,11 @@ def guarded(value: UOp, inside: UOp | None) -> UOp:
     if inside is None or (value.op is Ops.LOAD and len(value.src) == 3 and terms(inside) <= terms(value.src[2])):
         return value
     return fold(Ops.WHERE, value.dtype, (inside, value, UOp.const(value.dtype, 0)))
+
+
+def _never(inside: UOp | None) -> bool:
+    """Return whether the bounds of indices show that a condition never holds."""
+    return inside is not None and inside.hi is not None and not inside.hi
 
 
 def terms(condition: UOp) -> set[UOp]:

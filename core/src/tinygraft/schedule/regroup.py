@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from tinygraft.schedule import blocked_scans
 from tinygraft.schedule.kernel_body import numel
 from tinygraft.schedule.phases import has_phases, in_phases
-from tinygraft.schedule.weighing import is_product
+from tinygraft.schedule.sections import is_of_sections
+from tinygraft.schedule.weighing import OWN_PARAMS, is_product
 from tinygraft.target import Target
 from tinygraft.uop.ops import MOVEMENT, Ops, ReduceArg
 from tinygraft.uop.sizes import is_concrete
@@ -44,7 +45,7 @@ def regroup(order: Sequence[UOp], target: Target) -> dict[UOp, UOp]:
     A node with nothing upstream that is cut stays itself. `target` says whether running products can be computed in
     float64.
     """
-    if not any(_parts(node) or _is_wide(node) or blocked_scans.is_long(node) or has_phases(node) for node in order):
+    if not any(_parts(n) or _is_wide(n, target) or blocked_scans.is_long(n) or has_phases(n) for n in order):
         return {}
 
     def cut(node: UOp, new: UOp) -> UOp:
@@ -59,27 +60,40 @@ def regroup(order: Sequence[UOp], target: Target) -> dict[UOp, UOp]:
             return blocked_scans.rewritten(new, target)
         if has_phases(node):
             return in_phases(new)
-        return in_groups(new) if _is_wide(node) else new
+        return in_groups(new, target) if _is_wide(node, target) else new
 
     # not graph_rewrite, which goes on until no rule matches: the first of two steps may look long and is not cut
     # again
     return rebuild(order, {}, cut)
 
 
-def _is_wide(node: UOp) -> bool:
+def _is_wide(node: UOp, target: Target) -> bool:
     """Return whether `node` is a CAT of more sources than one kernel should have."""
-    return node.op is Ops.CAT and len(node.src) > SOURCES
+    return node.op is Ops.CAT and len(node.src) > SOURCES and len(node.src) > _most(node, target)
 
 
-def in_groups(node: UOp) -> UOp:
-    """Return the CAT `node` as a CAT of stored CATs of at most SOURCES sources, or NUMBERS if all are constants.
+def _most(node: UOp, target: Target) -> int:
+    """Return how many sources a kernel of the CAT `node` may have.
+
+    NUMBERS if all are constants; as many as a kernel of `target` has buffers for where it computes them section by
+    section (sections.py), each of its own source; else SOURCES.
+    """
+    if all(_comes_from_constant(source) for source in node.src):
+        return NUMBERS
+    return max(target.max_params - OWN_PARAMS, SOURCES) if is_of_sections(node) else SOURCES
+
+
+def in_groups(node: UOp, target: Target) -> UOp:
+    """Return the CAT `node` as a CAT of stored CATs of as many sources as a kernel of `target` may have.
 
     These are CATs of stored CATs again where there are too many of them; above the first level SOURCES is the limit.
+    The groups are of equal length where there is such a length.
     """
     src = node.src
-    most = NUMBERS if all(_comes_from_constant(s) for s in src) else SOURCES
+    most = _most(node, target)
     while len(src) > most:
-        groups = [src[i : i + most] for i in range(0, len(src), most)]
+        each = -(-len(src) // _divisor(len(src), range(-(-len(src) // most), 2 * -(-len(src) // most) + 1)))
+        groups = [src[i : i + each] for i in range(0, len(src), each)]
         cats = [UOp(Ops.CAT, node.dtype, group, node.arg) if len(group) > 1 else group[0] for group in groups]
         src = tuple([UOp(Ops.CONTIGUOUS, node.dtype, (cat,)) for cat in cats])
         most = SOURCES

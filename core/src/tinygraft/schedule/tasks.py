@@ -139,7 +139,9 @@ def _kernel(kernel: Group | UOp, homes: Homes, needs: Needs) -> Task | NeedsOwnM
         return NeedsOwnMemory(frozenset(homes.finished.get(node, node) for node in made.nodes))
     if overwritten := made.overwritten():
         return NeedsOwnMemory(_in_the_way(made, overwritten, homes.memory))
-    mine, buffers = set(made.nodes), made.buffers
+    # not all memory that the nodes are made of: simplification removes loads, as from a slice of a CAT, and the proof
+    # of the calls would look for values that another kernel may have overwritten
+    mine, buffers = set(made.nodes), set(made.call().buffers)
     reads = {(homes.buffer(n), n) for n in made.needs if n not in mine}
     awaited = {(homes.buffer(n), n) for node in made.nodes for n in needs.awaited.get(node, ()) if n not in mine}
     written = {*made.nodes, *(homes.finished[n] for n in made.nodes if n in homes.finished)}
