@@ -140,6 +140,37 @@ def test_a_rank_that_does_not_come_is_an_error_in_time():
     assert "at least one of 2 ranks does not come; COLLECTIVE_LIMIT sets how long" in str(error.value)
 
 
+@pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "broadcast", "reduce_scatter", "all_to_all"])
+def test_equal_counts_of_other_shapes_differ(kind):
+    """Ranks that pass as many elements in another shape all raise, and name both shapes."""
+
+    def run(comm):
+        shape = (2, 3) if comm.rank else (2, 1, 3)
+        with pytest.raises(CollectiveError) as error:
+            getattr(comm, kind)(np.zeros(shape))
+        comm.barrier()
+        return str(error.value)
+
+    for text in run_ranks(2, run):
+        assert "of 6 double in shape (2, 1, 3)" in text
+        assert "of 6 double in shape (2, 3)" in text
+
+
+def test_a_message_of_another_shape_is_an_error():
+    """A receiver whose array has as many elements in another shape raises."""
+
+    def run(comm):
+        if comm.rank == 0:
+            comm.send(np.zeros((2, 3)), 1)
+        else:
+            comm.receive(np.zeros(6), 0)
+
+    with pytest.raises(
+        CollectiveError, match=r"6 double in shape \(2, 3\) .*, and rank 1 receives 6 double from rank 0"
+    ):
+        run_ranks(2, run)
+
+
 def test_messages_are_checked():
     """A receiver whose array is another one raises, and names what was sent."""
 

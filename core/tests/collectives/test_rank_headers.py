@@ -31,3 +31,23 @@ def test_the_first_difference_is_named():
     assert difference([same, same, other, other]) == (
         "rank 0 calls broadcast of 7 float from rank 2 at a.py:3, and rank 2 ends"
     )
+
+
+def test_shapes_are_compared_and_named():
+    """Equal counts of other shapes differ, also where the texts are longer than there is room for."""
+    calls = [
+        RankHeader(1, "all_reduce", BY_NAME["float32"], "sum", -1, 6, "a.py:3", text) for text in ("(2, 3)", "(6,)")
+    ]
+    assert difference(calls) == (
+        "rank 0 calls all_reduce (sum) of 6 float in shape (2, 3) at a.py:3, and rank 1 calls all_reduce (sum) of 6 float at "
+        "a.py:3"
+    )
+    assert [RankHeader.unpack(call.pack()) for call in calls] == calls
+    long = [
+        RankHeader(1, "barrier", None, "", -1, 0, "x" * 90 + "a.py:3", str((1,) * 40 + last))
+        for last in ((2, 3), (3, 2))
+    ]
+    assert len(long[0].pack()) == 128
+    there = [RankHeader.unpack(call.pack()) for call in long]
+    assert difference(there)
+    assert there[0].line.endswith("a.py:3")

@@ -28,6 +28,8 @@ def fail(how):
         sys.exit(3)
     if how == "leave":
         os._exit(3)
+    if how == "leave without a word":
+        os._exit(0)
     if how == "abort":
         os.abort()
 
@@ -76,6 +78,7 @@ def test_random_programs_on_fewer_ranks(size, programs, tmp_path):
     ("raise", "KeyError: 'this one'"),
     pytest.param("interrupt", "KeyboardInterrupt", marks=pytest.mark.slow),
     ("exit", "rank 1 ends"),
+    ("leave without a word", "os._exit(0) at "),
 ])  # fmt: skip
 def test_a_rank_that_fails_ends_all_with_its_message(how, said, tmp_path):
     """An exception, Ctrl-C or an early exit of one rank ends all ranks in seconds, and its message is printed."""
@@ -246,6 +249,34 @@ for fails in (False, True):
 print(comm.rank, comm.all_reduce(np.ones(1))[0])
 """
     assert printed(2, code, tmp_path) == ["0 2.0", "1 2.0"]
+
+
+def test_processes_that_a_rank_starts_are_no_ranks(tmp_path):
+    """A worker of a DataLoader imports the script, whose world() has the numbers of its rank; its collectives raise."""
+    code = """
+class Rows:
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, number):
+        try:
+            comm.barrier()
+        except Exception as error:
+            return np.array([comm.rank, comm.size, "started by rank" in str(error)])
+
+if __name__ == "__main__":
+    from tinygraft.nn.data import DataLoader
+    rows = [batch.tolist() for batch in DataLoader(Rows(), batch_size=4, num_workers=1)]
+    assert rows == [[[comm.rank, 2, 1]] * 4], rows
+    if (child := os.fork()) == 0:
+        try:
+            comm.barrier()
+        except Exception as error:
+            assert "has forked, which is no rank" in str(error)
+            sys.exit(7)
+    print(comm.rank, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert printed(2, code, tmp_path) == ["0 7", "1 7"]
 
 
 EARLY = "import os, time\nif os.environ['PMI_RANK'] == '1':\n    raise KeyError('early')\n"

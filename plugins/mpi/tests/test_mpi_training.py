@@ -320,6 +320,44 @@ with Tensor.train():
     assert "what other ranks compute" in ended.out + ended.err
 
 
+def test_a_loss_read_after_the_step_is_computed_with_it(tmp_path):
+    """A loss, and what else reads the weights, is kept from before the step: nothing is computed for it again."""
+    code = (
+        STEP
+        + """
+def kernels(read, jit):
+    model, optimizer = model_and_optimizer()
+    nn.parallel.data_parallel(optimizer)
+    old, bias = model.weight.numpy(), model.bias.numpy()
+
+    @Tensor.train()
+    def step(x):
+        optimizer.zero_grad()
+        out = model(x)
+        loss = (out ** 2).mean().backward()
+        optimizer.step()
+        return (loss.realize(), out.sum().realize()) if read else optimizer.params[0].grad.realize()
+
+    x = Tensor(rows).realize()
+    if not jit:
+        loss, total = step(x)
+        plain = rows @ old.T + bias
+        assert np.allclose(loss.item(), (plain ** 2).mean(), rtol=1e-5), (loss.item(), (plain ** 2).mean())
+        return 0
+    step = TinyJit(step)
+    for _ in range(3):
+        step(x)
+    return len(step.kernels[0])
+
+kernels(True, False)
+without, with_loss = kernels(False, True), kernels(True, True)
+assert with_loss <= without + 2, (with_loss, without)    # the two sums
+print(comm.rank, "done")
+"""
+    )
+    assert printed(2, code, tmp_path) == ["0 done", "1 done"]
+
+
 def test_what_cannot_be_data_parallel_is_refused(tmp_path):
     """LBFGS, whose moves depend on a rank's own loss, and reading the rows of all ranks in a captured step."""
     code = (

@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 from tinygraft.cli.script import add_script
-from tinygraft.collectives.engines import any_usable, usable
+from tinygraft.collectives.engines import CHILD_OF, any_usable, usable
 from tinygraft.config import COLLECTIVES
 from tinygraft.device.known import engine_to_install
 from tinygraft.errors import CollectiveError
@@ -59,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     command = [*resolve(spec.launcher)(count, environment), sys.executable, "-m", START]
     command += ["-m", arguments.script] if arguments.module else [arguments.script]
     try:
-        process = subprocess.Popen([*command, *arguments.arguments])
+        inherited = {name: value for name, value in os.environ.items() if name != CHILD_OF}  # ranks of their own
+        process = subprocess.Popen([*command, *arguments.arguments], env=inherited)
     except OSError as error:
         raise CollectiveError(f"{command[0]} cannot be started: {error}") from error
     while True:

@@ -8,6 +8,7 @@ something else, or has ended.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any
@@ -16,9 +17,10 @@ from tinygraft.collectives.headers import HEADER_BYTES, RankHeader, calling_line
 from tinygraft.collectives.rank_sums import RankArray, check_op, combine
 from tinygraft.collectives.transport import FIRST, HEADERS, SECOND, Transfer, Transport, wait_until
 from tinygraft.config import COLLECTIVE_CHECK, COLLECTIVE_LIMIT
-from tinygraft.dtype import DType, dtypes, to_dtype
+from tinygraft.dtype import DType, to_dtype
 from tinygraft.errors import CollectiveError, DTypeError, ShapeError
 
+Shape = tuple[int, ...] | None
 TransferSteps = Generator[Transfer, None, RankArray]
 
 # assumed: below it one step that moves more is over sooner than two that move less; by what a message costs
@@ -68,7 +70,8 @@ class Communicator:
 
     `rank` is the number of this rank and `size` how many there are; `local_rank` and `local_size` those on this
     machine. Arrays are NumPy's, of any shape, which all ranks have alike unless it says otherwise. `dtype` is needed
-    for dtypes that NumPy lacks: bfloat16 is then an array of uint16, its bits.
+    for dtypes that NumPy lacks: bfloat16 is then an array of uint16, its bits. Where ranks
+    differ in a shape all raise; `shape` is what they compare where an array stands for values of another one.
     """
 
     closed: bool
@@ -85,6 +88,7 @@ class Communicator:
         self._pending: list[Started] = []
         self._scratch: list[RankArray] = []
         self.closed = False
+        self._process = os.getpid()
 
     def __repr__(self) -> str:
         return f"<rank {self.rank} of {self.size}, {self.transport.about()}>"
@@ -100,13 +104,16 @@ class Communicator:
         """
         return self.start_all_reduce(array, op, dtype, out).wait()
 
-    def start_all_reduce(self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None) -> Started:
+    def start_all_reduce(
+        self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None, shape: Shape = None
+    ) -> Started:
         """Start `all_reduce`, which says what raises; the array is read, and `out` written, until `wait` returns."""
         array = _array(array)
         kind = _dtype_of(array, dtype)
         check_op(op, kind)
         source, target = _flat(array), _result(array.shape, array.dtype, out)
-        return self._start("all_reduce", kind, op, -1, source.size, partial(self._reduced, source, op, kind, target))
+        steps = partial(self._reduced, source, op, kind, target)
+        return self._start("all_reduce", kind, op, -1, source.size, _compared(array, shape), steps)
 
     def reduce_scatter(self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None) -> RankArray:
         """Return to rank r row r of the sum (or mean, max, min, prod) of all arrays, (ranks, ...).
@@ -116,7 +123,7 @@ class Communicator:
         return self.start_reduce_scatter(array, op, dtype, out).wait()
 
     def start_reduce_scatter(
-        self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None
+        self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None, shape: Shape = None
     ) -> Started:
         """Start `reduce_scatter`; the array is read, and `out` written, until `wait` returns. Raises as that."""
         array = _array(array)
@@ -125,7 +132,7 @@ class Communicator:
         self._check_rows("reduce_scatter", array)
         source, target = _flat(array), _result(array.shape[1:], array.dtype, out)
         steps = partial(self._scattered, source, op, kind, target)
-        return self._start("reduce_scatter", kind, op, -1, source.size, steps)
+        return self._start("reduce_scatter", kind, op, -1, source.size, _compared(array, shape), steps)
 
     def all_gather(self, array: RankArray, dtype: Any = None, out: RankArray = None) -> RankArray:
         """Return the arrays of all ranks along a new axis 0, (ranks, *array.shape), to every rank.
@@ -134,7 +141,9 @@ class Communicator:
         """
         return self.start_all_gather(array, dtype, out).wait()
 
-    def start_all_gather(self, array: RankArray, dtype: Any = None, out: RankArray = None) -> Started:
+    def start_all_gather(
+        self, array: RankArray, dtype: Any = None, out: RankArray = None, shape: Shape = None
+    ) -> Started:
         """Start `all_gather`; the array is read, and `out` written, until `wait` returns. Raises as that."""
         array = _array(array)
         source, target = _flat(array), _result((self.size, *array.shape), array.dtype, out)
@@ -144,7 +153,7 @@ class Communicator:
             yield self.transport.all_gather(part, _bytes(target), [part.size] * self.size, FIRST)
             return target
 
-        return self._start("all_gather", _dtype_of(array, dtype), "", -1, source.size, steps)
+        return self._start("all_gather", _dtype_of(array, dtype), "", -1, source.size, _compared(array, shape), steps)
 
     def broadcast(self, array: RankArray, root: int = 0, dtype: Any = None, out: RankArray = None) -> RankArray:
         """Return the array of rank `root` to every rank. Those of others give shape and dtype only.
@@ -154,7 +163,9 @@ class Communicator:
         """
         return self.start_broadcast(array, root, dtype, out).wait()
 
-    def start_broadcast(self, array: RankArray, root: int = 0, dtype: Any = None, out: RankArray = None) -> Started:
+    def start_broadcast(
+        self, array: RankArray, root: int = 0, dtype: Any = None, out: RankArray = None, shape: Shape = None
+    ) -> Started:
         """Start `broadcast`; the array is read, and `out` written, until `wait` returns. Raises as that."""
         array = _array(array)
         self._check_rank(root)
@@ -166,7 +177,7 @@ class Communicator:
             yield self.transport.broadcast(_bytes(target), root, FIRST)
             return target
 
-        return self._start("broadcast", _dtype_of(array, dtype), "", root, source.size, steps)
+        return self._start("broadcast", _dtype_of(array, dtype), "", root, source.size, _compared(array, shape), steps)
 
     def all_to_all(self, array: RankArray, dtype: Any = None, out: RankArray = None) -> RankArray:
         """Send row r of `array`, (ranks, ...), to rank r; return what they sent here, by rank, in the same shape.
@@ -175,7 +186,9 @@ class Communicator:
         """
         return self.start_all_to_all(array, dtype, out).wait()
 
-    def start_all_to_all(self, array: RankArray, dtype: Any = None, out: RankArray = None) -> Started:
+    def start_all_to_all(
+        self, array: RankArray, dtype: Any = None, out: RankArray = None, shape: Shape = None
+    ) -> Started:
         """Start `all_to_all`; the array is read, and `out` written, until `wait` returns. Raises as that."""
         array = _array(array)
         self._check_rows("all_to_all", array)
@@ -189,7 +202,7 @@ class Communicator:
                 target[...] = whole
             return target
 
-        return self._start("all_to_all", _dtype_of(array, dtype), "", -1, source.size, steps)
+        return self._start("all_to_all", _dtype_of(array, dtype), "", -1, source.size, _compared(array, shape), steps)
 
     def barrier(self) -> None:
         """Wait until all ranks have called it. Raises CollectiveError where one calls something else, or has ended."""
@@ -206,7 +219,9 @@ class Communicator:
         array = _array(array)
         self._check_rank(target)
         source = _flat(array)
-        header = RankHeader(0, "send", _dtype_of(array, dtype), "", self.rank, source.size, calling_line())
+        header = RankHeader(
+            0, "send", _dtype_of(array, dtype), "", self.rank, source.size, calling_line(), str(array.shape)
+        )
         works = [self.transport.send(_raw(header.pack()), target), self.transport.send(_bytes(source), target)]
         for work in works:
             self._wait(work.test, header)
@@ -220,13 +235,15 @@ class Communicator:
         self._check_rank(source)
         if not array.flags.c_contiguous:
             raise ShapeError("receive fills an array that is contiguous; np.ascontiguousarray makes one of another")
-        wanted = RankHeader(0, "send", _dtype_of(array, dtype), "", source, array.size, calling_line())
+        wanted = RankHeader(
+            0, "send", _dtype_of(array, dtype), "", source, array.size, calling_line(), str(array.shape)
+        )
         data = _raw(bytes(HEADER_BYTES)).copy()
         self._wait(self.transport.receive(data, source).test, wanted)
         found = RankHeader.unpack(data.tobytes())
         if not found.same(wanted):
-            what = f"{wanted.count} {_name(wanted.dtype)} at {wanted.line}"
-            raise CollectiveError(f"rank {source} {found.text()}, and rank {self.rank} receives {what} of it")
+            what = wanted.text().removeprefix("calls send of")
+            raise CollectiveError(f"rank {source} {found.text()}, and rank {self.rank} receives{what}")
         self._wait(self.transport.receive(_bytes(array), source).test, wanted)
         return array
 
@@ -304,15 +321,15 @@ class Communicator:
         return np.empty(size, dtype)
 
     def _start(
-        self, kind: str, dtype: DType, op: str, root: int, count: int, steps: Callable[[], TransferSteps]
-    ) -> Started:  # fmt: skip
+        self, kind: str, dtype: DType, op: str, root: int, count: int, shape: str, steps: Callable[[], TransferSteps]
+    ) -> Started:
         """Number a collective, exchange its header, and begin it.
 
         Raises CollectiveError where another rank calls another.
         """
         self._check_open(kind)
         self._number += 1
-        header = RankHeader(self._number, kind, dtype, op, root, count, calling_line())
+        header = RankHeader(self._number, kind, dtype, op, root, count, calling_line(), shape)
         self._exchange(header)
         started = Started(self, header, steps())
         self._pending.append(started)
@@ -360,7 +377,9 @@ class Communicator:
             )
 
     def _check_open(self, kind: str) -> None:
-        """Raise CollectiveError after the ranks have ended; `kind` is what was called."""
+        """Raise CollectiveError after the ranks have ended, and in a fork, which is none; `kind` is what was called."""
+        if os.getpid() != self._process:
+            raise CollectiveError(f"{kind} was called in a child that rank {self.rank} has forked, which is no rank")
         if self.closed:
             raise CollectiveError(f"{kind} was called after the ranks had ended")
 
@@ -400,16 +419,16 @@ def _dtype_of(array: RankArray, dtype: Any) -> DType:
     return found
 
 
-def _name(dtype: DType | None) -> str:
-    """Return the name of a dtype; that of void for None."""
-    return (dtype or dtypes.void).name
-
-
 def _flat(array: RankArray) -> RankArray:
     """Return the elements as a flat, contiguous array: without a copy where they are contiguous."""
     import numpy as np
 
     return np.ascontiguousarray(array).reshape(-1)
+
+
+def _compared(array: RankArray, shape: Shape) -> str:
+    """Return the text of the shape that ranks compare: `shape`, that of the array where it is None."""
+    return str(array.shape if shape is None else shape)
 
 
 def _bytes(array: RankArray) -> RankArray:

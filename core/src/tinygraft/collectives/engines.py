@@ -17,7 +17,7 @@ from typing import Any
 from tinygraft import progress
 from tinygraft.collectives.collective_spec import COLLECTIVE_API, CollectiveProbe, CollectiveSpec
 from tinygraft.collectives.communicator import Communicator
-from tinygraft.collectives.transport import Alone, Transport
+from tinygraft.collectives.transport import Alone, ChildOfRank, Transport
 from tinygraft.config import COLLECTIVES
 from tinygraft.errors import CollectiveError, did_you_mean
 from tinygraft.helpers import warn_user
@@ -29,6 +29,7 @@ path: Sequence[str] | None = None  # where packages are searched; None is sys.pa
 _world: list[Communicator] = []
 _lock = threading.RLock()
 # given: what launchers set in each process to how many there are; an engine that is missing is noticed by it
+CHILD_OF = "CHILD_OF_TINYGRAFT_RANK"  # given: set by a rank, for the processes that it starts: its process and its numbers
 COUNTS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PALS_SIZE", "SLURM_STEP_NUM_TASKS", "WORLD_SIZE")
 
 
@@ -89,7 +90,10 @@ def world() -> Communicator:
     """Return the Communicator of this process. It is opened by the first call and closed when Python ends.
 
     Its engine is the one that COLLECTIVES names, else the one that started this process as a rank, else none: a world
-    of one rank. Raises CollectiveError where the engine that is named is not installed or cannot be opened.
+    of one rank. A process that a rank has started, such as a worker of a DataLoader, has the numbers of that rank, and
+    an error for each collective.
+
+    Raises CollectiveError where the engine that is named is not installed or cannot be opened.
 
     >>> world().rank, world().size
     (0, 1)
@@ -99,13 +103,22 @@ def world() -> Communicator:
             _world.append(Communicator(_transport()))
             if _world[0].rank:
                 progress.leave_to_others()
-            atexit.register(_close, os.getpid())
+            if not isinstance(transport := _world[0].transport, ChildOfRank):
+                if transport.size > 1:
+                    _note_children(transport)
+                atexit.register(_close, os.getpid())
         return _world[0]
 
 
 def is_open() -> bool:
     """Return whether `world` has been called."""
     return bool(_world)
+
+
+def _note_children(transport: Transport) -> None:
+    """Let processes that this one starts know that they are no ranks, though they have its environment."""
+    numbers = os.getpid(), transport.rank, transport.size, transport.local_rank, transport.local_size
+    os.environ[CHILD_OF] = " ".join(map(str, numbers))
 
 
 def _close(rank_process: int) -> None:
@@ -127,6 +140,8 @@ def _transport() -> Transport:
 
     Raises CollectiveError where it cannot be opened.
     """
+    if (parent := os.environ.get(CHILD_OF, "").split()) and int(parent[0]) != os.getpid():
+        return ChildOfRank(*map(int, parent[1:]))
     wanted = COLLECTIVES.value.lower()
     if not wanted:
         started = [(record, spec) for record, spec in _loaded() if resolve(spec.started)()]

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import struct
 import sys
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tinygraft.collectives.rank_sums import RANK_OPS
 from tinygraft.dtype import BY_NAME, DType
 
-# given: by HEADER_BYTES: number, kind, dtype, op, root, count, the length of the line's text
+# given: by HEADER_BYTES: number, kind, dtype, op, root, count, the length of the shape's text; the line's is after it
 _FORMAT = struct.Struct("<QBBBiQB")
-HEADER_BYTES = 128  # assumed: room for the last 104 bytes of a file's name and line, and no more to send than needed
+HEADER_BYTES = 128  # assumed: room for a shape, the end of a file's name and its line, and no more to send than needed
+_SHAPE_BYTES = 56  # assumed: of a shape of 8 axes; a longer text ends in its digest
 KINDS = ("barrier", "all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all", "send", "end")
 _OPS = ("", *RANK_OPS)
 _DTYPES = ("", *sorted(BY_NAME))
@@ -26,8 +28,10 @@ _PACKAGE = __name__.partition(".")[0]
 class RankHeader:
     """One collective as one rank calls it. `count` is in elements; `root` is -1 where none is given.
 
-    >>> RankHeader(3, "broadcast", None, "", 1, 0, "train.py:7")
-    RankHeader(number=3, kind='broadcast', dtype=None, op='', root=1, count=0, line='train.py:7')
+    `shape` is the text of what shape the values have; "" where nobody knows, or there are none.
+
+    >>> RankHeader(3, "barrier", None, "", -1, 0, "train.py:7").text()
+    'calls barrier at train.py:7'
     """
 
     number: int
@@ -37,31 +41,41 @@ class RankHeader:
     root: int
     count: int
     line: str
+    shape: str = ""
 
     def pack(self) -> bytes:
         """Return it as HEADER_BYTES bytes."""
-        room = HEADER_BYTES - _FORMAT.size
-        line = self.line.encode(errors="replace")[-room:]
+        facts = self._facts()
+        line = self.line.encode(errors="replace")[len(facts) + 1 - HEADER_BYTES :]
+        return facts + bytes([len(line)]) + line.ljust(HEADER_BYTES - len(facts) - 1, b"\0")
+
+    def _facts(self) -> bytes:
+        """Return what has to be the same on all ranks, as bytes."""
+        shape = self.shape.encode()
+        if len(shape) > _SHAPE_BYTES:
+            shape = shape[: _SHAPE_BYTES - 11] + b"...%08x" % zlib.crc32(shape)
         dtype = _DTYPES.index(self.dtype.name if self.dtype else "")
         ops = KINDS.index(self.kind), dtype, _OPS.index(self.op)
-        return _FORMAT.pack(self.number, *ops, self.root, self.count, len(line)) + line.ljust(room, b"\0")
+        return _FORMAT.pack(self.number, *ops, self.root, self.count, len(shape)) + shape
 
     @classmethod
     def unpack(cls, data: bytes) -> RankHeader:
         """Return the header that `pack` made bytes of."""
         number, kind, dtype, op, root, count, length = _FORMAT.unpack_from(data)
-        line = data[_FORMAT.size : _FORMAT.size + length].decode(errors="replace")
-        return cls(number, KINDS[kind], BY_NAME.get(_DTYPES[dtype]), _OPS[op], root, count, line)
+        end = _FORMAT.size + length
+        shape, line = data[_FORMAT.size : end].decode(), data[end + 1 : end + 1 + data[end]].decode(errors="replace")
+        return cls(number, KINDS[kind], BY_NAME.get(_DTYPES[dtype]), _OPS[op], root, count, line, shape)
 
     def same(self, other: RankHeader) -> bool:
         """Return whether two ranks call the same, from whatever line."""
-        return self.pack()[: _FORMAT.size - 1] == other.pack()[: _FORMAT.size - 1]
+        return self._facts() == other._facts()
 
     def text(self) -> str:
         """Return it in words, for errors."""
         if self.kind == "end":
             return f"ends{self._where()}"
         of = f" of {self.count} {self.dtype.name}" if self.dtype else ""
+        of += f" in shape {self.shape}" if self.shape and self.shape != f"({self.count},)" else ""
         op = f" ({self.op})" if self.op else ""
         root = f" from rank {self.root}" if self.root >= 0 else ""
         return f"calls {self.kind}{op}{of}{root}{self._where()}"

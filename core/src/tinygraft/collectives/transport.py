@@ -125,6 +125,44 @@ class Transport(ABC):
         return self.name
 
 
+class ChildOfRank(Transport):
+    """The transport of a process that a rank has started, such as a worker: it has that rank's numbers and is none."""
+
+    name = "a process that a rank started"
+
+    def __init__(self, rank: int, size: int, local_rank: int, local_size: int) -> None:
+        self.rank, self.size, self.local_rank, self.local_size = rank, size, local_rank, local_size
+
+    def _refuse(self) -> Transfer:
+        """Raise CollectiveError: only the ranks call collectives."""
+        raise CollectiveError(
+            f"this process was started by rank {self.rank}, and is no rank itself: collectives are called by "
+            "ranks, and not by their workers"
+        )
+
+    def all_to_all(
+        self, send: Bytes, send_counts: Sequence[int], receive: Bytes, receive_counts: Sequence[int], channel: int
+    ) -> Transfer:
+        """Raise CollectiveError."""
+        return self._refuse()
+
+    def all_gather(self, part: Bytes, whole: Bytes, counts: Sequence[int], channel: int) -> Transfer:
+        """Raise CollectiveError."""
+        return self._refuse()
+
+    def broadcast(self, data: Bytes, root: int, channel: int) -> Transfer:
+        """Raise CollectiveError."""
+        return self._refuse()
+
+    def send(self, data: Bytes, target: int) -> Transfer:
+        """Raise CollectiveError."""
+        return self._refuse()
+
+    def receive(self, data: Bytes, source: int) -> Transfer:
+        """Raise CollectiveError."""
+        return self._refuse()
+
+
 class Alone(Transport):
     """The transport of a program that was started as one process: every collective is a copy, or nothing.
 

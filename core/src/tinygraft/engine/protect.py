@@ -82,6 +82,22 @@ def _backward_may_need(writes: Collection[UOp], overwritten: Collection[UOp],
     return needs_old
 
 
+def beside(order: Sequence[UOp], memory: set[UOp], others: Sequence[HasNode]) -> list[HasNode]:
+    """Return the tensors of `others` that are nearly computed where the graph `order` is, and read BUFFERs of `memory`.
+
+    It is for memory that is written soon, in another realisation, which would compute them from the start.
+    """
+    here, found = set(order), []
+    for tensor in others:
+        node = memory_base(tensor.uop)
+        if node.op in HELD or node.op is Ops.ASSIGN or _is_number(tensor.uop):
+            continue
+        new = _own_nodes(tensor.uop, here, memory)
+        if new is not None and new <= MOST_OWN_NODES:
+            found.append(tensor)
+    return agreeing(order, found)[0]
+
+
 def old_values_for(writes: Collection[UOp], computed: Sequence[HasNode], others: Sequence[HasNode],
                    homes: Collection[UOp]) -> set[UOp]:  # fmt: skip
     """Return the BUFFERs that `writes` overwrite whose old values a backward through computed tensors may need.

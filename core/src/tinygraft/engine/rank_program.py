@@ -47,7 +47,8 @@ class RankProgram(Program):
         target, is_copy = self._memory(buffers[0], self.target, filled=False)
         source, _ = self._memory(buffers[1], self.source, filled=True)
         try:
-            run_collective(comm, self.routine.name, self.routine.options[1], self.source[0], source, target)
+            name, (_, option, *shape) = self.routine.name, self.routine.options
+            run_collective(comm, name, option, self.source[0], source, target, tuple(shape))
             if is_copy:
                 self.backend.allocator.copy_in(buffers[0], memoryview(target.view("u1").data))
         except BaseException as error:
@@ -73,24 +74,28 @@ class RankProgram(Program):
         return data.view(bits).reshape(shape), True
 
 
-def run_collective(comm: Communicator, kind: str, option: int, dtype: DType, source: Any, target: Any) -> None:
+def run_collective(
+    comm: Communicator, kind: str, option: int, dtype: DType, source: Any, target: Any, shape: tuple[int, ...]
+) -> None:
     """Call a collective on `source`, an array with examples along axis 0, and write its result to the array `target`.
 
     `kind` is the name of its routine; `option` is the index of an op in RANK_OPS, or the root of a broadcast. Examples
-    are passed together. Raises what the engine of collectives raises.
+    are passed together. `shape` is what the ranks compare, that of a tensor. Raises what the engine of collectives
+    raises.
     """
     if kind == "all_reduce":
-        comm.all_reduce(source, RANK_OPS[option], dtype, out=target)
+        comm.start_all_reduce(source, RANK_OPS[option], dtype, target, shape).wait()
     elif kind == "broadcast":
-        comm.broadcast(source, option, dtype, out=target)
+        comm.start_broadcast(source, option, dtype, target, shape).wait()
     elif kind == "all_gather":
         if len(source) == 1:
-            comm.all_gather(source.reshape(-1), dtype, out=target.reshape(comm.size, -1))
+            comm.start_all_gather(source.reshape(-1), dtype, target.reshape(comm.size, -1), shape).wait()
         else:
-            target[...] = comm.all_gather(source, dtype).swapaxes(0, 1).reshape(target.shape)
+            found = comm.start_all_gather(source, dtype, shape=shape).wait()
+            target[...] = found.swapaxes(0, 1).reshape(target.shape)
     else:
         rows = source.reshape(len(source), comm.size, -1).swapaxes(0, 1)
         if kind == "reduce_scatter":
-            comm.reduce_scatter(rows, RANK_OPS[option], dtype, out=target)
+            comm.start_reduce_scatter(rows, RANK_OPS[option], dtype, target, shape).wait()
         else:
-            target[...] = comm.all_to_all(rows, dtype).swapaxes(0, 1).reshape(target.shape)
+            target[...] = comm.start_all_to_all(rows, dtype, shape=shape).wait().swapaxes(0, 1).reshape(target.shape)

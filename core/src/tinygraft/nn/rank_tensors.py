@@ -11,7 +11,6 @@ from tinygraft.collectives import Communicator, world
 from tinygraft.collectives.rank_sums import RANK_OPS, check_op
 from tinygraft.device.known import INTERPRETER
 from tinygraft.device.registry import Device
-from tinygraft.dtype import DType
 from tinygraft.engine.rank_program import run_collective
 from tinygraft.errors import CollectiveError, DTypeError, ShapeError, TrainingError
 from tinygraft.functions import Function
@@ -118,29 +117,29 @@ def _collective(kind: str, t: Tensor, option: int = 0) -> Tensor:
     if not comm.transport.holds_tensors:
         raise CollectiveError("ranks that are threads pass arrays and no tensors, whose graphs have one lock")
     if comm.size > 1 and 0 in t.shape:
-        _without_elements(comm, kind, t.dtype, option)
+        _without_elements(comm, kind, t, option)
     if comm.size == 1 or 0 in t.shape:
         return t.detach().contiguous().realize().reshape(-1)
     home = t.device
     # launches of a device with queues are not the host's: such a tensor is copied to memory of the host and back
     staged = t.detach() if Device[home].timeline is None else t.detach().to(INTERPRETER)
     row = staged.reshape(1, prod(t.shape)).contiguous().realize()
-    options = (comm.size, option)
+    options = (comm.size, option, *t.shape)
     dtype, _ = results_of(kind, [(row.uop.dtype, row.uop.shape)], options)[0]
     found = row._wrap(UOp(Ops.ROUTINE, dtype, (row.uop,), RoutineArg(kind, 0, options)))
     found._set_flag(False)
     return found.realize().to(home).reshape(-1)
 
 
-def _without_elements(comm: Communicator, kind: str, dtype: DType, option: int) -> None:
+def _without_elements(comm: Communicator, kind: str, t: Tensor, option: int) -> None:
     """Let the ranks compare a collective of no elements: where another rank has some, what follows would be shifted.
 
     Raises CollectiveError there.
     """
     import numpy as np
 
-    nothing = np.empty((1, 0), f"u{dtype.itemsize}")
-    run_collective(comm, kind, option, dtype, nothing, nothing.copy())
+    nothing = np.empty((1, 0), f"u{t.dtype.itemsize}")
+    run_collective(comm, kind, option, t.dtype, nothing, nothing.copy(), t.shape)
 
 
 def tensor_of(t: Tensor) -> Tensor:

@@ -89,7 +89,7 @@ class RankExchange:
         row: UOp = UOp(Ops.CONTIGUOUS, part.dtype, (UOp(Ops.RESHAPE, part.dtype, (part,), (1, prod(part.shape))),))
         if self._last is not None:
             row = UOp(Ops.AFTER, part.dtype, (row, self._last))
-        self._last = UOp(Ops.ROUTINE, part.dtype, (row,), RoutineArg(kind, 0, options))
+        self._last = UOp(Ops.ROUTINE, part.dtype, (row,), RoutineArg(kind, 0, (*options, *part.shape)))
         return self._last
 
 

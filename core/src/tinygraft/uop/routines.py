@@ -300,7 +300,8 @@ def _of_one_rank(operands: Sequence[RoutineOperand], options: RoutineOptions) ->
 
 
 # What the ranks of a program compute together (collectives/): no device declares it, the engine runs it on the host.
-# The first option is the number of ranks, the second the op or the rank that a broadcast is from.
+# The first option is the number of ranks, the second the op or the rank that a broadcast is from; then comes the shape
+# of a tensor, which the ranks compare.
 COLLECTIVES: dict[str, RoutineFacts] = {
     "all_reduce": RoutineFacts(
         "each row combined over all ranks", (2,), ("values",), _like, ("ranks", "op"), exact=False

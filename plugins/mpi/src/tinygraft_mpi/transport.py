@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from tinygraft.plugin.ranks import CHANNELS, COLLECTIVE_LIMIT, Bytes, Transfer, Transport
 from tinygraft_mpi.launching import library
@@ -45,7 +45,7 @@ class MpiTransport(Transport):
     name = "MPI"
 
     def __init__(self, mpi: Any, ours: bool) -> None:
-        self.mpi, self.ours = mpi, ours
+        self.mpi, self.ours, self.closed = mpi, ours, False
         whole = mpi.COMM_WORLD
         self.rank, self.size = whole.Get_rank(), whole.Get_size()
         self._channels = [whole.Dup() for _ in range(CHANNELS)]
@@ -105,17 +105,18 @@ class MpiTransport(Transport):
         """Start MPI_Irecv."""
         return MpiTransfer([self._messages.Irecv([data, self.mpi.BYTE], source, TAG)], data)
 
-    def abort(self, message: str) -> None:
-        """Print the message with the number of this rank, and end all ranks by MPI_Abort."""
+    def abort(self, message: str, code: int = 1) -> None:
+        """Print the message with this rank's number, and end all ranks by MPI_Abort, with `code` unless that is 0."""
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         text = "".join(f"[rank {self.rank}] {line}\n" for line in message.rstrip().splitlines())
         os.write(2, text.encode(errors="replace"))
         time.sleep(FORWARDED)
-        self.mpi.COMM_WORLD.Abort(1)
+        self.mpi.COMM_WORLD.Abort(code or 1)
 
     def close(self) -> None:
         """Free the communicators, and end MPI where it was started here."""
+        self.closed = True
         for channel in (*self._channels, self._messages):
             channel.Free()
         if self.ours:
@@ -170,7 +171,7 @@ def all_ranks_start(mpi: Any) -> None:
 
 
 def end_all_with_one(transport: MpiTransport) -> None:
-    """Let an exception that ends this rank, Ctrl-C among them, end all ranks with its traceback.
+    """Let an exception that ends this rank, Ctrl-C among them, end all ranks with its traceback; os._exit too.
 
     mpi4py alone waits in MPI_Finalize for the others, which wait for this rank in their collectives.
     """
@@ -183,4 +184,14 @@ def end_all_with_one(transport: MpiTransport) -> None:
             return
         transport.abort("".join(traceback.format_exception(kind, error, trace)))
 
-    sys.excepthook = hook
+    sys.excepthook, leave = hook, os._exit
+
+    def exit_at_once(status: int) -> NoReturn:
+        """End this process; where the other ranks would wait for it, end them: MPICH ends them with the exit code 0."""
+        if os.getpid() == rank_process and not transport.closed:
+            frame = sys._getframe(1)
+            where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            transport.abort(f"os._exit({status}) at {where} ends this rank without the others", status)
+        leave(status)
+
+    os._exit = exit_at_once
