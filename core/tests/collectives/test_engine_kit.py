@@ -63,6 +63,6 @@ def test_sums_in_a_wrong_dtype_fail(monkeypatch):
 
 def test_a_missing_check_fails(monkeypatch):
     """An engine whose ranks do not compare what they call is found."""
-    monkeypatch.setattr(Communicator, "_exchange", lambda self, header, always=False: None)
+    monkeypatch.setattr(Communicator, "_exchange", lambda self, header, always=False: [header])
     with Context(COLLECTIVE_LIMIT=1), pytest.raises((AssertionError, CollectiveError)):
         run_ranks(2, engine_kit.differing)

@@ -39,8 +39,8 @@ def test_shapes_are_compared_and_named():
         RankHeader(1, "all_reduce", BY_NAME["float32"], "sum", -1, 6, "a.py:3", text) for text in ("(2, 3)", "(6,)")
     ]
     assert difference(calls) == (
-        "rank 0 calls all_reduce (sum) of 6 float in shape (2, 3) at a.py:3, and rank 1 calls all_reduce (sum) of 6 float at "
-        "a.py:3"
+        "rank 0 calls all_reduce (sum) of 6 float in shape (2, 3) at a.py:3, and rank 1 calls all_reduce (sum) "
+        "of 6 float at a.py:3"
     )
     assert [RankHeader.unpack(call.pack()) for call in calls] == calls
     long = [

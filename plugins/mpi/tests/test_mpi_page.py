@@ -113,7 +113,7 @@ for k in range(5):
     assert comm._number == number + 1
 assert any("all_reduce" in name for name in twice.kernels[0])
 """,
-    "Tensors on devices whose memory the host does not see": """
+    "Memory that the host does not see": """
 from tinygraft import Device
 from tinygraft.errors import DeviceError
 try:
@@ -306,7 +306,9 @@ ELSEWHERE = {
     "Collectives are numbered": on_ranks.test_ranks_that_differ_name_both_lines,
     "A rank that ends while others wait": on_ranks.test_a_rank_that_fails_ends_all_with_its_message,
     "A rank that waits longer than": "test_a_rank_that_never_comes",
-    "An exception, Ctrl-C or a signal": on_ranks.test_however_a_rank_ends_all_do,
+    "An exception, Ctrl-C, a signal or `os._exit`": on_ranks.test_however_a_rank_ends_all_do,
+    "What a rank starts is no rank": on_ranks.test_processes_that_a_rank_starts_are_no_ranks,
+    "A loss may be read after the step": on_training.test_a_loss_read_after_the_step_is_computed_with_it,
     "A checkpoint is whole": on_ranks.test_ranks_killed_at_random_moments_never_hang,
     "`nn.parallel.save_checkpoint(folder": on_checkpoints.test_resumed_with_the_same_bits_and_on_other_numbers,
     "`nn.parallel.load_checkpoint` reads": on_checkpoints.test_resumed_with_the_same_bits_and_on_other_numbers,

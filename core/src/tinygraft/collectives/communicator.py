@@ -13,8 +13,9 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any
 
-from tinygraft.collectives.headers import HEADER_BYTES, RankHeader, calling_line, difference
-from tinygraft.collectives.rank_sums import RankArray, check_op, combine
+from tinygraft.collectives.headers import HEADER_BYTES, OF_ARRAY, RankHeader, calling_line, difference
+from tinygraft.collectives.pieces import SENDERS, RankMemory
+from tinygraft.collectives.rank_sums import RANK_OPS, RankArray, check_op, combine
 from tinygraft.collectives.transport import FIRST, HEADERS, SECOND, Transfer, Transport, wait_until
 from tinygraft.config import COLLECTIVE_CHECK, COLLECTIVE_LIMIT
 from tinygraft.dtype import DType, to_dtype
@@ -148,11 +149,7 @@ class Communicator:
         array = _array(array)
         source, target = _flat(array), _result((self.size, *array.shape), array.dtype, out)
 
-        def steps() -> TransferSteps:
-            part = _bytes(source)
-            yield self.transport.all_gather(part, _bytes(target), [part.size] * self.size, FIRST)
-            return target
-
+        steps = partial(self._steps, "all_gather", "", -1, source, target)
         return self._start("all_gather", _dtype_of(array, dtype), "", -1, source.size, _compared(array, shape), steps)
 
     def broadcast(self, array: RankArray, root: int = 0, dtype: Any = None, out: RankArray = None) -> RankArray:
@@ -171,12 +168,7 @@ class Communicator:
         self._check_rank(root)
         source, target = _flat(array), _result(array.shape, array.dtype, out)
 
-        def steps() -> TransferSteps:
-            if self.rank == root:
-                target.reshape(-1)[:] = source
-            yield self.transport.broadcast(_bytes(target), root, FIRST)
-            return target
-
+        steps = partial(self._steps, "broadcast", "", root, source, target)
         return self._start("broadcast", _dtype_of(array, dtype), "", root, source.size, _compared(array, shape), steps)
 
     def all_to_all(self, array: RankArray, dtype: Any = None, out: RankArray = None) -> RankArray:
@@ -193,15 +185,7 @@ class Communicator:
         array = _array(array)
         self._check_rows("all_to_all", array)
         source, target = _flat(array), _result(array.shape, array.dtype, out)
-        counts = [source.nbytes // self.size] * self.size
-
-        def steps() -> TransferSteps:
-            whole = target if not _overlap(source, target) else target.copy()
-            yield self.transport.all_to_all(_bytes(source), counts, _bytes(whole), counts, FIRST)
-            if whole is not target:
-                target[...] = whole
-            return target
-
+        steps = partial(self._steps, "all_to_all", "", -1, source, target)
         return self._start("all_to_all", _dtype_of(array, dtype), "", -1, source.size, _compared(array, shape), steps)
 
     def barrier(self) -> None:
@@ -259,7 +243,92 @@ class Communicator:
         self._exchange(RankHeader(self._number, "end", None, "", -1, 0, ""), always=True)
         self.transport.close()
 
+    def pass_memory(self, kind: str, dtype: DType, option: int, memory: RankMemory, shape: tuple[int, ...]) -> None:
+        """Do a collective of a tensor with its memory, in pieces where a rank wants them: all ranks have the same ones.
+
+        While one piece is on the wire the next is read. `kind` names the collective; `option` is the index of an op in
+        RANK_OPS, or the root of a broadcast. Raises as that collective, and CollectiveError where another rank passes
+        an array and one of the others wants pieces.
+        """
+        self._check_open(kind)
+        op = RANK_OPS[option] if kind in ("all_reduce", "reduce_scatter") else ""
+        if op:
+            check_op(op, dtype)
+        root = option if kind == "broadcast" else -1
+        count = memory.columns * (self.size if kind in SENDERS else 1)
+        self._number += 1
+        header = RankHeader(self._number, kind, dtype, op, root, count, calling_line(), str(shape), memory.wanted)
+        piece = self._piece(self._exchange(header)) or memory.columns
+        bounds = [(first, min(first + piece, memory.columns)) for first in range(0, memory.columns, max(piece, 1))]
+        waiting: list[tuple[Started, int, int]] = []
+        try:
+            for number, (first, last) in enumerate(bounds):
+                if not number:
+                    memory.begin(first, last)
+                source = memory.operand(first, last)
+                if number + 1 < len(bounds):
+                    memory.begin(*bounds[number + 1])
+                target = memory.room(first, last)
+                started = Started(self, header, self._steps(kind, op, root, source.reshape(-1), target, dtype))
+                self._pending.append(started)
+                waiting.append((started, first, last))
+                if number:
+                    self._put(memory, *waiting.pop(0))
+            if waiting:
+                self._put(memory, *waiting.pop(0))
+        finally:
+            memory.end()
+
+    def _put(self, memory: RankMemory, started: Started, first: int, last: int) -> None:
+        """Wait for a piece, and let its result be written."""
+        memory.put(first, last, started.wait())
+
+    def _piece(self, every: Sequence[RankHeader]) -> int:
+        """Return how many columns a piece has on all ranks; 0 for all. Raises CollectiveError as `pass_memory`."""
+        wanted = [header.piece for header in every if header.piece not in (0, OF_ARRAY)]
+        if wanted and any(header.piece == OF_ARRAY for header in every):
+            raise CollectiveError(
+                f"collective number {every[0].number} is of an array on one rank, and of a tensor in pieces on another"
+            )
+        return min(wanted, default=0)
+
     # How
+
+    def _steps(
+        self, kind: str, op: str, root: int, source: RankArray, target: RankArray, dtype: DType | None = None
+    ) -> TransferSteps:
+        """Return the steps of a collective of the flat array `source`, which fill `target`; `dtype` is for sums."""
+        if kind == "all_reduce":
+            assert dtype is not None
+            return self._reduced(source, op, dtype, target)
+        if kind == "reduce_scatter":
+            assert dtype is not None
+            return self._scattered(source, op, dtype, target)
+        if kind == "all_gather":
+            return self._gathered(source, target)
+        return self._broadcast(source, root, target) if kind == "broadcast" else self._exchanged(source, target)
+
+    def _gathered(self, source: RankArray, target: RankArray) -> TransferSteps:
+        """Gather `source` of all ranks; yields the Transfer and returns `target`."""
+        part = _bytes(source)
+        yield self.transport.all_gather(part, _bytes(target), [part.size] * self.size, FIRST)
+        return target
+
+    def _broadcast(self, source: RankArray, root: int, target: RankArray) -> TransferSteps:
+        """Fill `target` with `source` of rank `root`; yields the Transfer and returns `target`."""
+        if self.rank == root:
+            target.reshape(-1)[:] = source
+        yield self.transport.broadcast(_bytes(target), root, FIRST)
+        return target
+
+    def _exchanged(self, source: RankArray, target: RankArray) -> TransferSteps:
+        """Send each rank its part, of equal sizes; yields the Transfer and returns `target`."""
+        counts = [source.nbytes // self.size] * self.size
+        whole = target if not _overlap(source, target) else target.copy()
+        yield self.transport.all_to_all(_bytes(source), counts, _bytes(whole), counts, FIRST)
+        if whole is not target:
+            target[...] = whole
+        return target
 
     def _reduced(self, source: RankArray, op: str, dtype: DType, target: RankArray) -> TransferSteps:
         """Gather all and combine it, or let each rank combine a part of the elements and gather the parts.
@@ -329,16 +398,19 @@ class Communicator:
         """
         self._check_open(kind)
         self._number += 1
-        header = RankHeader(self._number, kind, dtype, op, root, count, calling_line(), shape)
-        self._exchange(header)
+        header = RankHeader(self._number, kind, dtype, op, root, count, calling_line(), shape, OF_ARRAY)
+        self._piece(self._exchange(header))
         started = Started(self, header, steps())
         self._pending.append(started)
         return started
 
-    def _exchange(self, header: RankHeader, always: bool = False) -> None:
-        """Wait until all ranks are about to do what `header` says. Raises CollectiveError where one is not."""
+    def _exchange(self, header: RankHeader, always: bool = False) -> list[RankHeader]:
+        """Wait until all ranks are about to do what `header` says. Raises CollectiveError where one is not.
+
+        Returns the headers of all; with COLLECTIVE_CHECK=0 that of this rank.
+        """
         if self.size == 1 or not (always or COLLECTIVE_CHECK.value):
-            return
+            return [header]
         whole = _raw(bytes(HEADER_BYTES * self.size)).copy()
         work = self.transport.all_gather(_raw(header.pack()), whole, [HEADER_BYTES] * self.size, HEADERS)
         self._wait(work.test, header)
@@ -347,6 +419,7 @@ class Communicator:
         if text := difference(every):
             hint = "every rank calls the same collectives in the same order"
             raise CollectiveError(f"collective number {header.number} differs: {text}; {hint}")
+        return every
 
     def _complete(self, started: Started) -> None:
         """Complete the pending collectives up to `started`; raises CollectiveError where a rank has failed."""

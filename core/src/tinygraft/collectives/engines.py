@@ -29,7 +29,9 @@ path: Sequence[str] | None = None  # where packages are searched; None is sys.pa
 _world: list[Communicator] = []
 _lock = threading.RLock()
 # given: what launchers set in each process to how many there are; an engine that is missing is noticed by it
-CHILD_OF = "CHILD_OF_TINYGRAFT_RANK"  # given: set by a rank, for the processes that it starts: its process and its numbers
+CHILD_OF = (
+    "CHILD_OF_TINYGRAFT_RANK"  # given: set by a rank, for the processes that it starts: its process and its numbers
+)
 COUNTS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PALS_SIZE", "SLURM_STEP_NUM_TASKS", "WORLD_SIZE")
 
 

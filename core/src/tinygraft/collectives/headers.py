@@ -14,8 +14,12 @@ from dataclasses import dataclass
 from tinygraft.collectives.rank_sums import RANK_OPS
 from tinygraft.dtype import BY_NAME, DType
 
-# given: by HEADER_BYTES: number, kind, dtype, op, root, count, the length of the shape's text; the line's is after it
+# given: by HEADER_BYTES: number, kind, dtype, op, root, count, the length of the shape's text, which is next
 _FORMAT = struct.Struct("<QBBBiQB")
+_OWN = struct.Struct(
+    "<IB"
+)  # given: by what ranks need not have alike: columns of a piece, the length of the line's text
+OF_ARRAY = (1 << 32) - 1  # given: a piece of what is passed as an array, and is not cut
 HEADER_BYTES = 128  # assumed: room for a shape, the end of a file's name and its line, and no more to send than needed
 _SHAPE_BYTES = 56  # assumed: of a shape of 8 axes; a longer text ends in its digest
 KINDS = ("barrier", "all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all", "send", "end")
@@ -28,7 +32,8 @@ _PACKAGE = __name__.partition(".")[0]
 class RankHeader:
     """One collective as one rank calls it. `count` is in elements; `root` is -1 where none is given.
 
-    `shape` is the text of what shape the values have; "" where nobody knows, or there are none.
+    `shape` is the text of what shape the values have; "" where it is not known, or there are none. `piece` is how many
+    columns this rank wants to pass at once, 0 for all, OF_ARRAY for an array.
 
     >>> RankHeader(3, "barrier", None, "", -1, 0, "train.py:7").text()
     'calls barrier at train.py:7'
@@ -42,12 +47,14 @@ class RankHeader:
     count: int
     line: str
     shape: str = ""
+    piece: int = 0
 
     def pack(self) -> bytes:
         """Return it as HEADER_BYTES bytes."""
         facts = self._facts()
-        line = self.line.encode(errors="replace")[len(facts) + 1 - HEADER_BYTES :]
-        return facts + bytes([len(line)]) + line.ljust(HEADER_BYTES - len(facts) - 1, b"\0")
+        room = HEADER_BYTES - len(facts) - _OWN.size
+        line = self.line.encode(errors="replace")[-room:]
+        return facts + _OWN.pack(self.piece, len(line)) + line.ljust(room, b"\0")
 
     def _facts(self) -> bytes:
         """Return what has to be the same on all ranks, as bytes."""
@@ -63,8 +70,9 @@ class RankHeader:
         """Return the header that `pack` made bytes of."""
         number, kind, dtype, op, root, count, length = _FORMAT.unpack_from(data)
         end = _FORMAT.size + length
-        shape, line = data[_FORMAT.size : end].decode(), data[end + 1 : end + 1 + data[end]].decode(errors="replace")
-        return cls(number, KINDS[kind], BY_NAME.get(_DTYPES[dtype]), _OPS[op], root, count, line, shape)
+        (piece, length), begin = _OWN.unpack_from(data, end), end + _OWN.size
+        shape, line = data[_FORMAT.size : end].decode(), data[begin : begin + length].decode(errors="replace")
+        return cls(number, KINDS[kind], BY_NAME.get(_DTYPES[dtype]), _OPS[op], root, count, line, shape, piece)
 
     def same(self, other: RankHeader) -> bool:
         """Return whether two ranks call the same, from whatever line."""

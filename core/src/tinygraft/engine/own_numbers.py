@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 from tinygraft.device.interfaces import Program
 from tinygraft.device.timeline import Timeline
 from tinygraft.engine.exclusive import lock_over_forks
+from tinygraft.uop.routines import COLLECTIVES
 from tinygraft.uop.stages import Cost, Routine, Signature
 
 MARK = "="  # given: between name and number; a variable of a program has only letters, digits and _
@@ -40,6 +41,11 @@ class Compiled:
     timeline: Timeline | None
     routine: Routine | None = None
     serial: int = 0
+
+    @property
+    def on_host(self) -> bool:
+        """Return whether the host runs it, which waits for the device: a collective is in no queue."""
+        return self.routine is not None and self.routine.name in COLLECTIVES
 
     def __del__(self) -> None:
         """Retain the program until the launches of it have passed: a plugin may unload it when it is freed."""

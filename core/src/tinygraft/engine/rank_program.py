@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tinygraft.collectives.rank_sums import RANK_OPS
+from tinygraft.collectives.pieces import RECEIVERS, SENDERS, HostMemory
 from tinygraft.device.interfaces import Backend, Handle, Program
+from tinygraft.engine.rank_memory import StagedMemory, has_views
 from tinygraft.errors import CollectiveError
 from tinygraft.helpers import prod
 from tinygraft.uop.routines import results_of
@@ -43,17 +44,39 @@ class RankProgram(Program):
         comm = world()
         if comm.size != self.routine.options[0]:
             raise CollectiveError(f"this was made for {self.routine.options[0]} ranks, and there are {comm.size}")
-        self.backend.synchronize()
-        target, is_copy = self._memory(buffers[0], self.target, filled=False)
-        source, _ = self._memory(buffers[1], self.source, filled=True)
+        timeline = self.backend.timeline
+        self.backend.synchronize() if timeline is None else timeline.synchronize()
+        name, (size, option, *shape) = self.routine.name, self.routine.options
         try:
-            name, (_, option, *shape) = self.routine.name, self.routine.options
+            if (memory := self._staged(buffers, size)) is not None:
+                comm.pass_memory(name, self.source[0], option, memory, tuple(shape))
+                return
+            target, is_copy = self._memory(buffers[0], self.target, filled=False)
+            source, _ = self._memory(buffers[1], self.source, filled=True)
             run_collective(comm, name, option, self.source[0], source, target, tuple(shape))
             if is_copy:
                 self.backend.allocator.copy_in(buffers[0], memoryview(target.view("u1").data))
         except BaseException as error:
             error.stored = True  # type: ignore[attr-defined]
             raise
+
+    def _staged(self, buffers: Sequence[Handle], size: int) -> StagedMemory | None:
+        """Return the memory of the result and the operand, in `buffers`, for pieces; None where the host sees it.
+
+        And where it cannot be copied in parts, and of several examples of what is not elementwise. `size` is the number
+        of ranks.
+        """
+        import numpy as np
+
+        (dtype, (examples, count)), name = self.source, self.routine.name
+        rows = size if name in SENDERS else 1, size if name in RECEIVERS else 1
+        if max(rows) > 1 and examples > 1:
+            return None
+        allocator = self.backend.allocator
+        if any(allocator.as_host(handle) is not None or not has_views(self.backend, handle) for handle in buffers):
+            return None
+        bits = np.dtype(dtype.fmt or f"u{dtype.itemsize}")
+        return StagedMemory(self.backend, buffers[1], buffers[0], rows, examples * count // rows[0], bits)
 
     def _memory(self, handle: Handle, of: tuple[Any, tuple[int, ...]], filled: bool) -> tuple[Any, bool]:
         """Return a buffer as an array: its own memory where the host sees it, else a copy, and whether it is one.
@@ -83,19 +106,18 @@ def run_collective(
     are passed together. `shape` is what the ranks compare, that of a tensor. Raises what the engine of collectives
     raises.
     """
-    if kind == "all_reduce":
-        comm.start_all_reduce(source, RANK_OPS[option], dtype, target, shape).wait()
-    elif kind == "broadcast":
-        comm.start_broadcast(source, option, dtype, target, shape).wait()
-    elif kind == "all_gather":
-        if len(source) == 1:
-            comm.start_all_gather(source.reshape(-1), dtype, target.reshape(comm.size, -1), shape).wait()
-        else:
-            found = comm.start_all_gather(source, dtype, shape=shape).wait()
-            target[...] = found.swapaxes(0, 1).reshape(target.shape)
-    else:
-        rows = source.reshape(len(source), comm.size, -1).swapaxes(0, 1)
-        if kind == "reduce_scatter":
-            comm.start_reduce_scatter(rows, RANK_OPS[option], dtype, target, shape).wait()
-        else:
-            target[...] = comm.start_all_to_all(rows, dtype, shape=shape).wait().swapaxes(0, 1).reshape(target.shape)
+    import numpy as np
+
+    rows = comm.size if kind in SENDERS else 1, comm.size if kind in RECEIVERS else 1
+    examples = len(source)
+    if max(rows) == 1:
+        memory = HostMemory(source.reshape(1, -1), target.reshape(1, -1))
+    elif examples == 1:
+        memory = HostMemory(source.reshape(rows[0], -1), target.reshape(rows[1], -1))
+    else:  # the ranks before the examples, and back
+        aside = source.reshape(examples, rows[0], -1).swapaxes(0, 1).reshape(rows[0], -1)
+        memory = HostMemory(aside, np.empty((rows[1], aside.shape[1]), target.dtype))
+    comm.pass_memory(kind, dtype, option, memory, shape)
+    if max(rows) > 1 and examples > 1:
+        found = memory.target.reshape(rows[1], examples, -1).swapaxes(0, 1)
+        target[...] = found.reshape(target.shape)

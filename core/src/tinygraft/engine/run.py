@@ -212,12 +212,16 @@ def run_kernel(kernel: Compiled, device: str, buffers: Sequence[Buffer], values:
     GlobalCounters.global_mem += moved
     watched = DEBUG.value >= 2 or events.on_launch
     try:
-        if kernel.timeline is not None:
+        if kernel.timeline is not None and not kernel.on_host:
             work = LaunchArguments(kernel, kernel.timeline, handles, variables, grid)
             duration = launch_on_queue(work, buffers, watched)
         elif not watched:
             kernel.program.launch(handles, variables, grid)
             return
+        elif kernel.on_host:
+            begun = time.perf_counter()
+            kernel.program.launch(handles, variables, grid)
+            duration = time.perf_counter() - begun
         else:
             duration = Device[device].timed_launch(kernel.program, handles, variables, grid)
     except (Exception, SystemExit) as error:

@@ -40,6 +40,22 @@ NAMED = 4  # assumed: launches of a replay that an error names
 BufferType = tuple[str, int, DType]  # the device, size and dtype of a buffer
 
 
+class HostExecutor(GraphExecutor):
+    """Steps that the host runs by itself on a device with queues: a collective, which waits for all that is on them."""
+
+    def run(self, first: int) -> int:
+        """Run step `first`, and return the number of the next one."""
+        step = self.steps[first]
+        assert step.program is not None
+        step.program.launch([self.handles[place] for place in step.buffers], (), (1, 1, 1))
+        return first + 1
+
+
+def _is_hosts(launch: Recorded) -> bool:
+    """Return whether a launch is the host's, on a device whose other launches are not."""
+    return launch.kernel is not None and launch.kernel.on_host and Device[launch.device].timeline is not None
+
+
 @dataclass(frozen=True, slots=True)
 class _Segment:
     """`count` launches for one executor, the first of which is launch number `first` of the Replay.
@@ -292,7 +308,7 @@ class Replay:
         """Yield the launches in runs on one backend, each for one executor; a copy between devices by itself."""
         run: list[Recorded] = []
         for launch in self.launches:
-            alone = launch.kernel is None and self._crosses_devices(launch)
+            alone = self._crosses_devices(launch) if launch.kernel is None else _is_hosts(launch)
             if run and (alone or launch.device != run[0].device):
                 yield run
                 run = []
@@ -332,12 +348,14 @@ class Replay:
         orders = steps_before(list(self._accesses(run)))
         steps = [replace(step, after=after) for step, after in zip(steps, orders, strict=True)]
         backend = Device[run[0].device]
-        executor = backend.graph(steps)
+        on_queue = backend.timeline is not None and not _is_hosts(run[0])
+        executor = HostExecutor(backend, steps) if _is_hosts(run[0]) else backend.graph(steps)
         for number, handle in handles:
             executor.set_buffer(number, handle)
-        uses = () if backend.timeline is None else tuple(written.items())
+        uses = tuple(written.items()) if on_queue else ()
         name = f"a replay of {len(run)} launches ({', '.join([_name(launch) for launch in run[:NAMED]])})"
-        return _Segment(executor, first, len(steps), tuple(changing.items()), backend.timeline, uses, name)
+        timeline = backend.timeline if on_queue else None
+        return _Segment(executor, first, len(steps), tuple(changing.items()), timeline, uses, name)
 
     def _accesses(self, run: Sequence[Recorded]) -> Iterator[list[Access]]:
         """Yield, for each launch, the bytes that it reads and writes.

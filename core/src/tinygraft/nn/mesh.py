@@ -35,8 +35,7 @@ class Mesh(tuple[str, ...]):
 
     `device` is this rank's, the default one where it is None; ranks may have different ones. Every rank makes it, as
     they tell each other the names. `axes` is {"data": 4}, `rank` the number of this rank. Raises CollectiveError where
-    the number is not that of the ranks, for several axes, for ranks that are threads, and for a device whose launches
-    are not the host's, whose memory collectives of a graph do not reach yet.
+    the number is not that of the ranks, for several axes, and for ranks that are threads.
 
     >>> from tinygraft import Tensor, nn
     >>> mesh = nn.parallel.Mesh(data=1)    # of one rank
@@ -61,8 +60,6 @@ class Mesh(tuple[str, ...]):
         if not comm.transport.holds_tensors:
             raise CollectiveError("ranks that are threads pass arrays and no tensors, whose graphs have one lock")
         own = Device.canonicalize(device)
-        if comm.size > 1 and Device[own].timeline is not None:
-            raise CollectiveError(f"a Mesh is of devices whose memory the host sees, which {own} is not")
         names = _names_of_all(comm, own)
         found = super().__new__(cls, [n if r == comm.rank else f"{n}{OF_RANK}{r}" for r, n in enumerate(names)])
         found.axes, found.rank = dict(axes), comm.rank
@@ -105,8 +102,15 @@ class Mesh(tuple[str, ...]):
         every = comm.all_gather(np.array(facts, np.int64))
         others = np.delete(every, 1 + at, axis=1)
         if (others != others[0]).any():
+            texts = [
+                f"rank {rank} has {tuple(row[1:-16].tolist())} of {bytes(row[-16:].tolist()).decode().strip()} "
+                f"along axis {row[0]}"
+                for rank, row in enumerate(every)
+            ]
+            other = next(rank for rank, row in enumerate(others) if (row != others[0]).any())
             raise CollectiveError(
-                "ranks have parts that differ in more than their size along the axis, or another axis"
+                "ranks have parts that differ in more than their size along the axis, or another axis: "
+                f"{texts[0]}, and {texts[other]}"
             )
         sizes = tuple(int(size) for size in every[:, 1 + at])
         mine = part.to(self[self.rank]).detach().clone().contiguous().realize()

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from tinygraft.collectives import Communicator, world
 from tinygraft.collectives.rank_sums import RANK_OPS, check_op
-from tinygraft.device.known import INTERPRETER
-from tinygraft.device.registry import Device
 from tinygraft.engine.rank_program import run_collective
 from tinygraft.errors import CollectiveError, DTypeError, ShapeError, TrainingError
 from tinygraft.functions import Function
@@ -120,15 +118,12 @@ def _collective(kind: str, t: Tensor, option: int = 0) -> Tensor:
         _without_elements(comm, kind, t, option)
     if comm.size == 1 or 0 in t.shape:
         return t.detach().contiguous().realize().reshape(-1)
-    home = t.device
-    # launches of a device with queues are not the host's: such a tensor is copied to memory of the host and back
-    staged = t.detach() if Device[home].timeline is None else t.detach().to(INTERPRETER)
-    row = staged.reshape(1, prod(t.shape)).contiguous().realize()
+    row = t.detach().reshape(1, prod(t.shape)).contiguous().realize()
     options = (comm.size, option, *t.shape)
     dtype, _ = results_of(kind, [(row.uop.dtype, row.uop.shape)], options)[0]
     found = row._wrap(UOp(Ops.ROUTINE, dtype, (row.uop,), RoutineArg(kind, 0, options)))
     found._set_flag(False)
-    return found.realize().to(home).reshape(-1)
+    return found.realize().reshape(-1)
 
 
 def _without_elements(comm: Communicator, kind: str, t: Tensor, option: int) -> None:
