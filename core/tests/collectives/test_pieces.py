@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from tinygraft.collectives import run_ranks
-from tinygraft.collectives.pieces import RECEIVERS, SENDERS, HostMemory
+from tinygraft.collectives.pieces import RECEIVERS, SENDERS, ArrayMemory
 from tinygraft.dtype import dtypes
 from tinygraft.errors import CollectiveError
 
 KINDS = ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all")
 
 
-class Noting(HostMemory):
+class Noting(ArrayMemory):
     """It notes what is called, and wants pieces of some columns."""
 
     def __init__(self, source, target, wanted):

@@ -21,7 +21,7 @@ from tinygraft.config import COLLECTIVE_CHECK, COLLECTIVE_LIMIT
 from tinygraft.dtype import DType, to_dtype
 from tinygraft.errors import CollectiveError, DTypeError, ShapeError
 
-Shape = tuple[int, ...] | None
+ComparedShape = tuple[int, ...] | None
 TransferSteps = Generator[Transfer, None, RankArray]
 
 # assumed: below it one step that moves more is over sooner than two that move less; by what a message costs
@@ -106,7 +106,7 @@ class Communicator:
         return self.start_all_reduce(array, op, dtype, out).wait()
 
     def start_all_reduce(
-        self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None, shape: Shape = None
+        self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None, shape: ComparedShape = None
     ) -> Started:
         """Start `all_reduce`, which says what raises; the array is read, and `out` written, until `wait` returns."""
         array = _array(array)
@@ -124,7 +124,7 @@ class Communicator:
         return self.start_reduce_scatter(array, op, dtype, out).wait()
 
     def start_reduce_scatter(
-        self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None, shape: Shape = None
+        self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None, shape: ComparedShape = None
     ) -> Started:
         """Start `reduce_scatter`; the array is read, and `out` written, until `wait` returns. Raises as that."""
         array = _array(array)
@@ -143,7 +143,7 @@ class Communicator:
         return self.start_all_gather(array, dtype, out).wait()
 
     def start_all_gather(
-        self, array: RankArray, dtype: Any = None, out: RankArray = None, shape: Shape = None
+        self, array: RankArray, dtype: Any = None, out: RankArray = None, shape: ComparedShape = None
     ) -> Started:
         """Start `all_gather`; the array is read, and `out` written, until `wait` returns. Raises as that."""
         array = _array(array)
@@ -161,7 +161,7 @@ class Communicator:
         return self.start_broadcast(array, root, dtype, out).wait()
 
     def start_broadcast(
-        self, array: RankArray, root: int = 0, dtype: Any = None, out: RankArray = None, shape: Shape = None
+        self, array: RankArray, root: int = 0, dtype: Any = None, out: RankArray = None, shape: ComparedShape = None
     ) -> Started:
         """Start `broadcast`; the array is read, and `out` written, until `wait` returns. Raises as that."""
         array = _array(array)
@@ -179,7 +179,7 @@ class Communicator:
         return self.start_all_to_all(array, dtype, out).wait()
 
     def start_all_to_all(
-        self, array: RankArray, dtype: Any = None, out: RankArray = None, shape: Shape = None
+        self, array: RankArray, dtype: Any = None, out: RankArray = None, shape: ComparedShape = None
     ) -> Started:
         """Start `all_to_all`; the array is read, and `out` written, until `wait` returns. Raises as that."""
         array = _array(array)
@@ -499,7 +499,7 @@ def _flat(array: RankArray) -> RankArray:
     return np.ascontiguousarray(array).reshape(-1)
 
 
-def _compared(array: RankArray, shape: Shape) -> str:
+def _compared(array: RankArray, shape: ComparedShape) -> str:
     """Return the text of the shape that ranks compare: `shape`, that of the array where it is None."""
     return str(array.shape if shape is None else shape)
 

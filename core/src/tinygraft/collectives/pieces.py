@@ -1,7 +1,7 @@
 """RankMemory: the operand and the result of one collective of a tensor, which the ranks pass in pieces or as a whole.
 
 The operand is (senders, columns), a row for each rank where it is cut by ranks, else one row; the result is (receivers,
-columns) likewise. A piece is some columns of both. `HostMemory` is memory of the host, which is passed without a copy;
+columns) likewise. A piece is some columns of both. `ArrayMemory` is memory of the host, which is passed without a copy;
 what the host does not see is copied piece by piece while others are on the wire (engine/rank_memory.py).
 """
 
@@ -46,11 +46,11 @@ class RankMemory(ABC):
         """Wait until nothing is read or written any more, also after an error. Default: that is so already."""
 
 
-class HostMemory(RankMemory):
+class ArrayMemory(RankMemory):
     """Arrays of the host, (senders, columns) and (receivers, columns), both contiguous.
 
     >>> import numpy as np
-    >>> memory = HostMemory(np.arange(6).reshape(2, 3), np.zeros((1, 3)))
+    >>> memory = ArrayMemory(np.arange(6).reshape(2, 3), np.zeros((1, 3)))
     >>> memory.operand(1, 2).tolist()
     [[1], [4]]
     """

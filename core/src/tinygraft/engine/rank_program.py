@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tinygraft.collectives.pieces import RECEIVERS, SENDERS, HostMemory
+from tinygraft.collectives.pieces import RECEIVERS, SENDERS, ArrayMemory
 from tinygraft.device.interfaces import Backend, Handle, Program
 from tinygraft.engine.rank_memory import StagedMemory, has_views
 from tinygraft.errors import CollectiveError
@@ -111,12 +111,12 @@ def run_collective(
     rows = comm.size if kind in SENDERS else 1, comm.size if kind in RECEIVERS else 1
     examples = len(source)
     if max(rows) == 1:
-        memory = HostMemory(source.reshape(1, -1), target.reshape(1, -1))
+        memory = ArrayMemory(source.reshape(1, -1), target.reshape(1, -1))
     elif examples == 1:
-        memory = HostMemory(source.reshape(rows[0], -1), target.reshape(rows[1], -1))
+        memory = ArrayMemory(source.reshape(rows[0], -1), target.reshape(rows[1], -1))
     else:  # the ranks before the examples, and back
         aside = source.reshape(examples, rows[0], -1).swapaxes(0, 1).reshape(rows[0], -1)
-        memory = HostMemory(aside, np.empty((rows[1], aside.shape[1]), target.dtype))
+        memory = ArrayMemory(aside, np.empty((rows[1], aside.shape[1]), target.dtype))
     comm.pass_memory(kind, dtype, option, memory, shape)
     if max(rows) > 1 and examples > 1:
         found = memory.target.reshape(rows[1], examples, -1).swapaxes(0, 1)
