@@ -195,7 +195,8 @@ def _made_routine(backend: Backend, routine: Routine) -> Compiled:
         print(f"{name}\n[a routine of {backend.name} itself: {routine}]")
     moved = sum(param.size * param.dtype.itemsize for param in params)
     cost = Cost(EVERY_ROUTINE[routine.name].flops(routine.operands, routine.options), moved)
-    return Compiled(name, program, Signature(params), cost, "", b"", backend.timeline, routine)
+    timeline = None if routine.name in COLLECTIVES else backend.timeline  # the host runs it, and waits
+    return Compiled(name, program, Signature(params), cost, "", b"", timeline, routine)
 
 
 def compiled(kernels: Sequence[tuple[Kernel, Backend]]) -> list[Compiled]:

@@ -212,7 +212,7 @@ def run_kernel(kernel: Compiled, device: str, buffers: Sequence[Buffer], values:
     GlobalCounters.global_mem += moved
     watched = DEBUG.value >= 2 or events.on_launch
     try:
-        if kernel.timeline is not None and not kernel.on_host:
+        if kernel.timeline is not None:
             work = LaunchArguments(kernel, kernel.timeline, handles, variables, grid)
             duration = launch_on_queue(work, buffers, watched)
         elif not watched:
