@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
+import warnings
+
 import pytest
 
 from tinygraft import Context, Tensor, TinyJit
@@ -70,9 +73,28 @@ def test_numbers_under_tinyjit(capsys):
 
     assert said(capsys, loop) == [
         "the same operations were compiled 8 times, because Python numbers in a function under TinyJit are part of "
-        "what it captures",
-        "give what changes as an argument that is a Tensor or a bound Variable",
+        "what it captures, also those that it reads with item() or numpy()",
+        "give what changes as an argument that is a Tensor or a bound Variable, and read nothing in it",
     ]
+
+
+def test_a_value_that_a_tinyjit_reads_is_a_warning():
+    """Also without DEBUG, once, at the user's line: each call is captured anew, which is slower than no TinyJit."""
+    layer = Tensor([7.0, 8.0]).realize()
+
+    @TinyJit
+    def scaled(t):
+        return (t * layer / t.max().item()).realize()  # here
+
+    with Context(DEBUG=0), warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for i in range(12):
+            scaled(Tensor([i + 1.0, 2.0]).realize())
+    (warning,) = found
+    assert warning.category is RuntimeWarning
+    assert "also those that it reads with item" in str(warning.message)
+    assert "here" in linecache.getline(warning.filename, warning.lineno)
+    assert "a TinyJit that captures each call anew is slower than none" in str(warning.message)
 
 
 def test_a_family_that_stays(capsys, monkeypatch):

@@ -232,7 +232,7 @@ def _work_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan | None:
             return _on(found[0], form.buffers, outputs, form.values | found[1])
     if member is not None and (lifted := _lifted(member, key)) is not None:
         return _on(lifted[0], form.buffers, outputs, form.values | lifted[1])
-    if DEBUG.value >= 1 or events.on_repeat:
+    if captured or DEBUG.value >= 1 or events.on_repeat:
         from tinygraft.engine import repeated  # it reports, which few programs ask for
 
         repeated.note(order, outputs, captured, "" if member is None else member.family.stays)

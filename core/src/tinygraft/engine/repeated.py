@@ -1,6 +1,6 @@
-"""DEBUG=1 and profiles: says once where the same operations are compiled again and again, and what differs each time.
+"""DEBUG=1, profiles and TinyJit: says once where the same operations are compiled again and again, and why.
 
-note(order, outputs, captured, stays)       called for each graph that has no plan yet
+note(order, outputs, captured, stays)       called for graphs that have no plan yet
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from tinygraft import events
 from tinygraft.config import DEBUG
-from tinygraft.helpers import user_line
+from tinygraft.helpers import user_line, warn_user
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.show import show_arg
 from tinygraft.uop.uop import UOp
@@ -39,7 +39,8 @@ _counted: OrderedDict[Any, Repetition] = OrderedDict()
 def note(order: Sequence[UOp], outputs: Sequence[UOp], captured: bool, stays: str) -> None:
     """Count a graph that is compiled; when its operations are for the TOLDth time, report why they are so often.
 
-    DEBUG=1 prints it, and observers are notified of it.
+    DEBUG=1 prints it, and observers are notified of it. Where a TinyJit captures it, that is a RuntimeWarning: who
+    wrote `@TinyJit` expects that it is captured once.
     `captured`: a TinyJit records it. `stays` says why its numbers are no arguments of kernels, or nothing.
     """
     numbers = {node: number for number, node in enumerate(order)}
@@ -56,8 +57,11 @@ def note(order: Sequence[UOp], outputs: Sequence[UOp], captured: bool, stays: st
         relative = os.path.relpath(file) if os.path.isabs(file) else file
         where = f"{file if relative.startswith('..') else relative}:{line}"
         why = _why(order, outputs, found, args, captured, stays)
+        text = f"the same operations were compiled {TOLD} times, {why}"
         if DEBUG.value >= 1:
-            print(f"{where}: the same operations were compiled {TOLD} times, {why}")
+            print(f"{where}: {text}")
+        elif captured:
+            warn_user(f"{text}\n  a TinyJit that captures each call anew is slower than none", RuntimeWarning)
         if events.on_repeat:
             events.notify(events.RepeatEvent(why=why))
     found.args = args
@@ -81,8 +85,9 @@ def _why(order: Sequence[UOp], outputs: Sequence[UOp], found: Repetition, args: 
         )
     if captured:
         return (
-            "because Python numbers in a function under TinyJit are part of what it captures\n"
-            "  hint: give what changes as an argument that is a Tensor or a bound Variable"
+            "because Python numbers in a function under TinyJit are part of what it captures, also those that it reads "
+            "with item() or numpy()\n"
+            "  hint: give what changes as an argument that is a Tensor or a bound Variable, and read nothing in it"
         )
     if stays:
         return f"once for each Python number: {stays}\n  hint: put the numbers that change into a Tensor"

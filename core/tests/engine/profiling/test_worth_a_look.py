@@ -69,7 +69,7 @@ def test_a_line_that_compiles_again_and_again() -> None:
     """It is named with the reason and the hint."""
     rows = [row("f", 20, 18, "for 8 shapes\n  hint: keep one shape", **{COMPILING: 5.0})]
     assert worth_a_look(rows, 6.0, {}) == [
-        "f.py:3 in f: 5.00 s (83 %) to compile in 18 of 20 requests: the same operations for 8 shapes; keep one shape"
+        "f.py:3 in f: 5.00 s (83 %) to compile in 18 of 20 requests: the same operations, for 8 shapes; keep one shape"
     ]
 
 
@@ -123,7 +123,7 @@ def test_a_place_is_relative_below_the_working_directory(monkeypatch: pytest.Mon
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "says"),
-    [(HIDDEN_ITEM, "240 requests for values"), (CHANGING_SHAPES, "the same operations for 8 shapes"),
+    [(HIDDEN_ITEM, "240 requests for values"), (CHANGING_SHAPES, "the same operations, for 8 shapes"),
      (LOADER, "in Python itself")],
     ids=["item", "shapes", "loader"],
 )  # fmt: skip

@@ -68,7 +68,7 @@ def _compiled_again(rows: Sequence[LineRow], whole: float) -> Iterator[tuple[flo
     for row in rows:
         if _is_changing(row):
             seconds = row.seconds.get(COMPILING, 0.0)
-            why = f"the same operations {row.why}" if row.why else "what it computes changes each time"
+            why = f"the same operations, {row.why}" if row.why else "what it computes changes each time"
             told = (
                 f"{place_of(row)}: {_of(seconds, whole)} to compile in {row.compiled} of {row.requests} requests: {why}"
             )
