@@ -38,7 +38,7 @@ from tinygraft.codegen.interleave import apply_interleave
 from tinygraft.codegen.matrix import apply_matrix
 from tinygraft.codegen.packed import apply_dot
 from tinygraft.codegen.panels import tile
-from tinygraft.codegen.stencil_blocks import apply_slide
+from tinygraft.codegen.stencil_kernel import apply_slide
 from tinygraft.codegen.tiling import Tiling, tilings
 from tinygraft.codegen.transforms import loops_of, name_of
 from tinygraft.errors import ActionError

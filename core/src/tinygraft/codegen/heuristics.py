@@ -19,7 +19,7 @@ from tinygraft.codegen.loops import often, size
 from tinygraft.codegen.matrix import matrix_unit_kernels
 from tinygraft.codegen.packed import packings
 from tinygraft.codegen.panels import tile
-from tinygraft.codegen.stencil_blocks import stencil_kernels
+from tinygraft.codegen.stencil_kernel import stencil_kernels
 from tinygraft.codegen.tiling import tilings
 from tinygraft.codegen.vectors import vector_kernels
 from tinygraft.target import Target

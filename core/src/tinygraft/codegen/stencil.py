@@ -31,7 +31,7 @@ from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.uop import UOp, postorder
 
 # assumed: never measured
-FEWEST = 3  # elements of a window below which an operand is not read often enough to pay for its copy
+FEWEST = 2  # elements of a window below which an operand is not read often enough to pay for its copy
 SHORTEST = 4  # columns below which vectors save nothing
 LEAST_WORK = 1 << 12  # products below which a kernel takes no time that this could save
 FURTHEST = 4  # the largest stride along columns: what vectors are picked from rows at
@@ -95,6 +95,12 @@ class Stencil:
     free: tuple[UOp, ...]
     summed: tuple[UOp, ...]
     gradient: bool
+
+    @property
+    def gated_alike(self) -> bool:
+        """Return whether the gate of the product, where it has one, depends on the element that is read alone."""
+        value = self.reduce.src[0]
+        return value.op is not Ops.WHERE or all(s.tap is None or _follows(value.src[0], s) for s in self.slides)
 
     @property
     def columns(self) -> Slide:

@@ -14,7 +14,7 @@ from tinygraft.codegen.action import parse
 from tinygraft.codegen.collapse import collapse
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
-from tinygraft.codegen.stencil_blocks import stencil_kernels
+from tinygraft.codegen.stencil_kernel import stencil_kernels
 from tinygraft.codegen.transforms import with_gaps
 from tinygraft.conformance.kernels import run_linear
 from tinygraft.errors import ActionError
@@ -50,6 +50,7 @@ CASES: dict[str, tuple[str, Callable[[], Tensor]]] = {
     "padded more than the window is wide": ("slide_panel", lambda: forward(X, W, groups=5, padding=4)),
     "unequal sides": ("slide_panel", lambda: forward(X, W, groups=5, padding=(0, 2, 1, 0))),
     "stride 2": ("slide_panel", lambda: forward((2, 5, 23, 25), (5, 1, 5, 5), groups=5, padding=2, stride=2)),
+    "sorted rows": ("slide_panel", lambda: forward((2, 5, 9, 45), (5, 1, 3, 9), groups=5, padding=3, stride=2)),
     "stride 3": ("slide_panel", lambda: forward((1, 5, 39, 41), (5, 1, 5, 7), groups=5, padding=2, stride=3)),
     "strides differ": ("slide_panel", lambda: forward((2, 5, 23, 25), (5, 1, 3, 5), groups=5, stride=(1, 2))),
     "dilation": ("slide_panel", lambda: forward(X, W, groups=5, padding=2, dilation=2)),
