@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,13 +86,14 @@ def test_each_group_of_phases_is_a_kernel() -> None:
 
 
 def test_what_has_no_phases() -> None:
-    """Stride 1, dilated windows, little work, and what is no product: the gradient of a pool."""
+    """Stride 1, dilated windows, little work, and the gradient of a pool whose windows do not overlap."""
     x, w = Tensor(numbers(1, 8, 16, 16)), Tensor(numbers(8, 16, 3, 3))
     assert folds(x.conv_transpose2d(w)) == [False]
     assert folds(x.conv_transpose2d(w, stride=2, dilation=2)) == [False]
     assert folds(x[:, :, :2, :2].conv_transpose2d(w, stride=2)) == [False]
     pooled = Tensor(numbers(1, 64, 32, 32), requires_grad=True)
-    assert not any(folds(pooled.avg_pool2d(3, 2).sum().gradient(pooled)[0]))
+    assert not any(folds(pooled.avg_pool2d(2, 3).sum().gradient(pooled)[0]))
+    assert folds(pooled.avg_pool2d(3, 2).sum().gradient(pooled)[0]) == [True]
 
 
 def test_groups_of_phases() -> None:
@@ -99,3 +101,16 @@ def test_groups_of_phases() -> None:
     assert _groups(4, 2) == [Phases(0, 2, 2)]
     assert _groups(5, 3) == [Phases(0, 2, 2), Phases(2, 3, 1)]
     assert _groups(2, 3) == [Phases(0, 2, 1)]
+
+
+@pytest.mark.parametrize(("size", "stride"), [(3, 2), (5, 3), ((3, 2), (2, 1))])
+def test_the_gradient_of_a_maximum_over_windows_that_overlap(size: Any, stride: Any) -> None:
+    """Is computed by phases, each without remainders; it is PyTorch's, and that of windows one by one."""
+    torch = pytest.importorskip("torch")
+    x = np.random.default_rng(0).permutation(4 * 41 * 43 * 8).reshape(8, 4, 41, 43).astype(np.float64)
+    ours, theirs = Tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
+    wanted = torch.nn.functional.max_pool2d(theirs, size, stride)
+    weight = np.random.default_rng(1).standard_normal(wanted.shape)
+    (gradient,) = (ours.max_pool2d(size, stride) * Tensor(weight)).sum().gradient(ours)
+    found = torch.autograd.grad((wanted * torch.tensor(weight)).sum(), theirs)[0].numpy()
+    np.testing.assert_allclose(gradient.numpy(), found, rtol=1e-12, atol=1e-12)

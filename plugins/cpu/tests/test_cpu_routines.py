@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from tinygraft import Context, Device, GlobalCounters, Tensor, TinyJit, dtypes
 from tinygraft.dtype import DType
 from tinygraft.engine.routine_values import routine_values
 from tinygraft.plugin import Routine
-from tinygraft_cpu import extension, numpy_routines, routine_sources, routines
+from tinygraft_cpu import extension, lapack, numpy_routines, routine_sources, routines
 from tinygraft_cpu.program import NativeGraph, NativeRoutine
 
 needs_ext = pytest.mark.needs("ext")
@@ -200,6 +201,44 @@ def test_attention_on_every_processor(kind: str, monkeypatch: pytest.MonkeyPatch
             for got, wanted in zip(found, [*exact, *slopes], strict=True):
                 bound = 2e-5 if kind == "f4" else 1e-12
                 np.testing.assert_allclose(got, wanted, rtol=bound, atol=bound)
+
+
+MATRICES: dict[str, Callable[[Tensor], Sequence[Tensor]]] = {
+    "cholesky": lambda a: [(a @ a.transpose(-1, -2)).cholesky()],
+    "lu": lambda a: [a.lu_factor().LU],
+    "solve": lambda a: [a.solve(a + 1), a.solve_triangular(a, upper=True)],
+    "inverse": lambda a: [a.inv()],
+    "qr": lambda a: a.qr("reduced"),
+    "eigh": lambda a: [*a.eigh(), a.eigvalsh()],
+    "svd": lambda a: [*a.svd(), a.svdvals()],
+}
+
+
+@needs_ext
+@pytest.mark.parametrize("name", MATRICES)
+def test_matrices_by_any_number_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the same bits, alone and among others; and BLAS has as many threads as before."""
+    pytest.importorskip("scipy")
+    from scipy.linalg import cython_lapack
+
+    from tinygraft.engine import compile as compiling
+    from tinygraft.engine import plan
+
+    x = Tensor(np.random.default_rng(1).standard_normal((5, 130, 130)).astype(np.float32)).realize()
+    library = ctypes.CDLL(cython_lapack.__file__)
+    count = getattr(library, "scipy_openblas_get_num_threads", None)
+    before, found = count and count(), []
+    for threads in (1, 3):
+        monkeypatch.setattr(Device["CPU"], "threads", threads)
+        plan.clear(), compiling.clear()
+        found.append([t.numpy().tobytes() for t in MATRICES[name](x)])
+        if lapack.set_threads():
+            alone = [t.numpy()[0].tobytes() for t in MATRICES[name](x[2:3])]
+            assert alone == [t.numpy()[2].tobytes() for t in MATRICES[name](x)]
+    plan.clear(), compiling.clear()
+    assert (count and count()) == before
+    if lapack.set_threads():
+        assert found[0] == found[1]
 
 
 def test_where_routines_come_from(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """From a kernel to a list of instructions for a Target.
 
 Kernel to Linear (`codegen/`). `PIPELINE` in `codegen/lower.py` is the list of passes, in order: collapse
-loops, apply transforms, shorten sums, stream outputs, decompose. An `Action` is a transform as data: a name,
+loops, cut loops, apply transforms, shorten sums, stream outputs, decompose. An `Action` is a transform as data: a name,
 loops and amounts, with a text that DEBUG=3 prints and `parse` reads. `apply` applies a list of them to a kernel
 graph, each a function from graph to graph; `heuristics` chooses the list from the fields of the Target, and does
 not depend on which device that is: the first candidate that a function of the list `CANDIDATES` yields is

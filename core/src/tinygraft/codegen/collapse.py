@@ -2,7 +2,8 @@
 
 Two neighbours, the outer range a and the inner range b of size n, become one range m with a = m // n and b = m % n.
 That is done when all indices together then have no more divisions than before, and each that has a constant stride
-along b has one along m. Gates may get divisions: they are computed where the range changes, outside of inner loops.
+along b has one along m. Conditions may get divisions where they are computed outside of inner loops, or where b is
+short: else each lane of a vector would divide.
 """
 
 from __future__ import annotations
@@ -10,18 +11,25 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
+from tinygraft.dtype import dtypes
 from tinygraft.uop import index as ix
 from tinygraft.uop.linear import lane_stride
 from tinygraft.uop.ops import AxisKind, Ops, ReduceArg
 from tinygraft.uop.uop import UOp, postorder
 
+LONG = 64  # assumed: iterations of an inner loop from which on vectors are full without merging it
 
-def collapse(sink: UOp) -> UOp:
+
+def collapse(sink: UOp, grid: bool = False) -> UOp:
     """Return `sink` with neighbouring loops merged, pair by pair from the innermost; `sink` itself where none can be.
 
-    A pair is merged where both sizes are constant, and indices get no more divisions and lose no constant stride.
+    A pair is merged where both sizes are constant, and indices get no more divisions and lose no constant stride. Where
+    threads are no `grid` and nothing is reduced, a LONG inner loop stays where conditions would get divisions.
     """
     nodes = postorder(sink)
+    asked = [n for n in nodes if n.op in (Ops.CMPLT, Ops.CMPNE, Ops.CMPEQ) and n.src[0].dtype is dtypes.index]
+    if grid or any(n.op is Ops.REDUCE for n in nodes):
+        asked = []
     indices = [n.src[1] for n in nodes if n.op in (Ops.LOAD, Ops.STORE)]
     swap: dict[UOp, UOp] = {}
     merged: dict[UOp, UOp] = {}  # range -> the merged range whose outer half it is now
@@ -36,6 +44,10 @@ def collapse(sink: UOp) -> UOp:
             continue
         if any(lane_stride(x, b) is not None and lane_stride(rebuilt[x], joined) is None for x in indices):
             continue
+        answered = ix.rebuild_simplified(asked, halves)
+        if b.src[0].arg >= LONG and _divisions(answered[x] for x in asked) > _divisions(asked):
+            continue
+        asked = [answered[x] for x in asked]
         indices = [rebuilt[x] for x in indices]
         swap = {old: ix.rebuild_simplified((new,), halves)[new] for old, new in swap.items()} | halves
         merged[outer] = joined

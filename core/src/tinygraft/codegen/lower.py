@@ -14,6 +14,7 @@ from tinygraft.codegen.action import Action
 from tinygraft.codegen.apply import STREAM, apply_actions
 from tinygraft.codegen.collapse import collapse
 from tinygraft.codegen.cost import cost
+from tinygraft.codegen.cuts import cut
 from tinygraft.codegen.heuristics import choose
 from tinygraft.codegen.linearise import linearise
 from tinygraft.codegen.options import Options
@@ -52,7 +53,12 @@ class Pass:
 
 def collapse_loops(state: PassState, target: Target, options: Options) -> PassState:
     """Return the state with adjacent loops over contiguous memory merged; as it is with `options.noopt`."""
-    return state if options.noopt else PassState(collapse(state.sink), state.actions)
+    return state if options.noopt else PassState(collapse(state.sink, bool(target.grid_dims)), state.actions)
+
+
+def cut_loops(state: PassState, target: Target, options: Options) -> PassState:
+    """Return the state with loops cut where conditions on them change; as it is with `options.noopt`."""
+    return state if options.noopt else PassState(cut(state.sink, target), state.actions)
 
 
 def apply_transforms(state: PassState, target: Target, options: Options) -> PassState:
@@ -95,6 +101,7 @@ def stream_outputs(state: PassState, target: Target, options: Options) -> PassSt
 
 PIPELINE = (
     Pass("collapse loops", collapse_loops),  # first: actions are chosen for, and name, the loops that remain
+    Pass("cut loops", cut_loops),  # before the actions, after collapse: it merges what no condition separates
     Pass("apply transforms", apply_transforms),
     Pass("shorten sums", shorten_sums),  # after the actions, which expect a sum over one loop
     Pass("stream outputs", stream_outputs),  # after the actions: only vectors are streamed

@@ -2,7 +2,8 @@
 
 A FOLD with a stride s adds, to element o, the products of those windows that cover it: of window elements k with
 k = o modulo s alone. Written as one gather, each result looks at all k and drops most, at indices with remainders that
-no vector follows. By phase, with o = q * s + r and k = t * s + r, each phase r is a FOLD with stride 1 over t: a plain
+no vector follows; so do windows that overlap, as those of the gradient of a maximum. By phase, with o = q * s + r and
+k = t * s + r, each phase r is a FOLD with stride 1 over t: a plain
 convolution, which becomes one kernel of tiles with the product. Its results are stored, and interleaved by a copy.
 Only the window elements of its phases are multiplied, so that nothing is computed that a gate drops.
 
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from itertools import groupby, product
 
 from tinygraft.schedule.kernel_body import numel
-from tinygraft.uop.ops import MOVEMENT, Ops, WindowArg
+from tinygraft.uop.ops import ELEMENTWISE, MOVEMENT, Ops, WindowArg
 from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp
 
@@ -33,7 +34,9 @@ class Phases:
 
 
 def has_phases(node: UOp) -> bool:
-    """Return whether `node` is a FOLD for `in_phases`: of many products or sums of them, with a stride over windows.
+    """Return whether `node` is a FOLD for `in_phases`: with a stride over windows of many products or sums of them.
+
+    Or of values that are computed on the way, where windows overlap.
 
     Many are LARGE elements or more, in a shape without symbolic sizes; an axis of stride above 1 has dilation 1. Of a
     product that is no sum, both factors have fewer elements than it has, as in a depthwise convolution.
@@ -46,7 +49,10 @@ def has_phases(node: UOp) -> bool:
     source = _moved(node.src[0])
     if source.op is Ops.MUL:
         factors = [_moved(x) for x in source.src]
-        return all(x.op is not Ops.CONST and numel(x.shape) < numel(source.shape) for x in factors)
+        if all(x.op is not Ops.CONST and numel(x.shape) < numel(source.shape) for x in factors):
+            return True
+    if source.op in ELEMENTWISE:
+        return any(size > step > 1 for size, step in zip(node.arg.size, node.arg.stride, strict=True))
     return source.op is Ops.REDUCE_AXIS and source.arg.op is Ops.ADD
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graph_numpy import values
-from tinygraft import Tensor, dtypes
+from tinygraft import GlobalCounters, Tensor, dtypes
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import toposort
@@ -188,3 +188,35 @@ def test_the_flag_of_a_product_is_that_of_its_operands() -> None:
     assert found == wanted
     with Tensor.no_grad():
         assert (of[True] @ of[True]).requires_grad is False
+
+
+@pytest.mark.parametrize(
+    ("formula", "shapes"),
+    [
+        ("ij,jk,kl->il", ((3, 4), (4, 5), (5, 6))),
+        ("ij,kl->il", ((3, 4), (5, 6))),
+        ("bn,bm,nm->b", ((2, 3), (2, 4), (3, 4))),
+        ("ii,ij,j->", ((3, 3), (3, 4), (4,))),
+        ("i,j,k->ijk", ((2,), (3,), (4,))),
+        ("...ij,...jk,kl->...il", ((2, 1, 3, 4), (5, 4, 5), (5, 6))),
+        ("ab,bc,cd,de->ae", ((3, 4), (4, 5), (5, 6), (6, 2))),
+        ("ij,ij,ij->i", ((3, 4), (3, 4), (1, 4))),
+    ],
+)
+def test_einsum_of_several(formula: str, shapes: tuple[tuple[int, ...], ...]) -> None:
+    """Values of NumPy, with letters of one operand alone, broadcast axes and diagonals; also of one tensor repeated."""
+    arrays = [np.random.default_rng(number).standard_normal(shape) for number, shape in enumerate(shapes)]
+    found = Tensor.einsum(formula, *map(Tensor, arrays))
+    np.testing.assert_allclose(found.numpy(), np.einsum(formula, *arrays), rtol=1e-9, atol=1e-9)
+    same = Tensor(arrays[0]).realize()
+    every = ",".join([formula.split(",")[0]] * 3) + ("->..." if "..." in formula else "->")
+    wanted = np.einsum(every, *[arrays[0]] * 3)
+    np.testing.assert_allclose(Tensor.einsum(every, same, same, same).numpy(), wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_einsum_multiplies_two_at_a_time() -> None:
+    """A chain of products takes as many multiplications as its products do, in the cheapest order."""
+    a, b, c = (Tensor.zeros(*shape).contiguous().realize() for shape in ((40, 40), (40, 40), (40, 1)))
+    before = GlobalCounters.global_ops
+    Tensor.einsum("ij,jk,kl->il", a, b, c).realize()
+    assert GlobalCounters.global_ops - before <= 4 * 40 * 40 + 200

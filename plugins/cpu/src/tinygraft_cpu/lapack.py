@@ -25,6 +25,8 @@ FUNCTIONS = {
     "svdvals": ("gesdd",),
 }
 OF_BLAS = ("trsm", "trsv")
+OF_PRODUCTS = ("cholesky", "lu", "solve", "triangular", "inverse")  # most of whose work are products of matrices
+SET_THREADS = "openblas_set_num_threads_local"  # of a whole process all the same; it returns how many there were
 
 
 @functools.cache
@@ -43,6 +45,17 @@ def address(name: str) -> int:
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     return int(api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule)))
+
+
+@functools.cache
+def set_threads() -> int:
+    """Return the address of the function that says how many threads BLAS uses; 0 where its library has none."""
+    try:
+        # what is looked for in a library is looked for in those that it is linked to, too
+        library = ctypes.CDLL(importlib.import_module("scipy.linalg.cython_lapack").__file__)
+        return ctypes.cast(getattr(library, SET_THREADS), ctypes.c_void_p).value or 0
+    except (ImportError, AttributeError, OSError):
+        return 0
 
 
 def addresses(routine: str, itemsize: int) -> list[int]:

@@ -2,19 +2,25 @@
 
    LAPACK has columns one after another, we have rows: to it our matrix is the transposed one. Where the factors of that
    do as well nothing is moved; else a matrix is transposed on the way. A matrix that cannot be factored gives what the
-   kernels give for it, inf and NaN. LAPACK may use threads of its own: of several matrices each thread of the pool has
-   some only where they are small. */
+   kernels give for it, inf and NaN.
+
+   LAPACK's BLAS has threads of its own, which are slower than one thread for all but large products (and not the same
+   bits): it is asked to use one, where there is a function for that, and each thread of the pool has some matrices. */
 
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "pool.h"
 #include "routines.h"
 
-enum { SMALL = 96, TILE = 16 }; /* rows up to which LAPACK uses one thread; rows of a tile that is transposed */
+/* rows up to which a BLAS that cannot be asked uses one thread; from which on one matrix gains from several where most
+   of the work is products; of a tile that is transposed */
+enum { SMALL = 96, LARGE = 1024, TILE = 16 };
 
 /* facts: three addresses, how many matrices, rows, columns, an option, which results are wanted, bytes of a number,
-   threads */
+   threads, the address of a function that sets the threads of BLAS and returns how many it had (or 0), and whether most
+   of the work is products */
 typedef struct {
     uintptr_t function[3];
     long count;
@@ -22,6 +28,8 @@ typedef struct {
     const char *a, *b;
     char *out[3];
     int room; /* numbers of workspace, where LAPACK was asked */
+    uintptr_t set_threads;
+    int products;
 } matrices;
 
 typedef void (*one)(const matrices *job, long number);
@@ -32,7 +40,8 @@ typedef struct {
 
 static matrices job_of(void **buffers, const long long *facts, int results) {
     matrices job = {{(uintptr_t)facts[0], (uintptr_t)facts[1], (uintptr_t)facts[2]}, facts[3], (int)facts[4],
-                    (int)facts[5], (int)facts[6], (int)facts[7], (int)facts[8], (int)facts[9], 0, 0, {0, 0, 0}, 0};
+                    (int)facts[5], (int)facts[6], (int)facts[7], (int)facts[8], (int)facts[9], 0, 0, {0, 0, 0}, 0,
+                    (uintptr_t)facts[10], (int)facts[11]};
     for (int i = 0; i < results; i++)
         if (job.wanted >> i & 1) job.out[i] = *buffers++;
     job.a = buffers[0];
@@ -45,10 +54,30 @@ static void some(void *given, int part, int parts) {
     for (long i = tg_begin(all->job->count, part, parts); i < end; i++) all->function(all->job, i);
 }
 
+/* The threads of BLAS are a setting of the process: of several callers the first sets it, and the last sets it back. */
+static pthread_mutex_t setting = PTHREAD_MUTEX_INITIALIZER;
+static int callers, before;
+
+static void begin_alone(uintptr_t set_threads) {
+    pthread_mutex_lock(&setting);
+    if (!callers++) before = ((int (*)(int))set_threads)(1);
+    pthread_mutex_unlock(&setting);
+}
+
+static void end_alone(uintptr_t set_threads) {
+    pthread_mutex_lock(&setting);
+    if (!--callers) ((int (*)(int))set_threads)(before);
+    pthread_mutex_unlock(&setting);
+}
+
 static void for_each(const matrices *job, one function) {
     every all = {job, function};
-    int parts = job->m <= SMALL && job->n <= SMALL ? job->threads : 1;
+    int several = job->products && (job->m >= LARGE || job->n >= LARGE) && job->count < job->threads;
+    int alone = job->set_threads && !several;
+    int parts = alone || (job->m <= SMALL && job->n <= SMALL) ? job->threads : 1;
+    if (alone) begin_alone(job->set_threads);
     tg_split(some, &all, parts < job->count ? parts : (int)job->count);
+    if (alone) end_alone(job->set_threads);
 }
 
 static double get(const void *x, long i, int bytes) {
@@ -129,7 +158,8 @@ typedef void (*getrf)(int *, int *, void *, int *, int *, int *);
 static void lu(const matrices *job, long number) {
     int m = job->m, n = job->n, info = 0, least = m < n ? m : n;
     size_t size = (size_t)m * n * job->bytes;
-    char *columns = tg_take(size + (size_t)(least + m) * sizeof(int));
+    size_t all = size + (size_t)(least + m) * sizeof(int);
+    char *columns = tg_workspace(all);
     int *pivots = (int *)(columns + size), *order = pivots + least;
     transpose(columns, job->a + number * size, m, n, n, job->bytes);
     ((getrf)job->function[0])(&m, &n, columns, &m, pivots, &info);
@@ -141,7 +171,7 @@ static void lu(const matrices *job, long number) {
     }
     if (job->out[1]) memcpy(job->out[1] + number * least * sizeof(int), pivots, (size_t)least * sizeof(int));
     if (job->out[2]) memcpy(job->out[2] + number * m * sizeof(int), order, (size_t)m * sizeof(int));
-    tg_give(columns);
+    tg_leave(columns, all);
 }
 
 void tg_lu(void **buffers, const long long *facts) {
@@ -157,14 +187,15 @@ typedef void (*getri)(int *, void *, int *, int *, void *, int *, int *);
 static void solve(const matrices *job, long number) {
     int m = job->m, k = job->n, info = 0;
     size_t size = (size_t)m * m * job->bytes, side = (size_t)m * k * job->bytes;
-    char *factors = tg_take(size + side + (size_t)m * sizeof(int)), *columns = factors + size;
+    size_t all = size + side + (size_t)m * sizeof(int);
+    char *factors = tg_workspace(all), *columns = factors + size;
     int *pivots = (int *)(columns + side);
     memcpy(factors, job->a + number * size, size);
     transpose(columns, job->b + number * side, m, k, k, job->bytes);
     ((getrf)job->function[0])(&m, &m, factors, &m, pivots, &info);
     ((getrs)job->function[1])("T", &m, &k, factors, &m, pivots, columns, &m, &info);
     transpose(job->out[0] + number * side, columns, k, m, m, job->bytes);
-    tg_give(factors);
+    tg_leave(factors, all);
 }
 
 void tg_solve(void **buffers, const long long *facts) {
@@ -176,7 +207,8 @@ void tg_solve(void **buffers, const long long *facts) {
 static void inverse(const matrices *job, long number) {
     int m = job->m, info = 0, room = m * 64;
     size_t size = (size_t)m * m * job->bytes;
-    char *work = tg_take((size_t)room * job->bytes + (size_t)m * sizeof(int)), *out = job->out[0] + number * size;
+    size_t all = (size_t)room * job->bytes + (size_t)m * sizeof(int);
+    char *work = tg_workspace(all), *out = job->out[0] + number * size;
     int *pivots = (int *)(work + (size_t)room * job->bytes);
     memcpy(out, job->a + number * size, size);
     ((getrf)job->function[0])(&m, &m, out, &m, pivots, &info);
@@ -190,7 +222,7 @@ static void inverse(const matrices *job, long number) {
     } else {
         ((getri)job->function[2])(&m, out, &m, pivots, work, &room, &info);
     }
-    tg_give(work);
+    tg_leave(work, all);
 }
 
 void tg_inverse(void **buffers, const long long *facts) {
@@ -233,11 +265,12 @@ static void qr(const matrices *job, long number) {
     int m = job->m, n = job->n, k = job->option, least = m < n ? m : n, info = 0, bytes = job->bytes;
     int wide = k > n ? k : n, room = 64 * wide;
     size_t size = (size_t)m * wide * bytes;
-    char *a = tg_take(size + (size_t)(room + least) * bytes), *work = a + size, *tau = work + (size_t)room * bytes;
+    size_t all = size + (size_t)(room + least) * bytes + (size_t)least;
+    char *a = tg_workspace(all), *work = a + size, *tau = work + (size_t)room * bytes;
     transpose(a, job->a + (size_t)number * m * n * bytes, m, n, n, bytes);
     ((geqrf)job->function[0])(&m, &n, a, &m, tau, work, &room, &info);
     /* a column that is 0 below its diagonal is not reflected by LAPACK, and is by kernels if there is a row below */
-    char *turned = tg_take((size_t)least);
+    char *turned = tau + (size_t)least * bytes;
     for (int i = 0; i < least; i++)
         turned[i] = get(tau, i, bytes) == 0 && i < m - 1 && get(a, (long)i * m + i, bytes) != 0;
     if (job->out[1]) {
@@ -254,8 +287,7 @@ static void qr(const matrices *job, long number) {
             for (long i = 0; turned[j] && i < m; i++) set(a, j * m + i, bytes, -get(a, j * m + i, bytes));
         transpose(job->out[0] + (size_t)number * m * k * bytes, a, k, m, m, bytes);
     }
-    tg_give(turned);
-    tg_give(a);
+    tg_leave(a, all);
 }
 
 void tg_qr(void **buffers, const long long *facts) {
@@ -274,7 +306,8 @@ static void eigen(const matrices *job, long number, char *vectors) {
     int n = job->n, info = 0, bytes = job->bytes, whole = 3 + 5 * n;
     int room = 1 + 6 * n + 2 * n * n + 64 * n;
     size_t size = (size_t)n * n * bytes;
-    char *a = tg_take(size + (size_t)(room + n) * bytes + (size_t)whole * sizeof(int)), *work = a + size;
+    size_t all = size + (size_t)(room + n) * bytes + (size_t)whole * sizeof(int);
+    char *a = tg_workspace(all), *work = a + size;
     char *values = work + (size_t)room * bytes;
     int *integers = (int *)(values + (size_t)n * bytes);
     memcpy(a, job->a + number * size, size);
@@ -287,7 +320,7 @@ static void eigen(const matrices *job, long number, char *vectors) {
     if (info) fill(values, n, bytes, NAN), fill(a, (long)n * n, bytes, NAN);
     if (job->out[0]) memcpy(job->out[0] + (size_t)number * n * bytes, values, (size_t)n * bytes);
     if (job->out[1]) transpose(job->out[1] + number * size, a, n, n, n, bytes);
-    tg_give(a);
+    tg_leave(a, all);
 }
 
 static void eigh(const matrices *job, long number) { eigen(job, number, "V"); }

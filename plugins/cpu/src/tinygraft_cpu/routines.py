@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 from tinygraft.plugin import DType, Program, Routine, UnsupportedError, dtypes
-from tinygraft_cpu.lapack import FUNCTIONS, addresses
+from tinygraft_cpu.lapack import FUNCTIONS, OF_PRODUCTS, addresses, set_threads
 from tinygraft_cpu.numpy_routines import NumpyRoutine
 from tinygraft_cpu.program import NativeRoutine
 from tinygraft_cpu.routine_sources import sources
@@ -48,7 +48,8 @@ def program(routine: Routine, threads: int) -> Program:
         option = options[0] if options else 0
         if routine.name == "triangular":
             option += 2 * options[1]
-        return NativeRoutine(routine.name, [*first, count, m, n, option, wanted, dtype.itemsize, threads])
+        sizes = [count, m, n, option, wanted, dtype.itemsize, threads]
+        return NativeRoutine(routine.name, [*first, *sizes, set_threads(), routine.name in OF_PRODUCTS])
     raise UnsupportedError(f"the CPU has no routine {routine.name}")
 
 

@@ -8,17 +8,20 @@ operands are cast to it first and the result has it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from tinygraft.dtype import DType, DTypeLike, accumulator, dtypes, promote, to_dtype
 from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.helpers import prod
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import broadcast_shape, expand, symbols
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.show import show_arg
+from tinygraft.uop.sizes import high
 from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:
@@ -139,7 +142,8 @@ def einsum(cls: type[Tensor], formula: str, *operands: Any, dtype: DTypeLike | N
     """The sum of products that formula says, such as "ij,jk->ik". "..." stands for any axes, broadcast.
 
     Operands are tensors, one by one or as one list. A letter twice in one operand takes its diagonal; without "->" the
-    result has the axes of "..." first, then the letters that occur once, in alphabetical order. dtype as in matmul.
+    result has the axes of "..." first, then the letters that occur once, in alphabetical order. Of three operands or
+    more two are multiplied at a time, those first that take the fewest multiplications. dtype as in matmul.
     Raises ShapeError where formula and operands disagree, DTypeError for an operand that is no tensor.
 
     >>> from tinygraft import Tensor
@@ -153,16 +157,59 @@ def einsum(cls: type[Tensor], formula: str, *operands: Any, dtype: DTypeLike | N
             raise DTypeError(f"einsum multiplies tensors, got {operand!r}")
     inputs, output = _parse(formula, tensors)
     inside, outside = accumulator_dtypes(tensors[0], dtype, *tensors[1:])
-    order = list(output) + sorted({letter for letters in inputs for letter in letters} - set(output))
     sizes = _sizes(formula, inputs, tensors)
-    factors = [_spread(t._cast(inside), letters, order) for t, letters in zip(tensors, inputs, strict=True)]
-    # one product and one sum: no order of contractions is chosen, as opt_einsum would for three operands or more
-    result = factors[0]
-    for factor in factors[1:]:
+    factors = []
+    for tensor, letters in zip(tensors, inputs, strict=True):
+        named = list(dict.fromkeys(letters))
+        factors.append((_spread(tensor._cast(inside), letters, named), named))
+    while len(factors) > 2:
+        first, second = _cheapest_pair([letters for _, letters in factors], output, sizes)
+        pair = [factors.pop(second), factors.pop(first)][::-1]
+        needed = {*output, *(letter for _, letters in factors for letter in letters)}
+        kept = [letter for letter in dict.fromkeys([*pair[0][1], *pair[1][1]]) if letter in needed]
+        factors.append((_summed_product(pair, kept, sizes), kept))
+    return _summed_product(factors, output, sizes)._cast(outside)
+
+
+def _summed_product(
+    factors: Sequence[tuple[Tensor, list[str]]], output: Sequence[str], sizes: dict[str, Any]
+) -> Tensor:
+    """The product of factors, whose axes have letters, with the axes of `output`; all others are summed up.
+
+    One product and one sum; but an axis of one factor alone is summed before.
+    """
+    alone = []
+    for number, (tensor, letters) in enumerate(factors):
+        others = {*output, *(x for other, (_, names) in enumerate(factors) if other != number for x in names)}
+        summed = tuple(axis for axis, letter in enumerate(letters) if letter not in others)
+        if summed and len(factors) > 1:
+            tensor = tensor._reduce(Ops.ADD, summed)
+            letters = [letter for letter in letters if letter in others]
+        alone.append((tensor, letters))
+    order = list(output) + sorted({letter for _, letters in alone for letter in letters} - set(output))
+    result, *more = [_spread(tensor, letters, order) for tensor, letters in alone]
+    for factor in more:
         result = result._op(Ops.MUL, factor)
     result = result.expand(tuple(sizes[letter] for letter in order))
     summed = tuple(range(len(output), len(order)))
-    return (result._reduce(Ops.ADD, summed) if summed else result)._cast(outside)
+    return result._reduce(Ops.ADD, summed) if summed else result
+
+
+def _cheapest_pair(letters: Sequence[Sequence[str]], output: Sequence[str], sizes: dict[str, Any]) -> tuple[int, int]:
+    """The numbers of the two factors, by their letters, whose product takes the fewest multiplications.
+
+    Of equal ones the pair with the smaller result, then the first: what opt_einsum calls greedy.
+    """
+
+    def count(names: Iterable[str]) -> int:
+        return prod(high(sizes[letter]) for letter in names)
+
+    def cost(pair: tuple[int, int]) -> tuple[int, int]:
+        both = {*letters[pair[0]], *letters[pair[1]]}
+        needed = {*output, *(x for number, names in enumerate(letters) if number not in pair for x in names)}
+        return count(both), count(both & needed)
+
+    return min(itertools.combinations(range(len(letters)), 2), key=cost)
 
 
 def _spread(self: Tensor, letters: Sequence[str], order: Sequence[str]) -> Tensor:
