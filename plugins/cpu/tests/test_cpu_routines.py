@@ -73,19 +73,29 @@ def test_one_row_by_chunks() -> None:
 
 
 @needs_ext
-@pytest.mark.parametrize("n", [1, 2, 7, 16, 60, 61, 64, 512, 1000])
+@pytest.mark.parametrize("n", [1, 2, 7, 16, 25, 60, 61, 64, 99, 125, 400, 512, 1000])
 @pytest.mark.parametrize("kind", ["f4", "f8"])
-def test_transforms(n: int, kind: str) -> None:
-    """Of all radices, by any number of threads, and there and back."""
-    x = np.random.default_rng(n).standard_normal((5, n)).astype(kind)
+@pytest.mark.parametrize("rows", [5, 37])
+def test_transforms(n: int, kind: str, rows: int) -> None:
+    """Of all radices, by any number of threads, and there and back; few rows one by one, many short ones in lanes."""
+    x = np.random.default_rng(n).standard_normal((rows, n)).astype(kind)
     dtype, bound = (dtypes.float32, 2e-5) if kind == "f4" else (dtypes.float64, 1e-13)
-    half = [((5, n // 2 + 1), dtype)] * 2
+    half = [((rows, n // 2 + 1), dtype)] * 2
     parts = run("rfft", [x], (0,), half, 1)
     wanted = np.fft.rfft(x.astype(np.float64))
     np.testing.assert_allclose(parts[0] + 1j * parts[1], wanted, rtol=0, atol=bound * n)
     assert [p.tobytes() for p in run("rfft", [x], (0,), half, 3)] == [p.tobytes() for p in parts]
-    (back,) = run("irfft", parts, (1, n), [((5, n), dtype)], 2)
+    (back,) = run("irfft", parts, (1, n), [((rows, n), dtype)], 2)
     np.testing.assert_allclose(back / n, x, rtol=0, atol=bound * 10)
+    whole = [((rows, n), dtype)] * 2
+    both = run("fft", [x, x[::-1]], (0,), whole, 2)
+    exact = np.fft.fft(x.astype(np.float64) + 1j * x[::-1])
+    np.testing.assert_allclose(both[0] + 1j * both[1], exact, rtol=0, atol=2 * bound * n)
+    assert [p.tobytes() for p in run("fft", [x, x[::-1]], (0,), whole, 1)] == [p.tobytes() for p in both]
+    hidden = x.copy()
+    hidden[0] = np.nan  # rows do not concern each other
+    found = run("rfft", [hidden], (0,), half, 2)
+    assert [p[1:].tobytes() for p in found] == [p[1:].tobytes() for p in parts]
 
 
 @needs_ext

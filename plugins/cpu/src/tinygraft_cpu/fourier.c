@@ -1,4 +1,4 @@
-/* Routines fft, rfft and irfft: rows transformed one by one, by fourier.h. */
+/* Routines fft, rfft and irfft: rows transformed one by one, or short ones several at once, by fourier.h. */
 
 #include <string.h>
 
@@ -6,6 +6,8 @@
 #include "routines.h"
 
 enum { COMPLEX_ROWS, REAL_ROWS, TO_REAL_ROWS };
+/* rows at once, if there are so many and they are as short as that: measured, see benchmarks/NOTES.md, 2026-11-24 */
+enum { LANES = 16, LEAST_ROWS = 8, SHORT = 512 };
 
 typedef struct {
     long rows, n;

@@ -70,6 +70,18 @@ STEP(4, IN(0, r0, i0) IN(1, r1, i1) IN(2, r2, i2) IN(3, r3, i3)
      REAL ar2 = r1 + r3; REAL ai2 = i1 + i3; REAL ar3 = r1 - r3; REAL ai3 = i1 - i3;
      FIRST(ar0 + ar2, ai0 + ai2) OUT(1, ar1 + ai3, ai1 - ar3) OUT(2, ar0 - ar2, ai0 - ai2) OUT(3, ar1 - ai3, ai1 + ar3))
 
+STEP(5, IN(0, r0, i0) IN(1, r1, i1) IN(2, r2, i2) IN(3, r3, i3) IN(4, r4, i4)
+     const REAL c1 = (REAL)0.30901699437494742410; const REAL c2 = (REAL)-0.80901699437494742410;
+     const REAL s1 = (REAL)0.95105651629515357212; const REAL s2 = (REAL)0.58778525229247312917;
+     REAL sr1 = r1 + r4; REAL si1 = i1 + i4; REAL sr2 = r2 + r3; REAL si2 = i2 + i3;
+     REAL dr1 = r1 - r4; REAL di1 = i1 - i4; REAL dr2 = r2 - r3; REAL di2 = i2 - i3;
+     REAL hr1 = r0 + c1 * sr1 + c2 * sr2; REAL hi1 = i0 + c1 * si1 + c2 * si2;
+     REAL hr2 = r0 + c2 * sr1 + c1 * sr2; REAL hi2 = i0 + c2 * si1 + c1 * si2;
+     REAL tr1 = s1 * dr1 + s2 * dr2; REAL ti1 = s1 * di1 + s2 * di2;
+     REAL tr2 = s2 * dr1 - s1 * dr2; REAL ti2 = s2 * di1 - s1 * di2;
+     FIRST(r0 + sr1 + sr2, i0 + si1 + si2) OUT(1, hr1 + ti1, hi1 - tr1) OUT(2, hr2 + ti2, hi2 - tr2)
+     OUT(3, hr2 - ti2, hi2 + tr2) OUT(4, hr1 - ti1, hi1 + tr1))
+
 STEP(8, IN(0, r0, i0) IN(1, r1, i1) IN(2, r2, i2) IN(3, r3, i3) IN(4, r4, i4) IN(5, r5, i5) IN(6, r6, i6) IN(7, r7, i7)
      const REAL h = (REAL)0.70710678118654752440;
      REAL er0 = r0 + r4; REAL ei0 = i0 + i4; REAL er1 = r0 - r4; REAL ei1 = i0 - i4;
@@ -129,14 +141,16 @@ static void NAME(prepare)(NAME(circle) circle, long n) {
         }
 }
 
-/* Transform n numbers; returns where they are, `a` or `b`. circle.size is a multiple of n. */
-static NAME(line) NAME(transform)(NAME(line) a, NAME(line) b, long n, NAME(circle) circle) {
-    for (long few = 1; n > 1;) {
+/* Transform n numbers; returns where they are, `a` or `b`. circle.size is a multiple of n. Or as many rows of n as `few`,
+   whose numbers of the same place are neighbours. */
+static NAME(line) NAME(transform)(NAME(line) a, NAME(line) b, long n, NAME(circle) circle, long few) {
+    while (n > 1) {
         long radix = NAME(radix)(n);
         if (radix == 8) NAME(step8)(a, b, n, few, circle);
         else if (radix == 4) NAME(step4)(a, b, n, few, circle);
         else if (radix == 2) NAME(step2)(a, b, n, few, circle);
         else if (radix == 3) NAME(step3)(a, b, n, few, circle);
+        else if (radix == 5) NAME(step5)(a, b, n, few, circle);
         else NAME(step_any)(a, b, n, few, circle, radix);
         n /= radix, few *= radix;
         NAME(line) swap = a;
@@ -150,7 +164,7 @@ static void NAME(complex_row)(const fourier *job, long row, NAME(line) a, NAME(l
     long n = job->n, size = n * (long)sizeof(REAL);
     memcpy(a.re, (const REAL *)job->in[job->inverse] + row * n, size);
     memcpy(a.im, (const REAL *)job->in[!job->inverse] + row * n, size);
-    NAME(line) found = NAME(transform)(a, b, n, circle);
+    NAME(line) found = NAME(transform)(a, b, n, circle, 1);
     if (job->out[0]) memcpy((REAL *)job->out[0] + row * n, job->inverse ? found.im : found.re, size);
     if (job->out[1]) memcpy((REAL *)job->out[1] + row * n, job->inverse ? found.re : found.im, size);
 }
@@ -182,13 +196,13 @@ static void NAME(real_row)(const fourier *job, long row, NAME(line) a, NAME(line
     if (n % 2) {
         memcpy(a.re, x, n * sizeof(REAL));
         memset(a.im, 0, n * sizeof(REAL));
-        NAME(line) found = NAME(transform)(a, b, n, circle);
+        NAME(line) found = NAME(transform)(a, b, n, circle, 1);
         if (re) memcpy(re + row * wanted, found.re, wanted * sizeof(REAL));
         for (long k = 0; im && k < wanted; k++) im[row * wanted + k] = sign * found.im[k];
         return;
     }
     NAME(pairs)(x, a.re, a.im, h);
-    NAME(line) z = NAME(transform)(a, b, h, circle), other = z.re == a.re ? b : a;
+    NAME(line) z = NAME(transform)(a, b, h, circle, 1), other = z.re == a.re ? b : a;
     NAME(split)(z, re ? re + row * wanted : other.re, im ? im + row * wanted : other.im, h, sign, circle);
 }
 
@@ -222,15 +236,154 @@ static void NAME(to_real_row)(const fourier *job, long row, NAME(line) a, NAME(l
             a.re[k] = a.re[n - k] = re[k];
             a.im[k] = sign * im[k], a.im[n - k] = -sign * im[k];
         }
-        memcpy(out, NAME(transform)(swapped, other, n, circle).im, n * sizeof(REAL));
+        memcpy(out, NAME(transform)(swapped, other, n, circle, 1).im, n * sizeof(REAL));
         return;
     }
     NAME(join)(re, im, a, h, sign, circle);
-    NAME(line) found = NAME(transform)(swapped, other, h, circle);
+    NAME(line) found = NAME(transform)(swapped, other, h, circle, 1);
     NAME(unpair)(found.im, found.re, out, h);
 }
 
+/* LANES rows at once, numbers of the same place beside each other: for short rows, whose later steps would have few
+   neighbours. From number `row` on, `count` of them; the other lanes are 0. */
+
+static void NAME(to_lanes)(REAL *restrict to, const REAL *restrict from, long count, long n, long step, long row) {
+    if (count < LANES) memset(to, 0, n * LANES * sizeof(REAL));
+    for (long lane = 0; lane + 4 <= count; lane += 4) {
+        const REAL *first = from + lane * row, *second = first + row, *third = second + row, *fourth = third + row;
+        REAL *at = to + lane;
+        for (long k = 0; k < n; k++, at += LANES) {
+            REAL x = first[k * step], y = second[k * step], z = third[k * step], w = fourth[k * step];
+            at[0] = x, at[1] = y, at[2] = z, at[3] = w;
+        }
+    }
+    for (long lane = count / 4 * 4; lane < count; lane++)
+        for (long k = 0; k < n; k++) to[k * LANES + lane] = from[lane * row + k * step];
+}
+
+static void NAME(from_lanes)(REAL *restrict to, const REAL *restrict from, long count, long n, long step, long row) {
+    for (long lane = 0; lane + 4 <= count; lane += 4) {
+        REAL *first = to + lane * row, *second = first + row, *third = second + row, *fourth = third + row;
+        const REAL *at = from + lane;
+        for (long k = 0; k < n; k++, at += LANES)
+            first[k * step] = at[0], second[k * step] = at[1], third[k * step] = at[2], fourth[k * step] = at[3];
+    }
+    for (long lane = count / 4 * 4; lane < count; lane++)
+        for (long k = 0; k < n; k++) to[lane * row + k * step] = from[k * LANES + lane];
+}
+
+FOR_EACH_PROCESSOR static void NAME(split_lanes)(NAME(line) z, NAME(line) to, long h, REAL sign, NAME(circle) circle) {
+    const REAL *restrict ar = z.re, *restrict ai = z.im;
+    REAL *restrict br = to.re, *restrict bi = to.im;
+    const REAL half = (REAL)0.5;
+    for (long k = 1; k < h; k++) {
+        REAL c = circle.cosine[k], s = circle.sine[k];
+        for (long q = k * LANES, w = (h - k) * LANES; q < (k + 1) * LANES; q++, w++) {
+            REAL er = half * (ar[q] + ar[w]), ei = half * (ai[q] - ai[w]);
+            REAL or = half * (ai[q] + ai[w]), oi = half * (ar[w] - ar[q]);
+            br[q] = er + (or * c + oi * s);
+            bi[q] = sign * (ei + (oi * c - or * s));
+        }
+    }
+    for (long q = 0, w = h * LANES; q < LANES; q++, w++) {
+        br[q] = ar[q] + ai[q], br[w] = ar[q] - ai[q];
+        bi[q] = bi[w] = sign * 0;
+    }
+}
+
+FOR_EACH_PROCESSOR static void NAME(join_lanes)(NAME(line) from, NAME(line) to, long h, REAL sign,
+                                                NAME(circle) circle) {
+    const REAL *restrict re = from.re, *restrict im = from.im;
+    REAL *restrict tr = to.re, *restrict ti = to.im;
+    for (long k = 1; k < h; k++) {
+        REAL c = circle.cosine[k], s = circle.sine[k];
+        for (long q = k * LANES, w = (h - k) * LANES; q < (k + 1) * LANES; q++, w++) {
+            REAL er = re[q] + re[w], ei = sign * (im[q] - im[w]), dr = re[q] - re[w], di = sign * (im[q] + im[w]);
+            tr[q] = er - (dr * s + di * c);
+            ti[q] = ei + (dr * c - di * s);
+        }
+    }
+    for (long q = 0, w = h * LANES; q < LANES; q++, w++) tr[q] = re[q] + re[w], ti[q] = re[q] - re[w];
+}
+
+static void NAME(complex_lanes)(const fourier *job, long row, long count, NAME(line) a, NAME(line) b,
+                                NAME(circle) circle) {
+    long n = job->n;
+    NAME(to_lanes)(a.re, (const REAL *)job->in[job->inverse] + row * n, count, n, 1, n);
+    NAME(to_lanes)(a.im, (const REAL *)job->in[!job->inverse] + row * n, count, n, 1, n);
+    NAME(line) found = NAME(transform)(a, b, n, circle, LANES);
+    for (int i = 0; i < 2; i++)
+        if (job->out[i])
+            NAME(from_lanes)((REAL *)job->out[i] + row * n, job->inverse == i ? found.re : found.im, count, n, 1, n);
+}
+
+static void NAME(real_lanes)(const fourier *job, long row, long count, NAME(line) a, NAME(line) b,
+                             NAME(circle) circle) {
+    long n = job->n, h = n / 2, wanted = h + 1;
+    const REAL *x = (const REAL *)job->in[0] + row * n;
+    REAL sign = job->inverse ? -1 : 1;
+    NAME(line) found;
+    if (n % 2) {
+        NAME(to_lanes)(a.re, x, count, n, 1, n);
+        memset(a.im, 0, n * LANES * sizeof(REAL));
+        found = NAME(transform)(a, b, n, circle, LANES);
+        for (long k = 0; k < wanted * LANES; k++) found.im[k] *= sign;
+    } else {
+        NAME(to_lanes)(a.re, x, count, h, 2, n);
+        NAME(to_lanes)(a.im, x + 1, count, h, 2, n);
+        NAME(line) z = NAME(transform)(a, b, h, circle, LANES);
+        found = z.re == a.re ? b : a;
+        NAME(split_lanes)(z, found, h, sign, circle);
+    }
+    for (int i = 0; i < 2; i++)
+        if (job->out[i])
+            NAME(from_lanes)((REAL *)job->out[i] + row * wanted, i ? found.im : found.re, count, wanted, 1, wanted);
+}
+
+static void NAME(to_real_lanes)(const fourier *job, long row, long count, NAME(line) a, NAME(line) b,
+                                NAME(circle) circle) {
+    long n = job->n, h = n / 2, given = h + 1;
+    REAL *out = (REAL *)job->out[0] + row * n, sign = job->inverse ? 1 : -1;
+    NAME(line) swapped = {a.im, a.re}, other = {b.im, b.re}; /* the inverse */
+    NAME(line) from = n % 2 ? a : b;
+    NAME(to_lanes)(from.re, (const REAL *)job->in[0] + row * given, count, given, 1, given);
+    NAME(to_lanes)(from.im, (const REAL *)job->in[1] + row * given, count, given, 1, given);
+    if (n % 2) {
+        for (long k = 0; k <= h; k++)
+            for (long q = k * LANES, w = (n - k) * LANES; q < (k + 1) * LANES; q++, w++) {
+                a.im[q] = k ? sign * a.im[q] : 0;
+                if (k) a.re[w] = a.re[q], a.im[w] = -a.im[q];
+            }
+        NAME(from_lanes)(out, NAME(transform)(swapped, other, n, circle, LANES).im, count, n, 1, n);
+        return;
+    }
+    NAME(join_lanes)(b, a, h, sign, circle);
+    NAME(line) found = NAME(transform)(swapped, other, h, circle, LANES);
+    NAME(from_lanes)(out, found.im, count, h, 2, n);
+    NAME(from_lanes)(out + 1, found.re, count, h, 2, n);
+}
+
+static void NAME(rows_in_lanes)(const fourier *job, int part, int parts) {
+    long n = job->n, room = (n + 1) * LANES, all = 4 * room * (long)sizeof(REAL);
+    long groups = (job->rows + LANES - 1) / LANES, end = tg_begin(groups, part + 1, parts);
+    REAL *memory = tg_workspace(all);
+    NAME(line) a = {memory, memory + room}, b = {memory + 2 * room, memory + 3 * room};
+    NAME(circle) circle = {job->circle, (const REAL *)job->circle + n, n, 0};
+    for (long group = tg_begin(groups, part, parts); group < end; group++) {
+        long row = group * LANES, count = job->rows - row < LANES ? job->rows - row : LANES;
+        if (job->kind == COMPLEX_ROWS) NAME(complex_lanes)(job, row, count, a, b, circle);
+        else if (job->kind == REAL_ROWS) NAME(real_lanes)(job, row, count, a, b, circle);
+        else NAME(to_real_lanes)(job, row, count, a, b, circle);
+    }
+    tg_leave(memory, all);
+}
+
 static void NAME(rows)(const fourier *job, int part, int parts) {
+    int steps_of_8 = job->n >= 64 && !(job->n & (job->n - 1)); /* a power of 2 has neighbours enough */
+    if (job->rows >= LEAST_ROWS && job->n <= SHORT && !steps_of_8) {
+        NAME(rows_in_lanes)(job, part, parts);
+        return;
+    }
     long n = job->n, room = n + 16, all = 6 * room * (long)sizeof(REAL);
     REAL *memory = tg_workspace(all);
     NAME(line) a = {memory, memory + room}, b = {memory + 2 * room, memory + 3 * room};

@@ -18,7 +18,7 @@ from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.custom import with_derivative
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.movement import reshaped, sliced
-from tinygraft.tensor.primitives.routine_nodes import has_routine, of_matrices, with_kernels
+from tinygraft.tensor.primitives.routine_nodes import has_routine, of_matrices
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp
@@ -73,7 +73,38 @@ def pivoted(self: Tensor, what: str) -> tuple[Tensor, Tensor, Tensor]:
     if not has_routine(a, "lu", 2):
         return _pivoted_by_kernels(a, m, n)
     factors, pivots, order = of_matrices("lu", [a], wanted=(0, 1, 2))
-    return with_kernels(what, factors, [a], lambda x: _pivoted_by_kernels(x, m, n)[0]), order, pivots
+    return self._with_gradient(what, factors, [a, order], _back_from_factors), order, pivots
+
+
+def _back_from_factors(gradient: Tensor, x: Tensor, a: Tensor, order: Tensor) -> tuple[Tensor, None]:
+    """The gradient of a matrix from that of its L and U in one matrix `x`; `order` is that of its rows.
+
+    With k = min(m, n): rows of L beyond k are those of the matrix over U, columns of U beyond k L's share of it; the
+    square in front has L'^-1 (tril(L' gradient of L) + triu(gradient of U U')) U'^-1. Infinite or NaN where U has a 0.
+    """
+    m, n = size_math.as_ints(x.shape[-2:], "lu")
+    k, rows, columns = min(m, n), x.ndim - 2, x.ndim - 1
+    square, low = sliced(sliced(x, rows, 0, k), columns, 0, k), identity_of(x, k, k)
+    low = low + square.tril(-1)
+    up, of_square = square.triu(), sliced(sliced(gradient, rows, 0, k), columns, 0, k)
+    of_low, of_up = of_square.tril(-1), of_square.triu()
+    adjoint = square.transpose(-2, -1)
+    below = beside = None
+    if m > n:
+        below = adjoint.solve_triangular(sliced(gradient, rows, k, m), upper=False, left=False)
+        of_up = of_up - sliced(x, rows, k, m).transpose(-2, -1) @ below
+    elif m < n:
+        beside = adjoint.solve_triangular(sliced(gradient, columns, k, n), upper=True, unitriangular=True)
+        of_low = of_low - beside @ sliced(x, columns, k, n).transpose(-2, -1)
+    inner = (low.transpose(-2, -1) @ of_low).tril(-1) + (of_up @ up.transpose(-2, -1)).triu()
+    half = adjoint.solve_triangular(inner, upper=True, unitriangular=True)
+    found = adjoint.solve_triangular(half, upper=False, left=False)
+    if below is not None:
+        found = found.cat(below, dim=-2)
+    if beside is not None:
+        found = found.cat(beside, dim=-1)
+    back = order.argsort(-1).unsqueeze(-1).expand(found.shape)
+    return found.gather(-2, back), None
 
 
 def _pivoted_by_kernels(a: Tensor, m: int, n: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -99,13 +99,42 @@ def qr(self: Tensor, mode: str = "complete") -> tuple[Tensor, Tensor]:
     rows = m if mode == "complete" else min(m, n)
     if has_routine(a := self._in_field(), "qr", 2):
         q, r = of_matrices("qr", [a], (rows,), (0, 1))
-        q = with_kernels("qr", q, [a], lambda x: _cut_to(x, m, n, rows)[0])
-        r = with_kernels("qr", r, [a], lambda x: _cut_to(x, m, n, rows)[1].triu())
+        if rows > n:  # columns of Q that the matrix does not determine: their gradient is that of the reflections
+            q = with_kernels("qr", q, [a], lambda x: _cut_to(x, m, n, rows)[0])
+        else:
+            q = self._with_gradient("qr", q, [a], lambda g, _, x: _back_from(x, g, None))
+        r = self._with_gradient("qr", r, [a], lambda g, _, x: _back_from(x, None, sliced(g, g.ndim - 2, 0, min(m, n))))
     else:
         q, r = _cut_to(a, m, n, rows)
     if mode == "r":
         q = sliced(sliced(q, q.ndim - 1, 0, 0), q.ndim - 2, 0, 0)
     return q._narrowed(self.dtype), r.triu()._narrowed(self.dtype)
+
+
+def _back_from(a: Tensor, of_q: Tensor | None, of_r: Tensor | None) -> Tensor:
+    """The gradient of a matrix from that of Q or of R of its reduced qr, each of which may be None.
+
+    Of a matrix with more columns than rows the first ones determine Q, and R's others are Q' A. Where R cannot be
+    divided by, it is infinite or NaN. Source: Walter and Lehmann, "Algorithmic differentiation of linear algebra
+    functions with application in optimum experimental design", 2010.
+    """
+    q, r = a.qr("reduced")
+    k, n, axis = q.shape[-1], r.shape[-1], r.ndim - 1
+    triangle, rest = sliced(r, axis, 0, k), sliced(a, axis, k, n)
+    back = None
+    of_q = q * 0.0 if of_q is None else of_q
+    if of_r is not None:
+        of_r, of_rest = sliced(of_r, axis, 0, k).triu(), sliced(of_r, axis, k, n)
+        if k < n:
+            of_q, back = of_q + rest @ of_rest.transpose(-2, -1), q @ of_rest
+    inner = -(of_q.transpose(-2, -1) @ q)
+    if of_r is not None:
+        inner = inner + triangle @ of_r.transpose(-2, -1)
+    symmetric = inner.tril() + inner.tril(-1).transpose(-2, -1)
+    first = triangle.transpose(-2, -1).solve_triangular(of_q + q @ symmetric, upper=False, left=False)
+    if k == n:
+        return first
+    return first.cat(rest * 0.0 if back is None else back, dim=-1)
 
 
 def _cut_to(a: Tensor, m: int, n: int, rows: int) -> tuple[Tensor, Tensor]:
