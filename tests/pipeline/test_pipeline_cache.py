@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinygraft import GlobalCounters, Tensor, TinyJit, Variable
+from tinygraft import GlobalCounters, Tensor, TinyJit, Variable, nn
 
 torch = pytest.importorskip("torch")
 
@@ -133,6 +133,57 @@ def test_the_tokens_are_those_without_a_cache(write: Callable[..., Any], capture
     if captured:
         assert model.captured.captured == 1  # type: ignore[attr-defined]
     assert model.generate(PROMPT, LENGTH) == wanted  # over the cache as it was left
+
+
+class Block:
+    """A layer without contiguous(), with a cache of keys and one of values; `how` says what it realises."""
+
+    def __init__(self, width: int, heads: int, context: int) -> None:
+        self.width, self.heads = width, heads
+        self.norm, self.project, self.out = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.keys, self.values = (
+            Tensor.zeros(1, heads, context, width // heads).contiguous().realize() for _ in range(2)
+        )
+
+    def __call__(self, x: Tensor, at: Any, how: str) -> Tensor:
+        """The layer for one token at place `at`."""
+        parts = self.project(self.norm(x)).chunk(3, -1)
+        q, k, v = (t.reshape(1, 1, self.heads, self.width // self.heads).transpose(1, 2) for t in parts)
+        self.keys[:, :, at : at + 1].assign(k)
+        self.values[:, :, at : at + 1].assign(v)
+        if how == "each":
+            self.keys.realize()
+            self.values.realize()
+        elif how == "block":
+            self.keys.realize(self.values)
+        seen = q.scaled_dot_product_attention(self.keys[:, :, : at + 1], self.values[:, :, : at + 1])
+        return x + self.out(seen.transpose(1, 2).reshape(1, 1, self.width)).gelu()
+
+
+@pytest.mark.parametrize("bound", [True, False])
+@pytest.mark.parametrize("captured", [True, False])
+def test_kernels_of_a_step_do_not_depend_on_how_often_caches_are_realised(captured: bool, bound: bool) -> None:
+    """In each block, at the end of the step, or never; keys and values together or each; an int or a Variable."""
+    counts, results = {}, {}
+    for how in ("never", "step", "block", "each"):
+        Tensor.manual_seed(0)
+        blocks = [Block(16, 2, 8) for _ in range(4)]
+
+        def step(x: Tensor, at: Any, how: str = how, blocks: list[Block] = blocks) -> Tensor:
+            for block in blocks:
+                x = block(x, at, how)
+            return x.realize(*[c for block in blocks for c in (block.keys, block.values)] if how == "step" else [])
+
+        function: Any = TinyJit(step) if captured else step
+        place = Variable("place", 1, 7)
+        token = Tensor(np.linspace(-1, 1, 16, dtype=np.float32)).reshape(1, 1, 16).realize()
+        for at in (1, 2, 3, 4):
+            GlobalCounters.reset()
+            found = function(token, place.bind(at) if bound else at)
+            counts[how], results[how] = GlobalCounters.kernel_count, found.numpy()
+    assert len(set(counts.values())) == 1, counts
+    for found in results.values():
+        np.testing.assert_allclose(found, results["never"], rtol=1e-5, atol=1e-6)
 
 
 def test_realising_each_write_computes_no_layer_twice() -> None:

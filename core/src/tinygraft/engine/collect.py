@@ -18,13 +18,14 @@ from tinygraft.engine.capture import open_captures, predates_capture
 from tinygraft.engine.protect import old_values_for, protect, readers_of
 from tinygraft.engine.shortcut import Walked
 from tinygraft.uop.held import HELD, memory_base
-from tinygraft.uop.ops import Ops
+from tinygraft.uop.ops import MOVEMENT, Ops
 from tinygraft.uop.uop import UOp, postorder, toposort
 
 INVOLVED = frozenset(
     {Ops.ASSIGN, Ops.BIND, Ops.CONTIGUOUS, Ops.ROUTINE, Ops.THREEFRY}
 )  # a graph with one may affect other tensors
 
+SUMS = frozenset({Ops.REDUCE_AXIS, Ops.SCAN, Ops.ROUTINE})  # what is worth memory where it is needed twice
 STORED = frozenset({Ops.CONTIGUOUS, Ops.ROUTINE})  # whose values a schedule stores anyway
 
 
@@ -155,6 +156,10 @@ def collect(tensors: Sequence[HasNode], live: LiveTensors) -> RealizeRequest | N
             others = without(live.near(overwritten_by(assigns)), [*requested, *co_realised])
             if open_captures():
                 pinned, others = _pinned(order, others, co_realised)
+    is_write = all(tensor.uop.base.op is Ops.ASSIGN for tensor in requested)
+    if is_write and (shared := _shared(order, wanted, without(others, readers), requested)):
+        co_realised += shared
+        wanted = _wanted([*requested, *co_realised])
     if not STORED.isdisjoint(ops) and (stored := _stored_anyway(order, wanted, without(others, readers))):
         co_realised += stored
         others, wanted = without(others, stored), _wanted([*requested, *co_realised])
@@ -232,6 +237,38 @@ def _drawn(order: Sequence[UOp], others: Iterable[HasNode]) -> list[HasNode]:
             kind = memory
         made[node] = kind
     return drawn
+
+
+def _shared(order: Sequence[UOp], wanted: Sequence[UOp], others: Iterable[HasNode],
+            requested: Sequence[HasNode]) -> list[HasNode]:  # fmt: skip
+    """Return, as Pendings, values in `order` with sums upstream that live expressions of `others` share with writes.
+
+    `requested` are these writes and nothing else. A model whose layers each realise the write to their cache would
+    else compute in each layer all layers before it. What only moves or combines elements of such a value stays part of
+    its users. `wanted` become memory in any case.
+    """
+    lazy = [t.uop for t in others if memory_base(t.uop).op not in HELD and not predates_capture(t, t.uop)]
+    if not lazy:
+        return []
+    costly: set[UOp] = set()
+    for node in order:
+        if node.op in SUMS or not costly.isdisjoint(node.src):
+            costly.add(node)
+    inside, done = set(order), {*wanted}
+    stack, seen = lazy, set(lazy)
+    found: dict[UOp, None] = {}
+    while stack:
+        node = stack.pop()
+        if node not in inside:
+            new = [source for source in node.src if source not in seen]
+            seen.update(new)
+            stack += new
+        elif node in costly:
+            while node.op in MOVEMENT and node not in done:
+                node = node.src[0]
+            if node.op is not Ops.ASSIGN and node not in done:
+                found[node] = None
+    return [Pending(node, requested) for node in found]
 
 
 def _stored_anyway(order: Sequence[UOp], wanted: Sequence[UOp], others: Iterable[HasNode]) -> list[HasNode]:
