@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tinygraft import Tensor, nn
-from tinygraft.errors import DTypeError
+from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.nn.described import Described
 
 SHOWN = [
@@ -104,3 +104,10 @@ def test_arrays_are_answered_with_what_to_do(layer: Any) -> None:
     with pytest.raises(DTypeError) as caught:
         layer(np.ones((1, 3)))
     assert str(caught.value) == f"{type(first).__name__} takes a Tensor, got numpy.ndarray\n  hint: Tensor(x)"
+
+
+@pytest.mark.parametrize("sizes", [(0, 3), (-1, 3), (3, -1)])
+def test_a_linear_layer_has_features(sizes: tuple[int, int]) -> None:
+    """The logarithm or quotient of none is no error that says it."""
+    with pytest.raises(ShapeError, match=r"Linear needs at least one feature of its input, got \("):
+        nn.Linear(*sizes)

@@ -13,6 +13,7 @@ from tinygraft.helpers import prod
 from tinygraft.nn.described import Described, answering_call
 from tinygraft.nn.parameter import uniform
 from tinygraft.tensor.ops.nn.pooling_windows import Sizes
+from tinygraft.tensor.primitives.size_math import as_integers
 from tinygraft.tensor.tensor import Tensor
 
 
@@ -41,9 +42,7 @@ class Conv2d(Described):
         padding: Sizes | str = 0, dilation: Sizes = 1, groups: int = 1, bias: bool = True,
     ) -> None:  # fmt: skip
         _check_groups("Conv2d", in_channels, out_channels, groups)
-        self.kernel_size: tuple[int, ...] = (
-            (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
-        )
+        self.kernel_size: tuple[int, ...] = as_integers(kernel_size, "kernel_size", 2)
         self.stride, self.dilation, self.groups = stride, dilation, groups
         self.padding: tuple[int, ...] | int = self._same() if padding == "same" else _sizes_of(padding)
         shape = (*self._channel_axes(in_channels, out_channels), *self.kernel_size)

@@ -19,7 +19,7 @@ class Linear(Described):
     """x (..., in_features) -> x @ weight.T + bias (..., out_features).
 
     weight (out_features, in_features) and bias (out_features,) start uniform in +-1/sqrt(in_features).
-    Raises ShapeError when the last axis of x is not in_features.
+    Raises ShapeError for features that are not at least 1, and when the last axis of x is not in_features.
 
     >>> from tinygraft import Tensor, nn
     >>> nn.Linear(3, 5)(Tensor.rand(2, 3)).shape
@@ -27,6 +27,8 @@ class Linear(Described):
     """
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
+        if in_features < 1 or out_features < 0:
+            raise ShapeError(f"Linear needs at least one feature of its input, got {(in_features, out_features)}")
         bound = 1 / math.sqrt(in_features)
         self.weight: Tensor = uniform(bound, (out_features, in_features))
         self.bias: Tensor | None = uniform(bound, (out_features,)) if bias else None

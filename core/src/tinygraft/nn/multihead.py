@@ -12,6 +12,7 @@ from tinygraft.nn.dense import Linear
 from tinygraft.nn.described import Described
 from tinygraft.nn.parameter import filled, uniform
 from tinygraft.nn.rotary import rotary
+from tinygraft.tensor.primitives.size_math import as_integer
 from tinygraft.tensor.tensor import Tensor
 
 
@@ -134,6 +135,7 @@ class MultiheadAttention(Described):
         self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False,
         add_zero_attn: bool = False, kdim: int | None = None, vdim: int | None = None, batch_first: bool = False,
     ) -> None:  # fmt: skip
+        num_heads = as_integer(num_heads, "MultiheadAttention", "num_heads")
         if num_heads < 1 or embed_dim < 1 or embed_dim % num_heads:
             raise ShapeError(f"{num_heads} heads do not divide {embed_dim} numbers of a MultiheadAttention")
         self.embed_dim, self.num_heads, self.dropout, self.batch_first = embed_dim, num_heads, dropout, batch_first

@@ -12,6 +12,7 @@ from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
 from tinygraft.nn.described import Described
 from tinygraft.nn.parameter import filled
+from tinygraft.tensor.primitives.size_math import as_integer, as_integers
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.sharding import own_rank
 
@@ -155,9 +156,7 @@ class LayerNorm(Described):
         self, normalized_shape: int | Sequence[int], eps: float = 1e-5, elementwise_affine: bool = True
     ) -> None:
         _check_eps(type(self).__name__, eps)
-        self.normalized_shape: tuple[int] | tuple[int, ...] = (
-            (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        )
+        self.normalized_shape: tuple[int, ...] = as_integers(normalized_shape, "normalized_shape")
         self.axis: tuple[int, ...] = tuple(range(-len(self.normalized_shape), 0))
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self.weight, self.bias = _affine(self.normalized_shape, elementwise_affine)
@@ -204,6 +203,7 @@ class GroupNorm(Described):
 
     def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True) -> None:
         _check_eps(type(self).__name__, eps)
+        num_groups = as_integer(num_groups, "GroupNorm", "num_groups")
         if num_groups < 1 or num_channels % num_groups:
             raise ShapeError(f"{num_groups} groups do not divide {num_channels} channels")
         self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps

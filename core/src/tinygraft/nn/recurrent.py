@@ -17,6 +17,7 @@ from tinygraft.nn.cells import check_nonlinearity, gru_step, lstm_step, rnn_step
 from tinygraft.nn.described import Described
 from tinygraft.nn.parameter import uniform
 from tinygraft.tensor.autocast import narrowed
+from tinygraft.tensor.primitives.size_math import as_integers
 from tinygraft.tensor.tensor import Tensor
 
 # measured: forward, 32 steps of 32 x 128, 64 of 16 x 256 and 16 of 64 x 512 take 2 to 17 % less (2026-11-24, two
@@ -48,6 +49,7 @@ class _Recurrent(Described):
         bidirectional: bool,
     ) -> None:  # fmt: skip
         what = type(self).__name__
+        input_size, hidden_size, num_layers = as_integers((input_size, hidden_size, num_layers), what)
         if input_size < 1 or hidden_size < 1 or num_layers < 1:
             raise ShapeError(
                 f"{what} needs sizes and layers of at least 1, got {(input_size, hidden_size, num_layers)}"

@@ -9,6 +9,7 @@ written by `python docs/write_tensor_stub.py`.
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -382,13 +383,13 @@ def _member(module: dict[str, Any], name: str, kind: str) -> Any:
 
 
 def _has_keywords(name: str, function: Any) -> bool:
-    """Return whether a method is to answer unknown keywords: it has optional parameters, and is no step of a view.
+    """Return whether a method is to answer unknown keywords: it has optional ones, or hands them on, and is no view.
 
     Those of `either_spelling` do already, and the few that every program calls most are left as they are.
     """
     if name.startswith("_") or name in VIEWS or hasattr(function, "__wrapped__") or name in _PLAIN:
         return False
-    return bool(function.__defaults__ or function.__kwdefaults__)
+    return bool(function.__defaults__ or function.__kwdefaults__ or function.__code__.co_flags & inspect.CO_VARKEYWORDS)
 
 
 def bind(cls: type, theme: Theme) -> None:

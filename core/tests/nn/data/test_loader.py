@@ -11,7 +11,7 @@ import pytest
 
 from loaded_sets import Counting, Drawing, Failing
 from tinygraft import Tensor, nn
-from tinygraft.errors import DTypeError, FileFormatError, ShapeError
+from tinygraft.errors import DTypeError, FileFormatError, NumberOutOfRange, ShapeError
 from tinygraft.nn.data import (
     BatchSampler,
     DataLoader,
@@ -148,6 +148,61 @@ def test_an_error_names_the_sample() -> None:
     with pytest.raises(KeyError) as caught:
         list(DataLoader(Failing("key"), batch_size=4))
     assert caught.value.args == ("seven",) and caught.value.__notes__ == ["in the DataLoader, sample 7"]
+
+
+def test_next_goes_on_behind_an_error() -> None:
+    """With the batches that PyTorch gives; the state gives the failed one again until another has come."""
+    loader = DataLoader(Failing("key"), batch_size=4)
+    whole = values(DataLoader(Drawing(), batch_size=4))
+    passing = iter(loader)
+    assert values([next(passing)]) == whole[:1]
+    with pytest.raises(KeyError):
+        next(passing)
+    assert loader.state_dict()["batch"] == 1
+    assert values([next(passing)]) == whole[2:3] and loader.state_dict()["batch"] == 3
+    assert values(passing) == whole[3:]
+
+
+class Breaking:
+    """An iterable data set whose iterator raises for its fifth sample and goes on."""
+
+    def __iter__(self) -> Any:
+        return Breaking.Reader()
+
+    class Reader:
+        """Counts to 12."""
+
+        def __init__(self) -> None:
+            self.count = 0
+
+        def __iter__(self) -> Any:
+            return self
+
+        def __next__(self) -> int:
+            self.count += 1
+            if self.count == 5:
+                raise ValueError("the fifth")
+            if self.count > 12:
+                raise StopIteration
+            return self.count
+
+
+def test_next_goes_on_with_what_an_iterator_gives_behind_an_error() -> None:
+    """A generator that raised has ended, and so has the epoch; another iterator goes on."""
+    passing = iter(DataLoader(Breaking(), batch_size=4))
+    assert next(passing).tolist() == [1, 2, 3, 4]
+    with pytest.raises(ValueError, match="the fifth"):
+        next(passing)
+    assert [batch.tolist() for batch in passing] == [[6, 7, 8, 9], [10, 11, 12]]
+
+
+def test_what_is_no_tensor_is_an_error_of_its_batch() -> None:
+    """The one behind it comes."""
+    passing = iter(DataLoader([0, 2**70, 1], batch_size=1))
+    assert next(passing).tolist() == [0]
+    with pytest.raises(NumberOutOfRange):
+        next(passing)
+    assert next(passing).tolist() == [1]
 
 
 def test_a_collate_fn_has_the_last_word() -> None:

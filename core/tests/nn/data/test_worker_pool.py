@@ -104,6 +104,16 @@ def test_an_error_names_worker_and_sample_and_has_its_traceback() -> None:
     assert 'raise KeyError("seven")' in note and nothing_is_left()
 
 
+def test_workers_go_on_behind_an_error() -> None:
+    """The batch behind it is the one that it would have been, and the workers end with the iteration."""
+    whole = values(DataLoader(Drawing(), 4))
+    passing = iter(DataLoader(Failing("key"), 4, num_workers=2))
+    assert values([next(passing)]) == whole[:1]
+    with pytest.raises(KeyError):
+        next(passing)
+    assert values(passing) == whole[2:] and nothing_is_left()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "message"),

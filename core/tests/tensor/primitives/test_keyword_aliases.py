@@ -35,3 +35,10 @@ def test_both_names_at_once() -> None:
     """Two values for one parameter are refused."""
     with pytest.raises(TypeError, match=r"^sum got dim and axis, which are one parameter$"):
         Tensor([1.0]).sum(axis=0, dim=0)
+
+
+@pytest.mark.parametrize("name", ["kaiming_normal", "kaiming_uniform", "glorot_uniform", "randint", "normal"])
+def test_a_keyword_that_was_handed_on_is_an_error_of_the_method_that_was_called(name: str) -> None:
+    """These take the keywords of rand; the error names them, and not rand or randn."""
+    with pytest.raises(TypeError, match=rf"^{name}\(\) got an unexpected keyword argument 'foo'\n  hint: it has"):
+        getattr(Tensor, name)(3, foo=1)

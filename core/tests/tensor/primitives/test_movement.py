@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graph_numpy import evaluate, values
-from tinygraft import Tensor, dtypes
+from tinygraft import Tensor, dtypes, nn
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.uop.uop import UOp
 
@@ -413,6 +413,24 @@ def test_arguments_that_are_no_axes_and_no_tensors() -> None:
     (lambda x: x.triu(0.5), "triu needs an integer as its diagonal, got 0.5"),
     (lambda x: x.topk(1.0), "topk needs an integer as k, got 1.0"),
     (lambda x: x.kthvalue(1.0), "kthvalue needs an integer as k, got 1.0"),
+    (lambda x: x.diff(1.0), "diff needs an integer as n, got 1.0"),
+    (lambda x: x.vander(2.0), "vander needs an integer as N, got 2.0"),
+    (lambda x: x.shrink(((0, 1.5), None)), "shrink needs integers, got (0, 1.5)"),
+    (lambda x: x.max_pool2d(2.5), "kernel_size needs integers, got 2.5"),
+    (lambda x: x.avg_pool2d(2, stride=(1, 1.0)), "stride needs integers, got (1, 1.0)"),
+    (lambda x: x[None, None].conv2d(x[None, None], padding=0.5), "padding needs integers, got 0.5"),
+    (lambda x: x[None, None].conv2d(x[None, None], dilation="2"), "dilation needs integers, got '2'"),
+    (lambda x: x[None, None].adaptive_avg_pool2d((2.0, None)), "needs an integer as its output_size, got 2.0"),
+    (lambda x: x[None, None].interpolate((3.5, 4)), "the size of interpolate needs integers, got (3.5, 4)"),
+    (lambda x: x.group_norm(2.0), "group_norm needs an integer as num_groups, got 2.0"),
+    (lambda x: x[None].pixel_shuffle(1.5), "pixel_shuffle needs an integer as upscale_factor, got 1.5"),
+    (lambda x: x[None].pixel_unshuffle(2.0), "pixel_unshuffle needs an integer as downscale_factor, got 2.0"),
+    (lambda _: Tensor.manual_seed(1.5), "manual_seed needs an integer as its seed, got 1.5"),
+    (lambda _: nn.Conv2d(1, 2, 3.5), "kernel_size needs integers, got 3.5"),
+    (lambda _: nn.LayerNorm(2.5), "normalized_shape needs integers, got 2.5"),
+    (lambda _: nn.GroupNorm(2.0, 4), "GroupNorm needs an integer as num_groups, got 2.0"),
+    (lambda _: nn.MultiheadAttention(4, 2.0), "MultiheadAttention needs an integer as num_heads, got 2.0"),
+    (lambda _: nn.LSTM(2, 3, 1.5), "LSTM needs integers, got (2, 3, 1.5)"),
 ])  # fmt: skip
 def test_a_float_is_no_number_of_elements(call: Callable[[Tensor], object], said: str) -> None:
     """Floats are refused where integers are due, also whole ones; integers of NumPy and scalars are taken."""
@@ -426,6 +444,9 @@ def test_integers_of_others_are_taken() -> None:
     assert x.narrow(0, np.int64(1), Tensor(1)).tolist() == [[4, 5, 6, 7]]
     assert x.tril(np.int32(-2)).sum().item() == 8
     assert [part.shape for part in x.tensor_split(np.int8(2), 1)] == [(3, 2), (3, 2)]
+    assert x[None, None].max_pool2d(np.int64(2), np.int8(1)).shape == (1, 1, 2, 3)
+    assert x[None, None].conv2d(x[None, None], padding=np.array([1, 0])).shape == (1, 1, 3, 1)
+    assert nn.Conv2d(1, 2, np.int32(3)).kernel_size == (3, 3)
 
 
 def test_movedim_names_itself() -> None:

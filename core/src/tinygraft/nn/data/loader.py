@@ -7,6 +7,7 @@ depend on the number of workers, and a loader has a state, which checkpoints kee
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice, repeat
 from typing import Any
 
@@ -51,7 +52,8 @@ class DataLoader:
     before each epoch, also in workers; where a script calls that of a sampler the next iteration is that epoch.
 
     Raises ShapeError and DTypeError for arguments that do not fit. Errors of the data set are raised as they are, with
-    a note that names the sample and the worker; WorkerError is raised for a worker that ended.
+    a note that names the sample and the worker, and `next` goes on with the batch behind; WorkerError is raised for a
+    worker that ended, and ends the iteration.
 
     >>> from tinygraft import Tensor
     >>> from tinygraft.nn.data import TensorDataset
@@ -207,13 +209,17 @@ class DataLoader:
         if (chosen := self._teller.chosen()) is not None and chosen != epoch:
             epoch, begin = chosen, 0
         self._next, self._now = (epoch + 1, 0), (epoch, begin)
-        return self._counted(epoch, begin, self._batches(seed, epoch, begin))
+        return _Batches(self._counted(epoch, begin, self._batches(seed, epoch, begin)))
 
     def _counted(self, epoch: int, begin: int, batches: Iterator[Any]) -> Iterator[Any]:
-        """Yield batches, the first of which has the number `begin`, and note in `_now` how many were given."""
+        """Yield batches, the first of which has the number `begin`, and note in `_now` how many were given.
+
+        One that failed is given again by the state until another has come.
+        """
         try:
             for number, batch in enumerate(batches, begin):
-                self._now = (epoch, number + 1)
+                if not isinstance(batch, _Failed):
+                    self._now = (epoch, number + 1)
                 yield batch
         finally:
             batches.close()  # type: ignore[attr-defined]
@@ -230,13 +236,13 @@ class DataLoader:
         skipped = begin if self._job.is_iterable else 0  # what has been given is read again, and left out
         tasks = islice(enumerate(self._indices()), begin - skipped, None)
         if not self.num_workers:
-            yield from islice(self._made_here(BatchMaker(self._job, seed, epoch), tasks), skipped, None)
+            yield from _behind(self._made_here(BatchMaker(self._job, seed, epoch), tasks), skipped)
             return
         pool = self._free_pool()
         pool.is_busy = True
         try:
             pool.begin(seed, epoch)
-            yield from islice(self._made_by(pool, tasks), skipped, None)
+            yield from _behind(self._made_by(pool, tasks), skipped)
         except GeneratorExit:  # the iteration was left: a pool that stays drops what it has been asked for
             raise
         except BaseException:
@@ -253,7 +259,7 @@ class DataLoader:
         return repeat(None) if found is None else found
 
     def _made_here(self, maker: BatchMaker, tasks: Iterator[tuple[int, Any]]) -> Iterator[Any]:
-        """Yield the batches of `tasks` (number, indices), made in this process; an error of a sample gets a note."""
+        """Yield the batches of `tasks` (number, indices), made in this process, or _Failed; its error gets a note."""
         for number, indices in tasks:
             try:
                 if self._job.is_iterable:
@@ -264,11 +270,12 @@ class DataLoader:
                     batch = maker.make(number, indices)
             except SampleFailure as failure:
                 failure.error.add_note(f"in the DataLoader, {failure.where}")
-                raise failure.error from failure.error.__cause__
-            yield self._job.finish(batch, self.device)
+                yield _Failed(failure.error)
+                continue
+            yield self._finished(batch)
 
     def _made_by(self, pool: WorkerPool, tasks: Iterator[tuple[int, Any]]) -> Iterator[Any]:
-        """Yield the batches of `tasks` in their order, made by the workers of `pool`.
+        """Yield the batches of `tasks` in their order, or _Failed, made by the workers of `pool`.
 
         Each worker is asked for `prefetch_factor` batches first, and for another when one has come.
         """
@@ -287,7 +294,14 @@ class DataLoader:
             if (task := next(tasks, None)) is not None:
                 pool.ask(worker, *task)
                 asked.append((worker, task[0]))
-            yield self._job.finish(content, self.device)
+            yield _Failed(content) if kind == "error" else self._finished(content)
+
+    def _finished(self, batch: Any) -> Any:
+        """Return `batch` as Tensors on the device, or _Failed."""
+        try:
+            return self._job.finish(batch, self.device)
+        except Exception as error:  # what a data set gave may be no tensor
+            return _Failed(error)
 
     def _free_pool(self) -> WorkerPool:
         """Return workers: those that stay, unless another iteration has them."""
@@ -303,6 +317,39 @@ class DataLoader:
         if pool is self._pool:
             self._pool = None
         pool.close()
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """In place of a batch: the error that its samples raised."""
+
+    error: BaseException
+
+
+class _Batches(Iterator[Any]):
+    """What iter(loader) returns. An error in a sample is raised by `next`, and the batch behind it comes next.
+
+    `items` yields batches and _Failed.
+    """
+
+    def __init__(self, items: Iterator[Any]) -> None:
+        self._items = items
+
+    def __next__(self) -> Any:
+        """Return the next batch. Raises what its samples did, and StopIteration at the end of the epoch."""
+        item = next(self._items)
+        if isinstance(item, _Failed):
+            del self  # the traceback of an error that is kept would keep the workers
+            raise item.error
+        return item
+
+
+def _behind(batches: Iterator[Any], skipped: int) -> Iterator[Any]:
+    """Yield the items of `batches` behind the first `skipped`, of which an error is raised: it may end the others."""
+    for item in islice(batches, skipped):
+        if isinstance(item, _Failed):
+            raise item.error
+    yield from batches
 
 
 def _turns(workers: int, times: int) -> Iterator[int]:

@@ -87,7 +87,13 @@ class BatchMaker:
         while True:
             own = number if self._read and not may_skip() else self._read
             with seeded(batch_seed(self.seed, self.epoch, own)):
-                samples = self._next(size, number)
+                try:
+                    samples = self._next(size, number)
+                except SampleFailure:
+                    place, self._read = self._read, self._read + 1  # the batch behind it comes next
+                    if place < number and may_skip():
+                        continue  # the worker whose batch it was says so
+                    raise
                 if not samples or (len(samples) < size and self.job.drop_last):
                     return False, None
                 place, self._read = self._read, self._read + 1

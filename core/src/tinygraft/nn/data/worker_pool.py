@@ -102,10 +102,11 @@ class WorkerPool:
             self._processes[worker].connection.send(message)
 
     def receive(self, worker: int, place: int, timeout: float, device: Place) -> tuple[str, Any]:
-        """Return a worker's next answer: ("batch", it on `device`) or ("end", whether the data set divides itself).
+        """Return a worker's next answer: ("batch", it on `device`), ("error", of a sample of it), or ("end", ...).
 
-        Raises what the worker did, TimeoutError after `timeout` seconds (0 waits for ever), and WorkerError where the
-        worker has ended. Answers of earlier passes are dropped.
+        The last one has whether the data set divides itself. Raises what a worker_init_fn did, TimeoutError after
+        `timeout` seconds (0 waits for ever), and WorkerError where the worker has ended. Answers of earlier passes are
+        dropped.
         """
         one, until = self._processes[worker], time.monotonic() + timeout if timeout else None
         while True:
@@ -116,11 +117,14 @@ class WorkerPool:
             try:
                 if one.connection not in ready:
                     raise EOFError
-                kind, turn, _, content = one.connection.recv()
+                kind, turn, made, content = one.connection.recv()
             except (EOFError, OSError):
                 raise WorkerError(self._why_ended(worker, place)) from None
             if kind == "error" and (turn == self.turn or turn < 0):
-                _raise(content, worker, self.count)
+                error = _error_of(content, worker, self.count)
+                if made < 0:  # before any batch: this worker can make none
+                    raise error
+                return kind, error
             if turn != self.turn:
                 if kind == "batch":
                     one.reader.skip(content)
@@ -153,16 +157,16 @@ def _not_sent(job: BatchJob, prepare: Callable[[int], Any] | None) -> str:
     return "the data set"
 
 
-def _raise(report: WorkerReport, worker: int, count: int) -> None:
-    """Raise a worker's error again, with a note of where it was; a WorkerError where it could not be sent."""
+def _error_of(report: WorkerReport, worker: int, count: int) -> BaseException:
+    """Return a worker's error, with a note of where it was; a WorkerError where it could not be sent."""
     text = f"in worker {worker} of {count}, {report.where}:\n\n{report.text.rstrip()}"
     if report.where == "start":
-        raise WorkerError(f"worker {worker} cannot read the data set: {report.summary}\n  hint: {_MODULE}")
+        return WorkerError(f"worker {worker} cannot read the data set: {report.summary}\n  hint: {_MODULE}")
     if report.exception is None:
-        raise WorkerError(f"{report.summary}, {text}")
+        return WorkerError(f"{report.summary}, {text}")
     error: BaseException = pickle.loads(report.exception)
     error.add_note(text)
-    raise error
+    return error
 
 
 def _warn_full() -> None:

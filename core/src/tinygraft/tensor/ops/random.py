@@ -64,6 +64,8 @@ def _state_bytes(device: str) -> bytes:
 def manual_seed(seed: int = 0) -> None:
     """Start all random numbers of all devices anew from seed, an int of which 32 bits count.
 
+    Raises DTypeError for what is no integer.
+
     >>> from tinygraft import Tensor
     >>> Tensor.manual_seed(1)
     >>> first = Tensor.rand(3).tolist()
@@ -72,6 +74,7 @@ def manual_seed(seed: int = 0) -> None:
     True
     """
     global _seed
+    seed = size_math.as_integer(seed, "manual_seed", "its seed")
     with exclusive:
         _seed = seed
         _restored.clear()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -52,13 +53,16 @@ def either_spelling(function: F) -> F:
 def unknown_keyword(error: TypeError, function: Callable[..., Any], kwargs: dict[str, Any], name: str = "") -> None:
     """Raise TypeError with the parameter that was meant, where `error` is of a call with an unknown keyword.
 
-    Returns where it is another error. Python says it by itself from 3.13 on; this is said in every version. `name` is
-    that of the function, if it is called by another one.
+    Returns where it is another error. One that `function` handed on has the name of `function`, too. Python says it by
+    itself from 3.13 on; this is said in every version. `name` is that of the function, if it is called by another one.
     """
-    if not kwargs or (error.__traceback__ is not None and error.__traceback__.tb_next is not None):
-        return  # raised in the function, not by the call of it
     code = function.__code__
     declared = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    if not kwargs or (error.__traceback__ is not None and error.__traceback__.tb_next is not None):
+        passed = re.match(r"\w+(\(\) got an unexpected keyword argument '(\w+)'.*)", str(error), re.DOTALL)
+        if passed and code.co_flags & inspect.CO_VARKEYWORDS and passed[2] in kwargs.keys() - set(declared):
+            raise TypeError(f"{name or function.__name__}{passed[1]}") from None  # it was handed on, to rand say
+        return  # raised in the function, not by the call of it
     unknown = next((key for key in kwargs if key not in declared), None)
     if unknown is None or code.co_flags & inspect.CO_VARKEYWORDS:
         return

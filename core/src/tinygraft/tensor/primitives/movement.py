@@ -279,7 +279,10 @@ def shrink(self: Tensor, arg: Sequence[BeforeAfter | None]) -> Tensor:
             f"  made at {self._where()}"
         )
     pairs = settled(
-        tuple((0, size) if pair is None else tuple(pair) for pair, size in zip(arg, self.shape, strict=True))
+        tuple(
+            (0, size) if pair is None else size_math.as_integers(pair, "shrink")
+            for pair, size in zip(arg, self.shape, strict=True)
+        )
     )
     if all(size_math.same(a, 0) and size_math.same(b, n) for (a, b), n in zip(pairs, self.shape, strict=True)):
         return self._again()

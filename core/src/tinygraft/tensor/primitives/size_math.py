@@ -159,6 +159,19 @@ def as_integer(value: Any, what: str, name: str) -> Any:
         raise DTypeError(f"{what} needs an integer as {name}, got {value!r}") from None
 
 
+def as_integers(value: Any, what: str, count: int = 1) -> tuple[Any, ...]:
+    """Integers from a sequence, or one of them `count` times: ints, NumPy's and scalar tensors as ints, symbolic ones.
+
+    Raises DTypeError for anything else, floats that are whole included; `what` names the argument.
+    """
+    many = isinstance(value, Iterable) and not isinstance(value, UOp) and getattr(value, "ndim", 1) > 0
+    found = tuple(value) if many else (value,) * count
+    try:
+        return tuple(v if isinstance(v, (int, UOp)) else operator.index(v) for v in found)
+    except TypeError:
+        raise DTypeError(f"{what} needs integers, got {value!r}") from None
+
+
 def as_int(size: sint, what: str) -> int:
     """A size that must be known, for the method `what`. Raises ShapeError for a symbolic one."""
     if isinstance(size, int):

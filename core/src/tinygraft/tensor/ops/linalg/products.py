@@ -283,7 +283,7 @@ def vander(self: Tensor, N: int | None = None, increasing: bool = False) -> Tens
     """
     if not self.ndim:
         raise AxisError(f"vander needs an axis, got shape {self.shape}\n  made at {self._where()}")
-    count = size_math.as_int(self.shape[-1] if N is None else N, "vander")
+    count = size_math.as_int(self.shape[-1] if N is None else size_math.as_integer(N, "vander", "N"), "vander")
     columns = [self._const(1, self.dtype)]
     for _ in range(1, count):
         columns.append(columns[-1] * self)

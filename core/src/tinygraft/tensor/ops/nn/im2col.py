@@ -105,7 +105,7 @@ def pixel_shuffle(self: Tensor, upscale_factor: int) -> Tensor:
     >>> Tensor.arange(4).reshape(4, 1, 1).pixel_shuffle(2).tolist()
     [[[0, 1], [2, 3]]]
     """
-    r, lead = upscale_factor, self.shape[:-3]
+    r, lead = size_math.as_integer(upscale_factor, "pixel_shuffle", "upscale_factor"), self.shape[:-3]
     channels, height, width = _grid(self, "pixel_shuffle", r)
     if channels % (r * r):
         raise ShapeError(
@@ -122,7 +122,7 @@ def pixel_unshuffle(self: Tensor, downscale_factor: int) -> Tensor:
 
     Raises ShapeError for fewer axes, a factor below 1, and a height or width that is no multiple of it.
     """
-    r, lead = downscale_factor, self.shape[:-3]
+    r, lead = size_math.as_integer(downscale_factor, "pixel_unshuffle", "downscale_factor"), self.shape[:-3]
     channels, height, width = _grid(self, "pixel_unshuffle", r)
     if height % r or width % r:
         raise ShapeError(

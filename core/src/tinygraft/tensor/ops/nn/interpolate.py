@@ -88,7 +88,7 @@ def _sizes(self: Tensor, size: Any, scale: Any) -> tuple[tuple[int, ...], tuple[
         raise ValueError(f"interpolate needs a size or a scale_factor, got {size} and {scale}")
     rest = max(self.ndim - 2, 0)
     if scale is None:
-        wanted = (size,) * rest if isinstance(size, int) else tuple(size)
+        wanted = size_math.as_integers(size, "the size of interpolate", rest)
         return wanted, (None,) * len(wanted)
     scales = (float(scale),) * rest if isinstance(scale, (int, float)) else tuple(float(s) for s in scale)
     if len(scales) > self.ndim:

@@ -109,7 +109,7 @@ def group_norm(
     >>> Tensor([[[1.0], [3.0]]]).group_norm(1, eps=0.0).tolist()
     [[[-1.0], [1.0]]]
     """
-    count = _channels(self, "group_norm")
+    count, num_groups = _channels(self, "group_norm"), size_math.as_integer(num_groups, "group_norm", "num_groups")
     if num_groups < 1 or count % num_groups:
         raise ShapeError(
             f"group_norm needs a number of groups that divides {count} channels, got {num_groups}\n"

@@ -188,7 +188,8 @@ def lp_pool3d(
 def _targets(self: Tensor, what: str, n: int, output_size: Any) -> tuple[int, ...]:
     """The size of each of the last `n` axes of the result, from one size or `n`; None keeps one. Raises ShapeError."""
     old = _spatial(self, what, n)
-    given = (output_size,) * n if isinstance(output_size, int) or output_size is None else tuple(output_size)
+    listed = tuple(output_size) if isinstance(output_size, Sequence) else (output_size,) * n
+    given = [None if size is None else size_math.as_integer(size, what, "its output_size") for size in listed]
     if len(given) != n or any(size is not None and size < 0 for size in given):
         raise ShapeError(f"{what} needs a size or {n} sizes that are not negative, or None, got {output_size}")
     return tuple(o if size is None else size for o, size in zip(old, given, strict=True))

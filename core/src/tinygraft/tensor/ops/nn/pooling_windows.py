@@ -171,10 +171,11 @@ class _PoolingSizes:
     ) -> _PoolingSizes:
         """Return the sizes of a pooling, one for each spatial axis. Raises ShapeError where they do not fit `shape`.
 
-        `given` is the padding as given, `sides` that with what `ceil` adds at the end for a last, partial window.
+        Raises DTypeError where they are no integers. `given` is the padding as given, `sides` that with what `ceil`
+        adds at the end for a last, partial window.
         """
         self = cls()
-        self.kernel = (kernel, kernel) if isinstance(kernel, int) else tuple(kernel)
+        self.kernel = size_math.as_integers(kernel, "kernel_size", 2)
         n = len(self.kernel)
         what = f"{what}{n}d"
         if any(size < 1 for size in self.kernel):
@@ -182,7 +183,8 @@ class _PoolingSizes:
         if len(shape) < n:
             raise ShapeError(f"{what} over {n} axes needs as many, got shape {shape}")
         self.length = size_math.as_ints(shape[len(shape) - n :], what)
-        self.stride = self.kernel if stride in (None, (), []) else each_axis("stride", stride, n)
+        is_empty = stride is None or (isinstance(stride, (tuple, list)) and not stride)
+        self.stride = self.kernel if stride is None or is_empty else each_axis("stride", stride, n)
         self.dilation = each_axis("dilation", dilation, n)
         self.given = each_side(what, padding, n)
         for (before, after), gap, size in zip(self.given, self.dilation, self.kernel, strict=True):
@@ -220,9 +222,10 @@ class _PoolingSizes:
 def each_axis(what: str, value: Sizes, n: int, least: int = 1) -> tuple[int, ...]:
     """One number for each of n axes, from one number or a sequence; a sequence of one is for all of them.
 
-    Raises ShapeError for another count, and a number below `least`; `what` names the argument.
+    Raises ShapeError for another count, and a number below `least`, DTypeError for no integers; `what` names the
+    argument.
     """
-    found = (value,) * n if isinstance(value, int) else tuple(value)
+    found = size_math.as_integers(value, what, n)
     found = found * n if len(found) == 1 else found
     if len(found) != n or any(v < least for v in found):
         raise ShapeError(f"{what} needs a number or {n} numbers of at least {least}, got {value}")
@@ -232,9 +235,9 @@ def each_axis(what: str, value: Sizes, n: int, least: int = 1) -> tuple[int, ...
 def each_side(what: str, padding: Sizes, n: int) -> list[tuple[int, int]]:
     """(before, after) for each of n axes, from one number, n, or 2 n from the last axis on.
 
-    Raises ShapeError for others.
+    Raises ShapeError for others, DTypeError for no integers.
     """
-    given = (padding,) * n if isinstance(padding, int) else tuple(padding)
+    given = size_math.as_integers(padding, "padding", n)
     given = given * n if len(given) == 1 else given
     if len(given) not in (n, 2 * n) or any(side < 0 for side in given):
         raise ShapeError(

@@ -34,7 +34,7 @@ def diff(self: Tensor, n: int = 1, axis: int = -1, prepend: Any = None, append: 
     """
     if not self.ndim:
         raise AxisError(f"diff needs an axis, got shape ()\n  made at {self._where()}")
-    if n < 0:
+    if size_math.as_integer(n, "diff", "n") < 0:
         raise ValueError(f"diff needs n of 0 or more, got {n}")
     dim = self._axis(axis)
     if n == 0:
