@@ -91,6 +91,21 @@ def test_rows_by_index(made):
     assert len(made) == 8
 
 
+def test_a_roll_by_python_shifts(made):
+    """Along an axis, along two, and of the flat tensor; with another operation behind it."""
+    data = np.random.default_rng(3).standard_normal((12, 9)).astype(np.float32)
+    t = held(data)
+    for compute, reference in (
+        (lambda i: t.roll(i, 0), lambda i: np.roll(data, i, 0)),
+        (lambda i: t.roll((i, -i), (0, 1)), lambda i: np.roll(data, (i, -i), (0, 1))),
+        (lambda i: t.roll(i) * 2, lambda i: np.roll(data, i) * 2),
+    ):
+        made.clear()
+        for i in range(1, 9):
+            equal(compute(i), reference(i))
+        assert len(made) <= 2
+
+
 def test_writes_through_an_index(made):
     """buf[i] = v, buf[i, j] = v and buf[i:i+4] = w; the value varies too."""
     buf, wide, w = held(X * 0), held(M * 0), held(X[:4])

@@ -61,7 +61,12 @@ def roll(self: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | 
             raise DTypeError(
                 f"roll moves by whole numbers, got {step!r} for shape {self.shape}\n  made at {self._where()}"
             )
-        if size and (cut := -step.__index__() % size):
+        if not (size and (cut := -step.__index__() % size)):
+            continue
+        if self.requires_grad is not True and self.uop.sharding is None:
+            # the sizes do not depend on the shift, so that one kernel does for all; a gradient would add zeros
+            result = sliced(result.cat(result, dim=axis), axis, cut, cut + size)
+        else:
             result = sliced(result, axis, cut, size).cat(sliced(result, axis, 0, cut), dim=axis)
     return result
 
