@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import time
@@ -310,3 +311,31 @@ def test_what_is_not_stored_results_is_refused(tmp_path: Path, capsys: pytest.Ca
     stored = ROOT / "docs" / "benchmarks.json"
     assert command_line.main(["--stored", str(stored)]) == 0
     assert "matmul:1024" in capsys.readouterr().out
+
+
+def test_each_script_has_a_twin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cases are those of examples_twins.py and cart-pole, which is the script's own loop."""
+    pytest.importorskip("torch", reason="twins are written in PyTorch")
+    from benchmarks.examples_beside_torch import NAMES
+    from benchmarks.examples_twins import TWINS
+
+    assert set(NAMES) == {*TWINS, "cart_pole"}
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples"))
+    for name in ("vae", "char_lstm", "generation"):
+        step = TWINS[name]()
+        assert math.isfinite(step() + step())
+
+
+def test_the_clock_notes_each_step() -> None:
+    """As a progress bar that is a loop, and as one that is told; steps before the warm ones are not counted."""
+    from benchmarks.examples_beside_torch import STEPS, Clock, measured
+
+    def train(name: str) -> None:
+        with Clock(total=3) as progress:
+            progress.update()
+        for _ in Clock(STEPS, unit="step"):
+            pass
+
+    found = measured("vae", train)
+    assert len(Clock.marks) == STEPS + 1
+    assert 0 <= found["least"] <= found["median"] and found["first"] >= 0

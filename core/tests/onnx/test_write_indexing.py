@@ -53,6 +53,16 @@ def test_running_reductions() -> None:
     compared(lambda x: x.cummax(1), rand(4, 8), dynamic={"x": {0: "n"}}, other=[rand(2, 8)])
 
 
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+def test_fourier_transforms(n: int) -> None:
+    """DFT, once for both parts; irfft mirrors the numbers that it is not given, and inverses divide as they should."""
+    x = rand(3, n)
+    assert compared(lambda x: (x.rfft().real, x.rfft().imag), x).count("DFT") == 1
+    compared(lambda x: (x.fft().real, x.fft().imag, (x.fft() * 2).ifft().real), x)
+    compared(lambda x: x.rfft().irfft(n=n), x)
+    compared(lambda x: (x.ihfft().imag, x.rfft().hfft(n=n)), x, tolerance=1e-4)
+
+
 def test_sorting() -> None:
     """TopK, once for values and indices; equal elements keep their order."""
     assert compared(lambda x: x.sort(), rand(4, 8)) == ["TopK", "Cast"]

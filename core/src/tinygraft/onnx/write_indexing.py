@@ -195,9 +195,48 @@ def _assign(writer: GraphWriter, node: UOp) -> NodePlan:
     return UOp(Ops.RESHAPE, node.dtype, (found, *symbolic_sizes(old.shape)), old.shape)
 
 
+def _transform(writer: GraphWriter, node: UOp) -> NodePlan:
+    """Return the plan of one part of a Fourier transform, as DFT of rows of (real, imaginary).
+
+    The inverse of DFT divides by the length, that of the routines does not. Of irfft the numbers that are not given
+    are gathered first: they mirror those that are.
+    """
+    kind, inverse = node.arg.routine, bool(node.arg.options[0])
+    length = int(node.arg.options[1]) if kind == "irfft" else int(node.src[0].shape[-1])
+    dtype = node.dtype
+
+    def mirrored(names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return names of the real and imaginary parts of all `length` numbers."""
+        given = [min(number, length - number) for number in range(length)]
+        signs = [0.0 if 2 * number % length == 0 else 1.0 if 2 * number < length else -1.0 for number in range(length)]
+        real, imaginary = (writer.node("Gather", [name, writer.vector(given)], axis=1) for name in names)
+        return real, writer.node("Mul", [imaginary, writer.constant(signs, dtype, (length,))])
+
+    def transformed(names: tuple[str, ...]) -> str:
+        """Return the name of the transform (rows, length, 2) of all parts."""
+        columns = [writer.node("Unsqueeze", [name, writer.vector([2])]) for name in names]
+        rows = columns[0] if len(columns) == 1 else writer.node("Concat", columns, axis=2)
+        axis, back = writer.constant(1, dtypes.int64), inverse and kind != "rfft"
+        found = writer.node("DFT", [rows, "", axis], inverse=int(back), onesided=int(kind == "rfft"))
+        return writer.node("Mul", [found, writer.constant(float(length), dtype)]) if back else found
+
+    def write(*names: str) -> str:
+        key = (kind, *names, node.arg.options)
+        if key not in writer.shared:
+            writer.shared[key] = [transformed(mirrored(names) if kind == "irfft" else names)]
+        number = writer.constant(node.arg.result, dtypes.int64)
+        part = writer.node("Gather", [writer.shared[key][0], number], axis=2)
+        # of real rows the inverse is the conjugate
+        return writer.node("Neg", [part]) if kind == "rfft" and inverse and node.arg.result else part
+
+    return WriteStep(tuple(node.src), write)
+
+
 def _routine(writer: GraphWriter, node: UOp) -> NodePlan:
-    """Return the plan of a sort or topk, as TopK; raises what `refuse` returns for other routines."""
+    """Return the plan of a sort or topk, as TopK, or of a Fourier transform; raises `refuse` for other routines."""
     arg, source = node.arg, node.src[0]
+    if arg.routine in ("fft", "rfft", "irfft"):
+        return _transform(writer, node)
     if arg.routine not in ("sort", "topk"):
         raise writer.refuse(node, f"ONNX has no operator for the routine {arg.routine}")
     count = source.shape[-1] if arg.routine == "sort" else arg.options[0]
