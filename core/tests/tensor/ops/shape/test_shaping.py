@@ -137,3 +137,21 @@ def test_errors(call: Any, sentence: str) -> None:
     """An impossible shape says what was asked and what was found."""
     with pytest.raises(ShapeError, match=f"^{re.escape(sentence)}"):
         call(Tensor(numbers((2, 3))))
+
+
+@pytest.mark.parametrize("offset", [-2, 0, 3])
+def test_a_matrix_of_a_diagonal(offset: int) -> None:
+    """diag_embed lays out what is not finite too, and its derivatives are diagonals: PyTorch's, also the second."""
+    torch = pytest.importorskip("torch")
+    x = np.random.default_rng(0).standard_normal((2, 5))
+    x[0, 1], x[1, 0] = np.nan, np.inf
+    np.testing.assert_array_equal(Tensor(x).diag_embed(offset).numpy(), torch.tensor(x).diag_embed(offset).numpy())
+    x = np.nan_to_num(x, posinf=2.0)
+    ours, theirs = Tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
+    weight = np.random.default_rng(1).standard_normal((2, 5 + abs(offset), 5 + abs(offset)))
+    (first,) = (ours.diag_embed(offset).square() * Tensor(weight)).sum().gradient(ours)
+    loss = (theirs.diag_embed(offset).square() * torch.tensor(weight)).sum()
+    (wanted,) = torch.autograd.grad(loss, theirs, create_graph=True)
+    np.testing.assert_allclose(first.numpy(), wanted.detach().numpy(), rtol=1e-12)
+    (second,) = first.square().sum().gradient(ours)
+    np.testing.assert_allclose(second.numpy(), torch.autograd.grad(wanted.square().sum(), theirs)[0].numpy())

@@ -15,6 +15,7 @@ from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import broadcast_shape
+from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.joining import pad_constant, several
 from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import reshaped, sliced
@@ -150,15 +151,14 @@ def diag_embed(self: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) ->
         raise ShapeError(f"diag_embed needs two axes, got {dim1} and {dim2} for shape {self.shape}")
     size = size_math.as_int(self.shape[-1], "diag_embed")
     n = size + abs(offset)
-    before, after = (0, offset) if offset >= 0 else (-offset, 0)
+    # row i has its element in each column, of which one counts: what is chosen by comparing is made in vectors
     lead = ((0, 0),) * (self.ndim - 1)
-    # each row is its element and n zeros: cut to n * n, each element is one column further than in the row above
-    wide = reshaped(self, (*self.shape, 1))._move(Ops.PAD, (*lead, (0, 0), (0, n)))
-    flat = reshaped(wide, (*self.shape[:-1], size * (n + 1)))
-    start = before * n + after
-    room = max(n * n - start - size * (n + 1), 0)
-    padded = flat._move(Ops.PAD, (*lead, (start, room)))
-    square = reshaped(sliced(padded, self.ndim - 1, 0, n * n), (*self.shape[:-1], n, n))
+    rows = self._move(Ops.PAD, (*lead, (max(-offset, 0), max(offset, 0))))
+    wide = reshaped(rows, (*rows.shape, 1)).expand(*rows.shape, n)
+    place = positions_along(wide, wide.ndim - 2)._op(Ops.ADD, offset)
+    here = positions_along(wide, wide.ndim - 1)._op(Ops.CMPEQ, place)
+    value = here._op(Ops.WHERE, wide, wide._const(0, self.dtype))
+    square = self._with_gradient("diag_embed", value, [self], lambda gradient, _, x: gradient.diagonal(offset, -2, -1))
     return square.movedim((-2, -1), (a, b))
 
 
