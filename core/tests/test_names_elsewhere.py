@@ -38,6 +38,9 @@ def test_a_name_that_is_nowhere_has_no_hint() -> None:
 @pytest.mark.parametrize(("layer", "method"), [
     ("PixelShuffle", "pixel_shuffle"), ("LPPool2d", "lp_pool2d"), ("Fold", "fold"),
     ("CosineSimilarity", "cosine_similarity"), ("CrossEntropyLoss", "cross_entropy"),
+    ("BCELoss", "binary_crossentropy"),
+    ("BCEWithLogitsLoss", "binary_crossentropy_logits"), ("Upsample", "interpolate"), ("ZeroPad2d", "pad"),
+    ("UpsamplingNearest2d", "upsample_nearest"),
 ])  # fmt: skip
 def test_layers_without_weights_are_methods(layer: str, method: str) -> None:
     """nn has what holds weights, and of the others what is common in lists of layers."""
@@ -49,7 +52,10 @@ def test_layers_without_weights_are_methods(layer: str, method: str) -> None:
     assert callable(getattr(Tensor, method))
 
 
-@pytest.mark.parametrize("name", ["Module", "Parameter", "functional", "ModuleList", "utils", "init"])
+@pytest.mark.parametrize("name", [
+    "Module", "Parameter", "functional", "ModuleList", "utils", "init", "ModuleDict", "ParameterList", "InstanceNorm2d",
+    "SyncBatchNorm", "Transformer", "ReflectionPad1d",
+])  # fmt: skip
 def test_what_is_done_in_place_of_other_classes_is_said(name: str) -> None:
     """No base class: the hint says what a model is made of here."""
     with pytest.raises(AttributeError, match=rf"module 'tinygraft.nn' has no attribute '{name}'\n  hint: \w"):

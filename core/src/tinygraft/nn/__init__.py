@@ -5,6 +5,7 @@ A model is any Python object; there is no base class.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.engine.exclusive import import_late
@@ -189,6 +190,23 @@ _INSTEAD = {  # what other libraries have in their nn, and what is done here
     "utils": "nn.optim.clip_grad_norm and clip_grad_value change gradients; others are tensors in t.grad",
     "DataLoader": "it is tinygraft.nn.data.DataLoader",
     "init": "weights are made by Tensor.kaiming_uniform, glorot_uniform, normal and the like",
+    "ModuleDict": "a dict will do",
+    "ParameterList": "a list will do",
+    "ParameterDict": "a dict will do",
+    "BCELoss": "it has no weights, and is Tensor.binary_crossentropy here",
+    "BCEWithLogitsLoss": "it has no weights, and is Tensor.binary_crossentropy_logits here",
+    "InstanceNorm": "nn.InstanceNorm(num_features, affine=False) is the same for any number of axes",
+    "SyncBatchNorm": "nn.BatchNorm(num_features, sync=True) measures the batch of all ranks",
+    "DataParallel": "nn.parallel.data_parallel(optimizer) is for ranks, Tensor.shard for devices of one process",
+    "Transformer": "nn.TransformerEncoder and nn.TransformerDecoder are its two parts",
+    "Upsample": "it has no weights, and is Tensor.interpolate here",
+    "UpsamplingNearest": "it has no weights, and is Tensor.upsample_nearest here",
+    "UpsamplingBilinear": "it has no weights, and is Tensor.upsample_bilinear here",
+    "ZeroPad": "it has no weights, and is Tensor.pad here",
+    "ConstantPad": "it has no weights, and is Tensor.pad(padding, value=value) here",
+    "ReflectionPad": 'it has no weights, and is Tensor.pad(padding, mode="reflect") here',
+    "ReplicationPad": 'it has no weights, and is Tensor.pad(padding, mode="replicate") here',
+    "CircularPad": 'it has no weights, and is Tensor.pad(padding, mode="circular") here',
 }
 
 if not TYPE_CHECKING:
@@ -204,8 +222,8 @@ def _elsewhere(name: str) -> str:
     """Return what to use in place of a layer without weights, as a hint: a method of Tensor."""
     from tinygraft.tensor.tensor import Tensor
 
-    if name in _INSTEAD:
-        return f"\n  hint: {_INSTEAD[name]}"
+    if said := _INSTEAD.get(re.sub(r"[123]d$", "", name)):  # ZeroPad2d, InstanceNorm1d
+        return f"\n  hint: {said}"
     wanted = name.lower()
     methods = {method.replace("_", ""): method for method in dir(Tensor) if not method.startswith("_")}
     found = methods.get(wanted) or methods.get(wanted.removesuffix("loss"))

@@ -248,3 +248,19 @@ def test_only_schedulers_by_steps_follow_each_other() -> None:
     sgd = some_sgd()
     with pytest.raises(ValueError, match="SequentialLR takes schedulers by steps of its own optimizer"):
         ours.SequentialLR(sgd, [ours.StepLR(sgd, 2), ours.ReduceLROnPlateau(sgd)], [3])
+
+
+@pytest.mark.parametrize(("name", "options"), [("ConstantLR", {"factor": 0.3}), ("PolynomialLR", {"power": 2.0})])
+def test_what_stands_for_a_scheduler_of_pytorch_gives_its_rates(name: str, options: dict[str, float]) -> None:
+    """The error's hint, evaluated, in 8 steps."""
+    with pytest.raises(AttributeError) as caught:
+        getattr(ours, name)
+    optimizer, other = nn.optim.SGD([Tensor([1.0])], lr=0.5), torch.optim.SGD([torch.ones(1)], lr=0.5)
+    names = {"LambdaLR": ours.LambdaLR, "optimizer": optimizer, "total_iters": 5, **options}
+    schedule = eval(str(caught.value).split("hint: ")[1], names)
+    reference = getattr(theirs, name)(other, total_iters=5, **options)
+    for _ in range(8):
+        assert optimizer.lr.item() == pytest.approx(other.param_groups[0]["lr"], abs=1e-7)
+        other.step()
+        schedule.step()
+        reference.step()

@@ -11,6 +11,9 @@ value that Python decides by.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.errors import did_you_mean
 from tinygraft.nn.optim.lr_scheduler.one_cycle import OneCycleLR
 from tinygraft.nn.optim.lr_scheduler.plateau import ReduceLROnPlateau
 from tinygraft.nn.optim.lr_scheduler.schedules import (
@@ -29,3 +32,18 @@ __all__ = [
     "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR",
     "MultiStepLR", "OneCycleLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
+
+_BY_A_FACTOR = {  # what PyTorch has beside these: the factor of the first rate after `epoch` steps
+    "ConstantLR": "LambdaLR(optimizer, lambda epoch: factor if epoch < total_iters else 1.0)",
+    "PolynomialLR": "LambdaLR(optimizer, lambda epoch: (1 - min(epoch, total_iters) / total_iters) ** power)",
+    "MultiplicativeLR": "LambdaLR takes the product of the factors up to an epoch",
+    "CyclicLR": "LambdaLR takes any factor of the first rate",
+    "ChainedScheduler": "rates are computed from the one at the start: LambdaLR takes the product of several factors",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Raise AttributeError with what to use for a scheduler of PyTorch, or the name that was meant."""
+        hint = f"\n  hint: {_BY_A_FACTOR[name]}" if name in _BY_A_FACTOR else did_you_mean(name, __all__)
+        raise AttributeError(f"module 'tinygraft.nn.optim.lr_scheduler' has no attribute {name!r}{hint}")
