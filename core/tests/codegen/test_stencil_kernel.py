@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tinygraft import Tensor
+from tinygraft.codegen import stencil_kernel
 from tinygraft.codegen.action import parse
 from tinygraft.codegen.collapse import collapse
 from tinygraft.codegen.lower import to_linear
@@ -73,6 +74,10 @@ CASES: dict[str, tuple[str, Callable[[], Tensor]]] = {
     ),
     "weights, dilation": ("slide_panel", lambda: gradient(1, X, W, groups=5, padding=2, dilation=2)),
     "weights of a row": ("slide_panel", lambda: gradient(1, (2, 5, 101), (5, 1, 9), groups=5, padding=3)),
+    "weights of groups": ("slide_panel", lambda: gradient(1, (2, 8, 9, 19), (10, 4, 3, 3), groups=2, padding=1)),
+    "weights of groups, stride 2": (
+        "slide_panel", lambda: gradient(1, (1, 4, 11, 37), (10, 2, 3, 3), groups=2, padding=1, stride=2)
+    ),
     "weights of a wide window": ("slide_panel", lambda: gradient(1, X, (5, 1, 9, 7), groups=5, padding=3)),
 }  # fmt: skip
 
@@ -94,6 +99,13 @@ def contents(call: KernelCall) -> list[bytes]:
     rng = np.random.default_rng(3)
     kinds = {4: np.float32, 2: np.float16}
     return [(rng.integers(-8, 9, b.arg.size) / 8).astype(kinds[b.dtype.itemsize]).tobytes() for b in call.buffers]
+
+
+@pytest.fixture(autouse=True)
+def always_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a product of matrices in tiles is estimated to be faster."""
+    monkeypatch.setattr(stencil_kernel, "SEVERAL", 1e9)
+    monkeypatch.setattr(stencil_kernel, "ONE", 1e9)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -103,6 +103,14 @@ class Stencil:
         return value.op is not Ops.WHERE or all(s.tap is None or _follows(value.src[0], s) for s in self.slides)
 
     @property
+    def is_shared(self) -> bool:
+        """Return whether so many results read the panel of a gradient that a product of matrices may be faster.
+
+        The panel then has all iterations of `summed`, and is filled once for all of these results.
+        """
+        return self.gradient and trip_count(self.free) >= FEWEST_ROWS
+
+    @property
     def columns(self) -> Slide:
         """The slide along columns, which are lanes of vectors."""
         return self.slides[-1]
@@ -208,7 +216,7 @@ def _sliding(sink: UOp, main: UOp, operand: UOp, loops: Sequence[UOp]) -> Stenci
             continue
         outer = tuple(r for r in around if r not in used)
         free = tuple(r for r in loops if r not in used and r not in outer)
-        if trip_count(free) >= FEWEST_ROWS:
+        if trip_count(free) >= FEWEST_ROWS and (not gradient or size(free[-1]) < FEWEST_ROWS):
             continue  # so many rows that read it are a product of matrices
         summed = tuple(r for r in main.src[1:] if r not in used)
         return Stencil(sink, main, operand, slides, outer, free, summed, gradient)

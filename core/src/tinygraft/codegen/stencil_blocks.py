@@ -18,6 +18,9 @@ from tinygraft.uop.ops import Ops
 PANEL = 1 << 15  # bytes of a panel that stay in the first cache beside weights and results
 SORTED = 3  # times the stride that a window has columns for its rows to be sorted by phases
 IN_FLIGHT = 8  # multiplications that keep the units busy
+APART = 1.0  # cycles to load a vector that starts anywhere in a line of the cache
+FILLED = 4.0  # cycles to put a vector into a panel
+LANES = 12.0  # cycles to add up the lanes of a sum
 BLOCKS = 4  # blocks of work for each thread, at least, where rows can be divided
 
 
@@ -25,7 +28,8 @@ BLOCKS = 4  # blocks of work for each thread, at least, where rows can be divide
 class Blocking:
     """How a Stencil is computed: `rows` by `vectors` of `width` at once, and `block` positions of the first slide.
 
-    In a gradient `rows` are those of the window, and there is one block. `in_place` reads the operand without a copy.
+    In a gradient `rows` are those of the window, `vectors` the results that share a panel, and there is one block.
+    `in_place` reads the operand without a copy.
     """
 
     rows: int
@@ -66,10 +70,11 @@ def choose_blocking(found: Stencil, target: Target) -> Blocking | None:
     rows = found.slides[-2] if len(found.slides) > 1 else None
     if found.gradient:
         most = max(1, registers * 3 // 2 // columns.taps)
-        tile = 1 if rows is None else _whole(rows.taps, most)
-        while width * IN_FLIGHT > tile * columns.taps * width and width < count and width < 4 * widest:
+        across = _whole(size(found.free[-1]), most) if found.is_shared else 1
+        tile = 1 if rows is None else _whole(rows.taps, max(1, most // across))
+        while width * IN_FLIGHT > tile * across * columns.taps * width and width < count and width < 4 * widest:
             width *= 2
-        b = Blocking(tile, 1, width, size(first.position), False)
+        b = Blocking(tile, across, width, size(first.position), False)
         return b if _panel_bytes(found, b) <= target.local_memory else None
     in_place = _reads_in_place(found)
     vectors = -(-count // width)
@@ -103,11 +108,12 @@ def pitches_of(found: Stencil, b: Blocking) -> list[int]:
     pitches = []
     for number, slide in enumerate(found.slides[:-1]):
         positions = b.block if number == 0 else size(slide.position)
-        positions = positions if found.gradient else round_up(positions, b.rows)  # rows past the end are read too
+        if slide is found.slides[-2] and not found.gradient:
+            positions = round_up(positions, b.rows)  # rows past the end are read too
         pitches.append((positions - 1) * slide.stride + slide.reach + 1)
     columns = found.columns
     positions = b.block if len(found.slides) == 1 else size(columns.position)
-    whole = round_up(positions, b.width * b.vectors)
+    whole = round_up(positions, b.width * (1 if found.gradient else b.vectors))
     apart = columns.stride // sorted_phases(found)
     pitches.append(round_up((whole - 1) * apart + 1 + -(-columns.reach // sorted_phases(found)), b.width))
     return pitches
@@ -124,9 +130,27 @@ def sorted_phases(found: Stencil) -> int:
 
 def panel_elements(found: Stencil, b: Blocking) -> int:
     """Return the elements of a panel."""
-    return math.prod(pitches_of(found, b)) * sorted_phases(found)
+    shared = trip_count(found.summed) if found.is_shared else 1
+    return math.prod(pitches_of(found, b)) * sorted_phases(found) * shared
 
 
 def _panel_bytes(found: Stencil, b: Blocking) -> int:
     """Return the bytes of a panel."""
     return panel_elements(found, b) * found.operand.dtype.itemsize
+
+
+def cost_of(found: Stencil, b: Blocking, threads: int) -> float:
+    """Estimate the cycles of a gradient whose panel many results share, of one thread, as tiling.py does.
+
+    `threads` divide the loops `outer`, and wait where these are no multiple of them.
+    """
+    window = found.slides[-2].taps if len(found.slides) > 1 else 1
+    tiles = -(-size(found.free[-1]) // b.vectors) * trip_count(found.free[:-1]) * -(-window // b.rows)
+    tiles *= math.prod(s.taps for s in found.slides[:-2]) * trip_count(found.outer)
+    vectors = -(-size(found.columns.position) // b.width) * math.prod(size(s.position) for s in found.slides[:-1])
+    vectors *= trip_count(found.summed)
+    sums, widths = b.rows * b.vectors * found.columns.taps, max(1.0, b.width / 16)
+    step = max(sums / 2, APART * b.rows * found.columns.taps + b.vectors / 2) * widths
+    filled = panel_elements(found, b) / b.width * FILLED * trip_count(found.outer)
+    idle = round_up(trip_count(found.outer), threads) / trip_count(found.outer)
+    return (tiles * (vectors * step + sums * LANES) + filled) * idle

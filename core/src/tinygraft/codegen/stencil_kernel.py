@@ -7,21 +7,24 @@ row, columns past the end are computed from whatever the panel holds, and neithe
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Sequence
 
 from tinygraft.codegen.action import Action, plain_numbers
-from tinygraft.codegen.loops import size, trip_count, unflatten
+from tinygraft.codegen.loops import flatten, size, trip_count, unflatten
 from tinygraft.codegen.panels import Swap, gated, inside
 from tinygraft.codegen.stencil import Slide, Stencil, find_stencil
 from tinygraft.codegen.stencil_blocks import (
     IN_FLIGHT,
     Blocking,
     choose_blocking,
+    cost_of,
     panel_elements,
     pitches_of,
     sorted_phases,
     why_not,
 )
+from tinygraft.codegen.tiling import tilings
 from tinygraft.codegen.transforms import name_of
 from tinygraft.errors import ActionError
 from tinygraft.helpers import round_up
@@ -32,6 +35,10 @@ from tinygraft.uop.uop import UOp, postorder
 
 # assumed: never measured
 WINDOW_ROW = 8  # elements of a row of a window that are unrolled in a gradient, at most
+# measured: both estimates are low, that of tiles by more where one image is summed. Up to these it was faster in 14
+# gradients of weights (0.3 to 0.95 of the time of tiles), above in none of 9 (2026-11-24, two threads of an EPYC)
+SEVERAL, ONE = 0.75, 1.15  # times the estimate of tiles that it may need, for a sum over several images and over one
+# assumed: never measured
 WINDOW = 12  # elements of a window that are unrolled, at most
 
 
@@ -42,8 +49,20 @@ def stencil_kernels(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Acti
     """
     found = find_stencil(sink) if target.vector_bytes and not target.grid_dims else None
     blocking = None if found is None else choose_blocking(found, target)
-    if found is not None and blocking is not None:
+    if found is not None and blocking is not None and _is_faster(sink, found, blocking, target):
         yield _StencilKernel(found, blocking).sink(), (_action_of(found, blocking),)
+
+
+def _is_faster(sink: UOp, found: Stencil, blocking: Blocking, target: Target) -> bool:
+    """Return whether a Stencil is computed faster in blocks than in tiles of a product of matrices.
+
+    True where few results share its panel, so that it is no such product.
+    """
+    if not found.is_shared:
+        return True
+    tiled = next((t.cost for t in tilings(sink, target)), math.inf)
+    limit = ONE if trip_count(found.summed) == 1 else SEVERAL
+    return cost_of(found, blocking, target.chunks) < limit * tiled
 
 
 def apply_slide(sink: UOp, one: Action, target: Target) -> UOp:
@@ -97,10 +116,13 @@ class _StencilKernel:
         self.begin = ix.mul(ix.mod(iteration, count), b.block)
         self.replace(unflatten(ix.idiv(iteration, count), found.outer))
         if found.gradient:
+            if found.is_shared:
+                self.fill()
             self.results_of_gradient()
             terms = {r: self.range(size(r)) for r in found.summed}
             self.replace(terms)
-            self.fill()
+            if not found.is_shared:
+                self.fill()
             self.positions()
         else:
             self.fill()
@@ -120,7 +142,15 @@ class _StencilKernel:
         """Make the loops over the results of a gradient: those of the window's last two axes unrolled."""
         found, b = self.found, self.blocking
         for loop in found.free:
-            self.replace({loop: self.range(size(loop))})
+            if loop is not found.free[-1] or not found.is_shared:
+                self.replace({loop: self.range(size(loop))})
+                continue
+            tiles = self.range(-(-size(loop) // b.vectors))
+            at = ix.add(ix.mul(tiles, b.vectors), self.range(b.vectors, AxisKind.UNROLL))
+            self.exact[loop] = at
+            self.safe[loop] = inside(at, loop, round_up(size(loop), b.vectors))
+            if size(loop) % b.vectors:
+                self.rows.append(ix.lt(at, size(loop)))
         for slide in found.slides:
             if slide.tap is None:
                 continue
@@ -159,10 +189,11 @@ class _StencilKernel:
         for number, slide in enumerate(found.slides):
             count = b.block if number == 0 else size(slide.position)
             if slide is found.columns:
-                block = self.range(-(-count // (b.vectors * b.width)))
-                copies, lane = self.range(b.vectors, AxisKind.UNROLL), self.range(b.width, AxisKind.VECTOR)
-                at = ix.add(ix.mul(ix.add(ix.mul(block, b.vectors), copies), b.width), lane)
-                reach = round_up(count, b.vectors * b.width)
+                vectors = 1 if found.gradient else b.vectors
+                block = self.range(-(-count // (vectors * b.width)))
+                copies, lane = self.range(vectors, AxisKind.UNROLL), self.range(b.width, AxisKind.VECTOR)
+                at = ix.add(ix.mul(ix.add(ix.mul(block, vectors), copies), b.width), lane)
+                reach = round_up(count, vectors * b.width)
             elif slide is found.slides[-2] and not found.gradient:
                 tiles = self.range(-(-count // b.rows))
                 at = ix.add(ix.mul(tiles, b.rows), self.range(b.rows, AxisKind.UNROLL))
@@ -189,6 +220,9 @@ class _StencilKernel:
         if b.in_place:
             return
         swap, gates, index = dict(self.safe), list[UOp](), ix.const(0)
+        if found.is_shared:
+            swap.update({r: self.range(size(r)) for r in found.summed})
+            index = flatten((swap[r], size(r)) for r in found.summed)
         moving: list[UOp] = []
         pitches = pitches_of(found, b)
         blocks = -(-size(found.slides[0].position) // b.block)
@@ -246,6 +280,8 @@ class _StencilKernel:
         """Return the load of the operand's element from the panel."""
         found, index = self.found, ix.const(0)
         assert self.memory is not None
+        if found.is_shared:
+            index = flatten((self.safe[r], size(r)) for r in found.summed)
         for slide, pitch in zip(found.slides, pitches_of(found, self.blocking), strict=True):
             at = self.local[slide.position]
             offset = ix.const(0) if slide.tap is None else slide.offset(self.safe[slide.tap])
