@@ -41,6 +41,11 @@ def environment(folder: Path, **settings: str) -> dict[str, str]:
         "COLLECTIVE_LIMIT": "60",
         "PYTHONUNBUFFERED": "",
         "PYTHONPATH": os.pathsep.join(path),
+        # what mpiexec of Open MPI has to be told, as `launch` does: more ranks than processors, started by root
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+        "PRTE_MCA_hwloc_default_binding_policy": "none",
     }
     return os.environ | plain | settings
 

@@ -383,9 +383,9 @@ def test_one_process_needs_no_change(tmp_path):
 def test_a_rank_that_never_comes(tmp_path):
     """A rank that waits for one that is busy elsewhere raises after COLLECTIVE_LIMIT seconds, and all end."""
     code = "if comm.rank == 1:\n    time.sleep(100)\ncomm.all_reduce(np.zeros(4))\n"
-    ended = launched(2, code, tmp_path, COLLECTIVE_LIMIT="1", timeout=60)
+    ended = launched(2, code, tmp_path, COLLECTIVE_LIMIT="4", timeout=60)
     assert ended.code != 0
-    assert "rank 0 waited 1 s for the other ranks: it calls all_reduce (sum) of 4 double at " in ended.err
+    assert "rank 0 waited 4 s for the other ranks: it calls all_reduce (sum) of 4 double at " in ended.err
 
 
 @pytest.mark.needs("mpi")

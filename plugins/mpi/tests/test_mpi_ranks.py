@@ -46,7 +46,7 @@ def test_the_kit_passes_on_two_ranks(tmp_path):
     """The conformance kit of collectives passes on real ranks."""
     ended = launched(2, "from tinygraft.collectives.engine_kit import main\nsys.exit(main())", tmp_path)
     assert ended.code == 0, ended.out + ended.err
-    assert "2 ranks, MPI, MPICH " in ended.out
+    assert "2 ranks, MPI, MPICH " in ended.out or "2 ranks, MPI, Open MPI " in ended.out
     assert ended.out.rstrip().endswith("all passed")
 
 
@@ -187,6 +187,50 @@ def test_ranks_know_their_numbers_and_share_the_processors(tmp_path):
     assert printed(2, code, tmp_path, CPU_THREADS="7") == ["0 2 0 2 7", "1 2 1 2 7"]
 
 
+def test_memory_that_killed_ranks_leave_is_removed(tmp_path):
+    """Of the files of this user those go that no process has mapped; others, and new ones, stay."""
+    import mmap
+
+    from tinygraft_mpi.launching import remove_left_memory
+
+    for name in ("mpich_shm_1_0", "mpich_shm_2_0", "other_shm_1"):
+        (tmp_path / name).write_bytes(b"0" * mmap.PAGESIZE)
+    time.sleep(1.1)
+    (tmp_path / "mpich_shm_3_0").write_bytes(b"0")
+    with (tmp_path / "mpich_shm_2_0").open("r+b") as file, mmap.mmap(file.fileno(), 0):
+        assert remove_left_memory(tmp_path) == ["mpich_shm_1_0"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["mpich_shm_2_0", "mpich_shm_3_0", "other_shm_1"]
+    assert remove_left_memory(tmp_path / "nowhere") == []
+
+
+@pytest.mark.slow
+def test_killed_ranks_leave_no_shared_memory(tmp_path):
+    """After a kill -9 of a rank `launch` leaves no more files in /dev/shm than there were."""
+    before = {file.name for file in Path("/dev/shm").glob("mpich_shm_*")}
+    ended = launched(
+        2, "comm.barrier()\ntime.sleep(1.2)\nif comm.rank: os.kill(os.getpid(), 9)\ncomm.barrier()\n", tmp_path
+    )
+    assert ended.code != 0
+    others = subprocess.run(
+        ["grep", "-l", "mpich_shm_", *map(str, Path("/proc").glob("[0-9]*/maps"))], capture_output=True
+    )
+    now = {file.name for file in Path("/dev/shm").glob("mpich_shm_*")}
+    assert now <= before or others.stdout  # those of other launches may run meanwhile
+
+
+@pytest.mark.parametrize("mark", ["PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK"])
+def test_what_launchers_set_is_recognised(mark, monkeypatch):
+    """mpirun of MPICH and Open MPI and srun (by PMI or PMIx) say in the environment that a process is a rank."""
+    from tinygraft_mpi import launching
+
+    for name in launching.MARKS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SLURM_PROCID", "1")  # also set where srun connects no ranks
+    assert not launching.is_rank()
+    monkeypatch.setenv(mark, "1")
+    assert launching.is_rank()
+
+
 def test_what_launch_refuses(tmp_path):
     """A file or an mpiexec that there is not, a number that is none, an engine that is not installed."""
 
@@ -279,7 +323,11 @@ if __name__ == "__main__":
     assert printed(2, code, tmp_path) == ["0 7", "1 7"]
 
 
-EARLY = "import os, time\nif os.environ['PMI_RANK'] == '1':\n    raise KeyError('early')\n"
+EARLY = """
+import os, time
+if os.environ.get("PMI_RANK", os.environ.get("PMIX_RANK")) == "1":
+    raise KeyError("early")
+"""
 
 
 @pytest.mark.slow

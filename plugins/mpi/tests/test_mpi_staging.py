@@ -114,13 +114,56 @@ def test_a_mesh_of_devices_with_queues(late, tmp_path):
     assert sorted(ended.out.splitlines()) == ["0 done", "1 done"]
 
 
+def card():
+    """What a process needs beside its environment to find the emulated driver."""
+    from cuda_emulator import environment as emulated
+
+    return {name: value for name, value in emulated().items() if os.environ.get(name) != value and name != "PYTHONPATH"}
+
+
 @pytest.mark.slow
 @pytest.mark.needs("cc")
 def test_every_word_in_pieces_on_the_emulated_card(tmp_path):
     """The same on the queues of the cuda plugin, with an emulated driver."""
-    from cuda_emulator import environment as emulated
-
-    settings = {name: value for name, value in emulated().items() if os.environ.get(name) != value}
+    settings = card()
     ended = launched(2, WORDS, tmp_path, "CUDA", timeout=400, **settings)
     assert ended.code == 0, ended.err
     assert sorted(ended.out.splitlines()) == ["0 done", "1 done"]
+
+
+@pytest.mark.slow
+@pytest.mark.needs("cc")
+def test_memory_of_cards_is_passed_itself_by_an_mpi_that_takes_it(tmp_path):
+    """With MPI_CUDA_AWARE=1 addresses go to MPI, and cards add: a stand-in, with memory of an emulated card."""
+    settings = card()
+    code = (
+        WORDS.replace("staging.PIECE = 16384", "staging.StagedMemory.begin = None")
+        + """
+from tinygraft.errors import CollectiveError
+t = Tensor(np.random.default_rng(r).standard_normal(10007).astype(np.float32))
+for op in ("sum", "prod", "max", "min"):    # the bits are those of the host's sums
+    there = P.all_reduce(t.to("CUDA"), op)
+    assert there.device == "CUDA" and there.numpy().tobytes() == P.all_reduce(t, op).numpy().tobytes(), op
+assert np.allclose(P.all_reduce(t.to("CUDA"), "mean").numpy(), P.all_reduce(t, "mean").numpy(), rtol=1e-6)
+try:
+    P.all_reduce(Tensor.ones(2, 3 + r, device="CUDA"))
+except CollectiveError as error:
+    assert "differs" in str(error)
+else:
+    raise AssertionError("shapes")
+"""
+    )
+    stand_in = "import tinygraft_mpi.launching as launching\nlaunching.queried_cuda_support = lambda: True\n"
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "sitecustomize.py").write_text(stand_in)
+    ended = launched(2, code, tmp_path, "CUDA", timeout=400, MPI_CUDA_AWARE="1", **settings)
+    assert ended.code == 0, ended.err
+    assert sorted(ended.out.splitlines()) == ["0 done", "1 done"]
+
+
+def test_an_mpi_without_cuda_is_refused(tmp_path):
+    """MPI_CUDA_AWARE=1 raises where the library says that it cannot take memory of cards, and names the library."""
+    ended = launched(2, "", tmp_path, MPI_CUDA_AWARE="1")
+    assert ended.code != 0
+    assert "MPI_CUDA_AWARE=1 asks " in ended.err
+    assert "it says that it cannot: it was built without CUDA" in ended.err

@@ -65,9 +65,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise CollectiveError(f"{command[0]} cannot be started: {error}") from error
     while True:
         try:
-            return exit_code(process.wait())
+            code = process.wait()
+            break
         except KeyboardInterrupt:
             continue  # the launcher has it too, and ends the ranks; its exit code is ours
+    if code and spec.ended:
+        resolve(spec.ended)()
+    return exit_code(code)
 
 
 def processors() -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 # given: the version of what engines implement (Transport, Transfer, CollectiveSpec), raised when it changes
-COLLECTIVE_API = (0, 1)
+COLLECTIVE_API = (0, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class CollectiveSpec:
     from the environment alone, whether this process was started as a rank of this engine; `probe` one that returns a
     CollectiveProbe without starting the engine; `transport` one that starts it and returns the Transport of this
     process; `launcher` one from (count, environment) to the command in front of a program that starts it as `count`
-    ranks, each with these variables of the environment. It is called where a user runs `python -m tinygraft launch`.
+    ranks, each with these variables of the environment. It is called where a user runs `python -m tinygraft launch`;
+    `ended` is one that removes what killed ranks leave on this machine, and is called when they have ended.
     """
 
     name: str
@@ -36,5 +37,6 @@ class CollectiveSpec:
     probe: str
     transport: str
     launcher: str
+    ended: str = ""
     install_hint: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)

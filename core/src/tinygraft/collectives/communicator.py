@@ -16,7 +16,7 @@ from typing import Any
 from tinygraft.collectives.headers import HEADER_BYTES, OF_ARRAY, RankHeader, calling_line, difference
 from tinygraft.collectives.pieces import SENDERS, RankMemory
 from tinygraft.collectives.rank_sums import RANK_OPS, RankArray, check_op, combine
-from tinygraft.collectives.transport import FIRST, HEADERS, SECOND, Transfer, Transport, wait_until
+from tinygraft.collectives.transport import FIRST, HEADERS, SECOND, DeviceBytes, Transfer, Transport, wait_until
 from tinygraft.config import COLLECTIVE_CHECK, COLLECTIVE_LIMIT
 from tinygraft.dtype import DType, to_dtype
 from tinygraft.errors import CollectiveError, DTypeError, ShapeError
@@ -278,6 +278,34 @@ class Communicator:
                 self._put(memory, *waiting.pop(0))
         finally:
             memory.end()
+
+    def pass_device(
+        self, kind: str, dtype: DType, option: int, source: DeviceBytes, target: DeviceBytes, shape: tuple[int, ...]
+    ) -> None:
+        """Do an all_gather, broadcast or all_to_all of a tensor by a transport that takes memory of cards.
+
+        A broadcast is of `target`, where rank `option` has its values already. Raises CollectiveError as these do.
+        """
+        self._check_open(kind)
+        self._number += 1
+        root = option if kind == "broadcast" else -1
+        count, line = source.size // dtype.itemsize, calling_line()
+        header = RankHeader(self._number, kind, dtype, "", root, count, line, str(shape), OF_ARRAY)
+        self._piece(self._exchange(header))
+        if kind == "broadcast":
+            work = self.transport.broadcast(target, root, FIRST)
+        elif kind == "all_gather":
+            work = self.transport.all_gather(source, target, [source.size] * self.size, FIRST)
+        else:
+            counts = [source.size // self.size] * self.size
+            work = self.transport.all_to_all(source, counts, target, counts, FIRST)
+        self._complete_all()
+        self._wait(work.test, header)
+
+    def _complete_all(self) -> None:
+        """Complete what was started before: all ranks do so in one order."""
+        for started in list(self._pending):
+            self._complete(started)
 
     def _put(self, memory: RankMemory, started: Started, first: int, last: int) -> None:
         """Wait for a piece, and let its result be written."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.collectives.pieces import RECEIVERS, SENDERS, ArrayMemory
+from tinygraft.collectives.transport import DeviceBytes
 from tinygraft.device.interfaces import Backend, Handle, Program
 from tinygraft.engine.rank_memory import StagedMemory, has_views
 from tinygraft.errors import CollectiveError
@@ -20,6 +21,12 @@ from tinygraft.uop.stages import Routine
 if TYPE_CHECKING:
     from tinygraft.collectives.communicator import Communicator
     from tinygraft.dtype import DType
+
+
+SUMS = frozenset(
+    {"all_reduce", "reduce_scatter"}
+)  # given: what the host adds; nn.parallel adds on cards (rank_tensors)
+CUDA_INTERFACE = "__cuda_array_interface__"  # given: by mpi4py, which knows memory of cards by it
 
 
 class RankProgram(Program):
@@ -48,6 +55,9 @@ class RankProgram(Program):
         self.backend.synchronize() if timeline is None else timeline.synchronize()
         name, (size, option, *shape) = self.routine.name, self.routine.options
         try:
+            if takes_device(comm, self.backend) and not SUMS.intersection([name]):
+                self._pass_device(comm, buffers, option, tuple(shape))
+                return
             if (memory := self._staged(buffers, size)) is not None:
                 comm.pass_memory(name, self.source[0], option, memory, tuple(shape))
                 return
@@ -59,6 +69,18 @@ class RankProgram(Program):
         except BaseException as error:
             error.stored = True  # type: ignore[attr-defined]
             raise
+
+    def _pass_device(self, comm: Communicator, buffers: Sequence[Handle], option: int, shape: tuple[int, ...]) -> None:
+        """Let the engine of collectives read and write the memory of the card itself. Raises what that raises."""
+        backend, name = self.backend, self.routine.name
+        (dtype, of), (_, result) = self.source, self.target
+        source, target = [
+            DeviceBytes(backend.allocator.address(handle), prod(sizes) * dtype.itemsize)
+            for handle, sizes in zip((buffers[1], buffers[0]), (of, result), strict=True)
+        ]
+        if name == "broadcast" and comm.rank == option:
+            backend.queue.copy(buffers[0], buffers[1], source.size).wait()
+        comm.pass_device(name, dtype, option, source, target, shape)
 
     def _staged(self, buffers: Sequence[Handle], size: int) -> StagedMemory | None:
         """Return the memory of the result and the operand, in `buffers`, for pieces; None where the host sees it.
@@ -95,6 +117,11 @@ class RankProgram(Program):
         if filled:
             self.backend.allocator.copy_out(memoryview(data.data), handle)
         return data.view(bits).reshape(shape), True
+
+
+def takes_device(comm: Communicator, backend: Backend) -> bool:
+    """Return whether collectives that only move bytes pass the memory of a device itself, without the host."""
+    return comm.transport.takes_device_memory and backend.array_interface == CUDA_INTERFACE
 
 
 def run_collective(

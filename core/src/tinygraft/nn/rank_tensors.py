@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from tinygraft.collectives import Communicator, world
 from tinygraft.collectives.rank_sums import RANK_OPS, check_op
-from tinygraft.engine.rank_program import run_collective
+from tinygraft.device.registry import Device
+from tinygraft.engine.rank_program import run_collective, takes_device
 from tinygraft.errors import CollectiveError, DTypeError, ShapeError, TrainingError
 from tinygraft.functions import Function
 from tinygraft.helpers import prod
@@ -33,6 +34,8 @@ def all_reduce(t: Tensor, op: str = "sum") -> Tensor:
     [1.0, 2.0]
     """
     check_op(op, tensor_of(t).dtype)
+    if _adds_there(t):
+        return _combined_there(t, op)
     return _collective("all_reduce", t, RANK_OPS.index(op)).reshape(t.shape)
 
 
@@ -53,6 +56,9 @@ def reduce_scatter(t: Tensor, op: str = "sum") -> Tensor:
     """
     check_op(op, tensor_of(t).dtype)
     rows = _divided(t, "reduce_scatter")
+    if _adds_there(t):
+        found = _rows_combined(t.detach().reshape(world().size, -1), op)
+        return found.contiguous().realize().reshape(rows // world().size, *t.shape[1:])
     return _collective("reduce_scatter", t, RANK_OPS.index(op)).reshape(rows // world().size, *t.shape[1:])
 
 
@@ -124,6 +130,43 @@ def _collective(kind: str, t: Tensor, option: int = 0) -> Tensor:
     found = row._wrap(UOp(Ops.ROUTINE, dtype, (row.uop,), RoutineArg(kind, 0, options)))
     found._set_flag(False)
     return found.realize().reshape(-1)
+
+
+def _adds_there(t: Tensor) -> bool:
+    """Return whether a sum over ranks is computed by the device of `t`, as the engine takes its memory itself."""
+    comm = world()
+    plain = comm.size > 1 and comm.transport.takes_device_memory and not t.requires_grad
+    return plain and isinstance(t.device, str) and is_concrete(t.shape) and 0 not in t.shape and takes_device(
+        comm, Device[t.device]
+    )  # fmt: skip
+
+
+def _combined_there(t: Tensor, op: str) -> Tensor:
+    """Return an all_reduce whose parts are combined by the device: an all_to_all of parts, a sum, an all_gather.
+
+    In the order of the ranks, as on the host: all ranks have the same bits.
+    """
+    size, count = world().size, prod(t.shape)
+    flat = t.detach().reshape(-1)
+    padded = flat.pad((0, -count % size)) if count % size else flat
+    mine = _rows_combined(padded.reshape(size, -1), op).contiguous().realize()
+    return all_gather(mine)[:count].contiguous().realize().reshape(t.shape)
+
+
+def _rows_combined(rows: Tensor, op: str) -> Tensor:
+    """Return this rank's row of all ranks, combined in their order; lazy. Half types are combined in float32."""
+    every = all_to_all(rows.contiguous())
+    wide = every.float() if every.dtype.kind == "float" and every.dtype.itemsize < 4 else every
+    total = wide[0]
+    for number in range(1, len(rows)):
+        row = wide[number]
+        if op in ("sum", "mean"):
+            total = total + row
+        elif op == "prod":
+            total = total * row
+        else:
+            total = total.maximum(row) if op == "max" else total.minimum(row)
+    return (total / len(rows) if op == "mean" else total).cast(rows.dtype)
 
 
 def _without_elements(comm: Communicator, kind: str, t: Tensor, option: int) -> None:

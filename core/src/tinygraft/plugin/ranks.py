@@ -8,7 +8,7 @@ COLLECTIVE_API.
 from tinygraft.collectives.collective_spec import COLLECTIVE_API, CollectiveProbe, CollectiveSpec
 from tinygraft.collectives.communicator import Communicator
 from tinygraft.collectives.thread_ranks import ThreadTransport, ThreadWorld, run_ranks
-from tinygraft.collectives.transport import CHANNELS, Bytes, Done, Transfer, Transport
+from tinygraft.collectives.transport import CHANNELS, Bytes, DeviceBytes, Done, Transfer, Transport
 from tinygraft.config import COLLECTIVE_LIMIT
 from tinygraft.errors import CollectiveError
 
@@ -20,6 +20,7 @@ __all__ = [
     "CollectiveProbe",
     "CollectiveSpec",
     "Communicator",
+    "DeviceBytes",
     "Done",
     "ThreadTransport",
     "ThreadWorld",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +15,8 @@ from typing import Any
 
 from tinygraft.plugin.ranks import CollectiveError, CollectiveProbe
 from tinygraft_mpi.spec import MPI_MPIEXEC
+
+SETTLED = 1.0  # assumed: seconds after which a process that makes shared memory has mapped it
 
 # what launchers set in each rank: PMI of MPICH and Intel, PMIx of Open MPI and Slurm, Open MPI's own, MVAPICH's
 MARKS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
@@ -75,3 +79,52 @@ def launcher(count: int, environment: Mapping[str, str]) -> list[str]:
     else:
         options = [part for name, value in environment.items() for part in ("-genv", name, value)]
     return [program, "-n", str(count), *options]
+
+
+def check_cuda_aware(mpi: Any) -> None:
+    """Raise CollectiveError unless the MPI library that is loaded says that it takes memory of CUDA cards."""
+    if not queried_cuda_support():
+        raise CollectiveError(
+            f"MPI_CUDA_AWARE=1 asks {library(mpi)} to read memory of CUDA cards, and it says that it cannot: it was "
+            "built without CUDA\n  hint: MPI_CUDA_AWARE=0 copies by the host, in pieces; or use an MPI that has CUDA"
+        )
+
+
+def queried_cuda_support() -> bool:
+    """Return what MPIX_Query_cuda_support() of the loaded library says; False where it has no such function."""
+    import ctypes
+
+    maps = Path("/proc/self/maps")
+    lines = maps.read_text().splitlines() if maps.exists() else []
+    for file in sorted({line.split()[-1] for line in lines if "/libmpi" in line}):
+        query = getattr(ctypes.CDLL(file), "MPIX_Query_cuda_support", None)
+        if query is not None:
+            return bool(query())
+    return False
+
+
+def remove_left_memory(folder: Path = Path("/dev/shm")) -> list[str]:
+    """Remove the shared memory that killed ranks of MPICH have left: files of this user that no process has mapped.
+
+    Returns their names.
+    """
+    if not folder.is_dir() or not hasattr(os, "getuid"):
+        return []
+    left = {}
+    for file in folder.glob("mpich_shm_*"):
+        with contextlib.suppress(OSError):
+            about = file.stat()
+            if about.st_uid == os.getuid() and time.time() - about.st_ctime > SETTLED:
+                left[file.name] = file
+    if not left:
+        return []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if process.stat().st_uid != os.getuid():
+                continue
+            for line in (process / "maps").read_text().splitlines():
+                left.pop(line.rpartition("/")[2], None)
+    for file in left.values():
+        with contextlib.suppress(OSError):
+            file.unlink()
+    return sorted(left)

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
-from tinygraft.plugin.ranks import CHANNELS, COLLECTIVE_LIMIT, Bytes, Transfer, Transport
-from tinygraft_mpi.launching import library
+from tinygraft.plugin.ranks import CHANNELS, COLLECTIVE_LIMIT, Bytes, DeviceBytes, Transfer, Transport
+from tinygraft_mpi.launching import check_cuda_aware, library
+from tinygraft_mpi.spec import MPI_CUDA_AWARE
 
 # measured: on 2026-11-24, MPICH, 4 MB among 2 and 4 ranks on 2 cores: messages 0.10 and 0.25 ms, MPI_Ialltoallv 0.27
 # and 1.2 ms. assumed: up to a machine's worth of ranks; among more the algorithms of MPI need fewer messages
@@ -46,6 +47,7 @@ class MpiTransport(Transport):
 
     def __init__(self, mpi: Any, ours: bool) -> None:
         self.mpi, self.ours, self.closed = mpi, ours, False
+        self.takes_device_memory = bool(MPI_CUDA_AWARE.value)
         whole = mpi.COMM_WORLD
         self.rank, self.size = whole.Get_rank(), whole.Get_size()
         self._channels = [whole.Dup() for _ in range(CHANNELS)]
@@ -89,6 +91,9 @@ class MpiTransport(Transport):
         requests = [on.Irecv([places[rank], byte], rank, TAG) for rank in reversed(others)]
         requests += [on.Isend([parts[rank], byte], rank, TAG) for rank in others]
         own, place = parts[self.rank], places[self.rank]
+        if isinstance(own, DeviceBytes) and place.size and not _is_same(own, place):  # the host cannot copy it
+            requests += [on.Irecv([place, byte], self.rank, TAG), on.Isend([own, byte], self.rank, TAG)]
+            return MpiTransfer(requests, parts, places)
         if place.size and not _is_same(own, place):
             place[:] = own
         return MpiTransfer(requests, parts, places)
@@ -129,6 +134,8 @@ class MpiTransport(Transport):
 
 def _is_same(one: Bytes, other: Bytes) -> bool:
     """Return whether two arrays are the same memory."""
+    if isinstance(one, DeviceBytes):
+        return bool(one.address == other.address)
     found: bool = one.__array_interface__["data"][0] == other.__array_interface__["data"][0]
     return found
 
@@ -152,6 +159,8 @@ def open_transport() -> Transport:
 
     if ours := not MPI.Is_initialized():
         all_ranks_start(MPI)
+    if MPI_CUDA_AWARE.value:
+        check_cuda_aware(MPI)
     transport = MpiTransport(MPI, ours)
     if transport.size > 1:
         end_all_with_one(transport)
