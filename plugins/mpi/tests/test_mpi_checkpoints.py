@@ -154,6 +154,36 @@ def one_ending(folder, how, moment, victim, by_launch, limit=30):
     return found["step"]
 
 
+DRAWN = """
+P, saving = nn.parallel, sys.argv[1] == "save"
+mesh = P.Mesh(data=comm.size)
+part = nn.Linear(2, 2)
+Tensor.manual_seed(5)
+
+def drawn():
+    with Tensor.train():
+        return [*Tensor.rand(3, device=mesh).tolist(), *mesh.shard(Tensor.ones(8)).dropout(0.5).tolist()]
+
+if saving:
+    first = drawn()
+    P.save_checkpoint("run", part=part)
+else:
+    P.load_checkpoint("run", part=part)
+print(comm.rank, drawn())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("saved", "loaded"), [(2, 1), (1, 2), (2, 2), (2, 3)])
+def test_random_numbers_of_a_mesh_go_on_on_any_number_of_ranks(saved, loaded, tmp_path):
+    """What a Mesh draws after a checkpoint is what it draws after that is loaded, on more ranks, fewer and one."""
+    ended = [launched(count, DRAWN, tmp_path, how) for count, how in ((saved, "save"), (loaded, "load"))]
+    assert [one.code for one in ended] == [0, 0], ended
+    first, second = [{line.partition(" ")[2] for line in one.out.splitlines()} for one in ended]
+    assert first == second
+    assert len(first) == 1
+
+
 def endings(folder, times, seed):
     """Do `one_ending` so many times, each another way; return the steps of the checkpoints that were left."""
     chance, steps = random.Random(seed), []

@@ -32,7 +32,7 @@ from tinygraft.nn.safetensors import FilePath, safe_load, safe_save
 from tinygraft.tensor.data.reading import bytes_of
 from tinygraft.tensor.ops.random import rng_state
 from tinygraft.tensor.tensor import Tensor
-from tinygraft.uop.sharding import own_rank
+from tinygraft.uop.sharding import OF_RANK, own_rank
 from tinygraft.uop.uop import Place
 
 INDEX = "checkpoint.json"
@@ -93,8 +93,9 @@ def load_checkpoint(
 
     On as many ranks as it was saved on each has what it had, bit for bit. On another number all have what the ranks had
     alike, and of what they had different that of rank 0; random numbers are then left as they are if each rank had its
-    own. Tensors of a Mesh get their shards. Otherwise it is nn.state.load_checkpoint, which says what raises;
-    FileFormatError too for a damaged index and missing files, CollectiveError where ranks read another checkpoint.
+    own, and on one rank those of a Mesh go on. Tensors of a Mesh get their shards. Otherwise it is
+    nn.state.load_checkpoint, which says what raises; FileFormatError too for a damaged index and missing files,
+    CollectiveError where ranks read another checkpoint.
     """
     comm, target = world(), Path(folder)
     index = _index_of(target / INDEX)
@@ -109,9 +110,26 @@ def load_checkpoint(
     content = dict(index["content"][comm.rank if same and len(index["content"]) > 1 else 0])
     if not same and len({json.dumps(one.get("rng")) for one in index["content"]}) > 1:
         rng = False
+    if content.get("rng"):
+        content["rng"] = _for_ranks(content["rng"], index["ranks"], comm.size)
     if missing := [file for file in index["files"] if not (target / file).is_file()]:
         raise FileFormatError(f"{target / INDEX} names files that are not there: {missing}")
     return load_parts(os.fspath(target), content, LazyTensors(index["tensors"], make), rng, strict, parts)
+
+
+def _for_ranks(state: dict[str, Any], saved: int, here: int) -> dict[str, Any]:
+    """Return a state of random numbers that `saved` ranks had for `here` ranks.
+
+    One process draws those of a Mesh and its own from one device, several from two names: on one rank those of the Mesh
+    go on, and where one rank has saved both names do.
+    """
+    devices = dict(state["devices"])
+    of_mesh = {name.partition(OF_RANK)[0]: drawn for name, drawn in devices.items() if OF_RANK in name}
+    if here == 1 < saved:
+        devices = {name: drawn for name, drawn in devices.items() if OF_RANK not in name} | of_mesh
+    elif saved == 1 < here:
+        devices |= {f"{name}{OF_RANK}0": drawn for name, drawn in devices.items()}
+    return state | {"devices": devices}
 
 
 def _divided(comm: Communicator, tensors: Mapping[str, Tensor]) -> tuple[dict[str, Any], dict[str, Tensor]]:
