@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import test_mpi_checkpoints as on_checkpoints
 import test_mpi_mesh as on_mesh
 import test_mpi_ranks as on_ranks
+import test_mpi_staging as on_staging
 import test_mpi_training as on_training
 
 PAGE = (ROOT / "docs" / "multi-machine.md").read_text()
@@ -307,6 +308,7 @@ ELSEWHERE = {
     "A rank that ends while others wait": on_ranks.test_a_rank_that_fails_ends_all_with_its_message,
     "A rank that waits longer than": "test_a_rank_that_never_comes",
     "An exception, Ctrl-C, a signal or `os._exit`": on_ranks.test_however_a_rank_ends_all_do,
+    "`MPI_CUDA_AWARE=1` gives": on_staging.test_memory_of_cards_is_passed_itself_by_an_mpi_that_takes_it,
     "What a rank starts is no rank": on_ranks.test_processes_that_a_rank_starts_are_no_ranks,
     "A loss may be read after the step": on_training.test_a_loss_read_after_the_step_is_computed_with_it,
     "A checkpoint is whole": on_ranks.test_ranks_killed_at_random_moments_never_hang,

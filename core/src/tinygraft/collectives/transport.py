@@ -19,10 +19,10 @@ Bytes = Any  # a flat, contiguous numpy array of uint8
 
 
 class DeviceBytes:
-    """Memory of a card, by its address: `size` bytes, which a transport with `takes_device_memory` passes.
+    """Memory of a card, by its address: `size` bytes, which a transport that takes such memory passes itself.
 
-    >>> DeviceBytes(4096, 10)[2:5].__cuda_array_interface__["data"]
-    (4098, False)
+    >>> DeviceBytes(4096, 10)[2:5].address
+    4098
     """
 
     def __init__(self, address: int, size: int) -> None:
@@ -31,11 +31,6 @@ class DeviceBytes:
     def __getitem__(self, part: slice) -> DeviceBytes:
         first, last, _ = part.indices(self.size)
         return DeviceBytes(self.address + first, max(last - first, 0))
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        """Where it is, as libraries for cards tell each other."""
-        return {"shape": (self.size,), "typestr": "|u1", "data": (self.address, False), "version": 3}
 
 
 CHANNELS = 3  # given: headers, and the two steps that a collective has at most
@@ -95,8 +90,9 @@ class Transport(ABC):
     `all_to_all`, `all_gather` and `broadcast` are called by all ranks, in the same order on each channel (0 to
     CHANNELS - 1); transfers of different channels do not wait for each other. `name` is for errors, `local_rank` and
     `local_size` are the number of this rank among those on this machine, and how many those are. `holds_tensors` is
-    False where ranks are threads of one process, whose tensors have one lock. With `takes_device_memory` all methods
-    take DeviceBytes for Bytes, too: memory of cards, which has been computed when they are called.
+    False where ranks are threads of one process, whose tensors have one lock. `device_memory` is
+    the array interface of cards whose memory it takes itself, as a Backend names it: then all methods take DeviceBytes
+    for Bytes, too, which have been computed when they are called.
     """
 
     name: str = ""
@@ -105,7 +101,7 @@ class Transport(ABC):
     local_rank: int = 0
     local_size: int = 1
     holds_tensors: bool = True
-    takes_device_memory: bool = False
+    device_memory: str = ""
 
     @abstractmethod
     def all_to_all(

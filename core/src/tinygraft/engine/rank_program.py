@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 SUMS = frozenset(
     {"all_reduce", "reduce_scatter"}
 )  # given: what the host adds; nn.parallel adds on cards (rank_tensors)
-CUDA_INTERFACE = "__cuda_array_interface__"  # given: by mpi4py, which knows memory of cards by it
 
 
 class RankProgram(Program):
@@ -121,7 +120,7 @@ class RankProgram(Program):
 
 def takes_device(comm: Communicator, backend: Backend) -> bool:
     """Return whether collectives that only move bytes pass the memory of a device itself, without the host."""
-    return comm.transport.takes_device_memory and backend.array_interface == CUDA_INTERFACE
+    return bool(backend.array_interface) and comm.transport.device_memory == backend.array_interface
 
 
 def run_collective(

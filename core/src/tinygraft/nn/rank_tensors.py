@@ -135,7 +135,7 @@ def _collective(kind: str, t: Tensor, option: int = 0) -> Tensor:
 def _adds_there(t: Tensor) -> bool:
     """Return whether a sum over ranks is computed by the device of `t`, as the engine takes its memory itself."""
     comm = world()
-    plain = comm.size > 1 and comm.transport.takes_device_memory and not t.requires_grad
+    plain = comm.size > 1 and bool(comm.transport.device_memory) and not t.requires_grad
     return plain and isinstance(t.device, str) and is_concrete(t.shape) and 0 not in t.shape and takes_device(
         comm, Device[t.device]
     )  # fmt: skip

@@ -27,6 +27,23 @@ FORWARDED = 0.2  # seconds in which it reaches the terminal
 TAG = 7  # given: of all messages; those between two ranks arrive in order
 
 
+CUDA_INTERFACE = "__cuda_array_interface__"  # given: by it mpi4py knows memory of CUDA cards
+
+
+class CudaBytes:
+    """Memory of a card as mpi4py takes it."""
+
+    def __init__(self, memory: DeviceBytes) -> None:
+        setattr(self, CUDA_INTERFACE, {
+            "shape": (memory.size,), "typestr": "|u1", "data": (memory.address, False), "version": 3,
+        })  # fmt: skip
+
+
+def given(memory: Bytes) -> Any:
+    """Return memory as mpi4py takes it: that of the host itself."""
+    return CudaBytes(memory) if isinstance(memory, DeviceBytes) else memory
+
+
 class MpiTransfer(Transfer):
     """A transfer of MPI, with the memory that it uses."""
 
@@ -47,7 +64,7 @@ class MpiTransport(Transport):
 
     def __init__(self, mpi: Any, ours: bool) -> None:
         self.mpi, self.ours, self.closed = mpi, ours, False
-        self.takes_device_memory = bool(MPI_CUDA_AWARE.value)
+        self.device_memory = CUDA_INTERFACE if MPI_CUDA_AWARE.value else ""
         whole = mpi.COMM_WORLD
         self.rank, self.size = whole.Get_rank(), whole.Get_size()
         self._channels = [whole.Dup() for _ in range(CHANNELS)]
@@ -68,7 +85,7 @@ class MpiTransport(Transport):
         byte, counts = self.mpi.BYTE, list(send_counts)
         counts[self.rank] = receive_counts[self.rank]
         request = self._channels[channel].Ialltoallv(
-            [send, counts, sent, byte], [receive, list(receive_counts), received, byte]
+            [given(send), counts, sent, byte], [given(receive), list(receive_counts), received, byte]
         )
         return MpiTransfer([request], send, receive)
 
@@ -80,19 +97,19 @@ class MpiTransport(Transport):
             return self._each([part] * self.size, places, channel)
         byte, at = self.mpi.BYTE, offsets[self.rank]
         there = _is_same(part, whole[at : at + part.size])
-        given = self.mpi.IN_PLACE if there else [part, byte]
-        request = self._channels[channel].Iallgatherv(given, [whole, list(counts), offsets, byte])
+        source = self.mpi.IN_PLACE if there else [given(part), byte]
+        request = self._channels[channel].Iallgatherv(source, [given(whole), list(counts), offsets, byte])
         return MpiTransfer([request], part, whole)
 
     def _each(self, parts: Sequence[Bytes], places: Sequence[Bytes], channel: int) -> Transfer:
         """Send part r to rank r, and receive place r from it; what stays here is copied, unless it is there already."""
         on, byte = self._channels[channel], self.mpi.BYTE
         others = [(self.rank + step) % self.size for step in range(1, self.size)]  # not all to the same one first
-        requests = [on.Irecv([places[rank], byte], rank, TAG) for rank in reversed(others)]
-        requests += [on.Isend([parts[rank], byte], rank, TAG) for rank in others]
+        requests = [on.Irecv([given(places[rank]), byte], rank, TAG) for rank in reversed(others)]
+        requests += [on.Isend([given(parts[rank]), byte], rank, TAG) for rank in others]
         own, place = parts[self.rank], places[self.rank]
         if isinstance(own, DeviceBytes) and place.size and not _is_same(own, place):  # the host cannot copy it
-            requests += [on.Irecv([place, byte], self.rank, TAG), on.Isend([own, byte], self.rank, TAG)]
+            requests += [on.Irecv([given(place), byte], self.rank, TAG), on.Isend([given(own), byte], self.rank, TAG)]
             return MpiTransfer(requests, parts, places)
         if place.size and not _is_same(own, place):
             place[:] = own
@@ -100,7 +117,7 @@ class MpiTransport(Transport):
 
     def broadcast(self, data: Bytes, root: int, channel: int) -> Transfer:
         """Start MPI_Ibcast."""
-        return MpiTransfer([self._channels[channel].Ibcast([data, self.mpi.BYTE], root)], data)
+        return MpiTransfer([self._channels[channel].Ibcast([given(data), self.mpi.BYTE], root)], data)
 
     def send(self, data: Bytes, target: int) -> Transfer:
         """Start MPI_Isend."""
