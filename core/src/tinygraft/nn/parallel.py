@@ -19,7 +19,7 @@ from tinygraft.collectives import Communicator, world
 from tinygraft.dtype import DType
 from tinygraft.engine.capture import open_captures, predates_capture
 from tinygraft.engine.protect import beside
-from tinygraft.errors import CollectiveError, ShapeError, TrainingError
+from tinygraft.errors import CollectiveError, ShapeError, TrainingError, did_you_mean
 from tinygraft.helpers import prod
 from tinygraft.nn.mesh import Mesh as Mesh
 from tinygraft.nn.optim.lbfgs import LBFGS
@@ -40,6 +40,28 @@ from tinygraft.uop.uop import postorder
 if TYPE_CHECKING:
     from tinygraft.nn.optim.optimizer import Optimizer
 
+# given: what other libraries have under these names, and what a program uses here
+_MEANT = {
+    "DistributedDataParallel": "data_parallel(optimizer)",
+    "DataParallel": "data_parallel(optimizer)",
+    "DistributedOptimizer": "data_parallel(optimizer)",
+    "SyncBatchNorm": "nn.BatchNorm(channels, sync=True)",
+    "DistributedSampler": "nn.data.DistributedSampler",
+    "init_process_group": "collectives.world(), which needs no call before it",
+    "init": "collectives.world(), which needs no call before it",
+    "get_rank": "collectives.world().rank",
+    "rank": "collectives.world().rank",
+    "get_world_size": "collectives.world().size",
+    "size": "collectives.world().size",
+    "barrier": "collectives.world().barrier()",
+    "broadcast_parameters": "data_parallel(optimizer), which gives all ranks those of rank 0",
+    "broadcast_object_list": "broadcast(tensor); an object goes through a file",
+    "all_gather_object": "totals(name=number), or all_gather of tensors",
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "pmean": 'all_reduce(t, "mean"), or t.mean() on a Mesh',
+    "psum": "all_reduce(t), or t.sum() on a Mesh",
+}
 BUCKET_MB = 25  # given: PyTorch's; assumed: large enough for bandwidth, small enough to be many
 
 
@@ -223,3 +245,11 @@ def _joined(grads: Sequence[Tensor]) -> Tensor:
         joined[first:end] = one
         first = end
     return joined
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Raise AttributeError with what is used here in place of a name of another library."""
+        meant = f": {_MEANT[name]}" if name in _MEANT else did_you_mean(name, [n for n in globals() if n[0] != "_"])
+        raise AttributeError(f"module 'tinygraft.nn.parallel' has no attribute {name!r}{meant}")

@@ -1,0 +1,20 @@
+"""nn.parallel in one process: what is said of names that other libraries have."""
+
+import pytest
+
+from tinygraft import nn
+
+
+@pytest.mark.parametrize(("name", "meant"), [
+    ("DistributedDataParallel", ": data_parallel(optimizer)"),
+    ("SyncBatchNorm", ": nn.BatchNorm(channels, sync=True)"),
+    ("barrier", ": collectives.world().barrier()"),
+    ("pmean", ': all_reduce(t, "mean"), or t.mean() on a Mesh'),
+    ("all_redcue", "\n  hint: did you mean 'all_reduce'?"),
+    ("nothing_like_it", ""),
+])  # fmt: skip
+def test_names_of_other_libraries_are_answered(name, meant):
+    """A name that is not there is an AttributeError that says what is used in its place."""
+    with pytest.raises(AttributeError) as error:
+        getattr(nn.parallel, name)
+    assert str(error.value) == f"module 'tinygraft.nn.parallel' has no attribute {name!r}{meant}"
