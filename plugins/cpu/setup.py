@@ -12,8 +12,9 @@ from setuptools.command.bdist_wheel import bdist_wheel
 
 HERE = Path(__file__).parent
 SOURCES = "src/tinygraft_cpu"
-FILES = ("pool", "replay", "routines", "ordering", "matrices", "fourier", "attention")
-HEADERS = ("pool", "routines", "radix", "fourier", "attention", "attention_tiles", "attention_levels", "attention_end")
+FILES = ("pool", "replay", "routines", "ordering", "matrices", "fourier", "attention", "winograd")
+HEADERS = ("pool", "routines", "radix", "fourier", "attention", "attention_tiles", "attention_levels", "attention_end",
+           "winograd_tiles", "winograd_levels")  # fmt: skip
 
 ffi = FFI()
 header = (HERE / SOURCES / "pool.h").read_text()

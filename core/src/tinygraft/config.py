@@ -265,6 +265,22 @@ PROFILE = Setting(
 # How kernels are made
 NOOPT = Setting("NOOPT", 0, "1 takes no optimising action: plain loops, the easiest code to read", 0, 1)
 ROUTINES = Setting("ROUTINES", 1, "0 computes all by kernels, also what a device has a routine of its own for", 0, 1)
+FAST = "fast"
+PRECISION = Setting(
+    "PRECISION",
+    "",
+    "fast: sums may be less exact than one of all products in their dtype, where that takes less time; now in "
+    "convolutions of 3x3 and 5x5 on devices that have the routine",
+)
+
+
+def _look_at_precision(value: str) -> None:
+    """Raise SettingError for another precision than those that there are."""
+    if value not in ("", FAST):
+        raise SettingError(f"PRECISION must be {FAST!r} or empty, got {value!r}: {PRECISION.doc}")
+
+
+PRECISION.watch(_look_at_precision)
 BEAM = Setting(
     "BEAM",
     0,
@@ -361,7 +377,8 @@ CACHELEVEL = Setting("CACHELEVEL", 1, "0 keeps nothing on disk", 0)
 
 # Settings that a captured graph depends on, which are part of its key
 CHANGE_CODE = (
-    NOOPT, ROUTINES, BEAM, TRAINING, AUTOCAST, CHECK_INDEX, DEFAULT_FLOAT, DEFAULT_INT, DEV, TINYGRAFT_DEVICE,
+    NOOPT, ROUTINES, PRECISION, BEAM, TRAINING, AUTOCAST, CHECK_INDEX, DEFAULT_FLOAT, DEFAULT_INT, DEV,
+    TINYGRAFT_DEVICE,
 )  # fmt: skip
 
 

@@ -24,8 +24,9 @@ def ran(*outputs: UOp) -> list[str]:
 
 
 ORDER = [
-    "split devices", "remove waits", "choose limits", "cut long loops", "order nodes", "bind variables",
-    "choose stored", "assign buffers", "fuse", "list tasks", "order tasks", "write kernels", "reuse memory",
+    "split devices", "remove waits", "choose limits", "choose convolutions", "cut long loops", "order nodes",
+    "bind variables", "choose stored", "assign buffers", "fuse", "list tasks", "order tasks", "write kernels",
+    "reuse memory",
     "share kernels", "prove",
 ]  # fmt: skip
 

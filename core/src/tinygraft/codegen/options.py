@@ -17,6 +17,7 @@ class Options:
 
     `noopt` applies no optimising action; `beam` above 0 searches for the best ones; `actions` are applied as given.
     `passes` are stage, id and version of the passes that hook plugins contribute; empty runs none of them.
+    `routines` and `precision` are of the schedule, whose plans have these options in their keys too.
 
     >>> from tinygraft.codegen.action import parse
     >>> options = Options(actions=parse("vectorise(0, 8), parallel"))
@@ -26,19 +27,24 @@ class Options:
     beam: int = 0
     actions: tuple[Action, ...] | None = None
     passes: tuple[str, ...] = ()
+    routines: bool = True
+    precision: str = ""
 
     @staticmethod
     def here(targets: Iterable[Target] = ()) -> Options:
-        """Return the options that NOOPT and BEAM of this thread give, with the keys of the passes for `targets`.
+        """Return the options that NOOPT, BEAM, ROUTINES and PRECISION of this thread give.
 
-        `beam` is 0 under NOOPT; `actions` is None. No `targets` give no passes.
+        With the keys of the passes for `targets`; none give no passes. `beam` is 0 under NOOPT; `actions` is None.
         """
         noopt = bool(config.NOOPT.value)
         beam = 0 if noopt else max(config.BEAM.value, 0)
+        routines, precision = bool(config.ROUTINES.value), config.PRECISION.value
         if hooks.has_passes:
-            return Options(noopt, beam, None, hooks.pass_keys(targets))
+            return Options(noopt, beam, None, hooks.pass_keys(targets), routines, precision)
         # one object for the common case: this runs for every realisation
-        return Options(noopt, beam) if noopt or beam else DEFAULT
+        if noopt or beam or precision or not routines:
+            return Options(noopt, beam, routines=routines, precision=precision)
+        return DEFAULT
 
 
 DEFAULT = Options()

@@ -14,6 +14,7 @@ import numpy as np
 
 from tinygraft.engine.arithmetic import Array
 from tinygraft.engine.attention_values import attention, attention_backward
+from tinygraft.engine.convolution_values import convolution
 from tinygraft.uop.routines import RoutineOptions
 
 
@@ -223,4 +224,5 @@ MEANINGS: dict[str, Callable[[Sequence[Array], RoutineOptions], list[Array]]] = 
     "irfft": _irfft,
     "attention": attention,
     "attention_backward": attention_backward,
+    "convolution": convolution,
 }

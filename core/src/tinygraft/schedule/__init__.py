@@ -5,7 +5,8 @@ Graph to calls (`schedule/`). `schedule(outputs, target_of)` takes the requested
 from one state to the next:
 
     split devices, remove waits           a graph of single devices, of values alone
-    choose limits, cut long loops         long reductions, products and scans in steps, by shapes alone
+    choose limits, choose convolutions    which convolutions a routine of the device computes
+    cut long loops                        long reductions, products and scans in steps, by shapes alone
     order nodes, bind variables           sources before users; the values of variables
     choose stored                         which nodes become memory
     assign buffers                        to which; repeated from here until no pass asks for more

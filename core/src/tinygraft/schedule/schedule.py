@@ -13,12 +13,13 @@ read an old value after the new one is needed, the new value gets memory of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tinygraft import events
+from tinygraft import config, events
 from tinygraft.schedule import schedule_spec, texts
 from tinygraft.schedule.again import NeedsOwnMemory, StoreMore
+from tinygraft.schedule.convolutions import by_routine
 from tinygraft.schedule.form import note_value
 from tinygraft.schedule.fusion import Book
 from tinygraft.schedule.homes import give_homes
@@ -128,7 +129,33 @@ def cut_long_loops(state: ScheduleState) -> ScheduleState:
 
     `outputs`, `order` and `waits` change; the state is returned as it is where nothing is long.
     """
-    becomes = regroup(state.order, state.target)
+    return _replaced(state, regroup(state.order, state.target))
+
+
+def choose_convolutions(state: ScheduleState) -> ScheduleState:
+    """Return the state with a ROUTINE for each convolution that the device's is faster for (convolutions.py).
+
+    `outputs`, `order` and `waits` change; the state is returned as it is where there is none, with ROUTINES=0, and with
+    NOOPT=1, which leaves loops as they are written.
+    """
+    if (
+        not config.ROUTINES.value
+        or config.NOOPT.value
+        or not any(n.op is Ops.WINDOW or n.op is Ops.FOLD for n in state.order)
+    ):
+        return state
+    fast = config.PRECISION.value == config.FAST
+    done = _replaced(state, by_routine(state.order, state.outputs, state.target_of, fast))
+    if done is state:
+        return state
+    # an output that a routine made, in another shape, is that memory and no copy of it, unless two outputs would be
+    bases = [memory_base(node) for node in done.outputs]
+    whole = [base.op is Ops.ROUTINE and bases.count(base) == 1 for base in bases]
+    return done.with_outputs([b if own else node for b, own, node in zip(bases, whole, done.outputs, strict=True)])
+
+
+def _replaced(state: ScheduleState, becomes: Mapping[UOp, UOp]) -> ScheduleState:
+    """Return the state with what its nodes become, in `outputs`, `order` and `waits`; as it is for none."""
     if not becomes:
         return state
     waits = {becomes[n]: becomes[w] for n, w in state.waits.items() if n in becomes and w in becomes}
@@ -252,6 +279,8 @@ PASSES = (
     # before all passes that look through movement, which an AFTER would hide
     SchedulePass("remove waits", remove_waits, schedule_spec.plain_values, texts.graph),
     SchedulePass("choose limits", choose_limits, schedule_spec.nothing, texts.limits),
+    # before long loops are cut: the gradient of a convolution with many channels is one
+    SchedulePass("choose convolutions", choose_convolutions, schedule_spec.plain_values, texts.graph),
     SchedulePass("cut long loops", cut_long_loops, schedule_spec.plain_values, texts.graph),
     # from here on no pass changes the graph
     SchedulePass("order nodes", order_nodes, schedule_spec.sources_first, texts.graph),

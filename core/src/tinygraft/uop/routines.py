@@ -183,6 +183,21 @@ def _attention_flops(products: tuple[int, int]) -> Callable[[Sequence[RoutineOpe
     return count
 
 
+def _convolved(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what a convolution yields; options are its padding, and which axis filters are."""
+    (dtype, (*front, _, height, width)), (_, weights) = operands
+    above, below, left, right, turned = options[:5]
+    filters, window = weights[3 if turned else 2], weights[-1]
+    return ((dtype, (*front, filters, height + above + below - window + 1, width + left + right - window + 1)),)
+
+
+def _convolution_flops(operands: Sequence[RoutineOperand], options: RoutineOptions) -> int:
+    """Return the operations of a direct sum, of which there are fewer."""
+    ((_, found),) = _convolved(operands, options)
+    channels, (_, weights) = operands[0][1][3], operands[1]
+    return 2 * prod(found) * channels * weights[-1] ** 2
+
+
 ROUTINES: dict[str, RoutineFacts] = {
     "sort": RoutineFacts(
         "the elements of each row in ascending order (from the greatest if `descending`: NaN first), and the index in "
@@ -278,6 +293,15 @@ ROUTINES: dict[str, RoutineFacts] = {
         "the gradients of q, k and v, from the operands of attention, its three results, and the gradient of the first",
         (6, 5, 5, 6, 2, 6, 5, 5, 6), ("q", "k", "v"), _attended_backward, ("causal", "scale", "masked", "dropped"),
         exact=False, flops=_attention_flops((3, 2)), left_out=_attention_left_out,
+    ),
+    "convolution": RoutineFacts(
+        "the sum over channels and a window of x (examples, batch, groups, channels, height, width), with zeros around "
+        "it, times weights (examples, groups, filters, channels, window, window), which if `turned` are (examples, "
+        "groups, channels, filters, ...) and from the last element of the window to the first: (examples, batch, "
+        "groups, filters, rows, columns). Windows are 3 x 3 or 5 x 5, in steps of 1. No sum is less exact than one of "
+        "all products one after another in its dtype, but with `fast`, when also infinities may become NaN",
+        (6, 6), ("values",), _convolved, ("above", "below", "left", "right", "turned", "fast"),
+        exact=False, flops=_convolution_flops,
     ),
 }  # fmt: skip
 

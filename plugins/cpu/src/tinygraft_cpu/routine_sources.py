@@ -26,6 +26,7 @@ BY_EXTENSION: dict[str, tuple[DType, ...]] = {
     "irfft": REAL,
     "attention": REAL,
     "attention_backward": REAL,
+    "convolution": (dtypes.float32,),
 }
 MOST = 2**31 - 1  # elements of a row: its indices are int32, and so are counts
 MOST_OF_LAPACK = 2**29  # of a matrix: LAPACK's integers have 32 bits, and count a workspace of 2 n**2 numbers
@@ -37,8 +38,10 @@ BY_NUMPY = ("cholesky", "solve", "inverse", "eigh", "eigvalsh", "svd", "svdvals"
 def sources() -> dict[str, str]:
     """Return where each routine comes from, by name: extension, lapack or numpy."""
     found = dict.fromkeys(BY_NUMPY, "numpy")
-    if extension.library() is not None and sys.byteorder == "little":
-        found |= dict.fromkeys(BY_EXTENSION, "extension")
+    library = extension.library()
+    if library is not None and sys.byteorder == "little":
+        # an extension that was built from older sources lacks some: kernels compute these, and `about` says so
+        found |= {name: "extension" for name in BY_EXTENSION if library.tg_routine(name.encode())}
         if importlib.util.find_spec("scipy") is not None:
             found |= dict.fromkeys(BY_LAPACK, "lapack")
     return found

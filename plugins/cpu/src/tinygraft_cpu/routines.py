@@ -40,6 +40,8 @@ def program(routine: Routine, threads: int) -> Program:
         return NativeRoutine(routine.name, facts, table)
     if routine.name in ("attention", "attention_backward"):
         return NativeRoutine(routine.name, [wanted, dtype.itemsize, threads, *_attention(routine)])
+    if routine.name == "convolution":
+        return NativeRoutine(routine.name, _convolution(routine, threads))
     if routine.name in FUNCTIONS:
         count, m, n = shape
         if routine.name in ("solve", "triangular"):
@@ -91,6 +93,29 @@ def _attention(routine: Routine) -> list[int]:
         kind,
         *mask,
         PROCESSOR,
+    ]
+
+
+def _convolution(routine: Routine, threads: int) -> list[int]:
+    """Return the sizes, padding and precision of a convolution as winograd.c takes them."""
+    above, below, left, right, turned, fast = routine.options
+    (_, (examples, *sizes, height, width)), (_, weights) = routine.operands
+    filters, window = weights[3 if turned else 2], weights[-1]
+    results = [height + above + below - window + 1, width + left + right - window + 1]
+    return [
+        1 - fast,
+        threads,
+        *sizes,
+        filters,
+        height,
+        width,
+        window,
+        *results,
+        above,
+        left,
+        turned,
+        PROCESSOR,
+        examples,
     ]
 
 

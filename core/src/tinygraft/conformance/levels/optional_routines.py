@@ -68,6 +68,14 @@ def slopes(q: Tensor, k: Tensor, v: Tensor, *others: Tensor) -> list[Tensor]:
     return (attended(q, k, v).reshape(start.shape) * start).sum().gradient(q, k, v)
 
 
+def convolved(x: Tensor, w: Tensor) -> list[Tensor]:
+    """Return the convolution of the routine's operands, padded on all sides, and its gradient for the images."""
+    _, batch, groups, channels, *size = x.shape
+    images, weights = x[0].reshape(batch, groups * channels, *size), w[0].reshape(-1, channels, *w.shape[4:])
+    found = images.conv2d(weights, groups=groups, padding=1).realize()
+    return [found, *(found * found.detach()).sum().gradient(images)]
+
+
 CASES = [
     RoutineCase("sort", (0,), lambda x: x.sort()),
     RoutineCase("sort", (1,), lambda x: x.sort(descending=True)),
@@ -93,6 +101,8 @@ CASES = [
     RoutineCase("attention", (1, HALF, 0, 0), lambda q, k, v: [attended(q, k, v)]),
     RoutineCase("attention", (0, HALF, 1, QUARTER), lambda q, k, v, mask, seed: [attended(q, k, v, mask, 0.25)]),
     RoutineCase("attention_backward", (1, HALF, 0, 0), slopes),
+    RoutineCase("convolution", (1, 1, 1, 1, 0, 0), convolved),
+    RoutineCase("convolution", (2, 0, 0, 3, 1, 0), lambda x, w: convolved(x, w.transpose(2, 3).flip(-1, -2))),
 ]
 
 
@@ -100,6 +110,8 @@ def operands_of(case: RoutineCase, dtype: DType, device: str) -> list[Tensor]:
     """Return the operands of a case on a device, realised."""
     if case.name.startswith("attention"):
         return operands_of_attention(case, dtype, device)
+    if case.name == "convolution":
+        return operands_of_convolution(case, dtype, device)
     chance = np.random.default_rng(5)
     axes = ROUTINES[case.name].axes
     shapes = [(ROWS, 7, 7 if number == 0 else 2) if count == 3 else (ROWS, SIZE) for number, count in enumerate(axes)]
@@ -140,6 +152,14 @@ def operands_of_attention(case: RoutineCase, dtype: DType, device: str) -> list[
         results.append(np.asarray(chance.standard_normal(results[0].shape)))
         found += [Tensor(result, device=device).cast(dtype).realize() for result in results]
     return found
+
+
+def operands_of_convolution(case: RoutineCase, dtype: DType, device: str) -> list[Tensor]:
+    """Return images of odd sizes and weights in two groups: 3 x 3, or where these are turned 5 x 5."""
+    chance = np.random.default_rng(7)
+    window = 5 if case.options[4] else 3
+    sizes = (ROWS, 3, 2, 16, 13, 19), (ROWS, 2, *((16, 24) if case.options[4] else (24, 16)), window, window)
+    return [Tensor(chance.standard_normal(size), device=device).cast(dtype).realize() for size in sizes]
 
 
 def launched(backend: Backend, case: RoutineCase, operands: Sequence[Tensor], wanted: tuple[int, ...]) -> list[Array]:

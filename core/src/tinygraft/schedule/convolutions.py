@@ -1,0 +1,255 @@
+"""Convolutions that a routine of the device computes with fewer multiplications: which ones, and where that is faster.
+
+    becomes = by_routine(order, outputs, target_of, fast)
+
+A tensor graph goes in, one of the same values comes out, in which a ROUTINE replaces each convolution that it suits:
+two spatial axes, windows of 3 x 3 or 5 x 5 in steps of 1, float32. That is a sum of products of a WINDOW and weights,
+and what slides back over such a product, a FOLD: the gradient of the input, whose weights are turned. All others, and
+those for which the routine is not expected to take less time, stay a product, which codegen computes in tiles.
+
+The routine is Winograd's algorithm, in which n = window + 3 elements along an axis give 4 results by n multiplications
+in place of 4 * window. It computes in float64, and what would be less exact than a sum in float32 directly; in float32
+where PRECISION=fast allows that (uop/routines.py). Whether it is faster follows from sizes, from how
+wide vectors of the Target are, and from the counts of steps below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tinygraft.dtype import dtypes
+from tinygraft.helpers import prod
+from tinygraft.target import Target
+from tinygraft.uop.held import LEAVES, memory_base
+from tinygraft.uop.ops import Ops, ReduceArg, RoutineArg, WindowArg
+from tinygraft.uop.sizes import is_concrete
+from tinygraft.uop.uop import UOp, rebuild
+
+NAME = "convolution"
+WINDOWS = (3, 5)  # given: those of the routine (uop/routines.py)
+TILE = 4  # given: results of a tile along an axis
+# measured: cycles of one thread, with vectors of 64 bytes (2026-11-24, an EPYC with AVX-512, convolutions of ResNet-18,
+# benchmarks/NOTES.md)
+DIRECT = 1.2  # for a vector of products of the direct way
+PRODUCT = 1.1  # for a vector of products of transformed tiles
+READ, WRITTEN, WEIGHED = 2.2, 2.5, 0.6  # for each element that is transformed, of tiles, results and weights
+STORED = 2.0  # for each result, which the kernel that goes on with it has to read
+BLOCK = 48  # tiles for which weights are transformed once
+GAIN = 0.9  # part of the direct way's time that the routine may be expected to take
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """What a convolution reads, (batch, groups, channels, height, width), and its weights; `results` is its shape.
+
+    Weights are (groups, filters, channels, window, window), or `turned` (groups, channels, filters, ...) from the last
+    element to the first. `padding` is above, below, left and right; `shape` that of the node that it is.
+    """
+
+    x: UOp
+    w: UOp
+    sizes: tuple[int, int, int, int, int]
+    filters: int
+    window: int
+    padding: tuple[int, int, int, int]
+    turned: bool
+    shape: tuple[int, ...]
+
+    @property
+    def results(self) -> tuple[int, int]:
+        """Return how many rows and columns of results there are."""
+        above, below, left, right = self.padding
+        return self.sizes[3] + above + below - self.window + 1, self.sizes[4] + left + right - self.window + 1
+
+
+def by_routine(
+    order: Sequence[UOp], outputs: Sequence[UOp], target_of: Callable[[str], Target], fast: bool
+) -> dict[UOp, UOp]:
+    """Return what becomes of each node of the graph `order` (sources before users); empty where nothing changes.
+
+    `outputs` are the nodes that are requested. `fast` allows sums that are less exact than direct ones.
+    """
+    found = convolutions(order, outputs)
+    chosen = {node: c for node, c in found.items() if _suits(node, c, target_of, fast)}
+    if not chosen:
+        return {}
+    done: dict[UOp, UOp] = {}
+
+    def replace(node: UOp, new: UOp) -> UOp:
+        """Return the ROUTINE of a chosen node, on what its operands became; of other nodes what they are."""
+        done[node] = becomes = _routine(chosen[node], done, fast) if node in chosen else new
+        return becomes
+
+    return rebuild(order, {}, replace)
+
+
+def convolutions(order: Sequence[UOp], outputs: Sequence[UOp]) -> dict[UOp, Convolution]:
+    """Return the convolutions of a graph by their nodes. A FOLD of which only a part is used is none by itself."""
+    found: dict[UOp, Convolution] = {}
+    cut: set[UOp] = set()
+    whole = set(outputs)
+    for node in order:
+        convolution = None
+        if node.op is Ops.REDUCE_AXIS:
+            convolution = _forward(node)
+        elif node.op is Ops.SHRINK and node.src[0].op is Ops.FOLD:
+            convolution = _cut(node)
+            (cut if convolution else whole).add(node.src[0])
+        elif node.op is Ops.FOLD:
+            convolution = _backward(node, (0, 0, *node.arg.length))
+        if node.op is not Ops.SHRINK:
+            whole.update(s for s in node.src if s.op is Ops.FOLD)
+        if convolution is not None:
+            found[node] = convolution
+    for fold in cut - whole:
+        found.pop(fold, None)
+    return found
+
+
+def _forward(node: UOp) -> Convolution | None:
+    """Return the convolution that a sum over channels and a window is, or None."""
+    product = node.src[0]
+    if product.op is not Ops.MUL or node.arg != ReduceArg(Ops.ADD, (5, 6, 7)) or not _is_plain(product):
+        return None
+    batch, groups, filters, *_, channels, window, wide = product.shape
+    for first, second in (product.src, product.src[::-1]):
+        x, w = _same(first, Ops.EXPAND), _weights(second, (1, groups, filters, 1, 1, channels, window, wide))
+        if x.op is not Ops.PERMUTE or x.arg != (0, 1, 2, 4, 5, 3, 6, 7) or w is None:
+            continue
+        x = _same(x.src[0], Ops.RESHAPE)
+        if x.op is not Ops.WINDOW or x.shape[:2] != (batch, groups * channels) or not _is_unit(x.arg, window):
+            continue
+        image, padding = x.src[0], (0, 0, 0, 0)
+        if image.op is Ops.PAD and image.arg[:2] == ((0, 0), (0, 0)):
+            (above, below), (left, right) = image.arg[2:]
+            image, padding = image.src[0], (above, below, left, right)
+        height, wide = image.shape[2:]
+        sizes = (batch, groups, channels, height, wide)
+        return Convolution(image, w, sizes, filters, window, padding, turned=False, shape=node.shape)
+    return None
+
+
+def _cut(node: UOp) -> Convolution | None:
+    """Return the convolution that a part of a FOLD is, or None; only its last two axes are cut."""
+    fold, bounds = node.src[0], node.arg
+    if any(pair != (0, size) for pair, size in zip(bounds[:-2], fold.shape[:-2], strict=True)):
+        return None
+    (top, bottom), (left, right) = bounds[-2:]
+    return _backward(fold, (top, left, bottom, right), node.shape)
+
+
+def _backward(fold: UOp, part: tuple[int, int, int, int], shape: tuple[int, ...] = ()) -> Convolution | None:
+    """Return the convolution that rows and columns of a FOLD over sums of products are, or None.
+
+    `part` is the first row, the first column, and those after the last.
+    """
+    if len(fold.arg.length) != 2 or not is_concrete(fold.src[0].shape):
+        return None
+    window = fold.arg.size[0]
+    total = fold.src[0]
+    while total.op is Ops.RESHAPE and total.src[0].op in (Ops.RESHAPE, Ops.PERMUTE, Ops.REDUCE_AXIS):
+        total = total.src[0]
+    moved = total.op is Ops.PERMUTE and total.arg == (0, 1, 2, 5, 3, 4, 6, 7)
+    total = total.src[0] if moved else total
+    product = total.src[0] if total.src else total
+    if not moved or total.op is not Ops.REDUCE_AXIS or total.arg != ReduceArg(Ops.ADD, (2,)):
+        return None
+    if product.op is not Ops.MUL or not _is_plain(product) or not _is_unit(fold.arg, window):
+        return None
+    batch, groups, channels, down, across, filters, *_ = product.shape
+    length = fold.arg.length
+    if fold.shape != (batch, groups * filters, *length) or product.shape[6:] != (window, window):
+        return None
+    for first, second in (product.src, product.src[::-1]):
+        x = _same(first, Ops.EXPAND)
+        w = _weights(second, (1, groups, channels, 1, 1, filters, window, window))
+        if w is None or x.shape != (batch, groups, channels, down, across, 1, 1, 1):
+            continue
+        top, left, bottom, right = part
+        most = window - 1
+        padding = (most - top, most - (length[0] - bottom), most - left, most - (length[1] - right))
+        if min(padding) < 0:
+            return None
+        sizes = (batch, groups, channels, down, across)
+        return Convolution(x, w, sizes, filters, window, padding, turned=True, shape=shape or fold.shape)
+    return None
+
+
+def _is_plain(product: UOp) -> bool:
+    """Return whether a product is of float32, of known sizes above 0, with the eight axes that conv2d makes."""
+    shape = product.shape
+    return product.dtype is dtypes.float32 and len(shape) == 8 and is_concrete(shape) and 0 not in shape
+
+
+def _is_unit(arg: WindowArg, window: int) -> bool:
+    """Return whether windows are square, of a size that the routine has, and in steps of 1 without gaps."""
+    return window in WINDOWS and arg.size == (window,) * 2 and arg.stride == arg.dilation == (1, 1)
+
+
+def _same(node: UOp, op: Ops) -> UOp:
+    """Return the source of a node of `op`, any other node itself."""
+    return node.src[0] if node.op is op else node
+
+
+def _weights(node: UOp, shape: tuple[int, ...]) -> UOp | None:
+    """Return what an operand of this shape, or one that is broadcast from it, is a reshape of; None for others."""
+    node = _same(node, Ops.EXPAND)
+    return node if node.shape == shape else None
+
+
+def _suits(node: UOp, c: Convolution, target_of: Callable[[str], Target], fast: bool) -> bool:
+    """Return whether the device of a convolution has the routine, and it is expected to take less time.
+
+    What is computed in a half type is left to kernels, which multiply several at once.
+    """
+    target = target_of(node.device or "")
+    if any(_comes_from_half(operand) for operand in (c.x, c.w)) or not target.vector_bytes:
+        return False
+    return target.has_routine(NAME, node.dtype, prod(c.sizes)) and time_of(c, target, fast) < GAIN * direct_time(
+        c, target
+    )
+
+
+def _comes_from_half(node: UOp) -> bool:
+    """Return whether a value is a half type's, in float32."""
+    base = memory_base(node)
+    return base.op is Ops.CAST and base.src[0].dtype.itemsize < 4 and base.src[0].dtype.kind == "float"
+
+
+def direct_time(c: Convolution, target: Target) -> float:
+    """Return cycles of one thread for a convolution as a product in tiles."""
+    batch, groups, channels, *_ = c.sizes
+    lanes = target.vector_bytes // 4
+    return batch * groups * prod(c.results) * c.filters * channels * c.window**2 / lanes * DIRECT
+
+
+def time_of(c: Convolution, target: Target, fast: bool) -> float:
+    """Return cycles of one thread for a convolution by the routine, with storing and reading its results once more."""
+    batch, groups, channels, *_ = c.sizes
+    lanes = target.vector_bytes // (4 if fast else 8)
+    elements = (c.window + TILE - 1) ** 2
+    tiles = batch * prod([-(-size // TILE) for size in c.results])
+    vectors = -(-tiles // lanes)
+    blocks = -(-tiles // BLOCK)
+    step = 64 / target.vector_bytes * (0.5 if fast else 1.0)
+    transformed = tiles * (READ * channels + WRITTEN * c.filters) + channels * c.filters * blocks * WEIGHED
+    product = channels * c.filters * vectors * PRODUCT
+    return groups * (elements * (product + transformed * step) + batch * c.filters * prod(c.results) * STORED)
+
+
+def _routine(c: Convolution, done: dict[UOp, UOp], fast: bool) -> UOp:
+    """Return the routine of a convolution on what its operands became, in the shape of its node."""
+    _, groups, channels, *_ = c.sizes
+    shape = (channels, c.filters) if c.turned else (c.filters, channels)
+    x = _in_memory(done[c.x], (1, *c.sizes))
+    w = _in_memory(done[c.w], (1, groups, *shape, c.window, c.window))
+    found = UOp(Ops.ROUTINE, dtypes.float32, (x, w), RoutineArg(NAME, 0, (*c.padding, int(c.turned), int(fast))))
+    return UOp(Ops.RESHAPE, found.dtype, (found,), c.shape)
+
+
+def _in_memory(node: UOp, shape: tuple[int, ...]) -> UOp:
+    """Return a value that a schedule stores, in another shape."""
+    base = memory_base(node)
+    node = UOp(Ops.CONTIGUOUS, node.dtype, (node,)) if base.op in LEAVES - {Ops.BUFFER} else node
+    return UOp(Ops.RESHAPE, node.dtype, (node,), shape)

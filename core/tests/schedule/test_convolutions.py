@@ -1,0 +1,130 @@
+"""Which convolutions a schedule leaves to a routine: by what they are, and by what both ways are expected to take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tinygraft import Context, Device, Tensor, Variable, dtypes
+from tinygraft.schedule.convolutions import convolutions, direct_time, time_of
+from tinygraft.schedule.schedule import schedule
+from tinygraft.target import DeclaredRoutine, Target
+from tinygraft.uop.stages import RoutineCall
+from tinygraft.uop.uop import postorder
+
+TARGET = replace(
+    Device["PYTHON"].target,
+    vector_bytes=64,
+    registers=32,
+    routines=(DeclaredRoutine("convolution", (dtypes.float32,)),),
+)
+WITHOUT = replace(TARGET, routines=())
+
+
+@pytest.fixture(autouse=True)
+def python() -> object:
+    """All of this is scheduled for PYTHON's name, with another Target."""
+    with Context(DEV="PYTHON"):
+        yield
+
+
+def memory(*shape: int, dtype: object = dtypes.float32) -> Tensor:
+    """Return a tensor that is memory."""
+    return Tensor.empty(*shape, dtype=dtype).realize()
+
+
+def routines(*tensors: Tensor, target: Target = TARGET) -> list[tuple[int, ...]]:
+    """Return the options of the routines that compute tensors."""
+    calls = schedule([t.uop for t in tensors], lambda _: target).calls
+    return [call.routine.options for call in calls if isinstance(call, RoutineCall)]
+
+
+def test_a_large_one_is_a_routine() -> None:
+    """With its padding: above, below, left, right; neither turned nor fast. No kernel is left."""
+    x, w = memory(4, 96, 28, 30), memory(64, 96, 3, 3)
+    found = x.conv2d(w, padding=(1, 2, 0, 3))
+    (call,) = schedule([found.uop], lambda _: TARGET).calls
+    assert isinstance(call, RoutineCall)
+    assert call.routine.options == (0, 3, 1, 2, 0, 0)
+    assert [shape for _, shape in call.routine.operands] == [(1, 4, 1, 96, 28, 30), (1, 1, 64, 96, 3, 3)]
+
+
+def test_groups_and_five_taps() -> None:
+    """Groups are an axis of both operands."""
+    x, w = memory(4, 128, 20, 20), memory(96, 64, 5, 5)
+    (call,) = schedule([x.conv2d(w, groups=2).uop], lambda _: TARGET).calls
+    assert [shape for _, shape in call.routine.operands] == [(1, 4, 2, 64, 20, 20), (1, 2, 48, 64, 5, 5)]
+
+
+@pytest.mark.parametrize("padding", [0, 1, 2])
+def test_the_gradient_of_an_image_is_one_too(padding: int) -> None:
+    """It has turned weights, and as much padding as is left of the window's; nothing is computed that is cut off."""
+    x, w = memory(4, 128, 28, 28), memory(128, 128, 3, 3)
+    start = memory(4, 128, 26 + 2 * padding, 26 + 2 * padding)
+    (slope,) = x.conv2d(w, padding=padding).gradient(x, gradient=start)
+    assert routines(slope) == [(2 - padding,) * 4 + (1, 0)]
+
+
+def test_more_padding_than_a_window_has_is_no_single_convolution() -> None:
+    """Where padding is wider than windows, the gradient is a part of that of the padded image, which is one."""
+    x, w = memory(4, 128, 28, 28), memory(128, 128, 3, 3)
+    (slope,) = x.conv2d(w, padding=4).gradient(x, gradient=memory(4, 128, 34, 34))
+    assert routines(slope) == [(2, 2, 2, 2, 1, 0)]
+
+
+def test_what_else_reads_the_whole_is_computed_from_the_whole() -> None:
+    """A gradient of which one reader takes a part and another all is two convolutions, each right by itself."""
+    x, w = memory(4, 128, 28, 28), memory(128, 128, 3, 3)
+    padded = x.pad(((0, 0), (0, 0), (1, 1), (1, 1)))
+    (slope,) = padded.conv2d(w).gradient(padded, gradient=memory(4, 128, 28, 28))
+    assert sorted(routines(slope, slope[:, :, 1:-1, 1:-1] * 2)) == [(1, 1, 1, 1, 1, 0), (2, 2, 2, 2, 1, 0)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda x, w: x.conv2d(w, stride=2), id="stride"),
+        pytest.param(lambda x, w: x.conv2d(w, dilation=2), id="dilation"),
+        pytest.param(lambda x, w: x.conv2d(w[:, :, :2, :2]), id="2x2"),
+        pytest.param(lambda x, w: x.conv2d(w[:, :, :, :1]), id="3x1"),
+        pytest.param(lambda x, w: x.conv2d(w[:, :1], groups=128), id="depthwise"),
+        pytest.param(lambda x, w: x[:, :2].conv2d(w[:, :2]), id="few channels"),
+        pytest.param(lambda x, w: x[:1, :, :4, :4].conv2d(w), id="few results"),
+        pytest.param(lambda x, w: x.half().realize().conv2d(w.half().realize()), id="half"),
+        pytest.param(lambda x, w: x.double().realize().conv2d(w.double().realize()), id="double"),
+        pytest.param(lambda x, w: x.flatten(2).conv1d(w.flatten(2)[..., :3]), id="one axis"),
+        pytest.param(lambda x, w: x[: Variable("n", 1, 4).bind(3)].conv2d(w), id="symbolic"),
+    ],
+)
+def test_others_are_kernels(make: Callable[[Tensor, Tensor], Tensor]) -> None:
+    """What the routine does not compute, or would not compute sooner."""
+    x, w = memory(4, 128, 28, 28), memory(128, 128, 3, 3)
+    assert routines(x.conv2d(w))
+    assert routines(make(x, w)) == []
+
+
+def test_settings() -> None:
+    """ROUTINES=0 and NOOPT=1 leave kernels, as a device without the routine does; PRECISION=fast is an option of it."""
+    x, w = memory(4, 128, 28, 28), memory(128, 128, 3, 3)
+    assert routines(x.conv2d(w), target=WITHOUT) == []
+    for name in ("ROUTINES", "NOOPT"):
+        with Context(**{name: int(name == "NOOPT")}):
+            assert routines(x.conv2d(w)) == []
+    with Context(PRECISION="fast"):
+        assert routines(x.conv2d(w)) == [(0, 0, 0, 0, 0, 1)]
+
+
+def test_the_expected_times() -> None:
+    """Fewer channels gain less, one image of few tiles nothing, and float32 takes less time than float64."""
+
+    def part(channels: int, size: int, batch: int, fast: bool) -> float:
+        """Return the expected time over that of kernels."""
+        found = memory(batch, channels, size, size).conv2d(memory(channels, channels, 3, 3), padding=1)
+        ((_, c),) = convolutions(postorder(found.uop), [found.uop]).items()
+        return time_of(c, TARGET, fast) / direct_time(c, TARGET)
+
+    assert part(256, 28, 8, False) < part(64, 28, 8, False) < 0.9 < part(16, 28, 8, False)
+    assert part(256, 4, 1, False) > 1
+    assert part(64, 28, 8, True) < 0.7 * part(64, 28, 8, False)
