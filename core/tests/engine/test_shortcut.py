@@ -199,10 +199,10 @@ def test_a_view_of_what_is_written_reads_the_new_values() -> None:
 
 
 def test_settings_and_observers_take_the_general_road(collected: list[int]) -> None:
-    """NOOPT, VALIDATE, DEBUG=2, and an observer of launches, who sees each."""
+    """NOOPT, VALIDATE, DEBUG=2, ROUTINES=0, a precision, and an observer of launches, who sees each."""
     x = numbers(1, 2, 3)
     general(collected, lambda: (x + 1.0).realize())
-    for settings in ({"NOOPT": 1}, {"VALIDATE": 1}, {"DEBUG": 2}, {"BEAM": 1}):
+    for settings in ({"NOOPT": 1}, {"VALIDATE": 1}, {"DEBUG": 2}, {"BEAM": 1}, {"ROUTINES": 0}, {"PRECISION": "fast"}):
         collected.clear()
         with Context(**settings):
             (x + 1.0).realize()

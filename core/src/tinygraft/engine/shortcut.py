@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinygraft import events
-from tinygraft.config import BEAM, DEBUG, NOOPT, VALIDATE
+from tinygraft.config import BEAM, DEBUG, NOOPT, PRECISION, ROUTINES, VALIDATE
 from tinygraft.device.buffer import Buffer, buffer_of, new_buffer
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import Backend
@@ -101,6 +101,7 @@ def is_possible() -> bool:
     return not (
         events.active or events.on_launch or events.origins is not None or hooks.has_passes
         or open_captures() or NOOPT.value or BEAM.value or VALIDATE.value or DEBUG.value >= 2
+        or PRECISION.value or not ROUTINES.value
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 /* The routine `convolution`: see winograd_tiles.h for the algorithm.
 
-   In double precision, which is not guarded by luck: a result is taken where the bound of its rounding errors is not
-   greater than that of a sum in single precision, else it is summed directly. By Cauchy and Schwarz the n * n products
+   In double precision a result is taken where the bound of its rounding errors is not greater than that of a sum in
+   single precision, else it is summed directly. By Cauchy and Schwarz the n * n products
    of a tile are at most |tile| |weights| (Frobenius norms, over all channels) times a factor of the transforms, which
    is below GROWTH_3 and GROWTH_5, so that the error is at most growth * (channels + STEPS) * 2**-53 of them; that of a
    direct sum is terms * 2**-24 of the sum of magnitudes, which is at least the magnitude of the result. Infinities and
