@@ -245,10 +245,14 @@ def _shared(order: Sequence[UOp], wanted: Sequence[UOp], others: Iterable[HasNod
 
     `requested` are these writes and nothing else. A model whose layers each realise the write to their cache would
     else compute in each layer all layers before it. What only moves or combines elements of such a value stays part of
-    its users. `wanted` become memory in any case.
+    its users. `wanted` become memory in any case. Not what a gradient is required of, nor on several devices: there a
+    gradient was lost at a leaf that is written.
     """
-    lazy = [t.uop for t in others if memory_base(t.uop).op not in HELD and not predates_capture(t, t.uop)]
-    if not lazy:
+    lazy = [
+        t.uop for t in others
+        if memory_base(t.uop).op not in HELD and not t.requires_grad and not predates_capture(t, t.uop)
+    ]  # fmt: skip
+    if not lazy or any(type(node.device) is tuple for node in order):
         return []
     costly: set[UOp] = set()
     for node in order:
