@@ -348,6 +348,8 @@ def test_more_axes_than_numpy_has() -> None:
         r"a numpy array cannot have 65 axes, as this tensor has\n  made at .*\n  hint: reshape it first",
         str(caught.value),
     )
+    with pytest.raises(ShapeError, match=r"a numpy array cannot have the shape \(0, 4611686018427387904\): array"):
+        Tensor.zeros(0, 2**62).numpy()  # of no elements, as a file may claim it
 
 
 # Whether all methods are here

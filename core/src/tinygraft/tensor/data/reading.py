@@ -124,13 +124,14 @@ def numpy(self: Tensor) -> ndarray[Any, Any]:
 
 
 def _shaped(self: Tensor, flat: ndarray[Any, Any]) -> ndarray[Any, Any]:
-    """Return the flat array in this shape. Raises ShapeError for more axes than numpy has."""
+    """Return the flat array in this shape. Raises ShapeError for more axes than numpy has, and for larger ones."""
     try:
         return flat.reshape(self.shape)
-    except ValueError:
+    except ValueError as error:
+        # of no elements, an axis may be as long as the others allow
+        what = f"{self.ndim} axes, as this tensor has" if len(flat) else f"the shape {self.shape}: {error}"
         raise ShapeError(
-            f"a numpy array cannot have {self.ndim} axes, as this tensor has\n  made at {self._where()}\n"
-            "  hint: reshape it first"
+            f"a numpy array cannot have {what}\n  made at {self._where()}\n  hint: reshape it first"
         ) from None
 
 
