@@ -110,8 +110,8 @@ with Tensor.train():
 """
 
 
-def one_ending(folder, how, moment, victim, by_launch, limit=30):
-    """Start two ranks that train and save, end one (or all) by `how` at a moment, and check what is left.
+def one_ending(folder, how, moment, victim, by_launch, limit=30, saved=False):
+    """Start two ranks that train and save, end one (or all) by `how` at a moment; `saved`: after a checkpoint.
 
     Returns the step of the checkpoint, None where there is none yet. Raises AssertionError where ranks hang, or leave
     a checkpoint that is not whole.
@@ -133,6 +133,9 @@ def one_ending(folder, how, moment, victim, by_launch, limit=30):
         pid, until = folder / f"pid{victim}", time.monotonic() + 60
         while not (pid.exists() and pid.read_text()):
             assert time.monotonic() < until and process.poll() is None, "the ranks did not start"
+            time.sleep(0.005)
+        while saved and not (run / "checkpoint.json").exists():
+            assert time.monotonic() < until and process.poll() is None, "the ranks saved nothing"
             time.sleep(0.005)
         time.sleep(moment)
         if how == "kill":
@@ -189,7 +192,8 @@ def endings(folder, times, seed):
     chance, steps = random.Random(seed), []
     for number in range(times):
         how = ("kill", "raise", "ctrl-c")[number % 3]
-        steps.append(one_ending(folder, how, chance.random() * 0.6, chance.randrange(2), by_launch=bool(number % 2)))
+        moment, victim = chance.random() * 0.6, chance.randrange(2)
+        steps.append(one_ending(folder, how, moment, victim, by_launch=bool(number % 2), saved=number % 4 > 1))
         if number % 5 == 4:
             shutil.rmtree(folder / "run", ignore_errors=True)
     return steps

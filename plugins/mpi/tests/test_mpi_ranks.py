@@ -346,4 +346,4 @@ def test_a_rank_that_fails_in_its_first_lines_ends_all(tmp_path):
         assert done.returncode != 0
         assert "KeyError: 'early'" in done.stderr
         assert time.monotonic() - begun < LIMIT
-    assert "in all_ranks_start" in done.stderr
+    assert "in all_ranks_start" in done.stderr or "prterun" in done.stderr  # that of Open MPI ends the others itself
