@@ -12,6 +12,7 @@ import pytest
 from tinygraft import Tensor
 from tinygraft.codegen.action import parse
 from tinygraft.codegen.collapse import collapse
+from tinygraft.codegen.cuts import cut
 from tinygraft.codegen.interleave import interleaved_kernels
 from tinygraft.codegen.lower import to_linear
 from tinygraft.codegen.options import Options
@@ -71,3 +72,9 @@ def test_other_copies_are_left_to_others(build: Callable[[], Tensor]) -> None:
     """Nothing is in turn there."""
     (call,) = [c for c in build().schedule() if isinstance(c, KernelCall)]
     assert list(interleaved_kernels(with_gaps(collapse(call.kernel.sink)), SMALL)) == []
+
+
+def test_loops_of_phases_are_not_cut() -> None:
+    """Where the first or the last phase is no whole pair: all of them are in vectors."""
+    (call,) = [c for c in CASES["a part of them"]().schedule() if isinstance(c, KernelCall)]
+    assert cut(collapse(call.kernel.sink), SMALL) is collapse(call.kernel.sink)

@@ -3,7 +3,8 @@
 What joins values (cat, roll, pad by reflection) is one store whose value is chosen by where the element is: each
 element asks, and a vector loads from each source what a mask lets through. Cut there, the parts are plain copies. A
 kernel in, the same with each of its stores once for each part; as it is for a grid, where threads that part ways are
-cheap, for sums, and where something is loaded from what is stored: the order of its elements was proved.
+cheap, for sums, where phases are interleaved, and where something is loaded from what is stored: the order of its
+elements was proved.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import itertools
 from collections.abc import Sequence
 
 from tinygraft.codegen.collapse import apply
+from tinygraft.codegen.interleave import interleaving
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
 from tinygraft.uop.linear import lane_stride
@@ -30,6 +32,8 @@ def cut(sink: UOp, target: Target) -> UOp:
     nodes = postorder(sink)
     if target.grid_dims or any(n.op in (Ops.REDUCE, Ops.SCAN) for n in nodes):
         return sink
+    if target.vector_bytes and interleaving(sink) is not None:
+        return sink  # its phases are unrolled, and vectors are whole
     stored = {memory(n) for n in sink.src}
     loads = [n for n in nodes if n.op is Ops.LOAD]
     if any(memory(n) in stored for n in loads):

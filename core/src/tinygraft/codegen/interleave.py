@@ -35,7 +35,7 @@ def interleaved_kernels(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[
     Nothing for a `target` without vectors or with a grid, with a reduction or a symbolic size, for few elements, and
     where a source is not read in whole vectors then. The axis numbers of `sink` have to have gaps.
     """
-    found = _interleaving(sink) if target.vector_bytes and not target.grid_dims else None
+    found = interleaving(sink) if target.vector_bytes and not target.grid_dims else None
     if found is None:
         return
     loop, count = found
@@ -55,7 +55,7 @@ def apply_interleave(sink: UOp, one: Action, target: Target) -> UOp:
     2, 4, 8, ... lanes.
     """
     count, width = plain_numbers(one, 2)
-    found = _interleaving(sink) if target.vector_bytes and not target.grid_dims else None
+    found = interleaving(sink) if target.vector_bytes and not target.grid_dims else None
     if found is None or (name_of(found[0]),) != one.loops or found[1] != count:
         raise ActionError(f"{one}: the kernel does not interleave {count} phases along this loop on this Target")
     if width < 2 or width & (width - 1):
@@ -63,7 +63,7 @@ def apply_interleave(sink: UOp, one: Action, target: Target) -> UOp:
     return _interleaved(sink, found[0], width)
 
 
-def _interleaving(sink: UOp) -> tuple[UOp, int] | None:
+def interleaving(sink: UOp) -> tuple[UOp, int] | None:
     """Return the innermost loop of a kernel and how many phases it interleaves; None where it does not interleave."""
     nodes, loops = postorder(sink), loops_of(sink)
     ranges = [n for n in nodes if n.op is Ops.RANGE]
