@@ -146,6 +146,7 @@ def test_a_graph_that_contradicts_itself_is_refused() -> None:
     refused([], r"has the outputs \['y'\], which no node makes")
     refused([node("Add", ["x"], ["y"])], r"lacks \['b'\], which the operator needs")
     refused([node("Neg", ["x", "x"], ["y"])], "has 2 inputs, the operator takes 1")
+    refused([node("Pad", ["x", "x"], ["y"], pads=[1, 1])], r"has \['pads'\] both as inputs and as attributes")
 
 
 def test_an_attribute_that_is_not_known_is_an_error() -> None:

@@ -222,6 +222,9 @@ def _check_call(operator: Operator, inputs: Sequence[str], attributes: Mapping[s
         raise UnsupportedError(f"{label} has the attributes {extra}, which the operator does not take here")
     if len(inputs) > len(operator.inputs) and not operator.variadic:
         raise FileFormatError(f"{label} has {len(inputs)} inputs, the operator takes {len(operator.inputs)}")
+    twice = sorted(attributes.keys() & set(operator.inputs[: len(inputs)]))
+    if twice:
+        raise FileFormatError(f"{label} has {twice} both as inputs and as attributes, of which versions have one")
     missing = sorted(operator.required - attributes.keys())
     missing += [name for name in operator.needed[len(inputs) :] if name not in attributes]
     if missing:
