@@ -242,7 +242,7 @@ def test_matrices_by_any_number_of_threads(name: str, monkeypatch: pytest.Monkey
         monkeypatch.setattr(Device["CPU"], "threads", threads)
         plan.clear(), compiling.clear()
         found.append([t.numpy().tobytes() for t in MATRICES[name](x)])
-        if lapack.set_threads():
+        if lapack.set_threads() and name not in lapack.OF_PRODUCTS:
             alone = [t.numpy()[0].tobytes() for t in MATRICES[name](x[2:3])]
             assert alone == [t.numpy()[2].tobytes() for t in MATRICES[name](x)]
     plan.clear(), compiling.clear()

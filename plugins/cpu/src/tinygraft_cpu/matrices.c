@@ -4,8 +4,8 @@
    do as well nothing is moved; else a matrix is transposed on the way. A matrix that cannot be factored gives what the
    kernels give for it, inf and NaN.
 
-   LAPACK's BLAS has threads of its own, which are slower than one thread for all but large products (and not the same
-   bits): it is asked to use one, where there is a function for that, and each thread of the pool has some matrices. */
+   LAPACK's BLAS has threads of its own, which are slower than one thread for all but products (and not the same bits):
+   it is asked to use one, where there is a function for that, and each thread of the pool has some matrices. */
 
 #include <math.h>
 #include <pthread.h>
@@ -14,9 +14,9 @@
 #include "pool.h"
 #include "routines.h"
 
-/* rows up to which a BLAS that cannot be asked uses one thread; from which on one matrix gains from several where most
-   of the work is products; of a tile that is transposed */
-enum { SMALL = 96, LARGE = 1024, TILE = 16 };
+/* rows up to which BLAS has no use for several threads; beyond, one matrix gains from them where most of the work is
+   products. Rows of a tile that is transposed */
+enum { SMALL = 96, TILE = 16 };
 
 /* facts: three addresses, how many matrices, rows, columns, an option, which results are wanted, bytes of a number,
    threads, the address of a function that sets the threads of BLAS and returns how many it had (or 0), and whether most
@@ -72,9 +72,9 @@ static void end_alone(uintptr_t set_threads) {
 
 static void for_each(const matrices *job, one function) {
     every all = {job, function};
-    int several = job->products && (job->m >= LARGE || job->n >= LARGE) && job->count < job->threads;
-    int alone = job->set_threads && !several;
-    int parts = alone || (job->m <= SMALL && job->n <= SMALL) ? job->threads : 1;
+    int small = job->m <= SMALL && job->n <= SMALL;
+    int alone = job->set_threads && !(job->products && !small && job->count < job->threads);
+    int parts = alone || small ? job->threads : 1;
     if (alone) begin_alone(job->set_threads);
     tg_split(some, &all, parts < job->count ? parts : (int)job->count);
     if (alone) end_alone(job->set_threads);
