@@ -126,6 +126,11 @@ def resnet18(batch: int, **more: Any) -> Item:
     return Item("resnet18", (batch,), flops=3.63e9 * batch, tolerance=MODEL, **more)
 
 
+def resnet18_fast(batch: int, **more: Any) -> Item:
+    """The same beside peers that have one precision."""
+    return Item("resnet18_fast", (batch,), flops=3.63e9 * batch, tolerance=MODEL, **more)
+
+
 def mnist_train(batch: int, **more: Any) -> Item:
     """Forward and backward."""
     return Item("mnist_train", (batch,), tolerance=MODEL, kernels=80, **more)
@@ -189,6 +194,7 @@ ITEMS: list[Item] = [
       for item in both(attention("attention_train", 7, 4), (even,), (odd,), torch=1.12)),
     *both(resnet18, (1,), torch=1),
     *both(resnet18, (8,), (7,), torch=1, onnxruntime=1),
+    *both(resnet18_fast, (8,), (7,), onnxruntime=1.11),
     *both(mnist_train, (128,), (127,), torch=0.9, torch_compile=1.18, tinygrad=8),
     *both(mnist_train, (512,), (511,), torch=0.9, torch_compile=1.18, tinygrad=8),
     *both(gpt2("gpt2", 1), (1, 256), (1, 255), torch=0.9),

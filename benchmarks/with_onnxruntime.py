@@ -186,5 +186,6 @@ ITEMS: dict[str, Builder] = {
     "layernorm": layernorm,
     "conv": conv,
     "resnet18": resnet18,
+    "resnet18_fast": resnet18,
     "gpt2": gpt2,
 }

@@ -6,7 +6,8 @@ from typing import Any
 
 from benchmarks import data
 from benchmarks.case import Builder, Case
-from benchmarks.lazy.library import Tensor, load, nn
+from benchmarks.lazy.facts import NAME
+from benchmarks.lazy.library import Context, Tensor, load, nn
 from benchmarks.lazy.ops import replayed
 
 
@@ -54,4 +55,18 @@ def resnet18(batch: int) -> Case:
     return replayed(net, Tensor(data.photos(batch)).realize())
 
 
+def resnet18_fast(batch: int) -> Case:
+    """The same under PRECISION=fast, as its captured kernels keep it."""
+    net = ResNet18()
+    load(net, data.resnet18())
+
+    def scores(x: Tensor) -> Tensor:
+        with Context(PRECISION="fast"):
+            return net(x).realize()
+
+    return replayed(scores, Tensor(data.photos(batch)).realize())
+
+
 ITEMS: dict[str, Builder] = {"resnet18": resnet18}
+if NAME == "tinygraft":
+    ITEMS["resnet18_fast"] = resnet18_fast

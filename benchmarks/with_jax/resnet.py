@@ -45,4 +45,4 @@ def resnet18(batch: int) -> Case:
     return called(scores, weights, images(data.photos(batch)))
 
 
-ITEMS: dict[str, Builder] = {"resnet18": resnet18}
+ITEMS: dict[str, Builder] = {"resnet18": resnet18, "resnet18_fast": resnet18}
