@@ -1,6 +1,6 @@
 """How one kind of calls of a TinyJit differs from another, in words: which argument, or which setting.
 
-    described(function, args, kwargs) -> {"lr": Described("0.1", "a number")}
+    described(function, args, kwargs) -> {"lr": DescribedArgument("0.1", "a number")}
     unlike(before, now) -> "argument lr is 0.2, and was 0.1 in the call before\\n  hint: ..."
 
 Only calls that run the function are described, so that a replay pays nothing.
@@ -31,7 +31,7 @@ HINTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class DescribedArgument:
     """An argument, or an item of one, as `text`; `what` is a name in HINTS or "". `same` tells apart equal texts."""
 
     text: str
@@ -39,16 +39,16 @@ class Described:
     same: Same | None = None
 
 
-Call = dict[str, Described]
+CallArguments = dict[str, DescribedArgument]
 
 
 def described(function: Callable[..., Any] | None, args: tuple[Any, ...], kwargs: Mapping[str, Any],
-              is_method: bool = False) -> Call:  # fmt: skip
+              is_method: bool = False) -> CallArguments:  # fmt: skip
     """Return the arguments of a call by their names, with items of nested ones, and the settings that change code.
 
     Of a method `args` are those after the object.
     """
-    found: Call = {}
+    found: CallArguments = {}
     names = _names(function)[is_method:]
     stack: list[tuple[str, Any]] = [
         (names[i] if i < len(names) else f"number {i}", item) for i, item in enumerate(args)
@@ -57,21 +57,21 @@ def described(function: Callable[..., Any] | None, args: tuple[Any, ...], kwargs
     while stack and len(found) < MANY:
         name, item = stack.pop()
         if isinstance(item, (list, tuple)):
-            found[name] = Described(f"{_a(item)} of length {len(item)}")
+            found[name] = DescribedArgument(f"{_a(item)} of length {len(item)}")
             stack += [(f"{name}[{i}]", each) for i, each in enumerate(item)]
         elif isinstance(item, dict):
-            found[name] = Described(f"{_a(item)} of {', '.join(map(repr, item))}"[: 4 * LONGEST])
+            found[name] = DescribedArgument(f"{_a(item)} of {', '.join(map(repr, item))}"[: 4 * LONGEST])
             stack += [(f"{name}[{key!r}]", each) for key, each in item.items()]
         elif is_record(item):
-            found[name] = Described(_a(item))
+            found[name] = DescribedArgument(_a(item))
             stack += [(f"{name}.{field}", each) for field, each in fields_of(item).items()]
         else:
             found[name] = _described(item)
     settings: Iterable[tuple[Setting[Any], Any]] = zip(CHANGE_CODE, code_settings(), strict=True)
-    return found | {f"setting {setting.name}": Described(repr(value)) for setting, value in settings}
+    return found | {f"setting {setting.name}": DescribedArgument(repr(value)) for setting, value in settings}
 
 
-def unlike(before: Call, now: Call) -> tuple[str, str]:
+def unlike(before: CallArguments, now: CallArguments) -> tuple[str, str]:
     """Return which argument or setting of two calls of other kinds differs, by name, and a sentence that says how."""
     for name, mine in sorted(now.items()):
         was = before.get(name)
@@ -88,20 +88,22 @@ def unlike(before: Call, now: Call) -> tuple[str, str]:
     return "memory", "which of its tensors share memory, or are views, is another than in the call before"
 
 
-def _described(item: Any) -> Described:
+def _described(item: Any) -> DescribedArgument:
     """Return an argument that is no container."""
     if isinstance(item, TensorBase):
         flag = "" if item.requires_grad is None else f", requires_grad={item.requires_grad}"
-        return Described(f"a tensor of {item.dtype.name} {show_arg(item.shape)} on {item.device}{flag}", "a tensor")
+        return DescribedArgument(
+            f"a tensor of {item.dtype.name} {show_arg(item.shape)} on {item.device}{flag}", "a tensor"
+        )
     if isinstance(item, (bool, int, float, complex)):
-        return Described(repr(item), "a number")
+        return DescribedArgument(repr(item), "a number")
     if item is None or isinstance(item, (str, bytes)):
-        return Described(repr(item)[:LONGEST])
+        return DescribedArgument(repr(item)[:LONGEST])
     if isinstance(item, UOp):
-        return Described("a symbolic integer")
+        return DescribedArgument("a symbolic integer")
     if hasattr(type(item), "__array_interface__") or hasattr(type(item), "__dlpack__"):
-        return Described(f"an array ({type(item).__name__})", "an array", Same(object()))
-    return Described(_a(item), "an object", Same(item))
+        return DescribedArgument(f"an array ({type(item).__name__})", "an array", Same(object()))
+    return DescribedArgument(_a(item), "an object", Same(item))
 
 
 def _a(item: Any) -> str:

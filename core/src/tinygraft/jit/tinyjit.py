@@ -39,7 +39,7 @@ from tinygraft.engine.capture import Capture, capturing
 from tinygraft.errors import DeviceError, GraphError
 from tinygraft.jit.arguments import Arguments, is_expired, unpack
 from tinygraft.jit.effects import BeforeCall
-from tinygraft.jit.kinds import Call, described, unlike
+from tinygraft.jit.kinds import CallArguments, described, unlike
 from tinygraft.jit.replayed import ReplayedTrace
 from tinygraft.jit.results import values_of
 from tinygraft.jit.trace import RecordedCalls, Trace, difference
@@ -114,7 +114,7 @@ class TinyJit(Generic[P, R]):
         self._ready: dict[tuple[Any, ...], ReplayedTrace] = {}
         self._why = ""  # why the last call that was run was not captured
         self._told: set[str] = set()  # what was told of that
-        self._kind: Call = {}  # the arguments of the last call that was the first of its kind
+        self._kind: CallArguments = {}  # the arguments of the last call that was the first of its kind
         self._new_kinds = 0  # how many such calls there were in a row
         self._writes: frozenset[int] = frozenset()  # the numbers of the tensors of its arguments that it has written to
 

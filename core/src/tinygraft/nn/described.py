@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from tinygraft.device.known import NAMES
 from tinygraft.errors import DTypeError
 from tinygraft.tensor.primitives.keyword_aliases import unknown_keyword
 from tinygraft.tensor.tensor import Tensor
@@ -22,7 +23,9 @@ _INSTEAD = {
     "load_state_dict": "nn.state.load_state_dict(model, state)",
     **dict.fromkeys(("state_dict", "named_parameters"), "nn.state.get_state_dict(model) has the tensors by name"),
     **dict.fromkeys(("train", "eval"), "with Tensor.train(): ... is training, anything else is not"),
-    **dict.fromkeys(("to", "cuda", "cpu"), "move each tensor of nn.state.get_parameters(model), as in p.to_(device)"),
+    **dict.fromkeys(
+        ("to", *map(str.lower, NAMES)), "move each tensor of nn.state.get_parameters(model), as in p.to_(device)"
+    ),
 }
 _GIVEN = "_given"  # the attribute with the arguments that are numbers, text or tuples of them
 
