@@ -82,6 +82,15 @@ def test_many_requests_without_a_tinyjit() -> None:
     ]
 
 
+def test_values_that_a_layer_asks_for() -> None:
+    """They are named also where they take little, as they keep the whole step from a TinyJit."""
+    inner = LineRow("n.py", 7, "Net.__call__", {PREPARING: 0.1}, 60)
+    assert worth_a_look([inner, row("f", 50, **{PREPARING: 2.0})], 5.0, {})[1] == (
+        "n.py:7 in Net.__call__: 100.00 ms (2 %) in 60 requests for values within a layer, which no TinyJit can "
+        "capture: compute with tensors in it, and read none"
+    )
+
+
 def test_pythons_own_time() -> None:
     """Lines of a function count together, its longest is named; making graphs is told apart; few samples are chance."""
     other = LineRow("f.py", 9, "f", {PROGRAM: 2.0})

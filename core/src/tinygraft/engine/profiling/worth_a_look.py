@@ -43,7 +43,8 @@ def worth_a_look(rows: Sequence[LineRow], whole: float, modules: Mapping[str, Ma
     once = sum(row.seconds.get(COMPILING, 0.0) for row in rows if not _is_changing(row))
     repeats = max(whole - imports - once, 1e-9)
     found = [*_compiled_again(rows, repeats), *_unjitted(rows, repeats), *_in_python(rows, repeats)]
-    told = [one for one in found if one[0] >= MUCH * repeats] + _modules(modules, repeats)
+    told = [one for one in found if one[0] >= MUCH * repeats]
+    told += [*_in_layers(rows, repeats), *_modules(modules, repeats)]
     sentences = [text for _, text in sorted(told, key=lambda one: -one[0])[:MOST]]
     if once >= MUCH * whole:
         later = (
@@ -80,12 +81,30 @@ def _unjitted(rows: Sequence[LineRow], whole: float) -> Iterator[tuple[float, st
     for row in rows:
         many = row.requests - row.replays
         seconds = row.seconds.get(PREPARING, 0.0)
-        if many >= OFTEN and not _is_changing(row):
+        if many >= OFTEN and not _is_changing(row) and not _is_in_layer(row):
             yield (
                 seconds,
                 (
                     f"{place_of(row)}: {_of(seconds, whole)} for Python to prepare {many} requests for values: ask for "
                     "several at once (Tensor.realize(a, b)), less often, or within a TinyJit"
+                ),
+            )
+
+
+def _is_in_layer(row: LineRow) -> bool:
+    """Return whether a line is in a call of a layer of the user."""
+    return row.function.endswith((".__call__", ".forward"))
+
+
+def _in_layers(rows: Sequence[LineRow], whole: float) -> Iterator[tuple[float, str]]:
+    """Yield the lines that ask for values within a layer again and again, with the seconds that pass there."""
+    for row in rows:
+        if row.requests - row.replays >= OFTEN and _is_in_layer(row) and not _is_changing(row):
+            yield (
+                row.total,
+                (
+                    f"{place_of(row)}: {_of(row.total, whole)} in {row.requests} requests for values within a layer, which "
+                    "no TinyJit can capture: compute with tensors in it, and read none"
                 ),
             )
 
