@@ -103,8 +103,8 @@ def _in_layers(rows: Sequence[LineRow], whole: float) -> Iterator[tuple[float, s
             yield (
                 row.total,
                 (
-                    f"{place_of(row)}: {_of(row.total, whole)} in {row.requests} requests for values within a layer, which "
-                    "no TinyJit can capture: compute with tensors in it, and read none"
+                    f"{place_of(row)}: {_of(row.total, whole)} in {row.requests} requests for values within a layer, "
+                    "which no TinyJit can capture: compute with tensors in it, and read none"
                 ),
             )
 
