@@ -26,6 +26,8 @@ from tinygraft.nn.state import gguf_load, load_sharded, safe_load
 PIECE = 16  # tokens of a prompt that are read at once; the rest of it one by one
 
 REQUIRED = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+LENGTHS = ("max_position_embeddings", "sliding_window")
+SWITCHES = ("tie_word_embeddings", "attention_bias", "mlp_bias")
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Config:
     @staticmethod
     def of(given: Mapping[str, Any], where: str) -> Config:
         """The configuration that a config.json gives. Raises ValueError for what this file does not compute."""
+        check_kinds(given, where)
         rope = [given.get(name) or {} for name in ("rope_parameters", "rope_scaling")]  # now, and in older files
         scaling = [value for each in rope for name in ("rope_type", "type") if (value := each.get(name)) is not None]
         for name, value, known in (
@@ -63,7 +66,7 @@ class Config:
                 choices = " or ".join(map(str, known))
                 raise ValueError(f"{where} asks for {name} {value!r}, which examples/llama.py has not, only {choices}")
         counts = [name for name in ("num_key_value_heads", "head_dim") if given.get(name) is not None]
-        needed = [name for name in (*REQUIRED, *counts) if not isinstance(given.get(name), int)]
+        needed = [name for name in (*REQUIRED, *counts) if not is_count(given.get(name))]
         if needed:
             raise ValueError(f"{where} gives no number for {', '.join(needed)}, which a model of Llama's kind needs")
         sizes = {name: given[name] for name in Config.__dataclass_fields__ if given.get(name) is not None}
@@ -81,6 +84,36 @@ class Config:
         """Write a config.json, which transformers reads too."""
         kind = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "dtype": "float32"}
         path.write_text(json.dumps(kind | asdict(self), indent=2) + "\n", encoding="utf-8")
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value is an integer of 1 or more."""
+    return is_token(value) and value > 0
+
+
+def check_kinds(given: Mapping[str, Any], where: str) -> None:
+    """Raise ValueError for an entry of a config.json that is there and is no value of its kind."""
+    ropes, ends = ("rope_parameters", "rope_scaling"), given.get("eos_token_id")
+    thetas = [("rope_theta", holder) for holder in (given, given.get("rope_parameters")) if isinstance(holder, Mapping)]
+    for name, value, fits, kind in (
+        *((name, given.get(name), lambda value: isinstance(value, Mapping), "an object") for name in ropes),
+        *((name, given.get(name), is_count, "a positive integer") for name in LENGTHS),
+        *((name, given.get(name), lambda value: isinstance(value, bool), "true or false") for name in SWITCHES),
+        *((name, each.get(name), is_scale, "a positive number") for name, each in (*thetas, ("rms_norm_eps", given))),
+        *(("eos_token_id", end, is_token, "a token") for end in (ends if isinstance(ends, list) else [ends])),
+    ):
+        if value is not None and not fits(value):
+            raise ValueError(f"{where} needs {kind} as {name}, got {str(value)[:80]}")
+
+
+def is_scale(value: Any) -> bool:
+    """Whether a value is a positive number that float32 holds."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 3e38
+
+
+def is_token(value: Any) -> bool:
+    """Whether a value is an integer of 0 or more."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 class FeedForward:
@@ -218,12 +251,30 @@ def read(path: Path | str) -> tuple[Config, Mapping[str, Tensor]]:
         index = path / "model.safetensors.index.json"
         path = index if index.exists() else path / "model.safetensors"
     where = path.parent / "config.json"
-    config = Config.of(json.loads(where.read_text(encoding="utf-8")), str(where))
+    config = Config.of(read_object(where), str(where))
     tensors = load_sharded(path) if path.name.endswith(".index.json") else safe_load(path)
+    check_layers(config, tensors, path)
     kept = {name: tensor for name, tensor in tensors.items() if not name.endswith("rotary_emb.inv_freq")}
     if config.tie_word_embeddings:
         kept.pop("lm_head.weight", None)  # some files have it twice
     return config, kept
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The object that a file of JSON has. Raises ValueError where it has none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is no JSON that can be read: {str(error)[:200]}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} should have an object, it has a {type(found).__name__}")
+    return found
+
+
+def check_layers(config: Config, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Raise ValueError where there are fewer tensors than layers, before any layer is made."""
+    if config.num_hidden_layers > len(tensors):
+        raise ValueError(f"{path} has {len(tensors)} tensors, too few for {config.num_hidden_layers} layers")
 
 
 def read_gguf(path: Path) -> tuple[Config, dict[str, Tensor]]:
@@ -258,6 +309,7 @@ def read_gguf(path: Path) -> tuple[Config, dict[str, Tensor]]:
     )
     if "rope_freqs.weight" in tensors or value("rope.dimension_count", config.head_dim) != config.head_dim:
         raise ValueError(f"{path} scales its rotary positions, or turns a part of a head, which this does not compute")
+    check_layers(config, tensors, path)
     return config, {hugging_face_name(name): unpaired(name, tensors[name], config) for name in tensors}
 
 

@@ -228,6 +228,14 @@ def test_refusals(examples: Any, tmp_path: Path) -> None:
         ({"rope_parameters": {"rope_type": "llama3", "rope_theta": 5e5}}, "rope scaling 'llama3'"),
         ({"quantization_config": {"bits": 4}}, "quantization_config"),
         ({"hidden_size": None}, "x gives no number for hidden_size, which a model of Llama's kind needs"),
+        ({"num_attention_heads": 0}, "x gives no number for num_attention_heads"),
+        ({"vocab_size": True}, "x gives no number for vocab_size"),
+        ({"rope_parameters": [1]}, r"x needs an object as rope_parameters, got \[1\]"),
+        ({"sliding_window": {"a": 1}}, "x needs a positive integer as sliding_window, got {'a': 1}"),
+        ({"mlp_bias": "no"}, "x needs true or false as mlp_bias, got no"),
+        ({"rms_norm_eps": float("nan")}, "x needs a positive number as rms_norm_eps, got nan"),
+        ({"rope_parameters": {"rope_theta": "1"}}, "x needs a positive number as rope_theta, got 1"),
+        ({"eos_token_id": [2, -1]}, "x needs a token as eos_token_id, got -1"),
     ):
         with pytest.raises(ValueError, match=message):
             of(GROUPED | change, "x")
@@ -240,6 +248,16 @@ def test_refusals(examples: Any, tmp_path: Path) -> None:
         examples["llama"].Generator(examples["llama"].Llama(of(GROUPED, "x")))([3, 61], 10)
     with pytest.raises(ValueError, match="the model has no Linear called w_proj, which LoRA was to be added to"):
         examples["lora"].add_lora(examples["llama"].Llama(of(GROUPED, "x")), ["q_proj", "w_proj"], 2, 4)
+    folder = written(tmp_path / "damaged", GROUPED)
+    for text, message in (
+        ("{", r"damaged/config\.json is no JSON that can be read: Expecting property name"),
+        ("[" * 100_000, r"damaged/config\.json is no JSON that can be read: maximum recursion depth"),
+        ("[1]", r"damaged/config\.json should have an object, it has a list"),
+        (json.dumps(GROUPED | {"num_hidden_layers": 1 << 40}), "tensors, too few for 1099511627776 layers"),
+    ):
+        (folder / "config.json").write_text(text)
+        with pytest.raises(ValueError, match=message):
+            examples["llama"].read(folder)
     import gguf
 
     with pytest.raises(ValueError, match="rope scaling 'yarn'"):

@@ -79,6 +79,7 @@ def test_an_index_that_lies_is_refused(tmp_path: Path) -> None:
         ({"a": 3}, "which is no file beside the index"),
         ({"a": ".."}, "which is no file beside the index"),
         ({"a": "gone.safetensors"}, r"names files that are not there: \['gone.safetensors'\]"),
+        ({"a": "a" * 10_000}, "names files that are not there"),
         (["a"], "it has no weight_map"),
     ):
         index.write_text(json.dumps({"weight_map": places}))

@@ -90,7 +90,8 @@ def load_sharded(path: FilePath, device: Place = None, name: str = "model") -> d
             raise FileFormatError(f"{index}: the tensor {key!r} should be in {file}, which does not have it")
         return opened[file][key]
 
-    missing = sorted({file for file in places.values() if not (index.parent / file).is_file()})
+    # os.path: False also for a name that is longer than names may be, for which Path raises OSError
+    missing = sorted({file for file in places.values() if not os.path.isfile(index.parent / file)})
     if missing:
         raise FileFormatError(f"{index} names files that are not there: {missing}")
     return LazyTensors(places, make)
