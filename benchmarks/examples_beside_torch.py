@@ -116,7 +116,7 @@ def _theirs(name: str) -> None:
     torch.manual_seed(0)
     if name == "cart_pole":
         script = clocked("play_cart_pole")
-        script.Agent = Agent
+        vars(script)["Agent"] = Agent
 
         class AsTorch:
             """What the script makes tensors with."""
@@ -127,7 +127,7 @@ def _theirs(name: str) -> None:
                 """A tensor of an array."""
                 return torch.from_numpy(array)
 
-        script.Tensor = AsTorch
+        vars(script)["Tensor"] = AsTorch
         script.train(0, UPDATES)
         return
     step = TWINS[name]()

@@ -8,6 +8,7 @@ schedules, clipping and moving averages are those of the scripts; the data are t
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable
 from itertools import pairwise
@@ -453,7 +454,7 @@ class Agent:
 
 
 TWINS: dict[str, Callable[[], Step]] = {
-    **{kind: lambda kind=kind: classifier(kind) for kind in ("mlp", "cnn", "resnet", "vit")},
+    **{kind: functools.partial(classifier, kind) for kind in ("mlp", "cnn", "resnet", "vit")},
     "vae": vae, "gan": gan, "diffusion": diffusion, "char_gpt": char_gpt, "char_lstm": char_lstm,
     "lora": lora, "generation": generation,
 }  # fmt: skip

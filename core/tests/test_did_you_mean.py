@@ -24,6 +24,7 @@ x = Tensor.ones(2, 3)
     (lambda: x.expand_dims(0), AttributeError, "'expand_dims'\n  hint: unsqueeze(dim) inserts an axis"),
     (lambda: x.qqqqqqq, AttributeError, "'Tensor' object has no attribute 'qqqqqqq'"),
     (lambda: tinygraft.Tensr, AttributeError, "module 'tinygraft' has no attribute 'Tensr'~ 'Tensor'?"),
+    (lambda: nn.Linaer, AttributeError, "module 'tinygraft.nn' has no attribute 'Linaer'~ 'Linear'?"),
     (lambda: dtypes.flaot32, AttributeError, "'dtypes' has no attribute 'flaot32'~ 'float32'?"),
     (lambda: dtypes.qqqqqq, AttributeError, "type object 'dtypes' has no attribute 'qqqqqq'"),
     (lambda: x.cast("flaot32"), TypeError, "there is no dtype 'flaot32'; the dtypes are"),

@@ -93,8 +93,8 @@ def test_what_was_chosen_can_be_given_back(kernel: Callable[[], UOp], device: st
 
 
 REFUSED = {
-    "polish(0)": "there is no action 'polish'; actions are block, dot, local, matrix, pack, parallel, reorder, split, "
-    "stage, stream, team, tile, unroll, vectorise",
+    "polish(0)": "there is no action 'polish'; actions are block, dot, interleave, local, matrix, pack, parallel, "
+    "reorder, slide, slide_panel, split, stage, stream, team, tile, unroll, vectorise",
     "vectorise(7, 8)": "vectorise(7, 8): the kernel has no loop 7 here; its loops are 0, 1, 2",
     "vectorise(0+1, 8)": "vectorise(0+1, 8): vectorise takes one loop, got 2",
     "vectorise(0)": "vectorise(0): vectorise takes 1 plain number after its loop",

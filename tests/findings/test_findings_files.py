@@ -382,8 +382,20 @@ def test_standard_output_that_is_a_pipe() -> None:
 @pytest.mark.parametrize(
     ("tensors", "metadata", "kind", "said"),
     [
-        ([Tensor([1])], None, DTypeError, "safe_save writes a dict of tensors by their names, got list"),
-        (None, None, DTypeError, "safe_save writes a dict of tensors by their names, got NoneType"),
+        (
+            [Tensor([1])],
+            None,
+            DTypeError,
+            "safe_save writes a dict of tensors by their names, got list\n"
+            "  hint: nn.state.get_state_dict(model) has those of a model",
+        ),
+        (
+            None,
+            None,
+            DTypeError,
+            "safe_save writes a dict of tensors by their names, got NoneType\n"
+            "  hint: nn.state.get_state_dict(model) has those of a model",
+        ),
         ({}, ["a"], DTypeError, "safe_save writes a dict of metadata, text by text, got list"),
         (
             {"a\ud800": Tensor([1])},

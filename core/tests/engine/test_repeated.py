@@ -25,9 +25,11 @@ def said(capsys, loop) -> list[str]:
     """What a loop prints about repetitions: the sentence, and the hint below it, without file and line."""
     capsys.readouterr()
     loop()
-    lines = [line for line in capsys.readouterr().out.splitlines() if "compiled 8 times" in line or "hint" in line]
-    assert not lines or "test_repeated.py:" in lines[0]
-    return [line.partition(": ")[2] for line in lines]
+    printed = capsys.readouterr().out.splitlines()
+    places = [number for number, line in enumerate(printed) if "compiled 8 times" in line]
+    assert all("test_repeated.py:" in printed[place] for place in places)
+    below = [place + 1 for place in places if "hint" in printed[place + 1]]
+    return [printed[place].partition(": ")[2] for place in sorted(places + below)]
 
 
 def test_a_shape_that_grows(capsys):

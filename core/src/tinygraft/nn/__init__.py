@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.engine.exclusive import import_late
+from tinygraft.errors import did_you_mean
 from tinygraft.nn import datasets, optim, state
 from tinygraft.nn.activations import (
     CELU,
@@ -227,4 +228,6 @@ def _elsewhere(name: str) -> str:
     wanted = name.lower()
     methods = {method.replace("_", ""): method for method in dir(Tensor) if not method.startswith("_")}
     found = methods.get(wanted) or methods.get(wanted.removesuffix("loss"))
-    return f"\n  hint: it has no weights, and is Tensor.{found} here" if found and not name.islower() else ""
+    if found and not name.islower():
+        return f"\n  hint: it has no weights, and is Tensor.{found} here"
+    return did_you_mean(name, [*(public for public in globals() if public[0].isalpha()), "data", "parallel"])

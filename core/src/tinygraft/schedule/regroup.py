@@ -36,6 +36,7 @@ TERMS = 4096  # of a product: a panel of 32 columns of float32 then fills half a
 SOURCES = 8  # of a CAT in one kernel: 40 of 20,000 elements took 68 ms, by 16 116 and by 32 379
 NUMBERS = 32  # the same where they are numbers, which are another kernel each time: 5,000 take 4 s, by 8 they take 12
 # assumed: never measured
+MORE_GROUPS = 1.25  # times the fewest groups of a CAT, where groups are then of equal length and can be one loop
 SLACK = 1.5  # times TERMS that a product may have without being cut
 
 
@@ -87,12 +88,13 @@ def in_groups(node: UOp, target: Target) -> UOp:
     """Return the CAT `node` as a CAT of stored CATs of as many sources as a kernel of `target` may have.
 
     These are CATs of stored CATs again where there are too many of them; above the first level SOURCES is the limit.
-    The groups are of equal length where there is such a length.
+    The groups are of equal length where that takes at most MORE_GROUPS times the fewest groups.
     """
     src = node.src
     most = _most(node, target)
     while len(src) > most:
-        each = -(-len(src) // _divisor(len(src), range(-(-len(src) // most), 2 * -(-len(src) // most) + 1)))
+        fewest = -(-len(src) // most)
+        each = -(-len(src) // _divisor(len(src), range(fewest, int(fewest * MORE_GROUPS) + 1)))
         groups = [src[i : i + each] for i in range(0, len(src), each)]
         cats = [UOp(Ops.CAT, node.dtype, group, node.arg) if len(group) > 1 else group[0] for group in groups]
         src = tuple([UOp(Ops.CONTIGUOUS, node.dtype, (cat,)) for cat in cats])

@@ -343,3 +343,11 @@ def test_distributed_takes_no_sampler() -> None:
     for given in ({"sampler": [0, 1]}, {"batch_sampler": [[0], [1]]}):
         with pytest.raises(ShapeError, match="distributed=True chooses samples by index"):
             DataLoader(np.arange(5), distributed=True, **given)  # type: ignore[arg-type]
+
+
+def test_an_unknown_argument_is_answered() -> None:
+    """With the one that was meant, as of layers and optimizers."""
+    with pytest.raises(TypeError) as error:
+        DataLoader([1, 2], batchsize=2)  # type: ignore[call-arg]
+    said = "DataLoader() got an unexpected keyword argument 'batchsize'\n  hint: did you mean 'batch_size'?"
+    assert str(error.value) == said

@@ -454,3 +454,20 @@ def test_gradients_are_zeros_where_that_is_asked_for() -> None:
     assert (a.grad.tolist(), b.grad) == ([0.0, 0.0], None)
     optimizer.zero_grad()
     assert a.grad is None
+
+
+def test_an_option_with_another_name_is_not_set_in_silence() -> None:
+    """What nothing would read raises and names the option; attributes of the user's own are taken."""
+    optimizer = nn.optim.Adam([Tensor([1.0], requires_grad=True)], lr=0.1)
+    for name, meant in (
+        ("lrr", "lr"),
+        ("learning_rate", "lr"),
+        ("weightdecay", "weight_decay"),
+        ("wd", "weight_decay"),
+    ):
+        with pytest.raises(AttributeError) as error:
+            setattr(optimizer, name, 0.5)
+        assert str(error.value) == f"Adam has no {name!r} that could be set\n  hint: did you mean {meant!r}?"
+    optimizer.epoch = 3  # type: ignore[attr-defined]
+    optimizer.lr = 0.5
+    assert (vars(optimizer)["epoch"], optimizer.lr.item()) == (3, 0.5)

@@ -23,6 +23,7 @@ from tinygraft.nn.data.samplers import (
     count_of,
 )
 from tinygraft.nn.data.worker_pool import WorkerPool, context_of
+from tinygraft.nn.described import answered
 from tinygraft.tensor.ops.random import current_seed
 from tinygraft.uop.uop import Place
 
@@ -317,6 +318,9 @@ class DataLoader:
         if pool is self._pool:
             self._pool = None
         pool.close()
+
+
+DataLoader.__init__ = answered(DataLoader.__init__)  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ each parameter, of a half type computed in float32: it is rounded where a parame
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tinygraft.dtype import DType, dtypes
-from tinygraft.errors import FileFormatError, TrainingError
+from tinygraft.errors import FileFormatError, TrainingError, closest
 from tinygraft.interrupt import guarded
 from tinygraft.nn.described import answered
 from tinygraft.nn.optim.optimizer_state import checked, load_into, saved_state
@@ -25,6 +26,9 @@ from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place, UOp
 
 _UNSHOWN = ("params", "lr")
+
+
+OTHERWISE = {"learning_rate": "lr", "wd": "weight_decay"}  # what other libraries call an option
 
 
 class GroupOption:
@@ -149,6 +153,19 @@ class Optimizer:
     lr: GroupOption = GroupOption()
     SHARES: ClassVar[tuple[str, ...]] = ()  # the options that are from 0 to below 1
     STATE: ClassVar[dict[str, str]] = {}  # lists of state, one for each parameter, by their names in a state_dict
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute. Raises AttributeError for one that is not there and is like an option: nothing reads it."""
+        if not hasattr(type(self), name) and name not in vars(self) and type(self).__module__.startswith("tinygraft."):
+            options = [
+                option for option, what in inspect.getmembers_static(type(self)) if isinstance(what, GroupOption)
+            ]
+            if meant := OTHERWISE.get(name, "") or closest(name, options):
+                raise AttributeError(
+                    f"{type(self).__name__} has no {name!r} that could be set\n  hint: did you mean {meant!r}?",
+                    name=name, obj=self,
+                )  # fmt: skip
+        object.__setattr__(self, name, value)
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor, device: Place = None, *,
