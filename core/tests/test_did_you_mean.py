@@ -44,6 +44,7 @@ x = Tensor.ones(2, 3)
     (lambda: nn.ReLU().parameters(), AttributeError, "\n  hint: nn.state.get_parameters(model) lists the tensors"),
     (lambda: nn.Linear(2, 3).state_dict(), AttributeError, "\n  hint: nn.state.get_state_dict(model) has the tensors"),
     (lambda: nn.BatchNorm2d(3).eval(), AttributeError, "\n  hint: with Tensor.train(): ... is training, anything"),
+    (lambda: nn.Sequential().train(), AttributeError, "'Sequential' object has no attribute 'train'\n  hint: with"),
     (lambda: nn.Linear(2, 3).weigth, AttributeError, "'Linear' object has no attribute 'weigth'"),
     (lambda: nn.state.safe_save(nn.Linear(2, 3), "x"), TypeError, "\n  hint: nn.state.get_state_dict(model) has t"),
     (lambda: x.size(2), IndexError, "size(2): shape (2, 3) has 2 axes, the first of which is 0"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from tinygraft.nn.described import no_attribute
 
 
 class Sequential(list[Callable[[Any], Any]]):
@@ -30,6 +32,12 @@ class Sequential(list[Callable[[Any], Any]]):
         for layer in self:
             x = layer(x)
         return x
+
+    if not TYPE_CHECKING:  # checkers would take any attribute for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError, with what to use here for a method that modules of PyTorch have."""
+            raise no_attribute(self, name)
 
     def __repr__(self) -> str:
         """One layer a line, by its name in a state_dict."""

@@ -51,12 +51,17 @@ class Described:
 
         def __getattr__(self, name: str) -> Any:
             """Raise AttributeError, with what to use here for a method that modules of PyTorch have."""
-            instead = _INSTEAD.get(name, "")
-            hint = f"\n  hint: {instead}" if instead else ""
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
+            raise no_attribute(self, name)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(_shown(self))})"
+
+
+def no_attribute(layer: Any, name: str) -> AttributeError:
+    """Return the error for an attribute that `layer` lacks, with what to use here for a method of PyTorch's modules."""
+    instead = _INSTEAD.get(name, "")
+    hint = f"\n  hint: {instead}" if instead else ""
+    return AttributeError(f"{type(layer).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=layer)
 
 
 def _shown(layer: Any) -> list[str]:
