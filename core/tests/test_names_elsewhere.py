@@ -60,9 +60,19 @@ def test_what_is_done_in_place_of_other_classes_is_said(name: str) -> None:
     """No base class: the hint says what a model is made of here."""
     with pytest.raises(AttributeError, match=rf"module 'tinygraft.nn' has no attribute '{name}'\n  hint: \w"):
         getattr(nn, name)
+
+
+@pytest.mark.parametrize(("typed", "meant"), [
+    ("Linaer", "Linear"), ("Convd2d", "Conv2d"), ("BatchNorms", "BatchNorm"), ("Parameters", "Parameter"),
+    ("ModulList", "ModuleList"), ("paralel", "parallel"),
+])  # fmt: skip
+def test_a_layer_misspelt_is_answered(typed: str, meant: str) -> None:
+    """With a public name, never with a module that nobody imports; a name like none of them has no hint."""
     with pytest.raises(AttributeError) as caught:
-        getattr(nn, name + "s")
-    assert str(caught.value) == f"module 'tinygraft.nn' has no attribute '{name}s'"
+        getattr(nn, typed)
+    assert str(caught.value) == f"module 'tinygraft.nn' has no attribute {typed!r}\n  hint: did you mean {meant!r}?"
+    with pytest.raises(AttributeError, match="has no attribute 'archives_of'$"):
+        getattr(nn, "archives_of")  # noqa: B009  a checker would refuse nn.archives_of
 
 
 def test_help_lists_a_command_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:

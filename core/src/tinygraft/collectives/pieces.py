@@ -56,8 +56,9 @@ class ArrayMemory(RankMemory):
     """
 
     def __init__(self, source: RankArray, target: RankArray) -> None:
-        self.source, self.target = source, target
-        self.columns = source.shape[1]
+        self.source: RankArray = source
+        self.target: RankArray = target
+        self.columns: int = source.shape[1]
 
     def begin(self, first: int, last: int) -> None:
         """Do nothing: it is there."""

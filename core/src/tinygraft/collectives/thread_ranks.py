@@ -83,8 +83,11 @@ class ThreadTransport(Transport):
     holds_tensors = False
 
     def __init__(self, world: ThreadWorld, rank: int) -> None:
-        self.world, self.rank, self.size = world, rank, world.size
-        self.local_rank, self.local_size = rank, world.size
+        self.world: ThreadWorld = world
+        self.rank: int = rank
+        self.size: int = world.size
+        self.local_rank: int = rank
+        self.local_size: int = world.size
         self.arriving: defaultdict[int, deque[Arrivals]] = defaultdict(deque)
 
     def all_to_all(

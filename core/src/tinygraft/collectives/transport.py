@@ -26,7 +26,8 @@ class DeviceBytes:
     """
 
     def __init__(self, address: int, size: int) -> None:
-        self.address, self.size = address, size
+        self.address: int = address
+        self.size: int = size
 
     def __getitem__(self, part: slice) -> DeviceBytes:
         first, last, _ = part.indices(self.size)
@@ -150,7 +151,10 @@ class ChildOfRank(Transport):
     name = "a process that a rank started"
 
     def __init__(self, rank: int, size: int, local_rank: int, local_size: int) -> None:
-        self.rank, self.size, self.local_rank, self.local_size = rank, size, local_rank, local_size
+        self.rank: int = rank
+        self.size: int = size
+        self.local_rank: int = local_rank
+        self.local_size: int = local_size
 
     def _refuse(self) -> Transfer:
         """Raise CollectiveError: only the ranks call collectives."""

@@ -76,8 +76,8 @@ class Origins:
     def __init__(self) -> None:
         self.nodes: WeakKeyDictionary[UOp, UserLine] = WeakKeyDictionary()
         self.memory: list[MemoryChange] = []
-        self.unnoted = 0  # changes of memory past MOST_CHANGES
-        self.allocations = 0
+        self.unnoted: int = 0  # changes of memory past MOST_CHANGES
+        self.allocations: int = 0
         self._live: dict[tuple[str, int], int] = {}  # the number of each live allocation, by device and id(handle)
         self._lines: dict[tuple[CodeType, int], tuple[str, int]] = {}
         self._now = _Now()

@@ -29,8 +29,10 @@ class StagedMemory(RankMemory):
         self, backend: Backend, source: Handle, target: Handle, rows: tuple[int, int], columns: int, bits: Any
     ):
         self.backend, self.source, self.target, self.bits = backend, source, target, bits
-        self.senders, self.receivers = rows
-        self.columns, self.size = columns, bits.itemsize
+        self.senders: int = rows[0]
+        self.receivers: int = rows[1]
+        self.columns: int = columns
+        self.size: int = bits.itemsize
         most = max(ALIGNED // self.size, PIECE // (max(rows) * self.size) // ALIGNED * ALIGNED)
         if columns > most and (max(rows) == 1 or columns * self.size % ALIGNED == 0):
             self.wanted = most

@@ -104,7 +104,9 @@ class Trace:
         mine, bindings = capture.values, arguments.values
         other = any(mine.get(name, value) != value for name, value in bindings.items())
         self.bindings: dict[str, int] | None = None if capture.varied or arguments.varied or other else bindings
-        self.obstacle = (capture.why_read or READS) if capture.read else TWO_VALUES if self.bindings is None else ""
+        self.obstacle: str = (
+            (capture.why_read or READS) if capture.read else TWO_VALUES if self.bindings is None else ""
+        )
         self.nodes: dict[int, weakref.ref[UOp]] = capture.nodes
         self.values: dict[str, int] = capture.values
         self.arguments: tuple[Any, ...] = tuple([node.arg.uid for node in arguments.buffers])

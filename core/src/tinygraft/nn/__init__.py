@@ -230,4 +230,4 @@ def _elsewhere(name: str) -> str:
     found = methods.get(wanted) or methods.get(wanted.removesuffix("loss"))
     if found and not name.islower():
         return f"\n  hint: it has no weights, and is Tensor.{found} here"
-    return did_you_mean(name, [*(public for public in globals() if public[0].isalpha()), "data", "parallel"])
+    return did_you_mean(name, [*__all__, *_INSTEAD, "onnx", "parallel"])

@@ -214,8 +214,8 @@ class LSTM(_Recurrent):
     ((5, 7, 4), (2, 5, 4), (2, 5, 4))
     """
 
-    GATES = 4
-    STATES = 2
+    GATES: int = 4
+    STATES: int = 2
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
@@ -247,7 +247,7 @@ class GRU(_Recurrent):
     ((7, 5, 8), (2, 5, 4))
     """
 
-    GATES = 3
+    GATES: int = 3
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,

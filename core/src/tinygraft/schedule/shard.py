@@ -29,7 +29,7 @@ class PerDeviceGraph:
         self.alone: dict[UOp, UOp] = {}  # a node on one device, or on none -> what replaces it
         # a node on several devices -> the nodes that replace it, one for each device; of ranks this rank's own one
         self.parts: dict[UOp, Parts] = {}
-        self.exchange = RankExchange()
+        self.exchange: RankExchange = RankExchange()
 
     def add(self, node: UOp) -> None:
         """Add what `node` becomes: to `parts` for one on several devices, else to `alone`, over the split graph.

@@ -33,7 +33,7 @@ class DriverBackend(Backend):
         self.context = context
         self.queue = DriverQueue(self, is_beside=False)
         self.allocator = allocator(self.name, context, self.queue)
-        self.dlpack_device = (dlpack, self.device.number)
+        self.dlpack_device: tuple[int, int] = (dlpack, self.device.number)
         context.backend = weakref.ref(self)
 
     def load(self, binary: Binary) -> Program:

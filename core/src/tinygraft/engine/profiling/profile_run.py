@@ -41,7 +41,7 @@ class Profile:
         self.compiles: list[CompileEvent] = []
         self.launches: list[tuple[int, LaunchEvent]] = []
         self.memory: list[MemoryChange] = []
-        self.omitted = 0
+        self.omitted: int = 0
         self._before = (0, 0, 0)  # changes of memory, allocations and changes not noted, of a recording that was on
         self._undo: Callable[[], None] | None = None
 

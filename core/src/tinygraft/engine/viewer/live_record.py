@@ -84,7 +84,7 @@ class LiveRecord:
         self.origins: list[list[list[str | int | bool]]] = []
         self.tracks: list[str] = []
         self.spans: list[tuple[float, float, int]] = []
-        self.omitted = 0
+        self.omitted: int = 0
         self.cut = False
         self._bytes = 0
         self.modules: dict[str, dict[str, float]] = {}  # seconds of kernels by module and line

@@ -75,7 +75,9 @@ class WorkerPool:
                 f"{_not_sent(job, prepare)} cannot be sent to workers, pickle says: {error}\n"
                 "  hint: lambdas, open files and classes inside functions cannot be; num_workers=0 needs no pickle"
             ) from error
-        self.count, self.turn, self.is_busy = count, -1, False
+        self.count: int = count
+        self.turn: int = -1
+        self.is_busy: bool = False
         self._processes: list[_Process] = []
         self.close = weakref.finalize(self, _end, os.getpid(), self._processes)
         try:
