@@ -85,17 +85,33 @@ def test_many_requests_without_a_tinyjit() -> None:
 def test_values_that_a_layer_asks_for() -> None:
     """They are named also where they take little, as they keep the whole step from a TinyJit."""
     inner = LineRow("n.py", 7, "Net.__call__", {PREPARING: 0.1}, 60)
-    assert worth_a_look([inner, row("f", 50, **{PREPARING: 2.0})], 5.0, {})[1] == (
+    assert worth_a_look([inner, row("f", 50, **{PREPARING: 2.0})], 5.0, {}) == [
         "n.py:7 in Net.__call__: 100.00 ms (2 %) in 60 requests for values within a layer, which no TinyJit can "
-        "capture: compute with tensors in it, and read none"
-    )
+        "capture: compute with tensors in it, and read none",
+        "f.py:3 in f: 2.00 s (40 %) for Python to prepare 50 requests for values: ask for several at once "
+        "(Tensor.realize(a, b)), less often, or within a TinyJit, once no layer reads a value",
+    ]
+
+
+def test_graphs_at_a_line_that_asks_are_told_with_its_requests() -> None:
+    """One sentence and not two, with the sum."""
+    assert worth_a_look([row("f", 50, **{PREPARING: 2.0, GRAPHS: 1.0})], 5.0, {}) == [
+        "f.py:3 in f: 3.00 s (60 %) for Python to prepare 50 requests for values and make graphs: ask for several at "
+        "once (Tensor.realize(a, b)), less often, or within a TinyJit"
+    ]
+
+
+def test_graphs_that_are_made_once_need_no_tinyjit() -> None:
+    """A model's weights are made before the first request, in one turn: no sentence sends their line to a TinyJit."""
+    assert worth_a_look([row("Net.__init__", **{GRAPHS: 4.0})], 8.0, {}) == []
 
 
 def test_pythons_own_time() -> None:
     """Lines of a function count together, its longest is named; making graphs is told apart; few samples are chance."""
     other = LineRow("f.py", 9, "f", {PROGRAM: 2.0})
+    made = LineRow("g.py", 3, "g", {GRAPHS: 4.0}, samples=9, turns=3)
     chance = LineRow("h.py", 9, "h", {PROGRAM: 3.0}, samples=4)
-    assert worth_a_look([row("f", **{PROGRAM: 1.0}), other, row("g", **{GRAPHS: 4.0}), chance], 8.0, {}) == [
+    assert worth_a_look([row("f", **{PROGRAM: 1.0}), other, made, chance], 8.0, {}) == [
         "g.py:3 in g: 4.00 s (50 %) to make graphs in Python, each time anew: a TinyJit does it once",
         "f.py:9 in f: 3.00 s (38 %) in Python itself, where no tensor is computed",
     ]
@@ -109,6 +125,15 @@ def test_what_happens_once_is_not_in_the_shares() -> None:
     assert worth_a_look(rows, 10.0, {}) == [first, once + "a second run has them from the disk cache"]
     with Context(CACHELEVEL=0):
         assert worth_a_look(rows, 10.0, {})[1] == once + "the disk cache is off (CACHELEVEL=0)"
+
+
+def test_the_layer_whose_kernels_took_longest_to_write_is_named() -> None:
+    """An unrolled loop is compiled once, and that may be the most that a short run sees of it."""
+    rows = [row("f", 1, 1, **{COMPILING: 8.0})]
+    told = "once, not in these shares: 8.00 s to make each kernel at its first use, 60 % of it for Net.loop; "
+    made = {"Net.loop": 3.0, "Net.loop.cell": 1.5, "Net.a": 2.0, "": 1.0}
+    assert worth_a_look(rows, 8.0, {}, made)[-1].startswith(told)
+    assert "for Net" not in worth_a_look(rows, 8.0, {}, made | {"": 9.0})[-1]
 
 
 def test_modules_by_their_kernels() -> None:

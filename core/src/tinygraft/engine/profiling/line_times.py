@@ -20,6 +20,7 @@ from tinygraft.events import LaunchEvent, RepeatEvent, SpanEvent
 from tinygraft.helpers import cell_or_file
 
 PERIOD = 0.005  # assumed: seconds between samples; one takes some 20 us
+MOST_TURNS = 8  # assumed: as many as anyone asks about
 MOST_INNER = 100_000  # assumed: pieces inside of one piece, as launches of a replay
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 NOT_OF_USERS = (*INSTALLED, "<frozen ")
@@ -38,7 +39,8 @@ class LineRow:
     """A line of the user: the seconds that passed there by KINDS, its requests for values, how many were compiled.
 
     `replays` are those requests that a TinyJit answered; `why` says why the same operations were compiled again.
-    `samples` is from how many the seconds of PROGRAM, IMPORTS and GRAPHS are.
+    `samples` is from how many the seconds of PROGRAM, IMPORTS and GRAPHS are, `turns` between how many different
+    requests those of GRAPHS were.
     """
 
     file: str
@@ -50,6 +52,7 @@ class LineRow:
     compiled: int = 0
     why: str = ""
     samples: int = 0
+    turns: int = 0
 
     @property
     def total(self) -> float:
@@ -79,6 +82,8 @@ class LineTimes:
     def __init__(self) -> None:
         self.thread, self.begun, self.ended = threading.get_ident(), time.perf_counter(), None
         self.sampled = Counter()  # samples outside of requests, by place and kind
+        self._requests = 0
+        self._turns: dict[UserPlace, set[int]] = {}  # the requests before which a place made graphs
         self._rows: dict[UserPlace, LineRow] = {}
         self._inner: deque[tuple[float, float]] = deque(maxlen=MOST_INNER)  # pieces that no piece contains yet
         self._pending: list[tuple[str, float]] = []  # seconds of pieces in a request that has not ended
@@ -123,6 +128,7 @@ class LineTimes:
             row.add(kind, seconds)
         self._pending.clear()
         if event.name == "realize":
+            self._requests += 1
             row.requests += 1
             row.replays += event.detail == "a replay"
             row.compiled += self._scheduled >= event.start
@@ -175,6 +181,8 @@ class LineTimes:
         place, kind, in_request = self._place(sys._current_frames().get(self.thread))
         if not in_request:
             self.sampled[place, kind] += 1
+            if place is not None and kind == GRAPHS and len(turns := self._turns.setdefault(place, set())) < MOST_TURNS:
+                turns.add(self._requests)
 
     def rows(self) -> list[LineRow]:
         """Return the lines at which time passed up to now, or the end, the longest first.
@@ -191,4 +199,5 @@ class LineTimes:
                 row = found.setdefault(place, LineRow(*place))
                 row.add(kind, each * number)
                 row.samples += number
+                row.turns = len(self._turns.get(place, ()))
         return sorted(found.values(), key=lambda row: -row.total)

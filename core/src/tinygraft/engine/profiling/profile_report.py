@@ -6,11 +6,12 @@ In: a Profile. Out: lines of text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tinygraft.engine.explanation import duration
 from tinygraft.engine.origins import MemoryChange, place
+from tinygraft.engine.profiling.layer_times import LayerTimes
 from tinygraft.engine.profiling.line_times import COMPILING, GRAPHS, IMPORTS, KERNELS, PREPARING, PROGRAM, LineRow
 from tinygraft.engine.profiling.profile_run import Profile
 from tinygraft.engine.profiling.time_spent import REST, by_stage
@@ -58,7 +59,10 @@ def report_lines(profile: Profile) -> Iterator[str]:
         yield f"  {profile.omitted} further events are not in it"
     rows = profile.lines.rows()
     launches = [launch for _, launch in profile.launches]
-    told = worth_a_look(rows, whole, seconds_of_modules(launches))
+    layers = LayerTimes()
+    for launch in launches:
+        layers.take(launch)
+    told = worth_a_look(rows, whole, layers.modules(), _written_for(profile, layers.modules_of_kernels()))
     if told:
         yield ""
         yield "worth a look"
@@ -92,14 +96,13 @@ def module_of(launch: LaunchEvent) -> str:
     return name
 
 
-def seconds_of_modules(launches: Iterable[LaunchEvent]) -> dict[str, dict[str, float]]:
-    """Return the seconds of kernels by the module that each computes most for, or whose gradient it is, and by line."""
-    found: dict[str, dict[str, float]] = {}
-    for launch in launches:
-        if launch.origins and launch.origins[0].module:
-            lines = found.setdefault(launch.origins[0].module, {})
-            line = place(launch.origins[0])
-            lines[line] = lines.get(line, 0.0) + launch.seconds
+def _written_for(profile: Profile, modules: Mapping[str, str]) -> dict[str, float]:
+    """Return the seconds in which kernels were written by the module that each is for, "" where it is for none."""
+    found: dict[str, float] = {}
+    for _, span in profile.spans:
+        if span.name == "lower":
+            module = modules.get(span.detail, "")
+            found[module] = found.get(module, 0.0) + span.seconds
     return found
 
 

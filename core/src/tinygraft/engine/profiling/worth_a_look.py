@@ -11,18 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tinygraft.config import CACHELEVEL
 from tinygraft.engine.explanation import duration
+from tinygraft.engine.profiling.layer_times import Modules, slow_layers
 from tinygraft.engine.profiling.line_times import COMPILING, GRAPHS, IMPORTS, PREPARING, PROGRAM, LineRow
 
 MUCH = 0.1  # assumed: of the time that repeats, from which on a line is worth a sentence
 OFTEN = 8  # assumed: requests of one line, from which on it is in a loop
-MOST_MODULE = 0.25  # assumed: of the time of all kernels, from which on a module is worth a sentence
+MOST_MADE = 0.4  # assumed: of the time in which kernels are written, from which on the layer they are for is named
 MOST = 5  # assumed: sentences that a person reads
 MOST_CHANGING = 0.5  # assumed: of the requests of a line, from which on compiling is no exception
 LEAST_SAMPLES = 5  # assumed: of a function, from which on its time is more than chance
-IN_PYTHON = {
-    PROGRAM: "in Python itself, where no tensor is computed",
-    GRAPHS: "to make graphs in Python, each time anew: a TinyJit does it once",
-}
+LEAST_TURNS = 3  # assumed: times between requests in which a function made graphs, from which on it does so each time
 
 
 def place_of(row: LineRow) -> str:
@@ -32,25 +30,30 @@ def place_of(row: LineRow) -> str:
     return f"{file}:{row.line}" + (f" in {row.function}" if row.function else "")
 
 
-def worth_a_look(rows: Sequence[LineRow], whole: float, modules: Mapping[str, Mapping[str, float]]) -> list[str]:
+def worth_a_look(
+    rows: Sequence[LineRow], whole: float, modules: Modules, made: Mapping[str, float] | None = None
+) -> list[str]:
     """Return at most MOST sentences about what took long, the longest time first; at last what happens once.
 
-    `whole` is the time of the profile in seconds, `modules` has the seconds of kernels by module and line, where
-    what a module's gradient took is that module's. The module that took most is named in any case. Shares are of what
-    repeats: of the time without imports and what compiles once, which would hide a slow step in a short run.
+    What keeps a step from a TinyJit comes before all else. `whole` is the time of the profile in seconds, `modules` has
+    the seconds of kernels by module and line, where what a module's gradient took is that module's, `made` those in
+    which the kernels of a module were written, and by "" of those that are for no one module. The layer that took most
+    is named in any case. Shares are of what repeats: of the time without imports and what compiles once, which would
+    hide a slow step in a short run.
     """
     imports = sum(row.seconds.get(IMPORTS, 0.0) for row in rows)
     once = sum(row.seconds.get(COMPILING, 0.0) for row in rows if not _is_changing(row))
     repeats = max(whole - imports - once, 1e-9)
-    found = [*_compiled_again(rows, repeats), *_unjitted(rows, repeats), *_in_python(rows, repeats)]
-    told = [one for one in found if one[0] >= MUCH * repeats]
-    told += [*_in_layers(rows, repeats), *_modules(modules, repeats)]
-    sentences = [text for _, text in sorted(told, key=lambda one: -one[0])[:MOST]]
+    obstacles = sorted(_in_layers(rows, repeats), key=lambda one: -one[0])
+    found = [*_compiled_again(rows, repeats), *_unjitted(rows, repeats, bool(obstacles)), *_in_python(rows, repeats)]
+    told = [one for one in found if one[0] >= MUCH * repeats] + _modules(modules, repeats)
+    sentences = [text for _, text in [*obstacles, *sorted(told, key=lambda one: -one[0])][:MOST]]
     if once >= MUCH * whole:
         later = (
             "the disk cache is off (CACHELEVEL=0)" if not CACHELEVEL else "a second run has them from the disk cache"
         )
-        sentences.append(f"once, not in these shares: {duration(once)} to make each kernel at its first use; {later}")
+        sentences.append(f"once, not in these shares: {duration(once)} to make each kernel at its first use"
+                         f"{_made_for(made or {})}; {later}")  # fmt: skip
     return sentences
 
 
@@ -76,19 +79,25 @@ def _compiled_again(rows: Sequence[LineRow], whole: float) -> Iterator[tuple[flo
             yield seconds, told.replace("\n  hint: ", "; ")
 
 
-def _unjitted(rows: Sequence[LineRow], whole: float) -> Iterator[tuple[float, str]]:
-    """Yield the lines that ask for values again and again without a TinyJit, with the seconds that Python prepares."""
-    for row in rows:
-        many = row.requests - row.replays
-        seconds = row.seconds.get(PREPARING, 0.0)
-        if many >= OFTEN and not _is_changing(row) and not _is_in_layer(row):
-            yield (
-                seconds,
-                (
-                    f"{place_of(row)}: {_of(seconds, whole)} for Python to prepare {many} requests for values: ask for "
-                    "several at once (Tensor.realize(a, b)), less often, or within a TinyJit"
-                ),
-            )
+def _asks_often(row: LineRow) -> bool:
+    """Return whether a line asks for values again and again without a TinyJit, of equal forms, and in no layer."""
+    return row.requests - row.replays >= OFTEN and not _is_changing(row) and not _is_in_layer(row)
+
+
+def _unjitted(rows: Sequence[LineRow], whole: float, hindered: bool) -> Iterator[tuple[float, str]]:
+    """Yield the lines that ask for values often without a TinyJit, with the seconds that Python prepares there.
+
+    What making graphs takes at such a line is told with it. `hindered` says that a layer keeps them from a TinyJit.
+    """
+    after = ", once no layer reads a value" if hindered else ""
+    for row in filter(_asks_often, rows):
+        seconds = row.seconds.get(PREPARING, 0.0) + row.seconds.get(GRAPHS, 0.0)
+        graphs = " and make graphs" if row.seconds.get(GRAPHS) else ""
+        yield (
+            seconds,
+            f"{place_of(row)}: {_of(seconds, whole)} for Python to prepare {row.requests - row.replays} requests for "
+            f"values{graphs}: ask for several at once (Tensor.realize(a, b)), less often, or within a TinyJit{after}",
+        )
 
 
 def _is_in_layer(row: LineRow) -> bool:
@@ -110,28 +119,36 @@ def _in_layers(rows: Sequence[LineRow], whole: float) -> Iterator[tuple[float, s
 
 
 def _in_python(rows: Sequence[LineRow], whole: float) -> Iterator[tuple[float, str]]:
-    """Yield the functions whose own Python takes long, and those that make graphs, with the seconds of each."""
-    for kind, what in IN_PYTHON.items():
-        functions: dict[tuple[str, str], list[LineRow]] = {}
-        for row in rows:
-            if row.seconds.get(kind):
-                functions.setdefault((row.file, row.function or str(row.line)), []).append(row)
-        for some in functions.values():
-            if sum(row.samples for row in some) < LEAST_SAMPLES:
-                continue
-            seconds = sum(row.seconds[kind] for row in some)
-            longest = max(some, key=lambda row: row.seconds[kind])
-            yield seconds, f"{place_of(longest)}: {_of(seconds, whole)} {what}"
+    """Yield the functions whose own Python takes long, and those that make graphs each time, with their seconds."""
+    for _, longest, seconds in _functions(rows, PROGRAM):
+        yield seconds, f"{place_of(longest)}: {_of(seconds, whole)} in Python itself, where no tensor is computed"
+    for some, longest, seconds in _functions([row for row in rows if not _asks_often(row)], GRAPHS):
+        if max(row.turns for row in some) >= LEAST_TURNS:
+            told = "to make graphs in Python, each time anew: a TinyJit does it once"
+            yield seconds, f"{place_of(longest)}: {_of(seconds, whole)} {told}"
 
 
-def _modules(modules: Mapping[str, Mapping[str, float]], whole: float) -> list[tuple[float, str]]:
-    """Return the modules that take most of the time of kernels, with their seconds; at least the first."""
-    spent = {name: sum(lines.values()) for name, lines in modules.items()}
-    kernels = sum(spent.values())
-    found = []
-    for number, (name, seconds) in enumerate(sorted(spent.items(), key=lambda item: -item[1])):
-        if seconds >= MOST_MODULE * kernels or not number:
-            line = max(modules[name], key=modules[name].__getitem__)
-            found.append((seconds, f"{name}: {_of(seconds, whole)} in its kernels, forward and backward, which is "
-                                   f"{100 * seconds / kernels:.0f} % of all kernels; most at {line}"))  # fmt: skip
-    return found
+def _functions(rows: Sequence[LineRow], kind: str) -> Iterator[tuple[list[LineRow], LineRow, float]]:
+    """Yield the rows of each function with more than chance of a kind of time, the longest of them, and the sum."""
+    functions: dict[tuple[str, str], list[LineRow]] = {}
+    for row in rows:
+        if row.seconds.get(kind):
+            functions.setdefault((row.file, row.function or str(row.line)), []).append(row)
+    for some in functions.values():
+        if sum(row.samples for row in some) >= LEAST_SAMPLES:
+            yield some, max(some, key=lambda row: row.seconds[kind]), sum(row.seconds[kind] for row in some)
+
+
+def _modules(modules: Modules, whole: float) -> list[tuple[float, str]]:
+    """Return the layers that take most of the time of kernels, with their seconds; at least the first."""
+    kernels = sum(sum(lines.values()) for lines in modules.values())
+    return [(layer.seconds, f"{layer.name}: {_of(layer.seconds, whole)} in its kernels, forward and backward, which is "
+                            f"{100 * layer.seconds / kernels:.0f} % of all kernels; most at {layer.line}")
+            for layer in slow_layers(modules)]  # fmt: skip
+
+
+def _made_for(made: Mapping[str, float]) -> str:
+    """Return for which layer most kernels were written, as words; empty where none has MOST_MADE of that time."""
+    layers = slow_layers({name: {"": seconds} for name, seconds in made.items() if name})
+    share = layers[0].seconds / sum(made.values()) if layers else 0.0
+    return f", {100 * share:.0f} % of it for {layers[0].name}" if share >= MOST_MADE else ""

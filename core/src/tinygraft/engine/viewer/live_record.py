@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from tinygraft import events
 from tinygraft.engine.applied import rules_text
-from tinygraft.engine.origins import UserLine, place
+from tinygraft.engine.origins import UserLine
+from tinygraft.engine.profiling.layer_times import LayerTimes
 from tinygraft.engine.profiling.line_times import LineTimes
 from tinygraft.engine.record import Stage, describe
 from tinygraft.engine.viewer.packing import packed_stage
@@ -87,7 +88,7 @@ class LiveRecord:
         self.omitted: int = 0
         self.cut = False
         self._bytes = 0
-        self.modules: dict[str, dict[str, float]] = {}  # seconds of kernels by module and line
+        self.layers: LayerTimes = LayerTimes()
         self._by_serial: dict[tuple[int, str], int] = {}
         self._by_name: dict[tuple[str, str], int] = {}
         self._origin_numbers: dict[tuple[tuple[str, int, str, bool], ...], int] = {}
@@ -190,9 +191,7 @@ class LiveRecord:
             return
         number = self._kernel_of(event)
         origin = self._origin(event.origins)
-        if event.origins and event.origins[0].module:
-            lines, line = self.modules.setdefault(event.origins[0].module, {}), place(event.origins[0])
-            lines[line] = lines.get(line, 0.0) + event.seconds
+        self.layers.take(event)
         if self.kernels[number].origin < 0:
             self.kernels[number].origin = origin
         track = f"{event.device} queue {event.queue}" if event.queue else event.device
