@@ -13,7 +13,8 @@ import pytest
 import tinygraft
 from tinygraft import Context, Device, Tensor, dtypes, nn
 from tinygraft.cli.main import main
-from tinygraft.errors import closest
+from tinygraft.dtype import to_dtype
+from tinygraft.errors import DTypeError, closest
 
 x = Tensor.ones(2, 3)
 
@@ -134,3 +135,12 @@ def test_a_search_is_not_repeated() -> None:
     _closest.cache_clear()
     assert not any(hasattr(x, "sofmx") for _ in range(5))
     assert (_closest.cache_info().misses, _closest.cache_info().hits) == (1, 4)
+
+
+@pytest.mark.parametrize("name", ["float8", "fp8", "float8_e4m3b11fnuz"])
+def test_floats_of_eight_bits_are_four(name: str) -> None:
+    """None is meant by the short name, so all are named; those of other libraries are accepted."""
+    with pytest.raises(DTypeError) as caught:
+        x.cast(name)
+    assert str(caught.value).endswith("hint: did you mean 'fp8e4m3' or 'fp8e5m2' or 'fp8e4m3fnuz' or 'fp8e5m2fnuz'?")
+    assert [to_dtype(f"float8_{kind}") for kind in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz")] == list(dtypes.fp8s)

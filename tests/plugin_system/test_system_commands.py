@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -188,15 +189,19 @@ DIES_OPENING = """
 
 
 def test_a_command_says_what_it_waits_for(fakes, listing, monkeypatch, capsys):
-    """What takes longer than a second is named on stderr, with the most that it may take."""
+    """What takes longer than a second is named on stderr, with the most that it may take.
+
+    Where the machine is busy so may be the start of the child process, whose limit is another.
+    """
     fakes.add("TOY", SLOW_TO_OPEN)
     monkeypatch.setattr(doctor, "Device", fakes.registry())
     main(["doctor", "TOY"])
     assert "  ...    opening it, at most 120 s\n" in capsys.readouterr().err
     monkeypatch.setattr(devices, "Device", fakes.registry())
     main(["devices"])
-    assert capsys.readouterr().err == (
-        "tinygraft: waiting for the default device to open in a child process, at most 120 s\n"
+    said = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(
+        "tinygraft: waiting for the default device to open in a child process, at most (20|120) s", said[-1]
     )
 
 
@@ -217,8 +222,9 @@ def test_doctor_says_why_there_is_no_default(fakes, installed_hooks, monkeypatch
     for module in (devices, doctor):
         monkeypatch.setattr(module, "Device", fakes.registry())
     monkeypatch.setenv("DEV", "FOO")
-    assert main(["doctor"]) == 0
-    assert capsys.readouterr().out.splitlines()[-2:] == [
+    assert main(["doctor"]) == 1
+    assert capsys.readouterr().out.splitlines()[-3:] == [
         "DEV=FOO: no plugin provides a device FOO (installed: TOY).",
-        "Exit 0: 0 problems. Usable default: none",
+        "  hint: a device is a package that pip installs; python -m tinygraft new-plugin foo writes one",
+        "Exit 1: 1 problem (the default device). Usable default: none",
     ]

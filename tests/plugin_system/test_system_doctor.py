@@ -66,13 +66,13 @@ def test_a_named_device(fakes, examined):
 
 
 def test_a_named_device_that_is_not_here(fakes, examined):
-    """A device that is merely absent is exit code 2 for who named it, and 0 in a round over all."""
+    """A device that is merely absent is exit code 2 for who named it; 1 in a round over all, as none is left."""
     fakes.add("TOY", "def probe():\n    return Probe(ok=False, detail='no toy on this table', hint='put one there')\n")
     code, lines = examined("TOY")
     assert "  [--]   none here: no toy on this table  -> put one there" in lines
     assert (code, lines[-1]) == (2, "Exit 2: TOY cannot be used here")
     code, lines = examined()
-    assert (code, lines[-1]) == (0, "Exit 0: 0 problems. Usable default: none")
+    assert (code, lines[-1]) == (1, "Exit 1: 1 problem (the default device). Usable default: none")
 
 
 def test_an_ordinal_that_is_not_there(fakes, examined):
@@ -182,12 +182,12 @@ def test_two_providers(fakes, examined):
 
 
 def test_what_is_switched_off(fakes, examined, setting):
-    """A plugin on the deny list is said to be off, and is no problem."""
+    """A plugin on the deny list is said to be off, and is no problem; that none is left is one."""
     setting(config.TINYGRAFT_DISABLE_PLUGINS, "toy")
     fakes.add("TOY", "#!\nimport os; os.abort()\n")
     code, lines = examined()
     assert any("[--]   switched off: TINYGRAFT_DISABLE_PLUGINS=toy switches it off  -> unset" in line for line in lines)
-    assert code == 0
+    assert (code, lines[-1]) == (1, "Exit 1: 1 problem (the default device). Usable default: none")
 
 
 def test_the_last_conformance(fakes, examined, tmp_path):

@@ -66,10 +66,13 @@ def test_unknown_name_with_a_close_match(fakes):
 
 
 def test_unknown_name_like_no_other(fakes):
-    """Where nothing is near, nothing is guessed."""
+    """Where nothing is near, nothing is guessed: the hint says what a device is, and what writes one."""
     with pytest.raises(DeviceUnavailable) as caught:
-        fakes.registry()["QQQQ"]
-    assert str(caught.value) == "no plugin provides a device QQQQ (installed: none)."
+        fakes.registry()["MY_CHIP:1"]
+    assert str(caught.value) == (
+        "no plugin provides a device MY_CHIP (installed: none).\n"
+        "  hint: a device is a package that pip installs; python -m tinygraft new-plugin my-chip writes one"
+    )
 
 
 @pytest.mark.parametrize("name", KNOWN)

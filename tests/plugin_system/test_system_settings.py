@@ -150,7 +150,7 @@ def test_an_error_about_a_device_says_which_setting_asked(fakes, setting, name):
     """Each error about a device that a setting names begins with the setting as it was written."""
     fakes.add("GONE", "def probe():\n    return Probe(ok=False, detail='no card')\n")
     for asked, sentence in [
-        ("FOO", f"{name}=FOO: no plugin provides a device FOO (installed: GONE)."),
+        ("FOO", f"{name}=FOO: no plugin provides a device FOO (installed: GONE).\n  hint: "),
         ("metal", f"{name}=metal: METAL is not installed (installed: GONE); pip install tinygraft-metal"),
         ("gone", f"{name}=gone: GONE is installed (tinygraft-gone 1.0) but there is none here:\n  no card"),
         ("a b", f"{name}=a b: 'a b' is not the name of a device"),

@@ -223,6 +223,10 @@ class dtypes(metaclass=_Defaults):
 
 _bool, _int, _float, _complex = bool, int, float, complex
 BY_NAME: dict[str, DType] = {k: v for k, v in vars(dtypes).items() if isinstance(v, DType)}
+ELSEWHERE = {  # names of PyTorch and ml_dtypes -> ours
+    "float8_e4m3fn": dtypes.fp8e4m3, "float8_e5m2": dtypes.fp8e5m2,
+    "float8_e4m3fnuz": dtypes.fp8e4m3fnuz, "float8_e5m2fnuz": dtypes.fp8e5m2fnuz,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,15 +276,19 @@ def _name_elsewhere(like: Any) -> str:
 def to_dtype(like: DTypeLike) -> DType:
     """Return a dtype, the one of that name ("float32" or "float"), or that of a dtype of NumPy, PyTorch or Python.
 
+    PyTorch's float8_e4m3fn is fp8e4m3, float8_e5m2 fp8e5m2, with the suffix fnuz as well.
+
     Raises DTypeError for an unknown name.
     """
     if isinstance(like, DType):
         return like
     name = like if isinstance(like, str) else _name_elsewhere(like)
-    if (found := BY_NAME.get(name) or BY_NAME.get(name.lower())) is not None:
+    if (found := BY_NAME.get(name) or BY_NAME.get(name.lower()) or ELSEWHERE.get(name)) is not None:
         return found
     listed = ", ".join(sorted(BY_NAME))
-    raise DTypeError(f"there is no dtype {like!r}; the dtypes are {listed}{did_you_mean(name, BY_NAME)}")
+    eights = " or ".join(repr(dtype.name) for dtype in dtypes.fp8s)
+    meant = f"\n  hint: did you mean {eights}?" if name.startswith(("float8", "fp8")) else did_you_mean(name, BY_NAME)
+    raise DTypeError(f"there is no dtype {like!r}; the dtypes are {listed}{meant}")
 
 
 def _leaves(nested: Any) -> Any:

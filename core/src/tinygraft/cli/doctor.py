@@ -1,7 +1,7 @@
 """tinygraft doctor: check every device in a child process of its own, step by step down to a computed sum.
 
-Exit codes: 0 everything that is installed works or is merely not available, 1 something is broken, incompatible or
-ambiguous, 2 the device that was named cannot be used.
+Exit codes: 0 there is a device to run on, and everything that is installed works or is merely not available, 1 there is
+none, or something is broken, incompatible or ambiguous, 2 the device that was named cannot be used.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ def add_command(subparsers: argparse._SubParsersAction[Any]) -> None:
         "doctor",
         help="check every device, down to a computed sum",
         description="Check what is installed. Each device and each hook plugin has a child process of its own, so that "
-        "one that crashes or hangs is a line. Exit code 0: all is well or merely not here; 1: something is wrong; 2: "
-        "the device that was named cannot be used.",
+        "one that crashes or hangs is a line. Exit code 0: there is a device to run on, "
+        "and all is well or merely not here; 1: there is none, or something is wrong; 2: the one that was named "
+        "cannot be used.",
     )
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="a device, a hook plugin or a distribution")
     parser.add_argument("-v", "--verbose", action="store_true", help="add tracebacks")
@@ -85,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not choice.default:
         for line in choice.messages:
             print(line)
-    bad += ["the default device"] if choice.wrong and not bad else []
+    bad += ["the default device"] if not choice.default and not bad else []
     count = f"{len(bad)} problem{'s' * (len(bad) != 1)}" + (f" ({', '.join(bad)})" if bad else "")
     print(f"Exit {int(bool(bad))}: {count}. Usable default: {choice.default or 'none'}")
     return int(bool(bad))

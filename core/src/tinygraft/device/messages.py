@@ -4,6 +4,7 @@ invalid, incompatible, unavailable and failed to open. Each quotes the record, s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from tinygraft.device.known import ALSO_CALLED, FIRST_CHOICE, INTERPRETER, NAMES, how_to_install
@@ -46,8 +47,16 @@ def not_installed(name: str, installed: Iterable[str]) -> str:
         from difflib import get_close_matches
 
         meant = next(iter(get_close_matches(name, names, 1)), "")
-    meant = meant and f" Did you mean {meant}?"
-    return f"no plugin provides a device {name} (installed: {_listed(installed)}).{meant}"
+    hint = f" Did you mean {meant}?"
+    if not meant:
+        command = f"python -m tinygraft new-plugin {_base(name)}"
+        hint = f"\n  hint: a device is a package that pip installs; {command} writes one"
+    return f"no plugin provides a device {name} (installed: {_listed(installed)}).{hint}"
+
+
+def _base(name: str) -> str:
+    """Return the name that a project for device `name` would have: small letters, digits and dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", name.partition(":")[0].lower()).strip("-") or "NAME"
 
 
 def no_such_ordinal(name: str, base: str, count: int) -> str:
