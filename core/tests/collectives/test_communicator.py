@@ -192,10 +192,8 @@ def test_wrong_arguments_are_refused(alone):
         alone.all_reduce(np.zeros(2, np.int32), "mean")
     with pytest.raises(DTypeError, match="cannot take the sum of bool; max is any and min is all"):
         alone.all_reduce(np.zeros(2, bool))
-    with pytest.raises(DTypeError, match="cannot take the sum of fp8e4m3, which has too few bits"):
-        alone.all_reduce(np.zeros(2, np.uint8), dtype="fp8e4m3")
-    with pytest.raises(DTypeError, match="pass its real and its imaginary part"):
-        alone.all_reduce(np.zeros(2, np.complex64))
+    with pytest.raises(DTypeError, match="ranks take the sum and the mean of complex64, and not the max"):
+        alone.all_reduce(np.zeros(2, np.complex64), "max")
     with pytest.raises(DTypeError, match="an array of float64 has no elements of bfloat16"):
         alone.all_reduce(np.zeros(2), dtype="bfloat16")
     with pytest.raises(DTypeError, match="cannot pass elements of object"):

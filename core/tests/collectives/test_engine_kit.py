@@ -40,7 +40,7 @@ def test_sums_out_of_order_fail(monkeypatch):
     def reversed_order(parts, op, dtype, out):
         right(parts[::-1].copy(), op, dtype, out)
 
-    monkeypatch.setattr("tinygraft.collectives.communicator.combine", reversed_order)
+    monkeypatch.setattr("tinygraft.collectives.rank_steps.combine", reversed_order)
     with Context(COLLECTIVE_LIMIT=2):
         failures = run_ranks(3, check)[0]
     assert failures
@@ -55,7 +55,7 @@ def test_sums_in_a_wrong_dtype_fail(monkeypatch):
     def narrow(parts, op, dtype, out):
         right([part.astype(np.float32) for part in parts] if out.dtype == np.float64 else parts, op, dtype, out)
 
-    monkeypatch.setattr("tinygraft.collectives.communicator.combine", narrow)
+    monkeypatch.setattr("tinygraft.collectives.rank_steps.combine", narrow)
     with Context(COLLECTIVE_LIMIT=2):
         failures = run_ranks(2, check)[0]
     assert any("float64" in failure for failure in failures)

@@ -84,11 +84,31 @@ for _ in range(3):
     found = P.all_reduce(Tensor(values[comm.rank])).numpy()
     assert found.tobytes() == (values[0] + values[1]).tobytes()
 """,
-    "float16 and bfloat16 are summed in float32": """
-for dtype in ("half", "bfloat16"):
-    big = 2048 if dtype == "half" else 256
+    "Floats of 16 and 8 bits are summed in float32": """
+for dtype, big in (("half", 2048), ("bfloat16", 256), ("fp8e4m3", 16), ("fp8e5m2", 8), ("fp8e4m3fnuz", 16)):
     t = Tensor([float(big)] if comm.rank == 0 else [1.0]).cast(dtype)
+    assert P.all_reduce(t).dtype == t.dtype == P.all_reduce(t, "mean").dtype
     assert P.all_reduce(t).tolist() == [float(big)] and P.all_reduce(t, "mean").tolist() == [big / 2.0]
+    assert P.all_gather(t).tolist() == [float(big), 1.0] and M.from_local(t).sum().item() == big
+z = Tensor([1 + 2j, comm.rank * 1j])
+assert P.all_reduce(z).tolist() == [2 + 4j, 1j] and P.all_reduce(z, "mean").tolist() == [1 + 2j, 0.5j]
+assert P.all_gather(z).tolist() == [1 + 2j, 0, 1 + 2j, 1j] and P.broadcast(z, 1).tolist() == [1 + 2j, 1j]
+assert P.all_to_all(z).tolist() == ([1 + 2j] * 2 if comm.rank == 0 else [0, 1j])
+assert P.reduce_scatter(z).tolist() == ([2 + 4j] if comm.rank == 0 else [1j])
+refused(DTypeError, "the sum and the mean of complex64, and not the max", lambda: P.all_reduce(z, "max"))
+w = Tensor([1 + 1j * comm.rank], requires_grad=True)
+optimizer = nn.optim.SGD([w], lr=0.1)
+P.data_parallel(optimizer)
+with Tensor.train():
+    ((w * w.conj()).real.sum() * (comm.rank + 1)).backward()
+    optimizer.step()
+assert np.allclose(w.numpy(), 1 - 0.1 * 1.5 * 2)
+""",
+    "Objects are pickled": """
+found = comm.all_gather_object({"rank": comm.rank, "of": [Tensor([comm.rank])] * comm.rank})
+assert [one["rank"] for one in found] == [0, 1] and found[1]["of"][0].tolist() == [1] and found[0]["of"] == []
+assert comm.broadcast_object("x" * 100_000 if comm.rank == 1 else None, 1) == "x" * 100_000
+refused(TypeError, "all_gather_object pickles what it passes", lambda: comm.all_gather_object(lambda: 1))
 """,
     "A result has no gradient": """
 try:
@@ -337,7 +357,7 @@ def outcome(tmp_path_factory):
 import json, traceback
 P, found = nn.parallel, {}
 M = P.Mesh(data=comm.size)
-from tinygraft.errors import CollectiveError, DeviceError, ShapeError, TrainingError
+from tinygraft.errors import CollectiveError, DeviceError, DTypeError, ShapeError, TrainingError
 
 def refused(error, text, call):
     try:

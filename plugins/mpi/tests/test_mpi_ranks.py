@@ -256,7 +256,7 @@ def test_the_engine_is_listed_and_checked(tmp_path):
     assert "collectives: tinygraft-mpi 0.1.0 mpi available: " in listed.stdout
     checked = subprocess.run([*command, "doctor", "mpi"], env=settings, capture_output=True, text=True, timeout=120)
     assert checked.returncode == 0, checked.stdout
-    assert "[ok]   the kit on two ranks: 12 cases, 2 ranks, MPI, " in checked.stdout
+    assert "[ok]   the kit on two ranks: 14 cases, 2 ranks, MPI, " in checked.stdout
 
 
 def test_without_mpi4py_doctor_says_what_to_install(tmp_path):

@@ -284,7 +284,6 @@ refused(TrainingError, "all_reduce has no gradient, and this tensor requires one
         lambda: P.all_reduce(Tensor([1.0], requires_grad=True) * 2))
 refused(ShapeError, "which do not divide its 3 rows", lambda: P.reduce_scatter(Tensor.ones(3)))
 refused(ShapeError, "this one has no axes", lambda: P.all_gather(Tensor(1.0)))
-refused(DTypeError, "pass its real and its imaginary part", lambda: P.all_reduce(Tensor([1j])))
 refused(DTypeError, "cannot take the sum of bool", lambda: P.all_reduce(Tensor([True])))
 refused(ValueError, "there is no rank 2: the 2 ranks are 0 to 1", lambda: P.broadcast(Tensor([1.0]), 2))
 refused(CollectiveError, "is on several devices", lambda: P.all_reduce(Tensor.ones(2).shard(("CPU", "CPU:1"))))

@@ -9,23 +9,29 @@ something else, or has ended.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from tinygraft.collectives.headers import HEADER_BYTES, OF_ARRAY, RankHeader, calling_line, difference
 from tinygraft.collectives.pieces import SENDERS, RankMemory
-from tinygraft.collectives.rank_sums import RANK_OPS, RankArray, check_op, combine
-from tinygraft.collectives.transport import FIRST, HEADERS, SECOND, DeviceBytes, Transfer, Transport, wait_until
+from tinygraft.collectives.rank_arrays import (
+    ComparedShape,
+    as_array,
+    bytes_of,
+    compared,
+    dtype_of,
+    flat,
+    raw,
+    result_for,
+)
+from tinygraft.collectives.rank_objects import bytes_of_all, bytes_of_root, pickled, unpickled
+from tinygraft.collectives.rank_steps import RankSteps, TransferSteps
+from tinygraft.collectives.rank_sums import RANK_OPS, RankArray, check_op
+from tinygraft.collectives.transport import FIRST, HEADERS, DeviceBytes, Transfer, Transport, wait_until
 from tinygraft.config import COLLECTIVE_CHECK, COLLECTIVE_LIMIT
-from tinygraft.dtype import DType, to_dtype
-from tinygraft.errors import CollectiveError, DTypeError, ShapeError
-
-ComparedShape = tuple[int, ...] | None
-TransferSteps = Generator[Transfer, None, RankArray]
-
-# assumed: below it one step that moves more is over sooner than two that move less; by what a message costs
-SMALL = 8192  # bytes of each rank up to which an all_reduce gathers everything
+from tinygraft.dtype import DType
+from tinygraft.errors import CollectiveError, ShapeError
 
 
 class Started:
@@ -71,8 +77,8 @@ class Communicator:
 
     `rank` is the number of this rank and `size` how many there are; `local_rank` and `local_size` those on this
     machine. Arrays are NumPy's, of any shape, which all ranks have alike unless it says otherwise. `dtype` is needed
-    for dtypes that NumPy lacks: bfloat16 is then an array of uint16, its bits. Where ranks
-    differ in a shape all raise; `shape` is what they compare where an array stands for values of another one.
+    for dtypes that NumPy lacks: bfloat16 is then an array of uint16, its bits, and a float of 8 bits one of uint8.
+    Where ranks differ in a shape all raise; `shape` is what they compare where an array stands for other values.
     """
 
     closed: bool
@@ -87,7 +93,7 @@ class Communicator:
         self.local_rank, self.local_size = transport.local_rank, transport.local_size
         self._number = 0
         self._pending: list[Started] = []
-        self._scratch: list[RankArray] = []
+        self._steps = RankSteps(transport)
         self.closed = False
         self._process = os.getpid()
 
@@ -99,9 +105,10 @@ class Communicator:
     def all_reduce(self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None) -> RankArray:
         """Return the elementwise sum (or mean, max, min, prod) of the arrays of all ranks, to every rank.
 
-        Elements are combined in the order of the ranks, so that every rank and every run has the same bits. float16 and
-        bfloat16 are summed in float32. `out` is an array for the result, perhaps `array` itself. Raises ValueError for
-        an unknown op, DTypeError for one that the dtype lacks, CollectiveError where another rank calls something else.
+        Elements are combined in the order of the ranks, so that every rank and every run has the same bits. Floats of
+        16 and 8 bits are combined in float32 and rounded once. `out` is an array for the result, perhaps `array`
+        itself. Raises ValueError for an unknown op, DTypeError for one that the dtype lacks (mean of integers, sum of
+        bool, max of complex), CollectiveError where another rank calls something else.
         """
         return self.start_all_reduce(array, op, dtype, out).wait()
 
@@ -109,12 +116,12 @@ class Communicator:
         self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None, shape: ComparedShape = None
     ) -> Started:
         """Start `all_reduce`, which says what raises; the array is read, and `out` written, until `wait` returns."""
-        array = _array(array)
-        kind = _dtype_of(array, dtype)
+        array = as_array(array)
+        kind = dtype_of(array, dtype)
         check_op(op, kind)
-        source, target = _flat(array), _result(array.shape, array.dtype, out)
-        steps = partial(self._reduced, source, op, kind, target)
-        return self._start("all_reduce", kind, op, -1, source.size, _compared(array, shape), steps)
+        source, target = flat(array), result_for(array.shape, array.dtype, out)
+        steps = partial(self._steps.reduced, source, op, kind, target)
+        return self._start("all_reduce", kind, op, -1, source.size, compared(array, shape), steps)
 
     def reduce_scatter(self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None) -> RankArray:
         """Return to rank r row r of the sum (or mean, max, min, prod) of all arrays, (ranks, ...).
@@ -127,13 +134,13 @@ class Communicator:
         self, array: RankArray, op: str = "sum", dtype: Any = None, out: RankArray = None, shape: ComparedShape = None
     ) -> Started:
         """Start `reduce_scatter`; the array is read, and `out` written, until `wait` returns. Raises as that."""
-        array = _array(array)
-        kind = _dtype_of(array, dtype)
+        array = as_array(array)
+        kind = dtype_of(array, dtype)
         check_op(op, kind)
         self._check_rows("reduce_scatter", array)
-        source, target = _flat(array), _result(array.shape[1:], array.dtype, out)
-        steps = partial(self._scattered, source, op, kind, target)
-        return self._start("reduce_scatter", kind, op, -1, source.size, _compared(array, shape), steps)
+        source, target = flat(array), result_for(array.shape[1:], array.dtype, out)
+        steps = partial(self._steps.scattered, source, op, kind, target)
+        return self._start("reduce_scatter", kind, op, -1, source.size, compared(array, shape), steps)
 
     def all_gather(self, array: RankArray, dtype: Any = None, out: RankArray = None) -> RankArray:
         """Return the arrays of all ranks along a new axis 0, (ranks, *array.shape), to every rank.
@@ -146,11 +153,11 @@ class Communicator:
         self, array: RankArray, dtype: Any = None, out: RankArray = None, shape: ComparedShape = None
     ) -> Started:
         """Start `all_gather`; the array is read, and `out` written, until `wait` returns. Raises as that."""
-        array = _array(array)
-        source, target = _flat(array), _result((self.size, *array.shape), array.dtype, out)
+        array = as_array(array)
+        source, target = flat(array), result_for((self.size, *array.shape), array.dtype, out)
 
-        steps = partial(self._steps, "all_gather", "", -1, source, target)
-        return self._start("all_gather", _dtype_of(array, dtype), "", -1, source.size, _compared(array, shape), steps)
+        steps = partial(self._steps.of, "all_gather", "", -1, source, target)
+        return self._start("all_gather", dtype_of(array, dtype), "", -1, source.size, compared(array, shape), steps)
 
     def broadcast(self, array: RankArray, root: int = 0, dtype: Any = None, out: RankArray = None) -> RankArray:
         """Return the array of rank `root` to every rank. Those of others give shape and dtype only.
@@ -164,12 +171,12 @@ class Communicator:
         self, array: RankArray, root: int = 0, dtype: Any = None, out: RankArray = None, shape: ComparedShape = None
     ) -> Started:
         """Start `broadcast`; the array is read, and `out` written, until `wait` returns. Raises as that."""
-        array = _array(array)
+        array = as_array(array)
         self._check_rank(root)
-        source, target = _flat(array), _result(array.shape, array.dtype, out)
+        source, target = flat(array), result_for(array.shape, array.dtype, out)
 
-        steps = partial(self._steps, "broadcast", "", root, source, target)
-        return self._start("broadcast", _dtype_of(array, dtype), "", root, source.size, _compared(array, shape), steps)
+        steps = partial(self._steps.of, "broadcast", "", root, source, target)
+        return self._start("broadcast", dtype_of(array, dtype), "", root, source.size, compared(array, shape), steps)
 
     def all_to_all(self, array: RankArray, dtype: Any = None, out: RankArray = None) -> RankArray:
         """Send row r of `array`, (ranks, ...), to rank r; return what they sent here, by rank, in the same shape.
@@ -182,11 +189,11 @@ class Communicator:
         self, array: RankArray, dtype: Any = None, out: RankArray = None, shape: ComparedShape = None
     ) -> Started:
         """Start `all_to_all`; the array is read, and `out` written, until `wait` returns. Raises as that."""
-        array = _array(array)
+        array = as_array(array)
         self._check_rows("all_to_all", array)
-        source, target = _flat(array), _result(array.shape, array.dtype, out)
-        steps = partial(self._steps, "all_to_all", "", -1, source, target)
-        return self._start("all_to_all", _dtype_of(array, dtype), "", -1, source.size, _compared(array, shape), steps)
+        source, target = flat(array), result_for(array.shape, array.dtype, out)
+        steps = partial(self._steps.of, "all_to_all", "", -1, source, target)
+        return self._start("all_to_all", dtype_of(array, dtype), "", -1, source.size, compared(array, shape), steps)
 
     def barrier(self) -> None:
         """Wait until all ranks have called it. Raises CollectiveError where one calls something else, or has ended."""
@@ -200,13 +207,13 @@ class Communicator:
         Only these two ranks take part, so it has no number.
         """
         self._check_open("send")
-        array = _array(array)
+        array = as_array(array)
         self._check_rank(target)
-        source = _flat(array)
+        source = flat(array)
         header = RankHeader(
-            0, "send", _dtype_of(array, dtype), "", self.rank, source.size, calling_line(), str(array.shape)
+            0, "send", dtype_of(array, dtype), "", self.rank, source.size, calling_line(), str(array.shape)
         )
-        works = [self.transport.send(_raw(header.pack()), target), self.transport.send(_bytes(source), target)]
+        works = [self.transport.send(raw(header.pack()), target), self.transport.send(bytes_of(source), target)]
         for work in works:
             self._wait(work.test, header)
 
@@ -219,17 +226,34 @@ class Communicator:
         self._check_rank(source)
         if not array.flags.c_contiguous:
             raise ShapeError("receive fills an array that is contiguous; np.ascontiguousarray makes one of another")
-        wanted = RankHeader(
-            0, "send", _dtype_of(array, dtype), "", source, array.size, calling_line(), str(array.shape)
-        )
-        data = _raw(bytes(HEADER_BYTES)).copy()
+        wanted = RankHeader(0, "send", dtype_of(array, dtype), "", source, array.size, calling_line(), str(array.shape))
+        data = raw(bytes(HEADER_BYTES)).copy()
         self._wait(self.transport.receive(data, source).test, wanted)
         found = RankHeader.unpack(data.tobytes())
         if not found.same(wanted):
             what = wanted.text().removeprefix("calls send of")
             raise CollectiveError(f"rank {source} {found.text()}, and rank {self.rank} receives{what}")
-        self._wait(self.transport.receive(_bytes(array), source).test, wanted)
+        self._wait(self.transport.receive(bytes_of(array), source).test, wanted)
         return array
+
+    def all_gather_object(self, value: Any) -> list[Any]:
+        """Return the objects of all ranks, in the order of the ranks, to every rank. They are pickled.
+
+        Raises TypeError for one that cannot be pickled, CollectiveError where another rank calls something else.
+
+        >>> from tinygraft import collectives
+        >>> collectives.world().all_gather_object({"right": 3})    # of one rank
+        [{'right': 3}]
+        """
+        return [unpickled(one) for one in bytes_of_all(self, pickled(value, "all_gather_object"))]
+
+    def broadcast_object(self, value: Any = None, root: int = 0) -> Any:
+        """Return the object of rank `root` to every rank. It is pickled; what others pass is not read.
+
+        Raises as `all_gather_object`, ValueError for a rank that there is not.
+        """
+        self._check_rank(root)
+        return unpickled(bytes_of_root(self, pickled(value, "broadcast_object") if self.rank == root else b"", root))
 
     def close(self) -> None:
         """End: wait until all ranks do, and close the transport.
@@ -269,7 +293,7 @@ class Communicator:
                 if number + 1 < len(bounds):
                     memory.begin(*bounds[number + 1])
                 target = memory.room(first, last)
-                started = Started(self, header, self._steps(kind, op, root, source.reshape(-1), target, dtype))
+                started = Started(self, header, self._steps.of(kind, op, root, source.reshape(-1), target, dtype))
                 self._pending.append(started)
                 waiting.append((started, first, last))
                 if number:
@@ -320,103 +344,6 @@ class Communicator:
             )
         return min(wanted, default=0)
 
-    # How
-
-    def _steps(
-        self, kind: str, op: str, root: int, source: RankArray, target: RankArray, dtype: DType | None = None
-    ) -> TransferSteps:
-        """Return the steps of a collective of the flat array `source`, which fill `target`; `dtype` is for sums."""
-        if kind == "all_reduce":
-            assert dtype is not None
-            return self._reduced(source, op, dtype, target)
-        if kind == "reduce_scatter":
-            assert dtype is not None
-            return self._scattered(source, op, dtype, target)
-        if kind == "all_gather":
-            return self._gathered(source, target)
-        return self._broadcast(source, root, target) if kind == "broadcast" else self._exchanged(source, target)
-
-    def _gathered(self, source: RankArray, target: RankArray) -> TransferSteps:
-        """Gather `source` of all ranks; yields the Transfer and returns `target`."""
-        part = _bytes(source)
-        yield self.transport.all_gather(part, _bytes(target), [part.size] * self.size, FIRST)
-        return target
-
-    def _broadcast(self, source: RankArray, root: int, target: RankArray) -> TransferSteps:
-        """Fill `target` with `source` of rank `root`; yields the Transfer and returns `target`."""
-        if self.rank == root:
-            target.reshape(-1)[:] = source
-        yield self.transport.broadcast(_bytes(target), root, FIRST)
-        return target
-
-    def _exchanged(self, source: RankArray, target: RankArray) -> TransferSteps:
-        """Send each rank its part, of equal sizes; yields the Transfer and returns `target`."""
-        counts = [source.nbytes // self.size] * self.size
-        whole = target if not _overlap(source, target) else target.copy()
-        yield self.transport.all_to_all(_bytes(source), counts, _bytes(whole), counts, FIRST)
-        if whole is not target:
-            target[...] = whole
-        return target
-
-    def _reduced(self, source: RankArray, op: str, dtype: DType, target: RankArray) -> TransferSteps:
-        """Gather all and combine it, or let each rank combine a part of the elements and gather the parts.
-
-        Yields each Transfer before it goes on, and returns `target`.
-        """
-        counts = [source.size * (rank + 1) // self.size - source.size * rank // self.size for rank in range(self.size)]
-        if source.nbytes <= SMALL:
-            parts = self._borrow(self.size * source.size, source.dtype)
-            yield self.transport.all_gather(_bytes(source), _bytes(parts), [source.nbytes] * self.size, FIRST)
-            combine(parts.reshape(self.size, -1), op, dtype, target.reshape(-1))
-            self._scratch.append(parts)
-            return target
-        mine, start = counts[self.rank], sum(counts[: self.rank])
-        sizes = [count * source.itemsize for count in counts]
-        parts = self._borrow((self.size - 1) * mine, source.dtype)
-        yield self._others(source, sizes, parts)
-        # straight to where it belongs, unless that is what is still to be read
-        total = parts[:mine] if self.size > 1 and _overlap(source, target) else target.reshape(-1)[start : start + mine]
-        combine(self._rows(parts, source[start : start + mine]), op, dtype, total)
-        yield self.transport.all_gather(_bytes(total), _bytes(target), sizes, SECOND)
-        self._scratch.append(parts)
-        return target
-
-    def _others(self, source: RankArray, sizes: Sequence[int], parts: RankArray) -> Transfer:
-        """Start to send each rank its part of `source`, of these sizes in bytes, and to receive those for this one.
-
-        What this rank has itself is left where it is: `parts` are those of the others, in their order.
-        """
-        received = [0 if rank == self.rank else sizes[self.rank] for rank in range(self.size)]
-        return self.transport.all_to_all(_bytes(source), sizes, _bytes(parts), received, FIRST)
-
-    def _rows(self, parts: RankArray, own: RankArray) -> list[RankArray]:
-        """Return the part of each rank, in their order, of those of the others and this rank's `own`."""
-        rows = list(parts.reshape(self.size - 1, own.size))
-        rows.insert(self.rank, own)
-        return rows
-
-    def _scattered(self, source: RankArray, op: str, dtype: DType, target: RankArray) -> TransferSteps:
-        """Let each rank receive its row of all ranks, and combine them; yields each Transfer and returns `target`."""
-        mine = source.size // self.size
-        parts = self._borrow(source.size - mine, source.dtype)
-        yield self._others(source, [mine * source.itemsize] * self.size, parts)
-        own = source[self.rank * mine : (self.rank + 1) * mine]
-        if _overlap(source, target):
-            own = own.copy()
-        combine(self._rows(parts, own), op, dtype, target.reshape(-1))
-        self._scratch.append(parts)
-        return target
-
-    def _borrow(self, size: int, dtype: Any) -> RankArray:
-        """Return memory for received parts: that of an earlier collective of the same size, where one is complete."""
-        import numpy as np
-
-        for number, array in enumerate(self._scratch):
-            if array.size == size and array.dtype == dtype:
-                return self._scratch.pop(number)
-        del self._scratch[:-3]  # assumed: buckets of a step have few sizes; more is memory that nothing uses
-        return np.empty(size, dtype)
-
     def _start(
         self, kind: str, dtype: DType, op: str, root: int, count: int, shape: str, steps: Callable[[], TransferSteps]
     ) -> Started:
@@ -439,8 +366,8 @@ class Communicator:
         """
         if self.size == 1 or not (always or COLLECTIVE_CHECK.value):
             return [header]
-        whole = _raw(bytes(HEADER_BYTES * self.size)).copy()
-        work = self.transport.all_gather(_raw(header.pack()), whole, [HEADER_BYTES] * self.size, HEADERS)
+        whole = raw(bytes(HEADER_BYTES * self.size)).copy()
+        work = self.transport.all_gather(raw(header.pack()), whole, [HEADER_BYTES] * self.size, HEADERS)
         self._wait(work.test, header)
         data = whole.tobytes()
         every = [RankHeader.unpack(data[at : at + HEADER_BYTES]) for at in range(0, len(data), HEADER_BYTES)]
@@ -493,74 +420,3 @@ class Communicator:
         """Raise ShapeError unless an array has one row for each rank; `kind` is what was called."""
         if not array.shape or array.shape[0] != self.size:
             raise ShapeError(f"{kind} takes an array with one row for each of {self.size} ranks, got {array.shape}")
-
-
-def _array(values: Any) -> RankArray:
-    """Return numbers as an array. Raises TypeError for a tensor."""
-    import numpy as np
-
-    if type(values).__module__.partition(".")[0] == __name__.partition(".")[0]:
-        raise TypeError("a communicator passes arrays; tinygraft.nn.parallel has the collectives of tensors")
-    return np.asarray(values)
-
-
-def _dtype_of(array: RankArray, dtype: Any) -> DType:
-    """Return the dtype of an array's elements; `dtype` where it is given. Raises DTypeError where they do not fit."""
-    if dtype is None:
-        try:
-            found = to_dtype(array.dtype.name)
-        except DTypeError:
-            raise DTypeError(f"ranks cannot pass elements of {array.dtype}") from None
-    else:
-        found = to_dtype(dtype)
-    if found.itemsize != array.dtype.itemsize:
-        raise DTypeError(f"an array of {array.dtype} has no elements of {found.name}")
-    if found.kind == "complex":
-        raise DTypeError(f"ranks cannot pass elements of {found.name}; pass its real and its imaginary part")
-    return found
-
-
-def _flat(array: RankArray) -> RankArray:
-    """Return the elements as a flat, contiguous array: without a copy where they are contiguous."""
-    import numpy as np
-
-    return np.ascontiguousarray(array).reshape(-1)
-
-
-def _compared(array: RankArray, shape: ComparedShape) -> str:
-    """Return the text of the shape that ranks compare: `shape`, that of the array where it is None."""
-    return str(array.shape if shape is None else shape)
-
-
-def _bytes(array: RankArray) -> RankArray:
-    """Return the bytes of a contiguous array, without a copy."""
-    import numpy as np
-
-    return array.reshape(-1).view(np.uint8)
-
-
-def _raw(data: bytes) -> RankArray:
-    """Return bytes as an array of uint8 that cannot be written."""
-    import numpy as np
-
-    return np.frombuffer(data, np.uint8)
-
-
-def _result(shape: Sequence[int], dtype: Any, out: RankArray) -> RankArray:
-    """Return the array for a result. Raises ShapeError for an `out` that does not fit."""
-    import numpy as np
-
-    if out is None:
-        return np.empty(shape, dtype)
-    if out.shape != tuple(shape) or out.dtype != dtype or not out.flags.c_contiguous:
-        raise ShapeError(
-            f"out has to be a contiguous array of shape {tuple(shape)} and {dtype}, got {out.shape} {out.dtype}"
-        )
-    return out
-
-
-def _overlap(one: RankArray, other: RankArray) -> bool:
-    """Return whether two arrays may share memory."""
-    import numpy as np
-
-    return bool(np.may_share_memory(one, other))

@@ -19,7 +19,9 @@ import numpy as np
 
 from tinygraft.collectives.communicator import Communicator
 from tinygraft.collectives.engines import world
+from tinygraft.collectives.rank_objects import texts_of_all
 from tinygraft.collectives.rank_sums import RankArray
+from tinygraft.dtype import dtypes, values_of
 from tinygraft.errors import CollectiveError
 from tinygraft.installed.records import describe
 
@@ -38,6 +40,8 @@ PLAIN = (
     "float16",
     "float32",
     "float64",
+    "complex64",
+    "complex128",
 )
 Case = Callable[[Communicator], None]
 
@@ -50,7 +54,13 @@ def drawn(rank: int, shape: tuple[int, ...], dtype: str, seed: int = 0) -> RankA
     if dtype.startswith(("int", "uint")):
         info = np.iinfo(dtype)
         return chance.integers(info.min, info.max, shape, dtype, endpoint=True)
-    return (chance.standard_normal(shape) * 10.0 ** chance.integers(-3, 4, shape)).astype(dtype)
+    real, imaginary = chance.standard_normal((2, *shape)) * 10.0 ** chance.integers(-3, 4, shape)
+    return (real + 1j * imaginary if dtype.startswith("complex") else real).astype(dtype)
+
+
+def ops_of(dtype: str) -> tuple[str, ...]:
+    """Return the names of the ops of OPS that a dtype has."""
+    return ("max", "min") if dtype == "bool" else ("sum",) if dtype.startswith("complex") else tuple(OPS)
 
 
 def _all(comm: Communicator, shape: tuple[int, ...], dtype: str, seed: int = 0) -> list[RankArray]:
@@ -76,7 +86,7 @@ def _ordered(parts: list[RankArray], op: str) -> RankArray:
 def all_reduce(comm: Communicator) -> None:
     """Every op of every dtype that has it, of every size, bit for bit that in the order of the ranks."""
     for dtype in PLAIN:
-        for op in OPS if dtype != "bool" else ("max", "min"):
+        for op in ops_of(dtype):
             for size in SIZES:
                 parts = _all(comm, (size,), dtype)
                 _equal(comm.all_reduce(parts[comm.rank], op), _ordered(parts, op), f"all_reduce {op} of {size} {dtype}")
@@ -105,6 +115,30 @@ def bfloat16(comm: Communicator) -> None:
     nearest = (found.astype(np.uint32) << 16).view(np.float32)
     step = np.abs(exact.astype(np.float64)) * 2.0**-8
     assert np.all(np.abs(nearest.astype(np.float64) - exact) <= step), "all_reduce of bfloat16 is not the nearest"
+
+
+def eight_bits(comm: Communicator) -> None:
+    """Floats of 8 bits are combined in float32 and rounded once: of all numbers of the dtype none is nearer."""
+    for dtype in dtypes.fp8s:
+        numbers = np.array(values_of(dtype), np.float32)
+        finite = np.flatnonzero(np.isfinite(numbers)).astype(np.uint8)
+        for op in OPS:
+            bits = [np.random.default_rng((rank, 6)).choice(finite, 5003) for rank in range(comm.size)]
+            found = numbers[comm.all_reduce(bits[comm.rank], op, dtype=dtype)]
+            exact = reduce(OPS[op], [numbers[part] for part in bits])
+            inside = np.abs(exact) <= numbers[finite].max()
+            least = np.abs(numbers[finite][:, None] - exact[inside]).min(0)
+            assert (np.abs(found - exact)[inside] == least).all(), f"all_reduce {op} of {dtype.name} is not the nearest"
+
+
+def objects(comm: Communicator) -> None:
+    """Objects of Python come from each rank, and from one, of whatever size each has."""
+    mine = {"rank": comm.rank, "text": "x" * (comm.rank * 10_007)}
+    wanted = [{"rank": rank, "text": "x" * (rank * 10_007)} for rank in range(comm.size)]
+    assert comm.all_gather_object(mine) == wanted, "all_gather_object has not what each rank passed"
+    for root in {0, comm.size - 1}:
+        found = comm.broadcast_object(mine if comm.rank == root else None, root)
+        assert found == wanted[root], f"broadcast_object has not what rank {root} passed"
 
 
 def moved(comm: Communicator) -> None:
@@ -222,7 +256,7 @@ def _random_step(comm: Communicator, chance: Any, seed: int) -> tuple[Any, RankA
     """Start one collective that `chance` chooses. Returns it, its value and its name."""
     kind = str(chance.choice(["all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all"]))
     dtype = str(chance.choice([name for name in PLAIN if name != "bool"]))
-    op, root = str(chance.choice(list(OPS))), int(chance.integers(comm.size))
+    op, root = str(chance.choice(list(ops_of(dtype)))), int(chance.integers(comm.size))
     shape: tuple[int, ...] = tuple(int(n) for n in chance.integers(0, 40, int(chance.integers(0, 4))))
     if kind in ("reduce_scatter", "all_to_all"):
         shape = (comm.size, *shape)
@@ -240,8 +274,8 @@ def _random_step(comm: Communicator, chance: Any, seed: int) -> tuple[Any, RankA
 
 
 CASES: tuple[Case, ...] = (
-    all_reduce, mean, in_place, bfloat16, moved, reduce_scatter, messages, started, late_ranks, barrier, differing,
-    random_programs,
+    all_reduce, mean, in_place, bfloat16, eight_bits, moved, reduce_scatter, objects, messages, started, late_ranks,
+    barrier, differing, random_programs,
 )  # fmt: skip
 
 
@@ -258,19 +292,10 @@ def check(comm: Communicator, cases: tuple[Case, ...] = CASES) -> list[str]:
             text = f"rank {comm.rank}, {case.__name__}: {error}"
         except Exception as error:
             text = f"rank {comm.rank}, {case.__name__}: {describe(error)}"
-        found = _texts(comm, text)
+        found = [one for one in texts_of_all(comm, text) if one]
         if found:
             return found
     return []
-
-
-def _texts(comm: Communicator, text: str) -> list[str]:
-    """Return the texts of all ranks that are not empty."""
-    room = np.zeros(400, np.uint8)
-    data = text.encode(errors="replace")[:400]
-    room[: len(data)] = np.frombuffer(data, np.uint8)
-    every = comm.all_gather(room)
-    return [found for row in every if (found := row.tobytes().rstrip(b"\0").decode(errors="replace"))]
 
 
 def main() -> int:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tinygraft.collectives import Communicator, world
+from tinygraft.collectives.rank_objects import texts_of_all
 from tinygraft.errors import CollectiveError, DTypeError, FileFormatError
 from tinygraft.files import OpenFile, replacing
 from tinygraft.helpers import prod
@@ -66,8 +67,8 @@ def save_checkpoint(folder: FilePath, *, step: Any = None, rng: bool = True, **p
         first, *others = tensors.values()
         first.realize(*others)
     entries, mine = _divided(comm, tensors)
-    every = _texts(comm, json.dumps(content, separators=(",", ":")))
-    stem = _texts(comm, secrets.token_hex(6))[0]
+    every = texts_of_all(comm, json.dumps(content, separators=(",", ":")))
+    stem = texts_of_all(comm, secrets.token_hex(6))[0]
     files = [f"{stem}-{rank:05}-of-{comm.size:05}.safetensors" for rank in range(comm.size)]
     target.mkdir(parents=True, exist_ok=True)
     safe_save(mine, target / files[comm.rank])
@@ -99,7 +100,7 @@ def load_checkpoint(
     """
     comm, target = world(), Path(folder)
     index = _index_of(target / INDEX)
-    if len(set(_texts(comm, str(index["files"])))) > 1:
+    if len(set(texts_of_all(comm, str(index["files"])))) > 1:
         raise CollectiveError(f"ranks read different checkpoints in {target}: another program saves to it")
     same = index["ranks"] == comm.size
     opened: dict[int, Mapping[str, Tensor]] = {}
@@ -142,7 +143,7 @@ def _divided(comm: Communicator, tensors: Mapping[str, Tensor]) -> tuple[dict[st
     import numpy as np
 
     facts = {name: _facts(t) for name, t in tensors.items()}
-    if len({*_texts(comm, json.dumps([[*item] for item in facts.items()]))}) > 1:
+    if len({*texts_of_all(comm, json.dumps([[*item] for item in facts.items()]))}) > 1:
         raise CollectiveError("ranks save different states: names, shapes, dtypes and layouts have to be alike on all")
     digests = np.zeros((len(tensors), 16), np.uint8)
     local = {name: local_part(t) for name, t in tensors.items()}
@@ -241,16 +242,6 @@ def _index_of(path: Path) -> dict[str, Any]:
     if not named or not told or len(files) != found.get("ranks") or len(content) not in (1, len(files)):
         raise FileFormatError(f"{path} is damaged: it does not name a file and a state of each rank")
     return found
-
-
-def _texts(comm: Communicator, text: str) -> list[str]:
-    """Return the texts of all ranks."""
-    import numpy as np
-
-    data = np.frombuffer(text.encode(), np.uint8)
-    sizes = comm.all_gather(np.array([data.size]))[:, 0]
-    every = comm.all_gather(np.pad(data, (0, int(sizes.max()) - data.size)))
-    return [bytes(row[:size]).decode() for row, size in zip(every, sizes, strict=True)]
 
 
 def _remove_others(folder: Path, kept: list[str]) -> None:

@@ -11,9 +11,10 @@ from tinygraft.collectives import Communicator, world
 from tinygraft.collectives.rank_sums import RANK_OPS, check_op
 from tinygraft.device.registry import Device
 from tinygraft.engine.rank_program import run_collective, takes_device
-from tinygraft.errors import CollectiveError, DTypeError, ShapeError, TrainingError
+from tinygraft.errors import CollectiveError, ShapeError, TrainingError
 from tinygraft.functions import Function
 from tinygraft.helpers import prod
+from tinygraft.tensor.complex.complex_tensor import joined
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops, RoutineArg
 from tinygraft.uop.routines import results_of
@@ -25,9 +26,9 @@ def all_reduce(t: Tensor, op: str = "sum") -> Tensor:
     """Return the elementwise sum (or mean, max, min, prod) of the tensors of all ranks, computed now; without gradient.
 
     Its shape and dtype are those of `t`, which all ranks have alike. Every rank has the same bits. Raises TypeError for
-    what is no tensor, ValueError for another op, DTypeError for an op that the dtype lacks and for complex numbers,
-    TrainingError for a tensor that requires a gradient, CollectiveError where ranks differ, and for a tensor of several
-    devices or a symbolic size.
+    what is no tensor, ValueError for another op, DTypeError for an op that the dtype lacks, TrainingError for a tensor
+    that requires a gradient, CollectiveError where ranks differ, and for a tensor of several devices or a symbolic
+    size.
 
     >>> from tinygraft import Tensor, nn
     >>> nn.parallel.all_reduce(Tensor([1.0, 2.0])).tolist()    # of one rank
@@ -108,13 +109,14 @@ def summed_over_ranks(part: Tensor) -> Tensor:
 def _collective(kind: str, t: Tensor, option: int = 0) -> Tensor:
     """Return the flat result of a collective of `t`, realised, on its device. Raises as `all_reduce` says.
 
-    `kind` names the routine; `option` is the index of an op in RANK_OPS, or the root of a broadcast.
+    Of complex numbers it is one of the real and one of the imaginary parts. `kind` names the routine; `option` is the
+    index of an op in RANK_OPS, or the root of a broadcast.
     """
     comm = world()
     if t.requires_grad:
         raise TrainingError(f"{kind} has no gradient, and this tensor requires one; give it tensor.detach()")
     if t.dtype.kind == "complex":
-        raise DTypeError(f"{kind} takes no {t.dtype.name}; pass its real and its imaginary part")
+        return joined(*[_collective(kind, part.detach(), option) for part in (t.real, t.imag)])
     if isinstance(t.device, tuple) or not is_concrete(t.shape):
         what = "is on several devices" if isinstance(t.device, tuple) else "has a symbolic shape"
         raise CollectiveError(f"{kind} takes a tensor of one device and known sizes; this one {what}")
@@ -135,10 +137,10 @@ def _collective(kind: str, t: Tensor, option: int = 0) -> Tensor:
 def _adds_there(t: Tensor) -> bool:
     """Return whether a sum over ranks is computed by the device of `t`, as the engine takes its memory itself."""
     comm = world()
-    plain = comm.size > 1 and bool(comm.transport.device_memory) and not t.requires_grad
-    return plain and isinstance(t.device, str) and is_concrete(t.shape) and 0 not in t.shape and takes_device(
-        comm, Device[t.device]
-    )  # fmt: skip
+    if comm.size == 1 or not comm.transport.device_memory or t.requires_grad or t.dtype.kind == "complex":
+        return False
+    known = isinstance(t.device, str) and is_concrete(t.shape) and 0 not in t.shape
+    return known and takes_device(comm, Device[t.device])
 
 
 def _combined_there(t: Tensor, op: str) -> Tensor:
