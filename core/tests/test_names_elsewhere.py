@@ -75,6 +75,18 @@ def test_a_layer_misspelt_is_answered(typed: str, meant: str) -> None:
         getattr(nn, "archives_of")  # noqa: B009  a checker would refuse nn.archives_of
 
 
+@pytest.mark.parametrize(("typed", "meant"), [
+    ("CosineAnnealingLR", "it is nn.optim.lr_scheduler.CosineAnnealingLR"),
+    ("StepLr", "it is nn.optim.lr_scheduler.StepLR"),
+    ("AdmaW", "did you mean 'AdamW'?"), ("clip_grad_norm_", "did you mean 'clip_grad_norm'?"),
+])  # fmt: skip
+def test_names_looked_for_in_nn_optim(typed: str, meant: str) -> None:
+    """A schedule is said to be in lr_scheduler; a name misspelt is answered."""
+    with pytest.raises(AttributeError) as caught:
+        getattr(nn.optim, typed)
+    assert str(caught.value) == f"module 'tinygraft.nn.optim' has no attribute {typed!r}\n  hint: {meant}"
+
+
 def test_help_lists_a_command_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     """tinygraft --help: what each command does stands beside its name."""
     with pytest.raises(SystemExit) as caught:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tinygraft.errors import did_you_mean
+from tinygraft.errors import closest, did_you_mean
 from tinygraft.nn.optim import lr_scheduler
 from tinygraft.nn.optim.averaging import EMA, SWA, update_batchnorm
 from tinygraft.nn.optim.clipping import clip_grad_norm, clip_grad_value
@@ -29,5 +29,7 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Raise AttributeError with the name that was meant, as clip_grad_norm for clip_grad_norm_."""
-        raise AttributeError(f"module 'tinygraft.nn.optim' has no attribute {name!r}{did_you_mean(name, __all__)}")
+        """Raise AttributeError with the name that was meant, as clip_grad_norm for clip_grad_norm_, or where it is."""
+        schedule = name if name in lr_scheduler.__all__ else closest(name, lr_scheduler.__all__)
+        meant = f"\n  hint: it is nn.optim.lr_scheduler.{schedule}" if schedule else did_you_mean(name, __all__)
+        raise AttributeError(f"module 'tinygraft.nn.optim' has no attribute {name!r}{meant}")
