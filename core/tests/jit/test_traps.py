@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tinygraft import Device, Tensor, TinyJit, Variable, dtypes
-from tinygraft.errors import ShapeError
+from tinygraft.errors import GraphError, ShapeError
 
 
 @dataclass
@@ -346,3 +346,36 @@ def test_a_decorator_takes_one_function(args: tuple[Any, ...], kwargs: dict[str,
     decorate: Any = TinyJit(check=True)
     with pytest.raises(TypeError, match=f"made without a function takes one, as a decorator does, got {shown}$"):
         decorate(*args, **kwargs)
+
+
+def test_data_of_python_that_differs_from_call_to_call_is_not_frozen() -> None:
+    """Numbers of np.random in a function would be the same in all replays: it is run in every call, and says why."""
+    seen: list[float] = []
+
+    def noisy(x: Tensor) -> Tensor:
+        seen.append(float(len(seen)))
+        return (x * Tensor(np.array([seen[-1], 1.0], dtype=np.float32))).realize()
+
+    jit = TinyJit(noisy)
+    assert [jit(Tensor([1.0, 2.0])).tolist() for _ in range(5)] == [[float(n), 2.0] for n in range(5)]
+    assert jit.captured == 0
+    assert "it makes a tensor of Python's data (NumPy's, a list), which was other data in the call before" in str(jit)
+    assert "give it as an argument" in str(jit)
+
+
+def test_equal_data_of_python_is_captured() -> None:
+    """A table that a function makes of a list is the same in each call."""
+    jit = TinyJit(lambda x: (x * Tensor(np.arange(1.0, 5.0, dtype=np.float32))).realize())
+    results = [jit(Tensor([1.0, 1.0, 2.0, 2.0])).tolist() for _ in range(4)]
+    assert (results, jit.captured) == ([[1.0, 2.0, 6.0, 8.0]] * 4, 1)
+
+
+def test_check_finds_data_of_python_that_has_changed() -> None:
+    """Where both captured calls made equal data, a later call may not."""
+    table = np.ones(2, dtype=np.float32)
+    jit = TinyJit(lambda x: (x * Tensor(table.copy())).realize(), check=True)
+    for _ in range(3):
+        jit(Tensor([1.0, 2.0]))
+    table[1] = 5.0
+    with pytest.raises(GraphError, match=r"made a tensor of Python's data \(NumPy's, a list\) that is other data"):
+        jit(Tensor([1.0, 2.0]))

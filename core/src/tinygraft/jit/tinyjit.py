@@ -12,11 +12,12 @@ the function reads from outside is frozen at capture, but for tensors: memory is
 read has its value elsewhere since, or another expression, the function is captured anew. `TinyJit(check=True)` runs the
 function in every call and raises when it launched something else than what was captured; so does VALIDATE=1, which
 first replays the call, compares that with the same launches one by one, and undoes it. A tensor that the function
-makes from Python's data is frozen too; a function that writes into such a one, or returns it, is run in every
-call. So is one in which a variable has two values, or another one than in the arguments, and one that reads a value
-(item, numpy, tolist, a boolean mask): what it does next may depend on it. And so is one that has an effect which
-launches do not repeat: it changes a list, dict or dataclass of its arguments, leaves a lazy tensor outside its result,
-or returns one inside an object that is no list, tuple or dict.
+makes from Python's data is frozen too, where both calls made it of equal data; a function that makes it of other data
+in each call (np.random), writes into such a one, or returns it, is run in every call. So is one in which a variable has
+two values, or another one than in the arguments, and one that reads a value (item, numpy, tolist, a boolean mask): what
+it does next may depend on it. And so is one that has an effect which launches do not repeat: it changes a list, dict or
+dataclass of its arguments, leaves a lazy tensor outside its result, or returns one inside an object that is no list,
+tuple or dict.
 
 Where a variable had one value in both calls it is unknown whether the function uses that of its arguments or binds the
 variable to that value itself: the first call with another value runs the function once more.
@@ -231,7 +232,7 @@ class TinyJit(Generic[P, R]):
         trace = Trace(capture, arguments)
         ready = self._ready.get(arguments.key)
         if ready is not None:
-            if trace.launched != ready.calls.launched:
+            if trace.launched != ready.calls.launched or trace.data() != ready.calls.data:
                 raise GraphError(difference(self._name(), ready.calls.launched, trace.launched, self.check))
             return result
         last, now = self._seen.pop(arguments.key, None), trace.recorded(result)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tinygraft.device.buffer import Buffer
 from tinygraft.engine.capture import Capture, CapturedMemory, Recorded
 from tinygraft.engine.own_numbers import Compiled
 from tinygraft.jit.arguments import Arguments
@@ -25,6 +27,10 @@ ANOTHER_NUMBER = (
 )
 TWO_VALUES = "a variable has two values in it, or another one than in the arguments"
 FROM_PYTHON = "its result is data from Python, which no launch makes again"
+OTHER_DATA = (
+    "it makes a tensor of Python's data (NumPy's, a list), which was other data in the call before\n"
+    "  hint: make it outside and give it as an argument; random numbers of Tensor are drawn anew in each replay"
+)
 
 
 @dataclass(slots=True)
@@ -37,6 +43,7 @@ class RecordedCalls:
     their values, or binds a variable of that name itself. `memory` has the ids of the BUFFERs of the last call's
     arguments, and `stays` the indices of those that were the same in all of these calls: it is unknown whether the
     function reaches them as its arguments or from outside. `left` says that one has left a list or dict elsewhere.
+    `data` has a digest of each tensor that was made of Python's data: replays read what the last call made.
     """
 
     launched: Launched
@@ -46,10 +53,13 @@ class RecordedCalls:
     memory: tuple[int, ...] = ()
     stays: frozenset[int] = frozenset()
     left: bool = False
+    data: tuple[bytes, ...] = ()
 
     def again(self, now: RecordedCalls) -> RecordedCalls | None:
         """Return the record with one more call, `now`; None where that launched something else."""
         if self.values is None or now.values is None or (self.launched, self.outcome) != (now.launched, now.outcome):
+            return None
+        if self.data != now.data:
             return None
         same = {name for name in self.same if self.values.get(name) == now.values.get(name)}
         stays = {i for i in self.stays if self.memory[i] == now.memory[i]}
@@ -59,6 +69,8 @@ class RecordedCalls:
         """Return how `now`, the next call of the kind, differs from these, where `again` returns None."""
         if self.values is None or now.values is None:
             return TWO_VALUES
+        if self.launched == now.launched and self.data != now.data:
+            return OTHER_DATA
         if self.launched == now.launched:
             return "its result is other memory than that of the call before"
         for (kernel, roles), (other, others) in zip(self.launched, now.launched, strict=False):
@@ -143,7 +155,14 @@ class Trace:
         """Return the record of this one call, with which the next one is compared."""
         stays = frozenset(range(len(self.arguments)))
         same = frozenset(self.bindings or ())
-        return RecordedCalls(self.launched, self.outcome(result), self.bindings, same, self.arguments, stays)
+        return RecordedCalls(
+            self.launched, self.outcome(result), self.bindings, same, self.arguments, stays, data=self.data()
+        )
+
+    def data(self) -> tuple[bytes, ...]:
+        """Return a digest of each tensor that the call has made of Python's data, in the order of the launches."""
+        made = [self.memory[uid].data for uid, (role, _) in self.roles.items() if role == "made"]
+        return tuple([_digest(buffer) for buffer in made if buffer is not None])
 
     def why_not(self, result: Any) -> str:
         """Return why launching all this again would not do what the call did; "" where it would.
@@ -171,6 +190,11 @@ class Trace:
         return "" if all(node.arg.uid < self.start or node.arg.uid in known for node in mine) else FROM_PYTHON
 
 
+def _digest(buffer: Buffer) -> bytes:
+    """Return a digest of the bytes of a buffer."""
+    return hashlib.blake2b(buffer.copy_out(memoryview(bytearray(buffer.nbytes))), digest_size=16).digest()
+
+
 def _is_read(launch: Recorded, capture: Capture) -> bool:
     """Return whether another launch uses the copy that `launch` makes."""
     return any(launch.uids[0] in other.uids for other in capture.launches if other is not launch)
@@ -194,6 +218,11 @@ def difference(name: str, captured: Launched, now: Launched, by_check: bool = Tr
         return (
             f"{checker}: {name} launched {len(now)} kernels where {len(captured)} were captured\n"
             "  hint: something that it reads from outside has changed; pass it as an argument"
+        )
+    if captured == now:
+        return (
+            f"{checker}: {name} made a tensor of Python's data (NumPy's, a list) that is other data than was captured\n"
+            "  hint: make it outside and give it as an argument; random numbers of Tensor are drawn anew in each replay"
         )
     return (
         f"{checker}: {name} used other memory than what was captured\n"
