@@ -109,12 +109,11 @@ def _in_layers(rows: Sequence[LineRow], whole: float) -> Iterator[tuple[float, s
     """Yield the lines that ask for values within a layer again and again, with the seconds that pass there."""
     for row in rows:
         if row.requests - row.replays >= OFTEN and _is_in_layer(row) and not _is_changing(row):
+            seconds = row.total - row.seconds.get(COMPILING, 0.0)
             yield (
-                row.total,
-                (
-                    f"{place_of(row)}: {_of(row.total, whole)} in {row.requests} requests for values within a layer, "
-                    "which no TinyJit can capture: compute with tensors in it, and read none"
-                ),
+                seconds,
+                f"{place_of(row)}: {_of(seconds, whole)} in {row.requests} requests for values within a layer, "
+                "which no TinyJit can capture: compute with tensors in it, and read none",
             )
 
 
