@@ -200,6 +200,26 @@ def test_what_reads_nothing_joins_a_kernel_of_its_loops() -> None:
     assert groups(product, filled) == [{product}, {filled}]
 
 
+def assigned(rows: int, *scales: UOp) -> list[UOp]:
+    """For each of `scales` an ASSIGN over `rows` by 64 elements, of memory that no other one reads."""
+    spread = [move(Ops.EXPAND, move(Ops.RESHAPE, scale, (1, 1)), (rows, 64)) for scale in scales]
+    return [UOp(Ops.ASSIGN, F, (memory(rows, 64), memory(rows, 64) * scale)) for scale in spread]
+
+
+def test_updates_of_the_same_loops_are_one_kernel_whatever_they_read() -> None:
+    """As those of parameters in two groups of an optimizer, each with a rate of its own. Other loops are not joined."""
+    one, two, other = *assigned(64, memory(1), memory(1)), *assigned(32, memory(1))
+    assert groups(one, two, other) == [{one, two}, {other}]
+
+
+def test_a_processor_follows_so_many_streams_of_memory() -> None:
+    """Of large updates with one rate a kernel has as many as have 16 buffers together; of small ones, all that fit."""
+    rate = memory(1)
+    large, small = groups(*assigned(1024, *[rate] * 32)), groups(*assigned(64, *[rate] * 32))
+    assert max(map(len, large)) == 7  # two buffers each, and the rate
+    assert max(map(len, small)) > 20
+
+
 def test_what_joins_a_product_of_matrices_reads_little_else() -> None:
     """An optimizer's update reads as much as there are results: it is a kernel of its own. A scale of rows joins."""
     a, b = memory(64, 1, 64), memory(1, 64, 64)

@@ -433,6 +433,28 @@ def test_updates_of_one_size_are_one_kernel(groups: int) -> None:
     assert counts[-1] == 2
 
 
+KERNELS = {"SGD": 2, "RMSprop": 2, "Adagrad": 2, "Adadelta": 2, "Lion": 2, "Adam": 2, "LARS": 4, "LAMB": 10, "Muon": 25}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_step_of_two_groups_is_few_kernels(name: str) -> None:
+    """Of 24 parameters of two sizes in groups with a rate each; a new rate compiles nothing."""
+    params = [Tensor(np.ones(shape, np.float32)) for shape in [(64, 32), (64,)] * 12]
+    groups = [{"params": params[:12], "lr": 0.1}, {"params": params[12:], "lr": 0.2}]
+    optimizer = getattr(nn.optim, name)(groups, weight_decay=0.1)
+    counts = []
+    for step in range(4):
+        for p in params:
+            p.grad = Tensor(np.ones(p.shape, np.float32)).realize()
+        before, compiled = GlobalCounters.kernel_count, GlobalCounters.kernels_compiled
+        with Tensor.train():
+            optimizer.step()
+        counts.append((GlobalCounters.kernel_count - before, GlobalCounters.kernels_compiled - compiled))
+        optimizer.param_groups[1]["lr"] = 0.3 + step
+    assert counts[-1][0] <= KERNELS[name]
+    assert [compiled for _, compiled in counts[1:]] == [0, 0, 0]
+
+
 def test_without_weight_decay_an_infinite_weight_stays() -> None:
     """0 times infinity is NaN: a weight_decay of 0 has no part in the step."""
     weight = Tensor([np.inf, 1.0], requires_grad=True)

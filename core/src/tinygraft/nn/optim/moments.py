@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from tinygraft.nn.optim.optimizer import GroupOption, Optimizer, Update
+from tinygraft.nn.optim.trust import trust_ratios
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 
@@ -59,20 +60,23 @@ class LAMB(Optimizer):
         Adam is this without trust ratios (`adam`); weight decay is added to the gradient, or to the update where
         `decoupled`.
         """
-        t = self.t + 1
-        for each in self._updates(grads):
+        t, updates, changes = self.t + 1, list(self._updates(grads)), []
+        for each in updates:
             g = each.g if self.decoupled else each.decayed()
             new_m = each.state(self.m) * each["b1"] + g * each["1-b1"]
             new_v = each.state(self.v) * each["b2"] + g * g * each["1-b2"]
             each.store(self.m, new_m)
             each.store(self.v, new_v)
+            if not self.adam:  # norms are kernels of their own: these read what was stored, and need no copy of it
+                new_m, new_v = each.stored(self.m, new_m), each.stored(self.v, new_v)
             left1, left2 = self._left(each, "b1", t), self._left(each, "b2", t)
             update = new_m / left1 / ((new_v / left2).sqrt() + each["eps"])
             if self.decoupled and each.group.needs("weight_decay"):
                 update = update + each["weight_decay"] * each.old
-            if not self.adam:
-                update = update * self._trust(each.old, update)
-            each.apply(each.old - update * each.rate)
+            changes.append(update)
+        trusts = [] if self.adam else trust_ratios(updates, changes, _size_by_pull)
+        for number, (each, update) in enumerate(zip(updates, changes, strict=True)):
+            each.apply(each.old - (update * trusts[number] if trusts else update) * each.rate)
         self._write(self.t, t)
 
     def _left(self, each: Update, name: str, t: Tensor) -> Tensor:
@@ -81,12 +85,6 @@ class LAMB(Optimizer):
         A subtraction in float32 would lose 10 bits of its last places at t = 1 and b = 0.999.
         """
         return each.shared(f"left {name}", lambda: -(self._number(each.p, t) * each[f"log {name}"]).expm1())
-
-    @staticmethod
-    def _trust(p: Tensor, update: Tensor) -> Tensor:
-        """Return |p| / |update|, a scalar; 1 where one of the norms is 0."""
-        size, pull = p.square().sum().sqrt(), update.square().sum().sqrt()
-        return ((size > 0) & (pull > 0)).where(size / pull, 1.0)
 
 
 class AdamW(LAMB):
@@ -175,3 +173,8 @@ class Lion(Optimizer):
             if each.group.needs("weight_decay"):  # 0 times an infinite p is NaN
                 direction = direction + each["weight_decay"] * each.old
             each.apply(each.old - each.rate * direction)
+
+
+def _size_by_pull(each: Update, sizes: Tensor, pulls: Tensor) -> Tensor:
+    """Return LAMB's ratios |p| / |update|."""
+    return sizes / pulls

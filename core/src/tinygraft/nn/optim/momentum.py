@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from tinygraft.nn.optim.optimizer import GroupOption, Optimizer, Update, needs_momentum
+from tinygraft.nn.optim.trust import trust_ratios
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 
@@ -52,10 +53,12 @@ class LARS(Optimizer):
 
     def _step(self, grads: list[Tensor]) -> None:
         """Assign each parameter its new value, and its momentum. SGD is this without trust ratios."""
-        for each in self._updates(grads):
-            trust, g = self._trust(each), each.decayed()
-            if trust is not None:
-                g = g * trust
+        updates = list(self._updates(grads))
+        trusts = trust_ratios(updates, [each.g for each in updates], self._trust) if self.tcoef else []
+        for number, each in enumerate(updates):
+            g = each.decayed()
+            if trusts:
+                g = g * trusts[number]
             if self.classic:
                 g = g * each.rate
             if self.b:
@@ -64,16 +67,9 @@ class LARS(Optimizer):
                 g = g + new * each["momentum"] if self.nesterov else new
             each.apply(each.old - (g if self.classic else g * each.rate))
 
-    def _trust(self, each: Update) -> Tensor | None:
-        """Return the factor of this parameter's learning rate, a scalar: tcoef*|p| / (|g| + weight_decay*|p|).
-
-        It is 1 where a norm is 0; None, for 1 as well, where tcoef is 0.
-        """
-        if not self.tcoef:
-            return None
-        size, pull = each.old.square().sum().sqrt(), each.g.square().sum().sqrt()
-        ratio = self.tcoef * size / (pull + each["weight_decay"] * size)
-        return ((size > 0) & (pull > 0)).where(ratio, 1.0)
+    def _trust(self, each: Update, sizes: Tensor, pulls: Tensor) -> Tensor:
+        """Return the factors of the learning rates of parameters: tcoef*|p| / (|g| + weight_decay*|p|)."""
+        return self.tcoef * sizes / (pulls + each["weight_decay"] * sizes)
 
 
 class SGD(LARS):

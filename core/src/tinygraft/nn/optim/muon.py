@@ -42,20 +42,40 @@ class Muon(Optimizer):
 
     def _step(self, grads: list[Tensor]) -> None:
         """Assign each parameter and its momentum; a parameter is a matrix of its first axis by all others."""
-        for each in self._updates(grads):
-            p, momentum = each.p, each.state(self.b) * each["momentum"] + each.g
+        updates, wanted = list(self._updates(grads)), []
+        for each in updates:
+            momentum = each.state(self.b) * each["momentum"] + each.g
             each.store(self.b, momentum)
-            wanted = each.g + momentum * each["momentum"] if self.nesterov else momentum
-            step = self._orthogonal(wanted.reshape(p.shape[0] if p.ndim else 1, -1)).reshape(p.shape)
-            each.apply(each.old * (1 - each.rate * each["weight_decay"]) - step * each.rate)
+            step = each.g + momentum * each["momentum"] if self.nesterov else momentum
+            wanted.append(step.reshape(each.p.shape[0] if each.p.ndim else 1, -1))
+        for each, step in zip(updates, self._orthogonal_steps(wanted), strict=True):
+            new = each.old * (1 - each.rate * each["weight_decay"]) - step.reshape(each.p.shape) * each.rate
+            each.apply(new)
+
+    def _orthogonal_steps(self, matrices: list[Tensor]) -> list[Tensor]:
+        """Return each matrix with its singular values brought near 1; those of one size, device and dtype together."""
+        wide = [x.transpose() if x.shape[0] > x.shape[1] else x for x in matrices]
+        alike: dict[object, list[int]] = {}
+        for number, x in enumerate(wide):
+            # those of several devices are cut by their own axes, which a stack would have to agree on
+            key = (x.shape, x.device, x.dtype) if isinstance(x.device, str) else number
+            alike.setdefault(key, []).append(number)
+        found: dict[int, Tensor] = {}
+        for numbers in alike.values():
+            if len(numbers) == 1:
+                found[numbers[0]] = self._orthogonal(wide[numbers[0]])
+                continue
+            made = self._orthogonal(Tensor.stack(*[wide[number] for number in numbers]))
+            found |= {number: made[place] for place, number in enumerate(numbers)}
+        return [
+            found[number].transpose() if x.shape[0] > x.shape[1] else found[number] for number, x in enumerate(matrices)
+        ]
 
     def _orthogonal(self, x: Tensor) -> Tensor:
-        """Return the matrix `x` with its singular values brought near 1, by ns_steps of Newton-Schulz."""
+        """Return `x`, a wide matrix or a stack of them, after ns_steps of Newton-Schulz: singular values near 1."""
         a, b, c = self.ns_coefficients
-        tall = x.shape[0] > x.shape[1]
-        x = x.transpose() if tall else x
-        x = x / (x.square().sum().sqrt() + 1e-7)
+        x = x / (x.square().sum((-2, -1), keepdim=True).sqrt() + 1e-7)
         for _ in range(self.ns_steps):
-            square = (x @ x.transpose()).contiguous()
+            square = (x @ x.transpose(-2, -1)).contiguous()
             x = (a * x + (b * square + c * (square @ square)) @ x).contiguous()
-        return x.transpose() if tall else x
+        return x

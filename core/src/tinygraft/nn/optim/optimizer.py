@@ -106,6 +106,11 @@ class Update:
         state = tensors[self.number]
         self.optimizer._write(state, new.cast(state.dtype).to(state.device))
 
+    def stored(self, tensors: Sequence[Tensor], new: Tensor) -> Tensor:
+        """Return what `store` has assigned, from the memory it is in where that is not rounded; else `new` itself."""
+        state = tensors[self.number]
+        return self.state(tensors) if state.dtype is new.dtype and state.device == self.p.device else new
+
     def decayed(self) -> Tensor:
         """Return the gradient with weight_decay's share of p, if there is to be one: 0 times an infinite p is NaN."""
         if not self.group.needs("weight_decay"):
