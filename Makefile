@@ -15,7 +15,7 @@ BENCH ?= --short
 SECONDS ?= 1200
 FUZZ ?= --save out/fuzz
 PROGRAMS = tests/pipeline/test_pipeline_stores.py tests/pipeline/test_pipeline_views_random.py tests/training/test_training_shard.py tests/training/test_training_digits.py::test_what_it_leaves_behind # whole ones among the slow tests
-XDIST = -n $(JOBS) --dist worksteal --capture=sys # of a process that ends, conftest.py shows the standard error
+XDIST = -n $(JOBS) --dist worksteal --capture=sys --durations=25 # of a process that ends, conftest.py shows the standard error
 
 .PHONY: help train test test-slow long validate fuzz check bench site pictures gallery clean
 
