@@ -75,6 +75,6 @@ def test_a_rank_that_fails_before_the_others_is_reported():
 
 def test_a_missing_check_fails(monkeypatch):
     """An engine whose ranks do not compare what they call is found."""
-    monkeypatch.setattr(Communicator, "_exchange", lambda self, header, always=False: [header])
+    monkeypatch.setattr(Communicator, "_exchange", lambda self, header, always=False: [header.piece])
     with Context(COLLECTIVE_LIMIT=1), pytest.raises((AssertionError, CollectiveError)):
         run_ranks(2, engine_kit.differing)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from tinygraft.collectives.headers import HEADER_BYTES, OF_ARRAY, RankHeader, calling_line, difference
+from tinygraft.collectives.headers import HEADER_BYTES, OF_ARRAY, RankHeader, calling_line, difference, pieces_of
 from tinygraft.collectives.pieces import SENDERS, RankMemory
 from tinygraft.collectives.rank_arrays import (
     ComparedShape,
@@ -282,7 +282,7 @@ class Communicator:
         count = memory.columns * (self.size if kind in SENDERS else 1)
         self._number += 1
         header = RankHeader(self._number, kind, dtype, op, root, count, calling_line(), str(shape), memory.wanted)
-        piece = self._piece(self._exchange(header)) or memory.columns
+        piece = self._piece(header, self._exchange(header)) or memory.columns
         bounds = [(first, min(first + piece, memory.columns)) for first in range(0, memory.columns, max(piece, 1))]
         waiting: list[tuple[Started, int, int]] = []
         try:
@@ -315,7 +315,7 @@ class Communicator:
         root = option if kind == "broadcast" else -1
         count, line = source.size // dtype.itemsize, calling_line()
         header = RankHeader(self._number, kind, dtype, "", root, count, line, str(shape), OF_ARRAY)
-        self._piece(self._exchange(header))
+        self._piece(header, self._exchange(header))
         if kind == "broadcast":
             work = self.transport.broadcast(target, root, FIRST)
         elif kind == "all_gather":
@@ -335,12 +335,15 @@ class Communicator:
         """Wait for a piece, and let its result be written."""
         memory.put(first, last, started.wait())
 
-    def _piece(self, every: Sequence[RankHeader]) -> int:
-        """Return how many columns a piece has on all ranks; 0 for all. Raises CollectiveError as `pass_memory`."""
-        wanted = [header.piece for header in every if header.piece not in (0, OF_ARRAY)]
-        if wanted and any(header.piece == OF_ARRAY for header in every):
+    def _piece(self, header: RankHeader, every: Sequence[int]) -> int:
+        """Return how many columns a piece has on all ranks, 0 for all, from what `every` rank wants.
+
+        Raises CollectiveError as `pass_memory`.
+        """
+        wanted = [piece for piece in every if piece not in (0, OF_ARRAY)]
+        if wanted and OF_ARRAY in every:
             raise CollectiveError(
-                f"collective number {every[0].number} is of an array on one rank, and of a tensor in pieces on another"
+                f"collective number {header.number} is of an array on one rank, and of a tensor in pieces on another"
             )
         return min(wanted, default=0)
 
@@ -354,27 +357,29 @@ class Communicator:
         self._check_open(kind)
         self._number += 1
         header = RankHeader(self._number, kind, dtype, op, root, count, calling_line(), shape, OF_ARRAY)
-        self._piece(self._exchange(header))
+        self._piece(header, self._exchange(header))
         started = Started(self, header, steps())
         self._pending.append(started)
         return started
 
-    def _exchange(self, header: RankHeader, always: bool = False) -> list[RankHeader]:
+    def _exchange(self, header: RankHeader, always: bool = False) -> list[int]:
         """Wait until all ranks are about to do what `header` says. Raises CollectiveError where one is not.
 
-        Returns the headers of all; with COLLECTIVE_CHECK=0 that of this rank.
+        Returns the `piece` of the headers of all; with COLLECTIVE_CHECK=0 that of this rank.
         """
         if self.size == 1 or not (always or COLLECTIVE_CHECK.value):
-            return [header]
+            return [header.piece]
         whole = raw(bytes(HEADER_BYTES * self.size)).copy()
         work = self.transport.all_gather(raw(header.pack()), whole, [HEADER_BYTES] * self.size, HEADERS)
         self._wait(work.test, header)
         data = whole.tobytes()
+        if (pieces := pieces_of(data, header)) is not None:
+            return pieces
         every = [RankHeader.unpack(data[at : at + HEADER_BYTES]) for at in range(0, len(data), HEADER_BYTES)]
-        if text := difference(every):
-            hint = "every rank calls the same collectives in the same order"
-            raise CollectiveError(f"collective number {header.number} differs: {text}; {hint}")
-        return every
+        raise CollectiveError(
+            f"collective number {header.number} differs: {difference(every)}; every rank calls the same collectives in "
+            "the same order"
+        )
 
     def _complete(self, started: Started) -> None:
         """Complete the pending collectives up to `started`; raises CollectiveError where a rank has failed."""

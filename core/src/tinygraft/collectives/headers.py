@@ -93,6 +93,20 @@ class RankHeader:
         return f" at {self.line}" if self.line else ""
 
 
+def pieces_of(data: bytes, own: RankHeader) -> list[int] | None:
+    """Return the `piece` of each rank, from the packed headers of all; None where one calls another thing than `own`.
+
+    Facts are compared as bytes, as they nearly always agree: no header is unpacked then.
+    """
+    facts = own._facts()
+    found = []
+    for at in range(0, len(data), HEADER_BYTES):
+        if not data.startswith(facts, at):
+            return None
+        found.append(_OWN.unpack_from(data, at + len(facts))[0])
+    return found
+
+
 def difference(headers: Sequence[RankHeader]) -> str:
     """Return what two of the ranks do that is not the same, in words; empty where all do the same.
 
