@@ -226,6 +226,44 @@ def _case(name: str, rule: Callable[..., Rule], like: Any = None, **options: Any
     return Case(name, options, rule, like, {k: v for k, v in options.items() if k != "classic"})
 
 
+def nadam_rule(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, weight_decay: float = 0.0,
+               momentum_decay: float = 0.004, decoupled_weight_decay: bool = False) -> Rule:  # fmt: skip
+    """NAdam as PyTorch documents it, with the product of momenta in float64: PyTorch's is float32."""
+
+    def rule(p: Any, g: Any, state: State, step: int, lr: float) -> Any:
+        shrunk = p * (1 - lr * weight_decay) if decoupled_weight_decay else p
+        g = g if decoupled_weight_decay else g + weight_decay * p
+        now, ahead = (b1 * (1 - 0.5 * 0.96 ** (t * momentum_decay)) for t in (step, step + 1))
+        state["mu"] = state.get("mu", 1.0) * now
+        state["m"] = b1 * state.get("m", 0.0) + (1 - b1) * g
+        state["v"] = b2 * state.get("v", 0.0) + (1 - b2) * g * g
+        size = (state["v"] / (1 - b2**step)).sqrt() + eps
+        step_of_g = lr * (1 - now) / (1 - state["mu"]) * g / size
+        return shrunk - step_of_g - lr * ahead / (1 - state["mu"] * ahead) * state["m"] / size
+
+    return rule
+
+
+def torch_rule(make: Any) -> Callable[..., Rule]:
+    """The rule of an optimizer of PyTorch for one parameter: where PyTorch's is the definition."""
+
+    def with_options(**options: Any) -> Rule:
+        def rule(p: Any, g: Any, state: State, step: int, lr: float) -> Any:
+            if "optimizer" not in state:
+                state["p"] = torch.nn.Parameter(p.detach().clone())
+                state["optimizer"] = make([state["p"]], lr=lr, **options)
+            state["optimizer"].param_groups[0]["lr"] = lr
+            state["p"].data.copy_(p)
+            state["p"].grad = g.detach().clone()
+            with torch.enable_grad():
+                state["optimizer"].step()
+            return state["p"].detach()
+
+        return rule
+
+    return with_options
+
+
 SGD, ADAM, ADAMW = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
 CASES = [
     _case("SGD", sgd_rule, SGD),
@@ -255,6 +293,23 @@ CASES = [
     _case("Adadelta", adadelta_rule, torch.optim.Adadelta),
     _case("Adadelta", adadelta_rule, torch.optim.Adadelta, rho=0.8, weight_decay=0.1),
     _case("Lion", lion_rule, weight_decay=0.1),
+    _case("NAdam", nadam_rule),
+    _case("NAdam", nadam_rule, weight_decay=0.1, decoupled_weight_decay=True, momentum_decay=0.01),
+    _case("NAdam", nadam_rule, weight_decay=0.1, b1=0.8),
+    *(
+        _case(name, torch_rule(getattr(torch.optim, name)), getattr(torch.optim, name), **options)
+        for name, options in (
+            ("SGD", {"momentum": 0.9, "dampening": 0.3, "weight_decay": 0.1}),
+            ("Adam", {"amsgrad": True, "weight_decay": 0.1}),
+            ("AdamW", {"amsgrad": True, "maximize": True}),
+            ("RMSprop", {"maximize": True, "foreach": False}),
+            ("RAdam", {}),
+            ("RAdam", {"weight_decay": 0.1, "betas": (0.8, 0.9)}),
+            ("RAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True}),
+            ("Adamax", {}),
+            ("Adamax", {"weight_decay": 0.1, "betas": (0.8, 0.99)}),
+        )
+    ),
 ]
 
 

@@ -84,6 +84,13 @@ def lars_rule(p: Any, g: Any, state: dict[str, Any], step: int) -> Any:
     return p - state["m"]
 
 
+def lion_rule(p: Any, g: Any, state: dict[str, Any], step: int) -> Any:
+    """Algorithm 2 of the Lion paper."""
+    update = np.sign(0.9 * state["m"] + 0.1 * g) + 0.1 * p
+    state["m"] = 0.99 * state["m"] + 0.01 * g
+    return p - 0.1 * update
+
+
 def muon_rule(p: Any, g: Any, state: dict[str, Any], step: int) -> Any:
     """Muon: the momentum, one step ahead, through five Newton-Schulz steps."""
     state["m"] = 0.95 * state["m"] + g
@@ -108,6 +115,7 @@ CASES: dict[str, tuple[Callable[[list[Tensor]], nn.optim.Optimizer], Rule]] = {
     "lamb": (lambda p: nn.optim.LAMB(p, lr=0.1, weight_decay=0.1), adam_rule(0.1, 1e-6, 0.1, lamb=True)),
     "muon": (lambda p: nn.optim.Muon(p, lr=0.1), muon_rule),
     "lars": (lambda p: nn.optim.LARS(p, lr=0.1), lars_rule),
+    "lion": (lambda p: nn.optim.Lion(p, lr=0.1, weight_decay=0.1), lion_rule),
 }
 
 
@@ -493,3 +501,82 @@ def test_an_option_with_another_name_is_not_set_in_silence() -> None:
     optimizer.epoch = 3  # type: ignore[attr-defined]
     optimizer.lr = 0.5
     assert (vars(optimizer)["epoch"], optimizer.lr.item()) == (3, 0.5)
+
+
+OPTIONS = [("SGD", {"momentum": 0.9, "dampening": 0.5}), ("Adam", {"amsgrad": True}), ("Adagrad", {}), ("NAdam", {}),
+           ("RMSprop", {"centered": True, "momentum": 0.5})]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "options"), OPTIONS, ids=[name for name, _ in OPTIONS])
+def test_a_group_that_is_added_starts_as_pytorchs(name: str, options: dict[str, Any]) -> None:
+    """After three steps, with a rate of its own, in a step that a TinyJit has captured: its steps count from 1."""
+    values = [np.array([1.0, -2.0]), np.array([0.5, 3.0])]
+    mine, theirs = [Tensor(v) for v in values], [torch.tensor(v, requires_grad=True) for v in values]
+    ours = getattr(nn.optim, name)(mine[:1], lr=0.1, **options)
+    other = getattr(torch.optim, name)(theirs[:1], lr=0.1, **options)
+
+    @TinyJit
+    @Tensor.train()
+    def step() -> None:
+        ours.zero_grad()
+        (mine[0].square().sum() + (mine[1] ** 3).sum()).backward()
+        ours.step()
+
+    for number in range(8):
+        if number == 3:
+            ours.add_param_group({"params": mine[1:], "lr": 0.05})
+            other.add_param_group({"params": theirs[1:], "lr": 0.05})
+        step()
+        other.zero_grad()
+        (theirs[0].square().sum() + (theirs[1] ** 3).sum()).backward()
+        other.step()
+        for p, q in zip(mine, theirs, strict=True):
+            np.testing.assert_allclose(p.numpy(), q.detach().numpy(), rtol=1e-6)
+    again = getattr(nn.optim, name)([{"params": mine[:1]}], lr=0.1, **options)
+    again.add_param_group({"params": mine[1:], "lr": 0.05})
+    again.load_state_dict(ours.state_dict())
+    assert [group["lr"].item() for group in again.param_groups] == [0.1, 0.05]
+    for key, value in ours.state_dict()["state"][1].items():
+        assert again.state_dict()["state"][1][key].tolist() == value.tolist()
+
+
+def test_a_parameter_is_added_once() -> None:
+    """One that is trained already is refused, and nothing has changed; without a rate it has that of the start."""
+    a, b = Tensor([1.0]), Tensor([2.0])
+    adam = nn.optim.Adam([a], lr=0.5)
+    adam.lr = 0.25
+    with pytest.raises(TrainingError, match="a parameter is in two groups of the optimizer"):
+        adam.add_param_group({"params": [b, a]})
+    with pytest.raises(ValueError, match="Adam needs lr to be at least 0, got -1"):
+        adam.add_param_group({"params": [b], "lr": -1})
+    assert len(adam.params) == len(adam.param_groups) == len(adam.m) == 1
+    adam.add_param_group({"params": b})
+    assert [group["lr"].item() for group in adam.param_groups] == [0.25, 0.5]
+
+
+def test_one_rate_of_several_groups_is_read() -> None:
+    """lr is the rate where all groups have the same, however it came to be; else reading it raises."""
+    sgd = nn.optim.SGD([{"params": [Tensor([1.0])]}, {"params": [Tensor([2.0])]}], lr=0.5)
+    assert sgd.lr.item() == 0.5
+    sgd.param_groups[0]["lr"] = 0.25
+    with pytest.raises(TrainingError, match="have an own lr each"):
+        print(sgd.lr)
+    sgd.param_groups[1]["lr"] *= 0.5
+    assert sgd.lr.item() == 0.25
+    sgd.lr *= 2
+    assert [group["lr"].item() for group in sgd.param_groups] == [0.5, 0.5]
+
+
+def test_options_that_choose_an_implementation_change_nothing() -> None:
+    """foreach, fused and capturable have any value, as in PyTorch; neutral amsgrad, maximize and dampening too."""
+    found = []
+    for options in (
+        {},
+        {"foreach": True, "fused": False, "capturable": True, "differentiable": False, "maximize": False},
+    ):
+        p = Tensor([1.0, 2.0])
+        for optimizer in (nn.optim.Adam([p], lr=0.1, **options), nn.optim.SGD([p], lr=0.1, momentum=0.9, **options)):
+            step(optimizer, (p * p).sum())
+            optimizer.zero_grad()
+        found.append(p.tolist())
+    assert found[0] == found[1]

@@ -105,7 +105,8 @@ def test_lr_is_as_it_was_given() -> None:
     (group,) = sgd.state_dict()["param_groups"]
     assert sgd.state_dict()["state"] == {}
     assert group == {
-        "momentum": 0.0, "weight_decay": 0.0, "nesterov": False, "classic": False, "lr": 0.1, "params": [0],
+        "momentum": 0.0, "weight_decay": 0.0, "dampening": 0.0, "nesterov": False, "classic": False, "maximize": False,
+        "lr": 0.1, "params": [0],
     }  # fmt: skip
     sgd.lr.assign(Tensor([0.5]))
     assert sgd.state_dict()["param_groups"][0]["lr"] == 0.5
@@ -126,7 +127,7 @@ def test_refusals() -> None:
     group, state = saved["param_groups"][0], saved["state"][0]
     wrong = [
         ({"param_groups": []}, r"the optimizer has groups of \[1\] parameters, the state has \[\]"),
-        ({"param_groups": [{**group, "amsgrad": True}]}, "the state has the option amsgrad=True, which Adam lacks"),
+        ({"param_groups": [{**group, "amsgrad": True}]}, "the state has amsgrad=True, and this optimizer"),
         ({"state": {0: {"step": state["step"]}}}, r"parameter 0 has the state \['exp_avg', 'exp_avg_sq', 'step'\]"),
         ({"state": {0: {**state, "exp_avg": Tensor([1.0])}}}, r"exp_avg of parameter 0 has shape \(3, 2\) here and"),
     ]  # fmt: skip

@@ -104,12 +104,12 @@ def test_a_group_is_a_mapping() -> None:
     group = nn.optim.Adam([{"params": p, "name": "first"}], lr=0.5, b1=0.8).param_groups[0]
     assert (group["name"], group["b1"], group["betas"]) == ("first", 0.8, (0.8, 0.999))
     assert [id(t) for t in group["params"]] == [id(p)]
-    assert list(group) == ["params", "lr", "eps", "weight_decay", "b1", "b2", "name"]
+    assert list(group) == ["params", "lr", "eps", "weight_decay", "b1", "b2", "amsgrad", "maximize", "name"]
     assert {**group}["eps"] == 1e-8
     group["initial_lr"] = 0.25
     del group["initial_lr"]
     assert "initial_lr" not in group
-    assert len(group) == 7
+    assert len(group) == 9
     assert repr(group).startswith("<group of 1 parameters, lr=0.5, {'eps': 1e-08")
     with pytest.raises(KeyError):
         group["alpha"]
@@ -239,7 +239,7 @@ def test_lists_that_no_step_would_look_at_again_do_not_change() -> None:
     """Neither the parameters of a group nor the groups; they are lists, and are copied and pickled as such."""
     sgd = nn.optim.SGD([Tensor([1.0])], lr=0.1)
     pair = nn.optim.OptimizerGroup(sgd, nn.optim.SGD([Tensor([1.0])], lr=0.1))
-    hint = "\n  hint: make another optimizer; nn.optim.OptimizerGroup(a, b) steps several as one"
+    hint = "\n  hint: optimizer.add_param_group({'params': [...]}); nn.optim.OptimizerGroup(a, b) steps several as one"
     for items, what in ((sgd.param_groups[0]["params"], "its parameters"), (sgd.param_groups, "its groups"),
                         (pair.param_groups, "its groups")):  # fmt: skip
         for change in (lambda x: x.append(Tensor([2.0])), lambda x: x.clear(), lambda x: x.__setitem__(0, None)):

@@ -1,8 +1,8 @@
 """Optimizers (SGD to Muon), learning rates over time (`lr_scheduler`), and what belongs to a training step.
 
 `optimizer` is the base class: parameters in groups (`param_group`), their state (`optimizer_state`), the step.
-`momentum`, `moments`, `squares`, `muon` and `lbfgs` are the optimizers by what they are made of. `clipping` limits
-gradients, `averaging` has means of weights, `loss_scaler` trains in float16.
+`momentum`, `moments`, `adam_variants`, `squares`, `muon` and `lbfgs` are the optimizers by what they are made of.
+`clipping` limits gradients, `averaging` has means of weights, `loss_scaler` trains in float16.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.errors import closest, did_you_mean
 from tinygraft.nn.optim import lr_scheduler
+from tinygraft.nn.optim.adam_variants import Adamax, NAdam, RAdam
 from tinygraft.nn.optim.averaging import EMA, SWA, update_batchnorm
 from tinygraft.nn.optim.clipping import clip_grad_norm, clip_grad_value
 from tinygraft.nn.optim.lbfgs import LBFGS
@@ -22,14 +23,24 @@ from tinygraft.nn.optim.optimizer import Optimizer, OptimizerGroup
 from tinygraft.nn.optim.squares import Adadelta, Adagrad, RMSprop
 
 __all__ = [
-    "EMA", "LAMB", "LARS", "LBFGS", "SGD", "SWA", "Adadelta", "Adagrad", "Adam", "AdamW", "Lion", "LossScaler", "Muon",
-    "Optimizer", "OptimizerGroup", "RMSprop", "clip_grad_norm", "clip_grad_value", "lr_scheduler", "update_batchnorm",
+    "EMA", "LAMB", "LARS", "LBFGS", "SGD", "SWA", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Lion",
+    "LossScaler", "Muon", "NAdam", "Optimizer", "OptimizerGroup", "RAdam", "RMSprop", "clip_grad_norm",
+    "clip_grad_value", "lr_scheduler", "update_batchnorm",
 ]  # fmt: skip
+
+_INSTEAD = {
+    "SparseAdam": "Adam; the gradient of an Embedding has all rows here",
+    "ASGD": "SGD, and SWA for the mean of the weights",
+    "Rprop": "RMSprop, or Lion, whose steps go by the sign of a mean of gradients",
+    "Adafactor": "Adam, or Lion, which has half of Adam's state",
+}  # what is used here for optimizers of PyTorch that are not there
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """Raise AttributeError with the name that was meant, as clip_grad_norm for clip_grad_norm_, or where it is."""
+        if name in _INSTEAD:
+            raise AttributeError(f"module 'tinygraft.nn.optim' has no attribute {name!r}\n  hint: {_INSTEAD[name]}")
         schedule = name if name in lr_scheduler.__all__ else closest(name, lr_scheduler.__all__)
         meant = f"\n  hint: it is nn.optim.lr_scheduler.{schedule}" if schedule else did_you_mean(name, __all__)
         raise AttributeError(f"module 'tinygraft.nn.optim' has no attribute {name!r}{meant}")

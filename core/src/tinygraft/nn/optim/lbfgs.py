@@ -7,7 +7,7 @@ such a step is run in every call. Vectors stay on the device.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tinygraft.errors import TrainingError
@@ -73,6 +73,10 @@ class LBFGS(Optimizer):
         self.last_gradient: Tensor | None = None
         self.length, self.evaluations, self.iterations = 0.0, 0, 0
         self._realize_state()
+
+    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
+        """Raise TrainingError: its estimate of the curvature is of all parameters together."""
+        raise TrainingError("LBFGS has one group of parameters, from the start; hint: make another optimizer")
 
     def step(self, closure: Closure | None = None) -> Tensor:  # type: ignore[override]
         """Move until a limit is reached; return the loss at the start, realised. Raises TypeError without a closure.

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
-from tinygraft.nn.optim.optimizer import GroupOption, Optimizer, Update
+from tinygraft.nn.optim.optimizer import GroupOption, Optimizer, StepOptions, Update
 from tinygraft.nn.optim.trust import trust_ratios
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
+
+
+def of_shares(options: Mapping[str, Any]) -> dict[str, float]:
+    """Return options, and of both shares b also "1-b" and "log b", which float32 would not have as exact."""
+    found = dict(options)
+    for name in ("b1", "b2"):
+        found[f"1-{name}"] = 1 - options[name]
+        found[f"log {name}"] = math.log(options[name]) if options[name] else -math.inf
+    return found
+
+
+def left(each: Update, name: str) -> Tensor:
+    """Return 1 - b**t for the share `name` and the number t of the step, a scalar where the parameter is.
+
+    A subtraction in float32 would lose 10 bits of its last places at t = 1 and b = 0.999.
+    """
+    return each.shared(f"left {name}", lambda: -(each.t * each[f"log {name}"]).expm1())
 
 
 class LAMB(Optimizer):
@@ -17,17 +34,19 @@ class LAMB(Optimizer):
 
     m and v are the running means of the gradient and its square, with weights b1 and b2. They start at zero, which the
     number t of the step undoes: m' = m / (1 - b1**t), v' = v / (1 - b2**t). The update is
-    m' / (sqrt(v') + eps) + weight_decay * p. betas=(b1, b2) is another spelling.
+    m' / (sqrt(v') + eps) + weight_decay * p. betas=(b1, b2) is another spelling. With amsgrad, v' is made of the
+    greatest v of each number so far (Reddi et al., arXiv:1904.09237, as PyTorch has it).
 
     Source: You et al., "Large batch optimization for deep learning", arXiv:1904.00962.
     """
 
     m: list[Tensor]
     v: list[Tensor]
+    greatest: list[Tensor]
 
     decoupled = True  # whether weight decay is part of the update; else it is added to the gradient
     SHARES: ClassVar[tuple[str, ...]] = ("b1", "b2")
-    STATE: ClassVar[dict[str, str]] = {"m": "exp_avg", "v": "exp_avg_sq"}
+    STATE: ClassVar[dict[str, str]] = {"m": "exp_avg", "v": "exp_avg_sq", "greatest": "max_exp_avg_sq"}
     b1: GroupOption = GroupOption()
     b2: GroupOption = GroupOption()
     eps: GroupOption = GroupOption()
@@ -36,23 +55,19 @@ class LAMB(Optimizer):
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 0.001, b1: float = 0.9, b2: float = 0.999,
         eps: float = 1e-6, weight_decay: float = 0.0, adam: bool = False, device: Place = None,
-        betas: tuple[float, float] | None = None,
+        betas: tuple[float, float] | None = None, amsgrad: bool = False, **how: Unpack[StepOptions],
     ) -> None:  # fmt: skip
         b1, b2 = (b1, b2) if betas is None else betas
         options = {"eps": eps, "weight_decay": weight_decay, "b1": b1, "b2": b2}
-        super().__init__(params, lr, device, options=options)
-        self.adam = adam
-        self.t: Tensor = self._state([0.0])
-        self.m, self.v = self._filled(), self._filled()
-        self._realize_state(self.t, *self.m, *self.v)
+        super().__init__(params, lr, device, options=options, fixed={"amsgrad": amsgrad}, how=how)
+        self.adam, self.amsgrad = adam, amsgrad
+        self.t: Tensor = self._count_steps()
+        self.m, self.v, self.greatest = self._filled(), self._filled(), self._filled() if amsgrad else []
+        self._realize_state(self.t, *self.m, *self.v, *self.greatest)
 
     def _derived(self, options: Mapping[str, Any]) -> dict[str, float]:
-        """Return the options, and of both shares b also "1-b" and "log b", which float32 would not have as exact."""
-        found = dict(options)
-        for name in ("b1", "b2"):
-            found[f"1-{name}"] = 1 - options[name]
-            found[f"log {name}"] = math.log(options[name]) if options[name] else -math.inf
-        return found
+        """Return the options and the numbers of `of_shares`."""
+        return of_shares(options)
 
     def _step(self, grads: list[Tensor]) -> None:
         """Assign each parameter, its two moments and the step count their new values.
@@ -60,7 +75,7 @@ class LAMB(Optimizer):
         Adam is this without trust ratios (`adam`); weight decay is added to the gradient, or to the update where
         `decoupled`.
         """
-        t, updates, changes = self.t + 1, list(self._updates(grads)), []
+        updates, changes = list(self._updates(grads)), []
         for each in updates:
             g = each.g if self.decoupled else each.decayed()
             new_m = each.state(self.m) * each["b1"] + g * each["1-b1"]
@@ -69,7 +84,10 @@ class LAMB(Optimizer):
             each.store(self.v, new_v)
             if not self.adam:  # norms are kernels of their own: these read what was stored, and need no copy of it
                 new_m, new_v = each.stored(self.m, new_m), each.stored(self.v, new_v)
-            left1, left2 = self._left(each, "b1", t), self._left(each, "b2", t)
+            if self.amsgrad:
+                new_v = each.state(self.greatest).maximum(new_v)
+                each.store(self.greatest, new_v)
+            left1, left2 = left(each, "b1"), left(each, "b2")
             update = new_m / left1 / ((new_v / left2).sqrt() + each["eps"])
             if self.decoupled and each.group.needs("weight_decay"):
                 update = update + each["weight_decay"] * each.old
@@ -77,14 +95,7 @@ class LAMB(Optimizer):
         trusts = [] if self.adam else trust_ratios(updates, changes, _size_by_pull)
         for number, (each, update) in enumerate(zip(updates, changes, strict=True)):
             each.apply(each.old - (update * trusts[number] if trusts else update) * each.rate)
-        self._write(self.t, t)
-
-    def _left(self, each: Update, name: str, t: Tensor) -> Tensor:
-        """Return 1 - b**t for the share `name`, a scalar where the parameter is.
-
-        A subtraction in float32 would lose 10 bits of its last places at t = 1 and b = 0.999.
-        """
-        return each.shared(f"left {name}", lambda: -(self._number(each.p, t) * each[f"log {name}"]).expm1())
+        self._write_counts()
 
 
 class AdamW(LAMB):
@@ -96,9 +107,9 @@ class AdamW(LAMB):
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 0.001, b1: float = 0.9, b2: float = 0.999,
         eps: float = 1e-8, weight_decay: float = 0.01, device: Place = None,
-        betas: tuple[float, float] | None = None,
+        betas: tuple[float, float] | None = None, amsgrad: bool = False, **how: Unpack[StepOptions],
     ) -> None:  # fmt: skip
-        super().__init__(params, lr, b1, b2, eps, weight_decay, True, device, betas)
+        super().__init__(params, lr, b1, b2, eps, weight_decay, True, device, betas, amsgrad, **how)
 
 
 class Adam(LAMB):
@@ -123,9 +134,9 @@ class Adam(LAMB):
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 0.001, b1: float = 0.9, b2: float = 0.999,
         eps: float = 1e-8, weight_decay: float = 0.0, device: Place = None,
-        betas: tuple[float, float] | None = None,
+        betas: tuple[float, float] | None = None, amsgrad: bool = False, **how: Unpack[StepOptions],
     ) -> None:  # fmt: skip
-        super().__init__(params, lr, b1, b2, eps, weight_decay, True, device, betas)
+        super().__init__(params, lr, b1, b2, eps, weight_decay, True, device, betas, amsgrad, **how)
 
 
 class Lion(Optimizer):
@@ -154,9 +165,10 @@ class Lion(Optimizer):
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-4, b1: float = 0.9, b2: float = 0.99,
         weight_decay: float = 0.0, device: Place = None, betas: tuple[float, float] | None = None,
+        **how: Unpack[StepOptions],
     ) -> None:  # fmt: skip
         b1, b2 = (b1, b2) if betas is None else betas
-        super().__init__(params, lr, device, options={"weight_decay": weight_decay, "b1": b1, "b2": b2})
+        super().__init__(params, lr, device, options={"weight_decay": weight_decay, "b1": b1, "b2": b2}, how=how)
         self.m: list[Tensor] = self._filled()
         self._realize_state(*self.m)
 

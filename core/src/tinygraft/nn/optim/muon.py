@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
-from tinygraft.nn.optim.optimizer import GroupOption, Optimizer
+from tinygraft.nn.optim.optimizer import GroupOption, Optimizer, StepOptions
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 
@@ -31,11 +31,12 @@ class Muon(Optimizer):
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 0.001, momentum: float = 0.95, weight_decay: float = 0.1,
         ns_steps: int = 5, ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
-        nesterov: bool = True, device: Place = None,
+        nesterov: bool = True, device: Place = None, **how: Unpack[StepOptions],
     ) -> None:  # fmt: skip
         self._check_option("ns_steps", ns_steps)
         options = {"momentum": momentum, "weight_decay": weight_decay}
-        super().__init__(params, lr, device, options=options, fixed={"nesterov": nesterov, "ns_steps": ns_steps})
+        fixed = {"nesterov": nesterov, "ns_steps": ns_steps}
+        super().__init__(params, lr, device, options=options, fixed=fixed, how=how)
         self.nesterov, self.ns_steps, self.ns_coefficients = nesterov, ns_steps, ns_coefficients
         self.b: list[Tensor] = self._filled()
         self._realize_state(*self.b)

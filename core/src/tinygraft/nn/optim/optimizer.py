@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import FileFormatError, TrainingError, closest
@@ -31,11 +31,42 @@ _UNSHOWN = ("params", "lr")
 OTHERWISE = {"learning_rate": "lr", "wd": "weight_decay"}  # what other libraries call an option
 
 
+class StepOptions(TypedDict, total=False):
+    """What every optimizer of PyTorch takes beside its numbers.
+
+    maximize goes up the gradient. foreach, fused and capturable choose between implementations there; here is one,
+    which is all of these, so any value is right. differentiable is False: a step has no derivative.
+    """
+
+    maximize: bool
+    foreach: bool | None
+    fused: bool | None
+    capturable: bool
+    differentiable: bool
+
+
+def _maximizes(name: str, given: Mapping[str, Any]) -> bool:
+    """Return whether the StepOptions of the optimizer `name` say to go up the gradient.
+
+    Raises TypeError for an option that is none of them, ValueError for differentiable.
+    """
+    for option in given:
+        if option not in StepOptions.__annotations__:
+            raise TypeError(f"{name}.__init__() got an unexpected keyword argument {option!r}")
+    if given.get("differentiable"):
+        raise ValueError(
+            f"{name} has no differentiable step: it writes memory\n  hint: p - lr * g, with g of loss.gradient(p), is "
+            "an expression that can be differentiated"
+        )
+    return bool(given.get("maximize"))
+
+
 class GroupOption:
     """An option of the groups as an attribute of the optimizer.
 
     Reading it gives the value that all groups have, and raises TrainingError where they differ; setting it sets it in
-    every group, where a captured step reads it.
+    every group, where a captured step reads it. Rates of several groups are read to be compared; "lr" is the tensor of
+    the first.
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -45,8 +76,7 @@ class GroupOption:
         if instance is None:
             return self
         values = [group[self.name] for group in instance.param_groups]
-        same = all(value is values[0] for value in values) if self.name == "lr" else len(set(values)) == 1
-        if not same:
+        if len(set(values) if self.name != "lr" else {group.exact_rate() for group in _apart(instance)}) > 1:
             raise TrainingError(
                 f"the {len(values)} groups of this optimizer have an own {self.name} each; "
                 f"hint: param_groups[0][{self.name!r}]"
@@ -56,6 +86,12 @@ class GroupOption:
     def __set__(self, instance: Optimizer, value: Any) -> None:
         for group in instance.param_groups:
             group[self.name] = value
+
+
+def _apart(optimizer: Optimizer) -> list[ParamGroup]:
+    """Return the groups whose rates are to be read to know whether they are one: none where they are one tensor."""
+    first = optimizer.param_groups[0].lr
+    return [] if all(group.lr is first for group in optimizer.param_groups) else optimizer.param_groups
 
 
 @dataclass(frozen=True)
@@ -75,6 +111,11 @@ class Update:
     def rate(self) -> Tensor:
         """The learning rate, a scalar where p is, in the dtype that its update is computed in."""
         return self.shared("lr", lambda: self.optimizer._number(self.p, self.group.lr))
+
+    @property
+    def t(self) -> Tensor:
+        """The number of this step, from 1 on: a scalar where p is, in the dtype that its update is computed in."""
+        return self.shared("t", lambda: self.optimizer._number(self.p, self.optimizer._next_count(self.group)))
 
     def __getitem__(self, name: str) -> Tensor:
         """Return a number of the group by its name in `_derived`, a scalar where p is, as wide as the update."""
@@ -126,10 +167,11 @@ class MadeTensors:
     """The tensors that an optimizer has made: rates, numbers of groups, state. They have other names in a
     state_dict."""
 
-    __slots__ = ("tensors",)
+    __slots__ = ("rate", "tensors")
 
-    def __init__(self, tensors: list[Tensor]) -> None:
+    def __init__(self, tensors: list[Tensor], rate: float | Tensor) -> None:
         self.tensors: list[Tensor] = tensors
+        self.rate: float | Tensor = rate  # of a group that gives none
 
 
 class Optimizer:
@@ -157,6 +199,7 @@ class Optimizer:
 
     lr: GroupOption = GroupOption()
     SHARES: ClassVar[tuple[str, ...]] = ()  # the options that are from 0 to below 1
+    IMPLIED_STEP: ClassVar[bool] = False  # whether a state of PyTorch has no "step", and is one of at least one step
     STATE: ClassVar[dict[str, str]] = {}  # lists of state, one for each parameter, by their names in a state_dict
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -175,9 +218,14 @@ class Optimizer:
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor, device: Place = None, *,
         options: Mapping[str, float] | None = None, fixed: Mapping[str, Any] | None = None,
+        how: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
-        """`options` are the numbers of a subclass that can be set later, `fixed` what decides the form of its step."""
-        options, fixed = options or {}, fixed or {}
+        """`options` are the numbers of a subclass that can be set later, `fixed` what decides the form of its step.
+
+        `how` are StepOptions.
+        """
+        options, fixed = options or {}, {**(fixed or {}), "maximize": _maximizes(type(self).__name__, how or {})}
+        self._options, self._fixed = options, fixed
         given = _grouped(params)
         seen: dict[int, Tensor] = {}
         members = [self._members(tensors, seen, len(given) == 1) for tensors, _ in given]
@@ -192,7 +240,7 @@ class Optimizer:
         for _, own in given:
             self._check_group({"lr": lr, **options, **own}, {"lr", "initial_lr", "betas", *options, *fixed}, fixed)
         check_views(self.params)
-        self._own_memory()
+        self._own_memory(self.params)
         self.device: Place = device or self.params[0].device
         shared = as_rate(lr) if isinstance(lr, Tensor) else lr
         self.param_groups: list[ParamGroup] = FixedList(
@@ -202,7 +250,8 @@ class Optimizer:
         self._groups = [group for group in self.param_groups for _ in group["params"]]
         rates = [group.lr for group in self.param_groups]
         self.__dict__["lr"] = rates[0] if len(rates) == 1 else rates  # its name in a state_dict
-        self._made = MadeTensors([*rates, *(g.numbers for g in self.param_groups if g.numbers is not None)])
+        self._made = MadeTensors([*rates, *(g.numbers for g in self.param_groups if g.numbers is not None)], shared)
+        self._next: dict[int, Tensor] = {}  # the step counts after this step, by the id of a count
         self._numbers: dict[tuple[int, Any, DType], Tensor] = {}  # of this step, by the id of what they are made from
         self.reduction: Callable[[Sequence[Tensor]], list[Tensor]] | None = None  # of ranks: nn.parallel sets it
         self._shared: dict[tuple[int, str, Any, DType], Tensor] = {}  # of this step, by the id of a group and a name
@@ -246,6 +295,60 @@ class Optimizer:
         group.update({name: value for name, value in own.items() if name != "lr"})
         return group
 
+    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
+        """Train further parameters, as a group with options of its own: {"params": [...], "lr": 0.1}.
+
+        Their state starts as that of the others did. A step that a TinyJit has captured is captured anew. Raises as the
+        constructor does, and TrainingError where there is nothing to train, for parameters that are trained already,
+        and for an optimizer that is data parallel; nothing has changed then.
+
+        >>> from tinygraft import Tensor, nn
+        >>> adam = nn.optim.Adam([Tensor([1.0])], lr=0.5)
+        >>> adam.add_param_group({"params": [Tensor([2.0])], "lr": 0.25})
+        >>> [group["lr"].item() for group in adam.param_groups]
+        [0.5, 0.25]
+        """
+        if not isinstance(param_group, Mapping) or "params" not in param_group:
+            raise TypeError(
+                f'a group is a dict with the tensors as "params", got {type(param_group).__name__}\n'
+                "  hint: optimizer.add_param_group({'params': [...], 'lr': ...})"
+            )
+        if self.reduction is not None:
+            raise TrainingError("an optimizer that is data parallel has its groups from the start; hint: add it before")
+        tensors, own = _grouped([param_group])[0]
+        members = self._members(tensors, {id(t): t for t in (*self.params, *self.buffers)}, False)
+        new = [t for t in members if _is_trained(t)]
+        if not new:
+            raise TrainingError(f"the group has {len(tensors)} tensors and none to train")
+        first = self.param_groups[0]
+        allowed = {"lr", "initial_lr", "betas", *self._options, *self._fixed}
+        self._check_group({"lr": self._made.rate, **self._options, **own}, allowed, self._fixed)
+        check_views([*self.params, *new])
+        group = self._group(new, own, self._made.rate, self._options, self._fixed)
+        self._own_memory(new)
+        self.params += new
+        self.buffers += [t for t in members if not _is_trained(t)]
+        list.append(self.param_groups, group)
+        self._groups += [group] * len(new)
+        self.__dict__["lr"] = [each.lr for each in self.param_groups]
+        made = [group.lr, *([group.numbers] if group.numbers is not None else [])]
+        if first.t is not None:
+            group.t = self._state([0.0])
+            self.__dict__.setdefault("added_t", []).append(group.t)  # its name in a state_dict
+            made.append(group.t)
+        for name in self.STATE:
+            state = getattr(self, name)
+            if state:
+                more = self._first_state(name, new, group)
+                state += more
+                made += {id(t): t for t in more}.values()
+        first.lr.replace(first.lr.detach().clone().realize())  # other memory: a captured step is captured anew
+        self._realize_state(*{id(t): t for t in made}.values())
+
+    def _first_state(self, name: str, params: Sequence[Tensor], group: ParamGroup) -> list[Tensor]:
+        """Return the state `name`, of STATE, that new parameters of a group start with."""
+        return self._filled(0, params)
+
     def __repr__(self) -> str:
         """Say which parameters there are; nothing is computed. A rate that is in no memory yet prints as a tensor."""
         shown = ", ".join(f"{name}={value!r}" for name, value in self.param_groups[0].items() if name not in _UNSHOWN)
@@ -253,10 +356,11 @@ class Optimizer:
         rate = self.param_groups[0].shown_rate()
         return f"<{type(self).__name__} of {len(self.params)} parameters{many} {rate}, {shown}>".replace(", >", ">")
 
-    def _own_memory(self) -> None:
-        """Make each parameter a leaf with memory of its own, that requires a gradient."""
-        nodes: set[UOp] = set()
-        for tensor in self.params:
+    def _own_memory(self, params: Sequence[Tensor]) -> None:
+        """Make each of `params` a leaf with memory of its own, that requires a gradient."""
+        own = {id(tensor) for tensor in params}
+        nodes: set[UOp] = {tensor.uop for tensor in self.params if id(tensor) not in own}
+        for tensor in params:
             tensor.requires_grad_()
             tensor.uop = own_memory(tensor.uop) if tensor.uop in nodes else in_memory(tensor.uop)
             nodes.add(tensor.uop)
@@ -289,6 +393,7 @@ class Optimizer:
         """Drop what parameters share within one step: the next one reads memory that has changed."""
         self._numbers.clear()
         self._shared.clear()
+        self._next.clear()
 
     def _numbers_at(self, p: Tensor, x: Tensor) -> Tensor:
         """Return the numbers of `x` where p is, in the dtype of its update; made once a step."""
@@ -298,15 +403,36 @@ class Optimizer:
             self._numbers[key] = x.detach().to(p.device).cast(key[-1])
         return self._numbers[key]
 
-    def _filled(self, value: float = 0) -> list[Tensor]:
-        """Return a state tensor for each parameter, of its shape, dtype, device and shards, filled with `value`."""
-        values = [filled(t.shape, value, dtype=t.dtype, device=t.device, requires_grad=False) for t in self.params]
-        return [state.shard_like(t) for state, t in zip(values, self.params, strict=True)]
+    def _filled(self, value: float = 0, params: Sequence[Tensor] | None = None) -> list[Tensor]:
+        """Return a state tensor for each of `params`, of its shape, dtype, device and shards, filled with `value`.
+
+        They are all parameters where none are given.
+        """
+        params = self.params if params is None else params
+        values = [filled(t.shape, value, dtype=t.dtype, device=t.device, requires_grad=False) for t in params]
+        return [state.shard_like(t) for state, t in zip(values, params, strict=True)]
 
     def _realize_state(self, *state: Tensor) -> None:
         """Make memory of the parameters and all state: called once, at the end of a subclass's __init__."""
         self._made.tensors += state
         self.params[0].realize(*self.params[1:], *self.buffers, *self._made.tensors)
+
+    def _count_steps(self) -> Tensor:
+        """Make the count of steps, which all groups share: shape (1,). A group that is added has its own."""
+        t = self._state([0.0])
+        for group in self.param_groups:
+            group.t = t
+        return t
+
+    def _next_count(self, group: ParamGroup) -> Tensor:
+        """Return the number of this step, from 1 on, for the parameters of a group: shape (1,)."""
+        assert group.t is not None
+        return self._next.setdefault(id(group.t), group.t + 1)
+
+    def _write_counts(self) -> None:
+        """Assign all step counts: the last thing that a step of such an optimizer does."""
+        for t in {id(group.t): group.t for group in self.param_groups if group.t is not None}.values():
+            self._write(t, self._next[id(t)])
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Set the gradients to None, so that the next backward does not add to them; else to zeros, those there are."""
@@ -354,7 +480,7 @@ class Optimizer:
     def _updates(self, grads: Sequence[Tensor]) -> Iterator[Update]:
         """Yield an Update for each parameter of a step, in order."""
         for number, (p, group, g) in enumerate(zip(self.params, self._groups, grads, strict=True)):
-            yield Update(self, number, p, group, wide(p), wide(g))
+            yield Update(self, number, p, group, wide(p), -wide(g) if group["maximize"] else wide(g))
 
     def _write(self, t: Tensor, new: Tensor) -> None:
         """Assign to a parameter or to state, unless the step is to be skipped: that is decided on the device."""
@@ -463,6 +589,10 @@ class OptimizerGroup(Optimizer):
             (group for optimizer in optimizers for group in optimizer.param_groups), "its groups"
         )
         check_views(list({id(tensor): tensor for tensor in self.params}.values()))
+
+    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
+        """Raise TrainingError: which of the optimizers would train it is not known."""
+        raise TrainingError("an OptimizerGroup has several optimizers; hint: group.optimizers[0].add_param_group(...)")
 
     def schedule_step(self) -> list[Tensor]:
         """Return what schedule_step of each returns, in one list. Raises TrainingError as these."""

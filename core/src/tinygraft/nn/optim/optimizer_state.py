@@ -19,11 +19,11 @@ _HOW = {"foreach", "capturable", "differentiable", "fused", "initial_lr", "decou
 
 
 def _own_state(optimizer: Any) -> list[dict[str, Tensor]]:
-    """Return the state of each parameter by the names of PyTorch; "step" is one tensor for all."""
+    """Return the state of each parameter by the names of PyTorch; "step" is one tensor for all of a group."""
     lists = {name: getattr(optimizer, attribute) for attribute, name in optimizer.STATE.items()}
-    t = getattr(optimizer, "t", None)
     found = []
-    for number in range(len(optimizer.params)):
+    for number, group in enumerate(optimizer._groups):
+        t = group.t
         state = {name: tensors[number] for name, tensors in lists.items() if tensors}
         found.append({**({"step": t} if t is not None else {}), **state})
     return found
@@ -50,10 +50,14 @@ def checked(optimizer: Any, saved: Mapping[str, Any]) -> tuple[list[Mapping[str,
     numbers = [number for group in groups for number in group["params"]]
     pairs: list[tuple[Tensor, Tensor]] = []
     for place, (number, own) in enumerate(zip(numbers, _own_state(optimizer), strict=True)):
-        pairs += _checked_state(place, own, saved.get("state", {}).get(number, {}))
-    steps = {value.item() for tensor, value in pairs if tensor is getattr(optimizer, "t", None)}
-    if len(steps) > 1:
-        raise FileFormatError(f"one step count holds for all parameters here, the state has {sorted(steps)}")
+        given = saved.get("state", {}).get(number, {})
+        if "step" in own and optimizer.IMPLIED_STEP and given.get("momentum_buffer") is not None:
+            given = {"step": 1.0, **given}
+        pairs += _checked_state(place, own, given)
+    for count in {id(group.t): group.t for group in optimizer.param_groups if group.t is not None}.values():
+        steps = {value.item() for tensor, value in pairs if tensor is count}
+        if len(steps) > 1:
+            raise FileFormatError(f"one step count holds for all parameters here, the state has {sorted(steps)}")
     return groups, pairs
 
 

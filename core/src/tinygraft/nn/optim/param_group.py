@@ -16,7 +16,10 @@ from tinygraft.tensor.data.shown_values import array_text
 from tinygraft.tensor.state.leaf_nodes import in_memory
 from tinygraft.tensor.tensor import Tensor
 
-REMOVABLE = ("weight_decay",)  # options whose part of a step is left out as long as they are 0, as in PyTorch
+REMOVABLE = (
+    "weight_decay",
+    "dampening",
+)  # options whose part of a step is left out as long as they are 0, as in PyTorch
 KEPT = ("initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum")  # numbers that schedulers put in
 DeriveNumbers = Callable[[Mapping[str, Any]], dict[str, float]]
 
@@ -35,7 +38,7 @@ class FixedList(list[Any]):
         """Raise TrainingError."""
         raise TrainingError(
             f"an optimizer has {self.what} from the start, and no step would see a change of this list\n"
-            "  hint: make another optimizer; nn.optim.OptimizerGroup(a, b) steps several as one"
+            "  hint: optimizer.add_param_group({'params': [...]}); nn.optim.OptimizerGroup(a, b) steps several as one"
         )
 
     append = extend = insert = remove = pop = clear = sort = reverse = _refuse
@@ -63,7 +66,7 @@ class ParamGroup(MutableMapping[str, Any]):
 
     # no __dict__: a state_dict of the optimizer by nn.state goes past, since the options of a group are no tensors
     __slots__ = ("_check", "_derive", "_extra", "_fixed", "_given", "_index", "_options", "_params",
-                 "_scheduled", "_unneeded", "lr", "numbers")  # fmt: skip
+                 "_scheduled", "_unneeded", "lr", "numbers", "t")  # fmt: skip
 
     def __init__(
         self, params: list[Tensor], lr: Tensor, options: Mapping[str, Any], fixed: Mapping[str, Any],
@@ -73,6 +76,7 @@ class ParamGroup(MutableMapping[str, Any]):
         `derive` gives the numbers that a step reads by their names there, `make` a tensor of numbers.
         """
         self.lr: Tensor = lr
+        self.t: Tensor | None = None  # the count of its steps, of optimizers that count
         self._given: float | None = None  # the rate as it was given as a number, before a dtype rounded it
         self._scheduled: float | None = None  # the rate that a scheduler wrote last
         self._params, self._options, self._fixed = params, dict(options), dict(fixed)

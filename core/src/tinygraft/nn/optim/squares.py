@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Unpack
 
-from tinygraft.nn.optim.optimizer import GroupOption, Optimizer, needs_momentum
+from tinygraft.nn.optim.optimizer import GroupOption, Optimizer, StepOptions, needs_momentum
+from tinygraft.nn.optim.param_group import ParamGroup
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 
@@ -41,10 +42,11 @@ class RMSprop(Optimizer):
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 0.01, alpha: float = 0.99, eps: float = 1e-8,
         weight_decay: float = 0.0, momentum: float = 0.0, centered: bool = False, device: Place = None,
+        **how: Unpack[StepOptions],
     ) -> None:  # fmt: skip
         self.b: list[Tensor] | None = None
         options = {"eps": eps, "weight_decay": weight_decay, "momentum": momentum, "alpha": alpha}
-        super().__init__(params, lr, device, options=options, fixed={"centered": centered})
+        super().__init__(params, lr, device, options=options, fixed={"centered": centered}, how=how)
         self.centered = centered
         self.v, self.mean = self._filled(), self._filled() if centered else []
         self.b = self._filled() if any(group["momentum"] for group in self.param_groups) else []
@@ -103,25 +105,29 @@ class Adagrad(Optimizer):
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 0.01, lr_decay: float = 0.0, weight_decay: float = 0.0,
         initial_accumulator_value: float = 0.0, eps: float = 1e-10, device: Place = None,
+        **how: Unpack[StepOptions],
     ) -> None:  # fmt: skip
         self._check_option("initial_accumulator_value", initial_accumulator_value)
         options = {"lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay}
         fixed = {"initial_accumulator_value": initial_accumulator_value}
-        super().__init__(params, lr, device, options=options, fixed=fixed)
-        self.t: Tensor = self._state([0.0])
+        super().__init__(params, lr, device, options=options, fixed=fixed, how=how)
+        self.t: Tensor = self._count_steps()
         self.s: list[Tensor] = self._filled(initial_accumulator_value)
         self._realize_state(self.t, *self.s)
 
     def _step(self, grads: list[Tensor]) -> None:
         """Assign each parameter and its sum of squares, and the step count."""
-        t = self.t + 1
         for each in self._updates(grads):
             g = each.decayed()
             s = each.state(self.s) + g * g
             each.store(self.s, s)
-            rate = each.rate / (1 + (self._number(each.p, t) - 1) * each["lr_decay"])
+            rate = each.rate / (1 + (each.t - 1) * each["lr_decay"])
             each.apply(each.old - rate * g / (s.sqrt() + each["eps"]))
-        self._write(self.t, t)
+        self._write_counts()
+
+    def _first_state(self, name: str, params: Sequence[Tensor], group: ParamGroup) -> list[Tensor]:
+        """Return sums that start as all do."""
+        return self._filled(group["initial_accumulator_value"], params)
 
 
 class Adadelta(Optimizer):
@@ -152,9 +158,10 @@ class Adadelta(Optimizer):
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6,
-        weight_decay: float = 0.0, device: Place = None,
+        weight_decay: float = 0.0, device: Place = None, **how: Unpack[StepOptions],
     ) -> None:  # fmt: skip
-        super().__init__(params, lr, device, options={"eps": eps, "weight_decay": weight_decay, "rho": rho})
+        options = {"eps": eps, "weight_decay": weight_decay, "rho": rho}
+        super().__init__(params, lr, device, options=options, how=how)
         self.v, self.u = self._filled(), self._filled()
         self._realize_state(*self.v, *self.u)
 
