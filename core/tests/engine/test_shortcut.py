@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tinygraft import Context, GlobalCounters, Tensor, TinyJit, Variable, dtypes
@@ -51,6 +53,12 @@ def general(collected: list[int], make: Callable[[], object]) -> int:
     for _ in range(10):
         make()
     return len(collected)
+
+
+def launches(known: shortcut.Known) -> list[shortcut.PreparedLaunch]:
+    """The launches of the one shortcut of a key."""
+    (found,) = known.exact.values()
+    return found.launches
 
 
 def test_a_known_expression_takes_the_shortcut(collected: list[int]) -> None:
@@ -252,7 +260,7 @@ def test_a_failing_launch_leaves_the_tensor_lazy(monkeypatch: pytest.MonkeyPatch
     gc.collect()
     before = GlobalCounters.mem_used
     known = list(shortcut._shortcuts.values())[-1]  # the first has a key without known constants
-    program = type(known.launches[-1].kernel.program)
+    program = type(launches(known)[-1].kernel.program)
 
     def fail(*args: Any) -> None:
         raise RuntimeError("out of order")
@@ -280,7 +288,7 @@ def test_an_interrupt_leaves_the_tensor_lazy(monkeypatch: pytest.MonkeyPatch) ->
         raise KeyboardInterrupt
 
     known = list(shortcut._shortcuts.values())[-1]  # the first has a key without known constants
-    monkeypatch.setattr(type(known.launches[0].kernel.program), "launch", interrupted)
+    monkeypatch.setattr(type(launches(known)[0].kernel.program), "launch", interrupted)
     lazy = x + 1.0
     with pytest.raises(KeyboardInterrupt):
         lazy.realize()
@@ -302,7 +310,7 @@ def test_dropping_plans_drops_shortcuts() -> None:
     """Plan and shortcuts have the same programs."""
     x = numbers(1, 2, 3)
     for _ in range(5):
-        (x + 1.0).realize()
+        (x + Tensor.arange(3)).realize()
     assert shortcut._shortcuts and shortcut._same
     plan.clear()
     assert not shortcut._shortcuts and not shortcut._same
@@ -316,3 +324,78 @@ def test_no_grad_and_flags_of_false(collected: list[int]) -> None:
         with Tensor.no_grad():
             quiet = (x * 2.0).realize()
         assert quiet.requires_grad is False and quiet.tolist() == [2.0, 4.0, 6.0]
+
+
+NUMBERS = [0.5, 3.0, -2.0, math.inf, -math.inf, 1e-40, 7.0, 3.0, 2.5]
+
+
+def test_a_number_that_varies_is_an_argument_of_the_shortcut(collected: list[int]) -> None:
+    """Once two were compiled, others take it; each result is that of the general road, to the last bit."""
+    x = numbers(1.5, -2.0, 0.5)
+    for number in (11.0, 12.0, 13.0, 14.0):
+        (x * number + 0.25).realize()
+    collected.clear()
+    for number in NUMBERS:
+        found = (x * number + 0.25).numpy()
+        assert found.tobytes() == (x.numpy() * np.float32(number) + np.float32(0.25)).tobytes(), number
+    assert collected == []
+
+
+def test_special_numbers_take_the_general_road(collected: list[int]) -> None:
+    """Rules remove 0, 1 and -1, and a compiler may give NaN another sign."""
+    x = numbers(1, 2)
+    for number in (11.0, 12.0, 13.0, 14.0):
+        (x + number).realize()
+    collected.clear()
+    assert all(math.isnan(value) for value in (x + math.nan).tolist())
+    assert [(x + number).tolist() for number in (0.0, 1.0, -1.0)] == [[1.0, 2.0], [2.0, 3.0], [0.0, 1.0]]
+    assert len(collected) == 4
+
+
+def test_starts_of_slices_vary(collected: list[int]) -> None:
+    """One start, a row, and two starts that keep their distance or do not."""
+    x = Tensor([[float(10 * i + j) for j in range(4)] for i in range(9)]).realize()
+    for i in (1, 2, 3, 4):
+        (x[i : i + 3].sum(0)).realize(), (x[i + 1] - x[i]).realize()
+    collected.clear()
+    for i in (0, 6, 5, 1):
+        assert x[i : i + 3].sum(0).tolist() == [30.0 * (i + 1) + 3 * j for j in range(4)]
+        assert (x[i + 1] - x[i]).tolist() == [10.0] * 4 if i < 8 else True
+    assert collected == []
+    assert (x[7] - x[2]).tolist() == [50.0] * 4
+
+
+def test_numbers_that_are_equal_once(collected: list[int]) -> None:
+    """They are one constant then, and two in the next call."""
+    x = numbers(1, 2)
+    for a, b in [(2.0, 3.0), (3.0, 4.0), (4.0, 6.0), (5.0, 5.0), (6.0, 6.0), (2.0, 9.0), (7.0, 7.0), (8.0, 1.0)] * 2:
+        assert (x * a + b).tolist() == [a + b, 2 * a + b]
+
+
+def test_a_number_with_another_use_stays() -> None:
+    """A power is specialised for its exponent, also where the number is an argument of a product."""
+    x = numbers(1, 2, 3)
+    for power in [3, 4, 5, 6, 7, 3, 4, 5, 8, 9] * 2:
+        assert ((x * float(power)) + x.pow(float(power))).tolist() == [v * power + v**power for v in (1.0, 2.0, 3.0)]
+
+
+def test_numbers_of_other_dtypes_and_shapes_are_told_apart() -> None:
+    """1, 1.0 and True; a number beside tensors of other shapes."""
+    whole = Tensor([1, 2, 3], dtype=dtypes.int32).realize()
+    for number in (1, 1.0, True, 2, 2.0, False, 3, 3.5) * 3:
+        found = (whole + number).realize()
+        assert (found.dtype, found.tolist()) == ((whole + Tensor(number)).dtype, [v + number for v in (1, 2, 3)])
+    rows = Tensor([[1.0, 2.0, 3.0]] * 2).realize()
+    for number in (2.0, 3.0, 4.0, 5.0, 6.0):
+        assert (rows * number).tolist() == [[number, 2 * number, 3 * number]] * 2
+        assert (numbers(1, 2, 3) * number).tolist() == [number, 2 * number, 3 * number]
+
+
+def test_gradients_through_numbers_that_vary() -> None:
+    """What is taped has the number of its own call."""
+    w = numbers(1, 2)
+    w.requires_grad = True
+    for number in (2.0, 3.0, 4.0, 5.0, 6.0, 7.0):
+        middle = (w * number).realize()
+        (grad,) = (middle * middle).sum().gradient(w)
+        assert grad.tolist() == [2 * number**2, 4 * number**2]

@@ -116,12 +116,20 @@ class FamilyMember:
     order: Sequence[UOp]
     outputs: Sequence[UOp]
 
-    def known(self) -> tuple[Plan, dict[str, int]] | None:
+    def known(self) -> tuple[Variant, dict[str, int]] | None:
         """Return a plan of the family that takes these numbers as arguments, and the arguments; None if none does."""
         for variant in self.family.variants:
             if (found := variant.arguments(self.numbers.values)) is not None:
-                return variant.plan, found
+                return variant, found
         return None
+
+    def slots_of(self, variant: Variant) -> dict[str, list[tuple[NumberSlot, int]]]:
+        """Return the slots of this graph that each argument of a plan is for, with their distances, by its name."""
+        slots = self.numbers.slots
+        return {
+            name: [(slots[slot], distance) for slot, distance in group]
+            for name, group in zip(variant.names, variant.groups, strict=True)
+        }
 
     def varied(self) -> list[int]:
         """Return the slots whose numbers differ among the members so far, with all starts of the same slices."""

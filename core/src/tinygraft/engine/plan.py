@@ -14,7 +14,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tinygraft import events
@@ -45,6 +45,7 @@ from tinygraft.uop.uop import UOp, postorder, toposort
 
 if TYPE_CHECKING:
     from tinygraft.engine.families import FamilyMember, Lifted
+    from tinygraft.schedule.slots import NumberSlot
 
 # assumed: bounds on memory that no usual program meets
 MOST = 256  # plans in memory; the least recently used one is dropped first
@@ -58,7 +59,8 @@ class BoundPlan:
 
     `calls` are launched in order. `memory` has, for each output, a BUFFER, or a MULTI over those of several devices.
     `values` are those of variables by name. `existing` are the BUFFERs that the graph itself names.
-    `placements` has where the plan has its temporaries, once that was found; None without a plan.
+    `placements` has where the plan has its temporaries, once that was found; None without a plan. `arguments` has the
+    numbers of the graph that the plan takes as arguments, by their names in it, each with its distance from the value.
     """
 
     calls: list[Ready]  # each with its origins, while a recording is on
@@ -66,8 +68,9 @@ class BoundPlan:
     values: dict[str, int]
     existing: Collection[UOp]
     placements: list[Placement] | None = None
-    plan: Plan | None = None  # where it was found in memory by the form of the graph; that names `devices`
-    devices: Sequence[str] = ()
+    plan: Plan | None = None  # where it was found in memory, by the form of the graph or by its family
+    devices: Sequence[str] = ()  # that the graph names, where there is a plan
+    arguments: Mapping[str, Sequence[tuple[NumberSlot, int]]] = field(default_factory=dict)
 
 
 _plans: OrderedDict[PlanKey, Plan] = OrderedDict()
@@ -216,8 +219,8 @@ def _work_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan | None:
     member: FamilyMember | None = None
     if _varying and not captured and tuple([node.op for node in order]) in _varying:
         member = _member(order, outputs)
-        if member is not None and (found := member.known()) is not None:
-            return _on(found[0], member.numbers.buffers, outputs, member.numbers.bound | found[1])
+        if member is not None and (work := _of_family(member, outputs)) is not None:
+            return work
     form = form_of(order, outputs)
     if form is None:
         return None
@@ -228,8 +231,8 @@ def _work_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan | None:
         return work
     if member is None and not captured:
         member = _member(order, outputs)
-        if member is not None and (found := member.known()) is not None:
-            return _on(found[0], form.buffers, outputs, form.values | found[1])
+        if member is not None and (work := _of_family(member, outputs)) is not None:
+            return work
     if member is not None and (lifted := _lifted(member, key)) is not None:
         return _on(lifted[0], form.buffers, outputs, form.values | lifted[1])
     if captured or DEBUG.value >= 1 or events.on_repeat:
@@ -240,6 +243,17 @@ def _work_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan | None:
     if member is not None:
         member.compiled()
     return _on(plan, form.buffers, outputs, form.values)
+
+
+def _of_family(member: FamilyMember, outputs: Sequence[UOp]) -> BoundPlan | None:
+    """Return the BoundPlan of a graph by a plan of its family that takes its numbers; None where there is none."""
+    if (found := member.known()) is None:
+        return None
+    variant, arguments = found
+    numbers = member.numbers
+    work = _on(variant.plan, numbers.buffers, outputs, numbers.bound | arguments)
+    work.plan, work.devices, work.arguments = variant.plan, numbers.devices, member.slots_of(variant)
+    return work
 
 
 def _where(devices: Iterable[str]) -> tuple[tuple[Backend, ...], Options]:

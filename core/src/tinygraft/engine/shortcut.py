@@ -8,14 +8,16 @@ makes the order of the graph, its key and its BUFFERs; the key leads to prepared
 capture is open, and nothing observes. All else, and what fails a test here, is realised in general (collect.py and
 so on), which calls `note` with its plan when it found that by its form. `clear()` drops all shortcuts.
 
-The key differs from that of a form (schedule/form.py) in that nodes without memory upstream stand for themselves, so
-that the walk does not enter them: equal ones are one object. They are known after a graph was noted once.
+The key differs from that of a form (schedule/form.py) in two ways. Nodes without memory upstream stand for themselves,
+so that the walk does not enter them: equal ones are one object. They are known after a graph was noted once. And
+Python's numbers, constants and starts of slices, are left out: a key leads to the launches of each combination of them
+that was noted, and to launches that take those that vary as arguments (families.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from tinygraft import events
@@ -32,6 +34,7 @@ from tinygraft.engine.pack import Plan
 from tinygraft.engine.run import launch_failed, run_kernel
 from tinygraft.engine.tape import defer, is_tracked_alone, nodes_requiring_grad
 from tinygraft.hooks.manager import here as hooks
+from tinygraft.schedule.slots import START, NumberSlot, argument_of
 from tinygraft.uop.held import in_shape
 from tinygraft.uop.index import size_of
 from tinygraft.uop.ops import Ops, Own
@@ -45,16 +48,24 @@ INVOLVED = frozenset({
 # assumed: bounds on memory that no usual program meets, as those of plans
 MOST = 256  # shortcuts; all are dropped then, and those that are in use are noted again
 LONGEST = 4096  # nodes of a graph that gets one
+VARIANTS = 4  # launches with arguments for one key
+_BROADCAST = frozenset({Ops.RESHAPE, Ops.EXPAND})  # of a constant: still one number
 Key = tuple[Any, ...]
+Number = UOp | int  # a CONST, or the start of a slice
+Place = UOp | tuple[UOp, int]  # where a number is: what is an operand and has its one value, or a SHRINK and an axis
 
 
 @dataclass(slots=True)
 class PreparedLaunch:
-    """A kernel with all that its launch needs but memory: `slots` are numbers of buffers, as in a Plan."""
+    """A kernel with all that its launch needs but memory: `slots` are numbers of buffers, as in a Plan.
+
+    `variables` are the values of `names`; empty where these are arguments that vary.
+    """
 
     kernel: Compiled
     device: str
     slots: tuple[int, ...]
+    names: tuple[str, ...]
     variables: list[int]
     grid: tuple[int, int, int]
     flops: int
@@ -78,20 +89,72 @@ class Shortcut:
 
 
 @dataclass(slots=True)
+class Numbered:
+    """A Shortcut for graphs that differ in numbers: which of them it takes as arguments, by their place in the walk.
+
+    `arguments` has, by the name of each, the places with their distances from it; `fixed` what other numbers have to
+    be.
+    """
+
+    shortcut: Shortcut
+    arguments: list[tuple[str, list[tuple[int, int]]]]
+    fixed: list[tuple[int, Number]]
+
+    def values(self, numbers: Sequence[Number]) -> dict[str, int] | None:
+        """Return the values of variables for the numbers of a graph; None where the shortcut is not for these.
+
+        0, 1, -1 and NaN, which families treat in ways of their own (slots.py), are left to the general way.
+        """
+        for place, number in self.fixed:
+            if numbers[place] is not number and numbers[place] != number:
+                return None
+        found = dict(self.shortcut.numbers)
+        for name, ((first, _), *others) in self.arguments:
+            number = numbers[first]
+            for place, distance in others:
+                other = numbers[place]
+                if (other != number + distance) if isinstance(number, int) else (other is not number):
+                    return None
+            if isinstance(number, int):
+                found[name] = number
+            elif number.arg in (0, 1, -1) or number.arg != number.arg:
+                return None
+            else:
+                found[name] = argument_of(number)
+        return found
+
+
+@dataclass(slots=True)
+class Known:
+    """The shortcuts of one key: by all numbers of graphs, and those that take some as arguments, the latest first."""
+
+    exact: dict[tuple[Number, ...], Shortcut] = field(default_factory=dict)
+    numbered: list[Numbered] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Walked:
-    """A graph as the walk found it: its key, None where it gets no shortcut; its nodes and BUFFERs, sources first."""
+    """A graph as the walk found it: its key, None where it gets no shortcut; its nodes and BUFFERs, sources first.
+
+    `numbers` are those that are not in the key, `places` where they are.
+    """
 
     key: Key | None
     order: list[UOp]
     buffers: list[UOp]
+    numbers: list[Number] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
 
 
-_shortcuts: dict[Key, Shortcut] = {}
+_shortcuts: dict[Key, Known] = {}
+_count = 0  # of all shortcuts
 _same: set[UOp] = set()  # nodes in keys of shortcuts that have no memory upstream: equal ones are these objects
 
 
 def clear() -> None:
     """Drop all shortcuts."""
+    global _count
+    _count = 0
     _shortcuts.clear()
     _same.clear()
 
@@ -110,28 +173,35 @@ def walk(root: UOp) -> Walked:
 
     The key is None where the graph has a node of INVOLVED, or more than LONGEST nodes; the rest is of no use then.
     """
-    numbers: dict[UOp, int] = {root: 0}
+    at: dict[UOp, int] = {root: 0}  # the place of each node in the key
     key: list[Any] = []
     order: list[UOp] = []
     buffers: list[UOp] = []
+    numbers: list[Number] = []
+    places: list[Place] = []
     stack: list[tuple[UOp, Iterator[UOp]]] = []
     same = _same
     node, remaining = root, iter(root.src)
     while True:
         for source in remaining:
-            if source not in numbers:
-                numbers[source] = len(key)
+            if source not in at:
+                at[source] = len(key)
+                op = source.op
                 if source in same:
                     key.append(source)
-                elif source.op is Ops.BUFFER:
+                elif op is Ops.BUFFER:
                     order.append(source)
                     buffers.append(source)
                     key.append((source.arg.size, source.dtype, source.device))
+                elif (op is Ops.CONST or op in _BROADCAST) and (constant := constant_below(source)) is not None:
+                    numbers.append(constant)
+                    places.append(source)
+                    key.append((Ops.CONST, source.dtype, source.shape, constant.src))
                 elif source.src:
                     stack.append((node, remaining))
                     node, remaining = source, iter(source.src)
                     break
-                elif source.op in INVOLVED:
+                elif op in INVOLVED:
                     return Walked(None, order, buffers)
                 else:
                     order.append(source)
@@ -140,22 +210,44 @@ def walk(root: UOp) -> Walked:
             op, src, arg, tag = node.op, node.src, node.arg, node.tag
             if op in INVOLVED:
                 return Walked(None, order, buffers)
-            numbers[node] = len(key)
+            at[node] = len(key)
             order.append(node)
             if tag is not None and isinstance(tag, Own):
                 tag = None  # whose value it is changes no kernel
-            if op is Ops.CONST:
-                key.append(node)  # those of 1, True and 1.0 differ
-            elif len(src) == 2:
-                key.append((op, node.dtype, arg, tag, numbers[src[0]], numbers[src[1]]))
+            if op is Ops.SHRINK:
+                arg = _lengths(node, numbers, places)
+            if len(src) == 2:
+                key.append((op, node.dtype, arg, tag, at[src[0]], at[src[1]]))
             elif len(src) == 1:
-                key.append((op, node.dtype, arg, tag, numbers[src[0]]))
+                key.append((op, node.dtype, arg, tag, at[src[0]]))
             else:
-                key.append((op, node.dtype, arg, tag, *map(numbers.__getitem__, src)))
+                key.append((op, node.dtype, arg, tag, *map(at.__getitem__, src)))
             if not stack:
                 break
             node, remaining = stack.pop()
-    return Walked(tuple(key) if len(key) <= LONGEST else None, order, buffers)
+    return Walked(tuple(key) if len(key) <= LONGEST else None, order, buffers, numbers, places)
+
+
+def constant_below(node: UOp) -> UOp | None:
+    """Return the CONST whose one value `node` has, which is that or a RESHAPE or EXPAND of it; None for others."""
+    while node.op is not Ops.CONST:
+        if node.op not in _BROADCAST or len(node.src) != 1:
+            return None
+        node = node.src[0]
+    return node
+
+
+def _lengths(shrink: UOp, numbers: list[Number], places: list[Place]) -> tuple[Any, ...]:
+    """Return the arg of a SHRINK with lengths in place of bounds that may be others; their starts go to `numbers`."""
+    found: list[Any] = []
+    for axis, (bounds, size) in enumerate(zip(shrink.arg, shrink.src[0].shape, strict=True)):
+        start, end = bounds
+        if type(start) is int and type(end) is int and type(size) is int and 0 < end - start < size:
+            numbers.append(start)
+            places.append((shrink, axis))
+            bounds = end - start
+        found.append(bounds)
+    return tuple(found)
 
 
 def realise_again(tensor: HasNode, root: UOp, walked: Walked, live: LiveTensors) -> bool:
@@ -165,9 +257,17 @@ def realise_again(tensor: HasNode, root: UOp, walked: Walked, live: LiveTensors)
     depends on more than this graph. Raises what allocating and launching raise; the tensor is as before then. The
     caller has the lock.
     """
-    found = _shortcuts.get(walked.key)  # type: ignore[arg-type]
-    if found is None:
+    known = _shortcuts.get(walked.key)  # type: ignore[arg-type]
+    if known is None:
         return False
+    found, values = known.exact.get(tuple(walked.numbers)), None
+    if found is None:
+        for one in known.numbered:
+            if (values := one.values(walked.numbers)) is not None:
+                found = one.shortcut
+                break
+        else:
+            return False
     for name, backend in found.backends:
         if Device[name] is not backend:
             return False
@@ -185,11 +285,11 @@ def realise_again(tensor: HasNode, root: UOp, walked: Walked, live: LiveTensors)
             return False
         if flag:
             requiring.add(root)
-        known = is_tracked_alone(root, walked.order, walked.buffers, requiring)
-        if known is None:
+        alone = is_tracked_alone(root, walked.order, walked.buffers, requiring)
+        if alone is None:
             return False
-        tracked = known
-    memory = _run(found, walked.buffers)
+        tracked = alone
+    memory = _run(found, walked.buffers, values)
     new = in_shape(memory, root.shape)
     if root.dtype.kind == "float":
         defer(root, memory, walked.order, tracked)
@@ -199,8 +299,11 @@ def realise_again(tensor: HasNode, root: UOp, walked: Walked, live: LiveTensors)
     return True
 
 
-def _run(found: Shortcut, graph_buffers: Sequence[UOp]) -> UOp:
-    """Launch what `found` has on the BUFFERs of a graph. Returns the new BUFFER of the value."""
+def _run(found: Shortcut, graph_buffers: Sequence[UOp], values: dict[str, int] | None) -> UOp:
+    """Launch what `found` has on the BUFFERs of a graph. Returns the new BUFFER of the value.
+
+    `values` are those of variables where numbers of the graph are arguments.
+    """
     buffers = [buffer_of(node) for node in graph_buffers]
     memory = None
     for made in found.made:
@@ -220,14 +323,15 @@ def _run(found: Shortcut, graph_buffers: Sequence[UOp]) -> UOp:
             kernel = each.kernel
             mine = [buffers[slot] for slot in each.slots]
             if kernel.timeline is not None:
-                run_kernel(kernel, each.device, mine, found.numbers)
+                run_kernel(kernel, each.device, mine, values or found.numbers)
                 continue
+            variables = each.variables if values is None else [values[name] for name in each.names]
             handles = [buffer.handle for buffer in mine]
             GlobalCounters.kernel_count += 1
             GlobalCounters.global_ops += each.flops
             GlobalCounters.global_mem += each.moved
             try:
-                kernel.program.launch(handles, each.variables, each.grid)
+                kernel.program.launch(handles, variables, each.grid)
             except (Exception, SystemExit) as error:
                 launch_failed(error, kernel, each.device)
     finally:
@@ -236,11 +340,15 @@ def _run(found: Shortcut, graph_buffers: Sequence[UOp]) -> UOp:
     return memory
 
 
-def note(walked: Walked, root: UOp, plan: Plan, names: Sequence[str]) -> None:
-    """Note `plan`, that of the form of a graph, as what its like launch; nothing happens where it is no simple one.
+def note(
+    walked: Walked, root: UOp, plan: Plan, names: Sequence[str],
+    arguments: Mapping[str, Sequence[tuple[NumberSlot, int]]],
+) -> None:  # fmt: skip
+    """Note `plan`, that of a graph, as what its like launch; nothing happens where it is no simple one.
 
-    `names` are the devices that the graph names. Nodes of the graph without memory upstream become known as such: where
-    there are new ones, later walks make another key, and the next graph is noted again.
+    `names` are the devices that the graph names, `arguments` the numbers that the plan takes as arguments. Nodes of the
+    graph without memory upstream become known as such: where there are new ones, later walks make another key, and the
+    next graph is noted again.
     """
     (memory,) = plan.memory
     count = len(walked.buffers)
@@ -251,18 +359,65 @@ def note(walked: Walked, root: UOp, plan: Plan, names: Sequence[str]) -> None:
         if step.kernel is None or any(slot < count for slot in (step.buffers[place] for place in step.written)):
             return
         signature, cost = step.kernel.signature, step.kernel.cost
-        if any(name not in plan.numbers for name in signature.variables):
+        variables = signature.variables
+        if any(name not in plan.numbers and name not in arguments for name in variables):
             return
-        x, y, z = (size_of(size, plan.numbers) for size in signature.grid)
-        variables = [plan.numbers[name] for name in signature.variables]
-        flops, moved = size_of(cost.flops, plan.numbers), size_of(cost.bytes, plan.numbers)
-        launches.append(PreparedLaunch(step.kernel, step.device, step.buffers, variables, (x, y, z), flops, moved))
-    if len(_shortcuts) >= MOST:
-        clear()
+        try:
+            x, y, z, flops, moved = (size_of(size, plan.numbers) for size in (*signature.grid, cost.flops, cost.bytes))
+        except KeyError:  # one with a number that varies
+            return
+        values = [] if arguments else [plan.numbers[name] for name in variables]
+        launches.append(
+            PreparedLaunch(step.kernel, step.device, step.buffers, variables, values, (x, y, z), flops, moved)
+        )
     backends = [(name, Device[name]) for name in dict.fromkeys(names)]
-    assert walked.key is not None, "a graph without a key is not noted"
-    _shortcuts[walked.key] = Shortcut(plan, backends, launches, memory[0], list(plan.made), plan.numbers)
+    _add(walked, Shortcut(plan, backends, launches, memory[0], list(plan.made), plan.numbers), arguments)
     own = {Ops.BUFFER}
     for node in walked.order:  # without `root`: a graph of constants alone is in memory then
-        if node is not root and node.op not in own and not isinstance(node.tag, Own) and _same.issuperset(node.src):
+        if node is not root and node.op not in own and not isinstance(node.tag, Own) and _is_pure(node):
             _same.add(node)
+
+
+def _is_pure(node: UOp) -> bool:
+    """Return whether the sources of a node are known to have no memory upstream, or are constants."""
+    return all([source in _same or constant_below(source) is not None for source in node.src])  # noqa: C419  faster
+
+
+def _add(
+    walked: Walked, shortcut: Shortcut, arguments: Mapping[str, Sequence[tuple[NumberSlot, int]]]
+) -> None:  # fmt: skip
+    """Add a shortcut to those of the key of a graph; of numbers that it takes as arguments, also for others.
+
+    A number that has another use beside those of its arguments, as in a function that is specialised for it, stays.
+    """
+    global _count
+    if _count >= MOST:
+        clear()
+    assert walked.key is not None, "a graph without a key is not noted"
+    known = _shortcuts.setdefault(walked.key, Known())
+    if not arguments:
+        _count += tuple(walked.numbers) not in known.exact
+        known.exact[tuple(walked.numbers)] = shortcut
+        return
+    at = {place: number for number, place in enumerate(walked.places)}
+    taken: dict[Place, set[NumberSlot]] = {}  # the slots of each number that are arguments
+    found: list[tuple[str, list[tuple[int, int]]]] = []
+    for name, slots in arguments.items():
+        group: dict[int, int] = {}
+        for (node, place), distance in slots:
+            where: Place = node.src[place] if place < START else (node, place - START)
+            if where not in at:
+                return
+            group[at[where]] = distance
+            taken.setdefault(where, set()).add((node, place))
+        found.append((name, list(group.items())))
+    free = {at[where] for where, slots in taken.items() if isinstance(where, tuple) or slots == _uses(walked, where)}
+    fixed = [(number, value) for number, value in enumerate(walked.numbers) if number not in free]
+    known.numbered.insert(0, Numbered(shortcut, found, fixed))
+    _count += 1 - len(known.numbered[VARIANTS:])
+    del known.numbered[VARIANTS:]
+
+
+def _uses(walked: Walked, source: UOp) -> set[NumberSlot]:
+    """Return each use of `source` as an operand in a graph: the node that it is an operand of, and at which place."""
+    return {(node, place) for node in walked.order for place, each in enumerate(node.src) if each is source}

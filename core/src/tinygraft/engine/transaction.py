@@ -47,7 +47,7 @@ def run_request(request: RealizeRequest, guard: Guard) -> None:
     if not request.assigns and not open_captures():
         work = work_for(request.order, outputs)
         if request.walked is not None and work.plan is not None:
-            note(request.walked, outputs[0], work.plan, work.devices)
+            note(request.walked, outputs[0], work.plan, work.devices, work.arguments)
         if len(work.calls) == 1 and not VALIDATE:  # no temporaries, and nothing to be restored after a failure
             call = work.calls[0]
             Launch(call.kernel, call.device, [buffer_of(node) for node in call.buffers], call.origins).run(work.values)
