@@ -8,8 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
+
+if __name__ == "__main__":  # as the page says it is run; pytest finds this folder by its configuration
+    sys.path.insert(0, str(Path(__file__).parents[3] / "tests" / "support"))
 
 from ranks import HEAD, environment, launched
 
@@ -210,8 +214,16 @@ def test_killed_ranks_leave_a_whole_checkpoint(times, tmp_path):
     assert any(step is not None for step in steps)
 
 
-if __name__ == "__main__":  # python plugins/mpi/tests/test_mpi_checkpoints.py FOLDER 50 [SEED]
-    from pathlib import Path
+@pytest.mark.slow
+def test_endings_are_run_as_the_page_says(tmp_path):
+    """`python plugins/mpi/tests/test_mpi_checkpoints.py FOLDER TIMES SEED` ends ranks, and prints what was left."""
+    command = [sys.executable, __file__, str(tmp_path / "folder"), "1", "3"]
+    plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, env=plain, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout.replace("None", "null"))) == 1
 
+
+if __name__ == "__main__":  # python plugins/mpi/tests/test_mpi_checkpoints.py FOLDER 50 [SEED]
     Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
     print(endings(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 1))
