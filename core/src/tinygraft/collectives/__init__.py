@@ -19,9 +19,12 @@ Program of the host (`nn.parallel`).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from tinygraft.collectives.collective_spec import COLLECTIVE_API, CollectiveProbe, CollectiveSpec
 from tinygraft.collectives.communicator import Communicator, Started
 from tinygraft.collectives.engines import world
+from tinygraft.collectives.other_names import in_place_of
 from tinygraft.collectives.thread_ranks import run_ranks
 from tinygraft.collectives.transport import Alone, Transfer, Transport
 
@@ -37,3 +40,9 @@ __all__ = [
     "run_ranks",
     "world",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Raise AttributeError with what is used here in place of a name of another library."""
+        raise AttributeError(f"module 'tinygraft.collectives' has no attribute {name!r}{in_place_of(name, __all__)}")

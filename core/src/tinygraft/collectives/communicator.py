@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from tinygraft.collectives.headers import HEADER_BYTES, OF_ARRAY, RankHeader, calling_line, difference, pieces_of
+from tinygraft.collectives.other_names import in_place_of
 from tinygraft.collectives.pieces import SENDERS, RankMemory
 from tinygraft.collectives.rank_arrays import (
     ComparedShape,
@@ -99,6 +100,11 @@ class Communicator:
 
     def __repr__(self) -> str:
         return f"<rank {self.rank} of {self.size}, {self.transport.about()}>"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raise AttributeError with what is used here in place of a name of another library."""
+        meant = "" if name.startswith("_") else in_place_of(name, [n for n in dir(type(self)) if n[0] != "_"])
+        raise AttributeError(f"a Communicator has no attribute {name!r}{meant}")
 
     # What moves values
 

@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.collectives import Communicator, world
+from tinygraft.collectives.other_names import in_place_of
 from tinygraft.dtype import DType
 from tinygraft.engine.capture import open_captures, predates_capture
 from tinygraft.engine.protect import beside
-from tinygraft.errors import CollectiveError, ShapeError, TrainingError, did_you_mean
+from tinygraft.errors import CollectiveError, ShapeError, TrainingError
 from tinygraft.helpers import prod
 from tinygraft.nn.mesh import Mesh as Mesh
 from tinygraft.nn.optim.lbfgs import LBFGS
@@ -40,41 +41,6 @@ from tinygraft.uop.uop import postorder
 if TYPE_CHECKING:
     from tinygraft.nn.optim.optimizer import Optimizer
 
-# given: what other libraries have under these names, and what a program uses here
-_MEANT = {
-    "DistributedDataParallel": "data_parallel(optimizer)",
-    "DataParallel": "data_parallel(optimizer)",
-    "DistributedOptimizer": "data_parallel(optimizer)",
-    "SyncBatchNorm": "nn.BatchNorm(channels, sync=True)",
-    "DistributedSampler": "nn.data.DistributedSampler",
-    "init_process_group": "collectives.world(), which needs no call before it",
-    "init": "collectives.world(), which needs no call before it",
-    "get_rank": "collectives.world().rank",
-    "rank": "collectives.world().rank",
-    "get_world_size": "collectives.world().size",
-    "size": "collectives.world().size",
-    "barrier": "collectives.world().barrier()",
-    "broadcast_parameters": "data_parallel(optimizer), which gives all ranks those of rank 0",
-    "broadcast_object_list": "collectives.world().broadcast_object(value, root), which returns it",
-    "broadcast_object": "collectives.world().broadcast_object(value, root)",
-    "all_gather_object": "collectives.world().all_gather_object(value), which returns a list; totals adds numbers",
-    "gather": "all_gather(tensor), on all ranks",
-    "scatter": "broadcast(tensor, root), and part of it; or all_to_all",
-    "reduce": "all_reduce(tensor), on all ranks",
-    "send": "collectives.world().send(array, rank)",
-    "recv": "collectives.world().receive(array, rank)",
-    "isend": "collectives.world().send(array, rank)",
-    "irecv": "collectives.world().receive(array, rank)",
-    "new_group": "collectives.world(); there are no groups of some ranks",
-    "destroy_process_group": "nothing: ranks end with their programs",
-    "is_initialized": "collectives.world().size > 1",
-    "no_sync": "nothing: gradients are reduced by a step, however many backward come before it",
-    "ReduceOp": 'all_reduce(tensor, "sum"), or "mean", "max", "min", "prod"',
-    "allreduce": "all_reduce",
-    "allgather": "all_gather",
-    "pmean": 'all_reduce(t, "mean"), or t.mean() on a Mesh',
-    "psum": "all_reduce(t), or t.sum() on a Mesh",
-}
 BUCKET_MB = 25  # given: PyTorch's; assumed: large enough for bandwidth, small enough to be many
 
 
@@ -264,5 +230,5 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """Raise AttributeError with what is used here in place of a name of another library."""
-        meant = f": {_MEANT[name]}" if name in _MEANT else did_you_mean(name, [n for n in globals() if n[0] != "_"])
+        meant = in_place_of(name, [n for n in globals() if n[0] != "_"])
         raise AttributeError(f"module 'tinygraft.nn.parallel' has no attribute {name!r}{meant}")
