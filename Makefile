@@ -49,6 +49,7 @@ bench: $(VENV)/.train  ## speed beside other libraries that are installed (5 min
 
 fuzz: $(VENV)/.test  ## run random programs for SECONDS=1200 with a fresh seed, FUZZ="--seed 5 --devices CPU" to choose
 	SPEC=2 $(BIN)/python tests/fuzz/fuzz.py --seconds $(SECONDS) $(FUZZ)
+	$(BIN)/python tests/fuzz/run_networks.py --seconds $(SECONDS)
 
 site: $(VENV)/.test  ## build the documentation as a site: out/site/index.html
 	$(BIN)/python -m zensical build
