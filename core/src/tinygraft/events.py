@@ -136,6 +136,14 @@ class RepeatEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UncapturedEvent:
+    """A function under TinyJit was run and not captured: its name, and why."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEvent:
     """Memory of a device: bytes were allocated on it ("alloc"), freed ("free"), or copied ("copy").
 
@@ -154,7 +162,7 @@ Observer = Callable[[Any], object]
 KINDS: dict[type[Any], str] = {
     StageEvent: "active", RuleEvent: "on_rule", DeviceEvent: "on_device", ScheduleEvent: "on_schedule",
     RenderEvent: "on_render", CompileEvent: "on_compile", LaunchEvent: "on_launch", MemoryEvent: "on_memory",
-    SpanEvent: "on_span", RepeatEvent: "on_repeat",
+    SpanEvent: "on_span", RepeatEvent: "on_repeat", UncapturedEvent: "on_uncaptured",
 }  # fmt: skip
 
 # Whether there are observers, by kind of event; read it before making an event.
@@ -169,6 +177,7 @@ on_launch: bool = False
 on_memory: bool = False
 on_span: bool = False
 on_repeat: bool = False
+on_uncaptured: bool = False
 
 # Where the nodes of graphs come from (engine/origins.py), while a recording is on; else None
 origins: Any = None

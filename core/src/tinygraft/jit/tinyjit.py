@@ -38,6 +38,7 @@ from tinygraft import events
 from tinygraft.config import DEBUG, VALIDATE
 from tinygraft.engine.capture import Capture, capturing
 from tinygraft.errors import DeviceError, GraphError
+from tinygraft.events import UncapturedEvent
 from tinygraft.jit.arguments import Arguments, is_expired, unpack
 from tinygraft.jit.effects import BeforeCall
 from tinygraft.jit.kinds import CallArguments, described, unlike
@@ -285,6 +286,8 @@ class TinyJit(Generic[P, R]):
         self._seen[arguments.key] = calls
         while len(self._seen) > MOST_SEEN:
             del self._seen[next(iter(self._seen))]
+        if why and events.on_uncaptured:
+            events.notify(UncapturedEvent(name=self._name(), why=why))
         if why and DEBUG.value >= 1 and why not in self._told:
             print(f"TinyJit runs {self._name()} in this call: {why}")
             self._told.add(why)

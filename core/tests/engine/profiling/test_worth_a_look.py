@@ -92,8 +92,19 @@ def test_values_that_a_layer_asks_for() -> None:
         "n.py:7 in Net.__call__: 100.00 ms (2 %) in 60 requests for values within a layer, which no TinyJit can "
         "capture: compute with tensors in it, and read none",
         "f.py:3 in f: 2.00 s (40 %) for Python to prepare 50 requests for values: ask for several at once "
-        "(Tensor.realize(a, b)), less often, or within a TinyJit, once no layer reads a value",
+        "(Tensor.realize(a, b)), less often, or within a TinyJit, once the above is mended",
     ]
+
+
+def test_a_function_that_is_run_in_every_call_comes_first() -> None:
+    """With its reason, which names the read; a function that was run a few times is not named."""
+    why = "it reads a value (item, numpy, a mask) at x.py:3\n  hint: read later"
+    told = worth_a_look([row("f", 50, **{PREPARING: 2.0})], 5.0, {}, {}, {("step", why): 28, ("once", "so"): 2})
+    assert (
+        told[0] == f"step, under TinyJit, was run in 28 calls and not replayed: {why.partition(chr(10))[0]}; read later"
+    )
+    assert told[1].endswith("or within a TinyJit, once the above is mended")
+    assert len(told) == 2
 
 
 def test_graphs_at_a_line_that_asks_are_told_with_its_requests() -> None:
@@ -125,7 +136,7 @@ def test_what_happens_once_is_not_in_the_shares() -> None:
     rows = [row("f", 1, 1, **{COMPILING: 8.0, IMPORTS: 1.0}), row("g", **{PROGRAM: 0.5, KERNELS: 0.5})]
     first = "g.py:3 in g: 500.00 ms (50 %) in Python itself, where no tensor is computed"
     once = "once, not in these shares: 8.00 s to make each kernel at its first use; "
-    assert worth_a_look(rows, 10.0, {}) == [first, once + "a second run has them from the disk cache"]
+    assert worth_a_look(rows, 10.0, {}) == [first, once + "without a profile a second run has them from the disk cache"]
     with Context(CACHELEVEL=0):
         assert worth_a_look(rows, 10.0, {})[1] == once + "the disk cache is off (CACHELEVEL=0)"
 
@@ -140,12 +151,13 @@ def test_the_layer_whose_kernels_took_longest_to_write_is_named() -> None:
 
 
 def test_modules_by_their_kernels() -> None:
-    """The first one is always named, with its line; further ones where they have a quarter of all kernels."""
+    """The first one is always named, with its line; further ones where they have a quarter of them and a twentieth of all."""
     modules = {"Net.a": {"x.py:1": 0.2, "x.py:2 backward": 0.4}, "Net.b": {"x.py:7": 0.3}, "Net.c": {"x.py:8": 0.1}}
-    assert worth_a_look([], 10.0, modules) == [
-        "Net.a: 600.00 ms (6 %) in its kernels, forward and backward, which is 60 % of all kernels; most at "
+    assert len(worth_a_look([], 10.0, modules)) == 1
+    assert worth_a_look([], 2.0, modules) == [
+        "Net.a: 600.00 ms (30 %) in its kernels, forward and backward, which is 60 % of all kernels; most at "
         "x.py:2 backward",
-        "Net.b: 300.00 ms (3 %) in its kernels, forward and backward, which is 30 % of all kernels; most at x.py:7",
+        "Net.b: 300.00 ms (15 %) in its kernels, forward and backward, which is 30 % of all kernels; most at x.py:7",
     ]
     assert worth_a_look([], 1.0, {}) == []
 

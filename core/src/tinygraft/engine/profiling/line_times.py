@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 
 from tinygraft.engine.origins import INSTALLED
-from tinygraft.events import LaunchEvent, RepeatEvent, SpanEvent
+from tinygraft.events import LaunchEvent, RepeatEvent, SpanEvent, UncapturedEvent
 from tinygraft.helpers import cell_or_file
 
 PERIOD = 0.005  # assumed: seconds between samples; one takes some 20 us
@@ -78,9 +78,11 @@ class LineTimes:
     ended: float | None
     thread_of_samples: threading.Thread
     sampled: Counter[tuple[UserPlace | None, str]]
+    uncaptured: Counter[tuple[str, str]]  # calls of functions under TinyJit that were not captured, by name and why
 
     def __init__(self) -> None:
         self.thread, self.begun, self.ended = threading.get_ident(), time.perf_counter(), None
+        self.uncaptured = Counter()
         self.sampled = Counter()  # samples outside of requests, by place and kind
         self._requests = 0
         self._turns: dict[UserPlace, set[int]] = {}  # the requests before which a place made graphs
@@ -103,11 +105,13 @@ class LineTimes:
             self.ended = time.perf_counter()
             self._end.set()
 
-    def take(self, event: SpanEvent | LaunchEvent | RepeatEvent) -> None:
+    def take(self, event: SpanEvent | LaunchEvent | RepeatEvent | UncapturedEvent) -> None:
         """Count an event. Those of other threads, and launches that Python did not wait for, are left out."""
         if threading.get_ident() != self.thread:
             return
-        if isinstance(event, RepeatEvent):
+        if isinstance(event, UncapturedEvent):
+            self.uncaptured[event.name, event.why] += 1
+        elif isinstance(event, RepeatEvent):
             self._row(sys._getframe(1)).why = event.why
         elif isinstance(event, LaunchEvent):
             if event.waited:

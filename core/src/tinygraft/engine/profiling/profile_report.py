@@ -62,7 +62,8 @@ def report_lines(profile: Profile) -> Iterator[str]:
     layers = LayerTimes()
     for launch in launches:
         layers.take(launch)
-    told = worth_a_look(rows, whole, layers.modules(), _written_for(profile, layers.modules_of_kernels()))
+    told = worth_a_look(rows, whole, layers.modules(), _written_for(profile, layers.modules_of_kernels()),
+                        profile.lines.uncaptured)  # fmt: skip
     if told:
         yield ""
         yield "worth a look"

@@ -13,10 +13,10 @@ from tinygraft import events
 from tinygraft.engine import origins
 from tinygraft.engine.origins import MemoryChange, Origins
 from tinygraft.engine.profiling.line_times import LineTimes
-from tinygraft.events import CompileEvent, LaunchEvent, RepeatEvent, SpanEvent
+from tinygraft.events import CompileEvent, LaunchEvent, RepeatEvent, SpanEvent, UncapturedEvent
 from tinygraft.helpers import program_title
 
-OBSERVED = (SpanEvent, CompileEvent, LaunchEvent, RepeatEvent)
+OBSERVED = (SpanEvent, CompileEvent, LaunchEvent, RepeatEvent, UncapturedEvent)
 # assumed: some 500 MB; a run that makes more is one of hours
 MOST_EVENTS = 2_000_000
 
@@ -70,14 +70,14 @@ class Profile:
             self.omitted += self._origins.unnoted - unnoted
         return self
 
-    def _take(self, event: SpanEvent | CompileEvent | LaunchEvent | RepeatEvent) -> None:
+    def _take(self, event: SpanEvent | CompileEvent | LaunchEvent | RepeatEvent | UncapturedEvent) -> None:
         """Add an event to the list of its kind, and to the times of lines; count it as omitted beyond MOST_EVENTS.
 
         Spans and launches are listed with the thread that reports them.
         """
         if not isinstance(event, CompileEvent):
             self.lines.take(event)
-        if isinstance(event, RepeatEvent):
+        if isinstance(event, RepeatEvent | UncapturedEvent):
             return
         if len(self.spans) + len(self.launches) >= MOST_EVENTS:
             self.omitted += 1

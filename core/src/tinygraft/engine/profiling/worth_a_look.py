@@ -16,6 +16,7 @@ from tinygraft.engine.profiling.line_times import COMPILING, GRAPHS, IMPORTS, PR
 
 MUCH = 0.1  # assumed: of the time that repeats, from which on a line is worth a sentence
 OFTEN = 8  # assumed: requests of one line, from which on it is in a loop
+LEAST = 0.05  # assumed: of the time that repeats, below which a second layer is worth no sentence
 MOST_MADE = 0.4  # assumed: of the time in which kernels are written, from which on the layer they are for is named
 MOST = 5  # assumed: sentences that a person reads
 MOST_CHANGING = 0.5  # assumed: of the requests of a line, from which on compiling is no exception
@@ -31,27 +32,30 @@ def place_of(row: LineRow) -> str:
 
 
 def worth_a_look(
-    rows: Sequence[LineRow], whole: float, modules: Modules, made: Mapping[str, float] | None = None
-) -> list[str]:
+    rows: Sequence[LineRow], whole: float, modules: Modules, made: Mapping[str, float] | None = None,
+    uncaptured: Mapping[tuple[str, str], int] | None = None,
+) -> list[str]:  # fmt: skip
     """Return at most MOST sentences about what took long, the longest time first; at last what happens once.
 
     What keeps a step from a TinyJit comes before all else. `whole` is the time of the profile in seconds, `modules` has
     the seconds of kernels by module and line, where what a module's gradient took is that module's, `made` those in
-    which the kernels of a module were written, and by "" of those that are for no one module. The layer that took most
-    is named in any case. Shares are of what repeats: of the time without imports and what compiles once, which would
-    hide a slow step in a short run.
+    which the kernels of a module were written, and by "" of those that are for no one module, `uncaptured` how often
+    functions under TinyJit were run, by their names and why. The layer that took most is named in any case. Shares are
+    of what repeats: of the time without imports and what compiles once, which would hide a slow step in a short run.
     """
     imports = sum(row.seconds.get(IMPORTS, 0.0) for row in rows)
     once = sum(row.seconds.get(COMPILING, 0.0) for row in rows if not _is_changing(row))
     repeats = max(whole - imports - once, 1e-9)
-    obstacles = sorted(_in_layers(rows, repeats), key=lambda one: -one[0])
+    layers = [text for _, text in sorted(_in_layers(rows, repeats), key=lambda one: -one[0])]
+    obstacles = [*_uncaptured(uncaptured or {}), *layers]
     found = [*_compiled_again(rows, repeats), *_unjitted(rows, repeats, bool(obstacles)), *_in_python(rows, repeats)]
     told = [one for one in found if one[0] >= MUCH * repeats] + _modules(modules, repeats)
-    sentences = [text for _, text in [*obstacles, *sorted(told, key=lambda one: -one[0])][:MOST]]
+    sentences = [*obstacles, *[text for _, text in sorted(told, key=lambda one: -one[0])]][:MOST]
     if once >= MUCH * whole:
         later = (
-            "the disk cache is off (CACHELEVEL=0)" if not CACHELEVEL else "a second run has them from the disk cache"
-        )
+            "the disk cache is off (CACHELEVEL=0)" if not CACHELEVEL
+            else "without a profile a second run has them from the disk cache"
+        )  # fmt: skip
         sentences.append(f"once, not in these shares: {duration(once)} to make each kernel at its first use"
                          f"{_made_for(made or {})}; {later}")  # fmt: skip
     return sentences
@@ -79,6 +83,14 @@ def _compiled_again(rows: Sequence[LineRow], whole: float) -> Iterator[tuple[flo
             yield seconds, told.replace("\n  hint: ", "; ")
 
 
+def _uncaptured(uncaptured: Mapping[tuple[str, str], int]) -> Iterator[str]:
+    """Yield the functions under TinyJit that are run in call after call, and why: the read, or the data of Python's."""
+    for (name, why), count in sorted(uncaptured.items(), key=lambda item: -item[1]):
+        if count >= OFTEN:
+            text = why.replace("\n  hint: ", "; ")
+            yield f"{name}, under TinyJit, was run in {count} calls and not replayed: {text}"
+
+
 def _asks_often(row: LineRow) -> bool:
     """Return whether a line asks for values again and again without a TinyJit, of equal forms, and in no layer."""
     return row.requests - row.replays >= OFTEN and not _is_changing(row) and not _is_in_layer(row)
@@ -87,9 +99,10 @@ def _asks_often(row: LineRow) -> bool:
 def _unjitted(rows: Sequence[LineRow], whole: float, hindered: bool) -> Iterator[tuple[float, str]]:
     """Yield the lines that ask for values often without a TinyJit, with the seconds that Python prepares there.
 
-    What making graphs takes at such a line is told with it. `hindered` says that a layer keeps them from a TinyJit.
+    What making graphs takes at such a line is told with it. `hindered` says that an earlier sentence names
+    what keeps them from a TinyJit.
     """
-    after = ", once no layer reads a value" if hindered else ""
+    after = ", once the above is mended" if hindered else ""
     for row in filter(_asks_often, rows):
         seconds = row.seconds.get(PREPARING, 0.0) + row.seconds.get(GRAPHS, 0.0)
         graphs = " and make graphs" if row.seconds.get(GRAPHS) else ""
@@ -139,11 +152,12 @@ def _functions(rows: Sequence[LineRow], kind: str) -> Iterator[tuple[list[LineRo
 
 
 def _modules(modules: Modules, whole: float) -> list[tuple[float, str]]:
-    """Return the layers that take most of the time of kernels, with their seconds; at least the first."""
+    """Return the layers that take most of the time of kernels, with their seconds; the first, and those of LEAST."""
     kernels = sum(sum(lines.values()) for lines in modules.values())
     return [(layer.seconds, f"{layer.name}: {_of(layer.seconds, whole)} in its kernels, forward and backward, which is "
                             f"{100 * layer.seconds / kernels:.0f} % of all kernels; most at {layer.line}")
-            for layer in slow_layers(modules)]  # fmt: skip
+            for number, layer in enumerate(slow_layers(modules))
+            if not number or layer.seconds >= LEAST * whole]  # fmt: skip
 
 
 def _made_for(made: Mapping[str, float]) -> str:

@@ -20,11 +20,19 @@ from tinygraft.engine.profiling.layer_times import LayerTimes
 from tinygraft.engine.profiling.line_times import LineTimes
 from tinygraft.engine.record import Stage, describe
 from tinygraft.engine.viewer.packing import packed_stage
-from tinygraft.events import CompileEvent, LaunchEvent, RepeatEvent, RuleEvent, SpanEvent, StageEvent
+from tinygraft.events import (
+    CompileEvent,
+    LaunchEvent,
+    RepeatEvent,
+    RuleEvent,
+    SpanEvent,
+    StageEvent,
+    UncapturedEvent,
+)
 from tinygraft.helpers import cell_or_file, user_line
 from tinygraft.uop.stages import Kernel
 
-OBSERVED = (StageEvent, RuleEvent, CompileEvent, LaunchEvent, SpanEvent, RepeatEvent)
+OBSERVED = (StageEvent, RuleEvent, CompileEvent, LaunchEvent, SpanEvent, RepeatEvent, UncapturedEvent)
 # assumed: what a page shows within the memory that a tab may use
 MOST_LAUNCHES = 1_000_000
 MOST_STAGE_BYTES = 100_000_000  # of compressed stages; later kernels have their source and assembly alone
@@ -96,14 +104,16 @@ class LiveRecord:
         self._last: dict[int, float] = {}
         self._open: dict[tuple[int, str], ShownKernel] = {}
 
-    def __call__(self, event: StageEvent | RuleEvent | CompileEvent | LaunchEvent | SpanEvent | RepeatEvent) -> None:
+    def __call__(
+        self, event: StageEvent | RuleEvent | CompileEvent | LaunchEvent | SpanEvent | RepeatEvent | UncapturedEvent
+    ) -> None:
         """Record one event of any thread.
 
         A rule counts for the next stage of its thread. Only the spans in SPANS are recorded.
         """
         thread = threading.get_ident()
         with self.lock:
-            if isinstance(event, SpanEvent | LaunchEvent | RepeatEvent):
+            if isinstance(event, SpanEvent | LaunchEvent | RepeatEvent | UncapturedEvent):
                 self.lines.take(event)
             if isinstance(event, RuleEvent):
                 self._rules.setdefault(thread, Counter())[event.name] += 1

@@ -71,4 +71,6 @@ def told_of(record: LiveRecord) -> list[str]:
     """Return what is worth a look up to now, as sentences."""
     rows = record.lines.rows()
     until = time.perf_counter() if record.lines.ended is None else record.lines.ended
-    return worth_a_look(rows, max(until - record.lines.begun, 1e-9), record.layers.modules())
+    return worth_a_look(
+        rows, max(until - record.lines.begun, 1e-9), record.layers.modules(), None, record.lines.uncaptured
+    )
