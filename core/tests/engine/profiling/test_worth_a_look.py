@@ -151,7 +151,7 @@ def test_the_layer_whose_kernels_took_longest_to_write_is_named() -> None:
 
 
 def test_modules_by_their_kernels() -> None:
-    """The first one is always named, with its line; further ones where they have a quarter of them and a twentieth of all."""
+    """The first one is always named, with its line; others where they have a quarter, and a twentieth of all."""
     modules = {"Net.a": {"x.py:1": 0.2, "x.py:2 backward": 0.4}, "Net.b": {"x.py:7": 0.3}, "Net.c": {"x.py:8": 0.1}}
     assert len(worth_a_look([], 10.0, modules)) == 1
     assert worth_a_look([], 2.0, modules) == [
