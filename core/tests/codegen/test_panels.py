@@ -102,3 +102,17 @@ def test_scratch_memory_has_room_for_what_a_tiling_takes(kernel: UOp) -> None:
         for here in (room, room - 4):
             too_much = {o: size for o, size in taken(replace(ample, local_memory=here)).items() if size > here}
             assert too_much == {}, here
+
+
+def test_vectors_go_on_from_one_row_of_an_image_to_the_next() -> None:
+    """Of windows that slide over rows of 7, a block of several tiles gives what plain loops give, whole or not."""
+    sink = convolution(5, 3, 7)
+    image, weight = small(3 * 9 * 9, 1, F), small(5 * 3 * 9, 2, F)
+    buffers = [bytes(4 * 5 * 49), pack(image, F), pack(weight, F)]
+    plain = unpack(run_linear(BACKEND, to_linear(Kernel(sink), TARGET, Options(noopt=True)), buffers)[0], F)
+    found = [t for t in tilings(with_gaps(sink), BACKEND.target) if t.across > 1]
+    assert {(t.block, t.vectors, t.across) for t in found} == {(49, 2, 7), (28, 4, 2), (21, 3, 2)}
+    assert {t.packs for t in found} == {False, True}
+    for t in found:
+        linear = to_linear(Kernel(sink), BACKEND.target, Options(actions=(action_of(t),)))
+        assert unpack(run_linear(BACKEND, linear, buffers)[0], F) == plain, action_of(t)

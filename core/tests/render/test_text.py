@@ -1,5 +1,6 @@
 """The text of kernels: golden source of both grammars, tables without gaps, and what is refused."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -123,6 +124,21 @@ def test_a_vector_does_not_fit_a_scalar_register(language: str) -> None:
     b.accum(acc, b.load(1, v))
     with pytest.raises(GraphError, match="kernel mix: ACCUM puts a vector into a scalar register; LANES comes first"):
         RENDERERS[language].render(b.done())
+
+
+@pytest.mark.parametrize("language", RENDERERS)
+def test_products_of_a_row_follow_each_other(language: str) -> None:
+    """Sums of 2 vectors by 3 rows are written row by row, though the copies of vectors are the outer ones."""
+    b = Build("rows", (dtypes.float32, 24), (dtypes.float32, 8), (dtypes.float32, 3))
+    copies, rows, lane = b.range(2, AxisKind.UNROLL), b.range(3, AxisKind.UNROLL), b.range(4, AxisKind.VECTOR)
+    column = copies * 4 + lane
+    acc = b.reg(0, UOp.const(dtypes.float32, 0.0), copies, rows, lane)
+    b.add(UOp(Ops.ACCUM, dtypes.float32, (acc, b.load(1, column), b.load(2, rows)), Ops.FMA))
+    b.store(0, rows * 8 + column, b.get(acc))
+    fused = CStyleRenderer(replace(HOST, calls={Ops.FMA: "__builtin_fma{f}"})) if language == "c" else RENDERERS["ll"]
+    changed = {"c": r"^ *acc0_(\d_\d) = fma", "ll": r"store <4 x float> %call\d+, ptr %acc0_(\d_\d)"}[language]
+    written = re.findall(changed, fused.render(b.done()).text, re.MULTILINE)
+    assert written == ["0_0", "1_0", "0_1", "1_1", "0_2", "1_2"]
 
 
 @pytest.mark.parametrize("language", RENDERERS)

@@ -79,11 +79,12 @@ class _PanelTiler:
         block = self._outer()
         if not t.in_place:
             self.staged[c.staged] = _PanelCopy(self, block)
+        first = ix.mul(self.range(t.across), t.width * t.vectors)  # outside of the rows, which share its conditions
         rows = self._rows(shares)
         # packed operands are read at indices of their own: divisions in theirs are none of this loop
         known = self.split.safe | {x: UOp.const(x.dtype, 0) for x in self.staged}
         terms = self.terms(c.reduce.src[0], c.terms, known)
-        column = self._columns(block)
+        column = self._columns(block, first)
         self.split.exact.update(terms)
         self.split.safe.update(terms)
         self.split.safe.update({x: copy.read(terms, rows, column) for x, copy in self.staged.items()})
@@ -144,14 +145,15 @@ class _PanelTiler:
         self.axis += len(loops)  # as if none were merged: numbers may have gaps, but no two ranges one number
         return terms
 
-    def _columns(self, block: UOp) -> UOp:
-        """Make the ranges over the columns of a block: vectors, unrolled. Returns the column in the block.
+    def _columns(self, block: UOp, first: UOp) -> UOp:
+        """Make the ranges over the columns of a tile: vectors, unrolled. Returns the column in the block.
 
-        `block` is the index of the block. Sets in `split` what replaces the column loops, and their gates.
+        `block` is the index of the block, `first` the column of it at which the tile begins. Sets in `split` what
+        replaces the column loops, and their gates.
         """
         t = self.tiling
         copies, vector = self.range(t.vectors, AxisKind.UNROLL), self.range(t.width, AxisKind.VECTOR)
-        column = ix.add(ix.mul(copies, t.width), vector)
+        column = ix.add(first, ix.add(ix.mul(copies, t.width), vector))
         self.split.columns = place_columns(t, block, column, self.split.exact)
         place_columns(t, block, column, self.split.safe)
         return column

@@ -35,9 +35,11 @@ from tinygraft.uop.uop import UOp, postorder
 
 # assumed: never measured
 WINDOW_ROW = 8  # elements of a row of a window that are unrolled in a gradient, at most
-# measured: both estimates are low, that of tiles by more where one image is summed. Up to these it was faster in 14
-# gradients of weights (0.3 to 0.95 of the time of tiles), above in none of 9 (2026-11-24, two threads of an EPYC)
-SEVERAL, ONE = 0.75, 1.15  # times the estimate of tiles that it may need, for a sum over several images and over one
+# measured: of 18 gradients of weights it was faster where its estimate was at most 0.5 (0.65 to 1.0 of the time of
+# tiles), slower or equal where it was more (1.0 to 1.5, once 0.9); of one image faster up to 0.75 (0.4 to 0.8) and
+# slower from 1.06 on (1.2 to 1.4, but 0.3 for groups of 16 channels, whose tiles are estimated at a third)
+# (2026-11-24, two threads of an EPYC, Zen 4)
+SEVERAL, ONE = 0.6, 1.0  # times the estimate of tiles that it may need, for a sum over several images and over one
 # assumed: never measured
 WINDOW = 12  # elements of a window that are unrolled, at most
 

@@ -13,6 +13,7 @@ thread, and are only used to order the candidates. The loops are those of a BLIS
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -32,6 +33,7 @@ NEAR = range(-1, 5)  # strides from lane to lane that are read by whole vectors 
 FEWEST_ROWS = 4  # rows below which an operand is not read often enough to pay for its copy
 LEAST_WORK = 1 << 12  # multiplications below which a kernel takes no time that tiles could save
 MOST_VECTORS = 4  # of a row of results in registers
+PARTS = (1, 2, 3, 4, 6, 8)  # of an image, each of them a block of several tiles
 PIPELINE = 8  # multiplications in flight that keep the units busy
 # measured: set, with RAGGED, by what BEAM found for products of 128 to 512, where 8 x 32 in place beats 12 x 32
 # staged by up to 1.36 (2026-11-20, one thread of the same machine)
@@ -46,11 +48,19 @@ SCATTERED = 1.5  # cycles to store a result by itself rather than in a vector
 JOINING = frozenset(
     {Ops.PARAM, Ops.CONST, Ops.LOAD, Ops.BITCAST, Ops.CAST, Ops.SHL, Ops.OR, Ops.XOR}
 )  # ops of packed lanes
-# measured: 8 rows of 3 vectors spill one register, and conv 3x3 1x128x28 takes 1.3 ms with them and 1.0 without
-# (2026-11-20, one thread of the same machine)
-SPILLED = 1.2  # times longer that a tile takes whose rows' operands and results do not fit the registers together
+# measured: 8 rows of 3 vectors take 1.0 to 1.4 times as long as without spilling, by where LLVM puts loads. Before
+# the first sum under a gate it loads what differs from row to row for all rows: without registers for these 1.0 to
+# 2.0 times (2026-11-24, two threads of an EPYC, Zen 4)
+SPILLED = 1.3  # times longer that a tile takes then
 # measured: with ROW and VECTOR (2026-11-20)
 RAGGED = 1.03  # times longer that tiles take whose last one is not whole
+# measured: gradients of 4x4 convolutions whose rows are 16 KiB apart take as long with 8 rows as with 4, with 12 1.3
+# times as long, with 16 2.0 times (2026-11-24, two threads of an EPYC, Zen 4)
+WAYS, PERIOD, LINE = 8, 1 << 12, 64  # lines of the first cache at addresses so many bytes apart, and bytes of a line
+MISSED = 1.0  # cycles for each row more than that, in each iteration
+# measured: gradients of 4x4 convolutions take 1.35 times as long with panels of half of the 1 MiB of a second cache as
+# with panels of a quarter; a transposed one takes as long with 415 KB as with half of that (2026-11-24, the same)
+CROWD, CROWDED = 0.45, 1.35  # share of that cache above which a panel is not found in it, and times longer that takes
 # assumed: never measured
 IDLE = 1.2  # how much longer than the mean the busiest thread may work before rows are divided as well
 
@@ -59,7 +69,8 @@ IDLE = 1.2  # how much longer than the mean the busiest thread may work before r
 class Tiling:
     """How a Contraction is tiled: `block` columns at once, in vectors of `width`, and `unrolled` rows of each row loop.
 
-    `vectors` is how many vectors a row of a block has, the last one perhaps not whole; `cost` is in cycles.
+    `vectors` is how many vectors a row of a tile has, the last one perhaps not whole; `across` is how many tiles follow
+    each other along a block, more than 1 where it has more columns than registers take; `cost` is in cycles.
     `in_place` reads the staged operand without packing it; `packs` packs the operands that differ from row to row as
     well, once for the whole kernel. `split` is the number of chunks of the outermost row loop, for threads to divide.
     """
@@ -73,11 +84,12 @@ class Tiling:
     packs: bool = False
     split: int = 1
     cost: float = 0.0
+    across: int = 1
 
     @property
     def padded(self) -> int:
-        """Columns of a panel: whole vectors."""
-        return self.width * self.vectors
+        """Columns of a panel: whole tiles."""
+        return self.width * self.vectors * self.across
 
     @property
     def window(self) -> Window | None:
@@ -153,7 +165,8 @@ class Prices:
     """What the operands of a Contraction cost, in cycles for each element; `row` for each row and iteration.
 
     `fetched` is for reading the operands of the rows again, for another block of columns. `stores` has, for each
-    result, the strides of its index along columns and along each row loop.
+    result, the strides of its index along columns and along each row loop, `loads` those along each row loop of each
+    load of the operands of the rows, in bytes.
     """
 
     staged: float
@@ -161,6 +174,7 @@ class Prices:
     packed: float
     fetched: float
     stores: tuple[tuple[int | None, tuple[int | None, ...]], ...]
+    loads: tuple[tuple[int | None, ...], ...]
 
 
 def tilings(sink: UOp, target: Target) -> list[Tiling]:
@@ -200,23 +214,26 @@ def _tilings(c: Contraction, target: Target) -> Iterator[Tiling]:
     widest = target.vector_bytes // max(c.reduce.dtype.itemsize, c.staged.dtype.itemsize)
     width = min(widest, 1 << max(own - 1, 1).bit_length())
     prices, packable, room = _prices(c, target), _packable(c), target.local_memory
-    for columns, block, vectors in _blocks(c, width):
+    for columns, block, vectors, across in _blocks(c, width):
         outer = (*c.outer, *(r for r in c.columns if r not in columns))
         inner = replace(c, columns=columns, outer=tuple(sorted(outer, key=lambda r: r.arg.axis)))
         inner = replace(inner, window=sliding(inner))
+        if across > 1 and inner.window is None:
+            continue  # measured to gain nothing: each element of a panel is read for one position of the window alone
         for unrolled in _row_tiles(c.rows, target.registers * 3 // 4 // vectors):
             for in_place, packs in ((True, False), (False, False), (False, True)):
-                t = Tiling(inner, width, vectors, block, unrolled, in_place, packs)
+                t = Tiling(inner, width, vectors, block, unrolled, in_place, packs, across=across)
                 if (not in_place or _is_contiguous(t)) and (not packs or packable) and t.scratch <= room:
                     t = _priced(t, prices, target)  # may add chunks: packed rows are then rounded up to whole ones
                     if t.scratch <= room:
                         yield t
 
 
-def _blocks(c: Contraction, width: int) -> Iterator[tuple[tuple[UOp, ...], int, int]]:
-    """Yield (column loops, columns of a block, vectors of a row): blocks of a loop, or whole iterations of several.
+def _blocks(c: Contraction, width: int) -> Iterator[tuple[tuple[UOp, ...], int, int, int]]:
+    """Yield (column loops, columns of a block, vectors of a row, tiles across a block).
 
-    `width` is that of a vector.
+    Blocks are of a loop, or whole iterations of the first of several. These have one tile, or several where a window
+    slides over them, so that vectors go on from one row of an image to the next. `width` is that of a vector.
     """
     for first in range(len(c.columns)):
         columns = c.columns[first:]
@@ -224,10 +241,20 @@ def _blocks(c: Contraction, width: int) -> Iterator[tuple[tuple[UOp, ...], int, 
         if len(columns) == 1:
             for vectors in range(1, MOST_VECTORS + 1):
                 if vectors == 1 or width * (vectors - 1) < size(columns[0]):
-                    yield columns, width * vectors, vectors
-        elif row <= most:
-            for count in range(1, min(size(columns[0]), most // row) + 1):
-                yield columns, count * row, -(-count * row // width)
+                    yield columns, width * vectors, vectors, 1
+            continue
+        for count in range(1, min(size(columns[0]), most // row) + 1):
+            yield columns, count * row, -(-count * row // width), 1
+        for count in dict.fromkeys(-(-size(columns[0]) // parts) for parts in PARTS):
+            if count * row > most:
+                vectors, across = _across(-(-count * row // width))
+                yield columns, count * row, vectors, across
+
+
+def _across(vectors: int) -> tuple[int, int]:
+    """Return (vectors of a tile, tiles) for more `vectors` than a tile has: the fewest in all, of these the widest."""
+    tiles = [(n, -(-vectors // n)) for n in range(MOST_VECTORS, 1, -1)]
+    return min(tiles, key=lambda one: one[0] * one[1])
 
 
 def _row_tiles(loops: Sequence[UOp], most: int) -> set[tuple[int, ...]]:
@@ -285,25 +312,55 @@ def _priced(t: Tiling, prices: Prices, target: Target) -> Tiling:
         max(t.tile_rows * t.vectors / 2, (t.tile_rows + t.vectors) / 2, PIPELINE / 2)
         + row * t.tile_rows
         + VECTOR * t.vectors
+        + (0.0 if t.packs else MISSED * _missed(t, prices))
     )
-    if t.vectors > 2 and t.tile_rows * (t.vectors + 1) >= target.registers:
+    if _spills(t, target):
         step *= SPILLED
     if any(size(r) % tile_rows for r, tile_rows in zip(c.rows, t.unrolled, strict=True)):
         step *= RAGGED
     idle, split = _shares(t, blocks, target.chunks)
-    cost = blocks * t.tiles * terms * step * idle
+    cost = blocks * t.across * t.tiles * terms * step * idle
     if t.in_place:  # each tile reads the operand again, from the cache that has room for it
         span = t.panel_terms * trip_count(c.columns) * c.staged.dtype.itemsize
         cost *= 1.0 if span <= target.l2_bytes // 2 else 1.2 if t.tiles <= 4 else 1.8
     else:
+        nbytes = t.panel_elements * c.staged.dtype.itemsize
+        cost *= CROWDED if nbytes > target.l2_bytes * CROWD and t.tiles * t.across > 1 else 1.0
         staged = TRANSPOSED if t.transposed > 1 else prices.staged
         staged += TAIL if trip_count(c.columns) % t.block else 0.0
         cost += blocks * t.panel_terms * t.pitch * staged * (split if split > 1 else idle)
     if t.packs:
         cost += terms * t.tiles * t.tile_rows * prices.packed * target.chunks
-    cost += blocks * prices.fetched
+    cost += blocks * t.across * prices.fetched
     stored = sum(_store(t, *steps) for steps in prices.stores)
     return replace(t, split=split, cost=cost + trip_count((*c.rows, *c.columns, *c.outer)) * stored)
+
+
+def _spills(t: Tiling, target: Target) -> bool:
+    """Return whether results, and the operands that are loaded before they are multiplied, need too many registers.
+
+    Products under a gate, as those of a transposed convolution, are multiplied after the loads of all rows.
+    """
+    if t.contraction.reduce.src[0].op is Ops.WHERE:
+        return t.tile_rows * t.vectors + t.tile_rows + t.vectors > target.registers
+    return t.vectors > 2 and t.tile_rows * (t.vectors + 1) >= target.registers
+
+
+def _missed(t: Tiling, prices: Prices) -> int:
+    """Return how many rows of a tile, of each set of lines of the first cache, it has no room for.
+
+    Rows a multiple of PERIOD apart share a set: each of them drives out another in every iteration.
+    """
+    missed = 0
+    for steps in prices.loads:
+        if None in steps:
+            continue
+        lines = {0}
+        for step, count in zip(steps, t.unrolled, strict=True):
+            lines = {at + n * (step or 0) for at in lines for n in range(count)}
+        sets = Counter(line % PERIOD for line in {at // LINE * LINE for at in lines})
+        missed += sum(max(0, count - WAYS) for count in sets.values())
+    return missed
 
 
 def _fetched(c: Contraction, target: Target) -> float:
@@ -381,4 +438,9 @@ def _prices(c: Contraction, target: Target) -> Prices:
                 plain = node.dtype is dtypes.index and node.op in (Ops.ADD, Ops.SUB, Ops.MUL)
                 row += 0.0 if plain else STEP
     stores = tuple((lane_stride(s.src[1], column), tuple(lane_stride(s.src[1], r) for r in c.rows)) for s in c.stores)
-    return Prices(max(staged, COPIED), ROW + row, packed, _fetched(c, target), stores)
+    loads = tuple(
+        tuple(None if (step := lane_stride(n.src[1], r)) is None else step * n.dtype.itemsize for r in c.rows)
+        for n in postorder(*c.across)
+        if n.op is Ops.LOAD
+    )
+    return Prices(max(staged, COPIED), ROW + row, packed, _fetched(c, target), stores, loads)

@@ -7,6 +7,9 @@ render.cstyle and render.llvm subclass Writer for their languages.
 
 from __future__ import annotations
 
+import functools
+import itertools
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -89,6 +92,21 @@ class LinearWalk:
     def lanes(self, node: UOp) -> Iterator[Lane]:
         """Yield, for each unrolled copy of `node`, the values of its UNROLL ranges."""
         return copies(node.ranges, self.unrolled)
+
+    def lanes_of_sum(self, u: UOp) -> Iterator[Lane]:
+        """Yield `lanes` of an ACCUM; of products, those that differ in vectors alone follow each other.
+
+        Compilers leave additions where they are written. Written so, one number for a row is in all lanes of a register
+        at a time, and not those of all rows, for which sums would be stored and loaded again.
+        """
+        reg, *values = u.src
+        sizes = {axis: int(r.src[0].arg) for axis, r in self.unrolled.items() if u.ranges >> axis & 1}
+        if len(values) < 2 or any(not reg.ranges >> axis & 1 for axis in sizes):
+            return self.lanes(u)  # copies that are added to one register stay in order
+        wide = functools.reduce(operator.or_, (v.ranges for v in values if self.width(v) > 1), 0)
+        order = sorted(sizes, key=lambda axis: (wide >> axis & 1, axis))
+        counters = itertools.product(*(range(sizes[axis]) for axis in order))
+        return (dict(zip(order, counter, strict=True)) for counter in counters)
 
     def copy(self, node: UOp, lane: Lane) -> UnrolledCopy:
         """Return the copy of `node` for the UNROLL values in `lane`."""
@@ -209,7 +227,7 @@ class Writer(ABC):
             raise GraphError(
                 f"kernel {self.linear.name}: ACCUM puts a vector into a scalar register; LANES comes first"
             )
-        for lane in self.walk.lanes(u):
+        for lane in self.walk.lanes_of_sum(u):
             operands = [self.operand(value, lane, width) for value in values]
             op = Ops.DOT if isinstance(u.arg, MatrixUnit) else u.arg
             yield self.register(reg, lane), operands, ElementwiseStep(op, reg.dtype, reg.dtype, width)
