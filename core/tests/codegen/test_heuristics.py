@@ -191,5 +191,5 @@ def test_lanes_of_a_depthwise_convolution_are_neighbours() -> None:
     Where channels are neighbours they are the lanes, of weights that are packed.
     """
     vectors = Target(vector_bytes=32, registers=16, local_memory=1 << 15)
-    assert taken(vectors, depthwise(False))[0] == "slide(2, 2, 4, 8, 32)"
+    assert taken(vectors, depthwise(False))[0] == "slide(2, 2, 2, 8, 32)"
     assert taken(vectors, depthwise(True))[0].startswith("stage(0, ")
