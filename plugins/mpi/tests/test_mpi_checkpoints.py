@@ -148,7 +148,11 @@ def one_ending(folder, how, moment, victim, by_launch, limit=30, saved=False):
             os.kill(int(pid.read_text()), signal.SIGINT)  # KeyboardInterrupt, an exception, in one rank
         else:
             os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it to all
-        assert process.wait(limit) != 0, "ended by a signal, and says that all is well"
+        what = f"{how} of rank {victim} after {moment:.2f} s under {'launch' if by_launch else 'mpirun'}"
+        try:
+            assert process.wait(limit) != 0, f"says that all is well after {what}"
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"ranks hang after {what}") from None
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
