@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -486,6 +487,32 @@ def rest(tests: tuple[str, ...], *caught: str) -> tuple[str, ...]:
     return tuple(test for test in tests if test not in caught)
 
 
+class OnThreads(Program):
+    """A program whose kernels in parts run in a thread of a pool, which a forked child has not."""
+
+    def __init__(self, program: Program, pool: ThreadPoolExecutor) -> None:
+        self.program, self.pool = program, pool
+
+    def launch(self, buffers: Sequence[Handle], variables: Sequence[int], grid: tuple[int, int, int]) -> None:
+        """Launch it there, and wait."""
+        self.pool.submit(self.program.launch, buffers, variables, grid).result()
+
+
+class ForksItsThreads(Shares):
+    """It says that it survives a fork, and its threads do not."""
+
+    survives_fork = True
+
+    def __init__(self, name: str, ordinal: int) -> None:
+        super().__init__(name, ordinal)
+        self.pool = ThreadPoolExecutor(1)
+
+    def load(self, binary: Binary) -> Program:
+        """The program, on the pool where it is run in parts."""
+        program = super().load(binary)
+        return OnThreads(program, self.pool) if binary.signature.chunked else program
+
+
 MUTANTS: dict[str, Mutant] = {
     **{name: Mutant(with_fault(SOUND[f"SOUND{fault.base}"], fault.change), fault.caught, fault.spared)
        for name, fault in FAULTS.items()},
@@ -509,6 +536,7 @@ MUTANTS: dict[str, Mutant] = {
     "FLUSHESUNSAID": Mutant(FlushesUnsaid, (
         "test_elementwise[ADD-float32]", "test_constants[MAX-float32]", "test_accuracy[EXP2-float32]",
     ), ("test_elementwise[CMPLT-float32]", "test_elementwise[ADD-int32]", "test_cast[int32-float32]")),
+    "FORKSITSTHREADS": Mutant(ForksItsThreads, ("test_forks",), ("test_close_and_open_again",)),
     "CLOSESALL": Mutant(ClosesAll, ("test_close_and_open_again",), ("test_graph_runs_in_order",)),
     "TIMESNOTHING": Mutant(TimesNothing, ("test_time",), GRAPHS),
     "TIMESLAUNCHES": Mutant(TimesLaunches, ("test_time",), ("test_graph_of_many_steps",)),

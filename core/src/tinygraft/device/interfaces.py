@@ -274,10 +274,11 @@ class Backend(ABC):
     """One opened ordinal of a device, such as CPU:0.
 
     It is made when the ordinal is first requested, and there is one of it in a process, until `close`; then it may be
-    made anew. `survives_fork` says that memory and programs still work in a forked child, as host memory does. Where it
-    is False (a driver's context never survives) core drops the backend in the child without closing it, and uses
-    nothing of it; but its objects may be collected there, so a finaliser that calls the driver checks os.getpid()
-    first. No fork happens while kernels are compiled.
+    made anew. `survives_fork` says that memory and programs still work in a forked child, as host memory does. Threads
+    do not: a device that has started some says False, or starts them anew where os.getpid() is another. Where it is
+    False (a driver's context never survives) core drops the backend in the child without closing it, and uses nothing
+    of it; but its objects may be collected there, so a finaliser that calls the driver checks os.getpid() first. No
+    fork happens while kernels are compiled.
     """
 
     ordinal: int
