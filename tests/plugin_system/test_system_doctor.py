@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import time
 
 import pytest
 
@@ -191,7 +192,7 @@ def test_what_is_switched_off(fakes, examined, setting):
 
 
 def test_the_last_conformance(fakes, examined, tmp_path):
-    """Where the kit has left its counts, they are a line; a file that is none of that is not."""
+    """Where the kit has left its counts, they are a line, which says whether the code has changed since."""
     fakes.add("TOY", NOTHING)
     (tmp_path / "cache").mkdir()
     file = tmp_path / "cache" / "conformance-TOY.json"
@@ -204,7 +205,11 @@ def test_the_last_conformance(fakes, examined, tmp_path):
     }
     file.write_text(json.dumps(note))
     _, lines = examined()
-    assert any(re.search(r"last conformance, 19(69|70)-\d\d-\d\d: 4 passed, 2 n/a \(API 0.1\)", line) for line in lines)
+    changed = r"last conformance, 19(69|70)-\d\d-\d\d, before its code was changed: 4 passed, 2 n/a \(API 0.1\)"
+    assert any(re.search(changed, line) for line in lines)
+    note["when"] = time.time() + 5
+    file.write_text(json.dumps(note))
+    assert any(re.search(r"last conformance, 20\d\d-\d\d-\d\d: 4 passed", line) for line in examined()[1])
     file.write_text(json.dumps(note | {"version": "0.9"}))
     assert any(", of tinygraft-toy 0.9: 4 passed" in line for line in examined()[1])
     file.write_text("[]")

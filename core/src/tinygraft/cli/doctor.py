@@ -14,6 +14,8 @@ import textwrap
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from tinygraft.caches import LONGEST_JSON, cache_folder, parsed, read_cached
@@ -238,6 +240,15 @@ def _line(answer: dict[str, Any], verbose: bool) -> None:
         print(textwrap.indent(answer["traceback"].rstrip(), " " * 9))
 
 
+def _changed(record: PluginRecord) -> float:
+    """Return when a Python file of a device's package was changed last, in seconds since 1970; 0.0 where none is."""
+    found = find_spec(record.entry.value.partition(":")[0].partition(".")[0])  # of the outermost: it is not imported
+    if found is None:
+        return 0.0
+    files = [file for folder in found.submodule_search_locations or () for file in Path(folder).rglob("*.py")]
+    return max((file.stat().st_mtime for file in files or [Path(found.origin or "")]), default=0.0)
+
+
 def _last_conformance(record: PluginRecord) -> None:
     """Print when the kit was last run on a device, and its counts, where it has stored them."""
     folder = cache_folder()
@@ -249,4 +260,6 @@ def _last_conformance(record: PluginRecord) -> None:
         day = time.strftime("%Y-%m-%d", time.localtime(note["when"]))
         by = f"{note['distribution']} {note['version']}"
         now = "" if by == record.provided_by else f", of {by}"
+        if note["when"] < _changed(record):
+            now += ", before its code was changed"
         _line({"ok": None, "text": f"last conformance, {day}{now}: {counts} (API {note['api']})"}, False)
