@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+from types import ModuleType
+
 import pytest
 
 import tinygraft
@@ -15,7 +18,8 @@ COMMANDS = ["devices", "doctor", "settings", "explain", "profile", "viz", "tune"
 @pytest.mark.parametrize(("name", "where"), [
     ("manual_seed", "Tensor.manual_seed"), ("zeros", "Tensor.zeros or array_api.zeros"),
     ("float32", "dtypes.float32 or array_api.float32"), ("asarray", "array_api.asarray"),
-    ("linalg", "array_api.linalg"),
+    ("linalg", "array_api.linalg"), ("optim", "nn.optim"), ("state", "nn.state"), ("Linear", "nn.Linear"),
+    ("Adam", "nn.optim.Adam"), ("safe_load", "nn.state.safe_load"), ("data", "nn.data"),
 ])  # fmt: skip
 def test_the_package_says_where_a_name_is(name: str, where: str) -> None:
     """There is one home for each name, and tinygraft.zeros is not it."""
@@ -23,8 +27,64 @@ def test_the_package_says_where_a_name_is(name: str, where: str) -> None:
         getattr(tinygraft, name)
     assert str(caught.value) == f"module 'tinygraft' has no attribute {name!r}\n  hint: it is {where} here"
     for home in where.split(" or "):
-        first, _, second = home.partition(".")
-        assert hasattr(getattr(tinygraft, first), second)
+        assert attrgetter(home)(tinygraft) is not None
+
+
+@pytest.mark.parametrize(("name", "hint"), [
+    ("save", "nn.state.safe_save(nn.state.get_state_dict(model), path), or "
+     "nn.state.save_checkpoint(path, model=model)"),
+    ("sve", "nn.state.safe_save(nn.state.get_state_dict(model), path), or nn.state.save_checkpoint(path, model=model)"),
+    ("load", "nn.state.safe_load(path), nn.state.torch_load(path) or nn.state.load_checkpoint(path, model=model)"),
+    ("cuda", 'Tensor(data, device="CUDA"), or DEV=CUDA in the environment'),
+    ("compile", "TinyJit(function), or @TinyJit above it"), ("from_numpy", "Tensor(array)"),
+    ("functional", "what it has are methods of Tensor: F.relu(x) is x.relu()"),
+    ("manual_sed", "did you mean 'Tensor.manual_seed'?"), ("Tensr", "did you mean 'Tensor'?"),
+])  # fmt: skip
+def test_the_package_says_what_is_used_here(name: str, hint: str) -> None:
+    """What has another name, or is a method, or was misspelt."""
+    with pytest.raises(AttributeError) as caught:
+        getattr(tinygraft, name)
+    assert str(caught.value) == f"module 'tinygraft' has no attribute {name!r}\n  hint: {hint}"
+
+
+@pytest.mark.parametrize("line", [
+    "import tinygraft.nn.functional as F", "from tinygraft.nn import functional",
+    "from tinygraft.nn.functional import relu",
+])  # fmt: skip
+def test_an_import_of_functional_says_where_functions_are(line: str) -> None:
+    """Whichever way it is imported; nn.functional itself is no attribute either."""
+    with pytest.raises(ImportError) as caught:
+        exec(line)
+    assert str(caught.value) == (
+        "there is no tinygraft.nn.functional\n  hint: what it has are methods of Tensor: F.relu(x) is x.relu(), "
+        "F.cross_entropy(x, y) is x.cross_entropy(y)"
+    )
+
+
+@pytest.mark.parametrize(("module", "name", "hint"), [
+    (nn.state, "load_state_dic", "did you mean 'load_state_dict'?"),
+    (nn.state, "getparameters", "did you mean 'get_parameters'?"),
+    (nn.state, "parameters", "get_parameters(model) lists the tensors"),
+    (nn.state, "save", "safe_save(get_state_dict(model), path); save_checkpoint(path, model=model, "
+     "optimizer=optimizer) has more"),
+    (nn.datasets, "digit", "did you mean 'digits'?"), (nn.datasets, "MNIST", "did you mean 'mnist'?"),
+    (nn.optim.lr_scheduler, "CosineAnealing", "did you mean 'CosineAnnealingLR'?"),
+    (nn.optim.lr_scheduler, "CyclicLr", "LambdaLR takes any factor of the first rate"),
+])  # fmt: skip
+def test_names_of_modules_misspelt(module: ModuleType, name: str, hint: str) -> None:
+    """nn.state, nn.datasets and nn.optim.lr_scheduler answer as nn does."""
+    with pytest.raises(AttributeError) as caught:
+        getattr(module, name)
+    assert str(caught.value) == f"module {module.__name__!r} has no attribute {name!r}\n  hint: {hint}"
+    with pytest.raises(AttributeError, match="has no attribute 'qqqqq'$"):
+        module.qqqqq  # noqa: B018
+
+
+def test_the_names_of_datasets_are_there() -> None:
+    """The table that misspelt names are looked up in is that of the functions."""
+    from tinygraft.nn.datasets import _NAMES
+
+    assert all(callable(getattr(nn.datasets, name)) for name in _NAMES)
 
 
 def test_a_name_that_is_nowhere_has_no_hint() -> None:
@@ -40,7 +100,7 @@ def test_a_name_that_is_nowhere_has_no_hint() -> None:
     ("CosineSimilarity", "cosine_similarity"), ("CrossEntropyLoss", "cross_entropy"),
     ("BCELoss", "binary_crossentropy"),
     ("BCEWithLogitsLoss", "binary_crossentropy_logits"), ("Upsample", "interpolate"), ("ZeroPad2d", "pad"),
-    ("UpsamplingNearest2d", "upsample_nearest"),
+    ("UpsamplingNearest2d", "upsample_nearest"), ("UpSample", "interpolate"), ("mse_loss", "mse_loss"),
 ])  # fmt: skip
 def test_layers_without_weights_are_methods(layer: str, method: str) -> None:
     """nn has what holds weights, and of the others what is common in lists of layers."""
@@ -54,7 +114,7 @@ def test_layers_without_weights_are_methods(layer: str, method: str) -> None:
 
 @pytest.mark.parametrize("name", [
     "Module", "Parameter", "functional", "ModuleList", "utils", "init", "ModuleDict", "ParameterList", "InstanceNorm2d",
-    "SyncBatchNorm", "Transformer", "ReflectionPad1d",
+    "SyncBatchNorm", "Transformer", "ReflectionPad1d", "Parameters", "ModulList", "Dataloader",
 ])  # fmt: skip
 def test_what_is_done_in_place_of_other_classes_is_said(name: str) -> None:
     """No base class: the hint says what a model is made of here."""
@@ -63,8 +123,9 @@ def test_what_is_done_in_place_of_other_classes_is_said(name: str) -> None:
 
 
 @pytest.mark.parametrize(("typed", "meant"), [
-    ("Linaer", "Linear"), ("Convd2d", "Conv2d"), ("BatchNorms", "BatchNorm"), ("Parameters", "Parameter"),
-    ("ModulList", "ModuleList"), ("paralel", "parallel"),
+    ("Linaer", "Linear"), ("Convd2d", "Conv2d"), ("BatchNorms", "BatchNorm"), ("paralel", "parallel"),
+    ("Conv2D", "Conv2d"), ("ConvTranspose2D", "ConvTranspose2d"), ("Layernorm", "LayerNorm"), ("Relu", "ReLU"),
+    ("Dropout2D", "Dropout2d"), ("MaxPool2D", "MaxPool2d"), ("conv2d", "Conv2d"), ("Gelu", "GELU"),
 ])  # fmt: skip
 def test_a_layer_misspelt_is_answered(typed: str, meant: str) -> None:
     """With a public name, never with a module that nobody imports; a name like none of them has no hint."""
@@ -78,6 +139,7 @@ def test_a_layer_misspelt_is_answered(typed: str, meant: str) -> None:
 @pytest.mark.parametrize(("typed", "meant"), [
     ("CosineAnnealingLR", "it is nn.optim.lr_scheduler.CosineAnnealingLR"),
     ("StepLr", "it is nn.optim.lr_scheduler.StepLR"),
+    ("lr_schedulers", "did you mean 'lr_scheduler'?"), ("Adafactr", "Adam, or Lion, which has half of Adam's state"),
     ("AdmaW", "did you mean 'AdamW'?"), ("clip_grad_norm_", "did you mean 'clip_grad_norm'?"),
 ])  # fmt: skip
 def test_names_looked_for_in_nn_optim(typed: str, meant: str) -> None:

@@ -86,6 +86,19 @@ __all__ = [
 ]
 
 
+_INSTEAD = {  # what other libraries have at their top, and what is used here
+    "save": "nn.state.safe_save(nn.state.get_state_dict(model), path), or nn.state.save_checkpoint(path, model=model)",
+    "load": "nn.state.safe_load(path), nn.state.torch_load(path) or nn.state.load_checkpoint(path, model=model)",
+    "data": "it is nn.data here",
+    "utils": "nn.data has the DataLoader, nn.optim clip_grad_norm",
+    "functional": "what it has are methods of Tensor: F.relu(x) is x.relu()",
+    "compile": "TinyJit(function), or @TinyJit above it",
+    "jit": "TinyJit(function), or @TinyJit above it",
+    "from_numpy": "Tensor(array)",
+    "array": "Tensor(data)",
+    "distributed": "nn.parallel, with the ranks of tinygraft.collectives",
+}
+
 if not TYPE_CHECKING:  # to a type checker a name that is not above is a mistake
 
     def __getattr__(name: str) -> Any:
@@ -101,20 +114,31 @@ if not TYPE_CHECKING:  # to a type checker a name that is not above is a mistake
 
 
 def _elsewhere(name: str) -> str:
-    """Return a hint where a name of NumPy or PyTorch is defined here; empty where it is not."""
+    """Return a hint where a name of NumPy or PyTorch is defined here, or one like it; empty where there is none."""
     from importlib.util import find_spec
 
+    if name in _INSTEAD:
+        return f"\n  hint: {_INSTEAD[name]}"
     if name.startswith("_") or find_spec(f"{__name__}.{name}"):  # Python looks for a submodule here before importing it
         return ""
-    from tinygraft import array_api
+    from tinygraft import array_api, nn
+    from tinygraft.device.known import NAMES
     from tinygraft.dtype import dtypes
+    from tinygraft.errors import closest, in_place_of
     from tinygraft.tensor.tensor import Tensor
 
     owners = {"Tensor": Tensor, "dtypes": dtypes, "array_api": array_api}
     found = [f"{owner}.{name}" for owner, where in owners.items() if hasattr(where, name)]
-    from tinygraft.errors import did_you_mean
-
-    return f"\n  hint: it is {' or '.join(found)} here" if found else did_you_mean(name, __all__)
+    if (device := name.upper()) in NAMES:
+        return f'\n  hint: Tensor(data, device="{device}"), or DEV={device} in the environment'
+    modules = {"nn": nn, "nn.optim": nn.optim, "nn.state": nn.state}
+    found += [f"{owner}.{name}" for owner, module in modules.items() if name in module.__all__]
+    if found:
+        return f"\n  hint: it is {' or '.join(found)} here"
+    if hint := in_place_of(name, __all__, _INSTEAD):
+        return hint
+    method = closest(name, [known for known in dir(Tensor) if not known.startswith("_")])
+    return f"\n  hint: did you mean 'Tensor.{method}'?" if method else ""
 
 
 def __dir__() -> list[str]:

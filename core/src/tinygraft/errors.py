@@ -32,7 +32,7 @@ requested, what was found, where, and what to do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 def closest(name: str, known: Iterable[str]) -> str:
@@ -57,6 +57,20 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     found = closest(name, known)
     return f"\n  hint: did you mean {found!r}?" if found else ""
+
+
+def in_place_of(name: str, known: Iterable[str], instead: Mapping[str, str]) -> str:
+    """Return a line to add to the error about an unknown name: what `instead` says of it or of the one that was meant.
+
+    A name is first looked for in other case, then among those that are like it. Empty where there is none.
+
+    >>> in_place_of("Savee", ["safe_save"], {"save": "safe_save(state, path)"}).strip()
+    'hint: safe_save(state, path)'
+    """
+    names = (*instead, *known)
+    meant = name if name in instead else {one.lower(): one for one in names}.get(name.lower()) or closest(name, names)
+    said = instead.get(meant) or (f"did you mean {meant!r}?" if meant else "")
+    return f"\n  hint: {said}" if said else ""
 
 
 class TinygraftError(Exception):

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.engine.exclusive import import_late
-from tinygraft.errors import did_you_mean
+from tinygraft.errors import in_place_of
 from tinygraft.nn import datasets, optim, state
 from tinygraft.nn.activations import (
     CELU,
@@ -186,7 +186,7 @@ __all__ = [
 _INSTEAD = {  # what other libraries have in their nn, and what is done here
     "Module": "a model is any object: give it __call__; nn.state.get_parameters(model) finds its tensors",
     "Parameter": "any tensor in a model is one; requires_grad=False leaves it out",
-    "functional": "what it has are methods of Tensor",
+    "functional": "what it has are methods of Tensor: F.relu(x) is x.relu()",
     "ModuleList": "a list will do",
     "utils": "nn.optim.clip_grad_norm and clip_grad_value change gradients; others are tensors in t.grad",
     "DataLoader": "it is tinygraft.nn.data.DataLoader",
@@ -220,14 +220,20 @@ if not TYPE_CHECKING:
 
 
 def _elsewhere(name: str) -> str:
-    """Return what to use in place of a layer without weights, as a hint: a method of Tensor."""
+    """Return a hint: the layer of this name in other case, what to use in place of one, or the name that was meant.
+
+    A layer without weights is a method of Tensor.
+    """
     from tinygraft.tensor.tensor import Tensor
 
-    if said := _INSTEAD.get(re.sub(r"[123]d$", "", name)):  # ZeroPad2d, InstanceNorm1d
+    wanted, known = name.lower(), [*__all__, "onnx", "parallel"]
+    plain = re.sub(r"[123]d$", "", wanted)  # ZeroPad2d, InstanceNorm1d
+    here = {one.lower() for one in known}
+    if wanted not in here and (said := {one.lower(): text for one, text in _INSTEAD.items()}.get(plain)):
         return f"\n  hint: {said}"
-    wanted = name.lower()
     methods = {method.replace("_", ""): method for method in dir(Tensor) if not method.startswith("_")}
-    found = methods.get(wanted) or methods.get(wanted.removesuffix("loss"))
-    if found and not name.islower():
+    squeezed = wanted.replace("_", "")
+    found = methods.get(squeezed) or methods.get(squeezed.removesuffix("loss"))
+    if found and wanted not in here:
         return f"\n  hint: it has no weights, and is Tensor.{found} here"
-    return did_you_mean(name, [*__all__, *_INSTEAD, "onnx", "parallel"])
+    return in_place_of(name, known, _INSTEAD)

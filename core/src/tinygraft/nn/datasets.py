@@ -8,9 +8,10 @@ import os
 import struct
 import zlib
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tinygraft.downloads import fetch
-from tinygraft.errors import FileFormatError
+from tinygraft.errors import FileFormatError, in_place_of
 from tinygraft.helpers import prod
 from tinygraft.nn.archives import tar_extract
 from tinygraft.tensor.tensor import Tensor
@@ -20,6 +21,7 @@ _FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
 _OFFLINE = "nn.datasets.digits() has 1797 small images of digits, and needs no download"
 
 _NO_TEXT = "nn.datasets.text(path) reads any text file of yours"
+_NAMES = ("cifar", "digits", "fashion_mnist", "mnist", "read_idx", "text", "tiny_shakespeare")
 
 # name and shape; the MD5 of the digits and of the clothes, as torchvision lists them
 _FILES = (
@@ -50,6 +52,12 @@ _SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2
 _DIGITS = "digits.gz"  # beside this file: 1797 images of 64 bytes, then 1797 labels
 _DIGITS_SHAPE = (1797, 1, 8, 8)
 _DIGITS_SHA256 = "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a826"
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Raise AttributeError with the name that was meant, as mnist for MNIST and cifar for CIFAR10."""
+        raise AttributeError(f"module 'tinygraft.nn.datasets' has no attribute {name!r}{in_place_of(name, _NAMES, {})}")
 
 
 def digits(device: str | None = None) -> tuple[Tensor, Tensor]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from types import FunctionType, MethodType
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from tinygraft.errors import FileFormatError
+from tinygraft.errors import FileFormatError, in_place_of
 from tinygraft.nn.archives import TensorIO, tar_extract, zip_extract
 from tinygraft.nn.checkpoints import load_checkpoint, save_checkpoint
 from tinygraft.nn.collected import assign_state, collect_state, differences, items_of, listed_names
@@ -41,6 +41,24 @@ __all__ = [
     "torch_load",
     "zip_extract",
 ]
+
+_SAVE = "safe_save(get_state_dict(model), path); save_checkpoint(path, model=model, optimizer=optimizer) has more"
+_LOAD = "load_state_dict(model, safe_load(path)); torch_load, gguf_load, npz_load and load_checkpoint read other files"
+_INSTEAD = {  # what other libraries call these functions
+    "state_dict": "get_state_dict(model) has the tensors by name",
+    "named_parameters": "get_state_dict(model) has the tensors by name",
+    "parameters": "get_parameters(model) lists the tensors",
+    **dict.fromkeys(("save", "save_file", "torch_save"), _SAVE),
+    **dict.fromkeys(("load", "load_file"), _LOAD),
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Raise AttributeError with the name that was meant, or what has another name here."""
+        raise AttributeError(
+            f"module 'tinygraft.nn.state' has no attribute {name!r}{in_place_of(name, __all__, _INSTEAD)}"
+        )
 
 
 @overload

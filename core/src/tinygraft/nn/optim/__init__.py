@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tinygraft.errors import closest, did_you_mean
+from tinygraft.errors import closest, in_place_of
 from tinygraft.nn.optim import lr_scheduler
 from tinygraft.nn.optim.adam_variants import Adamax, NAdam, RAdam
 from tinygraft.nn.optim.averaging import EMA, SWA, update_batchnorm
@@ -39,8 +39,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """Raise AttributeError with the name that was meant, as clip_grad_norm for clip_grad_norm_, or where it is."""
-        if name in _INSTEAD:
-            raise AttributeError(f"module 'tinygraft.nn.optim' has no attribute {name!r}\n  hint: {_INSTEAD[name]}")
-        schedule = name if name in lr_scheduler.__all__ else closest(name, lr_scheduler.__all__)
-        meant = f"\n  hint: it is nn.optim.lr_scheduler.{schedule}" if schedule else did_you_mean(name, __all__)
+        here = closest(name, [*__all__, *_INSTEAD, *lr_scheduler.__all__])
+        schedules = {schedule: f"it is nn.optim.lr_scheduler.{schedule}" for schedule in lr_scheduler.__all__}
+        meant = in_place_of(here or name, __all__, {**schedules, **_INSTEAD})
         raise AttributeError(f"module 'tinygraft.nn.optim' has no attribute {name!r}{meant}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import lru_cache
 
 from tinygraft.device.known import NAMES
 from tinygraft.device.registry import Device
 from tinygraft.errors import did_you_mean
+from tinygraft.tensor.tensor import Tensor
 
 _INSTEAD = {
     "zero_": "assign(0) writes zeros into this tensor",
@@ -15,6 +17,12 @@ _INSTEAD = {
     **dict.fromkeys(("from_torch", "from_array", "as_tensor"),
                     "Tensor(x) copies an array or a tensor of PyTorch, Tensor.from_dlpack(x) shares its memory"),
     **dict.fromkeys(("type", "astype"), "cast(dtype) gives another dtype, and dtype is this one"),
+    "tensor": "Tensor(data) makes a tensor",
+    **dict.fromkeys(("from_numpy", "asarray"), "Tensor(array) copies an array"),
+    **dict.fromkeys(("concat", "concatenate"), "cat(*tensors, dim=0) puts tensors one after another"),
+    "get_device": "device is the name of where it is",
+    "nelement": "numel() is how many elements there are",
+    "detach_": "detach() gives a tensor without a gradient, requires_grad_(False) leaves out this one",
 }  # fmt: skip
 
 
@@ -22,14 +30,25 @@ def hint(name: str, owner: type) -> str:
     """A line to add to the error about a name that owner does not have; empty where there is nothing to say."""
     if name.startswith("_"):
         return ""
-    found = _INSTEAD.get(name, "")
-    if not found and name.endswith("_") and name[:-1] in dir(owner):
-        found = f"assign(t.{name[:-1]}(...)) writes the result into this tensor"
+    found = _INSTEAD.get(name, "") or (_in_place(name[:-1], owner) if name.endswith("_") else "")
+    if not found and name.startswith("is_") and name[3:].upper() in NAMES:
+        found = _INSTEAD["get_device"]
     if not found and (name.upper() in NAMES or any(record.name == name.upper() for record in Device.records())):
         found = "to(NAME) moves it; python -m tinygraft devices lists the names"
     if found:
         return f"\n  hint: {found}"
     return _closest(name, owner)
+
+
+def _in_place(name: str, owner: type) -> str:
+    """Return how to write the result of a method into a tensor, or its name where it returns none; "" if it is none."""
+    if name not in dir(owner):
+        return ""
+    method = getattr(owner, name)
+    if getattr(method, "__annotations__", {}).get("return") not in ("Tensor", Tensor):
+        return f"did you mean {name!r}?"
+    call = f"Tensor.{name}(*t.shape, ...)" if inspect.ismethod(method) else f"t.{name}(...)"
+    return f"assign({call}) writes the result into this tensor"
 
 
 @lru_cache(256)  # a program may ask hasattr() of a name in a loop, and a search takes 1 ms
