@@ -103,7 +103,7 @@ def ours(network: Network, mode: Mode, used: Sequence[bool]) -> list[Values]:
         loss = through(network.layers, x, weights, 1).sparse_categorical_crossentropy(labels).backward()
         grads = [t.grad for t in trained]
         loss.realize(*grads)
-        return [loss, *grads]  # type: ignore[list-item]
+        return [loss, *grads]
 
     call = TinyJit(step) if mode.jit else step
     return [[t.numpy().astype(np.float64) for t in call(x)] for _ in range(4 if mode.jit else 1)]
@@ -135,7 +135,8 @@ def difference(network: Network, mode: Mode) -> str:
 
 def fuzz_networks(seed: int, seconds: float = 0.0, count: int = 0, stop: int = 5) -> tuple[int, list[str]]:
     """Run networks for some seconds, or so many of them; return how many, and what differs, which is printed too."""
-    start, number, failures = time.monotonic(), 0, []
+    failures: list[str] = []
+    start, number = time.monotonic(), 0
     while (number < count if count else time.monotonic() - start < seconds) and len(failures) < stop:
         network, mode = draw(seed + number), mode_of(seed + number)
         number += 1
