@@ -70,4 +70,14 @@ def test_sorting() -> None:
     compared(lambda x: (*x.sort(0, descending=True), x.argsort()), rand(4, 8))
     compared(lambda x: x.sort(), whole(0, 3, 4, 8))
     with pytest.raises(ShapeError, match="sort needs sizes that are known, this one is symbolic"):
-        compared(lambda x: x.sort(), rand(4, 8), dynamic={"x": {0: "n"}})
+        compared(lambda x: x.sort(), rand(4, 8), dynamic={"x": {1: "n"}})
+
+
+def test_sorting_rows_of_any_number() -> None:
+    """An axis that is not sorted may be dynamic: two of them, the first or the last of them, and what follows."""
+    rows = {"dynamic": {"x": {0: "n"}}, "other": [rand(2, 8)]}
+    assert compared(lambda x: x.sort(), rand(4, 8), **rows) == ["TopK", "Cast"]
+    compared(lambda x: (*x.topk(3), x.argsort(descending=True), x.softmax(-1).topk(2)[0].sum(-1)), rand(4, 8), **rows)
+    compared(lambda x: x.transpose(0, 1).sort(0)[0] + 1, rand(4, 8), **rows)
+    both = {"dynamic": {"x": {0: "n", 2: "m"}}, "other": [rand(5, 8, 2)]}
+    compared(lambda x: (*x.sort(1), *x.topk(2, 1)), rand(3, 8, 4), **both)

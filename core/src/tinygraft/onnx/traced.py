@@ -19,6 +19,7 @@ from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError, UnsupportedError
 from tinygraft.tensor.nested import mapped
 from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.routine_nodes import written_out
 from tinygraft.tensor.state.live import alive, live_tensors, noting_touched
 from tinygraft.tensor.state.made_at import file_and_line
 from tinygraft.tensor.tensor import Tensor
@@ -29,6 +30,7 @@ from tinygraft.uop.sizes import Shape
 from tinygraft.uop.uop import UOp, toposort
 
 LARGEST = 1 << 20  # assumed: no axis of a model that is named and not bounded is longer
+SORTS = frozenset(("sort", "topk"))  # what TopK sorts, in any number of rows
 DynamicAxes = Mapping[str, Mapping[int, Any] | Sequence[int]]
 
 
@@ -117,7 +119,7 @@ def _as_tensors(nested: Any) -> Any:
 
 def _called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Return what the function returns in evaluation mode."""
-    with Tensor.train(False):
+    with Tensor.train(False), written_out(SORTS):
         return function(*args, **kwargs)
 
 

@@ -1,12 +1,14 @@
 """Routines in the tensor graph: whether the device of a tensor brings one, and its results as tensors.
 
 The choice is made when the graph is: by the Target of the tensor's device and ROUTINES. Sharded tensors, symbolic
-sizes and tensors without elements are left to kernels.
+sizes and tensors without elements are left to kernels, but for graphs that are written to a file (`written_out`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from tinygraft.autograd.walk import gradient
@@ -25,17 +27,33 @@ from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp
 
 T = TypeVar("T", bound=TensorBase)
+_NAMED: ContextVar[frozenset[str]] = ContextVar("routines of any number of examples", default=frozenset())
+
+
+@contextmanager
+def written_out(names: frozenset[str]) -> Iterator[None]:
+    """Within the block the routines `names` take a symbolic number of examples: their nodes are written, not run."""
+    token = _NAMED.set(names)
+    try:
+        yield
+    finally:
+        _NAMED.reset(token)
 
 
 def has_routine(tensor: TensorBase, name: str, axes: int = 1, dtype: DType | None = None) -> bool:
     """Whether the device of a tensor has the routine `name` for it, or for the same cast to `dtype`.
 
     An example is the last `axes` axes; the routine may be limited in its elements. False without ROUTINES, for sharded
-    tensors, symbolic sizes and no elements. Opens the device. One that does not open has none: what computes the values
-    raises the reason.
+    tensors, no elements, and symbolic sizes but where `written_out` has the name. Opens the device. One that does not
+    open has none: what computes the values raises the reason.
     """
     device, shape = tensor.device, tensor.shape
-    if not ROUTINES.value or not device or isinstance(device, tuple) or not is_concrete(shape) or 0 in shape:
+    if not ROUTINES.value or not device or isinstance(device, tuple):
+        return False
+    if not is_concrete(shape):
+        if name not in _NAMED.get() or not is_concrete(shape[len(shape) - axes :]):
+            return False
+    elif 0 in shape:
         return False
     try:
         target = Device[device].target

@@ -125,7 +125,7 @@ def _by_routine(self: Tensor, name: str, options: tuple[int, ...], axis: int, wa
     """The wanted results of sort or topk of rows of the last axis, that axis moved back to `axis`."""
     rows = self
     if self.ndim != 2:
-        rows = reshaped(self, (_rows(size_math.as_ints(self.shape, name)), self.shape[-1]))
+        rows = reshaped(self, (size_math.product(self.shape[:-1]), self.shape[-1]))
     found = []
     for number, result in zip(wanted, results(name, [rows], options, wanted), strict=True):
         back = result
