@@ -55,7 +55,11 @@ class Network:
 
 
 def _torch_norm(x: Any, w: Any, o: Any, run: Any) -> Any:
-    return F.batch_norm(x, None, None, w[0], w[1], True, eps=1e-3)
+    # not F.batch_norm: of one image PyTorch 2.13 reads an expanded, transposed gradient by wrong strides
+    axes = (0, *range(2, x.ndim))
+    mean, variance = x.mean(axes, keepdim=True), x.var(axes, correction=0, keepdim=True)
+    shape = mean.shape
+    return (x - mean) * (variance + 1e-3).rsqrt() * w[0].reshape(shape) + w[1].reshape(shape)
 
 
 def _norm(x: Any, w: Any, o: Any, run: Any) -> Any:
