@@ -33,6 +33,7 @@ EXACT = {
     dtypes.float32: (1e-3, 2.0**-24),
     dtypes.float64: (1e-11, 2.0**-53),
 }  # the error allowed in any case; a rounding
+NOISE = 1e-4  # of the largest gradient: one that cancels to nothing is the rounding of what it is made of
 ILL = 100.0  # times the error of PyTorch's float32, in roundings, that is allowed
 
 
@@ -125,7 +126,7 @@ def difference(network: Network, mode: Mode) -> str:
     least, rounding = EXACT[mode.dtype]
     for number, values in enumerate(found):
         for name, mine, its, its32 in zip(names, values, wanted, rough, strict=True):
-            size = np.sqrt((its * its).mean()) + np.abs(its) + largest * least
+            size = np.sqrt((its * its).mean()) + np.abs(its) + largest * NOISE
             off, off32 = (float((np.abs(v - its) / size).max()) if its.size else 0.0 for v in (mine, its32))
             allowed = max(least, ILL * off32 * rounding / 2.0**-24)
             if not off <= allowed:
