@@ -213,3 +213,37 @@ def test_a_storage_that_is_named_with_two_sizes() -> None:
     both = b"\x80\2(" + b"".join(tensors) + b"t."
     with pytest.raises(FileFormatError, match=r"^this file has storage '0' with two dtypes or sizes$"):
         torch_load(torch_file(both, NUMBERS[:4].tobytes()))
+
+
+# Numbers of NumPy, as in {"loss": np.float64(0.5)}
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_numbers_of_numpy_are_read(tmp_path: Path, new: bool) -> None:
+    """Each kind of them, beside tensors, as torch.save writes it; the type is kept."""
+    torch = pytest.importorskip("torch")
+    kinds = ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "b1", "c8", "c16"]
+    values = {kind: np.dtype(kind).type(1) for kind in kinds} | {"loss": np.float64(-0.3), "t": torch.ones(2)}
+    torch.save(values, tmp_path / "a.pt", _use_new_zipfile_serialization=new)
+    found = torch_load(tmp_path / "a.pt")
+    assert found.pop("t").tolist() == [1, 1]
+    assert {k: (type(v), v) for k, v in found.items()} == {k: (type(v), v) for k, v in values.items() if k != "t"}
+
+
+@pytest.mark.parametrize(
+    ("made", "error", "sentence"),
+    [
+        (b"cnumpy\ndtype\n" + b"X\2\0\0\0O8\x89\x88\x87R", FileFormatError, "has the dtype 'O8' of NumPy"),
+        (b"cnumpy\ndtype\nX\2\0\0\0f8\x85R" + pickled({"a": 1}) + b"b", FileFormatError, "'f8' of NumPy a state"),
+        (b"cnumpy\ndtype\nX\2\0\0\0f8\x85R" + pickled((3, ">", None, None, None, -1, -1, 0)) + b"b",
+         UnsupportedError, "high byte is first"),
+        (b"cnumpy._core.multiarray\nscalar\ncnumpy\ndtype\nX\2\0\0\0f8\x85RC\2ab\x86R", FileFormatError,
+         "a number of 2 bytes, and float64 has 8"),
+        (b"cnumpy._core.multiarray\nscalar\ncnumpy\ndtype\nC\2ab\x86R", FileFormatError, "a number of numpy.dtype"),
+        (b"cnumpy._core.multiarray\n_reconstruct\n", UnsupportedError, "_reconstruct, which torch_load does not make"),
+    ],
+)  # fmt: skip
+def test_of_numpy_only_numbers_are_read(made: bytes, error: type[Exception], sentence: str) -> None:
+    """Another dtype, another state, another length: named, and nothing is made."""
+    with pytest.raises(error, match=sentence):
+        torch_load(torch_file(b"\x80\3" + made + b"."))

@@ -46,6 +46,10 @@ class PickleMeaning(Protocol):
         """Return what `function`, which find gave, called with `arguments` stands for."""
         ...
 
+    def build(self, target: Any, state: Any) -> bool:
+        """Return whether `target`, which call gave, has a state in a pickle, and it is this one; nothing is set."""
+        ...
+
     def refer(self, reference: Any) -> Any:
         """Return what a persistent id stands for: something that is not in the pickle."""
         ...
@@ -200,11 +204,13 @@ class _Reader:
         self._top(set).update(map(key, items))
 
     def _build(self) -> None:
-        """BUILD: the attributes of an OrderedDict, as a state_dict has its _metadata. Nothing else has any here.
+        """BUILD: the attributes of an OrderedDict, as of a state_dict; those of others the meaning checks.
 
         Raises FileFormatError for anything else.
         """
         state = self._pop()
+        if self._stack and self._meaning.build(self._stack[-1], state):
+            return
         target = self._top(OrderedDict)
         if type(state) is not dict or not all(type(name) is str for name in state):
             raise FileFormatError("the pickle gives an OrderedDict a state that is no dict of attributes")

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import FileFormatError, TinygraftError, UnsupportedError
 from tinygraft.nn import pickled
@@ -42,6 +44,12 @@ DTYPES = {
     "complex64": dtypes.complex64, "complex128": dtypes.complex128, "float8_e4m3fn": dtypes.fp8e4m3,
     "float8_e5m2": dtypes.fp8e5m2, "float8_e4m3fnuz": dtypes.fp8e4m3fnuz, "float8_e5m2fnuz": dtypes.fp8e5m2fnuz,
 }  # fmt: skip
+NUMBERS = {
+    "f8": np.float64, "f4": np.float32, "f2": np.float16, "i8": np.int64, "i4": np.int32, "i2": np.int16, "i1": np.int8,
+    "u8": np.uint64, "u4": np.uint32, "u2": np.uint16, "u1": np.uint8, "b1": np.bool_, "c8": np.complex64,
+    "c16": np.complex128,
+}  # fmt: skip
+_STATE = (None, None, None, -1, -1, 0)  # of a dtype of NumPy behind its version and the order of bytes
 _MOST_AXES = 64
 _MOST_ELEMENTS = 1 << 60
 _LONGEST_PICKLE = 64 << 20  # bytes, where it is compressed: more only where the archive itself is larger
@@ -61,6 +69,13 @@ class Kind:
     """A class of storages by name: what its elements are."""
 
     dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class NumberKind:
+    """A dtype of NumPy's numbers, by its name in NUMBERS."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +209,21 @@ class _TorchMeaning:
         if self._room < 0:
             raise FileFormatError("this file copies more than it has")
         return function.make(*arguments)
+
+    def build(self, target: Any, state: Any) -> bool:
+        """Return whether this is the state of a dtype of NumPy: that of a number, its low byte first.
+
+        Raises FileFormatError for another state of one, UnsupportedError for another order of bytes.
+        """
+        if type(target) is not NumberKind:
+            return False
+        if type(state) is not tuple or len(state) != 8 or state[0] != 3 or state[2:] != _STATE:
+            raise FileFormatError(f"this file gives {target.name!r} of NumPy a state that is not that of a number")
+        if state[1] not in ("<", "|"):
+            raise UnsupportedError(
+                "this file has numbers of NumPy whose high byte is first; save it on another machine"
+            )
+        return True
 
     def refer(self, reference: Any) -> Storage:
         """Return the storage that the pickle refers to.
@@ -347,6 +377,23 @@ def _shape(sizes: Any = ()) -> tuple[int, ...]:
     return _sizes(sizes)
 
 
+def _number_kind(name: Any, align: Any = False, copy: Any = True) -> NumberKind:
+    """Return a dtype of NumPy's numbers. Raises FileFormatError for another."""
+    if type(name) is not str or name not in NUMBERS:
+        raise FileFormatError(f"this file has the dtype {_kind(name)} of NumPy; known are those of numbers")
+    return NumberKind(name)
+
+
+def _number(kind: Any, data: Any) -> Any:
+    """Return a scalar of NumPy from its bytes. Raises FileFormatError for another kind, or another number of bytes."""
+    if type(kind) is not NumberKind or type(data) is not bytes:
+        raise FileFormatError(f"this file makes a number of {_kind(kind)} and {_kind(data)}")
+    dtype = np.dtype(NUMBERS[kind.name])
+    if len(data) != dtype.itemsize:
+        raise FileFormatError(f"this file has a number of {len(data)} bytes, and {dtype} has {dtype.itemsize}")
+    return np.frombuffer(data, dtype.newbyteorder("<"))[0]
+
+
 _TENSOR = Named("torch.Tensor")
 _PARAMETER = Named("torch.nn.parameter.Parameter")
 _FROM_TYPE = Named("torch._tensor._rebuild_from_type_v2", _parameter)
@@ -361,6 +408,9 @@ KNOWN: dict[str, Named] = {
         Named("torch._utils._rebuild_parameter_with_state", _parameter),
         Named("torch.Size", _shape),
         Named("_codecs.encode", _bytes),
+        Named("numpy.dtype", _number_kind),
+        Named("numpy._core.multiarray.scalar", _number),
+        Named("numpy.core.multiarray.scalar", _number),
         Named("__builtin__.bytes", _bytes),
         Named("__builtin__.set", _set),
         Named("builtins.set", _set),
