@@ -22,7 +22,7 @@ MOST_INSIDE = 0.6  # assumed: of a layer's time, from which on one part of it is
 
 
 @dataclass(slots=True)
-class _Launches:
+class _KernelTimes:
     """The launches of one kernel for one line: how many, and the seconds of the last of them."""
 
     count: int = 0
@@ -41,13 +41,13 @@ class LayerTimes:
     """The launches of a run by module, line and kernel."""
 
     def __init__(self) -> None:
-        self._launches: dict[tuple[str, str, str], _Launches] = {}
+        self._launches: dict[tuple[str, str, str], _KernelTimes] = {}
 
     def take(self, launch: LaunchEvent) -> None:
         """Count a launch for the module that it computes most for, or whose gradient it is; for none, nothing."""
         if launch.origins and launch.origins[0].module:
             key = launch.origins[0].module, place(launch.origins[0]), launch.name
-            self._launches.setdefault(key, _Launches()).add(launch.seconds)
+            self._launches.setdefault(key, _KernelTimes()).add(launch.seconds)
 
     def modules(self) -> dict[str, dict[str, float]]:
         """Return the seconds of kernels by module and line: for a kernel the median launch times their count.
