@@ -14,7 +14,7 @@ import tinygraft
 from tinygraft import Context, Device, Tensor, dtypes, nn
 from tinygraft.cli.main import main
 from tinygraft.dtype import to_dtype
-from tinygraft.errors import DTypeError, closest
+from tinygraft.errors import DeviceError, DTypeError, FileFormatError, ShapeError, TrainingError, closest
 
 x = Tensor.ones(2, 3)
 
@@ -144,3 +144,41 @@ def test_floats_of_eight_bits_are_four(name: str) -> None:
         x.cast(name)
     assert str(caught.value).endswith("hint: did you mean 'fp8e4m3' or 'fp8e5m2' or 'fp8e4m3fnuz' or 'fp8e5m2fnuz'?")
     assert [to_dtype(f"float8_{kind}") for kind in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz")] == list(dtypes.fp8s)
+
+
+@pytest.mark.parametrize(("mistake", "kind", "text"), [
+    (lambda: Tensor.randint(0, 10, (3,)), ShapeError, "randint takes the shape first and the bounds by name, got 0, "
+     "10, (3,)\n  hint: Tensor.randint(3, low=0, high=10)"),
+    (lambda: Tensor.randint(7, (2, 3)), ShapeError, "randint takes the shape first and the bounds by name, got 7, "
+     "(2, 3)\n  hint: Tensor.randint(2, 3, low=0, high=7)"),
+    (lambda: x.to(dtypes.float16), DeviceError, "a device is named by a string NAME or NAME:ordinal, got dtypes.half"
+     "\n  hint: cast(dtypes.half) gives another dtype"),
+    (lambda: nn.optim.SGD([Tensor([1.0])], lr="0.1"), TypeError,
+     "SGD needs lr to be a number, or a tensor of one, got '0.1'"),
+    (lambda: nn.optim.Adam([Tensor([1.0])], b1=None), TypeError, "Adam needs b1 to be a number, got None"),
+    (lambda: nn.optim.SGD([]), TrainingError, "the optimizer got an empty list of parameters\n"
+     "  hint: nn.state.get_parameters(model) finds those of a model"),
+    (lambda: nn.optim.SGD([Tensor([1, 2])]), TrainingError, "the optimizer got 1 tensor and none to train: of int, and "
+     "only floats are trained\n  hint: t.float() makes floats of them"),
+    (lambda: nn.state.torch_load(Tensor(b"GGUF" + bytes(9))), FileFormatError, "this file is not from torch.save: it "
+     "begins with b'GGUF\\x00\\x00\\x00\\x00\\x00'\n  hint: gguf_load reads it"),
+    (lambda: nn.state.torch_load(Tensor(b"@\0\0\0\0\0\0\0{}")), FileFormatError, "this file is not from torch.save: it "
+     "begins with b'@\\x00\\x00\\x00\\x00\\x00\\x00\\x00{'\n  hint: safe_load reads it, if it is a safetensors file"),
+])  # fmt: skip
+def test_arguments_of_another_kind(mistake: Callable[[], object], kind: type[Exception], text: str) -> None:
+    """In the order of PyTorch, of another type, or from another format: the whole sentence."""
+    with pytest.raises(kind) as found:
+        mistake()
+    assert str(found.value) == text
+
+
+@pytest.mark.parametrize("name", ["torch.float32", "np.float32", "numpy.float32", "dtypes.float32"])
+def test_a_dtype_is_named_as_others_print_it(name: str) -> None:
+    """A dtype that came out of a file of settings is a text."""
+    assert to_dtype(name) is dtypes.float32
+
+
+def test_without_a_command_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """As --help does, on stderr and with 2."""
+    assert main([]) == 2
+    assert "commands:\n  devices" in capsys.readouterr().err

@@ -7,6 +7,7 @@ weak, it never changes a tensor's dtype within its kind.
 from __future__ import annotations
 
 import math
+import re
 import struct
 import sys
 from collections.abc import Callable, Sequence
@@ -267,6 +268,9 @@ def _default(setting: str, name: str, allowed: Sequence[DType]) -> DType:
     return found
 
 
+_FROM_ELSEWHERE = re.compile(r"^(torch|np|numpy|jnp|dtypes)\.")  # "torch.float32", as str(dtype) and configs have it
+
+
 def _name_elsewhere(like: Any) -> str:
     """Return the name of a dtype of another library (np.dtype("int64"), np.bool_, torch.float32) or a Python type."""
     name = getattr(like, "name", None) or getattr(like, "__name__", None) or str(like)
@@ -282,7 +286,7 @@ def to_dtype(like: DTypeLike) -> DType:
     """
     if isinstance(like, DType):
         return like
-    name = like if isinstance(like, str) else _name_elsewhere(like)
+    name = _FROM_ELSEWHERE.sub("", like) if isinstance(like, str) else _name_elsewhere(like)
     if (found := BY_NAME.get(name) or BY_NAME.get(name.lower()) or ELSEWHERE.get(name)) is not None:
         return found
     listed = ", ".join(sorted(BY_NAME))

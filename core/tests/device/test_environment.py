@@ -24,6 +24,10 @@ def said(**environment: str) -> list[str]:
 def test_misspelt_settings_are_named() -> None:
     """A setting that is one letter off, with a value that it could have."""
     assert said(BEM="1") == ["BEM=1 changes nothing: there is no such setting; did you mean BEAM?"]
+    assert said(TINYGRAFT_DEBUG="1") == [
+        "TINYGRAFT_DEBUG=1 changes nothing: there is no such setting, `python -m tinygraft settings` prints all; "
+        "did you mean DEBUG?"
+    ]
     assert said(DEBG="2") == ["DEBG=2 changes nothing: there is no such setting; did you mean DEBUG?"]
     assert said(DEVV="CPU:1") == ["DEVV=CPU:1 changes nothing: there is no such setting; did you mean DEV?"]
     assert said(CUDDA="1", PYTHN="1") == [

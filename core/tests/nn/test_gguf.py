@@ -109,6 +109,10 @@ def tensor(sizes: list[int], kind: int, start: int) -> bytes:
 NESTED = text(b"k") + struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * 9 + bytes(64)
 HOSTILE = {
     "not one": (b"GGML" + bytes(60), "does not begin with GGUF"),
+    "of PyTorch": (
+        b"PK\x03\x04" + bytes(60),
+        "does not begin with GGUF\n  hint: it is a zip archive; torch_load reads",
+    ),
     "empty": (b"", "the header needs 4 bytes"),
     "tensors": (header(1 << 60, 0), "claims 1152921504606846976 tensors"),
     "entries": (header(0, 1 << 60), "claims 1152921504606846976 entries"),

@@ -80,7 +80,7 @@ def test_an_overflow_is_skipped_in_groups_of_groups() -> None:
         (lambda: nn.optim.Adafactor, AttributeError, "no attribute 'Adafactor'\n  hint: Adam, or Lion"),
         (lambda: Adam([weight()]).add_param_group([weight()]), TypeError, "a group is a dict with the tensors as"),
         (lambda: Adam([weight()]).add_param_group({"params": [Tensor([1])]}), TrainingError,
-         "the group has 1 tensors and none to train"),
+         "the group has 1 tensor and none to train"),
         (lambda: nn.optim.OptimizerGroup(Adam([weight()])).add_param_group({"params": [weight()]}), TrainingError,
          r"an OptimizerGroup has several optimizers; hint: group.optimizers"),
         (lambda: nn.optim.LBFGS([weight()]).add_param_group({"params": [weight()]}), TrainingError,
@@ -135,12 +135,12 @@ def test_a_state_that_does_not_fit_changes_nothing() -> None:
 def test_an_optimizer_prints_what_it_is() -> None:
     """With the rate of now, and nothing is launched; within a capture, whose values are not there, it says so."""
     sgd = SGD([weight()], lr=0.5, momentum=0.75)
-    assert repr(sgd).startswith("<SGD of 1 parameters, lr=0.5, momentum=0.75")
+    assert repr(sgd).startswith("<SGD of 1 parameter, lr=0.5, momentum=0.75")
     sgd.lr = 0.25
     GlobalCounters.reset()
-    assert repr(sgd).startswith("<SGD of 1 parameters, lr=0.25, momentum=0.75")
+    assert repr(sgd).startswith("<SGD of 1 parameter, lr=0.25, momentum=0.75")
     sgd.lr.uop = (sgd.lr * 2).uop
-    assert repr(sgd).startswith("<SGD of 1 parameters, lr in a tensor, momentum=0.75")
+    assert repr(sgd).startswith("<SGD of 1 parameter, lr in a tensor, momentum=0.75")
     assert GlobalCounters.kernel_count == 0
     two = Adam([{"params": [weight()]}, {"params": [weight()]}])
     assert repr(two).startswith("<Adam of 2 parameters in 2 groups, the first with lr=0.001, eps=1e-08")

@@ -111,8 +111,8 @@ def test_a_captured_jit_sees_what_was_loaded() -> None:
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "missing": ({"a.weight": [1.0]}, "the names differ: the model also has 'b.weight', the state also has nothing; strict=False loads what both have"),
-    "unused": ({"a.weight": [1.0], "b.weight": [1.0], "c": [1.0]}, "the names differ: the model also has nothing, the state also has 'c'; strict=False loads what both have"),
+    "missing": ({"a.weight": [1.0]}, "the names differ: the model also has 'b.weight'; strict=False loads what both have"),
+    "unused": ({"a.weight": [1.0], "b.weight": [1.0], "c": [1.0]}, "the names differ: the state also has 'c'; strict=False loads what both have"),
     "shape": ({"a.weight": [9.0], "b.weight": [[1.0]]}, "'b.weight' has shape (1,) in the model and (1, 1) in the state"),
 }  # fmt: skip
 

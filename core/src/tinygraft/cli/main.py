@@ -64,6 +64,9 @@ def _run(argv: Sequence[str]) -> int:
         _add_commands_of_plugins(subparsers)
         if argv[0] not in subparsers.choices:
             parser.error(_no_command(argv[0], list(subparsers.choices)))
+    if not argv:
+        parser.print_help(sys.stderr)
+        return 2
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
         used = subparsers.choices.get(argv[0], parser)

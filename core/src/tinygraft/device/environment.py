@@ -60,7 +60,8 @@ def _fault(name: str, value: str, names: frozenset[str], devices: frozenset[str]
     """
     is_number = value.strip().lstrip("-").isascii() and value.strip().lstrip("-").isdigit()
     if name.startswith(OURS):
-        meant = closest(name, [known for known in SETTINGS if known.startswith(OURS)])
+        plain = name.removeprefix(OURS)
+        meant = plain if plain in SETTINGS else closest(name, [known for known in SETTINGS if known.startswith(OURS)])
         return f"there is no such setting, `python -m tinygraft settings` prints all{_meant(meant)}"
     if name in ELSEWHERE and name not in OTHERS_HAVE and is_number:
         return f"there is no such setting here; {ELSEWHERE[name]}"

@@ -66,10 +66,9 @@ def differences(own: Mapping[str, Tensor], state: Mapping[str, Any], strict: boo
     unexpected = [name for name in state if name not in own]
     found = []
     if strict and (missing or unexpected):
-        found.append(
-            f"the names differ: the model also has {listed_names(missing)}, the state also has "
-            f"{listed_names(unexpected)}; strict=False loads what both have"
-        )
+        sides = (("the model", missing), ("the state", unexpected))
+        more = ", ".join(f"{side} also has {listed_names(names)}" for side, names in sides if names)
+        found.append(f"the names differ: {more}; strict=False loads what both have")
     found += [
         f"{name!r} has shape {tensor.shape} in the model and {shape} in the state"
         for name, tensor in own.items()

@@ -22,6 +22,7 @@ from tinygraft.files import OpenFile
 from tinygraft.helpers import prod
 from tinygraft.nn.ggufblocks import BLOCKS, dequantised
 from tinygraft.nn.lazily import LazyTensors
+from tinygraft.nn.safeheader import other_format
 from tinygraft.tensor.data.ondisk import file_node, whole_file
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.sharding import local_devices
@@ -103,8 +104,8 @@ class GgufHeader:
     def __init__(self, file: OpenFile, label: str) -> None:
         self._file, self._label, self._at = file, label, 0
         self._piece, self._piece_at = b"", 0
-        if self._bytes(4) != b"GGUF":
-            raise FileFormatError(f"{label} is no GGUF file: it does not begin with GGUF")
+        if (start := self._bytes(4)) != b"GGUF":
+            raise FileFormatError(f"{label} is no GGUF file: it does not begin with GGUF{other_format(start)}")
         version = self._number("I")
         if version not in (2, 3):
             why = "of the other byte order" if version & 0xFFFF == 0 else "not read here"

@@ -80,7 +80,7 @@ def read_header(read: Callable[[int, int], bytes], size: int, label: str) -> Hea
     (length,) = struct.unpack("<Q", read(0, 8))
     if length > MAX_HEADER:
         raise FileFormatError(
-            f"{label}: the header claims {length} bytes, the format allows {MAX_HEADER}{_other_format(read(0, 8))}"
+            f"{label}: the header claims {length} bytes, the format allows {MAX_HEADER}{other_format(read(0, 8))}"
         )
     if length > size - 8:
         raise FileFormatError(f"{label}: the header claims {length} bytes, the file has {size - 8} after its length")
@@ -90,7 +90,7 @@ def read_header(read: Callable[[int, int], bytes], size: int, label: str) -> Hea
         return Header(_laid_out(tensors, size - 8 - length, label), metadata, 8 + length)
 
 
-def _other_format(start: bytes) -> str:
+def other_format(start: bytes) -> str:
     """Return a hint where the first bytes are those of a format that has a function of its own."""
     of_torch = "torch_load reads files of PyTorch"
     for magic, name in (
@@ -100,6 +100,8 @@ def _other_format(start: bytes) -> str:
     ):
         if start.startswith(magic):
             return f"\n  hint: {name}"
+    if start[8:9] == b"{":
+        return "\n  hint: safe_load reads it, if it is a safetensors file"
     return ""
 
 

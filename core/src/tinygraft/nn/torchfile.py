@@ -24,6 +24,7 @@ from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import FileFormatError, TinygraftError, UnsupportedError
 from tinygraft.nn import pickled
 from tinygraft.nn.archives import Archive, BoundedFile, ZipFiles, as_bytes
+from tinygraft.nn.safeheader import other_format
 from tinygraft.tensor.tensor import Tensor
 
 MAGIC = 0x1950A86A20F9469CFC6C  # the first pickle of an older file
@@ -94,9 +95,11 @@ def torch_load(fn: Archive) -> Any:
     data, and for a file of a big-endian machine.
     """
     data = as_bytes(fn)
-    head = bytes(data[: min(4, data.size)].data()) if data.size else b""
+    head = bytes(data[: min(9, data.size)].data()) if data.size else b""
+    if not head.startswith((b"PK\x03\x04", b"\x80")) and (hint := other_format(head)):
+        raise FileFormatError(f"this file is not from torch.save: it begins with {head!r}{hint}")
     try:
-        return _from_zip(data) if head == b"PK\x03\x04" else _from_pickles(data)
+        return _from_zip(data) if head.startswith(b"PK\x03\x04") else _from_pickles(data)
     except TinygraftError:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, EOFError, struct.error) as error:

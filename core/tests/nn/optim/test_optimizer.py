@@ -337,7 +337,7 @@ def test_half_parameters_stay_half() -> None:
 def test_nothing_to_train() -> None:
     """An optimizer without parameters says what it got."""
     with pytest.raises(
-        TrainingError, match=r"^the optimizer got 1 tensors and none to train; it needs tensors of floats"
+        TrainingError, match=r"^the optimizer got 1 tensor and none to train; it needs tensors of floats"
     ):
         nn.optim.Adam([Tensor([1.0], requires_grad=False)])
 

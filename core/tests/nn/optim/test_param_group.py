@@ -110,7 +110,7 @@ def test_a_group_is_a_mapping() -> None:
     del group["initial_lr"]
     assert "initial_lr" not in group
     assert len(group) == 9
-    assert repr(group).startswith("<group of 1 parameters, lr=0.5, {'eps': 1e-08")
+    assert repr(group).startswith("<group of 1 parameter, lr=0.5, {'eps': 1e-08")
     with pytest.raises(KeyError):
         group["alpha"]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any, ClassVar, TypedDict
 
 from tinygraft.dtype import DType, dtypes
@@ -18,7 +19,7 @@ from tinygraft.errors import FileFormatError, TrainingError, closest
 from tinygraft.interrupt import guarded
 from tinygraft.nn.described import answered
 from tinygraft.nn.optim.optimizer_state import checked, load_into, saved_state
-from tinygraft.nn.optim.param_group import FixedList, ParamGroup, as_rate
+from tinygraft.nn.optim.param_group import FixedList, ParamGroup, as_rate, how_many
 from tinygraft.nn.optim.shared_memory import check_views
 from tinygraft.nn.parameter import filled
 from tinygraft.tensor.state.leaf_nodes import in_memory, own_memory
@@ -233,10 +234,7 @@ class Optimizer:
         trained = [[t for t in group if _is_trained(t)] for group in members]
         self.params: list[Tensor] = [t for group in trained for t in group]
         if not self.params:
-            raise TrainingError(
-                f"the optimizer got {len(seen)} tensors and none to train; it needs tensors of floats whose "
-                "requires_grad is not False, such as nn.state.get_parameters(model)"
-            )
+            raise TrainingError(_nothing_to_train(self.buffers))
         for _, own in given:
             self._check_group({"lr": lr, **options, **own}, {"lr", "initial_lr", "betas", *options, *fixed}, fixed)
         check_views(self.params)
@@ -319,7 +317,7 @@ class Optimizer:
         members = self._members(tensors, {id(t): t for t in (*self.params, *self.buffers)}, False)
         new = [t for t in members if _is_trained(t)]
         if not new:
-            raise TrainingError(f"the group has {len(tensors)} tensors and none to train")
+            raise TrainingError(f"the group has {how_many(len(tensors), 'tensor')} and none to train")
         first = self.param_groups[0]
         allowed = {"lr", "initial_lr", "betas", *self._options, *self._fixed}
         self._check_group({"lr": self._made.rate, **self._options, **own}, allowed, self._fixed)
@@ -354,7 +352,9 @@ class Optimizer:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.param_groups[0].items() if name not in _UNSHOWN)
         many = f" in {len(self.param_groups)} groups, the first with" if len(self.param_groups) > 1 else ","
         rate = self.param_groups[0].shown_rate()
-        return f"<{type(self).__name__} of {len(self.params)} parameters{many} {rate}, {shown}>".replace(", >", ">")
+        return f"<{type(self).__name__} of {how_many(len(self.params), 'parameter')}{many} {rate}, {shown}>".replace(
+            ", >", ">"
+        )
 
     def _own_memory(self, params: Sequence[Tensor]) -> None:
         """Make each of `params` a leaf with memory of its own, that requires a gradient."""
@@ -370,7 +370,10 @@ class Optimizer:
         return dict(options)
 
     def _check_option(self, name: str, value: Any) -> None:
-        """Raise ValueError for a number below 0 or NaN, and for a share that is not from 0 to below 1."""
+        """Raise TypeError for no number, ValueError below 0 or for NaN, and a share not from 0 to below 1."""
+        if (name == "lr" or name in vars(self).get("_options", ())) and isinstance(value, (str, list, tuple, NoneType)):
+            what = "a number, or a tensor of one" if name == "lr" else "a number"
+            raise TypeError(f"{type(self).__name__} needs {name} to be {what}, got {value!r}")
         if name == "betas":
             for number, share in enumerate(value, 1):
                 self._check_option(f"b{number}", share)
@@ -545,6 +548,18 @@ def _tensors(items: Iterable[Any]) -> list[Tensor]:
                 "options of their own are groups, all of them: [{'params': [...], 'lr': ...}, ...]"
             )
     return tensors
+
+
+def _nothing_to_train(tensors: Sequence[Tensor]) -> str:
+    """Return the error of an optimizer that got these tensors, of which none is to be trained."""
+    of_model = "nn.state.get_parameters(model)"
+    if not tensors:
+        return f"the optimizer got an empty list of parameters\n  hint: {of_model} finds those of a model"
+    got = f"the optimizer got {how_many(len(tensors), 'tensor')} and none to train"
+    if not any(dtypes.is_float(t.dtype) for t in tensors):
+        kinds = ", ".join(dict.fromkeys(t.dtype.name for t in tensors))
+        return f"{got}: of {kinds}, and only floats are trained\n  hint: t.float() makes floats of them"
+    return f"{got}; it needs tensors of floats whose requires_grad is not False, such as {of_model}"
 
 
 def _is_trained(t: Tensor) -> bool:

@@ -24,6 +24,15 @@ KEPT = ("initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum")  # nu
 DeriveNumbers = Callable[[Mapping[str, Any]], dict[str, float]]
 
 
+def how_many(count: int, what: str) -> str:
+    """Return a number of things in words.
+
+    >>> how_many(1, "tensor"), how_many(2, "tensor")
+    ('1 tensor', '2 tensors')
+    """
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
 class FixedList(list[Any]):
     """A list that refuses to change, since no step would see it. `what` is what it has."""
 
@@ -164,7 +173,7 @@ class ParamGroup(MutableMapping[str, Any]):
 
     def __repr__(self) -> str:
         shown = {name: value for name, value in self.items() if name not in ("params", "lr")}
-        return f"<group of {len(self._params)} parameters, {self.shown_rate()}, {shown}>"
+        return f"<group of {how_many(len(self._params), 'parameter')}, {self.shown_rate()}, {shown}>"
 
     def shown_rate(self) -> str:
         """Return the rate as it is printed, read where it is in memory; nothing is computed, and nothing raises."""

@@ -387,6 +387,13 @@ def randint(
     to = to_dtype(dtype)
     if to.kind not in ("int", "uint"):
         raise DTypeChoiceError(f"randint gives integers, got {to}")
+    if len(shape) > 1 and isinstance(shape[-1], (tuple, list)):  # PyTorch's order: (low, high, size) or (high, size)
+        bounds = f"low={shape[0]}, high={shape[1]}" if len(shape) > 2 else f"low=0, high={shape[0]}"
+        sizes = ", ".join(map(str, shape[-1]))
+        raise ShapeError(
+            f"randint takes the shape first and the bounds by name, got {', '.join(map(repr, shape))}\n"
+            f"  hint: Tensor.randint({sizes}, {bounds})"
+        )
     if not all(isinstance(bound, int) for bound in (low, high)):
         raise DTypeError(f"randint needs integers as bounds, got low={low!r} and high={high!r}")
     if high <= low:
