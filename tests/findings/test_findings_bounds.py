@@ -503,7 +503,7 @@ def test_nested_lists_that_are_no_array(name: str) -> None:
     for wrong, said in (
         (first, "nested lists must end: data[0] is a list that contains itself"),
         (last, "nested lists must have equal lengths: data[0] is a number, data[1] has 2 elements"),
-        ([[0, 1], [0]], "nested lists must have equal lengths: data[0] has 2 elements, data[1] has 1 elements"),
+        ([[0, 1], [0]], "nested lists must have equal lengths: data[0] has 2 elements, data[1] has 1 element"),
     ):
         with pytest.raises(ShapeError, match=f"^{re.escape(said)}$"):
             TAKES[name](wrong)

@@ -52,7 +52,7 @@ def test_what_is_averaged() -> None:
     assert [(id(t), average.dtype) for t, average in zip(ema.params, ema.averages, strict=True)] == [
         (id(half), dtypes.float16)
     ]
-    with pytest.raises(TrainingError, match="SWA got 1 tensors and none of weights to average"):
+    with pytest.raises(TrainingError, match="SWA got 1 tensor and none of weights to average"):
         nn.optim.SWA([still])
     with pytest.raises(ValueError, match="EMA needs a decay from 0 to 1, got 1.5"):
         nn.optim.EMA([half], decay=1.5)

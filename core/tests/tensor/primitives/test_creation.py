@@ -80,11 +80,11 @@ def test_values_of_lists_are_coerced() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ([[1, 2], [3]], "nested lists must have equal lengths: data[0] has 2 elements, data[1] has 1 elements"),
-        ([1, [2]], "nested lists must have equal lengths: data[0] is a number, data[1] has 1 elements"),
+        ([[1, 2], [3]], "nested lists must have equal lengths: data[0] has 2 elements, data[1] has 1 element"),
+        ([1, [2]], "nested lists must have equal lengths: data[0] is a number, data[1] has 1 element"),
         (
             [[[1], [2]], [[3], [4, 5]]],
-            "nested lists must have equal lengths: data[0][0] has 1 elements, data[1][1] has 2 elements",
+            "nested lists must have equal lengths: data[0][0] has 1 element, data[1][1] has 2 elements",
         ),
     ],
 )

@@ -10,6 +10,7 @@ from tinygraft.dtype import dtypes
 from tinygraft.errors import TrainingError
 from tinygraft.nn.norm import BatchNorm
 from tinygraft.nn.optim.optimizer import wide
+from tinygraft.nn.optim.param_group import how_many
 from tinygraft.nn.state import objects_in
 from tinygraft.tensor.tensor import Tensor
 
@@ -27,7 +28,8 @@ class WeightAverage:
         given = {id(part): part for tensor in params for part in tensor._parts()}.values()
         self.params: list[Any] = [t for t in given if dtypes.is_float(t.dtype) and t.requires_grad is not False]
         if not self.params:
-            raise TrainingError(f"{type(self).__name__} got {len(given)} tensors and none of weights to average")
+            got = how_many(len(given), "tensor")
+            raise TrainingError(f"{type(self).__name__} got {got} and none of weights to average")
         self.averages: list[Tensor] = [_copy(t) for t in self.params]
         self.count: Tensor = Tensor([0.0], device=self.params[0].device, requires_grad=False)
         self.count.realize(*self.averages)

@@ -177,7 +177,7 @@ def _path(index: int, shape: Sequence[int]) -> str:
 
 def _holds(length: int | None) -> str:
     """Return what a list of that length is, for an error; None is a number."""
-    return "is a number" if length is None else f"has {length} elements"
+    return "is a number" if length is None else f"has {length} element{'s' * (length != 1)}"
 
 
 def pack(values: Sequence[Any], dtype: DType) -> bytes:
