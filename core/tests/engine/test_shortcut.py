@@ -55,7 +55,7 @@ def general(collected: list[int], make: Callable[[], object]) -> int:
     return len(collected)
 
 
-def launches(known: shortcut.Known) -> list[shortcut.PreparedLaunch]:
+def launches(known: shortcut.KnownLaunches) -> list[shortcut.PreparedLaunch]:
     """The launches of the one shortcut of a key."""
     (found,) = known.exact.values()
     return found.launches

@@ -51,8 +51,10 @@ LONGEST = 4096  # nodes of a graph that gets one
 VARIANTS = 4  # launches with arguments for one key
 _BROADCAST = frozenset({Ops.RESHAPE, Ops.EXPAND})  # of a constant: still one number
 Key = tuple[Any, ...]
-Number = UOp | int  # a CONST, or the start of a slice
-Place = UOp | tuple[UOp, int]  # where a number is: what is an operand and has its one value, or a SHRINK and an axis
+GraphNumber = UOp | int  # a CONST, or the start of a slice
+NumberPlace = (
+    UOp | tuple[UOp, int]
+)  # where a number is: what is an operand and has its one value, or a SHRINK and an axis
 
 
 @dataclass(slots=True)
@@ -98,9 +100,9 @@ class Numbered:
 
     shortcut: Shortcut
     arguments: list[tuple[str, list[tuple[int, int]]]]
-    fixed: list[tuple[int, Number]]
+    fixed: list[tuple[int, GraphNumber]]
 
-    def values(self, numbers: Sequence[Number]) -> dict[str, int] | None:
+    def values(self, numbers: Sequence[GraphNumber]) -> dict[str, int] | None:
         """Return the values of variables for the numbers of a graph; None where the shortcut is not for these.
 
         0, 1, -1 and NaN, which families treat in ways of their own (slots.py), are left to the general way.
@@ -125,10 +127,10 @@ class Numbered:
 
 
 @dataclass(slots=True)
-class Known:
+class KnownLaunches:
     """The shortcuts of one key: by all numbers of graphs, and those that take some as arguments, the latest first."""
 
-    exact: dict[tuple[Number, ...], Shortcut] = field(default_factory=dict)
+    exact: dict[tuple[GraphNumber, ...], Shortcut] = field(default_factory=dict)
     numbered: list[Numbered] = field(default_factory=list)
 
 
@@ -142,11 +144,11 @@ class Walked:
     key: Key | None
     order: list[UOp]
     buffers: list[UOp]
-    numbers: list[Number] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
+    numbers: list[GraphNumber] = field(default_factory=list)
+    places: list[NumberPlace] = field(default_factory=list)
 
 
-_shortcuts: dict[Key, Known] = {}
+_shortcuts: dict[Key, KnownLaunches] = {}
 _count = 0  # of all shortcuts
 _same: set[UOp] = set()  # nodes in keys of shortcuts that have no memory upstream: equal ones are these objects
 
@@ -177,8 +179,8 @@ def walk(root: UOp) -> Walked:
     key: list[Any] = []
     order: list[UOp] = []
     buffers: list[UOp] = []
-    numbers: list[Number] = []
-    places: list[Place] = []
+    numbers: list[GraphNumber] = []
+    places: list[NumberPlace] = []
     stack: list[tuple[UOp, Iterator[UOp]]] = []
     same = _same
     node, remaining = root, iter(root.src)
@@ -237,7 +239,7 @@ def constant_below(node: UOp) -> UOp | None:
     return node
 
 
-def _lengths(shrink: UOp, numbers: list[Number], places: list[Place]) -> tuple[Any, ...]:
+def _lengths(shrink: UOp, numbers: list[GraphNumber], places: list[NumberPlace]) -> tuple[Any, ...]:
     """Return the arg of a SHRINK with lengths in place of bounds that may be others; their starts go to `numbers`."""
     found: list[Any] = []
     for axis, (bounds, size) in enumerate(zip(shrink.arg, shrink.src[0].shape, strict=True)):
@@ -394,18 +396,18 @@ def _add(
     if _count >= MOST:
         clear()
     assert walked.key is not None, "a graph without a key is not noted"
-    known = _shortcuts.setdefault(walked.key, Known())
+    known = _shortcuts.setdefault(walked.key, KnownLaunches())
     if not arguments:
         _count += tuple(walked.numbers) not in known.exact
         known.exact[tuple(walked.numbers)] = shortcut
         return
     at = {place: number for number, place in enumerate(walked.places)}
-    taken: dict[Place, set[NumberSlot]] = {}  # the slots of each number that are arguments
+    taken: dict[NumberPlace, set[NumberSlot]] = {}  # the slots of each number that are arguments
     found: list[tuple[str, list[tuple[int, int]]]] = []
     for name, slots in arguments.items():
         group: dict[int, int] = {}
         for (node, place), distance in slots:
-            where: Place = node.src[place] if place < START else (node, place - START)
+            where: NumberPlace = node.src[place] if place < START else (node, place - START)
             if where not in at:
                 return
             group[at[where]] = distance
