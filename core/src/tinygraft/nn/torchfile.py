@@ -18,8 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import FileFormatError, TinygraftError, UnsupportedError
 from tinygraft.nn import pickled
@@ -45,11 +43,8 @@ DTYPES = {
     "complex64": dtypes.complex64, "complex128": dtypes.complex128, "float8_e4m3fn": dtypes.fp8e4m3,
     "float8_e5m2": dtypes.fp8e5m2, "float8_e4m3fnuz": dtypes.fp8e4m3fnuz, "float8_e5m2fnuz": dtypes.fp8e5m2fnuz,
 }  # fmt: skip
-NUMBERS = {
-    "f8": np.float64, "f4": np.float32, "f2": np.float16, "i8": np.int64, "i4": np.int32, "i2": np.int16, "i1": np.int8,
-    "u8": np.uint64, "u4": np.uint32, "u2": np.uint16, "u1": np.uint8, "b1": np.bool_, "c8": np.complex64,
-    "c16": np.complex128,
-}  # fmt: skip
+# dtypes of NumPy's numbers, as it pickles them: kind and bytes
+NUMBERS = frozenset(["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "b1", "c8", "c16"])
 _STATE = (None, None, None, -1, -1, 0)  # of a dtype of NumPy behind its version and the order of bytes
 _MOST_AXES = 64
 _MOST_ELEMENTS = 1 << 60
@@ -391,7 +386,9 @@ def _number(kind: Any, data: Any) -> Any:
     """Return a scalar of NumPy from its bytes. Raises FileFormatError for another kind, or another number of bytes."""
     if type(kind) is not NumberKind or type(data) is not bytes:
         raise FileFormatError(f"this file makes a number of {_kind(kind)} and {_kind(data)}")
-    dtype = np.dtype(NUMBERS[kind.name])
+    import numpy as np  # here, as few files have such a number
+
+    dtype = np.dtype(kind.name)
     if len(data) != dtype.itemsize:
         raise FileFormatError(f"this file has a number of {len(data)} bytes, and {dtype} has {dtype.itemsize}")
     return np.frombuffer(data, dtype.newbyteorder("<"))[0]
