@@ -31,7 +31,10 @@ _cache_folder = tempfile.mkdtemp(prefix="tinygraft-test-cache-")
 os.environ["TINYGRAFT_CACHE"] = _cache_folder
 os.environ["POCL_CACHE_DIR"] = os.path.join(_cache_folder, "pocl")  # not what a worker of pytest-xdist inherits
 pytest_plugins = ["tinygraft.conformance.plugin"]  # here and not by -p: it reads the settings, and so comes after them
-collect_ignore_glob = ["tests/support/pyobjc/*"]  # stands for modules that only a Mac has; metal_emulator.py loads it
+collect_ignore_glob = [
+    "tests/support/pyobjc/*",  # stands for modules that only a Mac has; metal_emulator.py loads it
+    "core/src/tinygraft/nn/functional.py",  # importing it raises, with a hint
+]
 REQUIRED = {name for name in os.environ.get("TINYGRAFT_REQUIRE", "").split(",") if name}
 
 

@@ -78,7 +78,7 @@ class NAdam(_Moments):
     ...     _ = p.sum().backward()
     ...     nadam.step()
     >>> [round(value, 3) for value in p.tolist()]
-    [0.468, 1.468]
+    [0.472, 1.472]
     """
 
     mu: list[Tensor]

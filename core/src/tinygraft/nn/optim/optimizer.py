@@ -15,7 +15,7 @@ from types import NoneType
 from typing import Any, ClassVar, TypedDict
 
 from tinygraft.dtype import DType, dtypes
-from tinygraft.errors import FileFormatError, TrainingError, closest
+from tinygraft.errors import FileFormatError, TrainingError, closest, did_you_mean
 from tinygraft.interrupt import guarded
 from tinygraft.nn.described import answered
 from tinygraft.nn.optim.optimizer_state import checked, load_into, saved_state
@@ -46,14 +46,19 @@ class StepOptions(TypedDict, total=False):
     differentiable: bool
 
 
-def _maximizes(name: str, given: Mapping[str, Any]) -> bool:
-    """Return whether the StepOptions of the optimizer `name` say to go up the gradient.
+def _maximizes(kind: type[Any], given: Mapping[str, Any]) -> bool:
+    """Return whether the StepOptions of an optimizer of this class say to go up the gradient.
 
     Raises TypeError for an option that is none of them, ValueError for differentiable.
     """
+    name, known = kind.__name__, StepOptions.__annotations__
     for option in given:
-        if option not in StepOptions.__annotations__:
-            raise TypeError(f"{name}.__init__() got an unexpected keyword argument {option!r}")
+        if option not in known:
+            own = [each for each in inspect.signature(kind.__init__).parameters if each not in ("self", "how")]
+            hint = did_you_mean(OTHERWISE.get(option, option), [*own, *known]) or (
+                f"\n  hint: it has {', '.join([*own, *known])}"
+            )
+            raise TypeError(f"{name}() got an unexpected keyword argument {option!r}{hint}")
     if given.get("differentiable"):
         raise ValueError(
             f"{name} has no differentiable step: it writes memory\n  hint: p - lr * g, with g of loss.gradient(p), is "
@@ -225,7 +230,7 @@ class Optimizer:
 
         `how` are StepOptions.
         """
-        options, fixed = options or {}, {**(fixed or {}), "maximize": _maximizes(type(self).__name__, how or {})}
+        options, fixed = options or {}, {**(fixed or {}), "maximize": _maximizes(type(self), how or {})}
         self._options, self._fixed = options, fixed
         given = _grouped(params)
         seen: dict[int, Tensor] = {}

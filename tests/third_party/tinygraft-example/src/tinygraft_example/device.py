@@ -106,7 +106,7 @@ class ExampleProgram(Program):
 class ExampleBackend(Backend):
     """One ordinal of EXAMPLE; all of them share the processor and the memory of the host."""
 
-    survives_fork = True
+    survives_fork = True  # host memory does; threads of a pool would not
 
     def __init__(self, name: str, ordinal: int) -> None:
         super().__init__(name, ordinal)
