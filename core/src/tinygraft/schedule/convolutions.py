@@ -133,7 +133,7 @@ def _forward(node: UOp) -> Convolution | None:
 def _cut(node: UOp) -> Convolution | None:
     """Return the convolution that a part of a FOLD is, or None; only its last two axes are cut."""
     fold, bounds = node.src[0], node.arg
-    if any(pair != (0, size) for pair, size in zip(bounds[:-2], fold.shape[:-2], strict=True)):
+    if len(bounds) < 2 or any(pair != (0, size) for pair, size in zip(bounds[:-2], fold.shape[:-2], strict=True)):
         return None
     (top, bottom), (left, right) = bounds[-2:]
     return _backward(fold, (top, left, bottom, right), node.shape)
