@@ -27,10 +27,10 @@ ANOTHER_NUMBER = (
 )
 TWO_VALUES = "a variable has two values in it, or another one than in the arguments"
 FROM_PYTHON = "its result is data from Python, which no launch makes again"
-OTHER_DATA = (
-    "it makes a tensor of Python's data (NumPy's, a list), which was other data in the call before\n"
-    "  hint: make it outside and give it as an argument; random numbers of Tensor are drawn anew in each replay"
+DATA_HINT = (
+    "\n  hint: make it outside and give it as an argument; random numbers of Tensor are drawn anew in each replay"
 )
+OTHER_DATA = f"it makes a tensor of Python's data (NumPy's, a list), which was other data in the call before{DATA_HINT}"
 
 
 @dataclass(slots=True)
@@ -221,8 +221,8 @@ def difference(name: str, captured: Launched, now: Launched, by_check: bool = Tr
         )
     if captured == now:
         return (
-            f"{checker}: {name} made a tensor of Python's data (NumPy's, a list) that is other data than was captured\n"
-            "  hint: make it outside and give it as an argument; random numbers of Tensor are drawn anew in each replay"
+            f"{checker}: {name} made a tensor of Python's data (NumPy's, a list) that is other data than was captured"
+            f"{DATA_HINT}"
         )
     return (
         f"{checker}: {name} used other memory than what was captured\n"
