@@ -17,7 +17,7 @@ from late_queues import LateBackend, LateProgram
 from tinygraft import Context, Device, Tensor, TinyJit, events
 from tinygraft.device.buffer import Borrowed, Buffer
 from tinygraft.device.interfaces import Program
-from tinygraft.device.pool import Pool, pool_of
+from tinygraft.device.pool import Allocation, Pool, pool_of
 from tinygraft.device.timeline import Timeline, Uses
 from tinygraft.dtype import dtypes
 from tinygraft.engine import compile, plan
@@ -500,15 +500,22 @@ def unstaged_at_once(self: Any, block: memoryview, event: object) -> None:
     self._unstage(block)
 
 
+END = Allocation._end
+
+
+def returned_as_unused(block: Allocation) -> None:
+    """`_end`, for memory that no queue has used."""
+    block.uses = None
+    END(block)
+
+
 FAULTS: dict[str, tuple[type, str, Any, Callable[..., None]]] = {
     "queues are not ordered": (Timeline, "follow", lambda *_: None, test_two_queues_need_no_help),
     "readers are forgotten": (
         Uses, "readers", property(lambda _: {}, lambda *_: None), test_what_is_overwritten_was_read,
     ),
     "a freed block is anybody's": (
-        Pool, "_return",
-        lambda self, handle, nbytes, size, uses, was_lent: RETURN(self, handle, nbytes, size, None),
-        test_freed_memory_is_free_on_its_queue_only,
+        Allocation, "_end", returned_as_unused, test_freed_memory_is_free_on_its_queue_only,
     ),
     "memory goes back too early": (
         Pool, "_release_to_device", freed_at_once, test_memory_goes_back_when_its_last_use_has_passed,
@@ -522,7 +529,6 @@ FAULTS: dict[str, tuple[type, str, Any, Callable[..., None]]] = {
     ),
     "peers are not ordered": (Timeline, "use", lambda *_: None, test_peers_are_in_order_without_a_wait),
 }  # fmt: skip
-RETURN = Pool._return
 
 
 @pytest.mark.parametrize(

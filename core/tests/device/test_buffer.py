@@ -13,7 +13,7 @@ from tinygraft.device import buffer as buffers
 from tinygraft.device.buffer import Buffer, bind, buffer_of, realized
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import Allocator
-from tinygraft.device.pool import Pool, pool_of
+from tinygraft.device.pool import FEW_RETURNED, SMALL, Pool, pool_of
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DeviceMemoryError
 from tinygraft.reference.null import NullAllocator, NullBackend
@@ -161,6 +161,36 @@ def test_sizes_that_nobody_asks_for_go_back(monkeypatch):
     for _ in range(60):
         pool.take(2000)
     assert (pool.kept, allocator.freed, allocator.allocated) == (2000, 9000, 11000)
+
+
+def test_the_block_that_was_returned_last_is_taken_again_without_a_guard(monkeypatch):
+    """A loop whose results are large pays neither for signals nor for the table of cached blocks."""
+    pool, allocator = pool_of_toys(room=1 << 30)
+    large = 100 * SMALL
+    handle = pool.take(large).handle
+    monkeypatch.setattr("tinygraft.device.pool.guarded", None)
+    for _ in range(5):
+        block = pool.take(large)
+        assert (block.handle, block.nbytes, block.size) == (handle, large, large)
+        del block
+    monkeypatch.undo()
+    assert (pool.used, pool.kept, pool.peak, allocator.allocated) == (0, large, large, large)
+
+
+def test_large_blocks_wait_while_the_cache_has_room():
+    """A few wait to be taken again; one that the cache has no room for goes back to the system at once."""
+    pool, allocator = pool_of_toys(room=1 << 30)
+    blocks = [pool.take(3 << 20) for _ in range(10)]
+    while blocks:
+        blocks.pop()
+        assert len(pool._returned) <= FEW_RETURNED
+    assert (pool.used, pool.kept, allocator.freed) == (0, 30 << 20, 0)
+    pool.empty()
+    block = pool.take(2 << 20)
+    with Context(KEEP_MB=1):
+        del block
+    assert not pool._returned
+    assert allocator.freed == allocator.allocated
 
 
 def test_a_block_serves_what_is_almost_as_large():

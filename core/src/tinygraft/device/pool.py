@@ -30,8 +30,12 @@ if TYPE_CHECKING:
 FLOOR = 64 << 20  # bytes that stay cached however long ago they were freed
 SMALL = 64 << 10  # bytes of a returned block that may wait until returned blocks are cached (`_cache_returned`)
 MOST_RETURNED = 64  # blocks that wait for that
+FEW_RETURNED = 4  # and this many where the last one is larger
 AGE = 1024  # takes after which cached blocks of a size are freed on the device if none of that size was returned since
 WASTE = 8  # a cached block serves a request that it exceeds by at most one part in so many
+
+
+_Returned = tuple[Handle, int, "Uses | None", bool]  # a block, its size, its uses, and whether it was lent
 
 
 class Allocation:
@@ -65,14 +69,9 @@ class Allocation:
 
     def __del__(self) -> None:
         try:
-            if hasattr(self, "pool"):  # else a signal has ended what made it
-                if self.size > SMALL:
-                    self._end()
-                else:  # as `_end` does, in one call less: two of these end with each small operation
-                    returned, self._is_returned = self._is_returned, True
-                    if not returned:
-                        self.pool._return(self._whole, self.nbytes, self.size, self.uses, self.was_lent)
-        except KeyboardInterrupt:  # it came before the guard, and Python drops exceptions of finalisers: raise it later
+            if hasattr(self, "pool"):  # else it never owned its memory (`Pool._retake`), or a signal ended what made it
+                self._end()
+        except KeyboardInterrupt:  # Python drops exceptions of finalisers: raise it later
             if hasattr(self, "pool"):
                 self._end()
             come_again()
@@ -80,18 +79,15 @@ class Allocation:
     def _end(self) -> None:
         """Return the memory to the pool; a second call does nothing.
 
-        Signals wait meanwhile, except for a small block, which a signal may leave counted as in use for ever. One
-        that raises before the guard is entered leaves all as it was; the caller then calls this again.
+        A guard against signals would cost more than all else here. Python runs handlers and other threads at calls and
+        at jumps back, and none of them is between the flag and the end of the append.
         """
-        if self.size <= SMALL:  # a guard against signals costs more than a small block is worth
-            returned, self._is_returned = self._is_returned, True
-            if not returned:
-                self.pool._return(self._whole, self.nbytes, self.size, self.uses, self.was_lent)
-            return
-        with guarded(sealed=True):
-            returned, self._is_returned = self._is_returned, True
-            if not returned:
-                self.pool._return(self._whole, self.nbytes, self.size, self.uses, self.was_lent)
+        block, pool = (self._whole, self.size, self.uses, self.was_lent), self.pool
+        if not self._is_returned:
+            self._is_returned = True
+            if not (pool.lost or pool.closed):
+                pool._returned.append(block)
+            pool._was_returned(self.nbytes, block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +144,7 @@ class Pool:
         self._freed: dict[int, int] = {}  # how many takes there were when a block of a size was last freed
         self._takes = 0
         # returned, and neither cached nor freed yet; the last says whether the block was lent
-        self._returned: deque[tuple[Handle, int, Uses | None, bool]] = deque()
+        self._returned: deque[_Returned] = deque()
         self._lent: list[tuple[Handle, int, Uses | None]] = []  # cached, to be reused when the whole device was idle
         self._passing: deque[tuple[list[Event], Handle, int, Uses | None]] = deque()  # to free when events have passed
         self._due = False  # whether it is time to cache what was returned
@@ -186,16 +182,14 @@ class Pool:
         """
         if self.lost or self.closed:
             raise DeviceLostError(self.why_lost())
-        with self._lock:
-            handle, size, uses = self._just_returned(nbytes)
-        if handle is None:
+        block = self._retake(nbytes)
+        if block is None:
             with guarded(sealed=True):  # a signal must not separate the table of cached blocks from its counts
                 block = self._take(nbytes, briefly)
         else:
             GlobalCounters.add_memory(self.name, nbytes)
-            block = Allocation(self, handle, handle, nbytes, size, uses)
         if events.origins is not None:
-            events.origins.changed(self.name, nbytes, block._whole)  # what `_return` gets, not the part of it
+            events.origins.changed(self.name, nbytes, block._whole)  # what `_was_returned` gets, not the part of it
         if self._unreported:
             self._report()
         if self._due:  # a finaliser could not process what it returned, because this thread had the lock
@@ -228,34 +222,46 @@ class Pool:
         part = handle if size == nbytes else self.allocator.view(handle, 0, nbytes)
         return Allocation(self, part, handle, nbytes, size, uses)
 
-    def _return(self, handle: Handle, nbytes: int, size: int, uses: Uses | None, was_lent: bool = False) -> None:
-        """Queue a block of `size` bytes, of which `nbytes` were requested, to be cached or freed (`_process_returned`).
+    def _was_returned(self, nbytes: int, block: _Returned) -> None:
+        """Note that `block`, of which `nbytes` were requested, was added to what waits to be cached or freed.
 
-        The garbage collector may call this at any time, even while this thread holds the lock. Small blocks wait
-        until there are many. Of a lost or closed backend only the counter changes.
+        The garbage collector may call this at any time, even while this thread holds the lock. Blocks wait for a taker
+        (`_retake`) until there are many, larger ones until there are a few, or while the cache has no room for them.
         """
         try:
-            if not (self.lost or self.closed):
-                self._returned.append((handle, size, uses, was_lent))
+            waiting, (handle, size, uses, was_lent) = len(self._returned), block
         finally:  # also where a signal comes
             GlobalCounters.add_memory(self.name, -nbytes)
         if events.origins is not None:
             events.origins.changed(self.name, -nbytes, handle)
-        if self._returned and (size > SMALL or len(self._returned) > MOST_RETURNED):
+        may_wait = not was_lent and uses is None and self._cached + size <= KEEP_MB.value << 20
+        if waiting > (MOST_RETURNED if size <= SMALL else FEW_RETURNED if may_wait else 0):
             self._due = True
             self._process_returned()
 
-    def _just_returned(self, nbytes: int) -> tuple[Handle, int, Uses | None]:
-        """Return what was returned last, if that is a small block of this size; otherwise None as its handle.
+    def _retake(self, nbytes: int) -> Allocation | None:
+        """Return what was returned last, if that is a block of this size; otherwise None.
 
-        It serves a series of small operations, each of which frees the block that the next one needs.
+        It serves a series of operations, each of which frees the block that the next one needs. There is neither a lock
+        nor a guard: from the second test on no call comes before the block has left the list, so that neither a signal
+        nor another thread does (see `Allocation._end`).
         """
-        if nbytes <= SMALL and self._returned:
-            handle, size, uses, was_lent = self._returned.pop()
-            if size == nbytes and not was_lent and (uses is None or self._is_ready(uses)):
-                return handle, size, uses
-            self._returned.append((handle, size, uses, was_lent))
-        return None, 0, None
+        returned = self._returned
+        if not returned or not (self._takes + 1) % AGE:  # then it is time for `_take` to free old ones
+            return None
+        block: Allocation = object.__new__(Allocation)  # it returns nothing until it has a pool
+        block.nbytes, block.size, block.lease, block.was_lent, block._is_returned = nbytes, nbytes, None, False, False
+        uses = returned[-1][2] if returned else None
+        if uses is not None and not self._is_ready(uses):
+            return None
+        if returned:
+            block.handle, size, block.uses, was_lent = returned[-1]
+            if size == nbytes and block.uses is uses and not was_lent:
+                self._takes += 1
+                block._whole, block.pool = block.handle, self
+                returned.pop()
+                return block
+        return None
 
     def _process_returned(self) -> None:
         """Cache or free what was returned, unless a thread holds the lock: its next `take` does so then."""

@@ -3,8 +3,8 @@
    A launch stores its job and then the ticket: the job's number (upper 32 bits), how many chunks it has and the number
    of the next chunk to run (16 bits each). A thread claims a chunk by exchanging the whole ticket, so it never claims
    one of a job that is over, and a job does not change until all claimed chunks are done. The launching thread has the
-   first chunk and claims others too: where a worker is slow to wake, only its help is lost. Workers spin briefly after
-   a job, then sleep.
+   first chunk and claims others too: where a worker is slow to wake, only its help is lost. Workers spin for a while
+   after a job, then sleep.
 
    What different threads write is in different cache lines, so a launch costs about two transfers of a line between
    processors: one to the workers (ticket and job), one back (finished). */
@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "pool.h"
 #include "routines.h"
@@ -24,7 +25,8 @@
 #define LINE 64 /* bytes of a cache line */
 #define MOST_PARTS 1024
 #define WORKER_STACK (4u << 20)
-#define SPINS 2000      /* about 50 to 90 us, then a worker sleeps */
+#define AWAKE 300000 /* nanoseconds, then a worker sleeps; Python needs 20 to 200 us from one launch to the next */
+#define SPINS 32     /* from one look at the clock to the next: a pause takes 10 to 60 ns */
 #define WAIT_SPINS 4000 /* then a launch that waits for its last chunks yields its processor */
 
 typedef void (*kernel)(void **buffers, const long long *variables);
@@ -113,10 +115,27 @@ static uint64_t help(uint64_t number) {
     return taken;
 }
 
+static int64_t now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * INT64_C(1000000000) + time.tv_nsec;
+}
+
+/* Wait for a job other than number `seen` for as long as a worker stays awake: waking one takes about 20 us. */
+static void stay_awake(uint64_t seen) {
+    int64_t end = now() + AWAKE;
+    do
+        for (int spins = 0; spins < SPINS; spins++) {
+            if (number_of(read_ticket()) != seen) return;
+            relax();
+        }
+    while (now() < end);
+}
+
 static void *work(void *first) {
     uint64_t seen = (uintptr_t)first;
     for (;;) {
-        for (int spins = 0; number_of(read_ticket()) == seen && spins < SPINS; spins++) relax();
+        stay_awake(seen);
         if (number_of(read_ticket()) == seen) {
             pthread_mutex_lock(&door);
             atomic_fetch_add(&state.sleepers, 1);
