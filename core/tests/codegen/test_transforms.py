@@ -9,7 +9,7 @@ import pytest
 from tinygraft.codegen import transforms
 from tinygraft.codegen.action import ActionError, show
 from tinygraft.codegen.apply import PARALLEL, apply_actions
-from tinygraft.codegen.collapse import collapse
+from tinygraft.codegen.collapse import LONG, collapse
 from tinygraft.codegen.heuristics import choose
 from tinygraft.codegen.linearise import linearise
 from tinygraft.codegen.lower import to_linear
@@ -180,6 +180,17 @@ def test_loops_stay_two_where_the_joined_one_would_jump():
     rows = UOp(Ops.SINK, src=(store(param(0, dtypes.float, 96), ix.add(ix.mul(i, 16), j), value),))
     assert collapse(rows) is rows
     assert to_linear(Kernel(rows), Target(vector_bytes=32)).actions == ("vectorise(1, 8)",)
+
+
+@pytest.mark.parametrize(("columns", "loops"), [(LONG, 2), (LONG // 2, 1)])
+def test_loops_stay_two_where_lanes_would_divide_to_know_their_row(columns: int, loops: int) -> None:
+    """The mask of tril compares counters as integers: a joined counter would be divided in each lane."""
+    i, j = UOp.range(ROWS, 0), UOp.range(columns, 1)
+    place = ix.add(ix.mul(i, columns), j)
+    kept = j.cast(dtypes.int) < i.cast(dtypes.int)
+    value = kept.where(load(param(1, dtypes.float, ROWS * columns), place), UOp.const(dtypes.float, 0.0))
+    below = UOp(Ops.SINK, src=(store(param(0, dtypes.float, ROWS * columns), place, value),))
+    assert sum(n.op is Ops.RANGE for n in toposort(collapse(below))) == loops
 
 
 def test_loops_that_are_not_always_together_stay_two() -> None:

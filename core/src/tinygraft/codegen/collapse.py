@@ -2,8 +2,8 @@
 
 Two neighbours, the outer range a and the inner range b of size n, become one range m with a = m // n and b = m % n.
 That is done when all indices together then have no more divisions than before, and each that has a constant stride
-along b has one along m. Conditions may get divisions where they are computed outside of inner loops, or where b is
-short: else each lane of a vector would divide.
+along b has one along m. Conditions, and values made of counters, may get divisions where they are computed outside of
+inner loops, or where b is short: else each lane of a vector would divide.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ def collapse(sink: UOp, grid: bool = False) -> UOp:
     """Return `sink` with neighbouring loops merged, pair by pair from the innermost; `sink` itself where none can be.
 
     A pair is merged where both sizes are constant, and indices get no more divisions and lose no constant stride. Where
-    threads are no `grid` and nothing is reduced, a LONG inner loop stays where conditions would get divisions.
+    threads are no `grid` and nothing is reduced, a LONG inner loop stays where conditions or values would get divisions.
     """
     nodes = postorder(sink)
     asked = [n for n in nodes if n.op in (Ops.CMPLT, Ops.CMPNE, Ops.CMPEQ) and n.src[0].dtype is dtypes.index]
+    asked += [n.src[0] for n in nodes if n.op is Ops.CAST and n.src[0].dtype is dtypes.index]  # counters as values
     if grid or any(n.op is Ops.REDUCE for n in nodes):
         asked = []
     indices = [n.src[1] for n in nodes if n.op in (Ops.LOAD, Ops.STORE)]
