@@ -48,6 +48,7 @@ class Target:
       those are given operands for which plain C does the same (float to integer in range, division of
       non-negative by positive, shifts below the width), unless they are listed here.
     - `vector_bytes`: the width of a vector register; 0 where the renderer has no vectors.
+    - `gathers`: the sizes in bytes of elements of which one instruction loads a vector, from an address for each lane.
     - `registers`: how many registers there are: of vectors, or of a thread of a thread block.
     - `matrix`: the instructions that multiply small matrices (MatrixUnit), the preferred ones first.
     - `chunks`: how many threads divide the PARALLEL ranges of a kernel; each of its launches is then run once for
@@ -77,6 +78,7 @@ class Target:
     compute_dtypes: frozenset[DType] = COMPUTED
     native_ops: frozenset[Ops] = BASIC_OPS - CHECKED_OPS
     vector_bytes: int = 0
+    gathers: tuple[int, ...] = ()
     registers: int = 16
     matrix: tuple[MatrixUnit, ...] = ()
     chunks: int = 1

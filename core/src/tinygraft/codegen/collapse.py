@@ -24,7 +24,8 @@ def collapse(sink: UOp, grid: bool = False) -> UOp:
     """Return `sink` with neighbouring loops merged, pair by pair from the innermost; `sink` itself where none can be.
 
     A pair is merged where both sizes are constant, and indices get no more divisions and lose no constant stride. Where
-    threads are no `grid` and nothing is reduced, a LONG inner loop stays where conditions or values would get divisions.
+    threads are no `grid` and nothing is reduced, a LONG inner loop stays where conditions, or
+    counters that are values, would get divisions.
     """
     nodes = postorder(sink)
     asked = [n for n in nodes if n.op in (Ops.CMPLT, Ops.CMPNE, Ops.CMPEQ) and n.src[0].dtype is dtypes.index]

@@ -31,6 +31,7 @@ from tinygraft.uop.uop import UOp, postorder
 SHORTEST = 4  # iterations of a loop below which it is not made of vectors
 NEARBY = 0.4  # what a load of lanes a few elements apart is worth, where one of neighbours is worth 1
 GATHER = 2.0  # what a load at a computed address for each lane costs, in vector loads for each lane saved
+GATHERED = 0.0  # the same where one instruction does that for all lanes: it takes as long as their loads
 ARITHMETIC = 0.5  # what an operation in vectors saves, in the same measure
 # assumed: about those of an x86; with them sums of rows of 2048 have registers enough, which BEAM found to be worth
 # 2.1 and the choice itself gives 526 -> 239 us (benchmarks/NOTES.md, 2026-11-20, one thread of an EPYC, AVX-512)
@@ -106,8 +107,13 @@ class _LoopFacts:
             if index.ranges >> loop.arg.axis & 1:
                 iterations = self.iterations(access.ranges)
                 step = lane_stride(index, loop)
-                score += iterations if step == 1 else iterations * NEARBY if step in NEAR else -GATHER * iterations
+                cost = GATHERED if step is None and self.is_gathered(access) else GATHER
+                score += iterations if step == 1 else iterations * NEARBY if step in NEAR else -cost * iterations
         return score
+
+    def is_gathered(self, access: UOp) -> bool:
+        """Return whether the machine has an instruction for a load of lanes at computed addresses."""
+        return access.op is Ops.LOAD and access.dtype.itemsize in self.target.gathers
 
     def iterations(self, mask: int) -> float:
         """Return how often the body of the loops of `mask` runs."""

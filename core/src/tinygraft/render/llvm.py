@@ -28,12 +28,13 @@ class LLVMRenderer(Renderer):
     `attributes` are those of the functions, as LLVM writes them, such as '"prefer-vector-width"="512"'.
     `converts_half`: the machine converts between float16 and float32 by an instruction; LLVM would call a library
     otherwise. `fence` names the function, if any, that makes streamed stores visible to other threads. `matrix` has the
-    spellings of the matrix units, by their names.
+    spellings of the matrix units, by their names; `gathers` is that of the Target.
     """
 
     attributes: str
     converts_half: bool
     fence: str
+    gathers: tuple[int, ...]
 
     language = "llvm"
 
@@ -43,21 +44,25 @@ class LLVMRenderer(Renderer):
         converts_half: bool = True,
         fence: str = "",
         matrix: Mapping[str, MatrixWords] | None = None,
+        gathers: tuple[int, ...] = (),
     ) -> None:
         self.attributes, self.converts_half, self.fence = attributes, converts_half, fence
         self.matrix: Mapping[str, MatrixWords] | dict[str, MatrixWords] = matrix or {}
+        self.gathers = gathers
 
     def render(self, linear: Linear) -> Source:
         """Return the module of one kernel. Raises GraphError for an op that should have been decomposed."""
-        text = LLVMKernel(linear, self.converts_half, self.matrix).text(self.attributes, self.fence)
+        text = LLVMKernel(linear, self.converts_half, self.matrix, self.gathers).text(self.attributes, self.fence)
         return Source(linear.name, text, self.language, linear.signature)
 
 
 class LLVMKernel(MemoryWriter):
     """The text of one kernel while it is written."""
 
-    def __init__(self, linear: Linear, converts_half: bool, matrix: Mapping[str, MatrixWords]) -> None:
-        super().__init__(linear, converts_half, matrix)
+    def __init__(
+        self, linear: Linear, converts_half: bool, matrix: Mapping[str, MatrixWords], gathers: tuple[int, ...]
+    ) -> None:
+        super().__init__(linear, converts_half, matrix, gathers)
         self.ends: dict[int, str] = {}  # the end of each open loop, by axis
 
     def text(self, attributes: str, fence: str) -> str:

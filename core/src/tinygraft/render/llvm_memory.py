@@ -2,7 +2,8 @@
 
 Stride 1 is one access. Of a small stride s, lanes are shuffled from s accesses of whole rows. Lanes of a large stride
 whose unrolled copies are contiguous, a block of a matrix read or written across its rows, are accesses along the rows
-and a transposition in registers. All others are one access for each lane.
+and a transposition in registers. Lanes at computed addresses are one gather where the machine has that for elements of
+their size. All others are one access for each lane.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ MOST_APART = 4  # elements from lane to lane up to which whole rows are loaded
 class MemoryWriter(Writer, BasicBlocks):
     """The part of a kernel's text that loads and stores."""
 
-    def __init__(self, linear: Linear, converts_half: bool, matrix: Mapping[str, MatrixWords]) -> None:
+    def __init__(
+        self, linear: Linear, converts_half: bool, matrix: Mapping[str, MatrixWords], gathers: tuple[int, ...]
+    ) -> None:
         Writer.__init__(self, linear, matrix)
         BasicBlocks.__init__(self, linear.name, converts_half)
+        self.gathers = gathers
         self.slots: list[str] = []  # stack slots, at the function's entry
 
     def local(self, u: UOp) -> None:
@@ -112,7 +116,8 @@ class MemoryWriter(Writer, BasicBlocks):
     def _load(self, u: UOp, lane: Lane) -> str:
         """Write one copy of a LOAD, and return the name of its value.
 
-        A row is one access, lanes a few elements apart are picked from a few, others are loaded one by one.
+        A row is one access, lanes a few elements apart are picked from a few, lanes at computed addresses are one
+        gather where the machine has it, others are loaded one by one.
         """
         access, gate = self.walk.accesses[u], u.src[2] if len(u.src) > 2 else None
         if memory(u.src[0]).arg.size == 0:  # there is no memory: the gate is never open
@@ -121,6 +126,8 @@ class MemoryWriter(Writer, BasicBlocks):
             return self._load_row(u, lane, gate)
         if access.width > 1 and access.stride is not None and (access.stride == -1 or 2 <= access.stride <= MOST_APART):
             return self._load_apart(u, lane, gate, access.stride)
+        if access.width > 1 and access.stride is None and u.dtype.itemsize in self.gathers:
+            return self._gather(u, lane, gate)
         values = [self._load_one(u, lane, gate, k) for k in range(access.width)]
         if access.width == 1:
             return values[0]
@@ -143,6 +150,21 @@ class MemoryWriter(Writer, BasicBlocks):
             return value
         element = TYPES[u.dtype]
         return self.let(f"select i1 {is_open}, {element} {value}, {element} {zero(u.dtype)}", "load")
+
+    def _gather(self, u: UOp, lane: Lane, gate: UOp | None) -> str:
+        """Return the vector that a LOAD of lanes at computed addresses yields; 0 in lanes where `gate` is closed."""
+        width, place = self.walk.accesses[u].width, memory(u.src[0])
+        stored = stored_type(u.dtype)
+        vector, pointers = type_word(stored, width), type_word("ptr", width)
+        base = f"%data{place.arg.slot}" if place.op is Ops.PARAM else f"%local{place.arg.number}"
+        indices = self.operand(u.src[1], lane, width)
+        at = self.let(f"getelementptr {stored}, ptr {base}, {type_word('i64', width)} {indices}", "p")
+        mask = f"<{', '.join(['i1 true'] * width)}>" if gate is None else self.operand(gate, lane, width)
+        found = self.call(
+            f"llvm.masked.gather.v{width}{suffix(stored)}.v{width}p0", vector, (pointers, at),
+            ("i32", str(u.dtype.itemsize)), (type_word("i1", width), mask), (vector, "zeroinitializer"),
+        )  # fmt: skip
+        return self.from_memory(found, u.dtype, width)
 
     def _load_row(self, u: UOp, lane: Lane, gate: UOp | None) -> str:
         """Return the vector that a LOAD of several adjacent elements yields; 0 where `gate` is closed."""

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from tinygraft.schedule.again import NeedsOwnMemory
 from tinygraft.schedule.blocked_scans import BLOCK, ROWS
 from tinygraft.schedule.draft import Draft
-from tinygraft.schedule.kernel_body import index_in_axis, numel
+from tinygraft.schedule.kernel_body import numel
+from tinygraft.schedule.picked import index_in_axis
 from tinygraft.schedule.views import Index, both, flatten, source_index
 from tinygraft.uop import index as ix
 from tinygraft.uop.held import memory_base

@@ -18,6 +18,7 @@ from tinygraft.dtype import SMALL_FLOATS, dtypes
 from tinygraft.errors import GraphError
 from tinygraft.rules.fold import fold
 from tinygraft.schedule.effort import spend
+from tinygraft.schedule.picked import index_in_axis
 from tinygraft.schedule.views import ZERO, Index, both, flatten, source_index
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import ELEMENTWISE, FACTS, MOVEMENT, AxisKind, Ops, ParamArg, ReduceArg, WindowArg
@@ -367,16 +368,6 @@ def terms(condition: UOp) -> set[UOp]:
         else:
             found.add(node)
     return found
-
-
-def index_in_axis(value: UOp, size: sint) -> tuple[UOp, UOp | None]:
-    """Return an integer of the tensor graph as an index into an axis of `size`, and the condition that it is inside.
-
-    The condition is None where the bounds of `value` show that it always holds.
-    """
-    i = value.src[0] if value.op is Ops.CAST and value.src[0].dtype is dtypes.index else value.cast(dtypes.index)
-    below = None if i.hi is not None and isinstance(size, int) and i.hi < size else ix.lt(i, size)
-    return i, both(None if i.lo is not None and i.lo >= 0 else ix.ge(i, 0), below)
 
 
 def output_loops(shape: Shape) -> list[sint]:

@@ -23,9 +23,8 @@ CLANG_STREAM = dict.fromkeys(GCC_STREAM, "__builtin_nontemporal_store({value}, {
 def llvm_renderer(target: Target) -> Renderer:
     """Return the renderer of LLVM IR whose vectors are as wide as the machine's registers."""
     fence = "llvm.x86.sse.sfence" if target.stream_bytes else ""
-    return LLVMRenderer(
-        f'"prefer-vector-width"="{target.vector_bytes * 8}"', machine.has_half_conversion(), fence, units.LLVM
-    )
+    attributes = f'"prefer-vector-width"="{target.vector_bytes * 8}"'
+    return LLVMRenderer(attributes, machine.has_half_conversion(), fence, units.LLVM, target.gathers)
 
 
 def c_renderer(target: Target, compiler: str) -> Renderer:

@@ -69,6 +69,11 @@ def has_half_conversion() -> bool:
     return not is_x86() or "f16c" in features()
 
 
+def gathers() -> tuple[int, ...]:
+    """Return the sizes of the elements that one instruction loads from an address for each lane."""
+    return (4, 8) if is_x86() and "avx2" in features() else ()
+
+
 @functools.cache
 def cache_bytes(level: int) -> int:
     """Return the bytes of one data cache of a level, as a whole where threads share it; a default where unknown."""
