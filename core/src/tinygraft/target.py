@@ -48,7 +48,6 @@ class Target:
       those are given operands for which plain C does the same (float to integer in range, division of
       non-negative by positive, shifts below the width), unless they are listed here.
     - `vector_bytes`: the width of a vector register; 0 where the renderer has no vectors.
-    - `gathers`: the sizes in bytes of elements of which one instruction loads a vector, from an address for each lane.
     - `registers`: how many registers there are: of vectors, or of a thread of a thread block.
     - `matrix`: the instructions that multiply small matrices (MatrixUnit), the preferred ones first.
     - `chunks`: how many threads divide the PARALLEL ranges of a kernel; each of its launches is then run once for
@@ -71,6 +70,7 @@ class Target:
     - `alignment`: where memory and the parts of it begin, in bytes.
     - `routines`: what `Backend.routine` computes, such as sort, for which dtypes (DeclaredRoutine); kernels compute all
       others.
+    - `gathers`: the sizes in bytes of elements of which one instruction loads a vector, from an address for each lane.
     """
 
     arch: str = ""
@@ -78,7 +78,6 @@ class Target:
     compute_dtypes: frozenset[DType] = COMPUTED
     native_ops: frozenset[Ops] = BASIC_OPS - CHECKED_OPS
     vector_bytes: int = 0
-    gathers: tuple[int, ...] = ()
     registers: int = 16
     matrix: tuple[MatrixUnit, ...] = ()
     chunks: int = 1
@@ -96,6 +95,7 @@ class Target:
     max_ops: int = 4000
     alignment: int = 16
     routines: tuple[DeclaredRoutine, ...] = ()
+    gathers: tuple[int, ...] = ()
 
     def has_routine(self, name: str, dtype: DType, elements: int) -> bool:
         """Return whether the device brings the routine `name` for examples of so many elements of `dtype`."""
