@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from tinygraft import Tensor
+from tinygraft.schedule import regroup
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import postorder
 
 
 @pytest.mark.parametrize(
@@ -19,3 +22,15 @@ def test_a_long_reduction_over_short_axes(shape: tuple[int, ...]) -> None:
     assert Tensor(numbers).max().item() == numbers.max()
     last = tuple(range(1, len(shape)))
     np.testing.assert_array_equal(Tensor(numbers).sum(last).numpy(), numbers.sum(last))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((512, 1024), 0), ((64, 5000), 0), ((8, 512, 512), 1), ((1, 40000), 1), ((63, 5000), 1)],
+)
+def test_parts_are_whole_rows(shape: tuple[int, ...], axis: int) -> None:
+    """The first axis that is long enough is cut: a part of the longest one has short pieces that are far apart."""
+    sums = [node for node in postorder(Tensor.empty(*shape).sum().uop) if node.op is Ops.REDUCE_AXIS]
+    found = regroup._parts(sums[0])
+    assert found is not None
+    assert found[0] == axis

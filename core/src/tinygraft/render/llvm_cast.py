@@ -77,10 +77,29 @@ def _from_float(v: _Lanes, value: str, old: DType, new: DType) -> str:
         return v.binary("fcmp une", TYPES[old], value, "0.0")
     if new.kind == "float":
         return v.convert("fpext" if new is dtypes.float64 else "fptrunc", value, TYPES[old], TYPES[new])
-    lanes = "" if v.width == 1 else f"v{v.width}"
+    if v.width > 1:
+        return _saturated(v, value, old, new)
     word = "llvm.fptoui.sat" if new.kind == "uint" else "llvm.fptosi.sat"
-    name = f"{word}.{lanes}{TYPES[new]}.{lanes}f{old.bits}"
-    return v.block.call(name, type_word(TYPES[new], v.width), (type_word(TYPES[old], v.width), value))
+    return v.block.call(f"{word}.{TYPES[new]}.f{old.bits}", TYPES[new], (TYPES[old], value))
+
+
+def _saturated(v: _Lanes, value: str, old: DType, new: DType) -> str:
+    """Write what the saturating intrinsics do, and return the name of the result: they go lane by lane on vectors.
+
+    What is out of range, and NaN, is brought into it before it is converted.
+    """
+    low, high = (0, (1 << new.bits) - 1) if new.kind == "uint" else (-1 << new.bits - 1, (1 << new.bits - 1) - 1)
+    dropped = max(high.bit_length() - (24 if old is dtypes.float32 else 53), 0)
+    least, most = literal(float(low), old), literal(float(high >> dropped << dropped), old)
+    type_, to = TYPES[old], TYPES[new]
+    above = v.select(v.binary("fcmp ogt", type_, value, least), type_, value, v.block.broadcast(least, type_, v.width))
+    inside = v.select(v.binary("fcmp olt", type_, above, most), type_, above, v.block.broadcast(most, type_, v.width))
+    number = v.convert("fptoui" if new.kind == "uint" else "fptosi", inside, type_, to)
+    if dropped:  # the largest integer is no float
+        is_over = v.binary("fcmp ogt", type_, value, most)
+        number = v.select(is_over, to, v.block.broadcast(str(high), to, v.width), number)
+    is_nan = v.binary("fcmp uno", type_, value, "0.0")
+    return v.select(is_nan, to, v.block.broadcast("0", to, v.width), number)
 
 
 def _widen(v: _Lanes, value: str, old: DType) -> str:

@@ -124,6 +124,7 @@ def _parts(node: UOp) -> tuple[int, int] | None:
         return None
     axis = max(axes, key=lambda a: (shape[a], -a))
     if results < FEW and terms >= LONG:
+        axis = next((a for a in axes if shape[a] >= PARTS // 4), axis)  # parts of the first axis are whole rows
         most = min(PARTS, shape[axis])
         return axis, _divisor(shape[axis], range(most, most // 4, -1))
     if node.arg.op is Ops.ADD and node.dtype.kind == "float" and _is_matrix_product(node):
