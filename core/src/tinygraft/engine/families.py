@@ -205,7 +205,8 @@ class FamilyMember:
         first = slots[0][0]
         if first[1] < START:
             constant = constant_of(first)
-            bound = UOp(Ops.BIND, constant.dtype, (typed_variable(constant, name),), argument_of(constant))
+            src = (typed_variable(constant, name), *constant.src)  # on the device of the constant
+            bound = UOp(Ops.BIND, constant.dtype, src, argument_of(constant))
             return {slot: bound for slot, _ in slots}
         low = max(room(slot)[0] - distance for slot, distance in slots)
         high = min(room(slot)[1] - distance for slot, distance in slots)

@@ -374,9 +374,10 @@ def note(
         )
     backends = [(name, Device[name]) for name in dict.fromkeys(names)]
     _add(walked, Shortcut(plan, backends, launches, memory[0], list(plan.made), plan.numbers), arguments)
-    own = {Ops.BUFFER}
-    for node in walked.order:  # without `root`: a graph of constants alone is in memory then
-        if node is not root and node.op not in own and not isinstance(node.tag, Own) and _is_pure(node):
+    # without `root`, as a graph of constants alone is in memory then, and what has a number that varies: each is another
+    own = {root, *[node for slots in arguments.values() for (node, _), _ in slots]}
+    for node in walked.order:
+        if node.op is not Ops.BUFFER and node not in own and not isinstance(node.tag, Own) and _is_pure(node):
             _same.add(node)
 
 

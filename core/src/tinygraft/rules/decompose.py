@@ -127,6 +127,30 @@ def divide_plainly(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
     return a // b if _agrees(a, b) else None
 
 
+def divide_in_floats(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
+    """a // b of up to 32 bits in floats with twice as many, where there are vectors: none divides integers.
+
+    A quotient that is not whole is 1 / |b| or more from the next whole number, and floats of twice the bits are rounded
+    by less than half of that, also times the reciprocal of a divisor that is one for all elements. Adding `rounder`
+    leaves a whole number in the low bits of a float, as an integer that wraps.
+    """
+    dtype, target = a.dtype, ops.target
+    wide = dtypes.float32 if dtype.bits <= 16 else dtypes.float64
+    if not target.vector_bytes or dtype.bits > 32 or b.lo > 0 or wide not in target.compute_dtypes:
+        return None
+    zero, form = b.eq(0), LAYOUT[wide]
+    over, under = a.cast(wide), zero.where(UOp.const(wide, 1.0), b.cast(wide))
+    rounder = UOp.const(wide, 1.5 * 2.0**form.mantissa)
+    if b.ranges:
+        quotient = over / under
+        whole = ops(Ops.TRUNC, quotient)
+        whole = (quotient < whole).where(whole - 1.0, whole)
+    else:
+        inverse = under.const_like(1.0) / under
+        whole = over * inverse + (magnitude(inverse) * 0.5 - 0.5)  # never half-way between two whole numbers
+    return zero.where(a.const_like(0), (whole + rounder).bitcast(form.signed).cast(dtype))
+
+
 def divide_unsigned(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
     """a // b of unsigned numbers; by zero it gives 0."""
     if a.dtype.kind != "uint":
@@ -178,7 +202,7 @@ def remainder_plainly(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
 
 def remainder_unsigned(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
     """a % b of unsigned numbers; by zero it gives 0."""
-    if a.dtype.kind != "uint":
+    if a.dtype.kind != "uint" or divide_in_floats(ops, a, b) is not None:
         return None
     zero = b.eq(0)
     return zero.where(b.const_like(0), a % zero.where(b.const_like(1), b))
@@ -282,6 +306,7 @@ RULES = rulebook(
     (Ops.MIN, minimum),
     (Ops.IDIV, divide_bools),
     (Ops.IDIV, divide_plainly),
+    (Ops.IDIV, divide_in_floats),
     (Ops.IDIV, divide_unsigned),
     (Ops.IDIV, divide_index),
     (Ops.IDIV, divide_by_positive),

@@ -6,9 +6,8 @@
 buffers, the values of their variables and these numbers alone. A number has a slot only where a kernel that takes it as
 an argument computes the same bits:
 
-- a constant that is an operand, beside a value in memory, of an op that every device rounds alike (EXACT), or that is
-  assigned. Functions, powers, divisions of integers and shifts are specialised for it, so there it stays; so do sizes,
-  paddings, masks that are made of positions alone, bools and NaN.
+- a constant that is an operand, beside a value in memory or positions, of an op that every device rounds alike, or that
+  is stored, scattered or assigned. Functions of constants stay, and so do sizes, paddings, bools and NaN.
 - 0, 1 and -1 only in a graph without reductions of floats: rules remove them (rules/fold.py), and another expression
   may be summed in another order.
 - the start of a slice of known length. The length is part of the key.
@@ -30,10 +29,17 @@ from tinygraft.uop.ops import Ops, Own, VariableArg
 from tinygraft.uop.sizes import is_concrete, symbolic_sizes
 from tinygraft.uop.uop import UOp, constant_bits
 
-EXACT = frozenset({
+# Ops that every device rounds alike: with an argument in place of a constant they give the same bits.
+_EXACT = frozenset({
     Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.MAX, Ops.MIN, Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE, Ops.WHERE, Ops.AND, Ops.OR,
-    Ops.XOR,
+    Ops.XOR, Ops.SHL, Ops.SHR, Ops.IDIV, Ops.MOD, Ops.FMOD, Ops.FMA, Ops.CAST, Ops.BITCAST, Ops.NEG, Ops.NOT, Ops.TRUNC,
+    Ops.SQRT, Ops.RECIPROCAL,
 })  # fmt: skip
+_TAKES = _EXACT | {Ops.POW}  # a function, but no device has one of its own
+_MOVES = frozenset({Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.FLIP, Ops.PAD, Ops.SHRINK, Ops.DETACH})
+_KEEPS = _EXACT | _MOVES  # of constants alone they are as good as one
+_MADE = frozenset({Ops.IOTA, Ops.CONTIGUOUS, Ops.CAT, Ops.SCATTER, Ops.GATHER})  # these are values of their own
+_VALUE_AT = {Ops.ASSIGN: 1, Ops.SCATTER: 2, Ops.GATHER: 1, Ops.CONTIGUOUS: 0}  # of an operand that may be any value
 _BROADCAST = frozenset({Ops.RESHAPE, Ops.EXPAND})  # a constant stays one number
 _COMBINING = frozenset({Ops.REDUCE_AXIS, Ops.SCAN, Ops.FOLD, Ops.SCATTER})  # in an order that may decide the last bits
 
@@ -74,9 +80,9 @@ class _NumberReader:
         self.slots: list[NumberSlot] = []
         self.values: list[int] = []
         self.broadcast: dict[UOp, UOp] = {}  # a CONST, and what has its one value -> the CONST
-        self.held: set[UOp] = set()  # what is computed from memory
-        self.pure: set[UOp] = set()  # what is computed by EXACT ops from constants alone, as in the seed of a gradient
-        self.stays: list[UOp] = []  # of these, what has another use than as an operand of an EXACT op
+        self.held: set[UOp] = set()  # what is computed from memory or positions
+        self.pure: set[UOp] = set()  # what is computed by exact ops from constants alone, as in the seed of a gradient
+        self.stays: list[UOp] = []  # of these, what has a use that treats constants in a way of its own
         self.combines = False
         self.buffers: list[UOp] = []
         self.devices: list[str] = []
@@ -114,7 +120,7 @@ class _NumberReader:
         self.key.append((op, node.dtype, arg, tag, *operands))
 
     def _operands(self, node: UOp) -> list[Any]:
-        """Return the sources of a node as the key has them, and note what is computed from memory.
+        """Return the sources of a node as the key has them, and note what is computed from memory or positions.
 
         A constant that has a slot is there as (dtype, shape, device), and any other as `constant` gives it.
         """
@@ -123,9 +129,11 @@ class _NumberReader:
             self.held.add(node)
             if op in _COMBINING and node.dtype.kind == "float":
                 self.combines = True
-        elif op in EXACT and all(source in self.broadcast or source in self.pure for source in src):
+        elif op in _MADE:
+            self.held.add(node)
+        elif op in _KEEPS and all(source in self.broadcast or source in self.pure for source in src):
             self.pure.add(node)
-        lets = op in EXACT and (node in self.held or node in self.pure)
+        lets = (op in _TAKES and node in self.held) or (op in _EXACT and node in self.pure)
         if self.pure and not lets:
             self._use_pure(node)
         if self.broadcast.keys().isdisjoint(src):
@@ -134,7 +142,7 @@ class _NumberReader:
         for place, source in enumerate(src):
             if source not in self.broadcast:
                 found.append(self.numbers[source])
-            elif (lets or (op is Ops.ASSIGN and place == 1)) and _may_vary(constant := self.broadcast[source]):
+            elif (lets or _is_value(op, place)) and _may_vary(constant := self.broadcast[source]):
                 self.slots.append((node, place))
                 self.values.append(argument_of(constant))
                 found.append((constant.dtype, source.shape, constant.device))
@@ -143,11 +151,10 @@ class _NumberReader:
         return found
 
     def _use_pure(self, node: UOp) -> None:
-        """Note the use of what is computed from constants by a node that moves it, or takes it as it is."""
-        if node.op in _BROADCAST and len(node.src) == 1 and node.src[0] in self.pure:
-            self.pure.add(node)
+        """Note the use of what is computed from constants by a node that needs it as a constant."""
+        if node in self.pure:  # which moves it
             return
-        self.stays += [source for source in node.src if source in self.pure]
+        self.stays += [s for place, s in enumerate(node.src) if s in self.pure and not _is_value(node.op, place)]
 
     def constant(self, node: UOp) -> tuple[Any, ...]:
         """Return what stands in the key for a constant that has no slot."""
@@ -188,6 +195,11 @@ class _NumberReader:
             kept = sorted({*range(len(slots))} - {*stay})
             slots, values = [slots[i] for i in kept], [values[i] for i in kept]
         return Numbers(tuple(self.key), slots, tuple(values), self.combines, self.buffers, self.devices, self.bound)
+
+
+def _is_value(op: Ops, place: int) -> bool:
+    """Return whether an op that is not elementwise takes any value at `place`, and treats none in a way of its own."""
+    return op is Ops.CAT or _VALUE_AT.get(op) == place
 
 
 def _is_special(slot: NumberSlot) -> bool:

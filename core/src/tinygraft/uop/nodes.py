@@ -29,7 +29,7 @@ from tinygraft.uop.uop import UOp
 
 SpecRule = Callable[[UOp], "str | None"]
 VARIES: dict[Ops, tuple[int, int]] = {  # least and most sources of ops whose number is not fixed
-    Ops.CONST: (0, 1), Ops.PLACEHOLDER: (0, 1), Ops.IOTA: (1, 2),
+    Ops.CONST: (0, 1), Ops.PLACEHOLDER: (0, 1), Ops.IOTA: (1, 2), Ops.BIND: (1, 2),
     Ops.ASSIGN: (2, 3), Ops.LOAD: (2, 3), Ops.STORE: (3, 4), Ops.AFTER: (1, 9999),
     Ops.REDUCE: (1, 9999), Ops.REG: (1, 9999), Ops.ACCUM: (2, 4), Ops.CAT: (1, 9999), Ops.MATRIX: (6, 9999),
     Ops.MULTI: (1, 9999), Ops.FUNCTION: (1, 9999), Ops.ROUTINE: (1, 9),

@@ -430,7 +430,7 @@ FACTS: dict[Ops, OpFacts] = {
     Ops.DEVICE: OpFacts(0, (str, tuple)),  # the name of a device, or those of several
     Ops.BUFFER: OpFacts(1, (BufferArg,)),
     Ops.VARIABLE: OpFacts(0, (VariableArg,)),
-    Ops.BIND: OpFacts(1, (int,)),
+    Ops.BIND: OpFacts(None, (int,)),  # sources: a VARIABLE, and the device of a number that stands for a CONST
     Ops.IOTA: OpFacts(None, (tuple,)),  # arg (length,), sources: its device, and the length where it is symbolic
     Ops.PLACEHOLDER: OpFacts(None, (PlaceholderArg,)),  # its device, where it has one
     Ops.RESHAPE: OpFacts(None, INTS),
