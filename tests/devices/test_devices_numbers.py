@@ -41,8 +41,20 @@ STEPS: dict[str, Step] = {
     "softmax": lambda x, value, at: x.softmax(-1),
     "cat": lambda x, value, at: x.cat(x * value),
     "write": lambda x, value, at: written(x, value, at),
+    "power": lambda x, value, at: x**value if x.dtype.kind == "float" else x ** abs(value),
+    "whole power": lambda x, value, at: x ** (at + 2),
+    "remainder": lambda x, value, at: x % value,
+    "quotient": lambda x, value, at: x // value,
+    "shift": lambda x, value, at: x if x.dtype.kind == "float" else (x << at) ^ (x >> at),
+    "triangle": lambda x, value, at: x.tril(at - 2) if x.ndim == 2 else x,
+    "positions": lambda x, value, at: (
+        x + Tensor.arange(at, at + x.shape[0], dtype=x.dtype).reshape(-1, *[1] * (x.ndim - 1))
+    ),
+    "full": lambda x, value, at: x.cat(x.full_like(value).contiguous().realize()),
 }
 REAL = {"div", "exp", "mean", "matmul", "softmax"}
+# of several operations, in which a compiler may choose which of two NaN, or of which sign, becomes the result
+SEVERAL = {"power", "remainder", "quotient"}
 LANES = {
     "llvm": {"DEV": "CPU"},
     "c": {"DEV": "CPU:7"},
@@ -79,8 +91,11 @@ def compute(seed: int, numbers: list[float]) -> bytes:
     dtype, shape = rng.choice(DTYPES), (rng.choice((1, 5, 16, 33)), rng.choice((1, 3, 8, 17)))
     values = np.random.default_rng(seed).standard_normal(shape) * 3
     x = Tensor((np.abs(values * 10) if dtype.kind == "uint" else values).astype(np.float32)).cast(dtype).realize()
-    for name, number in zip(rng.choices(list(STEPS), k=rng.randint(1, 5)), numbers, strict=False):
+    names = rng.choices(list(STEPS), k=rng.randint(1, 5))
+    for name, number in zip(names, numbers, strict=False):
         x = step(x, name, number)
+    if x.dtype.kind == "float" and not SEVERAL.isdisjoint(names):
+        x = x.isnan().where(float("nan"), x)
     return bits(x)
 
 
@@ -114,3 +129,36 @@ def test_arguments_give_the_bits_of_constants(lane, seeds, monkeypatch):
             fewer += together < len(made)
     plan.clear()
     assert fewer > seeds / 2
+
+
+@pytest.mark.parametrize("dtype", [d for d in dtypes.all if d.kind in ("int", "uint")], ids=str)
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+def test_integers_are_divided_exactly(device: str, dtype: dtypes) -> None:
+    """By a number that is an argument, by one that is constant, and by memory: multiples and their neighbours, limits."""
+    least, most = dtype.min, dtype.max
+    edges = [v for v in (least, most, 0, 1, 2, 3, 7, 100, most // 3, most - 1, -1, -2, -3, -7, -100) if v >= least]
+    rng = random.Random(3)
+    divisors = [*edges, *[rng.randint(least, most) for _ in range(6)]]
+
+    def wrapped(value: int) -> int:
+        return (value - least) % (most - least + 1) + least
+
+    def values(divisor: int) -> list[int]:
+        most_often = max(1, most // max(1, abs(divisor)))
+        multiples = [divisor * rng.randint(0, most_often) for _ in range(40)]
+        return [*edges, *[wrapped(m + k) for m in multiples for k in (-1, 0, 1)], *range(30)]
+
+    def quotients(over: list[int], under: list[int]) -> tuple[list[int], list[int]]:
+        whole = [a // b if b else 0 for a, b in zip(over, under, strict=True)]
+        return [wrapped(v) for v in whole], [a % b if b else 0 for a, b in zip(over, under, strict=True)]
+
+    with Context(DEV=device):
+        plan.clear()
+        for divisor in divisors:
+            x = values(divisor)
+            t = Tensor(x, dtype=dtype).realize()
+            wanted = quotients(x, [divisor] * len(x))
+            assert ((t // divisor).tolist(), (t % divisor).tolist()) == wanted
+        x, y = values(3), [rng.choice(divisors) for _ in values(3)]
+        a, b = Tensor(x, dtype=dtype).realize(), Tensor(y, dtype=dtype).realize()
+        assert ((a // b).tolist(), (a % b).tolist()) == quotients(x, y)

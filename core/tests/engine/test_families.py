@@ -213,29 +213,27 @@ def test_every_dtype(dtype, made):
 
 
 def test_what_is_specialised_stays(made):
-    """Powers, divisors of integers, masks of positions, NaN and lengths are compiled for each number, and right."""
-    x, n = held(X[:8]), Tensor([7, 8, 9]).realize()
+    """NaN, lengths, and functions of numbers alone are compiled for each number, and right."""
+    x = held(X[:8])
     for i in range(2, 5):
-        np.testing.assert_allclose((x**i).numpy(), X[:8] ** i, rtol=1e-5)
-        equal(n // i, np.array([7, 8, 9]) // i)
-        equal(Tensor.arange(8) < i, np.arange(8) < i)
-        equal((Tensor.arange(8) < i).where(x, 0), np.where(np.arange(8) < i, X[:8], 0))
         equal(x[:i] * 2, X[:i] * 2)
+        np.testing.assert_allclose((x * Tensor(i * 0.5).sin()).numpy(), X[:8] * np.sin(i * 0.5), rtol=1e-6)
     del made[:]
     for i in range(2, 5):
-        (x**i).realize()
-        (n // i).realize()
+        (x[:i] * 2).realize()
+        (x * Tensor(i * 0.5).sin()).realize()
     assert made == []  # and a plan of its own each
     equal(x.maximum(float("nan")), np.full(8, np.nan, np.float32))
     equal(x.maximum(2.0), np.maximum(X[:8], 2))
     equal(x.maximum(3.0), np.maximum(X[:8], 3))
 
 
-def test_0_and_1_stay_beside_sums(made):
-    """A rule removes them there, and another expression could be summed in another order."""
+def test_0_and_1_beside_sums(made):
+    """A rule removes them there, which changes no bit of a sum; no number compiles a kernel of its own."""
     x = held(X)
+    del made[:]
     results = [(x * i).sum().numpy().tobytes() for i in (0.5, 1.0, 0.0, 2.5, 3.5, -1.0)]
-    plan.clear()
+    assert len(made) == 2
     for i, result in zip((0.5, 1.0, 0.0, 2.5, 3.5, -1.0), results, strict=True):
         plan.clear()
         assert (x * i).sum().numpy().tobytes() == result

@@ -24,10 +24,9 @@ def ran(*outputs: UOp) -> list[str]:
 
 
 ORDER = [
-    "split devices", "remove waits", "choose limits", "choose convolutions", "cut long loops", "order nodes",
-    "bind variables", "choose stored", "assign buffers", "fuse", "list tasks", "order tasks", "write kernels",
-    "reuse memory",
-    "share kernels", "prove",
+    "split devices", "remove waits", "multiply out", "choose limits", "choose convolutions", "cut long loops",
+    "order nodes", "bind variables", "choose stored", "assign buffers", "fuse", "list tasks", "order tasks",
+    "write kernels", "reuse memory", "share kernels", "prove",
 ]  # fmt: skip
 
 

@@ -128,6 +128,16 @@ def expanded_axes(small: Shape, large: Shape) -> tuple[int, ...]:
     return tuple(axis for axis, (a, b) in enumerate(zip(small, large, strict=True)) if a is not b and a != b)
 
 
+def number_of(x: UOp) -> float | None:
+    """Return the number that `x` is in some shape; None where it is none."""
+    if not is_number(x):
+        return None
+    while x.op is not Ops.CONST:
+        x = x.src[0]
+    found: float = x.arg
+    return found
+
+
 def is_number(x: UOp, value: float | None = None) -> bool:
     """Return whether `x` is one constant in some shape and on any device: any number, or `value` where that is given.
 

@@ -46,12 +46,17 @@ Groups = tuple[tuple[tuple[int, int], ...], ...]  # for each argument its slots,
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A plan that takes numbers as arguments: `names` and `groups` say which, `fixed` what the others have to be."""
+    """A plan that takes numbers as arguments: `names` and `groups` say which, `fixed` what the others have to be.
+
+    `sums` has, for special numbers of members by slot (slots.py), whether kernels with them as constants sum floats in
+    the same order.
+    """
 
     plan: Plan
     names: tuple[str, ...]
     groups: Groups
     fixed: tuple[tuple[int, int], ...]
+    sums: dict[tuple[tuple[int, int], ...], bool] = field(default_factory=dict)
 
     def arguments(self, values: tuple[int, ...]) -> dict[str, int] | None:
         """Return the arguments for the numbers of a member, by name; None where the plan is not for these.
@@ -116,12 +121,28 @@ class FamilyMember:
     order: Sequence[UOp]
     outputs: Sequence[UOp]
 
-    def known(self) -> tuple[Variant, dict[str, int]] | None:
-        """Return a plan of the family that takes these numbers as arguments, and the arguments; None if none does."""
+    def known(self, sums_as_before: Callable[[Lifted], bool]) -> tuple[Variant, dict[str, int]] | None:
+        """Return a plan of the family that takes these numbers as arguments, and the arguments; None if none does.
+
+        `sums_as_before` returns whether a graph with arguments adds floats as this one does. It is asked once for each
+        of the numbers that a rule may remove.
+        """
         for variant in self.family.variants:
-            if (found := variant.arguments(self.numbers.values)) is not None:
+            if (found := variant.arguments(self.numbers.values)) is None:
+                continue
+            special = self.special(variant.groups)
+            if special and special not in variant.sums:
+                variant.sums[special] = sums_as_before(self.lifted_as(variant.names, variant.groups))
+            if not special or variant.sums[special]:
                 return variant, found
         return None
+
+    def special(self, groups: Groups) -> tuple[tuple[int, int], ...]:
+        """Return the special numbers of this graph, by slot, that are arguments of a plan with these `groups`."""
+        if not (special := self.numbers.special):
+            return ()
+        varied = {slot for group in groups for slot, _ in group}
+        return tuple([(slot, self.numbers.values[slot]) for slot in special if slot in varied])
 
     def slots_of(self, variant: Variant) -> dict[str, list[tuple[NumberSlot, int]]]:
         """Return the slots of this graph that each argument of a plan is for, with their distances, by its name."""
@@ -162,10 +183,14 @@ class FamilyMember:
                 if carrier(dtype) not in known.dtypes & known.compute_dtypes:
                     self.family.stays = f"a number of {dtype!r} is no argument of kernels on {device}"
                     return None
-        names = self._names(len(groups))
+        return self.lifted_as(self._names(len(groups)), groups)
+
+    def lifted_as(self, names: tuple[str, ...], groups: Groups) -> Lifted:
+        """Return this graph with arguments of these names, which are for the slots of `groups`."""
         chosen: dict[NumberSlot, UOp] = {}
         for name, group in zip(names, groups, strict=True):
             chosen |= self._bound(name, group)
+        varied = {slot for group in groups for slot, _ in group}
         fixed = tuple([(i, value) for i, value in enumerate(self.numbers.values) if i not in varied])
         return Lifted(with_arguments(self.order, self.outputs, chosen), names, groups, fixed)
 

@@ -23,8 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from tinygraft.autograd.build import number_of
 from tinygraft.dtype import FORMATS, DType, dtypes
 from tinygraft.engine.arithmetic import NEAR, Array, rounded, wide
+from tinygraft.schedule.multiplied import MOST
 from tinygraft.uop.ops import BINARY, FACTS, Ops
 from tinygraft.uop.uop import UOp
 
@@ -38,6 +40,13 @@ LONGER = np.finfo(np.longdouble).nmant > np.finfo(np.float64).nmant
 def unit(dtype: DType) -> float:
     """Return the distance from 1 to the next number of a float dtype."""
     return 2.0 ** -FORMATS[dtype].mantissa
+
+
+def _units(node: UOp) -> float:
+    """Return how many units in the last place a result of `node` may be off by: each factor of a power adds one."""
+    found = ULPS.get(node.op, 1.0)
+    power = number_of(node.src[1]) if node.op is Ops.POW else None
+    return found if power is None or abs(power) > MOST else max(found, abs(power))
 
 
 def least(dtype: DType) -> float:
@@ -69,7 +78,7 @@ class Noise:
                 found.append(near)
                 if max(map(len, src)) > 1:
                     continue
-            error = ULPS.get(node.op, 1.0) * unit(node.dtype) * np.abs(near.astype(np.float64))
+            error = _units(node) * unit(node.dtype) * np.abs(near.astype(np.float64))
             loses = self._loses(node, here, exact, near)
             if run > 0:
                 found.append(self._noisy(exact, near, error, loses, node.dtype))

@@ -247,10 +247,11 @@ def _work_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan | None:
 
 def _of_family(member: FamilyMember, outputs: Sequence[UOp]) -> BoundPlan | None:
     """Return the BoundPlan of a graph by a plan of its family that takes its numbers; None where there is none."""
-    if (found := member.known()) is None:
+    numbers = member.numbers
+    options = _where(numbers.devices)[1]
+    if (found := member.known(lambda lifted: _sums_as_before(member, lifted, options))) is None:
         return None
     variant, arguments = found
-    numbers = member.numbers
     work = _on(variant.plan, numbers.buffers, outputs, numbers.bound | arguments)
     work.plan, work.devices, work.arguments = variant.plan, numbers.devices, member.slots_of(variant)
     return work
@@ -278,7 +279,11 @@ def _lifted(member: FamilyMember, key: PlanKey) -> tuple[Plan, dict[str, int]] |
     would be added in another order. The plan is added to the family. `key` is that of the plan with constants.
     """
     lifted = member.lift(target_of)
-    if lifted is None or not _sums_as_before(member, lifted, key[2]):
+    if lifted is None:
+        return None
+    if not _sums_as_before(member, lifted, key[2]):
+        if not member.special(lifted.groups):  # other numbers may do
+            member.family.stays = "with the numbers as arguments, sums of floats would be added in another order"
         return None
     form = form_of(postorder(*lifted.outputs), lifted.outputs)
     assert form is not None and form.buffers == member.numbers.buffers, "numbers are no buffers"
@@ -296,7 +301,7 @@ def _lifted(member: FamilyMember, key: PlanKey) -> tuple[Plan, dict[str, int]] |
 def _sums_as_before(member: FamilyMember, lifted: Lifted, options: Options) -> bool:
     """Return whether a graph with arguments adds floats in the order of the one with constants.
 
-    `lifted` is the graph with arguments, `options` are those that both are compiled with. Notes in the family if not.
+    `lifted` is the graph with arguments, `options` are those that both are compiled with.
     """
     if not member.numbers.combines:
         return True
@@ -304,10 +309,7 @@ def _sums_as_before(member: FamilyMember, lifted: Lifted, options: Options) -> b
 
     fixed, made = schedule(member.outputs, target_of), schedule(lifted.outputs, target_of)
     targets = {call.device: target_of(call.device) for call in made.calls if not isinstance(call, CopyCall)}
-    if same_sums(fixed, made, frozenset(lifted.names), targets, options):
-        return True
-    member.family.stays = "with the numbers as arguments, sums of floats would be added in another order"
-    return False
+    return same_sums(fixed, made, frozenset(lifted.names), targets, options)
 
 
 def _known(key: PlanKey) -> Plan | None:

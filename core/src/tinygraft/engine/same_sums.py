@@ -46,12 +46,27 @@ def same_sums(fixed: Schedule, lifted: Schedule, names: frozenset[str], targets:
             continue
         arguments = [n for n in postorder(theirs) if n.op is Ops.VARIABLE and n.arg.name in names]
         order = order_of_sums(theirs, target, options)
-        if order != order_of_sums(mine, target, options):
+        if not _same_order(order_of_sums(mine, target, options), order):
             return False
         starts = [n for n in arguments if n.lo is not None and n.dtype.kind == "index"]
         for ends in ({n: ix.const(n.lo) for n in starts}, {n: ix.const(n.hi) for n in starts}):
             if ends and order_of_sums(ix.rebuild_simplified((theirs,), ends)[theirs], target, options) != order:
                 return False
+    return True
+
+
+def _same_order(fixed: tuple[Any, ...], lifted: tuple[Any, ...]) -> bool:
+    """Return whether two results of order_of_sums are of one order: of kernels with constants, and with arguments.
+
+    A factor of 1 is removed where it is a constant, and changes no bit where it is an argument, also in an FMA.
+    """
+    if fixed[0] != lifted[0] or len(fixed[1]) != len(lifted[1]):
+        return False
+    for mine, theirs in zip(fixed[1], lifted[1], strict=True):
+        if mine[:3] != theirs[:3] or (mine[3] != theirs[3] and (mine[3][1:], theirs[3][1:]) != ((None,), (Ops.MUL,))):
+            return False
+        if mine[3][0] != theirs[3][0]:
+            return False
     return True
 
 

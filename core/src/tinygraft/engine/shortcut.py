@@ -34,6 +34,7 @@ from tinygraft.engine.pack import Plan
 from tinygraft.engine.run import launch_failed, run_kernel
 from tinygraft.engine.tape import defer, is_tracked_alone, nodes_requiring_grad
 from tinygraft.hooks.manager import here as hooks
+from tinygraft.schedule.multiplied import exponent_kind
 from tinygraft.schedule.slots import START, NumberSlot, argument_of
 from tinygraft.uop.held import in_shape
 from tinygraft.uop.index import size_of
@@ -218,6 +219,8 @@ def walk(root: UOp) -> Walked:
                 tag = None  # whose value it is changes no kernel
             if op is Ops.SHRINK:
                 arg = _lengths(node, numbers, places)
+            elif op is Ops.POW and (constant := constant_below(src[1])) is not None:
+                arg = exponent_kind(op, 1, constant)
             if len(src) == 2:
                 key.append((op, node.dtype, arg, tag, at[src[0]], at[src[1]]))
             elif len(src) == 1:
@@ -374,7 +377,7 @@ def note(
         )
     backends = [(name, Device[name]) for name in dict.fromkeys(names)]
     _add(walked, Shortcut(plan, backends, launches, memory[0], list(plan.made), plan.numbers), arguments)
-    # without `root`, as a graph of constants alone is in memory then, and what has a number that varies: each is another
+    # not `root`, as a graph of constants alone is in memory then, nor what has a number that varies
     own = {root, *[node for slots in arguments.values() for (node, _), _ in slots]}
     for node in walked.order:
         if node.op is not Ops.BUFFER and node not in own and not isinstance(node.tag, Own) and _is_pure(node):

@@ -5,6 +5,7 @@ Graph to calls (`schedule/`). `schedule(outputs, target_of)` takes the requested
 from one state to the next:
 
     split devices, remove waits           a graph of single devices, of values alone
+    multiply out                          powers of whole numbers as multiplications
     choose limits, choose convolutions    which convolutions a routine of the device computes
     cut long loops                        long reductions, products and scans in steps, by shapes alone
     order nodes, bind variables           sources before users; the values of variables

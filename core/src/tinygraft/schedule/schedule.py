@@ -24,6 +24,7 @@ from tinygraft.schedule.form import note_value
 from tinygraft.schedule.fusion import Book
 from tinygraft.schedule.homes import give_homes
 from tinygraft.schedule.inplace import reuse_buffers
+from tinygraft.schedule.multiplied import multiplied_out
 from tinygraft.schedule.offsets import share_kernels
 from tinygraft.schedule.order import in_order
 from tinygraft.schedule.passes import SchedulePass, ScheduleState, run_passes
@@ -107,6 +108,14 @@ def remove_waits(state: ScheduleState) -> ScheduleState:
         return state
     outputs, waits = without_waits(state.outputs)
     return state.with_outputs(outputs)._replace(waits=waits)
+
+
+def multiply_out(state: ScheduleState) -> ScheduleState:
+    """Return the state with powers of whole numbers as multiplications (multiplied.py).
+
+    `outputs`, `order` and `waits` change; the state is returned as it is where there is none.
+    """
+    return _replaced(state, multiplied_out(state.order))
 
 
 def choose_limits(state: ScheduleState) -> ScheduleState:
@@ -278,6 +287,8 @@ PASSES = (
     SchedulePass("split devices", split_devices, schedule_spec.single_devices, texts.graph),
     # before all passes that look through movement, which an AFTER would hide
     SchedulePass("remove waits", remove_waits, schedule_spec.plain_values, texts.graph),
+    # before all passes that look for products
+    SchedulePass("multiply out", multiply_out, schedule_spec.plain_values, texts.graph),
     SchedulePass("choose limits", choose_limits, schedule_spec.nothing, texts.limits),
     # before long loops are cut: the gradient of a convolution with many channels is one
     SchedulePass("choose convolutions", choose_convolutions, schedule_spec.plain_values, texts.graph),

@@ -8,8 +8,8 @@ an argument computes the same bits:
 
 - a constant that is an operand, beside a value in memory or positions, of an op that every device rounds alike, or that
   is stored, scattered or assigned. Functions of constants stay, and so do sizes, paddings, bools and NaN.
-- 0, 1 and -1 only in a graph without reductions of floats: rules remove them (rules/fold.py), and another expression
-  may be summed in another order.
+- 0, 1 and -1 beside a reduction of floats only where that is found to be summed in the same order: rules remove them
+  (rules/fold.py).
 - the start of a slice of known length. The length is part of the key.
 
 The values of the graph `with_arguments` are those of the original, node by node: a slot becomes a BIND of a variable.
@@ -24,6 +24,7 @@ from typing import Any
 from tinygraft import events
 from tinygraft.dtype import bits_of
 from tinygraft.schedule.form import LARGEST, FormKey, note_value, with_numbers
+from tinygraft.schedule.multiplied import by_argument, exponent_kind
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops, Own, VariableArg
 from tinygraft.uop.sizes import is_concrete, symbolic_sizes
@@ -54,14 +55,16 @@ START = 1000
 class Numbers:
     """The numbers of one graph: `values` by slot are the bits of constants and starts of slices.
 
-    `combines` says that the graph has a reduction of floats. `buffers`, `devices` and the values of `bound` variables
-    are as in a Form.
+    `combines` says that the graph has a reduction of floats; `special` are the slots then whose numbers a rule may
+    remove, so that another expression is summed. `buffers`, `devices` and the values of `bound` variables are as in a
+    Form.
     """
 
     key: FormKey
     slots: list[NumberSlot]
     values: tuple[int, ...]
     combines: bool
+    special: tuple[int, ...]
     buffers: list[UOp]
     devices: list[str]
     bound: dict[str, int]
@@ -122,7 +125,8 @@ class _NumberReader:
     def _operands(self, node: UOp) -> list[Any]:
         """Return the sources of a node as the key has them, and note what is computed from memory or positions.
 
-        A constant that has a slot is there as (dtype, shape, device), and any other as `constant` gives it.
+        A constant that has a slot is there as (dtype, shape, device, kind of exponent), and any other as `constant`
+        gives it.
         """
         op, src = node.op, node.src
         if not self.held.isdisjoint(src):
@@ -145,7 +149,7 @@ class _NumberReader:
             elif (lets or _is_value(op, place)) and _may_vary(constant := self.broadcast[source]):
                 self.slots.append((node, place))
                 self.values.append(argument_of(constant))
-                found.append((constant.dtype, source.shape, constant.device))
+                found.append((constant.dtype, source.shape, constant.device, exponent_kind(op, place, constant)))
             else:
                 found.append(self.constant(source))
         return found
@@ -180,21 +184,24 @@ class _NumberReader:
     def finish(self, outputs: Sequence[UOp]) -> Numbers:
         """Return the numbers of the graph of `outputs`, whose nodes were all read. Call it once: it ends the key.
 
-        Numbers that have to stay constant have no slot there, and their values are in the key: those of values that are
-        made of constants alone and moved or requested; with a reduction of floats, those that a rule may remove.
+        Numbers of values that are made of constants alone and have to stay constant have no slot there, and their
+        values are in the key.
         """
         slots, values = self.slots, self.values
         self.key.append(tuple([self.constant(n) if n in self.broadcast else self.numbers[n] for n in outputs]))
-        if self.combines or self.stays or not self.pure.isdisjoint(outputs):
+        if self.stays or not self.pure.isdisjoint(outputs):
             fixed = {*self.stays, *self.pure.intersection(outputs)}
             for node in sorted(self.pure, key=lambda n: n.serial, reverse=True):
                 if node in fixed:
                     fixed.update(node.src)
-            stay = [i for i, slot in enumerate(slots) if slot[0] in fixed or (self.combines and _is_special(slot))]
+            stay = [i for i, slot in enumerate(slots) if slot[0] in fixed]
             self.key += [(i, values[i]) for i in stay]
             kept = sorted({*range(len(slots))} - {*stay})
             slots, values = [slots[i] for i in kept], [values[i] for i in kept]
-        return Numbers(tuple(self.key), slots, tuple(values), self.combines, self.buffers, self.devices, self.bound)
+        special = tuple([i for i, slot in enumerate(slots) if self.combines and _is_special(slot)])
+        return Numbers(
+            tuple(self.key), slots, tuple(values), self.combines, special, self.buffers, self.devices, self.bound
+        )
 
 
 def _is_value(op: Ops, place: int) -> bool:
@@ -288,6 +295,9 @@ def with_arguments(order: Sequence[UOp], outputs: Sequence[UOp], chosen: Mapping
                 bounds.append((at, end if at is start else ix.add(at, end - start)))
             arg = tuple(bounds)
             src += symbolic_sizes([size for pair in arg for size in pair if size not in src])
+        if (node, 1) in chosen and (kind := exponent_kind(node.op, 1, constant_of((node, 1)))):
+            done[node] = by_argument(src[0], src[1], kind < 0)
+            continue
         same = arg is node.arg and all(new is old for new, old in zip(src, node.src, strict=True))
         done[node] = node if same else UOp(node.op, node.dtype, tuple(src), arg, node.tag)
     if events.origins is not None:

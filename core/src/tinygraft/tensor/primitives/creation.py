@@ -128,6 +128,7 @@ def arange(
     >>> Tensor.arange(2, 8, 3).tolist()
     [2, 5]
     """
+    starts = stop is not None
     if stop is None:
         start, stop = 0, start
     if any(isinstance(number, UOp) for number in (start, stop, step)):
@@ -158,7 +159,7 @@ def arange(
     line = line._cast(wide)
     if step != 1:
         line = line._op(Ops.MUL, line._const(coerce(step, wide), wide))
-    if start != 0:
+    if starts:  # also of 0: ranges that start elsewhere are the same kernel
         line = line._op(Ops.ADD, line._const(coerce(start, wide), wide))
     return cls._from(line._cast(to).uop, requires_grad)
 

@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any, Literal
 
 from tinygraft.autograd.build import is_number
-from tinygraft.dtype import FORMATS, DType, dtypes
+from tinygraft.dtype import FORMATS, DType, coerce, dtypes
 from tinygraft.tensor.primitives.base import BITWISE, TensorBase
 from tinygraft.tensor.primitives.broadcasting import Scalar
 from tinygraft.tensor.primitives.casting import bits_as
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _SIGNED = {1: dtypes.int8, 2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}
-_SQUARINGS = 64  # a constant integer power up to this is multiplied out, in at most 10 multiplications
+_SQUARINGS = 64  # given by schedule/multiplied.py: a constant integer power up to this is multiplied out
 
 
 def swapped(self: Tensor, op: Ops, x: Any) -> Tensor:
@@ -289,6 +289,8 @@ def _const_power(self: Tensor, x: int | float) -> Tensor:
     if power in (0.5, 1.5) and base._is_float():
         result = base._op(Ops.SQRT) if power == 0.5 else base._op(Ops.MUL, size_root(base, base))
     elif power <= _SQUARINGS and power == int(power) and (x >= 0 or base._is_float()):
+        if power >= 2 and coerce(x, base.dtype) == x:
+            return base._op(Ops.POW, x)  # the schedule multiplies it out; graphs with other powers are alike
         result = multiplied_out(base, int(power))
     else:
         return base._op(Ops.POW, x)

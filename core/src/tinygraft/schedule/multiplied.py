@@ -1,0 +1,79 @@
+"""Powers with whole numbers as exponents, as multiplications: exact ones are faster than POW, and mostly exact.
+
+    multiplied_out(order) -> {node: what replaces it}      by_argument(base, exponent, negative) -> UOp
+
+x**5 is written as one POW, so that graphs that differ in the exponent alone are a family (slots.py). The first pass of
+the schedule multiplies each out by repeated squaring; where the exponent is an argument of the kernel, the factors are
+chosen by its bits. Both multiply the same numbers in the same order, and end in the same multiplication, which a sum
+may take into an FMA: the bits are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinygraft.dtype import dtypes
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp, rebuild
+
+BITS = 7
+MOST = 64  # exponents up to this are multiplied out, in at most 10 multiplications
+_BROADCAST = frozenset({Ops.RESHAPE, Ops.EXPAND})
+
+
+def exponent_kind(op: Ops, place: int, constant: UOp) -> int:
+    """Return 1 for an exponent that a power is multiplied out for, -1 for one whose reciprocal is, 0 for all else.
+
+    `constant` is the operand of `op` at `place`.
+    """
+    if op is not Ops.POW or place != 1:
+        return 0
+    value = constant.arg
+    if not 2 <= abs(value) <= MOST or value != int(value) or (value < 0 and constant.dtype.kind != "float"):
+        return 0
+    return 1 if value > 0 else -1
+
+
+def multiplied_out(order: Sequence[UOp]) -> dict[UOp, UOp]:
+    """Return what replaces each node of the graph `order` (sources before users); empty where it has no such power."""
+    powers = {node: n for node in order if node.op is Ops.POW and (n := _whole_exponent(node)) is not None}
+    if not powers:
+        return {}
+    return rebuild(order, {}, lambda node, new: _power(new.src[0], powers[node]) if node in powers else new)
+
+
+def _whole_exponent(node: UOp) -> int | None:
+    """Return the exponent of a POW where it is a constant that the power is multiplied out for; else None."""
+    constant = node.src[1]
+    while constant.op in _BROADCAST and len(constant.src) == 1:
+        constant = constant.src[0]
+    return int(constant.arg) if constant.op is Ops.CONST and exponent_kind(Ops.POW, 1, constant) else None
+
+
+def _power(x: UOp, n: int) -> UOp:
+    """Return x**n by repeated squaring, the lowest bits of n first; the reciprocal of it for n < 0."""
+    result, square, rest = None, x, abs(n)
+    while rest:
+        if rest & 1:
+            result = square if result is None else result * square
+        rest >>= 1
+        square = square * square if rest else square
+    assert result is not None, "no power of 0 is multiplied out"
+    return result if n > 0 else result.alu(Ops.RECIPROCAL)
+
+
+def by_argument(x: UOp, exponent: UOp, negative: bool) -> UOp:
+    """Return what `_power` does for the `exponent`, a value of the dtype and shape of `x`, from 2 to MOST.
+
+    It is from -MOST to -2 where `negative`.
+    """
+    n = (-exponent if negative else exponent).cast(dtypes.int32)
+    rest, low, high = x.const_like(1), x, x  # rest: the product of all squares whose bit of n is passed
+    square = x
+    for bit in range(1, BITS):
+        rest = (n & (1 << (bit - 1))).ne(0).where(rest * square, rest)
+        last, square = square, square * square
+        above, single = (n < (1 << bit)).alu(Ops.NOT), n.eq(1 << bit)
+        low = above.where(single.where(last, rest), low)
+        high = above.where(single.where(last, square), high)
+    return (low * high).alu(Ops.RECIPROCAL) if negative else low * high
