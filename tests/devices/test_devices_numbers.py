@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tinygraft import Context, Device, Tensor, dtypes
+from tinygraft.dtype import DType
 from tinygraft.engine import plan
 
 DTYPES = (
@@ -133,8 +134,8 @@ def test_arguments_give_the_bits_of_constants(lane, seeds, monkeypatch):
 
 @pytest.mark.parametrize("dtype", [d for d in dtypes.all if d.kind in ("int", "uint")], ids=str)
 @pytest.mark.parametrize("device", ["CPU", "PYTHON"])
-def test_integers_are_divided_exactly(device: str, dtype: dtypes) -> None:
-    """By a number that is an argument, by one that is constant, and by memory: multiples and their neighbours, limits."""
+def test_integers_are_divided_exactly(device: str, dtype: DType) -> None:
+    """By a number that is an argument, a constant one, and memory: multiples and their neighbours, limits."""
     least, most = dtype.min, dtype.max
     edges = [v for v in (least, most, 0, 1, 2, 3, 7, 100, most // 3, most - 1, -1, -2, -3, -7, -100) if v >= least]
     rng = random.Random(3)

@@ -16,8 +16,9 @@ from tinygraft.dtype import dtypes
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, rebuild
 
-BITS = 7
-MOST = 64  # exponents up to this are multiplied out, in at most 10 multiplications
+# assumed: multiplications up to 10 are faster than POW
+MOST = 64  # exponents up to this are multiplied out
+BITS = 7  # given: those of MOST
 _BROADCAST = frozenset({Ops.RESHAPE, Ops.EXPAND})
 
 

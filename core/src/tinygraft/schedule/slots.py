@@ -40,6 +40,7 @@ _TAKES = _EXACT | {Ops.POW}  # a function, but no device has one of its own
 _MOVES = frozenset({Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.FLIP, Ops.PAD, Ops.SHRINK, Ops.DETACH})
 _KEEPS = _EXACT | _MOVES  # of constants alone they are as good as one
 _MADE = frozenset({Ops.IOTA, Ops.CONTIGUOUS, Ops.CAT, Ops.SCATTER, Ops.GATHER})  # these are values of their own
+# given: the order of sources of these ops
 _VALUE_AT = {Ops.ASSIGN: 1, Ops.SCATTER: 2, Ops.GATHER: 1, Ops.CONTIGUOUS: 0}  # of an operand that may be any value
 _BROADCAST = frozenset({Ops.RESHAPE, Ops.EXPAND})  # a constant stays one number
 _COMBINING = frozenset({Ops.REDUCE_AXIS, Ops.SCAN, Ops.FOLD, Ops.SCATTER})  # in an order that may decide the last bits
