@@ -31,6 +31,8 @@ NAMES = {
     "tinygraft.nn.onnx": "OnnxRunner",
     "tinygraft.engine.jit": "TinyJit",
     "tinygraft.jit": "TinyJit",
+    "tinygraft.ops": "Device GlobalCounters",
+    "tinygraft.shape.symbolic": "Variable Node sint",
     "tinygraft.device": "Device Buffer",
     "tinygraft.dtype": "dtypes DType DTypeLike to_dtype least_upper_dtype least_upper_float sum_acc_dtype",
     "tinygraft.uop": "Ops UOp",

@@ -31,7 +31,7 @@ LAYERS = [
     {"engine"},
     {"tensor"},
     {"onnx"},
-    {"array_api", "jit", "nn", "interop", "functions", "mlops", "reference", "transforms"},
+    {"array_api", "jit", "nn", "interop", "functions", "mlops", "reference", "transforms", "ops", "shape"},
     {"plugin"},
     {"conformance"},
     {"cli", "__init__", "__main__"},

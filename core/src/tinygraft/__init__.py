@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from tinygraft.transforms import vjp as vjp
     from tinygraft.transforms import vmap as vmap
     from tinygraft.uop.uop import UOp as UOp
-
-    Variable = UOp.variable
+    from tinygraft.uop.variable import Variable as Variable
 
 __version__ = "0.1.0"
 
@@ -43,7 +42,7 @@ _MODULES = {  # public name -> its module and its name there
     "Tensor": ("tinygraft.tensor.tensor", "Tensor"),
     "TinyJit": ("tinygraft.jit", "TinyJit"),
     "UOp": ("tinygraft.uop.uop", "UOp"),
-    "Variable": ("tinygraft.uop.uop", "UOp.variable"),
+    "Variable": ("tinygraft.uop.variable", "Variable"),
     "dtypes": ("tinygraft.dtype", "dtypes"),
     "Function": ("tinygraft.functions", "Function"),
     "fetch": ("tinygraft.helpers", "fetch"),

@@ -189,6 +189,17 @@ def test_a_product_of_matrices_shares_its_kernel_with_no_other_reduction() -> No
     assert groups(rows, others) == [{rows, others}]
 
 
+def test_a_kernel_has_so_many_reductions_of_many_rows() -> None:
+    """36 sums of equal rows in one kernel took 8 s to compile; those of up to TINY results may be any number."""
+    shared = memory(3, 24, 64)
+    rows = [total(shared * memory(3, 24, 64), 2) for _ in range(20)]
+    kernels = groups(*rows)
+    assert all(len(each) <= 8 for each in kernels) and len(kernels) == 3
+    assert sum(len(each) for each in kernels) == 20
+    few = [total(memory(2, 64), 1) for _ in range(10)]
+    assert len(groups(*few)) == 1
+
+
 def test_what_reads_nothing_joins_a_kernel_of_its_loops() -> None:
     """Zeros are stored beside anything of their shape, but a product of matrices."""
     a, b = memory(64, 1, 64), memory(1, 64, 64)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tinygraft import Context, Tensor
+from tinygraft import Context, Tensor, dtypes
 from tinygraft.config import NOOPT, TRAINING
 
 
@@ -120,3 +120,11 @@ def test_a_type_of_types_beside_that_of_tensor() -> None:
 
     assert Counted([1, 2]).tolist() == [1, 2]
     assert called == ["Counted"]
+
+
+def test_default_type_is_the_dtype_of_floats() -> None:
+    """Scripts that set it by its older name set the setting, and not an attribute that nothing reads."""
+    with Context(DEFAULT_FLOAT="float32"):
+        Tensor.default_type = dtypes.float64
+        assert Tensor([1.0]).dtype is dtypes.float64 and dtypes.default_float is dtypes.float64
+    assert Tensor.default_type is dtypes.default_float is dtypes.float32

@@ -306,7 +306,7 @@ THEMES = (
         "compat.older_names",
         methods=(
             "max_numel is_param_ schedule_linear linear_with_vars callify as_param call image_dot image_conv2d "
-            "decode_hevc_frame"
+            "decode_hevc_frame llvm_bf16_cast pad2d slice leakyrelu logsoftmax xor"
         ),
         properties="is_param",
     ),

@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinygraft.config import TRAINING, Context
+from tinygraft.dtype import DType, dtypes
 from tinygraft.engine.exclusive import import_late
 from tinygraft.errors import SettingWarning
 from tinygraft.helpers import warn_user
@@ -91,6 +92,15 @@ class TensorType(type):
     @training.setter
     def training(cls, value: bool) -> None:
         TRAINING.set(int(value))
+
+    @property
+    def default_type(cls) -> DType:
+        """The dtype that Python's floats become: `dtypes.default_float`, by the name of older scripts."""
+        return dtypes.default_float
+
+    @default_type.setter
+    def default_type(cls, value: DType) -> None:
+        dtypes.default_float = value
 
     def train(cls, mode: bool = True) -> Mode:
         """Training mode for a block or a decorated function, in the thread that runs it.

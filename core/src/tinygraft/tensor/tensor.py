@@ -5,6 +5,7 @@ Data in, a lazy tensor out. A method adds nodes to `uop`; nothing is computed be
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tinygraft.dtype import DTypeLike, to_dtype
@@ -44,7 +45,7 @@ class Tensor(TensorBase, metaclass=TensorType):
     __array_priority__ = 1000.0  # so that numpy leaves `array + tensor` to the tensor
 
     def __getattr__(self, name: str) -> Any:
-        """Say what to use for a name that a tensor does not have."""
+        """Return `to` with the device that a name is; for any other say what to use, as a tensor does not have it."""
         if any(name in vars(base) for base in type(self).__mro__):  # a property raised AttributeError: show that
             return object.__getattribute__(self, name)
         if name.endswith("_array_interface__"):
@@ -54,6 +55,8 @@ class Tensor(TensorBase, metaclass=TensorType):
                 return found
         from tinygraft.tensor.compat import missing
 
+        if missing.is_device(name):  # t.cuda(), as PyTorch and older scripts have it
+            return partial(self.to, name.upper())
         what = f"{type(self).__name__!r} object has no attribute {name!r}"
         raise AttributeError(what + missing.hint(name, type(self)))
 

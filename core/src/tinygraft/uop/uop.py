@@ -292,6 +292,13 @@ class UOp:
             raise ValueError(f"only a bound variable can be unbound, this is {self.op}")
         return self.src[0], self.arg
 
+    @property
+    def val(self) -> int:
+        """The value of a bound variable, as older scripts ask for it; AttributeError for any other node."""
+        if self.op is not Ops.BIND:
+            raise AttributeError(f"only a bound variable has a val, this is {self.op}")
+        return int(self.arg)
+
     def const_like(self, value: Any) -> UOp:
         """Return a number with this node's dtype, device and shape. Raises DTypeError for a fraction with an index."""
         if self.dtype is dtypes.index and isinstance(value, float) and not value.is_integer():

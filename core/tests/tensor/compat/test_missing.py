@@ -12,8 +12,6 @@ from tinygraft import Tensor
 
 
 @pytest.mark.parametrize(("name", "hint"), [
-    ("cpu", "to(NAME) moves it; python -m tinygraft devices lists the names"),
-    ("cuda", "to(NAME) moves it; python -m tinygraft devices lists the names"),
     ("add_", "assign(t.add(...)) writes the result into this tensor"),
     ("clamp_", "assign(t.clamp(...)) writes the result into this tensor"),
     ("fill_", "assign(value) writes a value into this tensor"),

@@ -33,11 +33,14 @@ def hint(name: str, owner: type) -> str:
     found = _INSTEAD.get(name, "") or (_in_place(name[:-1], owner) if name.endswith("_") else "")
     if not found and name.startswith("is_") and name[3:].upper() in NAMES:
         found = _INSTEAD["get_device"]
-    if not found and (name.upper() in NAMES or any(record.name == name.upper() for record in Device.records())):
-        found = "to(NAME) moves it; python -m tinygraft devices lists the names"
     if found:
         return f"\n  hint: {found}"
     return _closest(name, owner)
+
+
+def is_device(name: str) -> bool:
+    """Return whether a name, in lower case, is that of a device that is known or installed."""
+    return name.islower() and (name.upper() in NAMES or any(record.name == name.upper() for record in Device.records()))
 
 
 def _in_place(name: str, owner: type) -> str:

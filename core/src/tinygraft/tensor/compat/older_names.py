@@ -5,7 +5,7 @@ Scripts that use them run; the method each one stands for is where its theme is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,63 @@ def is_param_(self: Tensor, is_param: bool = True) -> Tensor:
     True
     """
     return self.requires_grad_(is_param)
+
+
+# Devices, dtypes and padding
+
+
+def llvm_bf16_cast(self: Tensor, dtype: DTypeLike) -> Tensor:
+    """cast; every device here has bfloat16."""
+    return self.cast(dtype)
+
+
+def pad2d(self: Tensor, padding: Sequence[int], value: float = 0.0) -> Tensor:
+    """Pad the last two axes by `padding`, (left, right, top, bottom): pad, which takes any number of axes.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor.ones(1, 1, 2, 2).pad2d((1, 0, 0, 1)).shape
+    (1, 1, 3, 3)
+    """
+    return self.pad(tuple(padding), value=value)
+
+
+def slice(self: Tensor, arg: Sequence[tuple[int, int] | None], value: float = 0.0) -> Tensor:
+    """Return elements from start to stop along each axis, (start, stop) or None; what is outside is `value`.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([1, 2, 3]).slice([(-1, 2)]).tolist()
+    [0, 1, 2]
+    """
+    ranges = [(0, size) if each is None else each for each, size in zip(arg, self.shape, strict=True)]
+    around = tuple(
+        [(max(0, -start), max(0, stop - size)) for (start, stop), size in zip(ranges, self.shape, strict=True)]
+    )
+    padded = self.pad(around, value=value) if any(any(pair) for pair in around) else self
+    moved = [(start + before, stop + before) for (start, stop), (before, _) in zip(ranges, around, strict=True)]
+    return padded.shrink(tuple(moved))
+
+
+# Functions
+
+
+def leakyrelu(self: Tensor, neg_slope: float = 0.01) -> Tensor:
+    """leaky_relu, by its older name.
+
+    >>> from tinygraft import Tensor
+    >>> Tensor([-10.0, 1.0]).leakyrelu(0.5).tolist()
+    [-5.0, 1.0]
+    """
+    return self.leaky_relu(neg_slope)
+
+
+def logsoftmax(self: Tensor) -> Tensor:
+    """log_softmax along the last axis, by its older name."""
+    return self.log_softmax()
+
+
+def xor(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
+    """bitwise_xor, by its older name."""
+    return self.bitwise_xor(x, reverse)
 
 
 # Schedules
