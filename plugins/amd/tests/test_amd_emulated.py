@@ -103,6 +103,7 @@ print(json.dumps([backend.device.card.wave, memory.read(out, 128)]))
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_digits_are_learnt(tmp_path: Path) -> None:
     """The script of the README on the emulated card: at least 0.98 of the images that were not seen."""
     done = hip_emulator.run(["examples/train_digits.py", "--out", str(tmp_path)], DEV="AMD")

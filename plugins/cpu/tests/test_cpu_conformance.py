@@ -23,15 +23,19 @@ class TestCpu(DeviceConformance):
 
 @pytest.mark.slow
 @pytest.mark.needs("cc")
-def test_the_kit_passes_through_the_c_compiler(tmp_path: Path) -> None:
+@pytest.mark.parametrize("chosen", [
+    pytest.param("not int16 and not uint32 and not float16 and not fp8", id="most dtypes"),
+    pytest.param("test", id="all", marks=pytest.mark.long),
+])  # fmt: skip
+def test_the_kit_passes_through_the_c_compiler(tmp_path: Path, chosen: str) -> None:
     """A device is opened once in a process, so the other compiler is tested in another process."""
     file = tmp_path / "counts.json"
     done = subprocess.run(
-        [sys.executable, "-m", "tinygraft", "conformance", "--device", "CPU", "--json", str(file)],
+        [sys.executable, "-m", "tinygraft", "conformance", "--device", "CPU", "--json", str(file), "-k", chosen],
         env={**os.environ, "CPU_COMPILER": "c", "SPEC": "0"}, capture_output=True, text=True, timeout=600, check=False,
         cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     (found,) = json.loads(file.read_text())["devices"]
-    assert sum(level.get("passed", 0) for level in found["levels"].values()) > 1000
+    assert sum(level.get("passed", 0) for level in found["levels"].values()) > 700
     assert not {kind for level in found["levels"].values() for kind in level} - {"passed", "n/a"}

@@ -197,6 +197,7 @@ except Exception as error:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_digits_are_learnt(tmp_path: Path) -> None:
     """The script of the README on the emulated GPU: at least 0.98 of the images that were not seen."""
     done = metal_emulator.run(["examples/train_digits.py", "--out", str(tmp_path)], DEV="METAL")
