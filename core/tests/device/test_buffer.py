@@ -13,7 +13,7 @@ from tinygraft.device import buffer as buffers
 from tinygraft.device.buffer import Buffer, bind, buffer_of, realized
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import Allocator
-from tinygraft.device.pool import FEW_RETURNED, SMALL, Pool, pool_of
+from tinygraft.device.pool import Pool, pool_of
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DeviceMemoryError
 from tinygraft.reference.null import NullAllocator, NullBackend
@@ -166,7 +166,7 @@ def test_sizes_that_nobody_asks_for_go_back(monkeypatch):
 def test_the_block_that_was_returned_last_is_taken_again_without_a_guard(monkeypatch):
     """A loop whose results are large pays neither for signals nor for the table of cached blocks."""
     pool, allocator = pool_of_toys(room=1 << 30)
-    large = 100 * SMALL
+    large = 6 << 20
     handle = pool.take(large).handle
     monkeypatch.setattr("tinygraft.device.pool.guarded", None)
     for _ in range(5):
@@ -183,7 +183,7 @@ def test_large_blocks_wait_while_the_cache_has_room():
     blocks = [pool.take(3 << 20) for _ in range(10)]
     while blocks:
         blocks.pop()
-        assert len(pool._returned) <= FEW_RETURNED
+        assert len(pool._returned) <= 4
     assert (pool.used, pool.kept, allocator.freed) == (0, 30 << 20, 0)
     pool.empty()
     block = pool.take(2 << 20)
