@@ -14,7 +14,7 @@
 #include "routines.h"
 
 enum {
-    FILTERS = 16,   /* whose weights are transformed at once */
+    FILTERS = 32,   /* whose weights are transformed at once */
     CHANNELS = 64,  /* of them */
     MOST = 8,       /* vectors of tiles of a block, at most */
     FEWEST = 4,     /* to which blocks are made smaller, so that threads end together */
