@@ -121,6 +121,14 @@ def test_sums_across_memory_read_long_parts_of_rows() -> None:
     assert taken(Target(vector_bytes=32, registers=32, chunks=4), sums(640, 128, 0))[1] == "unroll(0, 4)"
 
 
+def test_sums_across_memory_leave_no_remainder_where_half_a_vector_does_not() -> None:
+    """Each column of a remainder would go through all rows again."""
+    vectors = Target(vector_bytes=64, registers=32)
+    assert taken(vectors, sums(64, 1000, 0))[0] == "vectorise(0, 8)"
+    assert taken(vectors, sums(64, 1004, 0))[0] == "vectorise(0, 16)", "half a vector leaves one, too"
+    assert taken(vectors, sums(64, 1024, 0))[0] == "vectorise(0, 16)"
+
+
 def test_long_chains_of_arithmetic_run_side_by_side() -> None:
     """An exponential in four copies; plain sums and many exponentials in one."""
     i = UOp.range(4096, 0)

@@ -87,6 +87,8 @@ class _LoopFacts:
         if best is None or scores[best] <= 0:
             return []
         shared = self.shared(best) or self.abreast(best)
+        if shared is None and self.is_over_columns(best) and not self.slow(best):
+            self.widths[best] = self.without_rest(best)
         found = [action("vectorise", name_of(best), self.width(best, shared is None))]
         if shared is not None:
             found.append(action("unroll", name_of(shared[0]), shared[1]))
@@ -143,6 +145,23 @@ class _LoopFacts:
                 chosen.append(loop)
         return chosen[1:]
 
+    def is_over_columns(self, loop: UOp) -> bool:
+        """Return whether `loop` goes over results of reductions: each of its remainder goes through all rows again.
+
+        Vectors of half a register without a remainder are better then, unless the units are what it waits for: sums of
+        1,000 columns of 1,600 rows took 213 us, then 155 (benchmarks/NOTES.md, 2026-11-28).
+        """
+        return loop not in self.summed and any(n.src[0].ranges >> loop.arg.axis & 1 for n in self.reduces)
+
+    def without_rest(self, loop: UOp) -> int:
+        """Return half the lanes of `loop` where these leave no remainder and all would leave one; else all of them."""
+        width, half = self.widths[loop], self.widths[loop] // 2
+        return half if half >= SHORTEST and size(loop) % width and not size(loop) % half else width
+
+    def slow(self, loop: UOp) -> list[UOp]:
+        """Return the slow ops that depend on `loop`."""
+        return [n for n in self.nodes if n.op in SLOW and n.ranges >> loop.arg.axis & 1]
+
     def copies(self, best: UOp) -> int:
         """Return by how much the vectors of `best`, a loop over elements or results, are unrolled; 1 for not at all.
 
@@ -150,14 +169,14 @@ class _LoopFacts:
         many, with one to MOST_SLOW slow ops.
         """
         vectors = size(best) // self.widths[best]
-        if any(n.src[0].ranges >> best.arg.axis & 1 for n in self.reduces):
+        if self.is_over_columns(best):
             around = any(
                 r is not best and s.ranges >> r.arg.axis & 1 for r in loops_of(self.sink) for s in self.sink.src
             )
             least = 1 if around else self.target.chunks  # a block for each thread, where this loop is the parallel one
             counts = [n for n in (4, 8, 16) if n <= self.target.registers // 2 and vectors // n >= least]
             return min(counts, key=lambda n: vectors // n * (n + START) + vectors % n * ALONE, default=1)
-        slow = [n for n in self.nodes if n.op in SLOW and n.ranges >> best.arg.axis & 1]
+        slow = self.slow(best)
         many = max(self.iterations(s.ranges) for s in self.sink.src) >= WORTH
         return COPIES if many and vectors >= COPIES and 0 < len(slow) <= MOST_SLOW else 1
 
