@@ -6,9 +6,9 @@ import pytest
 
 from tinygraft.conformance.kernels import load, param
 from tinygraft.dtype import dtypes
-from tinygraft.schedule.picked import index_in_axis
+from tinygraft.schedule.picked import index_in_axis, picked_terms
 from tinygraft.uop import index as ix
-from tinygraft.uop.ops import Ops
+from tinygraft.uop.ops import Ops, ReduceArg
 from tinygraft.uop.uop import UOp, postorder
 
 ROWS, COLUMNS = 4, 10
@@ -72,3 +72,52 @@ def test_known_bounds_need_no_condition():
     row = UOp.range(ROWS, 1).cast(dtypes.int32)
     assert index_in_axis(row, ROWS)[1] is None
     assert index_in_axis(row, UOp.variable("n", 1, 8))[1] is not None
+
+
+def summed(clause, x: UOp, r: UOp) -> tuple[UOp, tuple[UOp, ...]]:
+    """The terms of the sum of x over r where the clause holds."""
+    return picked_terms(clause.where(x, UOp.const(x.dtype, 0.0)), (r,))
+
+
+@pytest.mark.parametrize("dtype", [dtypes.int16, dtypes.int64, dtypes.uint8], ids=str)
+def test_a_sum_of_the_one_class_that_is_a_label_is_that_term(dtype):
+    """It is read at the label, and is 0 where that is no class."""
+    r, label = UOp.range(COLUMNS, 1), coordinate(1, dtype)
+    x = load(param(2, dtypes.float32, COLUMNS), r)
+    value, left = summed(UOp(Ops.CMPEQ, dtypes.bool, (r.cast(dtypes.int32).cast(dtype), label)), x, r)
+    assert left == ()
+    assert value.op is Ops.WHERE
+    assert r not in postorder(value)
+    (read,) = [n for n in postorder(value.src[1]) if n.op is Ops.LOAD and n.src[0].arg.slot == 2]
+    assert (read.src[1].lo, read.src[1].hi) == (0, COLUMNS - 1)
+
+
+def test_other_conditions_stay():
+    """A mask beside the label, and one that depends on the class."""
+    r, label = UOp.range(COLUMNS, 1), coordinate(1)
+    mask = load(param(3, dtypes.bool, COLUMNS), r)
+    x = load(param(2, dtypes.float32, COLUMNS), r)
+    picks = UOp(Ops.CMPEQ, dtypes.bool, (label, r.cast(dtypes.int64)))
+    value, left = summed(UOp(Ops.AND, dtypes.bool, (picks, mask)), x, r)
+    assert left == ()
+    assert {n.src[0].arg.slot for n in postorder(value) if n.op is Ops.LOAD} == {1, 2, 3}
+
+
+def test_what_picks_no_single_term_is_summed():
+    """A comparison of another kind, a counter that is multiplied, a byte that repeats, terms that are sums."""
+    r, s, label = UOp.range(300, 1), UOp.range(4, 2), coordinate(1)
+    x = load(param(2, dtypes.float32, 300), r)
+    counter = r.cast(dtypes.int64)
+    sums = UOp(Ops.REDUCE, dtypes.float32, (load(param(2, dtypes.float32, 1200), ix.add(r, ix.mul(s, 300))), s),
+               ReduceArg(Ops.ADD))  # fmt: skip
+    for clause, term in [
+        (counter < label, x), (UOp(Ops.CMPNE, dtypes.bool, (counter, label)), x),
+        (UOp(Ops.CMPEQ, dtypes.bool, (counter * 2, label)), x),
+        (UOp(Ops.CMPEQ, dtypes.bool, (r.cast(dtypes.uint8), coordinate(1, dtypes.uint8))), x),
+        (UOp(Ops.CMPEQ, dtypes.bool, (counter, label)), sums),
+    ]:  # fmt: skip
+        value, left = summed(clause, term, r)
+        assert left == (r,)
+        assert value.op is Ops.WHERE
+    negative = UOp(Ops.CMPEQ, dtypes.bool, (counter, label)).where(x, UOp.const(dtypes.float32, -0.0))
+    assert picked_terms(negative, (r,))[1] == (r,)

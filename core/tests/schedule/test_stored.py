@@ -216,6 +216,16 @@ def test_few_rows_of_much_data_starve() -> None:
     assert broadcast(many, much)[1] == set()
 
 
+def test_much_work_for_few_results_is_divided() -> None:
+    """The sums of 1024 rows before their total, which one thread computes; of few rows, and for many results, not."""
+    for rows, more in ((1024, True), (64, False)):
+        x = memory(rows, 256)
+        root = UOp(Ops.SQRT, F, (total(x * x + 1.0, 1),))
+        assert stored(total(root, 0)) == ({root} if more else set())
+    wide = memory(32, 1024, 16)
+    assert stored(total(UOp(Ops.SQRT, F, (total(wide * wide + 1.0, 2),)), 1)) == set()
+
+
 def test_windows_over_a_long_reduction_are_pooled_from_memory() -> None:
     """A maximum over windows of long sums reads them from memory; sums of two are computed again."""
 

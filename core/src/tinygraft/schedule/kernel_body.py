@@ -18,7 +18,7 @@ from tinygraft.dtype import SMALL_FLOATS, dtypes
 from tinygraft.errors import GraphError
 from tinygraft.rules.fold import fold
 from tinygraft.schedule.effort import spend
-from tinygraft.schedule.picked import index_in_axis
+from tinygraft.schedule.picked import index_in_axis, picked_terms
 from tinygraft.schedule.views import ZERO, Index, both, flatten, source_index
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import ELEMENTWISE, FACTS, MOVEMENT, AxisKind, Ops, ParamArg, ReduceArg, WindowArg
@@ -291,7 +291,10 @@ class Lowering:
         """Return `value` combined by `op` over `ranges`, and record its REDUCE as one that computes `node`.
 
         A range that `value` does not depend on needs no loop where `_repeats` holds: a sum is multiplied by its size.
+        Nor does one of whose terms a condition picks one.
         """
+        if op is Ops.ADD:
+            value, ranges = picked_terms(value, ranges)
         looped = tuple(r for r in ranges if not _repeats(op, value, r))
         times = math.prod(r.src[0].arg for r in ranges if r not in looped)
         if looped:

@@ -1,4 +1,5 @@
-"""Integers of the tensor graph as indices into an axis: the index, and the condition that it is inside of the axis.
+"""Integers of the tensor graph as indices into an axis: the index, and the condition that it is inside of the axis;
+and sums of which such an index picks one term.
 
 A flat index of several coordinates is -1 where one of them is outside of its own axis:
 
@@ -6,18 +7,24 @@ A flat index of several coordinates is -1 where one of them is outside of its ow
 
 It is inside wherever its condition holds, which the limits that the condition sets for i and j show. So the condition
 alone is the gate of what is read or written there, and no element is compared twice.
+
+What losses of labels sum over classes is one term, if any:
+
+    sum of where(class == label, x[class], 0) over classes    # is where(0 <= label < classes, x[label], 0)
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from tinygraft.dtype import dtypes
+from tinygraft.rules.fold import fold
 from tinygraft.schedule.views import both
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.sizes import sint
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import UOp, postorder
 
 _Range = tuple[float, float]  # the least value and the greatest; infinite where it is not known
 
@@ -87,3 +94,79 @@ def _range_under(x: UOp, limits: dict[UOp, _Range]) -> _Range:
     if x.dtype is not dtypes.index and not (dtypes.min(x.dtype) <= found[0] and found[1] <= dtypes.max(x.dtype)):
         return known
     return max(known[0], found[0]), min(known[1], found[1])
+
+
+def picked_terms(value: UOp, ranges: Sequence[UOp]) -> tuple[UOp, tuple[UOp, ...]]:
+    """Return the terms of a sum over `ranges`, and the ranges that are left, without those of which one term is picked.
+
+    The values of the sum are those of `value` at the picked term, and 0 where an index is outside of the range.
+    """
+    left = []
+    for r in ranges:
+        found = _picked(value, r)
+        if found is None:
+            left.append(r)
+        else:
+            value = found
+    return value, tuple(left)
+
+
+def _picked(value: UOp, r: UOp) -> UOp | None:
+    """Return the one term that is not 0 of a sum of `value` over `r`; None where no condition picks it.
+
+    None as well where the terms are sums themselves, which are recorded by their nodes.
+    """
+    if value.op is Ops.CAST:
+        inner = _picked(value.src[0], r)
+        return None if inner is None else fold(Ops.CAST, value.dtype, (inner,))
+    if value.op is not Ops.WHERE or not _is_zero(value.src[2]) or r.src[0].op is not Ops.CONST:
+        return None
+    size = int(r.src[0].arg)
+    clauses = _clauses(value.src[0])
+    picks = [(clause, index) for clause in clauses if (index := _index_equal(clause, r, size)) is not None]
+    if not picks or any(n.op is Ops.REDUCE and n.ranges >> r.arg.axis & 1 for n in postorder(value)):
+        return None
+    clause, index = picks[0]
+    i, inside = index_in_axis(index, size)
+    at = ix.minimum(ix.maximum(i, 0), size - 1)  # what is read outside is dropped, but has to exist
+    others = [c for c in clauses if c is not clause]
+    new = ix.rebuild_simplified((value.src[1], *others), {r: at})
+    gate = inside
+    for other in others:
+        gate = new[other] if gate is None else UOp(Ops.AND, dtypes.bool, (gate, new[other]))
+    term = new[value.src[1]]
+    return term if gate is None else fold(Ops.WHERE, value.dtype, (gate, term, value.src[2]))
+
+
+def _is_zero(value: UOp) -> bool:
+    """Return whether a value is the constant 0, of which -0.0 is none."""
+    return value.op is Ops.CONST and value.arg == 0 and math.copysign(1, value.arg) > 0
+
+
+def _clauses(condition: UOp) -> list[UOp]:
+    """Return the conditions whose AND `condition` is."""
+    found, stack = [], [condition]
+    while stack:
+        clause = stack.pop()
+        if clause.op is Ops.AND:
+            stack.extend(clause.src)
+        else:
+            found.append(clause)
+    return found
+
+
+def _index_equal(clause: UOp, r: UOp, size: int) -> UOp | None:
+    """Return the integer that `clause` compares the counter `r` of a range with; None where it is no such comparison.
+
+    The counter may have been cast to an integer that holds all numbers below `size`.
+    """
+    if clause.op is not Ops.CMPEQ:
+        return None
+    for counter, other in (clause.src, clause.src[::-1]):
+        while (
+            counter.op is Ops.CAST and counter.dtype.kind in ("int", "uint") and dtypes.max(counter.dtype) >= size - 1
+        ):
+            counter = counter.src[0]
+        if counter is r and other.dtype.kind in ("int", "uint", "index") and not other.ranges >> r.arg.axis & 1:
+            return other
+    return None

@@ -3,7 +3,7 @@
 A value is stored when it must be (an output, a copy, an assigned value, a scatter or a scan, a routine and what it
 reads) or when storing it is
 cheaper than computing it again. The cost of a node is counted in simple operations for each of its elements; `evals`
-is how often its elements would be computed in all, were it not stored. Five rules decide, from the outputs backwards:
+is how often its elements would be computed in all, were it not stored. Six rules decide, from the outputs backwards:
 
 - a reduction, or what an elementwise chain made of one, is stored when more than one stored node needs it, or when
   it would be computed more often than it has elements: the last node that all of its users share is stored;
@@ -11,6 +11,8 @@ is how often its elements would be computed in all, were it not stored. Five rul
   reduction: another one that its result is combined with is stored;
 - a reduction whose elements are compared with their own maximum or minimum is stored: a kernel that computed it in two
   loops might round it in two ways, and find that none of its elements is the greatest;
+- reductions that are combined to FEW results, as the losses of a batch to their mean, are stored when they are SHARED
+  work: threads divide results, so one thread would do all of it;
 - a chain of cheap operations is stored when computing it again costs more than AGAIN for each element;
 - a chain is cut when it has more operations or reads more buffers than a kernel may.
 
@@ -28,6 +30,7 @@ from typing import TypeVar
 from tinygraft.dtype import dtypes
 from tinygraft.schedule.effort import spend
 from tinygraft.schedule.kernel_body import LENGTH, numel
+from tinygraft.schedule.regroup import FEW
 from tinygraft.schedule.weighing import (
     AGAIN,
     AGAIN_FREE,
@@ -63,6 +66,9 @@ SAME_LOOPS = ELEMENTWISE | PLAIN | {Ops.PERMUTE}  # ops that need each element o
 OTHER_LOOPS = frozenset(
     {Ops.REDUCE_AXIS, Ops.EXPAND, Ops.PAD, Ops.CAT, Ops.WINDOW, Ops.GATHER, Ops.SCATTER, Ops.SCAN, Ops.ROUTINE}
 )  # ops that need their source in other loops than their own
+
+# measured: 2026-11-28, two threads, cross entropy as replays; of 64 rows of 100 it is as fast either way
+SHARED = 1 << 17  # operations of reductions from which on one thread should not do them all
 
 T = TypeVar("T")
 
@@ -291,6 +297,10 @@ class _Rules:
         again = sum([need.evals for need in needs]) / max(own.size, 1)
         if own.heavy:
             if node in self.compared:
+                return True
+            if own.size * own.weight >= SHARED and any(
+                u.op is Ops.REDUCE_AXIS and self.facts[u].size < FEW for u in own.users
+            ):
                 return True
             if self.settled and any(self._disturbs(own, user) for user in own.users):
                 return True
