@@ -303,6 +303,24 @@ def test_a_function_under_tinyjit_keeps_its_numbers():
             equal(scaled(x, i + 0.5), X * np.float32(i + 0.5))
 
 
+def test_numbers_among_the_arguments_of_a_tinyjit(made):
+    """Each is a kind of calls; the second one compiles kernels for all others, which replay their own numbers."""
+    x, v = held(X), Variable("number0", 1, 40)
+    del made[:]
+
+    @TinyJit
+    def scaled(t: Tensor, by: float, at: int, n: int) -> Tensor:
+        return ((t[at : at + 4] * by + 0.5)[:4] * n).realize()
+
+    for turn in range(2):
+        for i in range(10):
+            for n in (2, 3):
+                for _ in range(1 if turn else 3):
+                    equal(scaled(x, i + 0.5, i, v.bind(n)), (X[i : i + 4] * np.float32(i + 0.5) + np.float32(0.5)) * n)
+    assert len(made) == 2
+    assert scaled.captured == 10
+
+
 def test_validate_compares_what_takes_arguments(made):
     """VALIDATE=1 evaluates the graph as it was written, with its own numbers."""
     x = held(X)

@@ -71,7 +71,9 @@ class Capture:
     BUFFER node, which is dead when the value is. `existing` has the tensors that existed when the capture was opened,
     with their nodes, by the `id` of the tensor; `pinned` has those of them that stay lazy, and whose values were
     computed on the way. `read` says that Python has read a value, which may decide what it does next; `varied` that a
-    variable had two values, in launches or in one expression. BUFFERs and times above `start` are of the block.
+    variable had two values, in launches or in one expression. `others` says that the function was called with other
+    arguments before: numbers that differ are arguments of kernels then, each launch with its own. BUFFERs and times
+    above `start` are of the block.
     """
 
     start: int = field(default_factory=UOp.next_buffer)
@@ -84,6 +86,7 @@ class Capture:
     read: bool = False
     why_read: str = ""  # what read it, and where
     varied: bool = False
+    others: bool = False
 
     def existed(self, tensor: object) -> bool:
         """Return whether `tensor` existed when the capture was opened."""
@@ -149,9 +152,12 @@ def predates_capture(tensor: object, node: UOp) -> bool:
 
 
 @contextmanager
-def capturing(live: Iterable[Any] = ()) -> Iterator[Capture]:
-    """Record the launches of the block in the Capture that is yielded. `live` are the tensors that exist now."""
-    capture = Capture(existing={id(t): (weakref.ref(t), weakref.ref(t.uop)) for t in live})
+def capturing(live: Iterable[Any] = (), others: bool = False) -> Iterator[Capture]:
+    """Record the launches of the block in the Capture that is yielded. `live` are the tensors that exist now.
+
+    `others` says that the function was called with other arguments before.
+    """
+    capture = Capture(existing={id(t): (weakref.ref(t), weakref.ref(t.uop)) for t in live}, others=others)
     del live  # or this frame would keep the memory of tensors that the block drops
     outer = _open.captures
     _open.captures = (*outer, capture)

@@ -29,7 +29,7 @@ from tinygraft.engine.arena import Placement
 from tinygraft.engine.bindings import values_in, with_separate_names
 from tinygraft.engine.capture import note_varied, open_captures
 from tinygraft.engine.compile import Ready, ready
-from tinygraft.engine.own_numbers import numbers_in
+from tinygraft.engine.own_numbers import given, numbers_in
 from tinygraft.engine.pack import BufferNumber, Plan, Planned
 from tinygraft.errors import DeviceError, GraphError
 from tinygraft.events import ScheduleEvent, SpanEvent
@@ -212,12 +212,13 @@ def _work_of_others(others: Mapping[UOp, UOp]) -> BoundPlan:
 def _work_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan | None:
     """Return the BoundPlan of a form: its plan, or that of its family (families.py) with its numbers as arguments.
 
-    None where the graph has no form. A capture has plans of forms alone: what it records is launched again with these
-    very numbers. `order` is the postorder of `outputs`.
+    None where the graph has no form. A capture has plans of forms alone, unless its function was called with other
+    arguments before: what it records is launched again with these very numbers. `order` is the postorder of `outputs`.
     """
     captured = bool(open_captures())
+    lifts = all(capture.others for capture in open_captures())
     member: FamilyMember | None = None
-    if _varying and not captured and tuple([node.op for node in order]) in _varying:
+    if _varying and lifts and tuple([node.op for node in order]) in _varying:
         member = _member(order, outputs)
         if member is not None and (work := _of_family(member, outputs)) is not None:
             return work
@@ -229,12 +230,13 @@ def _work_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan | None:
         work = _on(plan, form.buffers, outputs, form.values)
         work.plan, work.devices = plan, form.devices
         return work
-    if member is None and not captured:
+    if member is None:
         member = _member(order, outputs)
-        if member is not None and (work := _of_family(member, outputs)) is not None:
+        if member is not None and lifts and (work := _of_family(member, outputs)) is not None:
             return work
-    if member is not None and (lifted := _lifted(member, key)) is not None:
-        return _on(lifted[0], form.buffers, outputs, form.values | lifted[1])
+    if member is not None and lifts and (lifted := _lifted(member, key)) is not None:
+        plan, arguments = lifted
+        return _captured(_on(plan, form.buffers, outputs, form.values | arguments), arguments)
     if captured or DEBUG.value >= 1 or events.on_repeat:
         from tinygraft.engine import repeated  # it reports, which few programs ask for
 
@@ -254,7 +256,19 @@ def _of_family(member: FamilyMember, outputs: Sequence[UOp]) -> BoundPlan | None
     variant, arguments = found
     work = _on(variant.plan, numbers.buffers, outputs, numbers.bound | arguments)
     work.plan, work.devices, work.arguments = variant.plan, numbers.devices, member.slots_of(variant)
-    return work
+    return _captured(work, arguments)
+
+
+def _captured(work: BoundPlan, arguments: Mapping[str, int]) -> BoundPlan:
+    """Return `work` for a capture, where one is open: calls that have these numbers as their own (own_numbers.py)."""
+    if not open_captures():
+        return work
+    calls = [
+        call if call.kernel is None else replace(call, kernel=given(call.kernel, arguments.items()))
+        for call in work.calls
+    ]
+    values = {name: value for name, value in work.values.items() if name not in arguments}
+    return replace(work, calls=calls, values=values | numbers_in(call.kernel for call in calls))
 
 
 def _where(devices: Iterable[str]) -> tuple[tuple[Backend, ...], Options]:
@@ -295,7 +309,7 @@ def _lifted(member: FamilyMember, key: PlanKey) -> tuple[Plan, dict[str, int]] |
     if len(_varying) >= MOST:
         _varying.clear()  # what is asked for again is added again
     _varying.add(tuple([node.op for node in member.order]))
-    return plan, form.values
+    return plan, {name: form.values[name] for name in lifted.names}
 
 
 def _sums_as_before(member: FamilyMember, lifted: Lifted, options: Options) -> bool:

@@ -221,7 +221,8 @@ class TinyJit(Generic[P, R]):
         own = args if self._owner_in(args) is None else args[1:]
         before = BeforeCall(own, kwargs, arguments)  # first, since it counts references, and `live` is one
         live = live_holders()
-        with capturing(live) as capture, size_checks.noting() as claims, noting_touched() as touched:
+        others = any(key != arguments.key for known in (self._ready, self._seen) for key in known)
+        with capturing(live, others) as capture, size_checks.noting() as claims, noting_touched() as touched:
             del live
             result = self.fxn(*args, **kwargs)
             _realize_effects(result, arguments, before, capture, touched)
