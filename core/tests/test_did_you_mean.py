@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,6 +31,18 @@ x = Tensor.ones(2, 3)
     (lambda: dtypes.qqqqqq, AttributeError, "type object 'dtypes' has no attribute 'qqqqqq'"),
     (lambda: x.cast("flaot32"), TypeError, "there is no dtype 'flaot32'; the dtypes are"),
     (lambda: x.cast("flaot32"), TypeError, "void~ 'float32'?"),
+    (lambda: x.cast("<f4"), TypeError, "void~ 'float32'?"),
+    (lambda: x.cast("fp16"), TypeError, "void~ 'float16'?"),
+    (lambda: x.cast("single"), TypeError, "void~ 'float32'?"),
+    (lambda: x.to("float16"), RuntimeError, "a device is named here, and 'float16' is a dtype\n  hint: cast("
+     "'float16'), or half(), gives another dtype"),
+    (lambda: x.to("i8"), RuntimeError, "and 'i8' is a dtype\n  hint: cast('int64'), or long(), gives another dtype"),
+    (lambda: nn.optim.Adam([x], betas=0.9), TypeError, "Adam needs betas to be two numbers, as (0.9, 0.999), got 0.9"),
+    (lambda: nn.optim.NAdam([x], betas=(0.9,)), TypeError, "NAdam needs betas to be two numbers, as (0.9, 0.999), got"),
+    (lambda: nn.BatchNorm2d(3)(x), ValueError, "\n  hint: BatchNorm takes any number of axes from 2 on"),
+    (lambda: nn.BatchNorm2d(3)(x), ValueError, "BatchNorm2d of 3 channels needs x (N, 3, height, width), got "
+     "shape (2, 3)\n  made at "),
+    (lambda: nn.BatchNorm1d(3)(Tensor.ones(2, 4)), ValueError, "BatchNorm1d of 3 channels needs x (N, 3[, length])"),
     (lambda: x.to("CUD"), RuntimeError, "Did you mean CUDA?"),
     (lambda: Device["PYTHN"], RuntimeError, "Did you mean PYTHON?"),
     (lambda: Context(BEM=1), ValueError, "~ 'BEAM'?"),
@@ -56,7 +69,7 @@ def test_sentences(mistake: Callable[[], object], kind: type[Exception], text: s
     text = text.replace("~", "\n  hint: did you mean")
     with pytest.raises(kind, match=re.escape(text)) as found:
         mistake()
-    assert ("hint" in str(found.value)) == ("hint" in text or "the dtypes are" in text)
+    assert ("hint" in str(found.value)) == ("hint" in text or "the dtypes are" in text or "BatchNorm2d" in text)
 
 
 def test_other_errors_of_a_call_stay_as_they_are() -> None:
@@ -182,3 +195,30 @@ def test_without_a_command_they_are_listed(capsys: pytest.CaptureFixture[str]) -
     """As --help does, on stderr and with 2."""
     assert main([]) == 2
     assert "commands:\n  devices" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("make", [
+    lambda: Tensor([1, 2], requires_grad=True), lambda: Tensor([1, 2]).requires_grad_(),
+    lambda: Tensor.ones(2, dtype="int32", requires_grad=True), lambda: Tensor.randint(2, requires_grad=True),
+])  # fmt: skip
+def test_integers_that_should_have_a_gradient_are_warned_of(make: Callable[[], Tensor]) -> None:
+    """PyTorch raises; tinygrad takes the flag, and so does a script that comes from it."""
+    with pytest.warns(UserWarning, match="requires_grad") as found:
+        assert make().requires_grad is True
+    assert [str(each.message) for each in found] == [
+        "requires_grad=True does nothing for a tensor of int: only floats have a gradient\n"
+        '  hint: write the values as floats, such as [1.0, 2.0], or give dtype="float32"'
+    ]
+    assert found[0].filename == __file__
+
+
+def test_one_file_is_no_folder_of_a_sharded_checkpoint(tmp_path: Path) -> None:
+    """The operating system's sentence named a file that nobody had named."""
+    path = tmp_path / "a.safetensors"
+    nn.state.safe_save({"a": Tensor([1.0])}, path)
+    with pytest.raises(NotADirectoryError) as caught:
+        nn.state.load_sharded(path)
+    assert str(caught.value) == (
+        f"{path} is one file; load_sharded reads a folder, or an index *.safetensors.index.json\n"
+        "  hint: nn.state.safe_load(path) reads one file of safetensors, torch_load one of PyTorch"
+    )

@@ -38,6 +38,9 @@ def test_the_package_says_where_a_name_is(name: str, where: str) -> None:
     ("cuda", 'Tensor(data, device="CUDA"), or DEV=CUDA in the environment'),
     ("compile", "TinyJit(function), or @TinyJit above it"), ("from_numpy", "Tensor(array)"),
     ("functional", "what it has are methods of Tensor: F.relu(x) is x.relu()"),
+    ("Module", "a model is any object: give it __call__; nn.state.get_parameters(model) finds its tensors"),
+    ("inference_mode", "it is Tensor.no_grad here"),
+    ("get_default_device", "Device.DEFAULT is its name, and can be set"),
     ("manual_sed", "did you mean 'Tensor.manual_seed'?"), ("Tensr", "did you mean 'Tensor'?"),
 ])  # fmt: skip
 def test_the_package_says_what_is_used_here(name: str, hint: str) -> None:
@@ -59,6 +62,22 @@ def test_an_import_of_functional_says_where_functions_are(line: str) -> None:
         "there is no tinygraft.nn.functional\n  hint: what it has are methods of Tensor: F.relu(x) is x.relu(), "
         "F.cross_entropy(x, y) is x.cross_entropy(y)"
     )
+
+
+@pytest.mark.parametrize(("line", "hint"), [
+    ("import tinygraft.data", "it is nn.data here, as in from tinygraft.nn.data import DataLoader"),
+    ("from tinygraft.optim import Adam", "it is nn.optim here, as in from tinygraft.nn.optim import AdamW"),
+    ("from tinygraft import optim", "it is nn.optim here, as in from tinygraft.nn.optim import AdamW"),
+    ("from tinygraft.utils.data import DataLoader", "nn.data has the DataLoader, nn.optim clip_grad_norm"),
+    ("import tinygraft.functional as F", "what it has are methods of Tensor: F.relu(x) is x.relu()"),
+])  # fmt: skip
+def test_an_import_of_modules_of_pytorch_says_where_they_are(line: str, hint: str) -> None:
+    """An import asks for no attribute first: small modules answer."""
+    name = line.split()[1].removesuffix(".data") if "utils" in line else line.split()[1]
+    name = "tinygraft.optim" if name == "tinygraft" else name
+    with pytest.raises(ImportError) as caught:
+        exec(line)
+    assert str(caught.value) == f"there is no {name}\n  hint: {hint}"
 
 
 @pytest.mark.parametrize(("module", "name", "hint"), [
@@ -89,7 +108,7 @@ def test_the_names_of_datasets_are_there() -> None:
 
 def test_a_name_that_is_nowhere_has_no_hint() -> None:
     """Nor has one that Python itself asks for."""
-    for name in ("Nonsense", "__wrapped__"):
+    for name in ("Nonsense", "foo", "bar", "__wrapped__"):
         with pytest.raises(AttributeError) as caught:
             getattr(tinygraft, name)
         assert str(caught.value) == f"module 'tinygraft' has no attribute {name!r}"

@@ -228,6 +228,14 @@ ELSEWHERE = {  # names of PyTorch and ml_dtypes -> ours
     "float8_e4m3fn": dtypes.fp8e4m3, "float8_e5m2": dtypes.fp8e5m2,
     "float8_e4m3fnuz": dtypes.fp8e4m3fnuz, "float8_e5m2fnuz": dtypes.fp8e5m2fnuz,
 }  # fmt: skip
+MEANT = {  # other spellings -> the name that is meant: "f4" counts bytes, as in NumPy, "f32" and "fp32" bits
+    "f2": "float16", "f4": "float32", "f8": "float64", "f16": "float16", "f32": "float32", "f64": "float64",
+    "fp16": "float16", "fp32": "float32", "fp64": "float64", "bf16": "bfloat16", "single": "float32",
+    "i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64", "i16": "int16", "i32": "int32", "i64": "int64",
+    "u1": "uint8", "u2": "uint16", "u4": "uint32", "u8": "uint64", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+    "c8": "complex64", "c16": "complex128", "c64": "complex64", "c128": "complex128",
+    "b1": "bool", "?": "bool", "boolean": "bool", "byte": "uint8",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +299,11 @@ def to_dtype(like: DTypeLike) -> DType:
         return found
     listed = ", ".join(sorted(BY_NAME))
     eights = " or ".join(repr(dtype.name) for dtype in dtypes.fp8s)
-    meant = f"\n  hint: did you mean {eights}?" if name.startswith(("float8", "fp8")) else did_you_mean(name, BY_NAME)
+    if name.startswith(("float8", "fp8")):
+        meant = f"\n  hint: did you mean {eights}?"
+    else:
+        found_name = MEANT.get(name.lower().lstrip("<>=|"))  # NumPy writes the order of bytes before it
+        meant = f"\n  hint: did you mean {found_name!r}?" if found_name else did_you_mean(name, BY_NAME)
     raise DTypeError(f"there is no dtype {like!r}; the dtypes are {listed}{meant}")
 
 

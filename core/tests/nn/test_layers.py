@@ -168,7 +168,26 @@ def test_batchnorm_without_statistics() -> None:
     x = numbers(4, 3)
     np.testing.assert_allclose(layer(Tensor(x)).numpy(), normalized(x, (0,)), **CLOSE)
     assert (layer.weight, layer.bias) == (None, None)
-    assert nn.BatchNorm2d is nn.BatchNorm is nn.BatchNorm3d
+
+
+def test_batchnorm_of_a_number_of_axes() -> None:
+    """BatchNorm takes any; the others are it, for the axes that PyTorch's take. They print as they are written."""
+    for kind, fits in (
+        (nn.BatchNorm, (2, 3, 4, 5)),
+        (nn.BatchNorm1d, (2, 3)),
+        (nn.BatchNorm2d, (4,)),
+        (nn.BatchNorm3d, (5,)),
+    ):
+        layer = kind(3)
+        assert isinstance(layer, nn.BatchNorm)
+        assert repr(layer) == f"{kind.__name__}(sz=3)"
+        for axes in range(1, 6):
+            x = Tensor.ones(2, 3, *(2,) * (axes - 2)) if axes > 1 else Tensor.ones(3)
+            if axes in fits:
+                assert layer(x).shape == x.shape
+            else:
+                with pytest.raises(ShapeError, match="needs x"):
+                    layer(x)
 
 
 def test_layernorm() -> None:

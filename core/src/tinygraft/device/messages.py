@@ -9,8 +9,18 @@ from collections.abc import Iterable, Sequence
 
 from tinygraft.device.known import ALSO_CALLED, FIRST_CHOICE, INTERPRETER, NAMES, how_to_install
 from tinygraft.device.plugin_records import PluginRecord
+from tinygraft.dtype import BY_NAME, MEANT
 from tinygraft.installed.records import Status
 
+_METHODS = {
+    "float16": "half",
+    "float32": "float",
+    "float64": "double",
+    "int32": "int",
+    "int64": "long",
+    "int16": "short",
+}
+_METHOD_NAMES = {*_METHODS.values(), "bfloat16", "bool"}  # methods of Tensor
 SENTENCES = {
     Status.DISABLED: "is installed ({by}) but switched off",
     Status.AMBIGUOUS: "is ambiguous",
@@ -52,6 +62,21 @@ def not_installed(name: str, installed: Iterable[str]) -> str:
         command = f"python -m tinygraft new-plugin {_base(name)}"
         hint = f"\n  hint: a device is a package that pip installs; {command} writes one"
     return f"no plugin provides a device {name} (installed: {_listed(installed)}).{hint}"
+
+
+def is_a_dtype(name: str) -> str:
+    """Return the message for a dtype where a device is asked for, as to() of PyTorch takes both; "" for another name.
+
+    >>> is_a_dtype("float16").splitlines()[1].strip()
+    "hint: cast('float16'), or half(), gives another dtype"
+    """
+    written = name.strip().lower()
+    written = MEANT.get(written, written)
+    if written not in BY_NAME:
+        return ""
+    method = _METHODS.get(written, written)
+    also = f", or {method}()," if method in _METHOD_NAMES else ""
+    return f"a device is named here, and {name!r} is a dtype\n  hint: cast({written!r}){also} gives another dtype"
 
 
 def _base(name: str) -> str:

@@ -151,7 +151,9 @@ class Registry:
         if not is_name(base) or (colon and not (ordinal.isascii() and ordinal.isdigit())):
             raise DeviceError(f"{name!r} is not the name of a device; write NAME or NAME:ordinal, such as NULL:1")
         if base not in self._table() and base not in NAMES:
-            raise DeviceUnavailable(messages.not_installed(base, self.names()))
+            raise DeviceUnavailable(
+                messages.is_a_dtype(name) or messages.not_installed(base, self.names()),
+            )
         canonical = f"{base}:{int(ordinal)}" if colon and int(ordinal) else base
         self._names[name] = canonical
         return canonical

@@ -6,7 +6,9 @@ that the scheduler can put a normalisation into one kernel with its rows. ValueE
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
@@ -47,6 +49,11 @@ class BatchNorm(Described):
     sync: bool
     weight: Tensor | None
     bias: Tensor | None
+    _AXES: ClassVar[tuple[int, float, str]] = (
+        2,
+        math.inf,
+        ", ...",
+    )  # the fewest and the most, and how they are written
 
     def __init__(
         self,
@@ -69,10 +76,11 @@ class BatchNorm(Described):
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return x normalised, of its shape. In training the running statistics are assigned too, lazily."""
-        if x.ndim < 2 or x.shape[1] != self.sz:
+        least, most, form = self._AXES
+        if not least <= x.ndim <= most or x.shape[1] != self.sz:
             raise ShapeError(
-                f"BatchNorm of {self.sz} channels needs x (N, {self.sz}, ...), got shape {x.shape}\n"
-                f"  made at {x._where()}"
+                f"{type(self).__name__} of {self.sz} channels needs x (N, {self.sz}{form}), got shape {x.shape}\n"
+                f"  made at {x._where()}{self._other_rank(x)}"
             )
         half = dtypes.is_float(x.dtype) and x.dtype.itemsize < 4
         wide = x.float() if half else x  # the variance of many halves would have lost its last places
@@ -81,6 +89,12 @@ class BatchNorm(Described):
             self._track(wide, count, mean.reshape(-1), var.reshape(-1))
         y = _scale_and_shift((wide - mean) * (var + self.eps).rsqrt(), self.weight, self.bias, mean.shape)
         return y.cast(x.dtype) if half else y
+
+    def _other_rank(self, x: Tensor) -> str:
+        """Return a hint where only the number of axes is wrong for this class, else ""."""
+        if type(self) is BatchNorm or x.ndim < 2 or x.shape[1] != self.sz:
+            return ""
+        return "\n  hint: BatchNorm takes any number of axes from 2 on"
 
     def calc_stats(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return (mean, biased variance) of each channel, both (sz,): the batch's in training, else running ones.
@@ -133,7 +147,22 @@ class BatchNorm(Described):
         self.num_batches_tracked.assign(self.num_batches_tracked + 1)
 
 
-BatchNorm1d = BatchNorm2d = BatchNorm3d = BatchNorm
+class BatchNorm1d(BatchNorm):
+    """BatchNorm of x (N, sz) or (N, sz, length). Raises ShapeError for another number of axes."""
+
+    _AXES = (2, 3, "[, length]")
+
+
+class BatchNorm2d(BatchNorm):
+    """BatchNorm of images: x (N, sz, height, width). Raises ShapeError for another number of axes."""
+
+    _AXES = (4, 4, ", height, width")
+
+
+class BatchNorm3d(BatchNorm):
+    """BatchNorm of volumes: x (N, sz, depth, height, width). Raises ShapeError for another number of axes."""
+
+    _AXES = (5, 5, ", depth, height, width")
 
 
 class LayerNorm(Described):

@@ -74,10 +74,16 @@ def load_sharded(path: FilePath, device: Place = None, name: str = "model") -> d
 
     Each is made on `device` when it is first read, and a file of the set is opened when a tensor of it is. `name` is
     what the files begin with. Raises FileFormatError where the index is damaged, names a file outside its folder, or a
-    tensor that its file does not have; FileNotFoundError where there is neither an index nor a file of one piece.
+    tensor that its file does not have; FileNotFoundError where there is neither an index nor a file of one piece,
+    NotADirectoryError for one file that is no index.
     """
     given = Path(path)
     index = given if given.name.endswith(INDEX) else given / f"{name}{INDEX}"
+    if given.is_file() and not given.name.endswith(INDEX):
+        raise NotADirectoryError(
+            f"{given} is one file; load_sharded reads a folder, or an index *{INDEX}\n"
+            "  hint: nn.state.safe_load(path) reads one file of safetensors, torch_load one of PyTorch"
+        )
     if not index.exists() and not given.name.endswith(INDEX):
         return safe_load(given / f"{name}.safetensors", device)
     places = _weight_map(index)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Unpack
 
 from tinygraft.nn.optim.moments import left, of_shares
 from tinygraft.nn.optim.optimizer import GroupOption, Optimizer, StepOptions, Update
-from tinygraft.nn.optim.param_group import ParamGroup
+from tinygraft.nn.optim.param_group import ParamGroup, pair
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 
@@ -33,7 +33,8 @@ class _Moments(Optimizer):
         decoupled: bool | None, how: Mapping[str, Any],
     ) -> None:  # fmt: skip
         """Make the groups and the state. `decoupled` is None where weight decay is always part of the gradient."""
-        found = {**options, **({} if betas is None else {"b1": betas[0], "b2": betas[1]})}
+        shares = () if betas is None else pair(betas, type(self).__name__)
+        found = {**options, **dict(zip(("b1", "b2"), shares, strict=False))}
         fixed = {} if decoupled is None else {"decoupled_weight_decay": decoupled}
         super().__init__(params, lr, device, options=found, fixed=fixed, how=how)
         self.decoupled = bool(decoupled)

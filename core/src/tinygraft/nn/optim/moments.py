@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Unpack
 
 from tinygraft.nn.optim.optimizer import GroupOption, Optimizer, StepOptions, Update
+from tinygraft.nn.optim.param_group import pair
 from tinygraft.nn.optim.trust import trust_ratios
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
@@ -57,7 +58,7 @@ class LAMB(Optimizer):
         eps: float = 1e-6, weight_decay: float = 0.0, adam: bool = False, device: Place = None,
         betas: tuple[float, float] | None = None, amsgrad: bool = False, **how: Unpack[StepOptions],
     ) -> None:  # fmt: skip
-        b1, b2 = (b1, b2) if betas is None else betas
+        b1, b2 = (b1, b2) if betas is None else pair(betas, type(self).__name__)
         options = {"eps": eps, "weight_decay": weight_decay, "b1": b1, "b2": b2}
         super().__init__(params, lr, device, options=options, fixed={"amsgrad": amsgrad}, how=how)
         self.adam, self.amsgrad = adam, amsgrad

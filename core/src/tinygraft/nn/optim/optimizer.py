@@ -19,7 +19,7 @@ from tinygraft.errors import FileFormatError, TrainingError, closest, did_you_me
 from tinygraft.interrupt import guarded
 from tinygraft.nn.described import answered
 from tinygraft.nn.optim.optimizer_state import checked, load_into, saved_state
-from tinygraft.nn.optim.param_group import FixedList, ParamGroup, as_rate, how_many
+from tinygraft.nn.optim.param_group import FixedList, ParamGroup, as_rate, how_many, pair
 from tinygraft.nn.optim.shared_memory import check_views
 from tinygraft.nn.parameter import filled
 from tinygraft.tensor.state.leaf_nodes import in_memory, own_memory
@@ -380,7 +380,7 @@ class Optimizer:
             what = "a number, or a tensor of one" if name == "lr" else "a number"
             raise TypeError(f"{type(self).__name__} needs {name} to be {what}, got {value!r}")
         if name == "betas":
-            for number, share in enumerate(value, 1):
+            for number, share in enumerate(pair(value, type(self).__name__), 1):
                 self._check_option(f"b{number}", share)
         elif name in self.SHARES:
             if not 0 <= value < 1:

@@ -33,6 +33,15 @@ def how_many(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"
 
 
+def pair(betas: Any, owner: str) -> tuple[Any, Any]:
+    """Return the two numbers of `betas`. Raises TypeError, which names the optimizer `owner`, for anything else."""
+    try:
+        first, second = betas
+    except (TypeError, ValueError):
+        raise TypeError(f"{owner} needs betas to be two numbers, as (0.9, 0.999), got {betas!r}") from None
+    return first, second
+
+
 class FixedList(list[Any]):
     """A list that refuses to change, since no step would see it. `what` is what it has."""
 
@@ -115,7 +124,7 @@ class ParamGroup(MutableMapping[str, Any]):
             write_rate(self.lr, value, self._check)
             self._given = None if isinstance(value, Tensor) else float(value)
         elif name == "betas" and "b1" in self._options:
-            first, second = value
+            first, second = pair(value, "an optimizer")
             self._write({"b1": first, "b2": second})
         elif name in self._options:
             self._write({name: value})

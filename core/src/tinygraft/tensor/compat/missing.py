@@ -21,6 +21,10 @@ _INSTEAD = {
     **dict.fromkeys(("from_numpy", "asarray"), "Tensor(array) copies an array"),
     **dict.fromkeys(("concat", "concatenate"), "cat(*tensors, dim=0) puts tensors one after another"),
     "get_device": "device is the name of where it is",
+    "copy": "clone() copies it",
+    "data_ptr": "data() gives a memoryview of its values, from_dlpack shares memory with other libraries",
+    "ndimension": "ndim is how many axes there are",
+    "register_hook": "a gradient is in grad after backward(); gradient() returns those of named tensors",
     "nelement": "numel() is how many elements there are",
     "detach_": "detach() gives a tensor without a gradient, requires_grad_(False) leaves out this one",
 }  # fmt: skip

@@ -54,7 +54,7 @@ def requires_grad_(self: Tensor, requires_grad: bool | None = True) -> Tensor:
     What was computed before does not see it. With True a tensor that was computed from none that requires a gradient
     becomes a leaf, which is different from a tensor with an equal graph. With False no gradient goes through a lazy
     one to what it was computed from. Views, and results of `detach`, stay views. Integers and bools have the flag too,
-    and no gradient.
+    and no gradient: True of them is a UserWarning.
 
     >>> from tinygraft import Tensor
     >>> w = Tensor([1.0, 2.0])

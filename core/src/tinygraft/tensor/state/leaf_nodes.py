@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+from tinygraft.helpers import warn_user
 from tinygraft.uop.held import HELD, memory_base, together
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.sharding import local_shapes, own_rank
@@ -20,7 +21,15 @@ def leaf(node: UOp, requires_grad: bool | None = True) -> UOp:
     Equal graphs are one node, so two tensors of ones would be one leaf, and each would get the gradients of both. A
     value that is computed from no memory is therefore put into memory of its own if it requires a gradient; while
     requires_grad is None, only a tag of its own makes its node differ from equal ones.
+
+    Warns of integers and bools that should require a gradient: they never have one.
     """
+    if requires_grad and node.dtype.kind != "float":
+        warn_user(
+            f"requires_grad=True does nothing for a tensor of {node.dtype.name}: only floats have a gradient\n"
+            '  hint: write the values as floats, such as [1.0, 2.0], or give dtype="float32"',
+            UserWarning,
+        )
     if requires_grad is False or (requires_grad is None and node.dtype.kind != "float") or isinstance(node.tag, Own):
         return node
     if not is_concrete(node.shape) or _reads_memory(node):
