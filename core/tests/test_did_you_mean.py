@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import tinygraft
-from tinygraft import Context, Device, Tensor, dtypes, nn
+from tinygraft import Context, Device, Tensor, TinyJit, dtypes, grad, nn
 from tinygraft.cli.main import main
 from tinygraft.dtype import to_dtype
 from tinygraft.errors import DeviceError, DTypeError, FileFormatError, ShapeError, TrainingError, closest
@@ -31,6 +32,24 @@ x = Tensor.ones(2, 3)
     (lambda: dtypes.qqqqqq, AttributeError, "type object 'dtypes' has no attribute 'qqqqqq'"),
     (lambda: x.cast("flaot32"), TypeError, "there is no dtype 'flaot32'; the dtypes are"),
     (lambda: x.cast("flaot32"), TypeError, "void~ 'float32'?"),
+    (lambda: Tensor(1, 2), RuntimeError, "got 2\n  hint: Tensor([1, 2]) has these values, in one argument;"),
+    (lambda: Tensor(1, 2, 3), TypeError, "void\n  hint: Tensor([1, 2]) has these values, in one argument;"),
+    (lambda: x.to(np.float16), RuntimeError, "float16'>\n  hint: cast(dtypes.half) gives another dtype"),
+    (lambda: np.sum(x), TypeError, "'out'\n  hint: np.sum(t) calls the method with out=: write t.sum(), or"),
+    (lambda: x.max(dim=0).values, AttributeError, "'values'\n  hint: max(axis), min(axis) and median give values"),
+    (lambda: x.at[0].set(1), AttributeError, "'at'\n  hint: t[i] = value writes into it; clone() first keeps"),
+    (lambda: x.zero_grad(), AttributeError, "\n  hint: optimizer.zero_grad() is for all its parameters; t.grad"),
+    (lambda: x[Tensor([0.5])], TypeError, "got a tensor of dtypes.float\n  made at core/tests/test_did_you_mean.py:"),
+    (lambda: dtypes.f32, AttributeError, "'f32'~ 'float32'?"),
+    (lambda: nn.Linear("2", 3), TypeError, "Linear needs an integer as in_features, got '2'"),
+    (lambda: nn.Conv2d(3, 4, 3)(Tensor.ones(3, 8, 8)), ValueError, "\n  hint: x.unsqueeze(0) makes a batch of one"),
+    (lambda: nn.LayerNorm(8)(x), ValueError, "LayerNorm of (8,) needs x (..., 8), got shape (2, 3)"),
+    (lambda: x.rearrange("a b c -> c b a"), ValueError, "'a b c -> c b a' is for 3 axes, and shape (2, 3) has 2"),
+    (lambda: grad(x.sum()), TypeError, "grad takes a function, got Tensor\n  hint: t.backward() fills grad of what"),
+    (lambda: TinyJit(3), TypeError, "TinyJit takes a function, got int"),
+    (lambda: grad(lambda t: (t * t).sum())(Tensor([1, 2])), ValueError, "() and dtypes.int\n  hint: give it floats"),
+    (lambda: x.pad(1), ValueError, "\n  hint: pad((1, 1)) is for the last axis"),
+    (lambda: nn.autocast("cuda"), ValueError, "AUTOCAST is bfloat16 or float16, got 'cuda'\n  hint: it is for every"),
     (lambda: x.cast("<f4"), TypeError, "void~ 'float32'?"),
     (lambda: x.cast("fp16"), TypeError, "void~ 'float16'?"),
     (lambda: x.cast("single"), TypeError, "void~ 'float32'?"),
@@ -69,7 +88,7 @@ def test_sentences(mistake: Callable[[], object], kind: type[Exception], text: s
     text = text.replace("~", "\n  hint: did you mean")
     with pytest.raises(kind, match=re.escape(text)) as found:
         mistake()
-    assert ("hint" in str(found.value)) == ("hint" in text or "the dtypes are" in text or "BatchNorm2d" in text)
+    assert ("hint" in str(found.value)) == ("hint" in text or "the dtypes are" in text or "made at" in text)
 
 
 def test_other_errors_of_a_call_stay_as_they_are() -> None:
@@ -222,3 +241,24 @@ def test_one_file_is_no_folder_of_a_sharded_checkpoint(tmp_path: Path) -> None:
         f"{path} is one file; load_sharded reads a folder, or an index *.safetensors.index.json\n"
         "  hint: nn.state.safe_load(path) reads one file of safetensors, torch_load one of PyTorch"
     )
+
+
+def test_a_loss_of_each_with_each_is_warned_of() -> None:
+    """(3, 1) predictions and (3,) targets have 9 losses. Others that broadcast are taken as they are."""
+    with pytest.warns(UserWarning, match="loss") as found:
+        assert Tensor.ones(3, 1).mse_loss(Tensor.ones(3)).shape == ()
+    assert [str(each.message) for each in found] == [
+        "a loss of shapes (3, 1) and (3,) is of each with each, which is shape (3, 3)\n"
+        "  hint: give both one shape, as in target.reshape(3, 1)"
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for target in (Tensor.ones(3, 1), Tensor.ones(3, 3), Tensor(1.0), 1.0, [[1.0]]):
+            Tensor.ones(3, 1).mse_loss(target)
+
+
+def test_zeros_and_ones_take_their_shape_by_name() -> None:
+    """As NumPy's do; both was full() that had two."""
+    assert Tensor.zeros(shape=(2, 3)).shape == Tensor.ones(shape=(2, 3)).shape == (2, 3)
+    with pytest.raises(TypeError, match="shape"):
+        Tensor.zeros(2, shape=(2, 3))

@@ -139,11 +139,11 @@ INDEXED: dict[str, Case] = {
         "an index is made of integers or bools, got a list or array of float64 for a tensor of shape (2, 3)\n"
         "  made at <>"),
     "t[floats]": (DTypeError, lambda: A[A],
-        "an index is made of integers or bools, got a tensor of dtypes.float\n  made at <>"),
+        "an index is made of integers or bools, got a tensor of dtypes.float\n  made at <>\n  hint: index.cast('int')"),
     "t[i, j]": (IndexOutOfRange, lambda: A[Tensor([0, 1]), Tensor([0, 1, 2])],
         "index tensors of shapes (2,), (3,) do not broadcast together\n  (2,) made at <>      (3,) made at <>"),
     "t[mask]": (IndexOutOfRange, lambda: A[np.array([True, False, True])],
-        "a mask of shape (3,) does not fit axes 0 to 0 of shape (2, 3)\n  mask made at <>      tensor made at <>"),
+        "a mask of shape (3,) does not fit axis 0 of shape (2, 3)\n  mask made at <>      tensor made at <>"),
     "t[0] = v": (ShapeError, lambda: ones(2, 3).__setitem__(0, ones(2)),
         "cannot write a value of shape (2,) to elements of shape (3,)\n  value made at <>      tensor made at <>"),
     "gather": (ShapeError, lambda: A.gather(0, Tensor([0, 1])),

@@ -76,7 +76,8 @@ class _Defaults(type):
 
     def __getattr__(cls, name: str) -> Any:
         """Say which dtype was probably meant by a name that there is not."""
-        hint = "" if name.startswith("_") else did_you_mean(name, dir(cls))
+        meant = f"\n  hint: did you mean {MEANT[name]!r}?" if name in MEANT else ""
+        hint = meant or ("" if name.startswith("_") else did_you_mean(name, dir(cls)))
         raise AttributeError(f"type object 'dtypes' has no attribute {name!r}{hint}")
 
     @property
@@ -276,6 +277,8 @@ def _default(setting: str, name: str, allowed: Sequence[DType]) -> DType:
     return found
 
 
+# to an error about a number where a device or a dtype is asked for, as Tensor(1, 2) has it
+ONE_ARGUMENT = "\n  hint: Tensor([1, 2]) has these values, in one argument; Tensor.zeros(1, 2) has this shape"
 _FROM_ELSEWHERE = re.compile(r"^(torch|np|numpy|jnp|dtypes)\.")  # "torch.float32", as str(dtype) and configs have it
 
 
@@ -299,7 +302,9 @@ def to_dtype(like: DTypeLike) -> DType:
         return found
     listed = ", ".join(sorted(BY_NAME))
     eights = " or ".join(repr(dtype.name) for dtype in dtypes.fp8s)
-    if name.startswith(("float8", "fp8")):
+    if isinstance(like, _int):
+        meant = ONE_ARGUMENT
+    elif name.startswith(("float8", "fp8")):
         meant = f"\n  hint: did you mean {eights}?"
     else:
         found_name = MEANT.get(name.lower().lstrip("<>=|"))  # NumPy writes the order of bytes before it

@@ -259,7 +259,7 @@ BAD = [
     (lambda: nn.Conv1d(3, 2, 5), (3, 9), "Conv2d with weight (2, 3, 5) needs x (N, 3, size), got shape (3, 9)"),
     (lambda: nn.ConvTranspose2d(3, 2, 2), (1, 2, 4, 4), "ConvTranspose2d with weight (3, 2, 2, 2) needs x (N, 3, size, size), got shape (1, 2, 4, 4)"),
     (lambda: nn.BatchNorm(3), (2, 4, 5), "BatchNorm of 3 channels needs x (N, 3, ...), got shape (2, 4, 5)"),
-    (lambda: nn.LayerNorm((3, 4)), (4, 3), "LayerNorm of (3, 4) needs a shape that ends so, got (4, 3)"),
+    (lambda: nn.LayerNorm((3, 4)), (4, 3), "LayerNorm of (3, 4) needs x (..., 3, 4), got shape (4, 3)"),
     (lambda: nn.LayerNorm2d(3), (1, 4, 2, 2), "LayerNorm2d of 3 channels needs x (N, 3, H, W), got shape (1, 4, 2, 2)"),
     (lambda: nn.GroupNorm(2, 4), (1, 3, 2), "GroupNorm of 4 channels needs x (N, 4, ...), got shape (1, 3, 2)"),
     (lambda: nn.InstanceNorm(4), (1, 3, 2), "InstanceNorm of 4 channels needs x (N, 4, ...), got shape (1, 3, 2)"),
@@ -275,9 +275,10 @@ def test_a_wrong_shape_is_named(make: Any, shape: tuple[int, ...], message: str)
     """The sentence names both shapes, and the user's line that made the input."""
     with pytest.raises(ShapeError) as caught:
         make()(Tensor.ones(*shape))
-    first, second = str(caught.value).split("\n")
+    first, second, *hint = str(caught.value).split("\n")
     assert first == message
     assert "test_layers.py:" in second
+    assert hint == (["  hint: x.unsqueeze(0) makes a batch of one"] if shape == (3, 9) else [])
 
 
 def test_a_wrong_state_is_named() -> None:

@@ -199,7 +199,7 @@ def test_half_types() -> None:
 
 
 BAD: list[tuple[Any, type[Exception], str]] = [
-    (lambda: nn.MultiheadAttention(8, 3), ShapeError, "3 heads do not divide 8 numbers of a MultiheadAttention"),
+    (lambda: nn.MultiheadAttention(8, 3), ShapeError, "MultiheadAttention needs embed_dim to be a multiple of num_heads, got 8 and 3"),
     (lambda: nn.GroupedQueryAttention(8, 4, 3), ShapeError, "needs heads that divide 8 numbers, and 3 heads of keys to divide its 4"),
     (lambda: nn.GroupedQueryAttention(8, 2)(Tensor.ones(3, 8)), ShapeError, r"GroupedQueryAttention needs x \(N, L, 8\), got shape"),
     (lambda: nn.MultiheadAttention(8, 2)(*[Tensor.ones(3, 1, 6)] * 3), ShapeError, "attention of 2 heads over queries of shape"),

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from tinygraft.device.known import ALSO_CALLED, FIRST_CHOICE, INTERPRETER, NAMES, how_to_install
 from tinygraft.device.plugin_records import PluginRecord
-from tinygraft.dtype import BY_NAME, MEANT
+from tinygraft.dtype import BY_NAME, MEANT, ONE_ARGUMENT, to_dtype
+from tinygraft.errors import DTypeError
 from tinygraft.installed.records import Status
 
 _METHODS = {
@@ -77,6 +78,18 @@ def is_a_dtype(name: str) -> str:
     method = _METHODS.get(written, written)
     also = f", or {method}()," if method in _METHOD_NAMES else ""
     return f"a device is named here, and {name!r} is a dtype\n  hint: cast({written!r}){also} gives another dtype"
+
+
+def not_a_name(device: object) -> str:
+    """Return a hint about something else than a name where a device is asked for; "" where nothing is known of it."""
+    if isinstance(device, int):
+        return ONE_ARGUMENT
+    if type(device).__name__ == "device":  # PyTorch's
+        return f"\n  hint: to({str(device)!r})"
+    try:
+        return f"\n  hint: cast({to_dtype(device)!r}) gives another dtype"  # type: ignore[arg-type]
+    except DTypeError:
+        return ""
 
 
 def _base(name: str) -> str:

@@ -34,7 +34,6 @@ from tinygraft.device.known import NAMES
 from tinygraft.device.load import STARTED, backend_class, fault_of_backend, load, owns_setting, probe, why_not_opened
 from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.device.pool import MemoryStats, pool_of
-from tinygraft.dtype import DType
 from tinygraft.errors import DeviceError, DeviceFallbackWarning, DeviceUnavailable, SettingError, TinygraftError
 from tinygraft.events import DeviceEvent
 from tinygraft.helpers import warn_user
@@ -145,7 +144,7 @@ class Registry:
             names = tuple([each if far else self._check_name(each) for each, far in zip(name, others, strict=True)])
             return names if len(names) > 1 else names[0]
         if not isinstance(name, str):
-            hint = f"\n  hint: cast({name!r}) gives another dtype" if isinstance(name, DType) else ""
+            hint = messages.not_a_name(name)
             raise DeviceError(f"a device is named by a string NAME or NAME:ordinal, got {name!r}{hint}")
         base, colon, ordinal = name.strip().upper().partition(":")
         if not is_name(base) or (colon and not (ordinal.isascii() and ordinal.isdigit())):

@@ -103,6 +103,8 @@ class TinyJit(Generic[P, R]):
         check: bool = False,
     ) -> None: ...  # fmt: skip
     def __init__(self, fxn: Any = None, prune: bool = False, *, check: bool = False) -> None:
+        if fxn is not None and not callable(fxn):
+            raise TypeError(f"TinyJit takes a function, got {type(fxn).__name__}")
         self.fxn, self.check, self._is_loaded = fxn, check, False
         self._lock, self._process = threading.RLock(), os.getpid()
         self._owner: type | None = None  # the class that it is a method of

@@ -176,7 +176,9 @@ def _check_input(layer: str, x: Tensor, weight: Tensor, channels: int) -> None:
     """Raise ShapeError unless `x` is (N, `channels`, ...) with as many spatial axes as the weight has."""
     spatial = weight.ndim - 2
     if x.ndim != spatial + 2 or x.shape[1] != channels:
+        one = x.ndim == spatial + 1 and x.shape[0] == channels
+        hint = "\n  hint: x.unsqueeze(0) makes a batch of one" if one else ""
         raise ShapeError(
             f"{layer} with weight {weight.shape} needs x (N, {channels}{', size' * spatial}), got shape "
-            f"{x.shape}\n  made at {x._where()}"
+            f"{x.shape}\n  made at {x._where()}{hint}"
         )

@@ -27,6 +27,8 @@ class Linear(Described):
     """
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
+        in_features = as_integer(in_features, "Linear", "in_features")
+        out_features = as_integer(out_features, "Linear", "out_features")
         if in_features < 1 or out_features < 0:
             raise ShapeError(f"Linear needs at least one feature of its input, got {(in_features, out_features)}")
         bound = 1 / math.sqrt(in_features)

@@ -137,7 +137,9 @@ class MultiheadAttention(Described):
     ) -> None:  # fmt: skip
         num_heads = as_integer(num_heads, "MultiheadAttention", "num_heads")
         if num_heads < 1 or embed_dim < 1 or embed_dim % num_heads:
-            raise ShapeError(f"{num_heads} heads do not divide {embed_dim} numbers of a MultiheadAttention")
+            raise ShapeError(
+                f"MultiheadAttention needs embed_dim to be a multiple of num_heads, got {embed_dim} and {num_heads}"
+            )
         self.embed_dim, self.num_heads, self.dropout, self.batch_first = embed_dim, num_heads, dropout, batch_first
         self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
         self.add_zero_attn = add_zero_attn

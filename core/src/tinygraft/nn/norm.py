@@ -194,7 +194,8 @@ class LayerNorm(Described):
         """Return x normalised over its last axes, of its shape."""
         if x.shape[-len(self.normalized_shape) :] != self.normalized_shape:
             raise ShapeError(
-                f"LayerNorm of {self.normalized_shape} needs a shape that ends so, got {x.shape}\n"
+                f"LayerNorm of {self.normalized_shape} needs x (..., {', '.join(map(str, self.normalized_shape))}), "
+                f"got shape {x.shape}\n"
                 f"  made at {x._where()}"
             )
         return _scale_and_shift(x.layernorm(self.axis, self.eps), self.weight, self.bias, self.normalized_shape)

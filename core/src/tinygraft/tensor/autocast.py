@@ -14,6 +14,7 @@ from functools import wraps
 from typing import Any
 
 from tinygraft.config import AUTOCAST, Context
+from tinygraft.device.known import NAMES
 from tinygraft.dtype import DType, dtypes, to_dtype
 from tinygraft.errors import SettingError
 from tinygraft.tensor.primitives.base import TensorBase
@@ -96,7 +97,9 @@ def half_type(name: object) -> DType:
     except (TypeError, ValueError):
         found = None
     if found not in HALF:
-        raise SettingError(f"AUTOCAST is bfloat16 or float16, got {getattr(name, 'name', name)!r}")
+        known = isinstance(name, str) and name.partition(":")[0].upper() in NAMES
+        hint = "\n  hint: it is for every device: nn.autocast()" if known else ""
+        raise SettingError(f"AUTOCAST is bfloat16 or float16, got {getattr(name, 'name', name)!r}{hint}")
     return found
 
 

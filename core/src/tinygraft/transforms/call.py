@@ -29,6 +29,13 @@ def stand_in(node: UOp) -> UOp:
     return UOp(Ops.RESHAPE, node.dtype, (node,), node.shape, Own(-next(_numbers)))
 
 
+def check_function(what: str, function: object) -> None:
+    """Raise TypeError, which names the transform `what`, for what cannot be called."""
+    if not callable(function):
+        hint = "\n  hint: t.backward() fills grad of what t was computed from" if isinstance(function, Tensor) else ""
+        raise TypeError(f"{what} takes a function, got {type(function).__name__}{hint}")
+
+
 class TransformCall:
     """A call of function for the transformation what, which has stand-ins for the arguments at places; all for None.
 
@@ -103,9 +110,12 @@ class TransformCall:
         """Return `result`. Raises ShapeError unless it is a tensor of one float, of which there is a gradient."""
         if not isinstance(result, Tensor) or result.dtype.kind != "float" or prod(result.shape) != 1:
             found = f"shape {result.shape} and {result.dtype}" if isinstance(result, Tensor) else type(result).__name__
+            hint = f"reduce it first, as in .sum(); the derivative of several values is jacobian({self.name})"
+            if isinstance(result, Tensor) and result.dtype.kind != "float" and prod(result.shape) == 1:
+                hint = "give it floats, such as Tensor([1.0, 2.0])"
             raise ShapeError(
                 f"{self.what} needs a function that gives a tensor of one float, {self.name} gave {found}\n"
-                f"  hint: reduce it first, as in .sum(); the derivative of several values is jacobian({self.name})"
+                f"  hint: {hint}"
             )
         return result
 

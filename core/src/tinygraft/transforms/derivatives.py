@@ -18,7 +18,7 @@ from tinygraft.errors import DTypeError, GraphError, ShapeError
 from tinygraft.helpers import prod
 from tinygraft.tensor.nested import has_complex, mapped, tensors_in
 from tinygraft.tensor.tensor import Tensor
-from tinygraft.transforms.call import TransformCall
+from tinygraft.transforms.call import TransformCall, check_function
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, rebuild, substitute, toposort
 
@@ -58,6 +58,7 @@ def value_and_grad(function: TensorFunction, argnums: Argnums = 0, has_aux: bool
     >>> value.item(), gradient.tolist()
     (5.0, [2.0, 4.0])
     """
+    check_function("grad", function)
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:

@@ -208,7 +208,7 @@ def test_reversed_and_overlapping_writes() -> None:
         (np.s_[0, 0, 0, 0], "4 indices for a tensor of 3 axes, shape (2, 3, 4)"),
         (np.s_[..., ...], "an index can have one ellipsis"),
         (np.s_[[0, 1], [0, 1, 2]], "index tensors of shapes (2,), (3,) do not broadcast together"),
-        (np.array([True, False, True]), "a mask of shape (3,) does not fit axes 0 to 0 of shape (2, 3, 4)"),
+        (np.array([True, False, True]), "a mask of shape (3,) does not fit axis 0 of shape (2, 3, 4)"),
     ],
     ids=ident,
 )

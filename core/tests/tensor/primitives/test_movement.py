@@ -339,7 +339,7 @@ def test_rearrange_follows_its_formula(formula: str, sizes: dict[str, int], refe
     ("formula", "sizes", "message"),
     [
         ("a b c", {}, "a formula is two lists of axes with -> between them, got 'a b c'"),
-        ("a b -> b a", {}, "the left side of 'a b -> b a' does not have the 3 axes of shape (2, 3, 4)"),
+        ("a b -> b a", {}, "the left side of 'a b -> b a' is for 2 axes, and shape (2, 3, 4) has 3"),
         ("a b c -> a b", {}, "each axis must be once on both sides of the formula 'a b c -> a b'"),
         ("a b (c d) -> a b c d", {}, "the sizes of c and d in 'a b (c d) -> a b c d' are not known: give all but one"),
         ("a b (c d) -> a b c d", {"c": 3}, "axis 2 of (2, 3, 4) has 4 elements, which 'a b (c d) -> a b c d' does not"),

@@ -25,6 +25,10 @@ _INSTEAD = {
     "data_ptr": "data() gives a memoryview of its values, from_dlpack shares memory with other libraries",
     "ndimension": "ndim is how many axes there are",
     "register_hook": "a gradient is in grad after backward(); gradient() returns those of named tensors",
+    "at": "t[i] = value writes into it; clone() first keeps what it was",
+    "zero_grad": "optimizer.zero_grad() is for all its parameters; t.grad = None is for one",
+    "values": "max(axis), min(axis) and median give values alone; argmax(axis) gives indices, sort() and topk() both",
+    "indices": "argmax(axis) and argmin(axis) give indices; sort() and topk() give a pair of values and indices",
     "nelement": "numel() is how many elements there are",
     "detach_": "detach() gives a tensor without a gradient, requires_grad_(False) leaves out this one",
 }  # fmt: skip

@@ -93,6 +93,11 @@ def full(
     return cls._from(expand(value.uop, sizes), requires_grad)
 
 
+def _sizes(given: tuple[Any, ...], kwargs: dict[str, Any]) -> Shape:
+    """Return sizes that were given, or take them from the keyword `shape`, as NumPy's functions have it."""
+    return as_sizes((kwargs.pop("shape"),) if not given and "shape" in kwargs else given, "a shape")
+
+
 def zeros(cls: type[Tensor], *shape: Any, **kwargs: Any) -> Tensor:
     """0 everywhere; float unless dtype says otherwise. `shape` is sizes one by one or as one sequence.
 
@@ -102,7 +107,7 @@ def zeros(cls: type[Tensor], *shape: Any, **kwargs: Any) -> Tensor:
     >>> Tensor.zeros(2).tolist()
     [0.0, 0.0]
     """
-    return cls.full(as_sizes(shape, "a shape"), 0.0, **{"dtype": dtypes.default_float, **kwargs})
+    return cls.full(_sizes(shape, kwargs), 0.0, **{"dtype": dtypes.default_float, **kwargs})
 
 
 def ones(cls: type[Tensor], *shape: Any, **kwargs: Any) -> Tensor:
@@ -110,7 +115,7 @@ def ones(cls: type[Tensor], *shape: Any, **kwargs: Any) -> Tensor:
 
     Takes the keywords of full. Raises ShapeError for what is no size, or a negative one.
     """
-    return cls.full(as_sizes(shape, "a shape"), 1.0, **{"dtype": dtypes.default_float, **kwargs})
+    return cls.full(_sizes(shape, kwargs), 1.0, **{"dtype": dtypes.default_float, **kwargs})
 
 
 def arange(

@@ -173,8 +173,9 @@ def _true_indices(tensor: Any, mask: Any, axis: int) -> list[Any]:
     if covered != mask.shape and (
         mask.ndim > len(covered) or any(m not in (0, c) for m, c in zip(mask.shape, covered, strict=True))
     ):
+        axes = f"axes {axis} to {axis + mask.ndim - 1}" if mask.ndim > 1 else f"axis {axis}"
         raise IndexOutOfRange(
-            f"a mask of shape {mask.shape} does not fit axes {axis} to {axis + mask.ndim - 1} of shape {tensor.shape}\n"
+            f"a mask of shape {mask.shape} does not fit {axes} of shape {tensor.shape}\n"
             f"  mask made at {mask._where()}      tensor made at {tensor._where()}"
         )
     import numpy as np
@@ -205,7 +206,8 @@ def _pick(tensor: Any, item: Any, axis: int) -> Pick:
     if isinstance(item, TensorBase):
         if item.dtype.kind not in ("int", "uint"):
             raise DTypeError(
-                f"an index is made of integers or bools, got a tensor of {item.dtype}\n  made at {item._where()}"
+                f"an index is made of integers or bools, got a tensor of {item.dtype}\n  made at {item._where()}\n"
+                "  hint: index.cast('int')"
             )
         index_checks.check(tensor, item, axis)
         return AxisIndices(item, False)

@@ -256,6 +256,11 @@ def _pad_pairs(self: Tensor, padding: Any) -> list[BeforeAfter]:
 
     Raises ShapeError for another number of pairs.
     """
+    if not hasattr(padding, "__iter__"):
+        raise ShapeError(
+            f"pad needs a sequence of numbers, got {padding!r} for shape {self.shape}\n  made at {self._where()}\n"
+            f"  hint: pad(({padding}, {padding})) is for the last axis"
+        )
     given = tuple(padding)
     if any(pair is None or isinstance(pair, (tuple, list)) for pair in given):
         if len(given) != self.ndim:

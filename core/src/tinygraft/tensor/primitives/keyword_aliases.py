@@ -68,5 +68,11 @@ def unknown_keyword(error: TypeError, function: Callable[..., Any], kwargs: dict
         return
     own = [parameter for parameter in declared if parameter not in ("self", "cls")]
     also = [other for other, parameter in ALSO.items() if parameter in own]
+    if {"out", "axis"} <= kwargs.keys():  # np.sum(t) calls t.sum(axis=None, dtype=None, out=None)
+        own_name = name or function.__name__
+        hint = (
+            f"\n  hint: np.{own_name}(t) calls the method with out=: write t.{own_name}(), or np.{own_name}(t.numpy())"
+        )
+        raise TypeError(f"{own_name}() got an unexpected keyword argument 'out'{hint}") from None
     hint = did_you_mean(unknown, [*own, *also]) or f"\n  hint: it has {', '.join(own) or 'none'}"
     raise TypeError(f"{name or function.__name__}() got an unexpected keyword argument {unknown!r}{hint}") from None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import DType, dtypes, promote
 from tinygraft.errors import ShapeError
+from tinygraft.helpers import warn_user
 from tinygraft.tensor.ops.nn.loss import reduced
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.elementwise import size_root
@@ -23,9 +24,15 @@ if TYPE_CHECKING:
 def both_floats(self: Tensor, other: Any) -> tuple[Tensor, Tensor, DType]:
     """Both operands as floats of one shape, wide enough to compute in, and the dtype of the result.
 
-    Raises as `_op` does.
+    Warns of shapes whose losses are of each with each, (3, 1) and (3,), which is seldom meant. Raises as `_op` does.
     """
     a, b = self._broadcasted(other)
+    if hasattr(other, "shape") and a.shape not in (self.shape, tuple(other.shape)):
+        warn_user(
+            f"a loss of shapes {self.shape} and {tuple(other.shape)} is of each with each, which is shape {a.shape}\n"
+            f"  hint: give both one shape, as in target.reshape({', '.join(map(str, self.shape))})",
+            UserWarning,
+        )
     dtype = a.dtype if a._is_float() else dtypes.default_float
     return a._in_float(), b._in_float(), dtype
 

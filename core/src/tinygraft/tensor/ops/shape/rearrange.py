@@ -60,7 +60,9 @@ def _sides(self: Tensor, formula: str) -> tuple[AxisGroups, AxisGroups]:
     given = _groups(sides[0], formula, 0)  # first with ... as one group, to count the axes that it stands for
     extra = self.ndim - len(given) + (["..."] in given)
     if (["..."] in given and extra < 0) or (["..."] not in given and extra):
-        raise ShapeError(f"the left side of {formula!r} does not have the {self.ndim} axes of shape {self.shape}")
+        least = "at least " if ["..."] in given else ""
+        named = f"{least}{len(given) - (['...'] in given)}"
+        raise ShapeError(f"the left side of {formula!r} is for {named} axes, and shape {self.shape} has {self.ndim}")
     return _groups(sides[0], formula, extra, True), _groups(sides[1], formula, extra, True)
 
 
