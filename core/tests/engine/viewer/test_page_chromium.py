@@ -120,6 +120,9 @@ def test_what_is_seen_first(opened: Callable[[str], Any], saved: Path) -> None:
     assert {"Net.large", "Net.small"} <= set(modules)
     lines = texts(page, "#list .row span:nth-child(7)")
     assert lines[modules.index("Net.large")].startswith("test_page_chromium.py:")
+    cut = """() => { const cell = document.querySelector("#list .row span:nth-child(6)");
+        return [getComputedStyle(cell).direction, cell.title]; }"""
+    assert page.evaluate(cut) == ["rtl", modules[0]]  # a name that is too long ends in its last parts
 
 
 def test_a_click_shows_stages_and_their_graph(opened: Callable[[str], Any], saved: Path) -> None:
@@ -164,9 +167,17 @@ def test_search_keys_and_theme(opened: Callable[[str], Any], saved: Path) -> Non
     assert "test_page_chromium.py:" in texts(page, "#list .row")[0]
     page.keyboard.press("4")
     assert painted(page, "roofline") > 3
-    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(background)
+    page.emulate_media(color_scheme="dark")  # the system's theme, until one is chosen
+    assert (dark := page.evaluate(background)) != light
     page.keyboard.press("d")
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+    assert page.evaluate(background) == light
+    page.emulate_media(color_scheme="light")
+    page.keyboard.press("d")
+    page.emulate_media(color_scheme="dark")
+    page.emulate_media(color_scheme="light")
+    assert page.evaluate(background) == dark
     page.keyboard.press("?")
     assert "search" in page.inner_text("#keys")
 

@@ -50,7 +50,7 @@ function launches() {
 const VIEWS = {
   kernels: {
     columns: [["kernel", "0 0 24%", "name"], ["time", "0 0 11%", "num bar"], ["launches", "0 0 9%", "num"],
-              ["GFLOPS", "0 0 9%", "num wide"], ["GB/s", "0 0 8%", "num wide"], ["module", "1 1 0"], ["line", "1 1 0"]],
+              ["GFLOPS", "0 0 9%", "num wide"], ["GB/s", "0 0 8%", "num wide"], ["module", "3 1 0", "tail"], ["line", "2 1 0"]],
     count: () => groups().length,
     fill(cell, number) {
       const group = groups()[number], line = firstLine(group.origin);
@@ -59,8 +59,9 @@ const VIEWS = {
       cell(group.count);
       cell(rate(group.flops, group.seconds));
       cell(rate(group.bytes, group.seconds));
-      cell(moduleOf(group.origin));
-      cell(line ? shortLine(line) : "");
+      const module = moduleOf(group.origin);  // has "backward", too: the narrow column of lines needs no second one
+      cell(module).title = module;
+      cell(line ? shortLine(module ? line.slice(0, 2) : line) : "").title = line ? lineText(line) : "";
     },
     pick: number => showKernel(groups()[number]),
   },
@@ -166,11 +167,19 @@ function chooseLaunch(i) {
   rows.choose(list ? list.indexOf(i) : i);
 }
 
+let themeChosen = false;
+
 function showStep() { zoomLaunches(...lastStep()); }
+
+// What was chosen holds in each later page; until then the theme is the system's, also when that changes.
+function chooseTheme(name) {
+  themeChosen = true;
+  try { localStorage.setItem("tinygraft-theme", name); } catch { /* a file has no storage in some browsers */ }
+  setTheme(name);
+}
 
 function setTheme(name) {
   document.documentElement.dataset.theme = name;
-  try { localStorage.setItem("tinygraft-theme", name); } catch { /* a file has no storage in some browsers */ }
   if (rows || byId("roofline")) draw();
 }
 
@@ -233,7 +242,10 @@ async function follow() {
 function begin() {
   let theme = null;
   try { theme = localStorage.getItem("tinygraft-theme"); } catch { /* as above */ }
-  setTheme(theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
+  const dark = matchMedia("(prefers-color-scheme: dark)"), system = () => dark.matches ? "dark" : "light";
+  themeChosen = Boolean(theme);
+  setTheme(theme || system());
+  dark.onchange = () => themeChosen || setTheme(system());
   byId("title").textContent = page.title;
   Object.keys(VIEWS).forEach((name, number) => {
     const tab = make("button", "", name);
@@ -249,7 +261,7 @@ function begin() {
     byId("legend").append(mark, `${SPAN_WORDS[name] ?? name} `);
   });
   byId("search").oninput = () => { search.wanted = byId("search").value.trim().toLowerCase(); if (rows) rows.chosen = -1; draw(); };
-  byId("theme").onclick = () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+  byId("theme").onclick = () => chooseTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
   byId("save").onclick = save;
   byId("step").onclick = () => { timeline.follows = true; showStep(); };
   byId("whole").onclick = () => { timeline.follows = false; zoomTo(0, record.end || 1); };

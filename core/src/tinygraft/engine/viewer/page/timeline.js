@@ -72,7 +72,8 @@ function drawScale(pen, x, width, height) {
     if (at < LABEL) continue;
     pen.moveTo(at, 12);
     pen.lineTo(at, height);
-    pen.fillText(clock(n * step, step), at + 3, 11);
+    const text = clock(n * step, step);
+    if (at + 3 + pen.measureText(text).width <= width) pen.fillText(text, at + 3, 11);
   }
   pen.stroke();
 }
