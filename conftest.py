@@ -34,7 +34,7 @@ pytest_plugins = ["tinygraft.conformance.plugin"]  # here and not by -p: it read
 collect_ignore_glob = [
     "tests/support/pyobjc/*",  # stands for modules that only a Mac has; metal_emulator.py loads it
     "core/src/tinygraft/nn/functional.py",  # importing it raises, with a hint, and so do these
-    *(f"core/src/tinygraft/{name}.py" for name in ("data", "functional", "optim", "utils")),
+    *(f"core/src/tinygraft/{name}.py" for name in ("data", "optim", "utils")),
 ]
 REQUIRED = {name for name in os.environ.get("TINYGRAFT_REQUIRE", "").split(",") if name}
 

@@ -69,7 +69,6 @@ def test_an_import_of_functional_says_where_functions_are(line: str) -> None:
     ("from tinygraft.optim import Adam", "it is nn.optim here, as in from tinygraft.nn.optim import AdamW"),
     ("from tinygraft import optim", "it is nn.optim here, as in from tinygraft.nn.optim import AdamW"),
     ("from tinygraft.utils.data import DataLoader", "nn.data has the DataLoader, nn.optim clip_grad_norm"),
-    ("import tinygraft.functional as F", "what it has are methods of Tensor: F.relu(x) is x.relu()"),
 ])  # fmt: skip
 def test_an_import_of_modules_of_pytorch_says_where_they_are(line: str, hint: str) -> None:
     """An import asks for no attribute first: small modules answer."""

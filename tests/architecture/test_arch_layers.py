@@ -22,7 +22,7 @@ LAYERS = [
         "downloads",
         "progress",
         "interrupt",
-        *("data", "functional", "optim", "utils"),  # importing one raises, and says where it is
+        *("data", "optim", "utils"),  # importing one raises, and says where it is
     },
     {"dtype", "events", "installed"},
     {"uop", "target", "collectives"},
