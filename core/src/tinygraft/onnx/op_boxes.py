@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tinygraft.dtype import dtypes
+from tinygraft.onnx.op_indexing import places_of
 from tinygraft.onnx.operator_table import number, operator, unrolled
 from tinygraft.tensor.tensor import Tensor
 
@@ -58,5 +59,5 @@ def non_max_suppression(
         gone = near.gather(2, best.unsqueeze(-1).expand(batch, classes, 1, count)).squeeze(2) | (places == best)
         left = gone.where(float("-inf"), left)
     found, kept = chosen[0].cat(*chosen[1:], dim=-1), valid[0].cat(*valid[1:], dim=-1)
-    rows: Tensor = kept.nonzero().cast(dtypes.int64)  # (kept, 3): batch, class, step
+    rows: Tensor = places_of(kept).cast(dtypes.int64)  # (kept, 3): batch, class, step
     return rows[:, :2].cat(found[rows[:, 0], rows[:, 1], rows[:, 2]].unsqueeze(1), dim=1)

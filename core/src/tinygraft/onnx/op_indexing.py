@@ -59,15 +59,20 @@ def compress(x: Tensor, condition: Tensor, *, axis: int | None = None) -> Tensor
     """The parts of x where a condition holds, along an axis, or of all elements."""
     if axis is None:
         x, axis = x.flatten(), 0
-    places = condition.cast(dtypes.bool).nonzero().reshape(-1)
+    places = places_of(condition).reshape(-1)
     return x.index_select(axis, places)
 
 
 @operator("NonZero")
 def non_zero(x: Tensor) -> Tensor:
     """The indices of elements that are not 0, a row for each axis."""
-    places: Tensor = x.nonzero()
-    return places.transpose(0, 1).cast(dtypes.int64)
+    return places_of(x).transpose(0, 1).cast(dtypes.int64)
+
+
+def places_of(x: Tensor) -> Tensor:
+    """Return the indices of elements that are not 0, a row each. The device finds them; their number is read."""
+    found: Tensor = x.nonzero(int((x != 0).sum().item()))
+    return found
 
 
 @operator("TopK")

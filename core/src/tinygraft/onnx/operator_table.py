@@ -23,10 +23,12 @@ OperatorFunction = Callable[..., Any]
 F = TypeVar("F", bound=OperatorFunction)
 MOST_UNROLLED = 1 << 20  # assumed: a graph of more steps, or a list of more numbers, would not be finished
 ML, TRAINING, PREVIEW = "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview"
+MICROSOFT = "com.microsoft"  # what ONNX Runtime writes
 _THEMES = (
     "math", "logic", "casting", "activation", "shape", "indexing", "scatter", "reduce", "products", "conv", "pool",
     "norm", "attention", "linear_attention", "recurrent", "control", "sequence", "quantise", "resize", "vision",
     "boxes", "signal", "windows", "loss", "random", "training", "features", "trees",
+    "microsoft", "fused",
 )  # fmt: skip
 
 
