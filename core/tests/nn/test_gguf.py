@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +143,29 @@ def test_a_file_that_lies_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "m.gguf").write_bytes(data)
     with pytest.raises(FileFormatError, match=why):
         gguf_load(tmp_path / "m.gguf")
+
+
+HOLES = {
+    "numbers": header(0, 1, text(b"k") + struct.pack("<IIQ", 9, 0, 1 << 36)),
+    "text": header(0, 1, struct.pack("<Q", 1 << 36)),
+    "texts": header(0, 1, text(b"k") + struct.pack("<IIQ", 9, 8, 1 << 36)),
+    "lists": header(0, 1, text(b"k") + struct.pack("<IIQ", 9, 9, 1 << 32)),
+    "both": header(0, 1, text(b"k") + struct.pack("<IIQIQ", 9, 9, 2, 8, 1 << 21)),
+    "tensors": header(1 << 34, 0),
+}
+
+
+@pytest.mark.parametrize("name", HOLES)
+def test_a_file_of_holes_takes_no_memory(name: str, tmp_path: Path) -> None:
+    """It is a terabyte long and takes 4 KiB on the disk: every count in it is within the file."""
+    path = tmp_path / "m.gguf"
+    path.write_bytes(HOLES[name])
+    os.truncate(path, 1 << 40)
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    with pytest.raises(FileFormatError, match=r"at most (67108864|2097152) are read|twice"):
+        gguf_load(path)
+    assert time.process_time() - start < 5
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 19  # KiB
 
 
 def test_other_versions_and_types_are_named(tmp_path: Path) -> None:

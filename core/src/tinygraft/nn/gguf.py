@@ -36,6 +36,8 @@ _NOT_DONE = {9: "Q8_1", 15: "Q8_K", 41: "Q1_0"}
 _DEEPEST = 8  # assumed: arrays of arrays in metadata; files have one level
 _MOST_AXES = 4  # given: ggml has four
 _LEAST_ENTRY, _LEAST_TENSOR = 13, 24  # given: bytes of the shortest entry of metadata, and of a tensor
+_LONGEST = 1 << 26  # assumed: bytes of a header. One with 500,000 tokens and merges has 20 MB; it is all kept in memory
+_MOST_VALUES = 1 << 21  # assumed: texts and lists in lists of metadata; 260,000 tokens and 510,000 merges are many
 _PIECE = 1 << 16  # bytes of the header that are read at once
 
 
@@ -103,7 +105,7 @@ class GgufHeader:
 
     def __init__(self, file: OpenFile, label: str) -> None:
         self._file, self._label, self._at = file, label, 0
-        self._piece, self._piece_at = b"", 0
+        self._piece, self._piece_at, self._values = b"", 0, 0
         if (start := self._bytes(4)) != b"GGUF":
             raise FileFormatError(f"{label} is no GGUF file: it does not begin with GGUF{other_format(start)}")
         version = self._number("I")
@@ -137,6 +139,10 @@ class GgufHeader:
         if count > self._file.size - self._at:
             raise FileFormatError(
                 f"{self._label}: the header needs {count} bytes from byte {self._at} on, the file has {self._file.size}"
+            )
+        if self._at + count > _LONGEST:  # a file may have holes, and be as long as it claims
+            raise FileFormatError(
+                f"{self._label}: the header has {count} bytes from byte {self._at} on; at most {_LONGEST} are read"
             )
         first = self._at - self._piece_at
         if first + count > len(self._piece):
@@ -186,7 +192,13 @@ class GgufHeader:
             code = _NUMBERS[inner]
             count = self._count("Q", struct.calcsize(f"<{code}"), "numbers")
             return list(struct.unpack(f"<{count}{code}", self._bytes(count * struct.calcsize(f"<{code}"))))
-        return [self._value(inner, depth + 1) for _ in range(self._count("Q", 8, "values"))]
+        count = self._count("Q", 8, "values")
+        self._values += count
+        if self._values > _MOST_VALUES:
+            raise FileFormatError(
+                f"{self._label}: the metadata has lists of {self._values} texts; at most {_MOST_VALUES} are read"
+            )
+        return [self._value(inner, depth + 1) for _ in range(count)]
 
     def _entry(self) -> _Entry:
         """Return the next tensor: its sizes, the fastest first, its type and its offset.
