@@ -15,6 +15,10 @@ LAYERS = {
     "Linear": ((64, 48), {}), "Conv1d": ((16, 32, 5), {}), "Conv2d": ((8, 32, 3), {}), "Conv3d": ((4, 16, 3), {}),
     "ConvTranspose1d": ((16, 32, 5), {}), "ConvTranspose2d": ((8, 32, 3), {}), "ConvTranspose3d": ((4, 16, 3), {}),
     "RNN": ((24, 32), {"num_layers": 2}), "GRU": ((24, 32), {}), "LSTM": ((24, 32), {}),
+    "RNNCell": ((24, 32), {}), "GRUCell": ((24, 32), {}), "LSTMCell": ((24, 32), {}),
+    "MultiheadAttention": ((48, 4), {"batch_first": True}), "TransformerEncoderLayer": ((48, 4, 64), {}),
+    "TransformerDecoderLayer": ((48, 4, 64), {}), "Bilinear": ((12, 16, 20), {}), "PReLU": ((8,), {}),
+    "InstanceNorm": ((32,), {"affine": True}),
     "LayerNorm": ((32,), {}), "GroupNorm": ((4, 32), {}), "BatchNorm2d": ((32,), {}),
 }  # fmt: skip
 
@@ -33,7 +37,10 @@ def test_first_values_are_drawn_as_pytorchs(name: str) -> None:
     Tensor.manual_seed(5)
     torch.manual_seed(5)
     ours = [nn.state.get_state_dict(getattr(nn, name)(*args, **options)) for _ in range(8)]
-    theirs = [getattr(torch.nn, name)(*args, **options).state_dict() for _ in range(8)]
+    theirs = [
+        getattr(torch.nn, {"InstanceNorm": "InstanceNorm2d"}.get(name, name))(*args, **options).state_dict()
+        for _ in range(8)
+    ]
     checked = [key for key in theirs[0] if key in ours[0] and "running" not in key and "num_batches" not in key]
     assert checked
     for key in checked:
