@@ -243,3 +243,22 @@ def test_joined_loops_are_joined_with_their_neighbours():
     linear = to_linear(Kernel(sink), BACKEND.target, Options())
     data = pack([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], dtypes.float)
     assert unpack(run_linear(BACKEND, linear, [bytes(4), data])[0], dtypes.float) == [105.0]
+
+
+@pytest.mark.parametrize("kernel", [elementwise, row_sums])
+def test_a_remainder_in_another_loop_is_a_shorter_vector(kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One by one its elements cost as much as vectors; but where it is the only loop, threads could divide nothing."""
+    monkeypatch.setattr(transforms, "LANES", frozenset({5}))
+    sink = transforms.with_gaps(kernel())
+    rows, columns = transforms.loops_of(sink)
+    sink = transforms.vectorise(sink, columns, 8)
+    found = [n for n in toposort(sink) if n.op is Ops.RANGE and n.arg.kind is AxisKind.VECTOR]
+    assert sorted(int(r.src[0].arg) for r in found) == [5, 8]
+    assert rows in transforms.loops_of(sink)
+    assert results(kernel, sink) == EXPECTED[kernel]
+    place = UOp.range(13, 0)
+    alone = UOp(Ops.SINK, src=(store(param(0, dtypes.float, 13), place, UOp.const(dtypes.float, 1.0)),))
+    alone = transforms.with_gaps(alone)
+    alone = transforms.vectorise(alone, transforms.loops_of(alone)[0], 8)
+    kinds = [n.arg.kind for n in toposort(alone) if n.op is Ops.RANGE and n.src[0].arg == 5]
+    assert kinds == [AxisKind.LOOP]

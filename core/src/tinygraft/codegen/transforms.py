@@ -19,6 +19,7 @@ from tinygraft.uop.uop import UOp, postorder
 # given: more than the five numbers below
 GAP = 8
 REMAINDER, VECTOR, UNROLL, UNROLL_REMAINDER, INNER = 1, 2, 3, 4, 5  # added to the number of the range that is split
+LANES = frozenset({4, 8, 16, 32})  # of a remainder that is one vector
 
 
 def with_gaps(sink: UOp) -> UOp:
@@ -75,11 +76,19 @@ def split_range(sink: UOp, loop: UOp, width: int, kind: AxisKind, inner_number: 
     blocks, remainder = ix.idiv(size, width), ix.mod(size, width)
     inner = UOp.range(width, axis + inner_number, kind)
     main = ix.add(ix.mul(UOp.range(blocks, axis), width), inner)
-    tail = ix.add(ix.mul(blocks, width), UOp.range(remainder, axis + tail_number))
+    in_lanes = kind is AxisKind.VECTOR and blocks.hi and remainder.op is Ops.CONST and remainder.arg in LANES
+    rest = AxisKind.VECTOR if in_lanes and _is_inside(sink, loop) else AxisKind.LOOP
+    tail = ix.add(ix.mul(blocks, width), UOp.range(remainder, axis + tail_number, rest))
     # a symbolic size has both: how many iterations each of them runs is known at the launch
     parts = [p for p, most in ((main, blocks.hi), (tail, remainder.hi)) if most]
     reduced = [n for n in postorder(sink) if n.op is Ops.REDUCE and loop in n.src[1:]]
     return _split_reduce(sink, reduced, loop, parts) if reduced else _split_stores(sink, loop, parts)
+
+
+def _is_inside(sink: UOp, loop: UOp) -> bool:
+    """Return whether all stores of `sink` are in a loop other than `loop`, which threads can divide."""
+    others = sum(1 << r.arg.axis for r in loops_of(sink) if r is not loop)
+    return all(store.ranges & others for store in sink.src)
 
 
 def _split_stores(sink: UOp, loop: UOp, parts: list[UOp]) -> UOp:
@@ -118,7 +127,10 @@ def _split_reduce(sink: UOp, reduced: list[UOp], loop: UOp, parts: list[UOp]) ->
 
 
 def vectorise(sink: UOp, loop: UOp, width: int) -> UOp:
-    """Return `sink` with iterations of `loop` in lanes of vectors of `width`, the remainder in a loop of its own."""
+    """Return `sink` with iterations of `loop` in lanes of vectors of `width`.
+
+    The remainder has a loop of its own, or is one shorter vector in another loop where its length is one of LANES.
+    """
     return split_range(sink, loop, width, AxisKind.VECTOR, VECTOR, REMAINDER)
 
 
