@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 SOURCES = "src/tinygraft_cpu"
 FILES = ("pool", "replay", "routines", "ordering", "matrices", "fourier", "attention", "winograd")
 HEADERS = ("pool", "routines", "radix", "fourier", "attention", "attention_tiles", "attention_levels", "attention_end",
-           "winograd_tiles", "winograd_levels")  # fmt: skip
+           "winograd_tiles", "winograd_levels", "little", "little_matrices")  # fmt: skip
 
 ffi = FFI()
 header = (HERE / SOURCES / "pool.h").read_text()

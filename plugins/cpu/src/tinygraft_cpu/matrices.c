@@ -115,6 +115,17 @@ static void transpose(void *to, const void *from, long rows, long columns, long 
             }
 }
 
+/* The order of `m` rows after `count` swaps. */
+static void order_of(int *order, const int *pivots, int m, int count) {
+    for (int i = 0; i < m; i++) order[i] = i;
+    for (int i = 0; i < count; i++) {
+        int other = pivots[i], here = order[i];
+        order[i] = order[other], order[other] = here;
+    }
+}
+
+#include "little_matrices.h"
+
 /* cholesky: the lower triangle. Where LAPACK stops, the steps that the kernels take give the numbers before it and NaN
    after it. */
 
@@ -164,11 +175,8 @@ static void lu(const matrices *job, long number) {
     transpose(columns, job->a + number * size, m, n, n, job->bytes);
     ((getrf)job->function[0])(&m, &n, columns, &m, pivots, &info);
     if (job->out[0]) transpose(job->out[0] + number * size, columns, n, m, m, job->bytes);
-    for (int i = 0; i < m; i++) order[i] = i;
-    for (int i = 0; i < least; i++) {
-        int other = --pivots[i], here = order[i];
-        order[i] = order[other], order[other] = here;
-    }
+    for (int i = 0; i < least; i++) pivots[i]--; /* LAPACK counts from 1 */
+    order_of(order, pivots, m, least);
     if (job->out[1]) memcpy(job->out[1] + number * least * sizeof(int), pivots, (size_t)least * sizeof(int));
     if (job->out[2]) memcpy(job->out[2] + number * m * sizeof(int), order, (size_t)m * sizeof(int));
     tg_leave(columns, all);
@@ -176,7 +184,8 @@ static void lu(const matrices *job, long number) {
 
 void tg_lu(void **buffers, const long long *facts) {
     matrices job = job_of(buffers, facts, 3);
-    for_each(&job, lu);
+    if (is_little(&job)) for_each_little(&job, little_lu);
+    else for_each(&job, lu);
 }
 
 /* solve and inverse: of the transposed matrix LAPACK solves the transposed system. `n` are the columns of B. */
@@ -201,7 +210,8 @@ static void solve(const matrices *job, long number) {
 void tg_solve(void **buffers, const long long *facts) {
     matrices job = job_of(buffers, facts, 1);
     job.b = buffers[2];
-    for_each(&job, solve);
+    if (is_little(&job)) for_each_little(&job, little_solve);
+    else for_each(&job, solve);
 }
 
 static void inverse(const matrices *job, long number) {
@@ -227,7 +237,8 @@ static void inverse(const matrices *job, long number) {
 
 void tg_inverse(void **buffers, const long long *facts) {
     matrices job = job_of(buffers, facts, 1);
-    for_each(&job, inverse);
+    if (job.m <= LITTLE) for_each_little(&job, little_inverse);
+    else for_each(&job, inverse);
 }
 
 /* triangular: to LAPACK the transposed triangle is right of the transposed sides, which are solved in place. Bits of
