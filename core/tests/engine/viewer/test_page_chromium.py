@@ -170,13 +170,15 @@ def test_search_keys_and_theme(opened: Callable[[str], Any], saved: Path) -> Non
     background = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(background)
     page.emulate_media(color_scheme="dark")  # the system's theme, until one is chosen
-    assert (dark := page.evaluate(background)) != light
+    page.wait_for_function(f"{background} !== {light!r}")
+    dark = page.evaluate(background)
     page.keyboard.press("d")
     assert page.evaluate(background) == light
     page.emulate_media(color_scheme="light")
     page.keyboard.press("d")
     page.emulate_media(color_scheme="dark")
     page.emulate_media(color_scheme="light")
+    page.wait_for_timeout(100)
     assert page.evaluate(background) == dark
     page.keyboard.press("?")
     assert "search" in page.inner_text("#keys")

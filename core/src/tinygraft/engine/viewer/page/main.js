@@ -49,8 +49,9 @@ function launches() {
 
 const VIEWS = {
   kernels: {
-    columns: [["kernel", "0 0 24%", "name"], ["time", "0 0 11%", "num bar"], ["launches", "0 0 9%", "num"],
-              ["GFLOPS", "0 0 9%", "num wide"], ["GB/s", "0 0 8%", "num wide"], ["module", "3 1 0", "tail"], ["line", "2 1 0"]],
+    columns: [["kernel", "0 0 21%", "name"], ["time", "0 0 12%", "num bar"], ["launches", "0 0 10%", "num"],
+              ["GFLOPS", "0 0 9%", "num wide"], ["GB/s", "0 0 7%", "num wide"], ["module", "1 1 0", "tail"],
+              ["line", "0 0 8em", "tail"]],
     count: () => groups().length,
     fill(cell, number) {
       const group = groups()[number], line = firstLine(group.origin);
@@ -59,9 +60,8 @@ const VIEWS = {
       cell(group.count);
       cell(rate(group.flops, group.seconds));
       cell(rate(group.bytes, group.seconds));
-      const module = moduleOf(group.origin);  // has "backward", too: the narrow column of lines needs no second one
-      cell(module).title = module;
-      cell(line ? shortLine(module ? line.slice(0, 2) : line) : "").title = line ? lineText(line) : "";
+      cell(line && line[2] || "").title = moduleOf(group.origin);  // without "backward", which is behind the line
+      cell(line ? shortLine(line).replace(" backward", " bwd") : "").title = line ? lineText(line) : "";
     },
     pick: number => showKernel(groups()[number]),
   },
