@@ -55,6 +55,7 @@ def held():
         }.items():  # fmt: skip
             setattr(H, name, Tensor(data).realize())
         yield
+    vars(H).clear()
     plan.clear()
 
 

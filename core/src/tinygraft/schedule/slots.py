@@ -297,7 +297,7 @@ def with_arguments(order: Sequence[UOp], outputs: Sequence[UOp], chosen: Mapping
             arg = tuple(bounds)
             src += symbolic_sizes([size for pair in arg for size in pair if size not in src])
         if (node, 1) in chosen and (kind := exponent_kind(node.op, 1, constant_of((node, 1)))):
-            done[node] = by_argument(src[0], src[1], kind < 0)
+            done[node] = by_argument(src[0], src[1], kind)
             continue
         same = arg is node.arg and all(new is old for new, old in zip(src, node.src, strict=True))
         done[node] = node if same else UOp(node.op, node.dtype, tuple(src), arg, node.tag)
