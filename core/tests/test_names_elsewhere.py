@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from operator import attrgetter
 from types import ModuleType
 
@@ -48,6 +49,29 @@ def test_the_package_says_what_is_used_here(name: str, hint: str) -> None:
     with pytest.raises(AttributeError) as caught:
         getattr(tinygraft, name)
     assert str(caught.value) == f"module 'tinygraft' has no attribute {name!r}\n  hint: {hint}"
+
+
+@pytest.mark.parametrize(("line", "said"), [
+    ("from tinygraft.nn import init", "Tensor.kaiming_uniform"),
+    ("import tinygraft.nn.init", "Tensor.kaiming_uniform"),
+    ("from tinygraft.nn.utils import clip_grad_norm_", "nn.optim has clip_grad_norm"),
+    ("from tinygraft.nn.utils.rnn import pack_padded_sequence", "lstm(x, lengths=lengths)"),
+])  # fmt: skip
+def test_an_import_of_what_torch_nn_has_says_where_it_is(line: str, said: str) -> None:
+    """Python shows no hint of a module without a name that is imported from it."""
+    with pytest.raises(ImportError) as caught:
+        exec(line)
+    assert str(caught.value).startswith("there is no tinygraft.nn.") and said in str(caught.value)
+
+
+@pytest.mark.parametrize(("module", "name", "said"), [
+    (nn, "spectral_norm", "w.svd()"), (nn, "weight_norm", "w.norm("), (nn, "GradScaler", "nn.optim.LossScaler"),
+    (nn.optim, "GradScaler", "LossScaler"), (nn.optim, "AveragedModel", "EMA"), (nn.optim, "swa_utils", "SWA"),
+])  # fmt: skip
+def test_what_wraps_training_has_a_hint(module: ModuleType, name: str, said: str) -> None:
+    """By the names that PyTorch gives it."""
+    with pytest.raises(AttributeError, match=re.escape(said)):
+        getattr(module, name)
 
 
 @pytest.mark.parametrize("line", [

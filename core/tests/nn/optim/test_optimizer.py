@@ -351,7 +351,8 @@ def test_a_missing_gradient_is_named() -> None:
         optimizer.step()
     first, second, third = str(caught.value).split("\n")
     assert first == (
-        "parameter 1 of 2, shape (1, 2), has no gradient: the loss does not depend on it, or backward() was not called "
+        "parameter 1 of 2, shape (1, 2), has no gradient: the loss does not depend on it, or was computed "
+        "before the optimizer was made, or backward() was not called "
         "since zero_grad()"
     )
     assert "test_optimizer.py:" in second

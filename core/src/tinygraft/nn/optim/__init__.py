@@ -33,6 +33,9 @@ _INSTEAD = {
     "ASGD": "SGD, and SWA for the mean of the weights",
     "Rprop": "RMSprop, or Lion, whose steps go by the sign of a mean of gradients",
     "Adafactor": "Adam, or Lion, which has half of Adam's state",
+    "GradScaler": "LossScaler, which tests for an overflow and skips the step on the device",
+    "AveragedModel": "EMA, or SWA for the plain mean of the weights",
+    "swa_utils": "EMA and SWA, and update_batchnorm",
 }  # what is used here for optimizers of PyTorch that are not there
 
 if not TYPE_CHECKING:

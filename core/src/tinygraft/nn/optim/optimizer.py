@@ -480,7 +480,8 @@ class Optimizer:
         if tensor.grad is None:
             raise TrainingError(
                 f"parameter {number} of {len(self.params)}, shape {tensor.shape}, has no gradient: the loss "
-                f"does not depend on it, or backward() was not called since zero_grad()\n  made at {tensor._where()}\n"
+                f"does not depend on it, or was computed before the optimizer was made, or backward() was not called "
+                f"since zero_grad()\n  made at {tensor._where()}\n"
                 "  hint: set requires_grad=False on what is not to be trained, before the optimizer is made"
             )
         return tensor.grad
