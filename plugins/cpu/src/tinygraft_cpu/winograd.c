@@ -10,11 +10,12 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "routines.h"
 
 enum {
-    FILTERS = 32,   /* whose weights are transformed at once */
+    FILTERS = 32,   /* whose weights are transformed at once, at most */
     CHANNELS = 64,  /* of them */
     MOST = 8,       /* vectors of tiles of a block, at most */
     FEWEST = 4,     /* to which blocks are made smaller, so that threads end together */
@@ -31,7 +32,7 @@ typedef struct {
     float *y;
     long batch, groups, channels, filters, height, width, down, right, top, left; /* channels and filters of a group */
     long filter_step, channel_step;                                               /* of weights, in elements */
-    long tiles_right, tiles, blocks, parts, part, lanes;
+    long tiles_right, tiles, blocks, parts, part, lanes, at_once;
     double limit;
     int taps, turned, bytes, level;
     atomic_long next;
@@ -52,6 +53,16 @@ static inline __attribute__((always_inline)) void transpose(four *x) {
     four c = PICKED(x[0], x[1], 2, 6, 3, 7), d = PICKED(x[2], x[3], 2, 6, 3, 7);
     x[0] = PICKED(a, b, 0, 1, 4, 5), x[1] = PICKED(a, b, 2, 3, 6, 7);
     x[2] = PICKED(c, d, 0, 1, 4, 5), x[3] = PICKED(c, d, 2, 3, 6, 7);
+}
+
+/* How many filters' weights are transformed at once: FILTERS where these and their products fill no more than three quarters of
+   the second cache, else half as many. */
+static long filters_of(const convolution *job, long tiles) {
+    long cache = 0, n = job->taps + 3;
+#ifdef _SC_LEVEL2_CACHE_SIZE
+    cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+    return n * n * FILTERS * (CHANNELS + tiles) * job->bytes <= cache / 4 * 3 ? FILTERS : FILTERS / 2;
 }
 
 /* The elements from one matrix of `n` elements, a multiple of a vector, to the next: some more, since matrices that are a
@@ -247,7 +258,8 @@ void tg_convolution(void **buffers, const long long *facts) {
     while (job->parts < threads && job->blocks * job->groups * job->parts % threads
            && job->blocks * job->groups * job->parts < 4 * threads)
         job->parts++;
-    job->part = ((job->filters + job->parts - 1) / job->parts + FILTERS - 1) / FILTERS * FILTERS;
+    long filters = job->at_once = filters_of(job, (vectors + job->blocks - 1) / job->blocks * job->lanes);
+    job->part = ((job->filters + job->parts - 1) / job->parts + filters - 1) / filters * filters;
     job->parts = (job->filters + job->part - 1) / job->part;
     long all = job->groups * job->blocks * job->parts;
     for (long example = 0; example < facts[15]; example++) {

@@ -268,14 +268,15 @@ INLINE void NAME(write_block)(const int n, const convolution *job, const block *
 /* Compute the results of some filters for a block of tiles, in `work` (see work_bytes). */
 INLINE void NAME(block_of)(const int n, const convolution *job, const block *b, const float *w, long first, long last,
                            char *work) {
-    long tiles = b->tiles, plane = apart(job->channels * tiles), to = apart(FILTERS * tiles);
-    REAL *v = (REAL *)work, *u = v + n * n * plane, *m = u + n * n * apart(FILTERS * CHANNELS);
+    const long most = job->at_once;
+    long tiles = b->tiles, plane = apart(job->channels * tiles), to = apart(most * tiles);
+    REAL *v = (REAL *)work, *u = v + n * n * plane, *m = u + n * n * apart(most * CHANNELS);
     REAL *squares = m + n * n * to, *inside = squares + tiles, weights[FILTERS];
     float *copies = (float *)(inside + 16 * tiles);
     NAME(find_inside)(b, inside);
     NAME(read_block)(n, job, b, copies, v, squares);
-    for (long filter = first; filter < last; filter += FILTERS) {
-        long here = last - filter < FILTERS ? last - filter : FILTERS, groups = (here + ROWS - 1) / ROWS;
+    for (long filter = first; filter < last; filter += most) {
+        long here = last - filter < most ? last - filter : most, groups = (here + ROWS - 1) / ROWS;
         memset(weights, 0, sizeof weights);
         for (long c = 0; c < job->channels; c += CHANNELS) {
             long count = job->channels - c < CHANNELS ? job->channels - c : CHANNELS;
