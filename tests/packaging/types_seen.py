@@ -11,10 +11,11 @@ from typing import Any, assert_type
 
 import numpy as np
 
-from tinygraft import Context, Tensor, TinyJit, dtypes, grad, nn, vmap
+from tinygraft import Context, Tensor, TinyJit, Variable, dtypes, grad, nn, vmap
 from tinygraft.dtype import DType
 from tinygraft.nn.optim import Adam
 from tinygraft.nn.state import get_state_dict
+from tinygraft.uop.uop import UOp
 
 
 def tensors() -> None:
@@ -52,6 +53,10 @@ def functions() -> None:
         return (x + 1).realize()
 
     checked(Tensor([1.0]))
+    n: UOp = Variable("n", 1, 8)
+    assert_type(Tensor([1.0, 2.0])[: n.bind(2)], Tensor)
+    assert isinstance(n, Variable)
+
     with Context(DEBUG=0):
         slope = grad(lambda x: (x * x).sum())
         assert_type(slope(Tensor([2.0])), Any)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import DTypeLike
 from tinygraft.uop.ops import Ops
@@ -19,15 +19,24 @@ class _VariableType(type):
         return isinstance(value, UOp) and value.op in (Ops.VARIABLE, Ops.BIND)
 
 
-class Variable(metaclass=_VariableType):
-    """UOp.variable: Variable(name, min_val, max_val, dtype=None) makes an integer with inclusive bounds.
+if TYPE_CHECKING:
 
-    `bind` gives it a value.
+    class Variable(UOp):
+        """What a type checker sees: a call makes a UOp, and isinstance narrows to one."""
 
-    >>> from tinygraft import Tensor, Variable
-    >>> n = Variable("n", 1, 9)
-    >>> isinstance(n.bind(3), Variable), isinstance(3, Variable)
-    (True, False)
-    >>> Tensor([1, 2, 3, 4])[: n.bind(2)].sum().item()
-    3
-    """
+        def __init__(self, name: str, min_val: int, max_val: int, dtype: DTypeLike | None = None) -> None: ...
+
+else:
+
+    class Variable(metaclass=_VariableType):
+        """UOp.variable: Variable(name, min_val, max_val, dtype=None) makes an integer with inclusive bounds.
+
+        `bind` gives it a value.
+
+        >>> from tinygraft import Tensor, Variable
+        >>> n = Variable("n", 1, 9)
+        >>> isinstance(n.bind(3), Variable), isinstance(3, Variable)
+        (True, False)
+        >>> Tensor([1, 2, 3, 4])[: n.bind(2)].sum().item()
+        3
+        """
