@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     class Variable(UOp):
         """What a type checker sees: a call makes a UOp, and isinstance narrows to one."""
 
-        def __init__(self, name: str, min_val: int, max_val: int, dtype: DTypeLike | None = None) -> None: ...
+        def __new__(cls, name: str, min_val: int, max_val: int, dtype: DTypeLike | None = None) -> Variable: ...
 
 else:
 
