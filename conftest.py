@@ -33,8 +33,9 @@ os.environ["POCL_CACHE_DIR"] = os.path.join(_cache_folder, "pocl")  # not what a
 pytest_plugins = ["tinygraft.conformance.plugin"]  # here and not by -p: it reads the settings, and so comes after them
 collect_ignore_glob = [
     "tests/support/pyobjc/*",  # stands for modules that only a Mac has; metal_emulator.py loads it
-    "core/src/tinygraft/nn/functional.py",  # importing it raises, with a hint, and so do these
-    *(f"core/src/tinygraft/{name}.py" for name in ("data", "optim", "utils")),
+    # importing these raises, with a hint
+    *(f"core/src/tinygraft/{name}.py" for name in ("data", "optim", "utils", "nn/functional", "nn/init")),
+    "core/src/tinygraft/nn/utils/*",
 ]
 REQUIRED = {name for name in os.environ.get("TINYGRAFT_REQUIRE", "").split(",") if name}
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     class Variable(UOp):
         """What a type checker sees: a call makes a UOp, and isinstance narrows to one."""
 
-        def __new__(cls, name: str, min_val: int, max_val: int, dtype: DTypeLike | None = None) -> Variable: ...
+        def __new__(cls, name: str, min_val: int, max_val: int, dtype: DTypeLike | None = None) -> Variable:
+            """Make a variable with inclusive bounds."""
 
 else:
 
