@@ -278,6 +278,17 @@ def test_a_reduction_inside_a_loop_that_it_does_not_depend_on_is_stored(shape: t
     assert grouped(output) == StoreMore(frozenset({sums}))
 
 
+def test_all_that_is_repeated_is_asked_for_at_once() -> None:
+    """Each request repeats the passes for the whole graph; what follows a node that asks is still put into kernels."""
+    sums, outputs = [], []
+    for size in (32, 48, 64):
+        rows = total(memory(64, size), 1)
+        spread = move(Ops.RESHAPE, move(Ops.EXPAND, rows, (64, size)), (64 * size,))
+        sums.append(rows)
+        outputs += [spread + memory(64 * size), memory(64, size) * 2.0]
+    assert grouped(*outputs) == StoreMore(frozenset(sums))
+
+
 def test_canonical_kernels_are_equal_and_share_loops() -> None:
     """Ranges are numbered by nesting, whatever they were; independent reductions of equal size get the same ranges."""
 

@@ -124,14 +124,14 @@ class Group:
     def join(self, part: KernelPart, needs: set[UOp]) -> bool | StoreMore:
         """Compute and store the node of `part` here, from the memory `needs`; return whether it fits.
 
-        The group is unchanged where it does not. Returns StoreMore where a loop would repeat a reduction; the group may
-        not be used after that.
+        Returns StoreMore where a loop would repeat a reduction. The group is unchanged unless it fits.
         """
         entry, buffers = self._entry(part)
         state = self.book.once((self.state.number, entry), lambda: self._extended(part, needs, entry))
         if state is None:
             return False
         if isinstance(state, StoreMore):
+            self._draft = None  # it has the node
             return state
         if self._draft is not None and len(self._draft.lowering.members) == len(self.nodes):
             self._draft = None  # the state came from the book: this draft has one node fewer
@@ -317,10 +317,11 @@ def group_nodes(stored: Sequence[UOp], alone: Set[UOp], memory: Mapping[UOp, UOp
     """Return the kernels that compute the stored nodes, without those of `alone`, which have kernels of their own.
 
     `stored` has sources before users; `memory` maps a node to its BUFFER, and `needs` to the memory that it is computed
-    from or waits for. A node joins the first of its candidates that it fits. Returns StoreMore where a reduction would
-    be repeated in a loop that it does not depend on. `book` caches the states of kernels.
+    from or waits for. A node joins the first of its candidates that it fits. Returns StoreMore where reductions would
+    be repeated in loops that they do not depend on: all of them, since every request repeats this for the whole graph. `book` caches the states of kernels.
     """
     groups: list[Group] = []
+    repeated: set[UOp] = set()
     home: dict[UOp, Group] = {}
     reading, waits = _Reading(), _KernelWaits(needs, home)
     readers: dict[UOp, list[UOp]] = {}
@@ -347,11 +348,12 @@ def group_nodes(stored: Sequence[UOp], alone: Set[UOp], memory: Mapping[UOp, UOp
             groups.append(group)
             joined = group.join(part, needs[node])
         if isinstance(joined, StoreMore):
-            return joined
-        home[node] = group
+            repeated |= joined.nodes
+        else:
+            home[node] = group
+            reading.note(group, part, needs[node])
         waits.note(node, number)
-        reading.note(group, part, needs[node])
-    return groups
+    return StoreMore(frozenset(repeated)) if repeated else groups
 
 
 class _Reading:
