@@ -44,8 +44,8 @@ def closest(name: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     by_case = {one.lower(): one for one in known}
-    # assumed: 0.75 lets through one wrong letter in four, and two in eight; of three letters none may be wrong
-    found = get_close_matches(name.lower(), by_case, 1, 0.75 if len(name) > 3 else 0.85)
+    # assumed: 0.75 lets through one wrong letter in four, and two in eight; of three letters one may be too many
+    found = get_close_matches(name.lower(), by_case, 1, 0.75 if len(name) > 3 else 0.8)
     return by_case[found[0]] if found else ""
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from tinygraft.device.known import ALSO_CALLED, FIRST_CHOICE, INTERPRETER, NAMES, how_to_install
 from tinygraft.device.plugin_records import PluginRecord
-from tinygraft.dtype import BY_NAME, MEANT, ONE_ARGUMENT, to_dtype
+from tinygraft.dtype import BY_NAME, MEANT, to_dtype
 from tinygraft.errors import DTypeError
 from tinygraft.installed.records import Status
 
@@ -82,10 +82,10 @@ def is_a_dtype(name: str) -> str:
 
 def not_a_name(device: object) -> str:
     """Return a hint about something else than a name where a device is asked for; "" where nothing is known of it."""
-    if isinstance(device, int):
-        return ONE_ARGUMENT
     if type(device).__name__ == "device":  # PyTorch's
         return f"\n  hint: to({str(device)!r})"
+    if isinstance(device, int):
+        return ""
     try:
         return f"\n  hint: cast({to_dtype(device)!r}) gives another dtype"  # type: ignore[arg-type]
     except DTypeError:

@@ -318,7 +318,8 @@ def group_nodes(stored: Sequence[UOp], alone: Set[UOp], memory: Mapping[UOp, UOp
 
     `stored` has sources before users; `memory` maps a node to its BUFFER, and `needs` to the memory that it is computed
     from or waits for. A node joins the first of its candidates that it fits. Returns StoreMore where reductions would
-    be repeated in loops that they do not depend on: all of them, since every request repeats this for the whole graph. `book` caches the states of kernels.
+    be repeated in loops that they do not depend on: all of them, since every request repeats this for the
+    whole graph. `book` caches the states of kernels.
     """
     groups: list[Group] = []
     repeated: set[UOp] = set()

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.autograd.build import laid
 from tinygraft.device.registry import Device
-from tinygraft.dtype import DType, dtypes
+from tinygraft.dtype import ONE_ARGUMENT, DType, dtypes
 from tinygraft.engine.exclusive import import_late
-from tinygraft.errors import DTypeError
+from tinygraft.errors import DeviceError, DTypeError
 from tinygraft.files import OpenFile
 from tinygraft.tensor.data.from_python import bytes_node, list_node, number_node, numpy_node
 from tinygraft.tensor.data.ondisk import file_node
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def node_of(data: Any, device: Place, dtype: DType | None) -> UOp | None:
     """Return the node of the values of `data`, whatever Tensor takes; None where `data` or `dtype` are complex.
 
-    Raises DTypeError for what is no number, ShapeError for lists that are ragged.
+    Raises DTypeError for what is no number, ShapeError for lists that are ragged, DeviceError for a number as device.
     """
     if dtype is not None and dtype.kind == "complex":
         return None
@@ -34,6 +34,8 @@ def node_of(data: Any, device: Place, dtype: DType | None) -> UOp | None:
         return None
     if isinstance(data, (UOp, TensorBase)):
         return _existing(data if isinstance(data, UOp) else data.uop, device, dtype)
+    if isinstance(device, int):
+        raise DeviceError(f"a device is named by a string NAME or NAME:ordinal, got {device}{ONE_ARGUMENT}")
     name = Device.canonicalize(device)
     if data is None:
         return UOp.const(dtype or dtypes.default_float, 0, name)
