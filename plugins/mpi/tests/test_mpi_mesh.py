@@ -97,6 +97,42 @@ def test_every_op_has_the_values_of_one_process(count, tmp_path):
     assert sorted(ended.out.split("\n"))[1:] == [f"{rank} done" for rank in range(count)]
 
 
+WRITES = """
+import numpy as np
+mesh = nn.parallel.Mesh(data=comm.size)
+start = np.arange(24, dtype=np.float32).reshape(8, 3)
+other = start * 10
+
+
+def one(t, u): t[1] = 5.0
+def last(t, u): t[-1] += 1
+def part(t, u): t[0:2] = u[6:8]
+def crossed(t, u): t[0] = u[7]; t[7] = u[0]
+def own(t, u): t[0] = t[1]
+def element(t, u): t[6, 2] = 9.0
+def many(t, u): t[2:7] = u[1:6]; t[::3] = 1.0; t[[1, 6]] = 2.0
+
+
+for write in (one, last, part, crossed, own, element, many):
+    a, b = start.copy(), other.copy()
+    write(a, b)
+    t, u = (mesh.shard(Tensor(x)).contiguous().realize() for x in (start, other))
+    write(t, u)
+    assert float(t.sum().item()) == a.sum(), write.__name__
+    assert ((t + 0).numpy() == a).all() and (t.numpy() == a).all() and (u.numpy() == b).all(), write.__name__
+print(comm.rank, "done")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 3])
+def test_rows_of_one_rank_are_written_by_all(count, tmp_path):
+    """A rank of whose memory nothing is written takes part in the exchange of the new values, and goes on alike."""
+    ended = launched(count, WRITES, tmp_path, SPEC="2", timeout=200)
+    assert ended.code == 0, ended.err
+    assert sorted(ended.out.split("\n"))[1:] == [f"{rank} done" for rank in range(count)]
+
+
 TRAIN = """
 import json
 from tinygraft import dtypes

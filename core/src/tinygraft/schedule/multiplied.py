@@ -5,14 +5,14 @@
 x**5 is written as one POW, so that graphs that differ in the exponent alone are a family (slots.py). The first pass of
 the schedule multiplies each out by repeated squaring; where the exponent is an argument of the kernel, the factors are
 chosen by its bits. Both multiply the same numbers in the same order, and end in the same multiplication, which a sum
-may take into an FMA: the bits are equal.
+may take into an FMA: the bits are equal. Smaller floats are multiplied in float32 and rounded once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinygraft.dtype import dtypes
+from tinygraft.dtype import SMALL_FLOATS, dtypes
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, rebuild
 
@@ -55,14 +55,14 @@ def _whole_exponent(node: UOp) -> int | None:
 
 def _power(x: UOp, n: int) -> UOp:
     """Return x**n by repeated squaring, the lowest bits of n first; the reciprocal of it for n < 0."""
-    result, square, rest = None, x, abs(n)
+    result, square, rest = None, _wide(x), abs(n)
     while rest:
         if rest & 1:
             result = square if result is None else result * square
         rest >>= 1
         square = square * square if rest else square
     assert result is not None, "no power of 0 is multiplied out"
-    return result if n > 0 else result.alu(Ops.RECIPROCAL)
+    return (result if n > 0 else result.alu(Ops.RECIPROCAL)).cast(x.dtype)
 
 
 def by_argument(x: UOp, exponent: UOp, kind: int) -> UOp:
@@ -70,7 +70,7 @@ def by_argument(x: UOp, exponent: UOp, kind: int) -> UOp:
 
     Squares above the highest bit are those of 1: of others some would be subnormal, which is slow.
     """
-    n = (-exponent if kind < 0 else exponent).cast(dtypes.int32)
+    n, dtype, x = (-exponent if kind < 0 else exponent).cast(dtypes.int32), x.dtype, _wide(x)
     one = x.const_like(1)
     rest, low, high = one, x, x  # rest: the product of all squares whose bit of n is passed
     square = x
@@ -82,4 +82,9 @@ def by_argument(x: UOp, exponent: UOp, kind: int) -> UOp:
         square = square * square
         low = above.where(single.where(last, rest), low)
         high = above.where(single.where(last, square), high)
-    return (low * high).alu(Ops.RECIPROCAL) if kind < 0 else low * high
+    return ((low * high).alu(Ops.RECIPROCAL) if kind < 0 else low * high).cast(dtype)
+
+
+def _wide(x: UOp) -> UOp:
+    """Return `x` in the dtype that its factors are multiplied in."""
+    return x.cast(dtypes.float32) if x.dtype in SMALL_FLOATS else x

@@ -22,11 +22,14 @@ _BY_OP = {Ops.ADD: RANK_OPS.index("sum"), Ops.MAX: RANK_OPS.index("max"), Ops.MU
 
 
 class RankExchange:
-    """The collectives of one graph: each result once, and the last one, which the next waits for."""
+    """The collectives of one graph, each once; each waits for the one before.
+
+    All in `made` have to run on each rank, also where its own part of the outputs does not need them.
+    """
 
     def __init__(self) -> None:
         self._found: dict[tuple[object, ...], UOp] = {}
-        self._last: UOp | None = None
+        self.made: list[UOp] = []  # all collectives, in the order of the graph
 
     def whole(self, part: UOp, layout: ShardLayout, rank: int) -> UOp:
         """Return all of a value, on this rank's device, from this rank's `part` of it in `layout`.
@@ -87,10 +90,10 @@ class RankExchange:
             raise CollectiveError("ranks exchange the two parts of complex numbers, each by itself")
         # an operand in memory of its own: what is written to memory that exists may come before or after it
         row: UOp = UOp(Ops.CONTIGUOUS, part.dtype, (UOp(Ops.RESHAPE, part.dtype, (part,), (1, prod(part.shape))),))
-        if self._last is not None:
-            row = UOp(Ops.AFTER, part.dtype, (row, self._last))
-        self._last = UOp(Ops.ROUTINE, part.dtype, (row,), RoutineArg(kind, 0, (*options, *part.shape)))
-        return self._last
+        if self.made:
+            row = UOp(Ops.AFTER, part.dtype, (row, self.made[-1]))
+        self.made.append(UOp(Ops.ROUTINE, part.dtype, (row,), RoutineArg(kind, 0, (*options, *part.shape))))
+        return self.made[-1]
 
 
 def _bounds(layout: ShardArg, rank: int) -> tuple[int, int]:

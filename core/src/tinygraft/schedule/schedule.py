@@ -95,8 +95,8 @@ def split_devices(state: ScheduleState) -> ScheduleState:
     """
     if not any(isinstance(node.device, tuple) for node in state.order):
         return state
-    parts = split_by_device(state.order, state.requested)
-    outputs = dict.fromkeys(part for node in state.requested for part in parts[node])
+    parts, collectives = split_by_device(state.order, state.requested)
+    outputs = dict.fromkeys([*(part for node in state.requested for part in parts[node]), *collectives])
     numbers = {part: number for number, part in enumerate(outputs)}
     found = {node: tuple([numbers[part] for part in parts[node]]) for node in state.requested}
     return state.with_outputs(tuple(outputs))._replace(parts=found)
@@ -125,7 +125,9 @@ def choose_limits(state: ScheduleState) -> ScheduleState:
     """
     nodes = (*state.outputs, *state.order)
     devices = dict.fromkeys(n.device for n in nodes if n.device is not None and n.op not in LEAVES)
-    first, *others = [state.target_of(device) for device in devices] or [state.target_of("")]
+    if not devices:  # a rank of whose memory nothing is written has a BUFFER alone
+        devices = dict.fromkeys([n.device for n in nodes if isinstance(n.device, str)][:1] or [""])
+    first, *others = [state.target_of(device) for device in devices]
     for other in others:
         room = min(first.max_ops, other.max_ops), min(first.max_params, other.max_params)
         if room != (first.max_ops, first.max_params):

@@ -83,8 +83,8 @@ class PerDeviceGraph:
         return whole(parts, layout, devices, device)
 
 
-def split_by_device(order: Sequence[UOp], outputs: Sequence[UOp]) -> dict[UOp, Parts]:
-    """Return the parts of each of `outputs`, one for each of its devices.
+def split_by_device(order: Sequence[UOp], outputs: Sequence[UOp]) -> tuple[dict[UOp, Parts], list[UOp]]:
+    """Return the parts of each of `outputs`, one for each of its devices, and the collectives that have to run besides.
 
     `order` is the graph of `outputs`, sources before users. Parts are separate memory: those of an output that
     nothing writes are copied where they are memory already, or a part of another output. Plain reshapes at the end of
@@ -103,7 +103,7 @@ def split_by_device(order: Sequence[UOp], outputs: Sequence[UOp]) -> dict[UOp, P
             found[node] = _own(found[node], used)
         elif node in graph.parts:  # an unchanged part may be memory that another value is assigned to
             found[node] = tuple([_copied(part) if memory_base(part) in written else part for part in found[node]])
-    return {node: tuple([memory_base(part) for part in parts]) for node, parts in found.items()}
+    return {node: tuple([memory_base(part) for part in parts]) for node, parts in found.items()}, graph.exchange.made
 
 
 def _own(parts: Parts, used: set[UOp]) -> Parts:

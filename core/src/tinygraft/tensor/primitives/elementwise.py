@@ -286,10 +286,10 @@ def _const_power(self: Tensor, x: int | float) -> Tensor:
     if base.dtype is dtypes.bool:
         base = base._cast(dtypes.default_int)
     power = builtins.abs(x)
-    if power in (0.5, 1.5) and base._is_float():
-        result = base._op(Ops.SQRT) if power == 0.5 else base._op(Ops.MUL, size_root(base, base))
+    if power == 0.5 and base._is_float():
+        result = base._op(Ops.SQRT)
     elif power <= _SQUARINGS and power == int(power) and (x >= 0 or base._is_float()):
-        if power >= 2 and coerce(x, base.dtype) == x:
+        if (power >= 2 and coerce(x, base.dtype) == x) or (power == 0 and base._is_float()):
             return base._op(Ops.POW, x)  # the schedule multiplies it out; graphs with other powers are alike
         result = multiplied_out(base, int(power))
     else:
