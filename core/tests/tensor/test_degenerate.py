@@ -368,6 +368,7 @@ gradient is_param is_param_ lazydata linear_with_vars made_at max_numel max_shap
 schedule schedule_linear schedule_with_vars size training train test
 where it lies: shard shard_ shard_like sharding to to_ to_device
 of a file, or of a dozen weights: decode_hevc_frame multi_head_attention_forward
+by older names: leakyrelu llvm_bf16_cast logsoftmax pad2d slice xor
 """
 
 
