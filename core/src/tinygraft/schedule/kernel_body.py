@@ -363,14 +363,7 @@ def _never(inside: UOp | None) -> bool:
 
 def terms(condition: UOp) -> set[UOp]:
     """Return the conditions whose AND `condition` is."""
-    found, stack = set(), [condition]
-    while stack:
-        node = stack.pop()
-        if node.op is Ops.AND:
-            stack.extend(node.src)
-        else:
-            found.add(node)
-    return found
+    return set(ix.clauses(condition))
 
 
 def output_loops(shape: Shape) -> list[sint]:

@@ -58,12 +58,7 @@ def _is_outside(value: UOp, size: int) -> bool:
 def _limits(gate: UOp) -> dict[UOp, _Range]:
     """Return between which values nodes are where `gate` holds: by its clauses x < constant and not x < constant."""
     limits: dict[UOp, _Range] = {}
-    stack = [gate]
-    while stack:
-        clause = stack.pop()
-        if clause.op is Ops.AND:
-            stack.extend(clause.src)
-            continue
+    for clause in ix.clauses(gate):
         is_less = clause.op is not Ops.NOT
         clause = clause if is_less else clause.src[0]
         if clause.op is Ops.CMPLT and clause.src[1].op is Ops.CONST and clause.src[0].dtype.kind == "int":
@@ -122,7 +117,7 @@ def _picked(value: UOp, r: UOp) -> UOp | None:
     if value.op is not Ops.WHERE or not _is_zero(value.src[2]) or r.src[0].op is not Ops.CONST:
         return None
     size = int(r.src[0].arg)
-    clauses = _clauses(value.src[0])
+    clauses = ix.clauses(value.src[0])
     picks = [(clause, index) for clause in clauses if (index := _index_equal(clause, r, size)) is not None]
     if not picks or any(n.op is Ops.REDUCE and n.ranges >> r.arg.axis & 1 for n in postorder(value)):
         return None
@@ -141,18 +136,6 @@ def _picked(value: UOp, r: UOp) -> UOp | None:
 def _is_zero(value: UOp) -> bool:
     """Return whether a value is the constant 0, of which -0.0 is none."""
     return value.op is Ops.CONST and value.arg == 0 and math.copysign(1, value.arg) > 0
-
-
-def _clauses(condition: UOp) -> list[UOp]:
-    """Return the conditions whose AND `condition` is."""
-    found, stack = [], [condition]
-    while stack:
-        clause = stack.pop()
-        if clause.op is Ops.AND:
-            stack.extend(clause.src)
-        else:
-            found.append(clause)
-    return found
 
 
 def _index_equal(clause: UOp, r: UOp, size: int) -> UOp | None:
