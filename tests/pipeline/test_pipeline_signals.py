@@ -9,12 +9,13 @@ import sys
 import textwrap
 import threading
 import traceback
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
 from failures import failing
-from signal_lines import alarms, each_line
+from signal_lines import alarms, each_line, signal_at
 from tinygraft import Context, Tensor, TinyJit, interrupt, nn
 from tinygraft.config import DEBUG, NOOPT
 from tinygraft.device.interfaces import GraphExecutor
@@ -358,6 +359,36 @@ def test_a_signal_at_any_line_leaves_settings_as_they_were():
     assert {name for name in ("config.py", "no_grad.py") if any(f"{name}:" in r and "__exit__" in r for r in seen)} == {
         "config.py", "no_grad.py"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("how", [{}, {"whole": True}, {"sealed": True}])
+def test_a_signal_at_any_line_of_a_guard_leaves_the_next_one_whole(how):
+    """Also where handlers were changed before, and are set anew afterwards: the next guard delays them all."""
+
+    def work():
+        with interrupt.guarded(**how), interrupt.guarded():
+            pass
+
+    def delayed() -> bool:
+        reached = False
+        with suppress(KeyboardInterrupt), interrupt.guarded(sealed=True):
+            signal.raise_signal(signal.SIGALRM)
+            reached = True
+        return reached
+
+    before, line, reached = signal.signal(signal.SIGUSR1, signal.default_int_handler), 0, "the first line"
+    try:
+        while reached:
+            with alarms():
+                assert delayed(), reached
+            with alarms(signal.SIG_DFL):
+                line += 1
+                reached = signal_at(work, line, signal.SIGUSR1, ("interrupt.py",))[0]
+            with alarms():
+                assert delayed(), reached
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert line > 60
 
 
 def test_a_signal_at_any_line_leaves_the_pool_to_others():

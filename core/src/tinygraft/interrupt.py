@@ -113,8 +113,8 @@ class _Signals:
             handled = {number: handler for number, handler in zip(NUMBERS, now, strict=True) if callable(handler)}
             # a second Ctrl-C may have ended `restore` before its end
             mine = [number for number, handler in handled.items() if handler is _delayed]
-            self._handlers = handled | {number: self._handlers[number] for number in mine}
-            self._seen = [] if mine else now
+            handled |= {number: self._handlers[number] for number in mine}
+            self._handlers, self._seen = handled, [] if mine else now  # both or, where a signal comes, neither
         for number in self._handlers:
             _signal.signal(number, _delayed)
 
@@ -132,7 +132,7 @@ class _Signals:
         """
         waits, always = (False, False) if self.inner is None else self.inner.delays()
         again = number == SIGINT and number in self.waiting and not always
-        if (waits and not again) or (frame is not None and frame.f_code in _OPENING) or _is_ending(frame):
+        if (waits and not again) or _is_opening(frame) or _is_ending(frame):
             self.waiting[number] = None
             return
         self.waiting.pop(number, None)
@@ -192,6 +192,12 @@ def come_again(number: int = SIGINT) -> None:
 
 def _interrupt(number: int) -> None:
     _thread.interrupt_main(number)  # type: ignore[arg-type]  # it takes any int
+
+
+def _is_opening(frame: FrameType | None) -> bool:
+    """Return whether a guard is being entered or left, in a frame or, below a debugger's trace function, around it."""
+    around = frame and frame.f_back
+    return any(each is not None and each.f_code in _OPENING for each in (frame, around))
 
 
 def _is_ending(frame: FrameType | None) -> bool:

@@ -1,6 +1,7 @@
 """Buffers: allocated late, counted, kept for reuse, and given back."""
 
 import gc
+import sys
 import threading
 import weakref
 
@@ -177,6 +178,44 @@ def test_the_block_that_was_returned_last_is_taken_again_without_a_guard(monkeyp
     assert (pool.used, pool.kept, pool.peak, allocator.allocated) == (0, large, large, large)
 
 
+class Freeing:
+    """A trace function that lets go of what is in a list at line `number` of the pool's quick way to a block."""
+
+    def __init__(self, number, held):
+        self.number, self.held, self.count = number, held, 0
+
+    def __call__(self, frame, event, arg):
+        """What sys.settrace calls."""
+        if frame.f_code.co_name != "_retake":
+            return None
+        self.count += 1
+        if self.count == self.number:
+            self.held.clear()
+        return self
+
+
+def test_memory_that_a_debugger_frees_between_two_lines_is_nobody_elses():
+    """A trace function runs between the lines of the pool, and what it frees must not be mistaken for another block."""
+    pool, _ = pool_of_toys()
+    held, number = [], 0
+    while not held:
+        first, number = pool.take(100), number + 1
+        held.append(pool.take(200))
+        del first
+        before = sys.gettrace()
+        sys.settrace(Freeing(number, held))
+        try:
+            block = pool.take(100)
+        finally:
+            sys.settrace(before)
+        blocks = [block, *map(pool.take, (100, 100, 200, 200))]
+        assert [len(each.handle) for each in blocks] == [each.nbytes for each in blocks] == [100, 100, 100, 200, 200]
+        assert len({id(each.handle) for each in blocks}) == 5, number
+        del block, blocks
+        assert pool.used == 200 * len(held)
+    assert number > 8
+
+
 def test_large_blocks_wait_while_the_cache_has_room():
     """A few wait to be taken again; one that the cache has no room for goes back to the system at once."""
     pool, allocator = pool_of_toys(room=1 << 30)
@@ -271,6 +310,7 @@ def test_out_of_memory(allocator):
 
 def test_a_failed_allocation_counts_nothing(allocator):
     """After an error for want of memory the counts are what they were."""
+    gc.collect()  # what earlier tests left
     allocator.room, before = 10, GlobalCounters.mem_used
     with pytest.raises(DeviceMemoryError):
         Buffer("TOY", 100, dtypes.float32).allocate()

@@ -255,12 +255,14 @@ class Pool:
         if uses is not None and not self._is_ready(uses):
             return None
         if returned:
-            block.handle, size, block.uses, was_lent = returned[-1]
+            block.handle, size, block.uses, was_lent = last = returned[-1]
             if size == nbytes and block.uses is uses and not was_lent:
                 self._takes += 1
                 block._whole, block.pool = block.handle, self
-                returned.pop()
-                return block
+                if (found := returned.pop()) is last:
+                    return block
+                block._is_returned = True  # a debugger's trace function ran in between, and more was returned
+                returned.append(found)
         return None
 
     def _process_returned(self) -> None:
