@@ -12,7 +12,7 @@ import pytest
 
 from tinygraft import GlobalCounters, Tensor, TinyJit, nn
 from tinygraft.errors import DTypeError, ShapeError, TrainingError
-from tinygraft.nn.optim.optimizer import Update, _wide_dtype
+from tinygraft.nn.optim.update import Update, _wide_dtype
 
 torch = pytest.importorskip("torch")
 

@@ -1,6 +1,7 @@
 """Optimizers (SGD to Muon), learning rates over time (`lr_scheduler`), and what belongs to a training step.
 
-`optimizer` is the base class: parameters in groups (`param_group`), their state (`optimizer_state`), the step.
+`optimizer` is the base class: parameters (`given_params`) in groups (`param_group`) with options (`group_option`,
+`step_options`), their state (`optimizer_state`), and the step (`update`: what it knows of each parameter).
 `momentum`, `moments`, `adam_variants`, `squares`, `muon` and `lbfgs` are the optimizers by what they are made of.
 `clipping` limits gradients, `averaging` has means of weights, `loss_scaler` trains in float16.
 """

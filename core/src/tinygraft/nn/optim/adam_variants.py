@@ -6,9 +6,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Unpack
 
+from tinygraft.nn.optim.group_option import GroupOption
 from tinygraft.nn.optim.moments import left, of_shares
-from tinygraft.nn.optim.optimizer import GroupOption, Optimizer, StepOptions, Update
+from tinygraft.nn.optim.optimizer import Optimizer
 from tinygraft.nn.optim.param_group import ParamGroup, pair
+from tinygraft.nn.optim.step_options import StepOptions
+from tinygraft.nn.optim.update import Update
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 

@@ -9,8 +9,8 @@ from typing import Any
 from tinygraft.dtype import dtypes
 from tinygraft.errors import TrainingError
 from tinygraft.nn.norm import BatchNorm
-from tinygraft.nn.optim.optimizer import wide
 from tinygraft.nn.optim.param_group import how_many
+from tinygraft.nn.optim.update import wide
 from tinygraft.nn.state import objects_in
 from tinygraft.tensor.tensor import Tensor
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from functools import reduce
 
 from tinygraft.errors import TrainingError
-from tinygraft.nn.optim.optimizer import wide
 from tinygraft.nn.optim.reduced import as_reduced, reduce_first
+from tinygraft.nn.optim.update import wide
 from tinygraft.tensor.tensor import Tensor
 
 

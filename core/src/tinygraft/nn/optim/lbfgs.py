@@ -13,7 +13,8 @@ from typing import Any
 from tinygraft.errors import TrainingError
 from tinygraft.nn.optim.curvature import Curvature
 from tinygraft.nn.optim.line_search import LinePoint, strong_wolfe
-from tinygraft.nn.optim.optimizer import Optimizer, wide
+from tinygraft.nn.optim.optimizer import Optimizer
+from tinygraft.nn.optim.update import wide
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 

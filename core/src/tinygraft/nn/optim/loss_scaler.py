@@ -10,8 +10,9 @@ from functools import reduce
 from typing import Any
 
 from tinygraft.errors import TrainingError
-from tinygraft.nn.optim.optimizer import Optimizer, OptimizerGroup, wide
+from tinygraft.nn.optim.optimizer import Optimizer, OptimizerGroup
 from tinygraft.nn.optim.reduced import as_reduced
+from tinygraft.nn.optim.update import wide
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 

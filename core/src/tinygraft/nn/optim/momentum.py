@@ -6,8 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Unpack
 
 from tinygraft.errors import TrainingError
-from tinygraft.nn.optim.optimizer import GroupOption, Optimizer, StepOptions, Update, needs_momentum
+from tinygraft.nn.optim.given_params import needs_momentum
+from tinygraft.nn.optim.group_option import GroupOption
+from tinygraft.nn.optim.optimizer import Optimizer
+from tinygraft.nn.optim.step_options import StepOptions
 from tinygraft.nn.optim.trust import trust_ratios
+from tinygraft.nn.optim.update import Update
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar, Unpack
 
-from tinygraft.nn.optim.optimizer import GroupOption, Optimizer, StepOptions
+from tinygraft.nn.optim.group_option import GroupOption
+from tinygraft.nn.optim.optimizer import Optimizer
+from tinygraft.nn.optim.step_options import StepOptions
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 

@@ -2,171 +2,34 @@
 
 An optimizer takes parameters (usually nn.state.get_parameters(model)) and, at each step, their gradients; it
 gives each parameter a new value, in its own memory. All its state is memory from the start, so that the
-second step is the same graph as the first and compiles nothing. An update is one elementwise expression for
-each parameter, of a half type computed in float32: it is rounded where a parameter or state is stored.
+second step is the same graph as the first and compiles nothing. `update` has what a step computes with,
+`given_params` and `step_options` read arguments, `group_option` and `param_group` are the options,
+`optimizer_state` is what is saved.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import NoneType
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
-from tinygraft.dtype import DType, dtypes
-from tinygraft.errors import FileFormatError, TrainingError, closest, did_you_mean
+from tinygraft.dtype import dtypes
+from tinygraft.errors import FileFormatError, TrainingError, closest
 from tinygraft.interrupt import guarded
 from tinygraft.nn.described import answered
+from tinygraft.nn.optim.given_params import grouped, is_trained, nothing_to_train
+from tinygraft.nn.optim.group_option import GroupOption
 from tinygraft.nn.optim.optimizer_state import checked, load_into, saved_state
 from tinygraft.nn.optim.param_group import FixedList, ParamGroup, as_rate, how_many, pair
-from tinygraft.nn.optim.shared_memory import check_views
+from tinygraft.nn.optim.shared_memory import check_views, give_own_memory
+from tinygraft.nn.optim.step_options import OTHERWISE, maximizes
+from tinygraft.nn.optim.update import StepValues
 from tinygraft.nn.parameter import filled
-from tinygraft.tensor.state.leaf_nodes import in_memory, own_memory
 from tinygraft.tensor.tensor import Tensor
-from tinygraft.uop.uop import Place, UOp
+from tinygraft.uop.uop import Place
 
 _UNSHOWN = ("params", "lr")
-
-
-OTHERWISE = {"learning_rate": "lr", "wd": "weight_decay"}  # what other libraries call an option
-
-
-class StepOptions(TypedDict, total=False):
-    """What every optimizer of PyTorch takes beside its numbers.
-
-    maximize goes up the gradient. foreach, fused and capturable choose between implementations there; here is one,
-    which is all of these, so any value is right. differentiable is False: a step has no derivative.
-    """
-
-    maximize: bool
-    foreach: bool | None
-    fused: bool | None
-    capturable: bool
-    differentiable: bool
-
-
-def _maximizes(kind: type[Any], given: Mapping[str, Any]) -> bool:
-    """Return whether the StepOptions of an optimizer of this class say to go up the gradient.
-
-    Raises TypeError for an option that is none of them, ValueError for differentiable.
-    """
-    name, known = kind.__name__, StepOptions.__annotations__
-    for option in given:
-        if option not in known:
-            own = [each for each in inspect.signature(kind.__init__).parameters if each not in ("self", "how")]
-            hint = did_you_mean(OTHERWISE.get(option, option), [*own, *known]) or (
-                f"\n  hint: it has {', '.join([*own, *known])}"
-            )
-            raise TypeError(f"{name}() got an unexpected keyword argument {option!r}{hint}")
-    if given.get("differentiable"):
-        raise ValueError(
-            f"{name} has no differentiable step: it writes memory\n  hint: p - lr * g, with g of loss.gradient(p), is "
-            "an expression that can be differentiated"
-        )
-    return bool(given.get("maximize"))
-
-
-class GroupOption:
-    """An option of the groups as an attribute of the optimizer.
-
-    Reading it gives the value that all groups have, and raises TrainingError where they differ; setting it sets it in
-    every group, where a captured step reads it. Rates of several groups are read to be compared; "lr" is the tensor of
-    the first.
-    """
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, instance: Optimizer | None, owner: type | None = None) -> Any:
-        if instance is None:
-            return self
-        values = [group[self.name] for group in instance.param_groups]
-        if len(set(values) if self.name != "lr" else {group.exact_rate() for group in _apart(instance)}) > 1:
-            raise TrainingError(
-                f"the {len(values)} groups of this optimizer have an own {self.name} each; "
-                f"hint: param_groups[0][{self.name!r}]"
-            )
-        return values[0]
-
-    def __set__(self, instance: Optimizer, value: Any) -> None:
-        for group in instance.param_groups:
-            group[self.name] = value
-
-
-def _apart(optimizer: Optimizer) -> list[ParamGroup]:
-    """Return the groups whose rates are to be read to know whether they are one: none where they are one tensor."""
-    first = optimizer.param_groups[0].lr
-    return [] if all(group.lr is first for group in optimizer.param_groups) else optimizer.param_groups
-
-
-@dataclass(frozen=True)
-class Update:
-    """What a step knows of one parameter: p itself, its number, and old and g, its value and its gradient as wide
-    as the update is computed. `rate` is its learning rate, `self["b1"]` a number of its group.
-    """
-
-    optimizer: Optimizer
-    number: int
-    p: Tensor
-    group: ParamGroup
-    old: Tensor
-    g: Tensor
-
-    @property
-    def rate(self) -> Tensor:
-        """The learning rate, a scalar where p is, in the dtype that its update is computed in."""
-        return self.shared("lr", lambda: self.optimizer._number(self.p, self.group.lr))
-
-    @property
-    def t(self) -> Tensor:
-        """The number of this step, from 1 on: a scalar where p is, in the dtype that its update is computed in."""
-        return self.shared("t", lambda: self.optimizer._number(self.p, self.optimizer._next_count(self.group)))
-
-    def __getitem__(self, name: str) -> Tensor:
-        """Return a number of the group by its name in `_derived`, a scalar where p is, as wide as the update."""
-        return self.shared(name, lambda: self._number_named(name))
-
-    def _number_named(self, name: str) -> Tensor:
-        """Return that number of the group; `__getitem__` shares it among parameters."""
-        assert self.group.numbers is not None
-        return self.optimizer._numbers_at(self.p, self.group.numbers)[self.group.number_at(name)]
-
-    def shared(self, name: str, make: Callable[[], Tensor]) -> Tensor:
-        """Return what all parameters of the group with p's device and dtype share: made once a step, for the first.
-
-        `name` is its name within the group, `make` makes it. The graph is the same as if each made its own, since equal
-        nodes are one; making them took a third of a step.
-        """
-        key = id(self.group), name, self.p.device, _wide_dtype(self.p)
-        found = self.optimizer._shared.get(key)
-        if found is None:
-            found = self.optimizer._shared[key] = make()
-        return found
-
-    def state(self, tensors: Sequence[Tensor]) -> Tensor:
-        """Return the state of p among those of all parameters, on p's device, as wide as the update."""
-        return wide(tensors[self.number]).to(self.p.device)
-
-    def store(self, tensors: Sequence[Tensor], new: Tensor) -> None:
-        """Assign p's state among `tensors` a new value, on its own device and in its own dtype."""
-        state = tensors[self.number]
-        self.optimizer._write(state, new.cast(state.dtype).to(state.device))
-
-    def stored(self, tensors: Sequence[Tensor], new: Tensor) -> Tensor:
-        """Return what `store` has assigned, from the memory it is in where that is not rounded; else `new` itself."""
-        state = tensors[self.number]
-        return self.state(tensors) if state.dtype is new.dtype and state.device == self.p.device else new
-
-    def decayed(self) -> Tensor:
-        """Return the gradient with weight_decay's share of p, if there is to be one: 0 times an infinite p is NaN."""
-        if not self.group.needs("weight_decay"):
-            return self.g
-        return self.g + self["weight_decay"] * self.old
-
-    def apply(self, new: Tensor) -> None:
-        """Assign p a new value, in its dtype."""
-        self.optimizer._write(self.p, new.cast(self.p.dtype))
 
 
 class MadeTensors:
@@ -180,7 +43,7 @@ class MadeTensors:
         self.rate: float | Tensor = rate  # of a group that gives none
 
 
-class Optimizer:
+class Optimizer(StepValues):
     """What all optimizers do; a subclass gives `_step`.
 
     params are tensors, or groups of them with options of their own: [{"params": [...], "lr": 0.1}, ...]. An optimizer
@@ -230,20 +93,20 @@ class Optimizer:
 
         `how` are StepOptions.
         """
-        options, fixed = options or {}, {**(fixed or {}), "maximize": _maximizes(type(self), how or {})}
+        options, fixed = options or {}, {**(fixed or {}), "maximize": maximizes(type(self), how or {})}
         self._options, self._fixed = options, fixed
-        given = _grouped(params)
+        given = grouped(params)
         seen: dict[int, Tensor] = {}
         members = [self._members(tensors, seen, len(given) == 1) for tensors, _ in given]
-        self.buffers: list[Tensor] = [t for group in members for t in group if not _is_trained(t)]
-        trained = [[t for t in group if _is_trained(t)] for group in members]
+        self.buffers: list[Tensor] = [t for group in members for t in group if not is_trained(t)]
+        trained = [[t for t in group if is_trained(t)] for group in members]
         self.params: list[Tensor] = [t for group in trained for t in group]
         if not self.params:
-            raise TrainingError(_nothing_to_train(self.buffers))
+            raise TrainingError(nothing_to_train(self.buffers))
         for _, own in given:
             self._check_group({"lr": lr, **options, **own}, {"lr", "initial_lr", "betas", *options, *fixed}, fixed)
         check_views(self.params)
-        self._own_memory(self.params)
+        give_own_memory(self.params, [])
         self.device: Place = device or self.params[0].device
         shared = as_rate(lr) if isinstance(lr, Tensor) else lr
         self.param_groups: list[ParamGroup] = FixedList(
@@ -254,193 +117,10 @@ class Optimizer:
         rates = [group.lr for group in self.param_groups]
         self.__dict__["lr"] = rates[0] if len(rates) == 1 else rates  # its name in a state_dict
         self._made = MadeTensors([*rates, *(g.numbers for g in self.param_groups if g.numbers is not None)], shared)
-        self._next: dict[int, Tensor] = {}  # the step counts after this step, by the id of a count
-        self._numbers: dict[tuple[int, Any, DType], Tensor] = {}  # of this step, by the id of what they are made from
+        self._begin_steps()
         self.reduction: Callable[[Sequence[Tensor]], list[Tensor]] | None = None  # of ranks: nn.parallel sets it
-        self._shared: dict[tuple[int, str, Any, DType], Tensor] = {}  # of this step, by the id of a group and a name
-        self._skip: Tensor | None = None  # a bool: whether this step leaves all as it is (LossScaler)
 
-    def _members(self, tensors: list[Tensor], seen: dict[int, Tensor], alone: bool) -> list[Tensor]:
-        """Return the tensors of a group, each once; complex ones as their two parts.
-
-        `seen` has those of earlier groups, and gets these. Raises TrainingError for one in another group, unless this
-        group is `alone`.
-        """
-        parts = {id(part): part for tensor in tensors for part in tensor._parts()}
-        if not alone and not seen.keys().isdisjoint(parts):
-            raise TrainingError("a parameter is in two groups of the optimizer; give it to one of them")
-        seen.update(parts)
-        return list(parts.values())
-
-    def _check_group(self, given: Mapping[str, Any], known: set[str], fixed: Mapping[str, Any]) -> None:
-        """Raise ValueError for a wrong number among the options of a group, and for one that no step would read.
-
-        Shares are checked last, as in the order of arguments.
-        """
-        for name in sorted((name for name in given if name not in fixed), key=self.SHARES.__contains__):
-            if name not in known and isinstance(given[name], (int, float)):
-                raise ValueError(f"{type(self).__name__} has no option {name!r}, which a group gives")
-            if name != "lr" or not isinstance(given[name], Tensor):
-                self._check_option(name, given[name])
-
-    def _group(
-        self, params: list[Tensor], own: Mapping[str, Any], lr: Any, options: Mapping[str, float],
-        fixed: Mapping[str, Any],
-    ) -> ParamGroup:  # fmt: skip
-        """Make a group of `params`, with its own options over those of all (`options`, and `fixed` ones).
-
-        `lr` is the rate of all; a tensor is used itself.
-        """
-        given = own.get("lr", lr)
-        rate = as_rate(given) if isinstance(given, Tensor) else self._state([given])
-        group = ParamGroup(params, rate, options, fixed, self._check_option, self._derived, self._state)
-        group.note_given(given)
-        group.update({name: value for name, value in own.items() if name != "lr"})
-        return group
-
-    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
-        """Train further parameters, as a group with options of its own: {"params": [...], "lr": 0.1}.
-
-        Their state starts as that of the others did. A step that a TinyJit has captured is captured anew. Raises as the
-        constructor does, and TrainingError where there is nothing to train, for parameters that are trained already,
-        and for an optimizer that is data parallel; nothing has changed then.
-
-        >>> from tinygraft import Tensor, nn
-        >>> adam = nn.optim.Adam([Tensor([1.0])], lr=0.5)
-        >>> adam.add_param_group({"params": [Tensor([2.0])], "lr": 0.25})
-        >>> [group["lr"].item() for group in adam.param_groups]
-        [0.5, 0.25]
-        """
-        if not isinstance(param_group, Mapping) or "params" not in param_group:
-            raise TypeError(
-                f'a group is a dict with the tensors as "params", got {type(param_group).__name__}\n'
-                "  hint: optimizer.add_param_group({'params': [...], 'lr': ...})"
-            )
-        if self.reduction is not None:
-            raise TrainingError("an optimizer that is data parallel has its groups from the start; hint: add it before")
-        tensors, own = _grouped([param_group])[0]
-        members = self._members(tensors, {id(t): t for t in (*self.params, *self.buffers)}, False)
-        new = [t for t in members if _is_trained(t)]
-        if not new:
-            raise TrainingError(f"the group has {how_many(len(tensors), 'tensor')} and none to train")
-        first = self.param_groups[0]
-        allowed = {"lr", "initial_lr", "betas", *self._options, *self._fixed}
-        self._check_group({"lr": self._made.rate, **self._options, **own}, allowed, self._fixed)
-        check_views([*self.params, *new])
-        group = self._group(new, own, self._made.rate, self._options, self._fixed)
-        self._own_memory(new)
-        self.params += new
-        self.buffers += [t for t in members if not _is_trained(t)]
-        list.append(self.param_groups, group)
-        self._groups += [group] * len(new)
-        self.__dict__["lr"] = [each.lr for each in self.param_groups]
-        made = [group.lr, *([group.numbers] if group.numbers is not None else [])]
-        if first.t is not None:
-            group.t = self._state([0.0])
-            self.__dict__.setdefault("added_t", []).append(group.t)  # its name in a state_dict
-            made.append(group.t)
-        for name in self.STATE:
-            state = getattr(self, name)
-            if state:
-                more = self._first_state(name, new, group)
-                state += more
-                made += {id(t): t for t in more}.values()
-        first.lr.replace(first.lr.detach().clone().realize())  # other memory: a captured step is captured anew
-        self._realize_state(*{id(t): t for t in made}.values())
-
-    def _first_state(self, name: str, params: Sequence[Tensor], group: ParamGroup) -> list[Tensor]:
-        """Return the state `name`, of STATE, that new parameters of a group start with."""
-        return self._filled(0, params)
-
-    def __repr__(self) -> str:
-        """Say which parameters there are; nothing is computed. A rate that is in no memory yet prints as a tensor."""
-        shown = ", ".join(f"{name}={value!r}" for name, value in self.param_groups[0].items() if name not in _UNSHOWN)
-        many = f" in {len(self.param_groups)} groups, the first with" if len(self.param_groups) > 1 else ","
-        rate = self.param_groups[0].shown_rate()
-        return f"<{type(self).__name__} of {how_many(len(self.params), 'parameter')}{many} {rate}, {shown}>".replace(
-            ", >", ">"
-        )
-
-    def _own_memory(self, params: Sequence[Tensor]) -> None:
-        """Make each of `params` a leaf with memory of its own, that requires a gradient."""
-        own = {id(tensor) for tensor in params}
-        nodes: set[UOp] = {tensor.uop for tensor in self.params if id(tensor) not in own}
-        for tensor in params:
-            tensor.requires_grad_()
-            tensor.uop = own_memory(tensor.uop) if tensor.uop in nodes else in_memory(tensor.uop)
-            nodes.add(tensor.uop)
-
-    def _derived(self, options: Mapping[str, Any]) -> dict[str, float]:
-        """Return the numbers that a step reads, by name, from the options of a group."""
-        return dict(options)
-
-    def _check_option(self, name: str, value: Any) -> None:
-        """Raise TypeError for no number, ValueError below 0 or for NaN, and a share not from 0 to below 1."""
-        if (name == "lr" or name in vars(self).get("_options", ())) and isinstance(value, (str, list, tuple, NoneType)):
-            what = "a number, or a tensor of one" if name == "lr" else "a number"
-            raise TypeError(f"{type(self).__name__} needs {name} to be {what}, got {value!r}")
-        if name == "betas":
-            for number, share in enumerate(pair(value, type(self).__name__), 1):
-                self._check_option(f"b{number}", share)
-        elif name in self.SHARES:
-            if not 0 <= value < 1:
-                raise ValueError(f"{type(self).__name__} needs {name} to be from 0 to below 1, got {value}")
-        elif isinstance(value, (int, float)) and not value >= 0:
-            raise ValueError(f"{type(self).__name__} needs {name} to be at least 0, got {value}")
-
-    def _state(self, values: Sequence[float]) -> Tensor:
-        """Numbers of the optimizer's state as a tensor on its device, float64 if a parameter is, else float32."""
-        dtype = dtypes.float64 if any(t.dtype is dtypes.float64 for t in self.params) else dtypes.float32
-        return Tensor(list(values), dtype=dtype, device=self.device, requires_grad=False)
-
-    def _number(self, p: Tensor, x: Tensor) -> Tensor:
-        """Return the one number of `x` without axes for the update of p: where p is, as wide; made once a step."""
-        return self._numbers_at(p, x).reshape(())
-
-    def _forget_numbers(self) -> None:
-        """Drop what parameters share within one step: the next one reads memory that has changed."""
-        self._numbers.clear()
-        self._shared.clear()
-        self._next.clear()
-
-    def _numbers_at(self, p: Tensor, x: Tensor) -> Tensor:
-        """Return the numbers of `x` where p is, in the dtype of its update; made once a step."""
-        # one transfer and cast a step for all parameters of a device and dtype, and not one for each
-        key = id(x), p.device, _wide_dtype(p)
-        if key not in self._numbers:
-            self._numbers[key] = x.detach().to(p.device).cast(key[-1])
-        return self._numbers[key]
-
-    def _filled(self, value: float = 0, params: Sequence[Tensor] | None = None) -> list[Tensor]:
-        """Return a state tensor for each of `params`, of its shape, dtype, device and shards, filled with `value`.
-
-        They are all parameters where none are given.
-        """
-        params = self.params if params is None else params
-        values = [filled(t.shape, value, dtype=t.dtype, device=t.device, requires_grad=False) for t in params]
-        return [state.shard_like(t) for state, t in zip(values, params, strict=True)]
-
-    def _realize_state(self, *state: Tensor) -> None:
-        """Make memory of the parameters and all state: called once, at the end of a subclass's __init__."""
-        self._made.tensors += state
-        self.params[0].realize(*self.params[1:], *self.buffers, *self._made.tensors)
-
-    def _count_steps(self) -> Tensor:
-        """Make the count of steps, which all groups share: shape (1,). A group that is added has its own."""
-        t = self._state([0.0])
-        for group in self.param_groups:
-            group.t = t
-        return t
-
-    def _next_count(self, group: ParamGroup) -> Tensor:
-        """Return the number of this step, from 1 on, for the parameters of a group: shape (1,)."""
-        assert group.t is not None
-        return self._next.setdefault(id(group.t), group.t + 1)
-
-    def _write_counts(self) -> None:
-        """Assign all step counts: the last thing that a step of such an optimizer does."""
-        for t in {id(group.t): group.t for group in self.param_groups if group.t is not None}.values():
-            self._write(t, self._next[id(t)])
+    # the step
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Set the gradients to None, so that the next backward does not add to them; else to zeros, those there are."""
@@ -486,18 +166,11 @@ class Optimizer:
             )
         return tensor.grad
 
-    def _updates(self, grads: Sequence[Tensor]) -> Iterator[Update]:
-        """Yield an Update for each parameter of a step, in order."""
-        for number, (p, group, g) in enumerate(zip(self.params, self._groups, grads, strict=True)):
-            yield Update(self, number, p, group, wide(p), -wide(g) if group["maximize"] else wide(g))
-
-    def _write(self, t: Tensor, new: Tensor) -> None:
-        """Assign to a parameter or to state, unless the step is to be skipped: that is decided on the device."""
-        t.assign(new if self._skip is None else self._skip.to(t.device).where(t.detach(), new))
-
     def _step(self, grads: list[Tensor]) -> None:
         """Assign parameters and state their new values, lazily. `grads` are those of `params`, in order."""
         raise NotImplementedError(f"{type(self).__name__} does not say how it steps")
+
+    # state, saved and loaded
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state and the options: {"state": {number: {name: tensor}}, "param_groups": [...]}.
@@ -525,71 +198,153 @@ class Optimizer:
         """Raise what `load_state_dict` would raise, and change nothing."""
         checked(self, state_dict)
 
+    # groups
 
-def _grouped(params: Iterable[Any]) -> list[tuple[list[Any], dict[str, Any]]]:
-    """Return tensors, or groups of them, as (tensors, options) of each group. Raises TypeError for anything else."""
-    if not isinstance(params, Iterable) or isinstance(params, Tensor):
-        raise TypeError(
-            f"an optimizer takes a list of tensors, got {type(params).__name__}\n"
-            "  hint: nn.state.get_parameters(model) finds those of a model"
-        )
-    items = list(params)
-    if not items or not all(isinstance(item, Mapping) and "params" in item for item in items):
-        return [(_tensors(items), {})]
-    groups = []
-    for item in items:
-        own = item["params"]
-        tensors = _tensors([own] if isinstance(own, Tensor) else own)
-        groups.append((tensors, {name: value for name, value in item.items() if name != "params"}))
-    return groups
+    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
+        """Train further parameters, as a group with options of its own: {"params": [...], "lr": 0.1}.
 
+        Their state starts as that of the others did. A step that a TinyJit has captured is captured anew. Raises as the
+        constructor does, and TrainingError where there is nothing to train, for parameters that are trained already,
+        and for an optimizer that is data parallel; nothing has changed then.
 
-def _tensors(items: Iterable[Any]) -> list[Tensor]:
-    """Return `items` as a list. Raises TypeError for one that is no tensor."""
-    tensors = list(items)
-    for item in tensors:
-        if not isinstance(item, Tensor):
+        >>> from tinygraft import Tensor, nn
+        >>> adam = nn.optim.Adam([Tensor([1.0])], lr=0.5)
+        >>> adam.add_param_group({"params": [Tensor([2.0])], "lr": 0.25})
+        >>> [group["lr"].item() for group in adam.param_groups]
+        [0.5, 0.25]
+        """
+        if not isinstance(param_group, Mapping) or "params" not in param_group:
             raise TypeError(
-                f"an optimizer takes a list of tensors, got {type(item).__name__} in it\n  hint: parameters with "
-                "options of their own are groups, all of them: [{'params': [...], 'lr': ...}, ...]"
+                f'a group is a dict with the tensors as "params", got {type(param_group).__name__}\n'
+                "  hint: optimizer.add_param_group({'params': [...], 'lr': ...})"
             )
-    return tensors
+        if self.reduction is not None:
+            raise TrainingError("an optimizer that is data parallel has its groups from the start; hint: add it before")
+        tensors, own = grouped([param_group])[0]
+        members = self._members(tensors, {id(t): t for t in (*self.params, *self.buffers)}, False)
+        new = [t for t in members if is_trained(t)]
+        if not new:
+            raise TrainingError(f"the group has {how_many(len(tensors), 'tensor')} and none to train")
+        first = self.param_groups[0]
+        allowed = {"lr", "initial_lr", "betas", *self._options, *self._fixed}
+        self._check_group({"lr": self._made.rate, **self._options, **own}, allowed, self._fixed)
+        check_views([*self.params, *new])
+        group = self._group(new, own, self._made.rate, self._options, self._fixed)
+        give_own_memory(new, self.params)
+        self.params += new
+        self.buffers += [t for t in members if not is_trained(t)]
+        list.append(self.param_groups, group)
+        self._groups += [group] * len(new)
+        self.__dict__["lr"] = [each.lr for each in self.param_groups]
+        made = [group.lr, *([group.numbers] if group.numbers is not None else [])]
+        if first.t is not None:
+            group.t = self._state([0.0])
+            self.__dict__.setdefault("added_t", []).append(group.t)  # its name in a state_dict
+            made.append(group.t)
+        for name in self.STATE:
+            state = getattr(self, name)
+            if state:
+                more = self._first_state(name, new, group)
+                state += more
+                made += {id(t): t for t in more}.values()
+        first.lr.replace(first.lr.detach().clone().realize())  # other memory: a captured step is captured anew
+        self._realize_state(*{id(t): t for t in made}.values())
 
+    def _members(self, tensors: list[Tensor], seen: dict[int, Tensor], alone: bool) -> list[Tensor]:
+        """Return the tensors of a group, each once; complex ones as their two parts.
 
-def _nothing_to_train(tensors: Sequence[Tensor]) -> str:
-    """Return the error of an optimizer that got these tensors, of which none is to be trained."""
-    of_model = "nn.state.get_parameters(model)"
-    if not tensors:
-        return f"the optimizer got an empty list of parameters\n  hint: {of_model} finds those of a model"
-    got = f"the optimizer got {how_many(len(tensors), 'tensor')} and none to train"
-    if not any(dtypes.is_float(t.dtype) for t in tensors):
-        kinds = ", ".join(dict.fromkeys(t.dtype.name for t in tensors))
-        return f"{got}: of {kinds}, and only floats are trained\n  hint: t.float() makes floats of them"
-    return f"{got}; it needs tensors of floats whose requires_grad is not False, such as {of_model}"
+        `seen` has those of earlier groups, and gets these. Raises TrainingError for one in another group, unless this
+        group is `alone`.
+        """
+        parts = {id(part): part for tensor in tensors for part in tensor._parts()}
+        if not alone and not seen.keys().isdisjoint(parts):
+            raise TrainingError("a parameter is in two groups of the optimizer; give it to one of them")
+        seen.update(parts)
+        return list(parts.values())
 
+    def _check_group(self, given: Mapping[str, Any], known: set[str], fixed: Mapping[str, Any]) -> None:
+        """Raise ValueError for a wrong number among the options of a group, and for one that no step would read.
 
-def _is_trained(t: Tensor) -> bool:
-    """Return whether a tensor is of floats and its requires_grad is not False."""
-    return t.requires_grad is not False and dtypes.is_float(t.dtype)
+        Shares are checked last, as in the order of arguments.
+        """
+        for name in sorted((name for name in given if name not in fixed), key=self.SHARES.__contains__):
+            if name not in known and isinstance(given[name], (int, float)):
+                raise ValueError(f"{type(self).__name__} has no option {name!r}, which a group gives")
+            if name != "lr" or not isinstance(given[name], Tensor):
+                self._check_option(name, given[name])
 
+    def _group(
+        self, params: list[Tensor], own: Mapping[str, Any], lr: Any, options: Mapping[str, float],
+        fixed: Mapping[str, Any],
+    ) -> ParamGroup:  # fmt: skip
+        """Make a group of `params`, with its own options over those of all (`options`, and `fixed` ones).
 
-def _wide_dtype(t: Tensor) -> DType:
-    """Return the dtype that an update is computed in."""
-    return dtypes.float32 if t.dtype.itemsize < 4 else t.dtype
+        `lr` is the rate of all; a tensor is used itself.
+        """
+        given = own.get("lr", lr)
+        rate = as_rate(given) if isinstance(given, Tensor) else self._state([given])
+        group = ParamGroup(params, rate, options, fixed, self._check_option, self._derived, self._state)
+        group.note_given(given)
+        group.update({name: value for name, value in own.items() if name != "lr"})
+        return group
 
+    def _check_option(self, name: str, value: Any) -> None:
+        """Raise TypeError for no number, ValueError below 0 or for NaN, and a share not from 0 to below 1."""
+        if (name == "lr" or name in vars(self).get("_options", ())) and isinstance(value, (str, list, tuple, NoneType)):
+            what = "a number, or a tensor of one" if name == "lr" else "a number"
+            raise TypeError(f"{type(self).__name__} needs {name} to be {what}, got {value!r}")
+        if name == "betas":
+            for number, share in enumerate(pair(value, type(self).__name__), 1):
+                self._check_option(f"b{number}", share)
+        elif name in self.SHARES:
+            if not 0 <= value < 1:
+                raise ValueError(f"{type(self).__name__} needs {name} to be from 0 to below 1, got {value}")
+        elif isinstance(value, (int, float)) and not value >= 0:
+            raise ValueError(f"{type(self).__name__} needs {name} to be at least 0, got {value}")
 
-def wide(t: Tensor) -> Tensor:
-    """Return the values of `t`, without a gradient, in the dtype that an update is computed in."""
-    plain = t if t.requires_grad is False else t.detach()
-    return plain.cast(_wide_dtype(t)) if t.dtype.itemsize < 4 else plain
+    def _derived(self, options: Mapping[str, Any]) -> dict[str, float]:
+        """Return the numbers that a step reads, by name, from the options of a group."""
+        return dict(options)
 
+    # what a subclass makes its state with
 
-def needs_momentum(optimizer: Optimizer, momentum: float, state: list[Tensor] | None) -> None:
-    """Raise TrainingError for a momentum above 0 where there is no state for it. None: state is yet to be made."""
-    if momentum and state is not None and not state:
-        raise TrainingError(
-            f"{type(optimizer).__name__} was made without momentum and has no state for it; hint: make it with a "
-            "momentum above 0, which may be set to 0"
+    def _state(self, values: Sequence[float]) -> Tensor:
+        """Numbers of the optimizer's state as a tensor on its device, float64 if a parameter is, else float32."""
+        dtype = dtypes.float64 if any(t.dtype is dtypes.float64 for t in self.params) else dtypes.float32
+        return Tensor(list(values), dtype=dtype, device=self.device, requires_grad=False)
+
+    def _filled(self, value: float = 0, params: Sequence[Tensor] | None = None) -> list[Tensor]:
+        """Return a state tensor for each of `params`, of its shape, dtype, device and shards, filled with `value`.
+
+        They are all parameters where none are given.
+        """
+        params = self.params if params is None else params
+        values = [filled(t.shape, value, dtype=t.dtype, device=t.device, requires_grad=False) for t in params]
+        return [state.shard_like(t) for state, t in zip(values, params, strict=True)]
+
+    def _first_state(self, name: str, params: Sequence[Tensor], group: ParamGroup) -> list[Tensor]:
+        """Return the state `name`, of STATE, that new parameters of a group start with."""
+        return self._filled(0, params)
+
+    def _count_steps(self) -> Tensor:
+        """Make the count of steps, which all groups share: shape (1,). A group that is added has its own."""
+        t = self._state([0.0])
+        for group in self.param_groups:
+            group.t = t
+        return t
+
+    def _realize_state(self, *state: Tensor) -> None:
+        """Make memory of the parameters and all state: called once, at the end of a subclass's __init__."""
+        self._made.tensors += state
+        self.params[0].realize(*self.params[1:], *self.buffers, *self._made.tensors)
+
+    def __repr__(self) -> str:
+        """Say which parameters there are; nothing is computed. A rate that is in no memory yet prints as a tensor."""
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.param_groups[0].items() if name not in _UNSHOWN)
+        many = f" in {len(self.param_groups)} groups, the first with" if len(self.param_groups) > 1 else ","
+        rate = self.param_groups[0].shown_rate()
+        return f"<{type(self).__name__} of {how_many(len(self.params), 'parameter')}{many} {rate}, {shown}>".replace(
+            ", >", ">"
         )
 
 

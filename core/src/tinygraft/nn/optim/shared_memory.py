@@ -1,4 +1,4 @@
-"""Which parameters an optimizer may not train together: those that have memory in common."""
+"""Memory of parameters: each has its own, and those that have some in common are not trained together."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from tinygraft.errors import TrainingError
+from tinygraft.tensor.state.leaf_nodes import in_memory, own_memory
 from tinygraft.tensor.state.strides import have_common
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
 
 
 def check_views(params: Sequence[Tensor]) -> None:
@@ -37,3 +39,12 @@ def check_views(params: Sequence[Tensor]) -> None:
                 f"{name} is a view of a tensor of shape {storage.uop.shape} that requires a gradient itself, and gets "
                 f"the gradient\n  made at {tensor._where()}\n  hint: give the optimizer that tensor"
             )
+
+
+def give_own_memory(params: Sequence[Tensor], others: Sequence[Tensor]) -> None:
+    """Make each of `params` a leaf that requires a gradient, with memory that none of the `others` has."""
+    nodes: set[UOp] = {tensor.uop for tensor in others}
+    for tensor in params:
+        tensor.requires_grad_()
+        tensor.uop = own_memory(tensor.uop) if tensor.uop in nodes else in_memory(tensor.uop)
+        nodes.add(tensor.uop)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Unpack
 
-from tinygraft.nn.optim.optimizer import GroupOption, Optimizer, StepOptions, needs_momentum
+from tinygraft.nn.optim.given_params import needs_momentum
+from tinygraft.nn.optim.group_option import GroupOption
+from tinygraft.nn.optim.optimizer import Optimizer
 from tinygraft.nn.optim.param_group import ParamGroup
+from tinygraft.nn.optim.step_options import StepOptions
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 

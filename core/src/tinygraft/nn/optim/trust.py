@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tinygraft.nn.optim.optimizer import Update
+from tinygraft.nn.optim.update import Update
 from tinygraft.tensor.tensor import Tensor
 
 Ratio = Callable[[Update, Tensor, Tensor], Tensor]
