@@ -2,10 +2,11 @@
 
 import os
 import sys
+import threading
 
 import pytest
 
-from tinygraft.collectives import Alone, CollectiveProbe, CollectiveSpec, engines
+from tinygraft.collectives import Alone, CollectiveProbe, CollectiveSpec, engines, run_ranks
 from tinygraft.config import Context
 from tinygraft.errors import CollectiveError
 from tinygraft.installed.entries import forget
@@ -127,3 +128,17 @@ def test_a_spec_is_plain_data():
     assert CollectiveProbe(True, "x") == CollectiveProbe(True, "x")
     facts = dict.fromkeys(("name", "summary", "started", "probe", "transport", "launcher"), "a:b")
     assert CollectiveSpec(api=(0, 1), **facts) == CollectiveSpec(api=(0, 1), **facts)
+
+
+def test_ranks_share_the_seed_of_the_first_one(monkeypatch):
+    """Their clocks differ, so each would draw other numbers where a program gives no seed."""
+    here, shared = threading.local(), []
+    monkeypatch.setattr(engines, "start_seed", lambda: 0xFFFFFFF0 + here.rank)
+    monkeypatch.setattr(engines, "share_start_seed", shared.append)
+
+    def work(comm):
+        here.rank = comm.rank
+        engines._share_seed(comm)
+
+    run_ranks(3, work)
+    assert shared == [0xFFFFFFF0] * 3

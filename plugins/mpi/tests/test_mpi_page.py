@@ -40,12 +40,15 @@ if comm.rank == 0:
 comm.barrier()
 """,
     "`nn.parallel.part(batch)`": """
-assert P.part(Tensor.arange(5)).tolist() == ([0, 1] if comm.rank == 0 else [2, 3, 4])
+assert P.part(Tensor.arange(5)).tolist() == ([0, 1, 2] if comm.rank == 0 else [3, 4])
+assert M.local(M.shard(Tensor.arange(5))).tolist() == P.part(Tensor.arange(5)).tolist()
 """,
     "Ranks have the same random numbers": """
 Tensor.manual_seed(4)
 mine = Tensor.rand(8).numpy(), Tensor.randperm(8).numpy()
 assert all((comm.all_gather(one) == one).all() for one in mine)
+from tinygraft.start_seed import start_seed
+assert set(comm.all_gather_object(start_seed())) == {start_seed()}
 """,
     "`Tensor.manual_seed(seed + rank)`": """
 def drawn():
@@ -258,9 +261,15 @@ with Tensor.train():
 assert abs(norm.running_mean.item() - 0.05) < 1e-6
 """,
     "Random numbers on a Mesh": """
-Tensor.manual_seed(3)
+Tensor.manual_seed(3 + comm.rank)    # the Mesh has rank 0's, before its first numbers and after them
 if comm.rank:
     Tensor.rand(5).realize()
+first = Tensor.rand(4, device=M).numpy()
+drawing = TinyJit(lambda: Tensor.rand(4, device=M).realize())
+replayed = [drawing().numpy().copy() for _ in range(4)]
+Tensor.manual_seed(3 + comm.rank)
+assert (drawing().numpy() == first).all() and (drawing().numpy() == replayed[0]).all()
+assert all((comm.all_gather(one) == one).all() for one in (first, *replayed))
 a, b = Tensor.rand(4, device=M), M.shard(Tensor.ones(100))
 with Tensor.train():
     both = np.concatenate([a.numpy(), b.dropout(0.5).numpy()])

@@ -24,6 +24,7 @@ from tinygraft.helpers import warn_user
 from tinygraft.installed.entries import COLLECTIVES as GROUP
 from tinygraft.installed.entries import apply_lists, installed_entries, origin
 from tinygraft.installed.records import Record, Status, blame, describe, resolve
+from tinygraft.start_seed import share_start_seed, start_seed
 
 path: Sequence[str] | None = None  # where packages are searched; None is sys.path
 _world: list[Communicator] = []
@@ -108,6 +109,7 @@ def world() -> Communicator:
             if not isinstance(transport := _world[0].transport, ChildOfRank):
                 if transport.size > 1:
                     _note_children(transport)
+                    _share_seed(_world[0])
                 atexit.register(_close, os.getpid())
         return _world[0]
 
@@ -121,6 +123,13 @@ def _note_children(transport: Transport) -> None:
     """Let processes that this one starts know that they are no ranks, though they have its environment."""
     numbers = os.getpid(), transport.rank, transport.size, transport.local_rank, transport.local_size
     os.environ[CHILD_OF] = " ".join(map(str, numbers))
+
+
+def _share_seed(communicator: Communicator) -> None:
+    """Give all ranks the seed of rank 0 for a program that gives none: the clocks of ranks differ."""
+    import numpy as np
+
+    share_start_seed(int(communicator.broadcast(np.array([start_seed()]))[0]))
 
 
 def _close(rank_process: int) -> None:

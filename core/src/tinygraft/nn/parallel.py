@@ -36,6 +36,7 @@ from tinygraft.nn.rank_tensors import rows_of
 from tinygraft.tensor.state.live import LIVE
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.held import buffers_of, memory_base
+from tinygraft.uop.sharding import even
 from tinygraft.uop.uop import postorder
 
 if TYPE_CHECKING:
@@ -47,14 +48,16 @@ BUCKET_MB = 25  # given: PyTorch's; assumed: large enough for bandwidth, small e
 def part(t: Tensor) -> Tensor:
     """Return this rank's part of a batch that all ranks have, along axis 0; parts differ by one row where they have to.
 
-    A part may have no rows. Raises TypeError for what is no tensor, ShapeError for one without axes.
+    It has the rows that `Mesh.shard` gives to this rank: the first ranks have one more, the last ones perhaps none. Raises TypeError for what is no tensor, ShapeError for one without axes.
 
     >>> from tinygraft import Tensor, nn
     >>> nn.parallel.part(Tensor([[1], [2], [3]])).tolist()    # of one rank: all
     [[1], [2], [3]]
     """
     comm, rows = world(), rows_of(t, "part")
-    return t[rows * comm.rank // comm.size : rows * (comm.rank + 1) // comm.size]
+    sizes = even(rows, comm.size)
+    first = sum(sizes[: comm.rank])
+    return t[first : first + sizes[comm.rank]]
 
 
 def weighted(loss: Tensor, rows: int) -> Tensor:

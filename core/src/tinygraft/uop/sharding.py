@@ -86,13 +86,13 @@ def starts(layout: ShardArg) -> tuple[int, ...]:
 
 
 def even(length: int, count: int) -> tuple[int, ...]:
-    """Return a length as `count` sizes: equal ones, the last of them smaller or 0 where it does not divide.
+    """Return a length as `count` sizes that differ by one at most, the larger ones first, as numpy.array_split does.
 
     >>> even(7, 3), even(2, 4)
-    ((3, 3, 1), (1, 1, 0, 0))
+    ((3, 2, 2), (1, 1, 0, 0))
     """
-    each = -(-length // count)
-    return tuple(max(0, min(each, length - each * i)) for i in range(count))
+    each, more = divmod(length, count)
+    return (each + 1,) * more + (each,) * (count - more)
 
 
 def _requested(src: Sources, arg: Any) -> ShardLayout:

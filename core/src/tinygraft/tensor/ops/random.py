@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, DTypeLike, bits_of, coerce, dtypes, part_of, to_dtype
 from tinygraft.engine.exclusive import exclusive
 from tinygraft.errors import DeviceError, DTypeChoiceError, DTypeError, FileFormatError, ShapeError
+from tinygraft.start_seed import start_seed
 from tinygraft.tensor.data.assigning import rebind
 from tinygraft.tensor.data.from_python import bytes_node
 from tinygraft.tensor.primitives import index_checks, size_math
@@ -49,22 +49,35 @@ _waiting: dict[str, int] = {}
 MOST_WAITING = 256
 # What set_rng_state has for devices from which nothing has been drawn here.
 _restored: dict[str, bytes] = {}
-_seed = int(time.time()) & 0xFFFFFFFF
+# That of manual_seed; None is start_seed().
+_seed: int | None = None
 
 
 def _state_bytes(device: str) -> bytes:
     """The 16 bytes of the state of a device, by name, from which nothing has been drawn: 0 words, and its key from
-    the seed.
+    the seed. What all ranks draw alike has the seed of rank 0, which tells the others: every rank calls this then.
     """
-    ordinal = int(device.partition(OF_RANK)[0].partition(":")[2] or 0)
-    low = int.from_bytes(hashlib.sha256(ordinal.to_bytes(4, "big")).digest(), "big") & 0xFFFFFFFF
-    return (0).to_bytes(8, "little") + ((_seed & 0xFFFFFFFF) << 32 | low).to_bytes(8, "little")
+    kind, of_ranks, _ = device.partition(OF_RANK)
+    seed = _seed_of_rank_0() if of_ranks else current_seed()
+    low = int.from_bytes(hashlib.sha256(int(kind.partition(":")[2] or 0).to_bytes(4, "big")).digest(), "big")
+    return (0).to_bytes(8, "little") + ((seed & 0xFFFFFFFF) << 32 | low & 0xFFFFFFFF).to_bytes(8, "little")
+
+
+def _seed_of_rank_0() -> int:
+    """Return the 32 bits of rank 0's seed that count. A collective: ranks may have had other seeds by manual_seed."""
+    import numpy as np
+
+    from tinygraft.collectives.engines import world
+
+    return int(world().broadcast(np.array([current_seed() & 0xFFFFFFFF]))[0])
 
 
 def manual_seed(seed: int = 0) -> None:
     """Start all random numbers of all devices anew from seed, an int of which 32 bits count.
 
-    Raises DTypeError for what is no integer.
+    On ranks (nn.parallel) each has its own: ranks that give the same seed draw the same. What is drawn on a Mesh is of
+    rank 0's seed; once something was drawn there every rank calls manual_seed, or none. Raises DTypeError for what is
+    no integer.
 
     >>> from tinygraft import Tensor
     >>> Tensor.manual_seed(1)
@@ -99,7 +112,7 @@ def rng_state() -> dict[str, Any]:
     True
     """
     with exclusive:
-        return {"seed": _seed, "devices": {device: state.tolist() for device, state in _states.items()}}
+        return {"seed": current_seed(), "devices": {device: state.tolist() for device, state in _states.items()}}
 
 
 def set_rng_state(saved: dict[str, Any]) -> None:
@@ -125,7 +138,7 @@ def set_rng_state(saved: dict[str, Any]) -> None:
 
 def current_seed() -> int:
     """Return the seed of manual_seed, or the one that was chosen at the start."""
-    return _seed
+    return start_seed() if _seed is None else _seed
 
 
 @contextmanager
