@@ -34,7 +34,10 @@ pytest_plugins = ["tinygraft.conformance.plugin"]  # here and not by -p: it read
 collect_ignore_glob = [
     "tests/support/pyobjc/*",  # stands for modules that only a Mac has; metal_emulator.py loads it
     # importing these raises, with a hint
-    *(f"core/src/tinygraft/{name}.py" for name in ("data", "optim", "utils", "nn/functional", "nn/init")),
+    *(
+        f"core/src/tinygraft/{name}.py"
+        for name in ("data", "distributed", "optim", "utils", "nn/functional", "nn/init")
+    ),
     "core/src/tinygraft/nn/utils/*",
 ]
 REQUIRED = {name for name in os.environ.get("TINYGRAFT_REQUIRE", "").split(",") if name}

@@ -92,6 +92,8 @@ def test_an_import_of_functional_says_where_functions_are(line: str) -> None:
     ("import tinygraft.data", "it is nn.data here, as in from tinygraft.nn.data import DataLoader"),
     ("from tinygraft.optim import Adam", "it is nn.optim here, as in from tinygraft.nn.optim import AdamW"),
     ("from tinygraft import optim", "it is nn.optim here, as in from tinygraft.nn.optim import AdamW"),
+    ("import tinygraft.distributed as dist", "it is nn.parallel here, as in nn.parallel.data_parallel(optimizer), with "
+     "the ranks of tinygraft.collectives.world()"),
     ("from tinygraft.utils.data import DataLoader", "nn.data has the DataLoader, nn.optim clip_grad_norm"),
 ])  # fmt: skip
 def test_an_import_of_modules_of_pytorch_says_where_they_are(line: str, hint: str) -> None:
@@ -120,6 +122,24 @@ def test_names_of_modules_misspelt(module: ModuleType, name: str, hint: str) -> 
     assert str(caught.value) == f"module {module.__name__!r} has no attribute {name!r}\n  hint: {hint}"
     with pytest.raises(AttributeError, match="has no attribute 'qqqqq'$"):
         module.qqqqq  # noqa: B018
+
+
+@pytest.mark.parametrize(("line", "hint"), [
+    ("from tinygraft.nn import Module", "a model is any object: give it __call__; nn.state.get_parameters"),
+    ("from tinygraft.nn.parallel import DistributedDataParallel", "data_parallel(optimizer)"),
+    ("from tinygraft.nn.optim import Adan", "did you mean 'Adam'?"), ("from tinygraft import Mesh", "nn.parallel.M"),
+    ("from tinygraft.nn.data import Dataset", "any object with __len__ and __getitem__ is a data set, without a base"),
+    ("from tinygraft.nn.state import load", "safe_load"), ("from tinygraft.collectives import wrold", "did you mean"),
+])  # fmt: skip
+def test_an_import_of_a_name_that_is_not_there_has_its_hint(line: str, hint: str) -> None:
+    """Python's own ImportError would leave it out."""
+    _, module, _, name = line.split()
+    with pytest.raises(ImportError) as caught:
+        exec(line)
+    said = str(caught.value)
+    assert said.startswith(f"cannot import name {name!r} from {module!r}\n  hint: ")
+    assert hint in said
+    assert caught.value.name == module
 
 
 def test_the_names_of_datasets_are_there() -> None:

@@ -22,7 +22,8 @@ LAYERS = [
         "downloads",
         "progress",
         "interrupt",
-        *("data", "optim", "utils"),  # importing one raises, and says where it is
+        "start_seed",
+        *("data", "distributed", "optim", "utils"),  # importing one raises, and says where it is
     },
     {"dtype", "events", "installed"},
     {"uop", "target", "collectives"},

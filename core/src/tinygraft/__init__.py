@@ -101,13 +101,20 @@ _INSTEAD = {  # what other libraries have at their top, and what is used here
     "from_numpy": "Tensor(array)",
     "array": "Tensor(data)",
     "distributed": "nn.parallel, with the ranks of tinygraft.collectives",
+    "init_process_group": "collectives.world(), which needs no call before it",
+    **dict.fromkeys(
+        ("Mesh", "pmap", "shard_map"),
+        "nn.parallel.Mesh(data=4) for ranks, Tensor.shard(devices, axis) for devices of one process",
+    ),
 }
 
 if not TYPE_CHECKING:  # to a type checker a name that is not above is a mistake
 
     def __getattr__(name: str) -> Any:
         if name not in _MODULES:
-            raise AttributeError(f"module 'tinygraft' has no attribute {name!r}{_elsewhere(name)}")
+            from tinygraft.errors import no_such_name
+
+            raise no_such_name("tinygraft", name, _elsewhere(name))
         from importlib import import_module
 
         module, path = _MODULES[name]

@@ -73,6 +73,20 @@ def in_place_of(name: str, known: Iterable[str], instead: Mapping[str, str]) -> 
     return f"\n  hint: {said}" if said else ""
 
 
+def no_such_name(module: str, name: str, hint: str = "") -> AttributeError | ImportError:
+    """Return the error about a name that a module lacks, for its `__getattr__` to raise, with `hint` at its end.
+
+    Where `from module import name` asks it is an ImportError: of an AttributeError Python would leave out the hint.
+    """
+    import sys
+    from opcode import opmap
+
+    asking = sys._getframe(2)
+    if asking.f_lasti >= 0 and asking.f_code.co_code[asking.f_lasti] == opmap["IMPORT_FROM"]:
+        return ImportError(f"cannot import name {name!r} from {module!r}{hint}", name=module)
+    return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
+
+
 class TinygraftError(Exception):
     """Base of all errors that tinygraft raises on purpose."""
 

@@ -1,6 +1,6 @@
 """Headers: their bytes, and what is said where they differ."""
 
-from tinygraft.collectives.headers import KINDS, RankHeader, difference
+from tinygraft.collectives.headers import KINDS, RankHeader, calling_line, difference
 from tinygraft.collectives.rank_sums import RANK_OPS
 from tinygraft.dtype import BY_NAME
 
@@ -51,3 +51,13 @@ def test_shapes_are_compared_and_named():
     there = [RankHeader.unpack(call.pack()) for call in long]
     assert difference(there)
     assert there[0].line.endswith("a.py:3")
+
+
+def test_the_line_is_the_users_below_a_device():
+    """A device that launches a replayed collective is between; its package is tinygraft_NAME."""
+    spaces = [{"__name__": name, "calling_line": calling_line} for name in ("script", "tinygraft_some.program")]
+    user, device = spaces
+    exec(compile("def launch(): return calling_line()", "program.py", "exec"), device)
+    user["launch"] = device["launch"]
+    exec(compile("\n\nfound = launch()", "script.py", "exec"), user)
+    assert user["found"] == "script.py:3"

@@ -6,13 +6,14 @@ from tinygraft import nn
 
 
 @pytest.mark.parametrize(("name", "meant"), [
-    ("DistributedDataParallel", ": data_parallel(optimizer)"),
-    ("SyncBatchNorm", ": nn.BatchNorm(channels, sync=True)"),
-    ("barrier", ": collectives.world().barrier()"),
-    ("pmean", ': all_reduce(t, "mean"), or t.mean() on a Mesh'),
+    ("DistributedDataParallel", "\n  hint: data_parallel(optimizer)"),
+    ("SyncBatchNorm", "\n  hint: nn.BatchNorm(channels, sync=True)"),
+    ("barrier", "\n  hint: collectives.world().barrier()"),
+    ("pmean", '\n  hint: all_reduce(t, "mean"), or t.mean() on a Mesh'),
     ("all_redcue", "\n  hint: did you mean 'all_reduce'?"),
-    ("all_gather_object", ": collectives.world().all_gather_object(value), which returns a list; totals adds numbers"),
-    ("no_sync", ": nothing: gradients are reduced by a step, however many backward come before it"),
+    ("all_gather_object", "\n  hint: collectives.world().all_gather_object(value), which returns a list; totals adds "
+     "numbers"),
+    ("no_sync", "\n  hint: nothing: gradients are reduced by a step, however many backward come before it"),
     ("nothing_like_it", ""),
 ])  # fmt: skip
 def test_names_of_other_libraries_are_answered(name, meant):

@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.collectives.collective_spec import COLLECTIVE_API, CollectiveProbe, CollectiveSpec
 from tinygraft.collectives.communicator import Communicator, Started
 from tinygraft.collectives.engines import world
-from tinygraft.collectives.other_names import in_place_of
+from tinygraft.collectives.other_names import MEANT
 from tinygraft.collectives.thread_ranks import run_ranks
 from tinygraft.collectives.transport import Alone, Transfer, Transport
+from tinygraft.errors import in_place_of, no_such_name
 
 __all__ = [
     "COLLECTIVE_API",
@@ -44,5 +45,9 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Raise AttributeError with what is used here in place of a name of another library."""
-        raise AttributeError(f"module 'tinygraft.collectives' has no attribute {name!r}{in_place_of(name, __all__)}")
+        """Raise an error with what is used here in place of a name of another library."""
+        if not name.startswith("_") and hasattr(Communicator, name):
+            hint = f"\n  hint: collectives.world().{name}; tinygraft.nn.parallel has the collectives of tensors"
+        else:
+            hint = in_place_of(name, __all__, MEANT)
+        raise no_such_name("tinygraft.collectives", name, hint)

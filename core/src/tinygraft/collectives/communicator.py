@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from tinygraft.collectives.headers import HEADER_BYTES, OF_ARRAY, RankHeader, calling_line, difference, pieces_of
-from tinygraft.collectives.other_names import in_place_of
+from tinygraft.collectives.other_names import MEANT
 from tinygraft.collectives.pieces import SENDERS, RankMemory
 from tinygraft.collectives.rank_arrays import (
     ComparedShape,
@@ -32,7 +32,7 @@ from tinygraft.collectives.rank_sums import RANK_OPS, RankArray, check_op
 from tinygraft.collectives.transport import FIRST, HEADERS, DeviceBytes, Transfer, Transport, wait_until
 from tinygraft.config import COLLECTIVE_CHECK, COLLECTIVE_LIMIT
 from tinygraft.dtype import DType
-from tinygraft.errors import CollectiveError, ShapeError
+from tinygraft.errors import CollectiveError, ShapeError, in_place_of
 
 
 class Started:
@@ -103,7 +103,7 @@ class Communicator:
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raise AttributeError with what is used here in place of a name of another library."""
-        meant = "" if name.startswith("_") else in_place_of(name, [n for n in dir(type(self)) if n[0] != "_"])
+        meant = "" if name.startswith("_") else in_place_of(name, [n for n in dir(type(self)) if n[0] != "_"], MEANT)
         raise AttributeError(f"a Communicator has no attribute {name!r}{meant}")
 
     # What moves values
@@ -230,6 +230,8 @@ class Communicator:
         """
         self._check_open("receive")
         self._check_rank(source)
+        if as_array(array) is not array:
+            raise TypeError(f"receive fills an array, such as np.empty(3, 'float32'), got {type(array).__name__}")
         if not array.flags.c_contiguous:
             raise ShapeError("receive fills an array that is contiguous; np.ascontiguousarray makes one of another")
         wanted = RankHeader(0, "send", dtype_of(array, dtype), "", source, array.size, calling_line(), str(array.shape))
@@ -382,9 +384,11 @@ class Communicator:
         if (pieces := pieces_of(data, header)) is not None:
             return pieces
         every = [RankHeader.unpack(data[at : at + HEADER_BYTES]) for at in range(0, len(data), HEADER_BYTES)]
+        gathers = {(one.kind, one.dtype) for one in every} == {("all_gather", header.dtype)}
+        uneven = "\n  hint: mesh.from_local joins parts of any sizes, all_gather_object lists them" if gathers else ""
         raise CollectiveError(
             f"collective number {header.number} differs: {difference(every)}; every rank calls the same collectives in "
-            "the same order"
+            f"the same order{uneven}"
         )
 
     def _complete(self, started: Started) -> None:

@@ -121,11 +121,14 @@ def difference(headers: Sequence[RankHeader]) -> str:
 
 
 def calling_line() -> str:
-    """Return file and line of the innermost caller outside this package; empty where there is none."""
+    """Return file and line of the innermost caller outside this package and those of devices; "" where there is none.
+
+    A device launches what a replay does, so a frame of its package, tinygraft_NAME, may be between.
+    """
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
-        if name.partition(".")[0] != _PACKAGE:
+        if name.partition(".")[0].partition("_")[0] != _PACKAGE:
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         if frame.f_back is None:
             break

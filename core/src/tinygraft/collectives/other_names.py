@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import Final
 
-from tinygraft.errors import did_you_mean
-
-# given: without capitals too, which mpi4py has for arrays
-MEANT = {
+# given: names, which are found in other case too: mpi4py has capitals for arrays
+MEANT: Final = {
     "DistributedDataParallel": "data_parallel(optimizer)",
     "DataParallel": "data_parallel(optimizer)",
     "DistributedOptimizer": "data_parallel(optimizer)",
@@ -46,16 +44,10 @@ MEANT = {
     "get_size": "collectives.world().size",
     "world_size": "collectives.world().size",
     "get_local_rank": "collectives.world().local_rank",
+    "gather_object": "all_gather_object(value), which returns a list of those of all ranks",
+    "split": "collectives.world(); there are no groups of some ranks",
+    "device_mesh": "nn.parallel.Mesh(data=4)",
+    "init_device_mesh": "nn.parallel.Mesh(data=4)",
     "pmean": 'all_reduce(t, "mean"), or t.mean() on a Mesh',
     "psum": "all_reduce(t), or t.sum() on a Mesh",
 }
-
-
-def in_place_of(name: str, known: Iterable[str]) -> str:
-    """Return what to say of a name that there is not: what is used here, or which of the `known` ones was meant.
-
-    >>> in_place_of("Get_rank", [])
-    ': collectives.world().rank'
-    """
-    meant = MEANT.get(name) or MEANT.get(name.lower())
-    return f": {meant}" if meant else did_you_mean(name, list(known))

@@ -69,9 +69,12 @@ def result_for(shape: Sequence[int], dtype: Any, out: RankArray) -> RankArray:
 
     if out is None:
         return np.empty(shape, dtype)
+    if as_array(out) is not out:
+        raise TypeError(f"out is an array that takes the result, got {type(out).__name__}")
     if out.shape != tuple(shape) or out.dtype != dtype or not out.flags.c_contiguous:
+        steps = "" if out.flags.c_contiguous else " that is not contiguous, such as a part of a larger one"
         raise ShapeError(
-            f"out has to be a contiguous array of shape {tuple(shape)} and {dtype}, got {out.shape} {out.dtype}"
+            f"out has to be a contiguous array of shape {tuple(shape)} and {dtype}, got {out.shape} {out.dtype}{steps}"
         )
     return out
 

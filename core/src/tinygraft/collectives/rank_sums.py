@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from tinygraft.dtype import SMALL_FLOATS, DType, bits_of, coerce, dtypes, part_of, values_of
-from tinygraft.errors import DTypeError
+from tinygraft.errors import DTypeError, did_you_mean
 
 RankArray = Any
 # given: an op is its number here in headers and in the options of routines
@@ -29,7 +29,9 @@ def check_op(op: str, dtype: DType) -> None:
     tinygraft.errors.DTypeError: ranks cannot take the sum of bool; max is any and min is all, or cast to int
     """
     if op not in RANK_OPS:
-        raise ValueError(f"ranks take the sum, mean, max, min or prod, not {op!r}")
+        name = getattr(op, "name", op)  # that of ReduceOp.SUM and the like
+        meant = {"avg": "mean", "average": "mean", "product": "prod"}.get(str(name).lower(), str(name))
+        raise ValueError(f"ranks take the sum, mean, max, min or prod, not {op!r}{did_you_mean(meant, RANK_OPS)}")
     if dtype.kind == "complex" and op not in ("sum", "mean"):
         raise DTypeError(f"ranks take the sum and the mean of {dtype.name}, and not the {op}")
     if dtype is dtypes.bool and op in ("sum", "prod", "mean"):

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.engine.exclusive import import_late
-from tinygraft.errors import in_place_of
+from tinygraft.errors import in_place_of, no_such_name
 from tinygraft.nn import datasets, optim, state
 from tinygraft.nn.activations import (
     CELU,
@@ -190,6 +190,7 @@ _INSTEAD = {  # what other libraries have in their nn, and what is done here
     "ModuleList": "a list will do",
     "utils": "nn.optim.clip_grad_norm and clip_grad_value change gradients; others are tensors in t.grad",
     "DataLoader": "it is tinygraft.nn.data.DataLoader",
+    "DistributedSampler": "it is tinygraft.nn.data.DistributedSampler",
     "init": "weights are made by Tensor.kaiming_uniform, glorot_uniform, normal and the like",
     "ModuleDict": "a dict will do",
     "ParameterList": "a list will do",
@@ -219,7 +220,7 @@ if not TYPE_CHECKING:
         """Import nn.data and nn.parallel when they are asked for; say where else a name that people look for is."""
         if name in ("data", "parallel"):
             return import_late(f"tinygraft.nn.{name}")
-        raise AttributeError(f"module 'tinygraft.nn' has no attribute {name!r}{_elsewhere(name)}")
+        raise no_such_name("tinygraft.nn", name, _elsewhere(name))
 
 
 def _elsewhere(name: str) -> str:

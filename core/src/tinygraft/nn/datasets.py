@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.downloads import fetch
-from tinygraft.errors import FileFormatError, in_place_of
+from tinygraft.errors import FileFormatError, in_place_of, no_such_name
 from tinygraft.helpers import prod
 from tinygraft.nn.archives import tar_extract
 from tinygraft.tensor.tensor import Tensor
@@ -57,7 +57,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """Raise AttributeError with the name that was meant, as mnist for MNIST and cifar for CIFAR10."""
-        raise AttributeError(f"module 'tinygraft.nn.datasets' has no attribute {name!r}{in_place_of(name, _NAMES, {})}")
+        raise no_such_name("tinygraft.nn.datasets", name, in_place_of(name, _NAMES, {}))
 
 
 def digits(device: str | None = None) -> tuple[Tensor, Tensor]:

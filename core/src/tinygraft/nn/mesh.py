@@ -13,6 +13,7 @@ the collectives that the layouts ask for (schedule/over_ranks.py).
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 from tinygraft.collectives import Communicator, world
 from tinygraft.device.registry import Device
@@ -35,7 +36,8 @@ class Mesh(tuple[str, ...]):
 
     `device` is this rank's, the default one where it is None; ranks may have different ones. Every rank makes it, as
     they tell each other the names. `axes` is {"data": 4}, `rank` the number of this rank. Raises CollectiveError where
-    the number is not that of the ranks, for several axes, and for ranks that are threads.
+    the number is not that of the ranks, for several axes, and for ranks that are threads, TypeError for a number
+    without a name.
 
     >>> from tinygraft import Tensor, nn
     >>> mesh = nn.parallel.Mesh(data=1)    # of one rank
@@ -46,9 +48,11 @@ class Mesh(tuple[str, ...]):
     axes: dict[str, int]
     rank: int
 
-    def __new__(cls, *, device: str | None = None, **axes: int) -> Mesh:
+    def __new__(cls, *unnamed: Any, device: str | None = None, **axes: int) -> Mesh:
         """Return the Mesh of all ranks; the class says what raises."""
         comm = world()
+        if unnamed:
+            raise TypeError(f"a Mesh takes the name of its axis, as in Mesh(data={comm.size}), got {unnamed[0]!r}")
         axes = axes or {"data": comm.size}
         if len(axes) > 1:
             raise CollectiveError(f"a Mesh has one axis, got {axes}: tensors are cut or copied over all ranks")

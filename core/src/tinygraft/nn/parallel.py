@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.collectives import Communicator, world
-from tinygraft.collectives.other_names import in_place_of
+from tinygraft.collectives.other_names import MEANT
 from tinygraft.dtype import DType
 from tinygraft.engine.capture import open_captures, predates_capture
 from tinygraft.engine.protect import beside
-from tinygraft.errors import CollectiveError, ShapeError, TrainingError
+from tinygraft.errors import CollectiveError, ShapeError, TrainingError, in_place_of, no_such_name
 from tinygraft.helpers import prod
 from tinygraft.nn.mesh import Mesh as Mesh
 from tinygraft.nn.optim.lbfgs import LBFGS
@@ -36,7 +36,7 @@ from tinygraft.nn.rank_tensors import rows_of
 from tinygraft.tensor.state.live import LIVE
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.held import buffers_of, memory_base
-from tinygraft.uop.sharding import even
+from tinygraft.uop.sharding import even, own_rank
 from tinygraft.uop.uop import postorder
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ BUCKET_MB = 25  # given: PyTorch's; assumed: large enough for bandwidth, small e
 def part(t: Tensor) -> Tensor:
     """Return this rank's part of a batch that all ranks have, along axis 0; parts differ by one row where they have to.
 
-    It has the rows that `Mesh.shard` gives to this rank: the first ranks have one more, the last ones perhaps none. Raises TypeError for what is no tensor, ShapeError for one without axes.
+    It has the rows that `Mesh.shard` gives to this rank: the first ranks have one more, the last ones perhaps none.
+    Raises TypeError for what is no tensor, ShapeError for one without axes.
 
     >>> from tinygraft import Tensor, nn
     >>> nn.parallel.part(Tensor([[1], [2], [3]])).tolist()    # of one rank: all
@@ -120,8 +121,8 @@ def data_parallel(*optimizers: Optimizer, bucket_mb: float = BUCKET_MB) -> Commu
     BatchNorm stay each rank's own, unless it has sync=True.
 
     Call it once, on every rank, with optimizers whose parameters are in the same order. Returns the Communicator.
-    Raises TypeError for what is no optimizer, TrainingError for one that is data parallel already and for LBFGS,
-    CollectiveError where the ranks differ.
+    Raises TypeError for what is no optimizer, TrainingError for one that is data parallel already, for parameters
+    on a Mesh and for LBFGS, CollectiveError where the ranks differ.
     """
     comm = world()
     each = [one for optimizer in optimizers for one in getattr(optimizer, "optimizers", (optimizer,))]
@@ -129,6 +130,11 @@ def data_parallel(*optimizers: Optimizer, bucket_mb: float = BUCKET_MB) -> Commu
         if not hasattr(optimizer, "reduction"):
             raise TypeError(f"data_parallel takes optimizers, got {type(optimizer).__name__}")
     for optimizer in each:
+        if any(own_rank(p.device) is not None for p in optimizer.params):
+            raise TrainingError(
+                "parameters on a Mesh need no data_parallel: their gradients are those of the global batch already; "
+                "leave it out, or keep the parameters on one device"
+            )
         if isinstance(optimizer, LBFGS):
             raise TrainingError(
                 "LBFGS cannot be data parallel: it chooses each move by a loss that ranks do not have alike"
@@ -233,5 +239,5 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """Raise AttributeError with what is used here in place of a name of another library."""
-        meant = in_place_of(name, [n for n in globals() if n[0] != "_"])
-        raise AttributeError(f"module 'tinygraft.nn.parallel' has no attribute {name!r}{meant}")
+        meant = in_place_of(name, [n for n in globals() if n[0] != "_"], MEANT)
+        raise no_such_name("tinygraft.nn.parallel", name, meant)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, overload
 
-from tinygraft.errors import FileFormatError, in_place_of
+from tinygraft.errors import FileFormatError, in_place_of, no_such_name
 from tinygraft.nn.archives import TensorIO, tar_extract, zip_extract
 from tinygraft.nn.checkpoints import load_checkpoint, save_checkpoint
 from tinygraft.nn.collected import assign_state, collect_state, differences, items_of, listed_names
@@ -55,10 +55,8 @@ _INSTEAD = {  # what other libraries call these functions
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Raise AttributeError with the name that was meant, or what has another name here."""
-        raise AttributeError(
-            f"module 'tinygraft.nn.state' has no attribute {name!r}{in_place_of(name, __all__, _INSTEAD)}"
-        )
+        """Raise an error with the name that was meant, or what has another name here."""
+        raise no_such_name("tinygraft.nn.state", name, in_place_of(name, __all__, _INSTEAD))
 
 
 @overload

@@ -7,6 +7,7 @@ the batches of another library's loader. docs/data.md has examples.
 
 from __future__ import annotations
 
+from tinygraft.errors import no_such_name
 from tinygraft.nn.data.collate import as_tensors, default_collate
 from tinygraft.nn.data.loader import DataLoader
 from tinygraft.nn.data.samplers import (
@@ -45,6 +46,6 @@ _INSTEAD = {
 
 
 def __getattr__(name: str) -> None:
-    """Raise AttributeError, which says for Dataset and IterableDataset that no base class is needed."""
+    """Raise an error, which says for Dataset and IterableDataset that no base class is needed."""
     hint = f"\n  hint: {_INSTEAD[name]}" if name in _INSTEAD else ""
-    raise AttributeError(f"module 'tinygraft.nn.data' has no attribute {name!r}{hint}")
+    raise no_such_name("tinygraft.nn.data", name, hint)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tinygraft.errors import closest, in_place_of
+from tinygraft.errors import closest, in_place_of, no_such_name
 from tinygraft.nn.optim import lr_scheduler
 from tinygraft.nn.optim.adam_variants import Adamax, NAdam, RAdam
 from tinygraft.nn.optim.averaging import EMA, SWA, update_batchnorm
@@ -46,4 +46,4 @@ if not TYPE_CHECKING:
         here = closest(name, [*__all__, *_INSTEAD, *lr_scheduler.__all__])
         schedules = {schedule: f"it is nn.optim.lr_scheduler.{schedule}" for schedule in lr_scheduler.__all__}
         meant = in_place_of(here or name, __all__, {**schedules, **_INSTEAD})
-        raise AttributeError(f"module 'tinygraft.nn.optim' has no attribute {name!r}{meant}")
+        raise no_such_name("tinygraft.nn.optim", name, meant)

@@ -30,6 +30,10 @@ _INSTEAD = {
     "values": "max(axis), min(axis) and median give values alone; argmax(axis) gives indices, sort() and topk() both",
     "indices": "argmax(axis) and argmin(axis) give indices; sort() and topk() give a pair of values and indices",
     "nelement": "numel() is how many elements there are",
+    **{
+        name: f"nn.parallel.{name}(t) is over the ranks of a program; on a Mesh t.sum() is over all of them"
+        for name in ("all_reduce", "all_gather", "reduce_scatter")
+    },
     "detach_": "detach() gives a tensor without a gradient, requires_grad_(False) leaves out this one",
 }  # fmt: skip
 

@@ -30,6 +30,7 @@ from tinygraft.tensor.state.view_steps import MOVES, Steps
 from tinygraft.uop.held import PLAIN
 from tinygraft.uop.index import bounds_of, settled
 from tinygraft.uop.ops import COMPARE, FACTS, FLOAT, Ops, ReduceArg
+from tinygraft.uop.sharding import OF_RANK
 from tinygraft.uop.show import show_arg
 from tinygraft.uop.sizes import Shape, is_concrete, is_size
 from tinygraft.uop.uop import Place, UOp
@@ -390,7 +391,7 @@ class TensorBase:
                 raise DeviceError(
                     f"cannot {verb(op)} tensors on different devices, {self.device} and {other.device}\n"
                     f"  {self.device} made at {self._where()}      {other.device} made at {other._where()}\n"
-                    f"  hint: move one of them, as in t.to({self.device!r})"
+                    f"  hint: {_moved(self.device, other.device)}"
                 )
 
     def _broadcasted(self, other: Any) -> tuple[Self, Self]:
@@ -473,6 +474,16 @@ class TensorBase:
         new = self._wrap(on_device(node, self.uop.device) if isinstance(value, UOp) else node)
         new._set_flag(False)
         return new
+
+
+def _moved(devices: Place, other: Place) -> str:
+    """Return how a tensor on `other` comes to where another one is, or the reverse, for an error."""
+    if OF_RANK not in str((devices, other)):
+        return f"move one of them, as in t.to({devices!r})"
+    return (
+        "the devices of several ranks are a Mesh: mesh.shard(t) cuts what all ranks have alike, t.to(mesh) gives each "
+        "rank all of it, and mesh.replicate_(*nn.state.get_parameters(model)) parameters, in place"
+    )
 
 
 def _is_symbolic(value: object) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tinygraft.errors import in_place_of
+from tinygraft.errors import in_place_of, no_such_name
 from tinygraft.nn.optim.lr_scheduler.one_cycle import OneCycleLR
 from tinygraft.nn.optim.lr_scheduler.plateau import ReduceLROnPlateau
 from tinygraft.nn.optim.lr_scheduler.schedules import (
@@ -46,4 +46,4 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         """Raise AttributeError with what to use for a scheduler of PyTorch, or the name that was meant."""
         hint = in_place_of(name, __all__, _BY_A_FACTOR)
-        raise AttributeError(f"module 'tinygraft.nn.optim.lr_scheduler' has no attribute {name!r}{hint}")
+        raise no_such_name("tinygraft.nn.optim.lr_scheduler", name, hint)
