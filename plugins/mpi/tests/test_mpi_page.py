@@ -198,7 +198,13 @@ assert Tensor.arange(3).shard(M).to("CPU").device == "CPU" and x.to("CPU").tolis
 assert x.to(("CPU", "CPU:1")).tolist() == x.tolist() and x.shard(("CPU", "CPU:1"), 0).shard(M, 0).tolist() == x.tolist()
 """,
     "A tensor of this process beside": """
-refused(DeviceError, "CPU", lambda: M.shard(Tensor.ones(4)) + Tensor.ones(4))
+refused(DeviceError, "t.to(mesh) gives each rank all of it", lambda: M.shard(Tensor.ones(4)) + Tensor.ones(4))
+assert (M.shard(Tensor.ones(4)) + Tensor.ones(4).to(M)).tolist() == [2.0] * 4
+refused(TypeError, "as in Mesh(data=2), got 2", lambda: P.Mesh(2))
+on_mesh = nn.Linear(2, 1)
+M.replicate_(*nn.state.get_parameters(on_mesh))
+refused(TrainingError, "parameters on a Mesh need no data_parallel",
+        lambda: P.data_parallel(nn.optim.SGD(nn.state.get_parameters(on_mesh))))
 refused(CollectiveError, "local takes a tensor of this Mesh", lambda: M.local(Tensor.ones(4)))
 refused(DeviceError, "make them by nn.parallel.Mesh", lambda: Tensor.ones(2, device=("CPU@0", "CPU@1")))
 """,
@@ -232,7 +238,7 @@ x = M.shard(Tensor.arange(4))
 number = comm._number
 if comm.rank == 1:
     text = str(x), str(x.sum()), str(x.realize())
-    assert "(4,)" in text[0] and "cut over ranks" in text[2]
+    assert "(4,)" in text[0] and "cut over ranks: mesh.local(t) is" in text[2]
 assert comm._number == number
 comm.barrier()
 """,

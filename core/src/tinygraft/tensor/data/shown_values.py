@@ -144,7 +144,7 @@ def _gathered(node: UOp, index: PickedIndex, shape: tuple[int, ...]) -> ndarray[
         elif node.op is Ops.MULTI and node.sharding is None:
             node = node.src[0]
         elif node.op is Ops.MULTI and isinstance(node.arg, RankShards):
-            raise NotInMemory("cut over ranks")
+            raise NotInMemory("cut over ranks: mesh.local(t) is this rank's part")
         elif node.op is Ops.BITCAST and _same_width(node):
             return _gathered(node.src[0], index, shape).view(_numpy_name(node.dtype))
         elif node.op is Ops.MULTI:
