@@ -44,7 +44,7 @@ class Arguments:
     outside: `restore_views` makes them views again. `wholes` are the ids of the memory that cached views are of.
     """
 
-    __slots__ = ("buffers", "copied", "key", "memory", "tensors", "values", "varied", "wholes")
+    __slots__ = ("_owned", "_owners", "buffers", "copied", "key", "memory", "tensors", "values", "varied", "wholes")
 
     def __init__(self) -> None:  # not by dataclass, whose __init__ takes three times as long, in every replay
         self.key: tuple[Any, ...] = ()
@@ -55,6 +55,17 @@ class Arguments:
         self.varied: bool = False
         self.copied: list[SharedStorage] = []
         self.wholes: list[int] = []
+        self._owners: dict[int, set[int]] = {}  # which storages the first `_owned` tensors have of each BUFFER
+        self._owned: int = 0
+
+    def owners_of(self, buffer: int) -> Set[int]:
+        """Return the ids of the storages of the tensors so far that have some of a BUFFER; asked only where some do."""
+        for number in range(self._owned, len(self.memory)):
+            owner = id(self.tensors[number]._storage or self.tensors[number])
+            for one in self.memory[number]:
+                self._owners.setdefault(one, set()).add(owner)
+        self._owned = len(self.memory)
+        return self._owners.get(buffer, frozenset())
 
     def restore_views(self) -> None:
         """After the call, make the views in `copied` views of their memory again."""
@@ -188,9 +199,8 @@ def _form_of(tensor: TensorBase, whole: Set[int], found: Arguments, numbers: dic
 
 def _borrows(tensor: TensorBase, mine: tuple[int, ...], found: Arguments) -> bool:
     """Return whether another tensor among those before has some of the memory, and shares no storage with this one."""
-    own = tensor._storage or tensor
-    before = zip(found.tensors, found.memory, strict=False)
-    return any((other._storage or other) is not own for other, theirs in before if not set(mine).isdisjoint(theirs))
+    own = {id(tensor._storage or tensor)}
+    return any(not found.owners_of(buffer) <= own for buffer in mine)
 
 
 def _in_memory(tensor: TensorBase) -> UOp:
