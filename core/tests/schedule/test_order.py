@@ -84,6 +84,17 @@ def test_assigned_values_come_late() -> None:
     assert assignments_last(order, needs) == [product, reads_old, new, reads_new]
 
 
+def test_values_that_read_each_other_follow_each_other() -> None:
+    """Three parameters with a momentum each, of which each reads the old value of the other."""
+    old = [memory(4) for _ in range(6)]
+    news = [assign(x, x + y) for x, y in zip(old, [*old[3:], *old[:3]], strict=True)]
+    needs = {new: {x.src[0], y.src[0]} for new, x, y in zip(news, old, [*old[3:], *old[:3]], strict=True)}
+    plain = old[0] + 1.0
+    assert assignments_last([*news, plain], {**needs, plain: {old[0].src[0]}}) == [
+        plain, news[0], news[3], news[1], news[4], news[2], news[5]
+    ]  # fmt: skip
+
+
 def test_a_task_reads_what_it_overwrites() -> None:
     """A kernel that reads a value and writes the next at its place does not wait for itself."""
     buffer, (v0, v1, _) = chain(4)

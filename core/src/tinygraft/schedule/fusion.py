@@ -207,20 +207,21 @@ class Group:
         memory, node = self.memory, part.node
         if any(memory[n] is memory[node] for n in self.nodes):
             return False
-        key = ("may join", self.state.number, node.shape, part.loops, node.op is Ops.ASSIGN)
-        return bool(self.book.once(key, lambda: self._has_room(node, part.loops, target)))
+        known = all(memory.get(leaf, leaf) in self.numbers for leaf in (*part.leaves, node))
+        key = ("may join", self.state.number, node.shape, part.loops, node.op is Ops.ASSIGN, known)
+        return bool(self.book.once(key, lambda: self._has_room(node, part.loops, known, target)))
 
-    def _has_room(self, node: UOp, loops: Shape, target: Target) -> bool:
+    def _has_room(self, node: UOp, loops: Shape, known: bool, target: Target) -> bool:
         """Return whether `node`, with `loops`, fits those of this kernel, and it is well below the Target's limits.
 
         What `node` adds is known only when it is lowered. It is at most half of the operations that a Target allows,
-        for stored.py cuts longer chains, so half has to be free. An assignment outside of the innermost loop is
-        refused unless it is tiny.
+        for stored.py cuts longer chains, so half has to be free; and no buffers where all of its are `known` here. An
+        assignment outside of the innermost loop is refused unless it is tiny.
         """
         if self.is_beside(node) and numel(node.shape) > TINY:
             return False  # the assignment waits for all readers of the old value, and this kernel would wait with it
-        room = self.state.ops < target.max_ops / LONGEST and self.state.buffers < target.max_params - OWN_PARAMS
-        return room and self.fits(loops)
+        room = known or self.state.buffers < target.max_params - OWN_PARAMS
+        return room and self.state.ops < target.max_ops / LONGEST and self.fits(loops)
 
     def has_streams(self, part: KernelPart, target: Target) -> bool:
         """Return whether a part that shares no large memory with this kernel may join: a processor follows STREAMS."""

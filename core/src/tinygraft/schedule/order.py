@@ -9,12 +9,13 @@ gradient of a weight, which ends the lifetime of its operands.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from tinygraft.errors import GraphError
 from tinygraft.schedule.again import NeedsOwnMemory
 from tinygraft.schedule.kernel_body import numel
+from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import Call
 from tinygraft.uop.uop import UOp
@@ -38,16 +39,20 @@ class Task:
 def assignments_last(stored: list[UOp], needs: Mapping[UOp, set[UOp]]) -> list[UOp]:
     """Return `stored` in topological order, an ASSIGN only where no other node is ready, else in the order given.
 
-    So it comes after the readers of the value that it replaces, whose kernels are then known to fusion. `needs` has
-    what each of `stored` is computed from; BUFFERs in it are memory that exists before.
+    So it comes after the readers of the value that it replaces, whose kernels are then known to fusion. ASSIGNs that
+    read each other's old values follow each other, as those of a parameter and its momentum with a weight decay: only
+    one kernel can compute them without a copy. `needs` has what each of `stored` is computed from; BUFFERs in it are
+    memory that exists before.
     """
     waiting = {node: sum(need in needs for need in needs[node]) for node in stored}
     users: dict[UOp, list[UOp]] = {}
     for node in stored:
         for need in needs[node]:
             users.setdefault(need, []).append(node)
-    number = {node: (node.op is Ops.ASSIGN, i) for i, node in enumerate(stored)}
+    first = _first_of_exchanges([node for node in stored if node.op is Ops.ASSIGN], needs)
+    number = {node: (node.op is Ops.ASSIGN, first.get(node, 0), i) for i, node in enumerate(stored)}
     ready = [(number[node], node) for node in stored if not waiting[node]]
+    heapq.heapify(ready)
     found: list[UOp] = []
     while ready:
         _, node = heapq.heappop(ready)
@@ -56,6 +61,29 @@ def assignments_last(stored: list[UOp], needs: Mapping[UOp, set[UOp]]) -> list[U
             waiting[user] -= 1
             if not waiting[user]:
                 heapq.heappush(ready, (number[user], user))
+    return found
+
+
+def _first_of_exchanges(assigns: Sequence[UOp], needs: Mapping[UOp, set[UOp]]) -> dict[UOp, int]:
+    """Return for each ASSIGN the least number in `assigns` of those that it is to be in one kernel with.
+
+    They are those whose old values it reads and that read its own, and those of these. `needs` has the memory that each
+    reads.
+    """
+    writer = {memory_base(node.src[0]): node for node in assigns}
+    others: dict[UOp, list[UOp]] = {}
+    for old, node in writer.items():
+        others[node] = [
+            other for need in needs[node] if (other := writer.get(need)) not in (None, node) and old in needs[other]
+        ]
+    found: dict[UOp, int] = {}
+    for number, node in enumerate(assigns):
+        todo = [node]
+        while todo:
+            one = todo.pop()
+            if one not in found:
+                found[one] = number
+                todo += others.get(one, ())
     return found
 
 

@@ -464,6 +464,61 @@ def test_a_step_of_two_groups_is_few_kernels(name: str) -> None:
     assert [compiled for _, compiled in counts[1:]] == [0, 0, 0]
 
 
+# of 40 vectors of one size: what each kernel has room for (some 60 buffers) makes more than one of them
+MANY: dict[str, tuple[dict[str, Any], int]] = {
+    "SGD": ({"momentum": 0.9, "nesterov": True}, 3), "RMSprop": ({"momentum": 0.9, "centered": True}, 6),
+    "Adagrad": ({}, 3), "Adadelta": ({}, 4), "Adam": ({}, 4), "AdamW": ({}, 4), "NAdam": ({}, 4), "RAdam": ({}, 4),
+    "Adamax": ({}, 4), "Lion": ({}, 3), "LARS": ({}, 6), "LAMB": ({}, 10), "Muon": ({}, 20),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_a_step_of_many_parameters_copies_nothing(name: str) -> None:
+    """With a weight decay p and its state read each other: only one kernel can compute both without a copy."""
+    options, most = MANY[name]
+    random = np.random.RandomState(0)
+    values = [random.standard_normal(64).astype(np.float32) for _ in range(80)]
+
+    def stepped(count: int) -> tuple[list[Any], int]:
+        params = [Tensor(value) for value in values[:count]]
+        optimizer = getattr(nn.optim, name)(params, lr=0.01, weight_decay=0.1, **options)
+        for _ in range(3):
+            for p, g in zip(params, values[40:], strict=False):
+                p.grad = Tensor(g).realize()
+            before = GlobalCounters.kernel_count
+            with Tensor.train():
+                optimizer.step()
+        return [p.numpy() for p in params], GlobalCounters.kernel_count - before
+
+    found, kernels = stepped(40)
+    assert kernels <= most
+    for one, other in zip(found, stepped(4)[0], strict=False):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_muons_matrices_of_several_shapes_are_few_kernels() -> None:
+    """Small ones are padded to one stack, large ones are not; each gets the step that it gets alone."""
+    shapes = [(8, 64), (32, 10), (5, 3, 7), (16, 64), (300, 290), (200, 256)]
+    random = np.random.RandomState(0)
+    values = [[random.standard_normal(shape).astype(np.float32) for shape in shapes] for _ in range(2)]
+
+    def stepped(chosen: list[int]) -> tuple[list[Any], int]:
+        params = [Tensor(values[0][number]) for number in chosen]
+        muon = nn.optim.Muon(params, lr=0.1)
+        for _ in range(3):
+            for p, number in zip(params, chosen, strict=True):
+                p.grad = Tensor(values[1][number]).realize()
+            before = GlobalCounters.kernel_count
+            with Tensor.train():
+                muon.step()
+        return [p.numpy() for p in params], GlobalCounters.kernel_count - before
+
+    found, kernels = stepped([*range(len(shapes))])
+    assert kernels <= 3 * 19
+    for number, value in enumerate(found):
+        np.testing.assert_allclose(value, stepped([number])[0][0], atol=2e-5)
+
+
 def test_without_weight_decay_an_infinite_weight_stays() -> None:
     """0 times infinity is NaN: a weight_decay of 0 has no part in the step."""
     weight = Tensor([np.inf, 1.0], requires_grad=True)
@@ -581,3 +636,26 @@ def test_options_that_choose_an_implementation_change_nothing() -> None:
             optimizer.zero_grad()
         found.append(p.tolist())
     assert found[0] == found[1]
+
+
+BLOCK = [(64,), (64,), (192, 64), (192,), (64, 64), (64,), (64,), (64,), (256, 64), (256,), (64, 256), (64,)]
+MODELS: list[list[tuple[int, ...]]] = [
+    [(64, 32), (64,), (64, 64), (64,), (10, 64), (10,)],
+    *([(65, 64), (64, 64), *BLOCK * layers, (64,), (64,)] for layers in (4, 8)),
+]
+DOCUMENTED = {"SGD": (4, 8, 12), "AdamW": (4, 12, 17), "LARS": (5, 13, 23), "LAMB": (9, 26, 40), "Muon": (36, 56, 59)}
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_kernels_of_a_step_are_as_documented(name: str) -> None:
+    """The table of docs/optim.md: of three layers, and of a GPT of 4 and 8."""
+    for shapes, most in zip(MODELS, DOCUMENTED[name], strict=True):
+        params = [Tensor.ones(shape).contiguous() for shape in shapes if name != "Muon" or len(shape) > 1]
+        optimizer = getattr(nn.optim, name)(params, lr=0.01)
+        for _ in range(3):
+            for p in params:
+                p.grad = Tensor.ones(p.shape).contiguous().realize()
+            before = GlobalCounters.kernel_count
+            with Tensor.train():
+                optimizer.step()
+        assert GlobalCounters.kernel_count - before <= most
