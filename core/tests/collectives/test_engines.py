@@ -113,6 +113,16 @@ def test_one_of_several_processes_without_an_engine_is_warned(declared, monkeypa
         assert engines.world().size == 1
 
 
+def test_a_child_of_one_rank_is_a_world_of_its_own(declared, monkeypatch):
+    """What the only rank starts is alone; what one of several starts has its numbers, and no warning."""
+    monkeypatch.setenv(engines.CHILD_OF, "1 0 1 0 1")
+    monkeypatch.setenv("SLURM_NTASKS", "4")
+    assert repr(engines.world()) == "<rank 0 of 1, one process>"
+    engines._world.clear()
+    monkeypatch.setenv(engines.CHILD_OF, "1 2 3 2 3")
+    assert repr(engines.world()) == "<rank 2 of 3, a process that a rank started>"
+
+
 def test_a_forked_child_does_not_end_with_the_ranks(declared):
     """What ends the ranks at the end of Python does nothing in a process that is no rank."""
     declared("GOOD")

@@ -12,6 +12,7 @@ from ranks import ROOT, launched
 
 sys.path.insert(0, str(Path(__file__).parent))
 import test_mpi_checkpoints as on_checkpoints
+import test_mpi_launch as on_launch
 import test_mpi_mesh as on_mesh
 import test_mpi_ranks as on_ranks
 import test_mpi_staging as on_staging
@@ -332,6 +333,14 @@ ELSEWHERE = {
     "Training on a Mesh": on_mesh.test_training_on_a_mesh_is_that_of_one_process,
     "A script that is started as one process": "test_one_process_needs_no_change",
     "`launch` gives each rank its share": on_ranks.test_ranks_know_their_numbers_and_share_the_processors,
+    "`launch` takes `-np`": on_launch.test_options_of_mpirun_and_torchrun,
+    "Rank 0 has the stdin": on_launch.test_rank_0_has_stdin,
+    "Lines that ranks print come whole": on_launch.test_lines_come_whole,
+    "Where srun starts processes": on_launch.test_srun_that_connects_no_ranks_is_warned,
+    "Subprocesses, pools and `launch`": on_launch.test_what_ranks_start_may_import_tinygraft,
+    "The exit code of `launch`": on_launch.test_exit_codes,
+    "SIGINT, SIGTERM and SIGHUP": on_launch.test_a_signal_to_launch_alone_ends_all,
+    "A kill -9 of `launch` or of mpiexec": on_launch.test_where_mpiexec_is_killed_all_end,
     "`doctor mpi` runs the conformance kit": on_ranks.test_the_engine_is_listed_and_checked,
     "`nn.BatchNorm(channels, sync=True)`": on_training.test_a_synchronised_batchnorm_is_that_of_the_whole_batch,
     "Several `backward` before a step": on_training.test_accumulated_gradients_are_reduced_once,

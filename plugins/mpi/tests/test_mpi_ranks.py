@@ -26,6 +26,8 @@ def fail(how):
         os.kill(os.getpid(), signal.SIGKILL)
     if how == "exit":
         sys.exit(3)
+    if how == "early":
+        sys.exit(0)
     if how == "leave":
         os._exit(3)
     if how == "leave without a word":
@@ -77,7 +79,8 @@ def test_random_programs_on_fewer_ranks(size, programs, tmp_path):
 @pytest.mark.parametrize(("how", "said"), [
     ("raise", "KeyError: 'this one'"),
     pytest.param("interrupt", "KeyboardInterrupt", marks=pytest.mark.slow),
-    ("exit", "rank 1 ends"),
+    ("exit", "rank 1 ended with exit code 3"),
+    ("early", "rank 1 ends"),
     ("leave without a word", "os._exit(0) at "),
 ])  # fmt: skip
 def test_a_rank_that_fails_ends_all_with_its_message(how, said, tmp_path):

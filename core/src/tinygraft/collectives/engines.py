@@ -17,6 +17,7 @@ from typing import Any
 from tinygraft import progress
 from tinygraft.collectives.collective_spec import COLLECTIVE_API, CollectiveProbe, CollectiveSpec
 from tinygraft.collectives.communicator import Communicator
+from tinygraft.collectives.rank_keeper import KEPT
 from tinygraft.collectives.transport import Alone, ChildOfRank, Transport
 from tinygraft.config import COLLECTIVES
 from tinygraft.errors import CollectiveError, did_you_mean
@@ -28,12 +29,13 @@ from tinygraft.start_seed import share_start_seed, start_seed
 
 path: Sequence[str] | None = None  # where packages are searched; None is sys.path
 _world: list[Communicator] = []
+_leaves_at_once = False
 _lock = threading.RLock()
 # given: what launchers set in each process to how many there are; an engine that is missing is noticed by it
 CHILD_OF = (
     "CHILD_OF_TINYGRAFT_RANK"  # given: set by a rank, for the processes that it starts: its process and its numbers
 )
-COUNTS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PALS_SIZE", "SLURM_STEP_NUM_TASKS", "WORLD_SIZE")
+COUNTS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PALS_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "WORLD_SIZE")
 
 
 def records() -> list[Record]:
@@ -107,16 +109,30 @@ def world() -> Communicator:
             if _world[0].rank:
                 progress.leave_to_others()
             if not isinstance(transport := _world[0].transport, ChildOfRank):
-                if transport.size > 1:
+                if transport.size == 1 and not is_kept() and not _parent():
+                    _warn_of_others(transport)
+                if not isinstance(transport, Alone):
                     _note_children(transport)
+                if transport.size > 1:
                     _share_seed(_world[0])
                 atexit.register(_close, os.getpid())
         return _world[0]
 
 
+def is_kept() -> bool:
+    """Return whether `launch` started this rank on its own machine, and ends all ranks where this one fails."""
+    return os.environ.get(KEPT) == "1"
+
+
 def is_open() -> bool:
     """Return whether `world` has been called."""
     return bool(_world)
+
+
+def leave_at_once() -> None:
+    """End this rank without the others, at the end of Python: it has failed, and who started it ends them."""
+    global _leaves_at_once
+    _leaves_at_once = is_kept() and not isinstance(_world[0].transport, ChildOfRank)
 
 
 def _note_children(transport: Transport) -> None:
@@ -132,12 +148,18 @@ def _share_seed(communicator: Communicator) -> None:
     share_start_seed(int(communicator.broadcast(np.array([start_seed()]))[0]))
 
 
+def _parent() -> list[int]:
+    """Return the numbers of the rank that started this process, where that is none; else an empty list."""
+    numbers = [int(word) for word in os.environ.get(CHILD_OF, "").split()]
+    return numbers[1:] if numbers and numbers[0] != os.getpid() else []
+
+
 def _close(rank_process: int) -> None:
     """End with the other ranks, at the end of Python. An error would change no exit code there, so it ends all.
 
     A forked child is no rank: where it ends its parent goes on.
     """
-    if os.getpid() != rank_process:
+    if os.getpid() != rank_process or _leaves_at_once:
         return
     communicator = _world[0]
     try:
@@ -151,13 +173,13 @@ def _transport() -> Transport:
 
     Raises CollectiveError where it cannot be opened.
     """
-    if (parent := os.environ.get(CHILD_OF, "").split()) and int(parent[0]) != os.getpid():
-        return ChildOfRank(*map(int, parent[1:]))
+    if parent := _parent():
+        rank, size, *local = parent
+        return ChildOfRank(rank, size, *local) if size > 1 else Alone()
     wanted = COLLECTIVES.value.lower()
     if not wanted:
         started = [(record, spec) for record, spec in _loaded() if resolve(spec.started)()]
         if not started:
-            _warn_of_others()
             return Alone()
         record, spec = started[0]
     else:
@@ -171,19 +193,32 @@ def _transport() -> Transport:
     return found
 
 
-def _warn_of_others() -> None:
-    """Warn where the environment says that this process is one of several, which no installed engine connects."""
+def _warn_of_others(transport: Transport) -> None:
+    """Warn where the environment says that this world of one rank is one of several processes.
+
+    No engine that is installed has started them, or one has, and its library understands another launcher.
+    """
     for name in COUNTS:
         count = os.environ.get(name, "")
-        if count.isdigit() and int(count) > 1:
-            names = ", ".join(record.name for record in records())
-            installed = f"no engine that is installed ({names}) has" if names else "no engine is installed that has"
-            warn_user(
-                f"{name}={count} says that this is one of {count} processes, but {installed} started it: each of them "
-                "is a rank of its own, and all do the same work; python -m tinygraft doctor checks the engines",
-                RuntimeWarning,
-            )
-            return
+        if not (count.isdigit() and int(count) > 1):
+            continue
+        names = ", ".join(record.name for record in records())
+        if not isinstance(transport, Alone):
+            missing = f"{transport.about()} finds no other rank"
+        elif names:
+            missing = f"no engine that is installed ({names}) has started it"
+        else:
+            missing = "no engine is installed that has started it"
+        srun = "" if "SLURM" not in name else (
+            "; srun --mpi=list names what srun can start ranks with: srun --mpi=pmi2 or --mpi=pmix, as the MPI has it, "
+            f"or mpirun -n {count} in the allocation"
+        )  # fmt: skip
+        warn_user(
+            f"{name}={count} says that this is one of {count} processes, but {missing}: each of them is a world of one "
+            f"rank, and all do the same work{srun}; python -m tinygraft doctor checks the engines",
+            RuntimeWarning,
+        )
+        return
 
 
 def _loaded() -> list[tuple[Record, CollectiveSpec]]:

@@ -7,6 +7,7 @@ COLLECTIVE_API.
 
 from tinygraft.collectives.collective_spec import COLLECTIVE_API, CollectiveProbe, CollectiveSpec
 from tinygraft.collectives.communicator import Communicator
+from tinygraft.collectives.engines import is_kept
 from tinygraft.collectives.thread_ranks import ThreadTransport, ThreadWorld, run_ranks
 from tinygraft.collectives.transport import CHANNELS, Bytes, DeviceBytes, Done, Transfer, Transport
 from tinygraft.config import COLLECTIVE_LIMIT
@@ -26,5 +27,6 @@ __all__ = [
     "ThreadWorld",
     "Transfer",
     "Transport",
+    "is_kept",
     "run_ranks",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
-from tinygraft.plugin.ranks import CHANNELS, COLLECTIVE_LIMIT, Bytes, DeviceBytes, Transfer, Transport
+from tinygraft.plugin.ranks import CHANNELS, COLLECTIVE_LIMIT, Bytes, DeviceBytes, Transfer, Transport, is_kept
 from tinygraft_mpi.launching import check_cuda_aware, library
 from tinygraft_mpi.spec import MPI_CUDA_AWARE
 
@@ -27,6 +27,7 @@ FEW = 16
 SMALL = 4096
 # measured: on 2026-11-24 MPICH's launcher dropped the message of 1 abort in 14 that followed it at once
 FORWARDED = 0.2  # seconds in which it reaches the terminal
+INTERRUPTED = 130  # given: the exit code of a process that Ctrl-C has ended: 128 and the signal
 TAG = 7  # given: of all messages; those between two ranks arrive in order
 
 
@@ -64,6 +65,7 @@ class MpiTransport(Transport):
     """The connection of this process to the other ranks of MPI_COMM_WORLD. `ours` says that MPI was started here."""
 
     name = "MPI"
+    leave = staticmethod(os._exit)
 
     def __init__(self, mpi: Any, ours: bool) -> None:
         self.mpi, self.ours, self.closed = mpi, ours, False
@@ -138,11 +140,18 @@ class MpiTransport(Transport):
         return MpiTransfer([self._messages.Irecv([data, self.mpi.BYTE], source, TAG)], data)
 
     def abort(self, message: str, code: int = 1) -> None:
-        """Print the message with this rank's number, and end all ranks by MPI_Abort, with `code` unless that is 0."""
+        """Print the message with this rank's number, and end all ranks, with `code` unless that is 0.
+
+        `launch` does so when this process has ended; else it is MPI_Abort.
+        """
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         text = "".join(f"[rank {self.rank}] {line}\n" for line in message.rstrip().splitlines())
-        os.write(2, text.encode(errors="replace"))
+        data = text.encode(errors="replace")
+        while data:
+            data = data[os.write(2, data) :]
+        if is_kept():
+            self.leave(code or 1)
         time.sleep(FORWARDED)
         self.mpi.COMM_WORLD.Abort(code or 1)
 
@@ -218,7 +227,8 @@ def end_all_with_one(transport: MpiTransport) -> None:
         if os.getpid() != rank_process:  # a forked child, which is no rank
             before(kind, error, trace)
             return
-        transport.abort("".join(traceback.format_exception(kind, error, trace)))
+        code = INTERRUPTED if issubclass(kind, KeyboardInterrupt) else 1
+        transport.abort("".join(traceback.format_exception(kind, error, trace)), code)
 
     sys.excepthook, leave = hook, os._exit
 
