@@ -15,8 +15,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
-from types import CodeType, FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import CodeType, FrameType, ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from tinygraft.caches import cache_folder
 from tinygraft.config import ELSEWHERE, SETTINGS, Context, Setting, getenv, without_effect
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Context", "ContextVar", "Profiling", "Timing", "all_int", "all_same", "argfix", "argsort", "cache_folder",
-    "colored", "dedup", "disable_gc", "fetch", "flatten", "getenv", "lazily", "partition", "prod", "round_up",
-    "temp", "tqdm", "trange", "user_line", "write_atomic",
+    "colored", "dedup", "disable_gc", "fetch", "flatten", "getenv", "lazily", "partition", "prod", "refuse_call",
+    "round_up", "temp", "tqdm", "trange", "user_line", "write_atomic",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -51,6 +51,16 @@ def lazily(module: str, names: dict[str, str]) -> Callable[[str], Any]:
         return getattr(import_module(names[name]), name)
 
     return find
+
+
+def refuse_call(module: str, instead: str) -> None:
+    """Let a call of `module`, which has the name of a function of another library, raise TypeError with `instead`."""
+
+    class _NotCalled(ModuleType):
+        def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+            raise TypeError(f"the module {module} is not callable\n  hint: {instead}")
+
+    sys.modules[module].__class__ = _NotCalled
 
 
 _PORTED = (  # what only scripts of tinygrad ask for

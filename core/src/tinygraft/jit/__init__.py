@@ -25,4 +25,7 @@ assignment keep or get the value they should have. A result is not taped: backwa
 A pickle of a TinyJit has records: machine code, types of buffers, and the data of memory from outside.
 """
 
+from tinygraft.helpers import refuse_call
 from tinygraft.jit.tinyjit import TinyJit as TinyJit
+
+refuse_call(__name__, "TinyJit(function), or @TinyJit above it")  # users of JAX write jit(function)

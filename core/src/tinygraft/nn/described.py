@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from types import NoneType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tinygraft.device.known import NAMES
@@ -141,11 +142,16 @@ def hinting(call: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return call(self, *args, **kwargs)
         except Exception as error:
-            if not args or isinstance(args[0], Tensor) or not hasattr(args[0], "__array__"):
+            if not args or isinstance(args[0], Tensor):
                 raise
-            kind = type(args[0])
-            raise DTypeError(
-                f"{type(self).__name__} takes a Tensor, got {kind.__module__}.{kind.__qualname__}\n  hint: Tensor(x)"
-            ) from error
+            kind, is_data = (
+                type(args[0]),
+                hasattr(args[0], "__array__") or isinstance(args[0], (list, tuple, int, float)),
+            )
+            if not is_data and not isinstance(args[0], (str, bytes, dict, NoneType)):
+                raise
+            name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+            hint = "\n  hint: Tensor(x)" if is_data else ""
+            raise DTypeError(f"{type(self).__name__} takes a Tensor, got {name}{hint}") from error
 
     return layer

@@ -23,6 +23,7 @@ from tinygraft.onnx.write_indexing import indexing
 from tinygraft.onnx.write_movement import movement
 from tinygraft.onnx.write_products import product
 from tinygraft.onnx.write_windows import windows
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.uop.show import show_arg
 from tinygraft.uop.sizes import sint
 from tinygraft.uop.uop import UOp
@@ -36,6 +37,7 @@ ALIGNED = 4096  # given: where external data starts, so that it can be mapped (o
 PLANNERS = (recognised, windows, product, indexing, movement, elementwise)
 
 
+@either_spelling
 def export(
     function: Callable[..., Any], args: Any, path: str | os.PathLike[str] | None = None, *,
     kwargs: Mapping[str, Any] | None = None, dynamic_axes: DynamicAxes | None = None,
@@ -68,6 +70,8 @@ def export(
     >>> onnx.load(model)(x=Tensor.rand(7, 3))["output"].shape
     (7, 2)
     """
+    if not callable(function):
+        raise TypeError(f"onnx.export takes a function, got {type(function).__name__}")
     _need_onnx()
     if external_data and path is None:
         raise ValueError("external_data=True stores weights beside a file, and there is no path to write to")

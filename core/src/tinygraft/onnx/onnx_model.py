@@ -91,6 +91,10 @@ class OnnxModel:
 
         Raises TypeError for a name that the model does not have, and as a call of the model.
         """
+        if isinstance(outputs, str):
+            raise TypeError(
+                f"run takes the names of outputs as a list, as [{outputs!r}], or None for all, got {outputs!r}"
+            )
         found = self(inputs)
         wrong = [name for name in outputs or () if name not in found]
         if wrong:

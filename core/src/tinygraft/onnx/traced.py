@@ -93,6 +93,11 @@ def trace(
     args, kwargs = _as_tensors(tuple(args) if isinstance(args, (tuple, list)) else (args,)), _as_tensors(dict(kwargs))
     given = list(_named_tensors(function, args, kwargs))
     names = [name for name, _ in given]
+    if not isinstance(dynamic_axes, Mapping):
+        raise TypeError(f'dynamic_axes is a dict such as {{"x": {{0: "batch"}}}}, got {type(dynamic_axes).__name__}')
+    for what, given_names in (("input_names", input_names), ("output_names", output_names)):
+        if isinstance(given_names, str):
+            raise TypeError(f"{what} is a list of names, as [{given_names!r}], got {given_names!r}")
     if input_names is not None:
         if len(input_names) != len(names):
             raise ValueError(f"input_names are {len(input_names)}, the arguments have {len(names)} tensors: {names}")

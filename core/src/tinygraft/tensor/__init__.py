@@ -63,22 +63,9 @@ the transforms, an optimizer) it counts as its two `_parts()`. `Tensor(...)` mak
 are complex (`tensor/mode.py`).
 """
 
-import sys
-from types import ModuleType
-from typing import Any, NoReturn
+from tinygraft.helpers import lazily, refuse_call
 
-from tinygraft.helpers import lazily
-
-
-class _NotCalled(ModuleType):
-    """This module, which users of PyTorch call: `torch.tensor(data)`."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Raise TypeError, with what makes a tensor."""
-        raise TypeError("the module tinygraft.tensor is not callable\n  hint: Tensor(data) makes a tensor")
-
-
-sys.modules[__name__].__class__ = _NotCalled
+refuse_call(__name__, "Tensor(data) makes a tensor")
 __getattr__ = lazily(
     __name__,
     {"Tensor": "tinygraft.tensor.tensor", "Device": "tinygraft.device.registry", "Function": "tinygraft.functions"},

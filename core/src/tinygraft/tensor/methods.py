@@ -65,8 +65,8 @@ THEMES = (
     Theme(
         "primitives.operators",
         methods=(
-            "__neg__ __pos__ __invert__ __abs__ __add__ __sub__ __mul__ __truediv__ __floordiv__ __mod__ __pow__ "
-            "__matmul__ __and__ __or__ __xor__ __lshift__ __rshift__ __radd__ __rsub__ __rmul__ __rtruediv__ "
+            "__neg__ __pos__ __invert__ __abs__ __round__ __add__ __sub__ __mul__ __truediv__ __floordiv__ __mod__ "
+            "__pow__ __matmul__ __and__ __or__ __xor__ __lshift__ __rshift__ __radd__ __rsub__ __rmul__ __rtruediv__ "
             "__rfloordiv__ __rmod__ __rpow__ __rmatmul__ __rand__ __ror__ __rxor__ __rlshift__ __rrshift__ __lt__ "
             "__gt__ __le__ __ge__ __eq__ __ne__ __iadd__ __isub__ __imul__ __itruediv__ __ifloordiv__ __imod__ "
             "__ipow__ __imatmul__ __iand__ __ior__ __ixor__ __ilshift__ __irshift__"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tinygraft.config import TRAINING, Context
 from tinygraft.dtype import DType, dtypes
 from tinygraft.engine.exclusive import import_late
-from tinygraft.errors import SettingWarning
+from tinygraft.errors import DTypeError, SettingWarning
 from tinygraft.helpers import warn_user
 from tinygraft.tensor.primitives.keyword_aliases import unknown_keyword
 from tinygraft.tensor.state.no_grad import NoGrad
@@ -105,18 +105,24 @@ class TensorType(type):
     def train(cls, mode: bool = True) -> Mode:
         """Training mode for a block or a decorated function, in the thread that runs it.
 
+        Raises DTypeError for what is no truth value, such as a model: a mode is that of the program.
+
         >>> from tinygraft import Tensor
         >>> with Tensor.train():
         ...     Tensor.training
         True
         """
+        if mode not in (False, True):
+            decorated = isinstance(mode, FunctionType)
+            what = "@Tensor.train() above the function" if decorated else "with Tensor.train(): ... around what trains"
+            raise DTypeError(f"Tensor.train takes True or False, got {type(mode).__name__}\n  hint: {what}")
         return Mode(mode)
 
     def test(cls, mode: bool = True) -> Mode:
         """The opposite of train."""
         return Mode(not mode)
 
-    def no_grad(cls) -> NoGrad:
+    def no_grad(cls, function: Callable[..., Any] | None = None) -> Any:
         """A block or a decorated function whose results are constants and whose writes have no gradient, as in PyTorch.
 
         Nothing here needs it: `backward` works on the graph of what it is called on, and a write into a tensor with
@@ -136,7 +142,14 @@ class TensorType(type):
         >>> (z * z).sum().gradient(w)[0].tolist()
         [14.0, 4.0]
         """
-        return NoGrad()
+        if function is None:
+            return NoGrad()
+        if not isinstance(function, FunctionType):
+            raise DTypeError(
+                f"Tensor.no_grad takes nothing, or a function to decorate, got {type(function).__name__}\n"
+                "  hint: with Tensor.no_grad(): ..."
+            )
+        return NoGrad()(function)  # @Tensor.no_grad without parentheses, as PyTorch takes it
 
     def __setattr__(cls, name: str, value: Any) -> None:
         """`Tensor.no_grad = True` of older scripts changes nothing, which is said; all else is set."""

@@ -18,6 +18,7 @@ from tinygraft.tensor.nested import check_ends, mapped, tensors_in
 from tinygraft.tensor.primitives import index_checks
 from tinygraft.tensor.state.live import live_holders
 from tinygraft.tensor.tensor import Tensor
+from tinygraft.transforms.call import check_function
 from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, toposort
@@ -38,6 +39,8 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
     >>> vmap(lambda a, b: (a * b).sum(), in_axes=(0, None))(rows, vector).tolist()
     [21.0, 43.0]
     """
+
+    check_function("vmap", function)
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:

@@ -79,6 +79,8 @@ def _places(what: str, argnums: Argnums, args: Sequence[Any]) -> tuple[int, ...]
     Raises IndexError for none such.
     """
     places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if not all(isinstance(place, int) for place in places):
+        raise DTypeError(f"{what} takes the number of an argument as argnums, or a tuple of them, got {argnums!r}")
     for place in places:
         if not -len(args) <= place < len(args):
             raise IndexError(f"{what} got argnums {place}, for a call with {len(args)} positional arguments")
@@ -102,6 +104,7 @@ def vjp(function: TensorFunction, *primals: Any) -> tuple[Any, TensorFunction]:
     >>> back(Tensor([1.0, 10.0]))[0].tolist()
     [2.0, 40.0]
     """
+    check_function("vjp", function)
     call = TransformCall("vjp", function, primals, {}, None)
     call.only_floats()
 
@@ -138,6 +141,13 @@ def jvp(function: TensorFunction, primals: Sequence[Any], tangents: Sequence[Any
     >>> value.tolist(), change.tolist()
     ([1.0, 4.0], [2.0, 40.0])
     """
+    check_function("jvp", function)
+    for name, values in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(values, (tuple, list)):
+            raise DTypeError(
+                f"jvp takes {name} as a tuple, one for each argument, got {type(values).__name__}\n"
+                "  hint: jvp(function, (x,), (change_of_x,))"
+            )
     call = TransformCall("jvp", function, tuple(primals), {}, None)
     call.only_floats()
     given = tensors_in(tuple(primals))

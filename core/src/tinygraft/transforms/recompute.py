@@ -17,7 +17,7 @@ from tinygraft.engine.assigns import assigned_to
 from tinygraft.tensor.nested import mapped
 from tinygraft.tensor.primitives.custom import with_derivative
 from tinygraft.tensor.tensor import Tensor
-from tinygraft.transforms.call import TransformCall, stand_in
+from tinygraft.transforms.call import TransformCall, check_function, stand_in
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, rebuild, toposort
 
@@ -35,6 +35,8 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     >>> [round(g, 3) for g in y.gradient(x)[0].tolist()]
     [5.437, 22.167]
     """
+
+    check_function("checkpoint", function)
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:

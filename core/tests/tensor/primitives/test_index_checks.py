@@ -25,7 +25,7 @@ READS: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "take": lambda t, i: t.take(i),
     "take_along_dim": lambda t, i: t.take_along_dim(i.reshape(-1, 1), 0),
     "index_select": lambda t, i: t.index_select(1, i),
-    "Embedding": lambda t, i: _embedding(t)(i),
+    "Embedding": lambda t, i: _embedding(t)(i + 0),  # numbers in memory are read, those to be computed are not
 }
 WRITES: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "t[i] = 0": lambda t, i: _stored(t, i),
@@ -202,3 +202,29 @@ def test_nothing_is_read_unless_asked_for() -> None:
     index = Tensor([0, 1]) + 1
     numbers()[index], numbers().gather(0, index.reshape(-1, 1)), numbers().take(index)
     assert index.uop.op is Ops.ADD
+
+
+LOOKUPS: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    "Embedding": lambda t, i: _embedding(t)(i),
+    "embedding": lambda t, i: i.embedding(t),
+    "embedding_bag": lambda t, i: i.reshape(1, -1).embedding_bag(t),
+}
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+@pytest.mark.parametrize("wrong", [3, -4])
+def test_numbers_of_rows_in_memory_are_checked(name: str, wrong: int) -> None:
+    """Without a setting, on a device whose memory the host sees; -1 is the last row."""
+    assert LOOKUPS[name](numbers(), Tensor([2, -1])).shape
+    with pytest.raises(IndexOutOfRange, match=f"index {wrong}, at .* axis 0 of shape .3, 4.: it has 3 elements"):
+        LOOKUPS[name](numbers(), Tensor([0, wrong]))
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_numbers_of_rows_that_are_to_be_computed_are_not_read(name: str) -> None:
+    """A lookup stays lazy, gives zeros there, and a function under TinyJit is captured."""
+    assert not LOOKUPS[name](numbers(), Tensor([3, 3]) + 0).numpy().any()
+    step = TinyJit(lambda t, i: LOOKUPS[name](t, i).realize())
+    for _ in range(3):
+        assert not step(numbers(), Tensor([3, 3])).numpy().any()
+    assert step.captured == 1

@@ -90,6 +90,8 @@ class DataLoader:
         distributed: bool = False,
     ) -> None:
         self.dataset, self.device, self.collate_fn = dataset, device, collate_fn
+        if collate_fn is not None and not callable(collate_fn):
+            raise DTypeError(f"collate_fn is a function of the list of samples, got {type(collate_fn).__name__}")
         self.num_workers: int = count_of(num_workers, "num_workers", 0)
         self.seed = _seed_of(seed, generator)
         is_iterable = _is_iterable(dataset, sampler, batch_sampler)
@@ -381,6 +383,8 @@ def _sampler_of(dataset: Any, shuffle: bool | None, sampler: Iterable[Any] | Non
     """Return `sampler` where one is given, else that of all indices. Raises ShapeError for a sampler with `shuffle`."""
     if sampler is not None and shuffle:
         raise ShapeError("a sampler has an order of its own: leave out shuffle")
+    if sampler is not None and not (hasattr(sampler, "__iter__") or hasattr(sampler, "__getitem__")):
+        raise DTypeError(f"a sampler can be iterated over, and gives indices of samples, got {type(sampler).__name__}")
     if sampler is not None:  # one without an index is one, too
         return sampler
     return RandomSampler(dataset) if shuffle else SequentialSampler(dataset)

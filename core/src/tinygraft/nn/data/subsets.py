@@ -6,17 +6,18 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
-from tinygraft.errors import IndexOutOfRange, ShapeError
+from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
 from tinygraft.nn.data.collate import RawBits, as_tensors, raw_or_array
 from tinygraft.nn.data.samplers import count_of
 from tinygraft.nn.data.seeding import generator
 from tinygraft.tensor.ops.random import current_seed
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.tensor import Tensor
 
 
@@ -45,6 +46,8 @@ class TensorDataset:
 
         Raises IndexOutOfRange for an int outside.
         """
+        if isinstance(index, str):
+            raise DTypeError(f"a sample of a TensorDataset is found by its number, got {index!r}")
         if isinstance(index, (int, np.integer)):
             index = in_range(int(index), len(self))
         return tuple(as_tensors(column) for column in self.rows(index))
@@ -122,6 +125,7 @@ class ConcatDataset:
         return self.datasets[which][place - (self._ends[which - 1] if which else 0)]
 
 
+@either_spelling
 def random_split(dataset: Any, lengths: Sequence[float], *, seed: int | None = None) -> list[Subset]:
     """Split a data set at random into Subsets of the given lengths, or shares that add up to 1.
 
@@ -132,6 +136,8 @@ def random_split(dataset: Any, lengths: Sequence[float], *, seed: int | None = N
     >>> [len(part) for part in random_split(range(10), [0.75, 0.25], seed=0)]
     [8, 2]
     """
+    if not isinstance(lengths, Iterable) or not all(isinstance(n, (int, float, np.number)) for n in lengths):
+        raise DTypeError(f"random_split needs lengths as a list of numbers, as [0.8, 0.2] or [80, 20], got {lengths!r}")
     size, counts = len(dataset), list(lengths)
     if counts and any(isinstance(share, float) for share in counts) and abs(sum(counts) - 1) < 1e-6:
         counts = [int(size * share) for share in counts]
@@ -140,7 +146,7 @@ def random_split(dataset: Any, lengths: Sequence[float], *, seed: int | None = N
     if sum(counts) != size:
         raise ShapeError(f"the lengths {list(lengths)} do not add up to the {size} samples, nor to 1")
     sizes = [count_of(count, "a length", 0) for count in counts]
-    order = generator(current_seed() if seed is None else int(seed), 0).permutation(size).tolist()
+    order = generator(current_seed() if seed is None else count_of(seed, "seed", 0), 0).permutation(size).tolist()
     return [Subset(dataset, order[end - count : end]) for count, end in zip(sizes, accumulate(sizes), strict=True)]
 
 

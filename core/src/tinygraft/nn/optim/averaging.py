@@ -12,6 +12,7 @@ from tinygraft.nn.norm import BatchNorm
 from tinygraft.nn.optim.param_group import how_many
 from tinygraft.nn.optim.update import wide
 from tinygraft.nn.state import objects_in
+from tinygraft.tensor.primitives.argument_checks import as_number
 from tinygraft.tensor.tensor import Tensor
 
 
@@ -25,6 +26,11 @@ class WeightAverage:
     """
 
     def __init__(self, params: Iterable[Tensor]) -> None:
+        if not isinstance(params, Iterable) or isinstance(params, str):
+            raise TypeError(
+                f"{type(self).__name__} takes a list of tensors, got {type(params).__name__}\n"
+                "  hint: nn.state.get_parameters(model) finds those of a model"
+            )
         given = {id(part): part for tensor in params for part in tensor._parts()}.values()
         self.params: list[Any] = [t for t in given if dtypes.is_float(t.dtype) and t.requires_grad is not False]
         if not self.params:
@@ -92,7 +98,7 @@ class EMA(WeightAverage):
     """
 
     def __init__(self, params: Iterable[Tensor], decay: float = 0.999) -> None:
-        if not 0 <= decay <= 1:
+        if not 0 <= as_number(decay, "EMA", "decay") <= 1:
             raise ValueError(f"EMA needs a decay from 0 to 1, got {decay}")
         self.decay = decay
         super().__init__(params)

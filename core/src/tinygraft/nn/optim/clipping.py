@@ -13,6 +13,7 @@ from functools import reduce
 from tinygraft.errors import TrainingError
 from tinygraft.nn.optim.reduced import as_reduced, reduce_first
 from tinygraft.nn.optim.update import wide
+from tinygraft.tensor.primitives.argument_checks import as_number
 from tinygraft.tensor.tensor import Tensor
 
 
@@ -38,6 +39,10 @@ def clip_grad_norm(
     >>> nn.optim.clip_grad_norm([p], 1.0).item(), [round(g, 4) for g in p.grad.tolist()]
     (5.0, [0.6, 0.8])
     """
+    max_norm, norm_type = (
+        as_number(max_norm, "clip_grad_norm", "max_norm"),
+        as_number(norm_type, "clip_grad_norm", "norm_type"),
+    )
     if not isinstance(max_norm, Tensor) and not max_norm >= 0:
         raise ValueError(f"clip_grad_norm needs a max_norm of at least 0, got {max_norm}")
     if not norm_type > 0:
@@ -85,7 +90,7 @@ def clip_grad_value(params: Iterable[Tensor] | Tensor, clip_value: float) -> Non
     >>> p.grad.tolist()
     [1.0, -0.5]
     """
-    if not clip_value >= 0:
+    if not as_number(clip_value, "clip_grad_value", "clip_value") >= 0:
         raise ValueError(f"clip_grad_value needs a clip_value of at least 0, got {clip_value}")
     tensors = _with_gradient(params)
     reduce_first(tensors)

@@ -13,6 +13,7 @@ from tinygraft.errors import TrainingError
 from tinygraft.nn.optim.optimizer import Optimizer, OptimizerGroup
 from tinygraft.nn.optim.reduced import as_reduced
 from tinygraft.nn.optim.update import wide
+from tinygraft.tensor.primitives.argument_checks import as_number
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.uop import Place
 
@@ -68,6 +69,8 @@ class LossScaler:
         """Return the loss times the scale, in its own dtype but float32 where that is a half type."""
         if not self.enabled:
             return loss
+        if not isinstance(loss, Tensor):
+            raise TypeError(f"LossScaler.scale takes the loss, a tensor, got {type(loss).__name__}")
         factor = self.scale_factor.detach().reshape(()).to(loss.device)
         return (loss.float() if loss.dtype.itemsize < 4 else loss) * factor.cast("float32")
 
@@ -185,6 +188,11 @@ class LossScaler:
 
 def _check_factors(scale: float, growth_factor: float, backoff_factor: float, growth_interval: int) -> None:
     """Raise ValueError for numbers with which the scale would not be adapted."""
+    for name, value in (
+        ("init_scale", scale), ("growth_factor", growth_factor), ("backoff_factor", backoff_factor),
+        ("growth_interval", growth_interval),
+    ):  # fmt: skip
+        as_number(value, "LossScaler", name)
     if not (growth_factor > 1 > backoff_factor > 0 and scale > 0 and growth_interval > 0):
         raise ValueError(
             f"LossScaler needs an init_scale above 0, growth_factor > 1 > backoff_factor > 0 and a growth_interval "

@@ -165,16 +165,16 @@ class ComplexTensor(ComplexAccess, ComplexLinalg, ComplexReductions):
         """The hook `_op`: an elementwise op with others. Raises as `elementwise`."""
         return elementwise(op, [self, *(self._operand(op, other) for other in others)])
 
-    def _broadcasted(self, other: Any) -> Any:
-        """Return self and `other` in their common dtype and shape; a number stays of shape ()."""
-        value = self._operand(Ops.ADD, other)
+    def _broadcasted(self, other: Any, op: Ops = Ops.EXPAND) -> Any:
+        """Return self and `other` in their common dtype and shape; a number stays of shape (). `op` is for errors."""
+        value = self._operand(op, other)
         dtype = common_dtype([self, value])
         if not isinstance(value, TensorBase):
             return self._cast(dtype), self._const(value, dtype)
-        self._same_device(Ops.ADD, (self, value))
+        self._same_device(op, (self, value))
         shape = broadcast_shape(self.shape, value.shape)
         if shape is None:
-            return self._halved[0]._broadcasted(value._parts()[0])  # which says what does not fit
+            return self._halved[0]._broadcasted(value._parts()[0], op)  # which says what does not fit
         return of_shape(self, dtype, shape), of_shape(value, dtype, shape)
 
     def _move(self, op: Ops, arg: Any) -> Any:

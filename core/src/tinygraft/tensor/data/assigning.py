@@ -64,6 +64,8 @@ def requires_grad_(self: Tensor, requires_grad: bool | None = True) -> Tensor:
     >>> a.grad.tolist(), b.grad.tolist()
     ([2.0, 4.0], [5.0, 5.0])
     """
+    if requires_grad is not None and requires_grad not in (False, True):
+        raise DTypeError(f"requires_grad is True, False or None, got {requires_grad!r}\n  made at {self._where()}")
     is_float = self.uop.dtype.kind == "float"
     node = _leaf_node(self) if requires_grad and is_float else leaf(self.uop, requires_grad)
     if requires_grad is False and is_float and memory_base(node).op not in (*HELD, Ops.CONST):

@@ -30,6 +30,7 @@ class Size(int):
         """The shape, or the length of axis `dim`. Raises AxisError for an axis that is not there."""
         if dim is None:
             return self.shape
+        dim = size_math.as_integer(dim, "size", "dim")
         if not -len(self.shape) <= dim < len(self.shape):
             raise AxisError(f"size({dim}): shape {self.shape} has {len(self.shape)} axes, the first of which is 0")
         return self.shape[dim]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tinygraft.engine.exclusive import exclusive
+from tinygraft.tensor.primitives.argument_checks import as_tensor
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.live import LIVE
 from tinygraft.tensor.state.storage import agree, to_realize
@@ -86,4 +87,4 @@ def contiguous_backward(self: Tensor) -> Tensor:
 
 def by_parts(tensors: Iterable[TensorBase]) -> list[TensorBase]:
     """Tensors of one node each: a complex one counts as its two parts."""
-    return [part for tensor in tensors for part in tensor._parts()]
+    return [part for tensor in tensors for part in as_tensor(tensor, "realize", "each argument")._parts()]

@@ -25,6 +25,7 @@ from tinygraft.start_seed import start_seed
 from tinygraft.tensor.data.assigning import rebind
 from tinygraft.tensor.data.from_python import bytes_node
 from tinygraft.tensor.primitives import index_checks, size_math
+from tinygraft.tensor.primitives.argument_checks import as_number
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.casting import as_positions, bits_as, narrower, wider
 from tinygraft.tensor.primitives.creation import in_complex, laid_as, like_options
@@ -368,6 +369,7 @@ def uniform(
     (2, 3)
     """
     to = to_dtype(dtype or dtypes.default_float)
+    low, high = as_number(low, "uniform", "low"), as_number(high, "uniform", "high")
     if all(isinstance(bound, (int, float)) for bound in (low, high)) and not low <= high:
         raise ValueError(f"uniform needs a low that is not above high, got low={low} and high={high}")
     unit = cls.rand(*shape, dtype=to if to.kind == "float" else dtypes.default_float, **kwargs)
@@ -420,6 +422,7 @@ def randperm(cls: type[Tensor], n: int, device: Place = None, dtype: DTypeLike =
     Raises NumberOutOfRange for a dtype that does not hold them. ShapeError is raised for a negative n. Keywords are
     those of rand.
     """
+    n = size_math.as_integer(n, "randperm", "n")
     check(max(n - 1, 0), to_dtype(dtype))
     return cls.rand(n, device=device, **kwargs).argsort()._cast(dtype)
 
@@ -491,6 +494,7 @@ def multinomial(self: Tensor, num_samples: int = 1, replacement: bool = False) -
     >>> Tensor([1, 2, 3, 4]).multinomial(5, replacement=True).tolist()
     [2, 0, 1, 1, 2]
     """
+    num_samples = size_math.as_integer(num_samples, "multinomial", "num_samples")
     if not 1 <= self.ndim <= 2 or num_samples < 1:
         raise ShapeError(f"multinomial needs one or two axes and at least 1 sample, got {self.shape} and {num_samples}")
     count = size_math.as_int(self.shape[-1], "multinomial")

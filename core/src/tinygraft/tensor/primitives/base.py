@@ -44,10 +44,11 @@ _VERBS = {
     Ops.ADD: "add", Ops.SUB: "subtract", Ops.MUL: "multiply", Ops.FDIV: "divide", Ops.IDIV: "floor-divide",
     Ops.MOD: "take the remainder of", Ops.FMOD: "take the remainder of",
     Ops.MAX: "take the maximum of", Ops.MIN: "take the minimum of",
-    Ops.POW: "raise", Ops.CMPLT: "compare", Ops.CMPEQ: "compare", Ops.CMPNE: "compare",
+    Ops.POW: "take the power of", Ops.CMPLT: "compare", Ops.CMPEQ: "compare", Ops.CMPNE: "compare",
     Ops.AND: "take the bits in both of",
     Ops.OR: "take the bits in any of", Ops.XOR: "take the bits in one of", Ops.SHL: "shift", Ops.SHR: "shift",
-    Ops.WHERE: "choose between", Ops.FMA: "multiply and add", Ops.NOT: "invert", Ops.NEG: "negate",
+    Ops.WHERE: "choose between", Ops.EXPAND: "combine",
+    Ops.FMA: "multiply and add", Ops.NOT: "invert", Ops.NEG: "negate",
 }  # fmt: skip
 
 
@@ -69,7 +70,9 @@ def _require_grad(tensor: Any, requires_grad: bool | None) -> None:
 
 
 def _give_grad(tensor: TensorBase, grad: TensorBase | None) -> None:
-    """Set the gradient of a tensor; TinyJit is told."""
+    """Set the gradient of a tensor; TinyJit is told. Raises DTypeError for what is no tensor and not None."""
+    if grad is not None and not isinstance(grad, TensorBase):
+        raise DTypeError(f"grad is a tensor or None, got {grad!r}\n  made at {tensor._where()}\n  hint: Tensor(x)")
     tensor._grad = grad
     note_touched("grads", tensor)
 
@@ -233,7 +236,7 @@ class TensorBase:
         """
         try:
             return operator.index(axis)
-        except TypeError:
+        except (TypeError, ShapeError):  # a tensor of several elements, too
             raise DTypeError(
                 f"an axis is an integer, got {axis!r} for shape {self.shape}\n  made at {self._where()}"
             ) from None
@@ -394,20 +397,20 @@ class TensorBase:
                     f"  hint: {_moved(self.device, other.device)}"
                 )
 
-    def _broadcasted(self, other: Any) -> tuple[Self, Self]:
-        """Return both operands with their common shape and dtype. Raises as `_op` does.
+    def _broadcasted(self, other: Any, op: Ops = Ops.EXPAND) -> tuple[Self, Self]:
+        """Return both operands with their common shape and dtype. Raises as `_op` does; `op` is for its message.
 
         >>> from tinygraft import Tensor
         >>> a, b = Tensor.ones(2, 1)._broadcasted(Tensor.ones(3))
         >>> a.shape, b.shape
         ((2, 3), (2, 3))
         """
-        other = self._operand(Ops.ADD, other)
+        other = self._operand(op, other)
         dtype = common_dtype([self, other])
         if not isinstance(other, TensorBase):
             return self._cast(dtype), self._const(other, dtype)
-        self._same_device(Ops.ADD, (self, other))
-        shape = _common_shape(Ops.ADD, [self, other])
+        self._same_device(op, (self, other))
+        shape = _common_shape(op, [self, other])
         if dtype.kind == "complex":
             return self._in_parts().of_shape(self, dtype, shape), self._in_parts().of_shape(other, dtype, shape)
         left = self._wrap(expand(self.uop.cast(dtype), shape))
@@ -467,6 +470,8 @@ class TensorBase:
 
         It has no gradient. Raises NumberOutOfRange.
         """
+        if isinstance(value, str):  # float("1.5") would take it for a number
+            raise DTypeError(f"a tensor is filled with numbers, got {value!r}\n  made at {self._where()}")
         of = dtype or common_dtype([self, value])
         if of.kind == "complex":
             return self._in_parts().constant(self, value, of)  # type: ignore[no-any-return]

@@ -14,6 +14,7 @@ from tinygraft.device.registry import Device
 from tinygraft.dtype import DType, DTypeLike, coerce, dtypes, part_of, to_dtype
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.primitives import size_checks, size_math
+from tinygraft.tensor.primitives.argument_checks import as_number
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import Scalar, expand
 from tinygraft.tensor.primitives.iota import iota
@@ -140,6 +141,8 @@ def arange(
         return cls._from(symbolic_range(cls, start, stop, step, dtype, device).uop, requires_grad)
     if any(isinstance(number, complex) for number in (start, stop, step)):
         raise DTypeError(f"arange counts with real numbers, got arange({start}, {stop}, {step})")
+    for name, number in (("start", start), ("stop", stop), ("step", step)):
+        as_number(number, "arange", name)
     if step == 0:
         raise ShapeError(f"arange needs a step other than 0, got arange({start}, {stop}, {step})")
     if not all(math.isfinite(number) for number in (start, stop, step) if isinstance(number, float)):

@@ -142,7 +142,7 @@ def div(self: Tensor, x: Any, reverse: bool = False, rounding_mode: Literal["tru
         return binary(self, Ops.FDIV, x, reverse)
     if rounding_mode not in ("trunc", "floor"):
         raise ValueError(f"rounding_mode is 'trunc', 'floor' or None, got {rounding_mode!r}")
-    a, b = _pair(self, x, reverse)
+    a, b = _pair(self, Ops.IDIV, x, reverse)
     if a._is_float():
         return _floored(a, b) if rounding_mode == "floor" else a._op(Ops.FDIV, b).trunc()
     floor = a._op(Ops.IDIV, b)
@@ -163,7 +163,7 @@ def mod(self: Tensor, x: Any, reverse: bool = False) -> Tensor:
     >>> Tensor([-7, 7]).mod(3).tolist()
     [2, 1]
     """
-    a, b = _pair(self, x, reverse)
+    a, b = _pair(self, Ops.MOD, x, reverse)
     return _floor_remainder(a, b) if a._is_float() else a._op(Ops.MOD, b)
 
 
@@ -176,7 +176,7 @@ def fmod(self: Tensor, x: Any) -> Tensor:
     >>> Tensor([-7, 7]).fmod(3).tolist()
     [-1, 1]
     """
-    a, b = _pair(self, x, False)
+    a, b = _pair(self, Ops.FMOD, x, False)
     if not a._is_float():
         remainder = a._op(Ops.MOD, b)
         wrong = remainder._op(Ops.CMPNE, 0)._op(Ops.AND, _signs_differ(a, b))
@@ -184,9 +184,12 @@ def fmod(self: Tensor, x: Any) -> Tensor:
     return a._op(Ops.FMOD, b)
 
 
-def _pair(self: Tensor, x: Any, reverse: bool) -> tuple[Tensor, Tensor]:
-    """Return self and `x` broadcast together, exchanged for `reverse`; bools as integers, for they have no division."""
-    a, b = self._broadcasted(x)
+def _pair(self: Tensor, op: Ops, x: Any, reverse: bool) -> tuple[Tensor, Tensor]:
+    """Return self and `x` broadcast together, exchanged for `reverse`; bools as integers, for they have no division.
+
+    `op` is for the message of an error.
+    """
+    a, b = self._broadcasted(x, op)
     if a.dtype is dtypes.bool:
         a, b = a._cast(dtypes.default_int), b._cast(dtypes.default_int)
     return (b, a) if reverse else (a, b)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.primitives import index_checks, size_math
+from tinygraft.tensor.primitives.argument_checks import as_tensor
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import Scalar, broadcast_shape
 from tinygraft.tensor.primitives.casting import as_positions
@@ -56,6 +57,11 @@ def masked_select(self: Tensor, mask: TensorBase, size: int | None = None, fill_
     >>> Tensor([1, 2, 3]).masked_select(Tensor([True, False, True])).tolist()
     [1, 3]
     """
+    if as_tensor(mask, "masked_select", "mask").dtype is not dtypes.bool:
+        raise DTypeError(
+            f"masked_select needs a mask of bool, got {mask.dtype}\n  mask made at {mask._where()}\n"
+            "  hint: compare first, as in t.masked_select(mask != 0)"
+        )
     shape = broadcast_shape(self.shape, mask.shape)
     if shape is None:
         raise ShapeError(
@@ -135,6 +141,7 @@ def one_hot(self: Tensor, num_classes: int = -1) -> Tensor:
     """
     if self.dtype.kind not in ("int", "uint"):
         raise DTypeError(f"one_hot needs integers, got {self.dtype}\n  made at {self._where()}")
+    num_classes = size_math.as_integer(num_classes, "one_hot", "num_classes")
     if num_classes < -1:
         raise ShapeError(f"one_hot needs a number of classes, or -1 to look for the greatest, got {num_classes}")
     values = self.numpy() if num_classes == -1 else None

@@ -120,6 +120,7 @@ def linear(self: Tensor, weight: Tensor, bias: Tensor | None = None, dtype: DTyp
     >>> Tensor([[1, 2]]).linear(Tensor([[1, 2], [3, 4]]), Tensor([1, 2])).tolist()
     [[8, 12]]
     """
+    weight = self._argument("linear", "weights", weight)
     if dtype is not None:
         return self._cast(dtype).linear(weight._cast(dtype), bias if bias is None else bias._cast(dtype))
     result = self._op(Ops.MUL, weight) if weight.ndim == 1 else self.matmul(weight)
@@ -150,6 +151,10 @@ def einsum(cls: type[Tensor], formula: str, *operands: Any, dtype: DTypeLike | N
     >>> Tensor.einsum("ij,ij->", Tensor([[1, 2], [3, 4]]), Tensor([[5, 6], [7, 8]])).item()
     70
     """
+    if not isinstance(formula, str):
+        raise DTypeError(
+            f"einsum needs its formula first, as in Tensor.einsum('ij,jk->ik', a, b), got {type(formula).__name__}"
+        )
     listed = len(operands) == 1 and isinstance(operands[0], (list, tuple))
     tensors: list[Tensor] = list(operands[0] if listed else operands)
     for operand in tensors:

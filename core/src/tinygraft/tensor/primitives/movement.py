@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.errors import AxisError, IndexOutOfRange, ShapeError
 from tinygraft.tensor.data import ondisk
 from tinygraft.tensor.primitives import size_checks, size_math
+from tinygraft.tensor.primitives.argument_checks import as_tensor
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.size_math import as_ints, as_sizes
@@ -86,7 +87,7 @@ def view(self: Tensor, shape: Any = (), *args: Any) -> Tensor:
 
 def view_as(self: Tensor, other: TensorBase) -> Tensor:
     """reshape to the shape of `other`, with its errors."""
-    return self.reshape(other.shape)
+    return self.reshape(as_tensor(other, "view_as", "other").shape)
 
 
 def flatten(self: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
@@ -172,7 +173,7 @@ def expand(self: Tensor, shape: Any = (), *args: Any) -> Tensor:
 
 def expand_as(self: Tensor, other: TensorBase) -> Tensor:
     """expand to the shape of `other`, with its errors."""
-    return self.expand(other.shape)
+    return self.expand(as_tensor(other, "expand_as", "other").shape)
 
 
 def broadcast_to(self: Tensor, *shape: Any) -> Tensor:

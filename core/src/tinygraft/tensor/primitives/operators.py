@@ -32,6 +32,10 @@ def __invert__(self: Tensor) -> Tensor:
     return self.bitwise_not()
 
 
+def __round__(self: Tensor, ndigits: int | None = None) -> Tensor:
+    return self.round(0 if ndigits is None else ndigits)
+
+
 def __abs__(self: Tensor) -> Tensor:
     return self.abs()
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from tinygraft.dtype import DType, DTypeLike, accumulator, dtypes, to_dtype
 from tinygraft.errors import DTypeChoiceError
 from tinygraft.tensor.primitives import size_checks, size_math
+from tinygraft.tensor.primitives.argument_checks import as_number
 from tinygraft.tensor.primitives.casting import as_positions
 from tinygraft.tensor.primitives.elementwise import size_root
 from tinygraft.tensor.primitives.iota import positions_along
@@ -311,10 +312,14 @@ def logsumexp(self: Tensor, axis: Axis = None, keepdim: bool = False) -> Tensor:
     return logsumexp_floats(self._in_float(), axis, keepdim)._narrowed(self.dtype)
 
 
-def logsumexp_floats(self: Tensor, axis: Axis, keepdim: bool) -> Tensor:
-    """log(sum(exp(x - max))) + max of float32 or float64, so that exp does not overflow. Axes as for logsumexp."""
-    greatest = self._move(Ops.DETACH, None)._reduce(Ops.MAX, axis, True)
-    base = greatest.isfinite()._op(Ops.WHERE, greatest, 0.0)  # -inf - -inf would be NaN, and the result is -inf
+def logsumexp_floats(self: Tensor, axis: Axis, keepdim: bool, infinite: bool = True) -> Tensor:
+    """log(sum(exp(x - max))) + max of float32 or float64, so that exp does not overflow. Axes as for logsumexp.
+
+    Without `infinite` a maximum that is an infinity gives NaN, in all of the gradient too, as log_softmax does.
+    """
+    greatest = base = self._move(Ops.DETACH, None)._reduce(Ops.MAX, axis, True)
+    if infinite:
+        base = greatest.isfinite()._op(Ops.WHERE, greatest, 0.0)  # -inf - -inf would be NaN, and the result is -inf
     total = log_floats(exp_below_zero(self._op(Ops.SUB, base))._reduce(Ops.ADD, axis, True))._op(Ops.ADD, base)
     return total if keepdim else without_axes(total, self._axes(axis))
 
@@ -450,4 +455,4 @@ def _correction(correction: float | None, unbiased: bool | None) -> float:
     """Return the correction that is subtracted from the count, given by either parameter; 1 where neither is given."""
     if unbiased is not None:
         return int(unbiased)
-    return 1 if correction is None else correction
+    return 1 if correction is None else as_number(correction, "a variance", "correction")

@@ -60,7 +60,7 @@ def shard(self: Tensor, devices: Sequence[str], axis: int | None = None, splits:
     >>> t.device, t.sharding, (t * 2).sum().tolist()
     (('PYTHON', 'PYTHON:1'), (0, (2, 1)), 42)
     """
-    if isinstance(devices, str):
+    if isinstance(devices, str) or not isinstance(devices, Sequence):
         raise DeviceError(f"shard needs the names of several devices as a tuple, got {devices!r}")
     name = Device.canonicalize(tuple(devices))
     if axis is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -201,3 +202,24 @@ def test_weights_for_other_classes_are_refused() -> None:
     with pytest.raises(ValueError, match=r"beside probabilities of shape \(2, 3\) 1 has no meaning"):
         x.cross_entropy(x.softmax(), ignore_index=1)
     assert x.cross_entropy(x.softmax(), ignore_index=-100).item() == x.cross_entropy(x.softmax()).item()
+
+
+@pytest.mark.parametrize("label", [0, 1])
+@pytest.mark.parametrize(
+    "row", [[math.inf, 1.0, 2.0], [1.0, math.inf, 2.0], [math.inf, math.inf, 0.0], [-math.inf] * 3]
+)
+def test_a_logit_of_inf_makes_nan_of_the_loss_and_of_its_whole_gradient(row: list[float], label: int) -> None:
+    """As in PyTorch and as -log_softmax: a gradient that is NaN in part would go on unnoticed."""
+    x = Tensor([row], requires_grad=True)
+    loss = x.cross_entropy(Tensor([label]))
+    assert math.isnan(loss.item())
+    assert loss.gradient(x)[0].isnan().all().item()
+
+
+def test_a_logit_of_minus_inf_is_a_class_that_is_left_out() -> None:
+    """Its gradient is 0, and the loss of it is inf."""
+    x = Tensor([[-math.inf, 0.0, 0.0]], requires_grad=True)
+    loss = x.cross_entropy(Tensor([1]))
+    assert loss.item() == pytest.approx(math.log(2))
+    assert loss.gradient(x)[0].tolist() == [[0.0, -0.5, 0.5]]
+    assert x.cross_entropy(Tensor([0])).item() == math.inf

@@ -7,6 +7,7 @@ from typing import Any
 
 from tinygraft.nn.optim.lr_scheduler.schedules import LRScheduler, cosine
 from tinygraft.nn.optim.optimizer import Optimizer
+from tinygraft.tensor.primitives.argument_checks import as_number
 
 
 class OneCycleLR(LRScheduler):
@@ -117,7 +118,8 @@ def _momentum_of(group: Any) -> str | None:
 
 def _each(value: float | Sequence[float], count: int, name: str) -> list[float]:
     """Return a number for each group. Raises ValueError where there are more or fewer."""
-    values = [float(value)] * count if isinstance(value, (int, float)) else [float(v) for v in value]
+    given = value if isinstance(value, (list, tuple)) else [value] * count
+    values = [float(as_number(each, "OneCycleLR", name)) for each in given]
     if len(values) != count:
         raise ValueError(f"OneCycleLR needs a {name} for each of {count} groups, got {len(values)}")
     return values

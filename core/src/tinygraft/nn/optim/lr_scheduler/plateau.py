@@ -9,6 +9,7 @@ from typing import Any
 from tinygraft.engine.capture import note_read
 from tinygraft.nn.optim.lr_scheduler.schedules import BY_PYTHON, LRScheduler
 from tinygraft.nn.optim.optimizer import Optimizer
+from tinygraft.tensor.primitives.argument_checks import as_number
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -73,7 +74,7 @@ class ReduceLROnPlateau(LRScheduler):
     def step(self, metrics: Any) -> None:  # type: ignore[override]
         """Note a measure, a number or a tensor of one, which is read, and reduce the rates if it is time."""
         note_read(BY_PYTHON)
-        value, self.last_epoch = float(metrics), self.last_epoch + 1
+        value, self.last_epoch = float(as_number(metrics, "ReduceLROnPlateau.step", "metrics")), self.last_epoch + 1
         if self._is_better(value):
             self.best, self.num_bad_epochs = value, 0
         else:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tinygraft.engine.capture import note_read
 from tinygraft.errors import FileFormatError
 from tinygraft.nn.described import Described
 from tinygraft.nn.optim.optimizer import Optimizer
+from tinygraft.tensor.primitives.argument_checks import as_number
 
 BY_PYTHON = (
     "a scheduler in it computes the next learning rate with Python's numbers\n"
@@ -137,13 +138,17 @@ class LambdaLR(LRScheduler):
         self.lr_lambdas: list[Callable[[int], float]] = (
             list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
         )
+        for each in self.lr_lambdas:
+            if not callable(each):
+                raise TypeError(f"LambdaLR takes a function of the number of steps, got {type(each).__name__}")
         if len(self.lr_lambdas) != count:
             raise ValueError(f"LambdaLR needs a function for each of {count} groups, got {len(self.lr_lambdas)}")
         super().__init__(optimizer, last_epoch)
 
     def rates(self, epoch: int) -> list[float]:
         """Return the rates of all groups after `epoch` steps."""
-        return [base * each(epoch) for base, each in zip(self.base_lrs, self.lr_lambdas, strict=True)]
+        factors = [as_number(each(epoch), "LambdaLR", "what lr_lambda returns") for each in self.lr_lambdas]
+        return [base * factor for base, factor in zip(self.base_lrs, factors, strict=True)]
 
 
 class StepLR(LRScheduler):
@@ -154,6 +159,7 @@ class StepLR(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         _at_least_one("StepLR", step_size=step_size)
+        as_number(gamma, "StepLR", "gamma")
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
@@ -171,7 +177,9 @@ class MultiStepLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, milestones: Sequence[int], gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
-        self.milestones, self.gamma = sorted(milestones), gamma
+        if not isinstance(milestones, Iterable) or not all(isinstance(step, int) for step in milestones):
+            raise TypeError(f"MultiStepLR needs milestones to be a list of steps, as [30, 80], got {milestones!r}")
+        self.milestones, self.gamma = sorted(milestones), as_number(gamma, "MultiStepLR", "gamma")
         super().__init__(optimizer, last_epoch)
 
     def rate(self, base: float, epoch: int) -> float:
@@ -182,8 +190,10 @@ class MultiStepLR(LRScheduler):
 class ExponentialLR(LRScheduler):
     """The rate at the start, times gamma at every step: base * gamma**epoch."""
 
+    gamma: float
+
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
-        self.gamma = gamma
+        self.gamma = as_number(gamma, "ExponentialLR", "gamma")
         super().__init__(optimizer, last_epoch)
 
     def rate(self, base: float, epoch: int) -> float:
@@ -206,6 +216,8 @@ class LinearLR(LRScheduler):
         self, optimizer: Optimizer, start_factor: float = 1 / 3, end_factor: float = 1.0, total_iters: int = 5,
         last_epoch: int = -1,
     ) -> None:  # fmt: skip
+        for name, factor in (("start_factor", start_factor), ("end_factor", end_factor)):
+            as_number(factor, "LinearLR", name)
         if not (0 < start_factor <= 1 and 0 <= end_factor <= 1):
             raise ValueError(
                 f"LinearLR needs factors of at most 1, a start_factor above 0 and an end_factor of at least 0, got "
@@ -303,4 +315,4 @@ def _at_least_one(what: str, **numbers: int) -> None:
     """Raise ValueError, for the scheduler `what`, unless all numbers are ints of at least 1."""
     for name, value in numbers.items():
         if not isinstance(value, int) or value < 1:
-            raise ValueError(f"{what} needs {name} to be a whole number of at least 1, got {value}")
+            raise ValueError(f"{what} needs {name} to be a whole number of at least 1, got {value!r}")

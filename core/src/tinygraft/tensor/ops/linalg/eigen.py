@@ -111,6 +111,7 @@ def svd(self: Tensor, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tenso
     [2.0, 1.0]
     """
     check_matrix(self, "svd")
+    full_matrices = bool(full_matrices)
     m, n = size_math.as_ints(self.shape[-2:], "svd")
     if m < n:
         u, s, v = conjugate_transpose(self).svd(full_matrices)

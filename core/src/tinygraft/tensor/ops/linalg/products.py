@@ -225,6 +225,7 @@ def kron(self: Tensor, other: Tensor) -> Tensor:
     >>> Tensor([1, 10]).kron(Tensor([1, 2])).tolist()
     [1, 2, 10, 20]
     """
+    other = self._argument("kron", "factors", other)
     rank = max(self.ndim, other.ndim)
     a = reshaped(self, (*(1,) * (rank - self.ndim), *self.shape))
     b = reshaped(other, (*(1,) * (rank - other.ndim), *other.shape))

@@ -60,6 +60,7 @@ def solve(self: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     >>> Tensor([[2.0, 0.0], [1.0, 4.0]]).solve(Tensor([2.0, 9.0])).tolist()
     [1.0, 2.0]
     """
+    B = self._argument("solve", "right sides", B)
     if B.is_complex() and not self.is_complex():
         return self._cast(B.dtype).solve(B, left=left)
     n = square_size(self, "solve")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError
 from tinygraft.tensor.ops.math.floating import as_operand
+from tinygraft.tensor.primitives.argument_checks import as_tensor
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import Scalar
 from tinygraft.tensor.primitives.transcendental import log1p_floats, log_floats
@@ -148,7 +149,7 @@ def equal(self: Tensor, other: Any) -> bool:
     >>> Tensor([1, 2]).equal(Tensor([1, 2])), Tensor([1, 2]).equal(Tensor([1]))
     (True, False)
     """
-    return self.shape == other.shape and bool((self == other).all().item())
+    return self.shape == as_tensor(other, "equal", "other").shape and bool((self == other).all().item())
 
 
 def isposinf(self: Tensor) -> Tensor:

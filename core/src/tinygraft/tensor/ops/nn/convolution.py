@@ -8,11 +8,11 @@ Stride, dilation and padding are given as for pooling, see `pooling_windows.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import DTypeLike
-from tinygraft.errors import ShapeError
+from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.ops.nn.pooling_windows import Sizes, each_axis, each_side, padded, windows_of
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.matmul import accumulator_dtypes
@@ -217,8 +217,12 @@ def sequential(self: Tensor, ll: Sequence[Callable[[Tensor], Tensor]]) -> Tensor
     >>> Tensor([1, 2, 3]).sequential([lambda x: x * 2, lambda x: x + 1]).tolist()
     [3, 5, 7]
     """
+    if not isinstance(ll, Iterable):
+        raise DTypeError(f"sequential takes a list of functions and layers, got {type(ll).__name__}")
     result = self._again()
     for function in ll:
+        if not callable(function):
+            raise DTypeError(f"sequential takes a list of functions and layers, got {type(function).__name__} in it")
         result = function(result)
     return result
 

@@ -11,6 +11,7 @@ from tinygraft.autograd.build import laid_like
 from tinygraft.config import TRAINING
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
+from tinygraft.tensor.primitives.argument_checks import as_number
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.sizes import Shape
 from tinygraft.uop.uop import UOp
@@ -39,7 +40,7 @@ def dropout(self: Tensor, p: float = 0.5, training: bool | None = None) -> Tenso
 
 def is_dropping(self: Tensor, p: float, training: bool | None) -> bool:
     """Whether elements are dropped: with p above 0, in training. Raises ValueError for a `p` outside [0, 1]."""
-    if not 0 <= p <= 1:
+    if not 0 <= as_number(p, "dropout", "p") <= 1:
         raise ValueError(f"dropout needs a probability from 0 to 1, got {p}")
     return p > 0 and is_training(self, training)
 

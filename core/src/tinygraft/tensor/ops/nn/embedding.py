@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor.primitives import size_math
+from tinygraft.tensor.primitives import index_checks, size_math
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.movement import reshaped
 
@@ -45,7 +45,8 @@ def embedding(
 ) -> Tensor:  # fmt: skip
     """Return the rows of `weight`, a table (rows, width), with the numbers in `self`: shape self.shape + (width,).
 
-    -1 is the last row. A number that is no row gives zeros; with CHECK_INDEX=1 it raises IndexOutOfRange.
+    -1 is the last row. A number that is no row raises IndexOutOfRange where it is in memory of the host (65,536 at
+    most) and with CHECK_INDEX=1; it gives zeros where it is still to be computed and under TinyJit.
     The row `padding_idx` gets no gradient where `self` has its number from the front. Rows whose norm (of order
     `norm_type`) is more than `max_norm` are scaled down to it; `weight` itself stays, and the gradient goes past
     the scaling. `scale_grad_by_freq` divides a row's gradient by how often it is looked up. `sparse` is accepted:
@@ -60,6 +61,7 @@ def embedding(
     """
     count = _check_table(self, "embedding", weight)
     padding = _padding_row(self, "embedding", padding_idx, count)
+    index_checks.rows(weight, self)
     rows = weight[self]
     if max_norm is not None:
         rows = _limited(rows, max_norm, norm_type)

@@ -14,6 +14,7 @@ from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import ShapeError
 from tinygraft.tensor.ops.nn.pooling import adaptive_avg
 from tinygraft.tensor.primitives import size_math
+from tinygraft.tensor.primitives.argument_checks import as_number
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.uop.ops import Ops
@@ -90,7 +91,8 @@ def _sizes(self: Tensor, size: Any, scale: Any) -> tuple[tuple[int, ...], tuple[
     if scale is None:
         wanted = size_math.as_integers(size, "the size of interpolate", rest)
         return wanted, (None,) * len(wanted)
-    scales = (float(scale),) * rest if isinstance(scale, (int, float)) else tuple(float(s) for s in scale)
+    each = scale if isinstance(scale, (list, tuple)) else (scale,) * rest
+    scales = tuple(float(as_number(s, "interpolate", "scale_factor")) for s in each)
     if len(scales) > self.ndim:
         raise ShapeError(f"interpolate needs a scale for each of the last axes of {self.shape}, got {scale}")
     old = size_math.as_ints(self.shape[self.ndim - len(scales) :], "interpolate")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.ops.nn.activation import softplus_floats
 from tinygraft.tensor.primitives import index_checks
+from tinygraft.tensor.primitives.argument_checks import as_number
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.elementwise import swapped
 from tinygraft.tensor.primitives.iota import positions_along
@@ -118,8 +119,9 @@ def cross_entropy(
     label ignore_index count nothing. A share label_smoothing, from 0 to 1, of each target is spread over all classes
     alike. A "mean" is over the weights of the labels that count, of probabilities over all samples; "sum" and "none"
     are the other reductions. A label that is no class raises IndexOutOfRange where that is known or with CHECK_INDEX=1,
-    and gives NaN else. Raises ShapeError for labels or weights of other shapes, DTypeError for labels of floats,
-    ValueError for another reduction or smoothing, and for an ignore_index of at least 0 beside probabilities.
+    and gives NaN else; so does a logit of +inf, as in PyTorch. Raises ShapeError for labels or weights of other shapes,
+    DTypeError for labels of floats, ValueError for another reduction or smoothing, and for an ignore_index of at least
+    0 beside probabilities.
 
     >>> from tinygraft import Tensor
     >>> t = Tensor([[-1, 2, -3], [1, -2, 3]])
@@ -279,7 +281,7 @@ def _label_loss(self: Tensor, Y: Tensor, axis: int, smoothing: float) -> Tensor:
     if smoothing:
         likely = likely._op(Ops.MUL, 1 - smoothing)
         likely = likely._op(Ops.ADD, mean_floats(self, axis, False)._op(Ops.MUL, smoothing))
-    return logsumexp_floats(self, axis, False)._op(Ops.SUB, likely)
+    return logsumexp_floats(self, axis, False, infinite=False)._op(Ops.SUB, likely)
 
 
 def check_reduction(reduction: str) -> None:
@@ -290,5 +292,5 @@ def check_reduction(reduction: str) -> None:
 
 def _check_smoothing(smoothing: float) -> None:
     """Raise ValueError for a smoothing outside [0, 1]."""
-    if not 0.0 <= smoothing <= 1.0:
+    if not 0.0 <= as_number(smoothing, "cross_entropy", "label_smoothing") <= 1.0:
         raise ValueError(f"label_smoothing is between 0 and 1, got {smoothing}")

@@ -14,6 +14,7 @@ from tinygraft.tensor.ops.nn.composed_attention import AttentionOptions, compose
 from tinygraft.tensor.ops.nn.dropout import is_dropping, keep_mask
 from tinygraft.tensor.ops.nn.fused_attention import attended, sizes_of
 from tinygraft.tensor.primitives import size_math
+from tinygraft.tensor.primitives.argument_checks import as_number, as_tensor
 from tinygraft.tensor.primitives.base import TensorBase
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ def scaled_dot_product_attention(
     """
     if is_causal and attn_mask is not None:
         raise ValueError("attention takes attn_mask or is_causal, not both: put the causal part into the mask")
+    for name, tensor in (("key", key), ("value", value)):
+        as_tensor(tensor, "attention", name)
+    if attn_mask is not None:
+        as_tensor(attn_mask, "attention", "attn_mask")
     if min(self.ndim, key.ndim, value.ndim) < 2:
         shapes = ", ".join([str(t.shape) for t in (self, key, value)])
         raise ShapeError(f"attention needs a length and a size as the last axes of all three, got shapes {shapes}")
@@ -70,7 +75,7 @@ def scaled_dot_product_attention(
     if scale is None:  # max: keys of width 0 have the scores 0, not NaN
         scale = 1 / math.sqrt(max(size_math.as_int(self.shape[-1], "attention"), 1))
     elif not isinstance(scale, TensorBase):
-        scale = float(scale)
+        scale = float(as_number(scale, "attention", "scale"))
     dropped = float(dropout_p) if is_dropping(self, dropout_p, None) else 0.0
     options = AttentionOptions(is_causal, scale, dropped)
     sizes = sizes_of(self, key, value, attn_mask, options, enable_gqa)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tinygraft.dtype import DTypeLike, dtypes
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.primitives import size_math
+from tinygraft.tensor.primitives.argument_checks import as_number
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import Scalar
 from tinygraft.tensor.primitives.elementwise import size_root
@@ -303,7 +304,8 @@ def _quantile(self: Tensor, what: str, q: Any, axis: Any, keepdim: bool, interpo
             raise DTypeError(f"{what} needs shares of {self.dtype}, got {q.dtype}\n  made at {q._where()}")
         share: Any = q._cast(x.dtype)
     else:
-        if not all(0 <= part <= 1 for part in (q if isinstance(q, (list, tuple)) else [q])):
+        shares = q if isinstance(q, (list, tuple)) else [q]
+        if not all(0 <= as_number(part, what, "a share") <= 1 for part in shares):
             raise ValueError(f"{what} needs shares from 0 to 1, got {q}")
         share = type(self)(q, device=self.device, dtype=x.dtype)
     if share.ndim > 1:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.dtype import DTypeLike, dtypes
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.primitives import size_math
+from tinygraft.tensor.primitives.argument_checks import as_tensor
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import broadcast_shape
 from tinygraft.tensor.primitives.iota import positions_along
@@ -35,7 +36,7 @@ def ravel(self: Tensor) -> Tensor:
 
 def reshape_as(self: Tensor, other: TensorBase) -> Tensor:
     """The elements in the shape of other: reshape, with its errors."""
-    return self.reshape(other.shape)
+    return self.reshape(as_tensor(other, "reshape_as", "other").shape)
 
 
 def t(self: Tensor) -> Tensor:

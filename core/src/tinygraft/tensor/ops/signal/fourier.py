@@ -28,6 +28,7 @@ def _chosen_axes(self: Tensor, what: str, dim: Axis, s: Sequence[int] | None, nd
     axis that does not exist, ShapeError for other lengths, one below 1, an axis named twice and none; `what` names the
     method.
     """
+    s = None if s is None else [size_math.as_integer(n, what, "a length") for n in s]
     if dim is None:
         chosen = list(range(ndim)) if s is None else list(range(ndim - len(s), ndim))
     else:

@@ -52,6 +52,7 @@ def stft(
     >>> Tensor.ones(8).stft(4, center=False).shape
     (3, 5)
     """
+    n_fft = size_math.as_integer(n_fft, "stft", "n_fft")
     if self.ndim not in (1, 2):
         raise ShapeError(
             f"stft needs a signal of one axis or a batch of two, got {self.shape}\n  made at {self._where()}"

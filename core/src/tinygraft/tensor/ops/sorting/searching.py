@@ -95,6 +95,7 @@ def bucketize(self: Tensor, boundaries: Any, right: bool = False, out_int32: boo
     >>> Tensor([0, 2, 9]).bucketize(Tensor([1, 5])).tolist()
     [0, 1, 2]
     """
+    boundaries = self._argument("bucketize", "boundaries", boundaries)
     if boundaries.ndim != 1:
         raise ShapeError(f"bucketize needs one line of boundaries, got shape {boundaries.shape}")
     found: Tensor = boundaries.searchsorted(self, right, out_int32=out_int32)
