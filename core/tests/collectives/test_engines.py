@@ -19,7 +19,7 @@ probe="some_engine:probe",
              transport="some_engine:transport",
              launcher="some_engine:launcher")
 GOOD = CollectiveSpec(**FACTS)
-LATER = CollectiveSpec(**FACTS | {"api": (0, 3)})
+LATER = CollectiveSpec(**FACTS | {"api": (0, 4)})
 ABSENT = CollectiveSpec(**FACTS | {"probe": "some_engine:absent", "install_hint": "install it"})
 WRONG = CollectiveSpec(**FACTS | {"probe": "some_engine:started", "transport": "some_engine:started"})
 NOTHING = 3
@@ -63,7 +63,7 @@ def test_an_engine_that_started_this_process_is_its_world(declared):
 
 
 @pytest.mark.parametrize(("spec", "status", "detail"), [
-    ("LATER", Status.INCOMPATIBLE, "it was made for version 0.3 of collectives; here is 0.2"),
+    ("LATER", Status.INCOMPATIBLE, "it was made for version 0.4 of collectives; here is 0.3"),
     ("ABSENT", Status.UNAVAILABLE, "no library"),
     ("NOTHING", Status.INVALID, "some_engine:NOTHING is a int, and no CollectiveSpec"),
     ("MISSING", Status.BROKEN, "AttributeError: module 'some_engine' has no attribute 'MISSING'"),

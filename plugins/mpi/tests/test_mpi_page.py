@@ -430,8 +430,49 @@ def test_a_rank_that_never_comes(tmp_path):
     """A rank that waits for one that is busy elsewhere raises after COLLECTIVE_LIMIT seconds, and all end."""
     code = "if comm.rank == 1:\n    time.sleep(100)\ncomm.all_reduce(np.zeros(4))\n"
     ended = launched(2, code, tmp_path, COLLECTIVE_LIMIT="4", timeout=60)
-    assert ended.code != 0
+    assert ended.code == 1
     assert "rank 0 waited 4 s for the other ranks: it calls all_reduce (sum) of 4 double at " in ended.err
+    assert "script.py:8, collective number " in ended.err
+    assert ", and rank 1 does not come; COLLECTIVE_LIMIT sets how long" in ended.err
+
+
+WAITING = """
+if comm.rank == 0:
+    time.sleep(100)
+elif comm.rank == 1:
+    time.sleep(3)
+    comm.receive(np.zeros(3), 0)
+else:
+    comm.barrier()
+"""
+
+
+@pytest.mark.needs("mpi")
+@pytest.mark.parametrize("limit", ["4", "5"])
+def test_ranks_that_are_missing_are_named(limit, tmp_path):
+    """Of three ranks one sleeps, one waits for it in receive, and one in a barrier: the error has all of it."""
+    ended = launched(3, WAITING, tmp_path, COLLECTIVE_LIMIT=limit, timeout=60)
+    assert ended.code == 1
+    assert f"rank 2 waited {limit} s for the other ranks: it calls barrier at " in ended.err
+    assert ", and ranks 0, 1 do not come; rank 1 waits, too: it calls receive of 3 double from rank 0 at " in ended.err
+    assert "script.py:11" in ended.err
+
+
+@pytest.mark.needs("mpi")
+def test_a_receive_that_waits_names_its_rank(tmp_path):
+    """A rank that waits in receive says for which rank, and in which line; a wait that ended in time is forgotten."""
+    code = """
+if comm.rank == 1:
+    time.sleep(2)
+comm.barrier()
+if comm.rank == 1:
+    time.sleep(100)
+comm.receive(np.zeros(3), 1)
+"""
+    ended = launched(2, code, tmp_path, COLLECTIVE_LIMIT="4", timeout=60)
+    assert ended.code == 1
+    assert "rank 0 waited 4 s for rank 1: it calls receive of 3 double from rank 1 at " in ended.err
+    assert "script.py:12, and rank 1 does not come; COLLECTIVE_LIMIT sets how long" in ended.err
 
 
 @pytest.mark.needs("mpi")

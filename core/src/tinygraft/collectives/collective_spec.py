@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 # given: the version of what engines implement (Transport, Transfer, CollectiveSpec), raised when it changes
-COLLECTIVE_API = (0, 2)
+COLLECTIVE_API = (0, 3)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ class ThreadWorld:
         self.size = size
         self.lock = threading.Lock()
         self.parts: defaultdict[tuple[int, int, int], deque[Bytes]] = defaultdict(deque)
+        self.notes: dict[int, bytes] = {}  # what ranks wait for
         self.failed: str = ""  # the text of the first error of a rank
 
     def put(self, source: int, target: int, channel: int, part: Bytes) -> None:
@@ -121,6 +122,16 @@ class ThreadTransport(Transport):
     def receive(self, data: Bytes, source: int) -> Transfer:
         """Return what collects the next data that rank `source` puts down for this one."""
         return Arrivals(self, _MESSAGES, [(source, data)])
+
+    def announce(self, note: bytes) -> None:
+        """Put it down for all."""
+        with self.world.lock:
+            self.world.notes[self.rank] = note
+
+    def announced(self) -> dict[int, bytes]:
+        """Return what the others have put down."""
+        with self.world.lock:
+            return {rank: note for rank, note in self.world.notes.items() if rank != self.rank}
 
     def _arrivals(self, channel: int, expected: list[tuple[int, Bytes]]) -> Arrivals:
         """Return the Transfer of parts that are to come, and list it behind earlier ones of its channel."""

@@ -133,6 +133,13 @@ class Transport(ABC):
     def receive(self, data: Bytes, source: int) -> Transfer:
         """Fill `data` with what rank `source` sends next, which has its size."""
 
+    def announce(self, note: bytes) -> None:
+        """Let all other ranks know what this one waits for, "" for nothing, without waiting. Default: nothing."""
+
+    def announced(self) -> dict[int, bytes] | None:
+        """Return what other ranks announced last, by their numbers; None, the default, where they do not."""
+        return None
+
     def abort(self, message: str) -> None:
         """End all ranks at once, after `message` was printed. Default: end this process."""
         raise SystemExit(message)

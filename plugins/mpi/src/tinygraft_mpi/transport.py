@@ -73,7 +73,9 @@ class MpiTransport(Transport):
         whole = mpi.COMM_WORLD
         self.rank, self.size = whole.Get_rank(), whole.Get_size()
         self._channels = [whole.Dup() for _ in range(CHANNELS)]
-        self._messages = whole.Dup()
+        self._messages, self._notes = whole.Dup(), whole.Dup()
+        self._announced: dict[int, bytes] = {}
+        self._announcing: list[tuple[Any, bytes]] = []
         local = whole.Split_type(mpi.COMM_TYPE_SHARED, self.rank)
         self.local_rank, self.local_size = local.Get_rank(), local.Get_size()
         local.Free()
@@ -139,6 +141,23 @@ class MpiTransport(Transport):
         """Start MPI_Irecv."""
         return MpiTransfer([self._messages.Irecv([data, self.mpi.BYTE], source, TAG)], data)
 
+    def announce(self, note: bytes) -> None:
+        """Send it to each other rank."""
+        self.announced()
+        self._announcing = [(request, data) for request, data in self._announcing if not request.Test()]
+        for step in range(1, self.size):
+            request = self._notes.Isend([note, self.mpi.BYTE], (self.rank + step) % self.size, TAG)
+            self._announcing.append((request, note))
+
+    def announced(self) -> dict[int, bytes]:
+        """Receive what has come, and return the last of each rank."""
+        about = self.mpi.Status()
+        while self._notes.Iprobe(self.mpi.ANY_SOURCE, TAG, about):
+            data = bytearray(about.Get_count(self.mpi.BYTE))
+            self._notes.Recv([data, self.mpi.BYTE], about.Get_source(), TAG)
+            self._announced[about.Get_source()] = bytes(data)
+        return self._announced
+
     def abort(self, message: str, code: int = 1) -> None:
         """Print the message with this rank's number, and end all ranks, with `code` unless that is 0.
 
@@ -158,7 +177,8 @@ class MpiTransport(Transport):
     def close(self) -> None:
         """Free the communicators, and end MPI where it was started here."""
         self.closed = True
-        for channel in (*self._channels, self._messages):
+        self.announced()
+        for channel in (*self._channels, self._messages, self._notes):
             channel.Free()
         if self.ours:
             self.mpi.Finalize()
