@@ -92,3 +92,23 @@ def test_values_of_stacks(count: int, axis: int) -> None:
     np.testing.assert_array_equal(whole.numpy(), np.concatenate(arrays, axis))
     changed = (Tensor.cat(*[t * 2 for t in tensors], dim=axis) + 1).relu()
     np.testing.assert_array_equal(changed.numpy(), np.maximum(np.concatenate(arrays * 2, axis) + 1, 0))
+
+
+def test_rows_of_a_gather_that_are_used_one_by_one() -> None:
+    """The gradient is a scatter of a CAT of all rows, as that of ctc_loss: the CAT is stored first."""
+    random = np.random.default_rng(0)
+    x = random.standard_normal((20, 30)).astype(np.float32)
+    indices = random.integers(0, 30, (20, 24))
+    weights = random.standard_normal((20, 24)).astype(np.float32)
+    t = Tensor(x, requires_grad=True)
+    rows, total_ = t.gather(1, Tensor(indices)).contiguous(), Tensor.zeros(24)
+    for row in range(20):
+        total_ = (total_ + rows[row] * Tensor(weights[row])).contiguous()
+    total_.sum().backward()
+    assert t.grad is not None
+    new = regroup(list(postorder(t.grad.uop)), Target())
+    cats = [cat for old, cat in new.items() if old.op is Ops.CAT and len(old.src) == 20]
+    assert [cat.op for cat in cats] == [Ops.CONTIGUOUS]
+    wanted = np.zeros_like(x)
+    np.add.at(wanted, (np.arange(20)[:, None], indices), weights)
+    np.testing.assert_allclose(t.grad.numpy(), wanted, rtol=1e-5, atol=1e-6)
