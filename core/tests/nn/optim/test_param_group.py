@@ -289,3 +289,14 @@ def test_what_a_group_shares_is_made_once_a_step(monkeypatch: pytest.MonkeyPatch
     wanted = stepped(params, [*alone, nn.optim.Adam(params[:1], **own)])
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("SGD", "nesterov"), ("Adam", "amsgrad"), ("RMSprop", "centered"), ("SGD", "maximize")]
+)
+def test_what_decides_the_form_of_a_step_cannot_be_set_on_the_optimizer(kind: str, name: str) -> None:
+    """As on a group: no step would read it."""
+    optimizer = getattr(nn.optim, kind)([Tensor([1.0])], lr=0.1)
+    assert getattr(optimizer, name) is False
+    with pytest.raises(TrainingError, match=f"'{name}' is fixed when an optimizer is made; hint: make another"):
+        setattr(optimizer, name, True)

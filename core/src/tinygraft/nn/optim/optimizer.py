@@ -72,7 +72,12 @@ class Optimizer(StepValues):
     STATE: ClassVar[dict[str, str]] = {}  # lists of state, one for each parameter, by their names in a state_dict
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute. Raises AttributeError for one that is not there and is like an option: nothing reads it."""
+        """Set an attribute. Raises AttributeError for one that is not there and is like an option: nothing reads it.
+
+        Raises TrainingError for what decides the form of a step (nesterov, amsgrad), which a step does not read again.
+        """
+        if name in vars(self) and name in vars(self).get("_fixed", ()):
+            raise TrainingError(f"{name!r} is fixed when an optimizer is made; hint: make another optimizer")
         if not hasattr(type(self), name) and name not in vars(self) and type(self).__module__.startswith("tinygraft."):
             options = [
                 option for option, what in inspect.getmembers_static(type(self)) if isinstance(what, GroupOption)
@@ -94,6 +99,7 @@ class Optimizer(StepValues):
         `how` are StepOptions.
         """
         options, fixed = options or {}, {**(fixed or {}), "maximize": maximizes(type(self), how or {})}
+        self.maximize: bool = fixed["maximize"]
         self._options, self._fixed = options, fixed
         given = grouped(params)
         seen: dict[int, Tensor] = {}
