@@ -24,7 +24,8 @@ from tinygraft import Tensor  # noqa: E402
 
 
 @pytest.mark.slow
-def test_some_samples_of_every_operator():
+@pytest.mark.parametrize("samples", [2, pytest.param(4, marks=pytest.mark.long)])
+def test_some_samples_of_every_operator(samples):
     """400 operators are found, 993 of 1000 of their samples are right, and what is not has a reason.
 
     All samples take longer than the rest of the suite; report.py without --samples judges them, and then also names
@@ -35,7 +36,7 @@ def test_some_samples_of_every_operator():
             sys.executable,
             str(Path(__file__).parent / "report.py"),
             "--samples",
-            "4",
+            str(samples),
             "--jobs",
             str(os.cpu_count() or 1),
         ],

@@ -18,7 +18,7 @@ from tinygraft import Tensor
 torch = pytest.importorskip("torch")
 
 STEPS, PLACEMENTS = 10, 3
-QUICK, SLOW = range(12), range(12, 250)
+QUICK, SLOW, LONG = range(12), range(12, 100), range(100, 250)
 
 READS: list[Callable[[Tensor], Any]] = [
     lambda t: t.numpy(), lambda t: t.realize(), lambda t: t.sum().item(), lambda t: repr(t), lambda t: t.tolist(),
@@ -119,7 +119,7 @@ def test_a_random_program(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", SLOW)
+@pytest.mark.parametrize("seed", [*SLOW, *[pytest.param(seed, marks=pytest.mark.long) for seed in LONG]])
 def test_another_random_program(seed: int) -> None:
     """More of them."""
     check(seed)

@@ -128,8 +128,10 @@ def test_each_loss(case: Case, loss: str, jit: bool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jit", [False, True], ids=["eager", "replayed"])
-@pytest.mark.parametrize("place", ["one", *PLACES])
-@pytest.mark.parametrize("case", MATRIX, ids=str)
+@pytest.mark.parametrize(("case", "place"), [
+    pytest.param(case, place, id=f"{case}-{place}", marks=[] if place == "one" or case in FEW else pytest.mark.long)
+    for case in MATRIX for place in ("one", *PLACES)
+])  # fmt: skip
 def test_each_place_and_dtype(case: Case, place: str, jit: bool) -> None:
     """Float64 and float32, all losses in one graph, on one device and two."""
     for dtype, relative in ((dtypes.float64, EXACT), (dtypes.float32, SINGLE)):

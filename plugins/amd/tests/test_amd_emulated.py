@@ -60,7 +60,8 @@ def test_threads_and_graphs_of_the_kit(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arch", ["gfx942", pytest.param("gfx1100", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
 def test_all_of_the_kit(tmp_path: Path, arch: str) -> None:
     """All levels, every operation on its edge values among them: none failed."""
     counts = kit(tmp_path, "0-5", arch)

@@ -1,5 +1,6 @@
 """Which compiler runs, what its errors say, and which of its output is cached."""
 
+import os
 import re
 import subprocess
 import sys
@@ -242,3 +243,39 @@ def test_compiling_from_several_threads(backend: CpuBackend, run_threads: Callab
         return list(out.view.cast("f"))
 
     assert run_threads(job, 8) == [[k + 3.0] * (k + 1) for k in range(8)]
+
+
+GUARDED = """
+import ctypes, mmap
+import numpy as np
+from tinygraft import Tensor
+system = ctypes.CDLL(None)
+system.mmap.restype, system.mmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3,
+                                                              ctypes.c_long]
+system.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+page = mmap.PAGESIZE
+base = system.mmap(None, 3 * page, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+for other in (base, base + 2 * page):
+    assert system.mprotect(other, page, 0) == 0
+for n in (4, 8, 16):
+    for at, padding, start in ((base + page, (1, 0), 0), (base + 2 * page - 4 * n, (0, 1), 1)):
+        a = np.frombuffer((ctypes.c_float * n).from_address(at), np.float32)
+        a[:] = np.arange(n)
+        x, lanes = Tensor.from_blob(at, (n,), dtype="float32", device="CPU"), Tensor.arange(n)
+        moved = x.pad(padding)[start : start + n]
+        Tensor.where(lanes < 3 if start else lanes >= 3, moved, x.flip(0)).tolist()
+        (moved * 2).tolist()
+    print(n)
+"""
+
+
+@pytest.mark.needs("cc")
+@pytest.mark.skipif(sys.platform != "linux", reason="pages are protected by mprotect of Linux")
+@pytest.mark.parametrize("route", ["c", "llvm"])
+def test_no_lane_is_read_that_a_mask_leaves_out(route: str) -> None:
+    """Memory that ends at a page that cannot be read: GCC 12 read there where it knew the mask."""
+    done = subprocess.run(
+        [sys.executable, "-c", GUARDED], env={**os.environ, "CPU_COMPILER": route, "CACHELEVEL": "0"},
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.split()) == (0, ["4", "8", "16"]), done.stderr[-2000:]

@@ -21,13 +21,16 @@ class TestCpu(DeviceConformance):
     device = "CPU"
 
 
+OTHERS = ("int8", "int16", "int64", "uint", "float64", "float16", "fp8", "bool")  # parts of names: bfloat16, uint8
+
+
 @pytest.mark.slow
 @pytest.mark.needs("cc")
-@pytest.mark.parametrize("chosen", [
-    pytest.param("not int16 and not uint32 and not float16 and not fp8", id="most dtypes"),
-    pytest.param("test", id="all", marks=pytest.mark.long),
+@pytest.mark.parametrize(("chosen", "least"), [
+    pytest.param(" and ".join(f"not {name}" for name in OTHERS), 500, id="float32 and int32"),
+    pytest.param("test", 1100, id="all", marks=pytest.mark.long),
 ])  # fmt: skip
-def test_the_kit_passes_through_the_c_compiler(tmp_path: Path, chosen: str) -> None:
+def test_the_kit_passes_through_the_c_compiler(tmp_path: Path, chosen: str, least: int) -> None:
     """A device is opened once in a process, so the other compiler is tested in another process."""
     file = tmp_path / "counts.json"
     done = subprocess.run(
@@ -37,5 +40,5 @@ def test_the_kit_passes_through_the_c_compiler(tmp_path: Path, chosen: str) -> N
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     (found,) = json.loads(file.read_text())["devices"]
-    assert sum(level.get("passed", 0) for level in found["levels"].values()) > 700
+    assert sum(level.get("passed", 0) for level in found["levels"].values()) > least
     assert not {kind for level in found["levels"].values() for kind in level} - {"passed", "n/a"}

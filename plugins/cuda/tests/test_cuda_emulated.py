@@ -62,6 +62,7 @@ def test_all_of_the_kit(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_digits_are_learnt(tmp_path: Path) -> None:
     """The script of the README on the emulated card: at least 0.98 of the images that were not seen."""
     script, settings = cuda_emulator.ROOT / "examples" / "train_digits.py", {"DEV": "CUDA", "CUDA_BINDING": "cffi"}

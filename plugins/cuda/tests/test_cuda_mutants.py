@@ -56,7 +56,8 @@ MUTANTS: dict[str, tuple[str, list[str], str]] = {
     ),
     "streams of others that nobody waits for": (
         "from tinygraft_cuda.context import CudaContext as C; C.order = lambda *a: None",
-        [str(CARDS / "check_interop.py")], "test_what_others_compute_is_waited_for",
+        [str(CARDS / "check_interop.py")],
+        "test_what_others_compute_is_waited_for or test_every_queue_waits_for_what_others_compute",  # by the clock
     ),
     "imports that only the first queue waits for": (
         "from tinygraft.device.timeline import Timeline as T; T.wrote = lambda *a: None",
@@ -94,7 +95,7 @@ MUTANTS: dict[str, tuple[str, list[str], str]] = {
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_found(name: str) -> None:
-    """The test of that name fails."""
+    """The test of that name fails, or one of two."""
     patch, tests, failing = MUTANTS[name]
     code = f"import sys, pytest\n{patch}\nsys.exit(pytest.main({['-q', '-p', 'no:cacheprovider', *tests]!r}))"
     done = subprocess.run(
@@ -102,4 +103,6 @@ def test_a_mutant_is_found(name: str) -> None:
         capture_output=True, text=True, timeout=cuda_emulator.PATIENCE, check=False, cwd=cuda_emulator.ROOT,
     )  # fmt: skip
     failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
-    assert any(failing in line for line in failed), done.stdout[-3000:] + done.stderr[-1000:]
+    assert any(one in line for line in failed for one in failing.split(" or ")), (
+        done.stdout[-3000:] + done.stderr[-1000:]
+    )

@@ -50,7 +50,8 @@ def test_threads_and_graphs_of_the_kit(tmp_path: Path, settings: dict[str, str])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("subnormals", ["0", pytest.param("1", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("subnormals", ["0", "1"])
 def test_all_of_the_kit(tmp_path: Path, subnormals: str) -> None:
     """All levels, every operation on its edge values among them: none failed, with subnormals flushed or kept."""
     counts = kit(tmp_path, "0-5", EMULATED_SUBNORMALS=subnormals)

@@ -382,7 +382,8 @@ class CStyleKernel(Writer):
         if gate is None:
             return f"{w.each_lane(name, (u.dtype, width), pointer, one)}({arguments})"
         mask = w.type(dtypes.bool, width)
-        name = w.each_lane(f"{name}_if", (u.dtype, width), f"{pointer}, {mask} c", f"c[k] ? {one} : 0")
+        before = f"{w.dialect.gated}\n    " if w.dialect.gated else ""
+        name = w.each_lane(f"{name}_if", (u.dtype, width), f"{pointer}, {mask} c", f"c[k] ? {one} : 0", before)
         return f"{name}({arguments}, {bare(self.operand(gate, lane, width))})"
 
     def _store_vector(self, u: UOp, lane: Lane, access: VectorAccess, gate: UOp | None) -> None:
@@ -412,7 +413,8 @@ class CStyleKernel(Writer):
             self.say(f"{w.helper(name, 'void', pointer, loop + one)}({arguments}, {value});")
             return
         mask = w.type(dtypes.bool, width)
-        name = w.helper(f"{name}_if", "void", f"{pointer}, {mask} c", f"{loop}if (c[k]) {one}")
+        before = f"{w.dialect.gated}\n    " if w.dialect.gated else ""
+        name = w.helper(f"{name}_if", "void", f"{pointer}, {mask} c", f"{before}{loop}if (c[k]) {one}")
         self.say(f"{name}({arguments}, {value}, {bare(self.operand(gate, lane, width))});")
 
     def _unaligned(self, dtype: DType, width: int) -> str:

@@ -61,13 +61,16 @@ class DialectWords:
             self.helpers[name] = f"{self.dialect.function} {result} {name}({arguments}) {{\n    {body}\n}}"
         return name
 
-    def each_lane(self, name: str, result: tuple[DType, int], arguments: str, expression: str) -> str:
-        """Declare a helper that computes a vector lane by lane; `k` is the lane in `expression`. Returns its name."""
+    def each_lane(self, name: str, result: tuple[DType, int], arguments: str, expression: str, before: str = "") -> str:
+        """Declare a helper that computes a vector lane by lane; `k` is the lane in `expression`. Returns its name.
+
+        `before` is a statement to begin with.
+        """
         type_ = self.type(*result)
         if self.dialect.spelled:
             lanes = ", ".join(re.sub(r"\bk\b", str(k), expression) for k in range(result[1]))
-            return self.helper(name, type_, arguments, f"return ({type_}){{{lanes}}};")
-        body = f"{type_} r;\n    for (int k = 0; k < {result[1]}; k++) r[k] = {expression};\n    return r;"
+            return self.helper(name, type_, arguments, f"{before}return ({type_}){{{lanes}}};")
+        body = f"{before}{type_} r;\n    for (int k = 0; k < {result[1]}; k++) r[k] = {expression};\n    return r;"
         return self.helper(name, type_, arguments, body)
 
     def splat(self, value: str, dtype: DType, width: int) -> str:

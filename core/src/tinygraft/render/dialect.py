@@ -93,6 +93,8 @@ class Dialect:
     - `calls`: the names of functions, by op, with {f} as above. FDIV and RECIPROCAL are operators where FDIV is
       missing.
     - `matrix`: the spellings of the matrix units (MatrixWords), by their names.
+    - `gated`: a statement that begins the helpers of vector loads and stores with a mask `c`; it may keep the compiler
+      from knowing which lanes the mask has.
     """
 
     language: str = "c"
@@ -126,3 +128,4 @@ class Dialect:
     nan: str = '__builtin_nan{f}("")'
     calls: Mapping[Ops, str] = field(default_factory=dict)
     matrix: Mapping[str, MatrixWords] = field(default_factory=dict)
+    gated: str = ""

@@ -7,8 +7,11 @@ from dataclasses import replace
 from tinygraft.plugin import CStyleRenderer, Dialect, LLVMRenderer, Ops, Renderer, Target
 from tinygraft_cpu import machine, units
 
+# known: GCC 12 (its bug 110309) loads all lanes of a masked load whose mask it knows, also where there is no memory
+UNKNOWN_MASK = '__asm__("" : "+m"(c));'
 HOST_C = Dialect(
     vectors=True,
+    gated=UNKNOWN_MASK,
     calls={Ops.SQRT: "__builtin_sqrt{f}", Ops.TRUNC: "__builtin_trunc{f}", Ops.FMA: "__builtin_fma{f}"},
     matrix=units.C,
 )
