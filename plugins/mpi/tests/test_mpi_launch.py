@@ -263,6 +263,70 @@ def test_options_of_mpirun_and_torchrun(words, tmp_path):
     assert sorted(done.stdout.splitlines()) == ["0 2 --lr 1", "1 2 --lr 1"]
 
 
+@pytest.mark.parametrize("words", [["python", "script.py"], [sys.executable, "-m", "script"]])
+def test_python_may_be_named(words, tmp_path):
+    """`launch -n 1 python script.py`, as mpirun wants it, is `launch -n 1 script.py`; options of Python are refused."""
+    (tmp_path / "script.py").write_text("import sys\nprint(*sys.argv[1:])\n")
+    command = [sys.executable, "-m", "tinygraft", "launch", "-n", "1", *words, "--lr", "1"]
+    done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert done.stdout == "--lr 1\n", done.stderr
+    command[6:] = ["python", "-u", "script.py"]
+    done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "launch starts Python itself: leave out `python`" in done.stderr
+
+
+def test_an_abort_of_mpi_is_its_exit_code(tmp_path):
+    """MPI_Abort(7), by a program of mpi4py, ends all with 7, and a sentence says which ranks ended so."""
+    code = "from mpi4py import MPI\nif comm.rank == 1:\n    MPI.COMM_WORLD.Abort(7)\ntime.sleep(100)\n"
+    ended = launched(2, code, tmp_path)
+    assert ended.code == 7
+    assert "tinygraft launch: rank" in ended.err
+    assert ended.seconds < LIMIT
+
+
+def test_a_signal_while_ranks_start(tmp_path):
+    """SIGTERM at any moment of the start ends all, too."""
+    for delay in (0.3, 0.6, 0.9):
+        process = launching(2, WAITS, tmp_path)
+        time.sleep(delay)
+        process.terminate()
+        process.communicate(timeout=LIMIT)
+        assert process.returncode in (143, -15)
+        wait_until_gone(tmp_path)
+
+
+def test_on_a_terminal_a_bar_is_below_the_lines_of_others(tmp_path):
+    """On a terminal rank 0 reads its stdin, a bar of it stays the last line, and Ctrl-C ends all."""
+    import pty
+
+    code = """
+if comm.rank == 0:
+    assert sys.stdin.isatty()
+    print("name", input())
+    sys.stderr.write("\\r 50%")
+    sys.stderr.flush()
+    time.sleep(1)
+comm.barrier()
+if comm.rank == 1:
+    print("from 1")
+time.sleep(1)
+open(f"up{comm.rank}", "w").close()
+time.sleep(300)
+"""
+    ours, theirs = pty.openpty()
+    process = launching(2, code, tmp_path, stdin=theirs, stdout=theirs, stderr=theirs, text=False)
+    os.write(ours, b"Ada\n")
+    wait_until_up(tmp_path, 2)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(LIMIT) == 130
+    told = os.read(ours, 100_000).decode()
+    assert "name Ada" in told
+    assert "\r 50%\r\x1b[Kfrom 1\r\n\r 50%" in told
+    os.close(ours)
+    os.close(theirs)
+
+
 def test_a_module(tmp_path):
     """-m starts a module of a package, with its arguments."""
     (tmp_path / "package").mkdir()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 from typing import Any, NoReturn
@@ -24,6 +25,7 @@ from tinygraft.device.known import engine_to_install
 from tinygraft.errors import CollectiveError
 from tinygraft.installed.records import resolve
 
+PYTHON = re.compile(r"python(\d(\.\d+)?)?(\.exe)?")
 START = "tinygraft.collectives.rank_start"
 # given: what the launchers of MPI set in a rank; a rank that launches others would pass it on
 OF_A_RANK = ("PMI_", "PMIX_", "HYDI_", "OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "PRTE_LAUNCHED", "MPI_LOCAL")
@@ -118,6 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
     started.
     """
     count = arguments.n or processors()
+    leave_out_python(arguments)
     if not arguments.module and not os.path.isfile(arguments.script):
         raise CollectiveError(f"there is no file {arguments.script} to launch; -m launches a module")
     wanted = (arguments.engine or COLLECTIVES.value).lower()
@@ -136,6 +139,25 @@ def run(arguments: argparse.Namespace) -> int:
     if code and spec.ended:
         resolve(spec.ended)()
     return code if code >= 0 else 128 - code
+
+
+def leave_out_python(arguments: argparse.Namespace) -> None:
+    """Take `python script.py` and `python -m module`, as mpirun wants it, for the script: launch starts Python itself.
+
+    Raises CollectiveError where Python has other options.
+    """
+    if arguments.module or not arguments.arguments or not PYTHON.fullmatch(os.path.basename(arguments.script)):
+        return
+    first, *rest = arguments.arguments
+    if first == "-m" and rest:
+        arguments.module, arguments.script, arguments.arguments = True, rest[0], rest[1:]
+    elif first.startswith("-"):
+        raise CollectiveError(
+            f"launch starts Python itself: leave out `{arguments.script}`; {first} is given as a variable of the "
+            "environment, PYTHONUNBUFFERED=1 for -u, PYTHONWARNINGS for -W"
+        )
+    else:
+        arguments.script, arguments.arguments = first, rest
 
 
 def inherited() -> dict[str, str]:

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -79,9 +80,10 @@ class KeptRanks:
         wakes, wake = os.pipe()
         os.set_blocking(wake, False)
         before: dict[int, Any] = {}
-        previous = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        in_main = threading.current_thread() is threading.main_thread()  # others cannot have signals
+        previous = signal.set_wakeup_fd(wake, warn_on_full_buffer=False) if in_main else -1
         try:
-            for name in (*SIGNALS, "SIGCHLD"):
+            for name in (*SIGNALS, "SIGCHLD") if in_main else ():
                 number = int(getattr(signal, name))
                 ignored = signal.getsignal(number) is signal.SIG_IGN and name == "SIGHUP"  # nohup
                 if not ignored:
@@ -100,7 +102,8 @@ class KeptRanks:
                 self.process.wait()
             for number, handler in before.items():
                 signal.signal(number, handler)
-            signal.set_wakeup_fd(previous)
+            if in_main:
+                signal.set_wakeup_fd(previous)
             self.select.close()
             shutil.rmtree(folder, ignore_errors=True)
             for file in (wakes, wake):
@@ -229,8 +232,9 @@ class KeptRanks:
         """Wait until mpiexec has ended, which waits for the ranks."""
         assert self.process is not None
         asked, left = 0.0, 0.0
+        in_main = threading.current_thread() is threading.main_thread()  # which notices at once that it has ended
         while self.process.poll() is None:
-            self._step(1.0)
+            self._step(1.0 if in_main else 0.1)
             now = time.monotonic()
             if folder.exists() and len(self.kept) == self.count and all(kept.process for kept in self.kept):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -294,7 +298,8 @@ class KeptRanks:
             return failed.code if failed.code > 0 else 128 - failed.code
         if begun and (lost := [kept for kept in begun if kept.code is None]):
             numbers = ", ".join(str(kept.number) for kept in sorted(lost, key=lambda one: one.number))
-            self._say(f"lost rank {numbers}: what had started it was ended")
+            how = _how(self.process.returncode)
+            self._say(f"{'rank' if len(lost) == 1 else 'ranks'} {numbers} ended with {self.front[0]}, which {how}")
         code = self.process.returncode
         return 1 if begun and lost and not code else code if code >= 0 else 128 - code
 
@@ -306,8 +311,8 @@ class KeptRanks:
 
 
 def _how(code: int) -> str:
-    """Return how a rank ended, in words."""
-    if code > 0:
+    """Return how a process ended, in words."""
+    if code >= 0:
         return f"ended with exit code {code}"
     with contextlib.suppress(ValueError):
         return f"was ended by signal {-code} ({signal.Signals(-code).name})"
