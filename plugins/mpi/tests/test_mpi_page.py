@@ -334,6 +334,7 @@ ELSEWHERE = {
     "A script that is started as one process": "test_one_process_needs_no_change",
     "`launch` gives each rank its share": on_ranks.test_ranks_know_their_numbers_and_share_the_processors,
     "`launch` takes `-np`": on_launch.test_options_of_mpirun_and_torchrun,
+    "The number of a rank is": on_ranks.test_ranks_know_their_numbers_and_share_the_processors,
     "Rank 0 has the stdin": on_launch.test_rank_0_has_stdin,
     "Lines that ranks print come whole": on_launch.test_lines_come_whole,
     "Where srun starts processes": on_launch.test_srun_that_connects_no_ranks_is_warned,
