@@ -109,12 +109,18 @@ def _split(sink: UOp, one: Action, _: Target) -> UOp:
 def _reorder(sink: UOp, one: Action, _: Target) -> UOp:
     """Return `sink` with the loops of `one` nested in the order given, outermost first; others stay where they are.
 
-    Raises ActionError where a loop is unknown or named twice, where `one` has amounts, and where not all of the
-    loops are of the same REDUCEs (or of none): exchanging a loop of a reduction with one around it would sum other
-    terms.
+    A loop that is not ORDERED may change places with an ORDERED one: its iterations do not depend on each other, so
+    each of them still runs the ORDERED loop from the first to the last.
+
+    Raises ActionError where a loop is unknown or named twice, where `one` has amounts, where several are ORDERED, and
+    where not all of the loops are of the same REDUCEs (or of none): exchanging a loop of a reduction with one around it
+    would sum other terms.
     """
     plain_numbers(one, 0)
-    loops = [_loop(sink, one, number) for number in one.loops]
+    ordered = {name_of(r): r for r in transforms.ordered_loops(sink)}
+    loops = [ordered[number] if number in ordered else _loop(sink, one, number) for number in one.loops]
+    if sum(loop.arg.kind is AxisKind.ORDERED for loop in loops) > 1:
+        raise ActionError(f"{one}: ordered loops keep their order")
     if len(set(loops)) < len(loops):
         raise ActionError(f"{one}: a loop is named twice")
     reduced_in = {tuple(n for n in _reduces(sink) if loop in n.src[1:]) for loop in loops}

@@ -1,7 +1,8 @@
 """Choose the actions of a kernel, by the fields of its Target alone.
 
 `CANDIDATES` is a list of functions, each for a kind of kernel: sums of products on matrix units (matrix.py), kernels
-in thread blocks (grid.py), sums of products in tiles (packed.py, tiling.py), and any kernel in vectors (vectors.py).
+in thread blocks (grid.py), sums of products in tiles (packed.py, tiling.py), rows stored at computed indices
+(scattered.py), and any kernel in vectors (vectors.py).
 The first candidate of the first function that yields one is applied; a search tries all. Then the outermost loops are
 made parallel.
 """
@@ -19,6 +20,7 @@ from tinygraft.codegen.loops import often, size
 from tinygraft.codegen.matrix import matrix_unit_kernels
 from tinygraft.codegen.packed import packings
 from tinygraft.codegen.panels import tile
+from tinygraft.codegen.scattered import scattered_rows
 from tinygraft.codegen.stencil_kernel import stencil_kernels
 from tinygraft.codegen.tiling import tilings
 from tinygraft.codegen.vectors import vector_kernels
@@ -100,5 +102,6 @@ CANDIDATES: tuple[Candidates, ...] = (
     stencil_kernels,
     _tiled_kernels,
     interleaved_kernels,
+    scattered_rows,
     vector_kernels,
 )

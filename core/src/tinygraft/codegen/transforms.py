@@ -47,6 +47,12 @@ def loops_of(sink: UOp) -> list[UOp]:
     return sorted(found, key=lambda r: r.arg.axis)
 
 
+def ordered_loops(sink: UOp) -> list[UOp]:
+    """Return the ranges of kind ORDERED of a kernel, outermost first."""
+    found = [n for n in postorder(sink) if n.op is Ops.RANGE and n.arg.kind is AxisKind.ORDERED]
+    return sorted(found, key=lambda r: r.arg.axis)
+
+
 def name_of(loop: UOp) -> int:
     """Return the number that actions have for a loop of a kernel with gaps; the ranges it was split into share it."""
     return int(loop.arg.axis) // GAP
