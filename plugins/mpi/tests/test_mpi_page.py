@@ -114,6 +114,21 @@ assert [one["rank"] for one in found] == [0, 1] and found[1]["of"][0].tolist() =
 assert comm.broadcast_object("x" * 100_000 if comm.rank == 1 else None, 1) == "x" * 100_000
 refused(TypeError, "all_gather_object pickles what it passes", lambda: comm.all_gather_object(lambda: 1))
 """,
+    "One thread of a rank": """
+import threading
+inside, over = threading.Event(), threading.Event()
+def hold():
+    with comm._one:
+        inside.set()
+        over.wait()
+other = threading.Thread(target=hold)
+other.start()
+inside.wait()
+refused(CollectiveError, "let one thread call them, or wait for each other", comm.barrier)
+over.set()
+other.join()
+comm.barrier()
+""",
     "A result has no gradient": """
 try:
     P.all_reduce(Tensor([1.0], requires_grad=True))
@@ -329,6 +344,7 @@ for _ in range(3):
 """,
 }
 ELSEWHERE = {
+    "`send` returns when": "test_two_large_sends_wait_for_each_other",
     "Where such a value is cut": "test_a_rank_that_asks_alone",
     "Training on a Mesh": on_mesh.test_training_on_a_mesh_is_that_of_one_process,
     "A script that is started as one process": "test_one_process_needs_no_change",
@@ -474,6 +490,27 @@ comm.receive(np.zeros(3), 1)
     assert ended.code == 1
     assert "rank 0 waited 4 s for rank 1: it calls receive of 3 double from rank 1 at " in ended.err
     assert "script.py:12, and rank 1 does not come; COLLECTIVE_LIMIT sets how long" in ended.err
+
+
+@pytest.mark.needs("mpi")
+def test_two_large_sends_wait_for_each_other(tmp_path):
+    """Small ones do not; the error says that the other rank waits, too."""
+    code = """
+comm.send(np.ones(3), 1 - comm.rank)
+print(comm.receive(np.zeros(3), 1 - comm.rank).tolist())
+comm.send(np.ones(4_000_000), 1 - comm.rank)
+"""
+    ended = launched(2, code, tmp_path, COLLECTIVE_LIMIT="3", timeout=60)
+    assert (ended.code, ended.out.count("[1.0, 1.0, 1.0]")) == (1, 2)
+    assert "waits, too: it calls send of 4000000 double from rank " in ended.err
+
+
+@pytest.mark.needs("mpi")
+def test_a_rank_that_launch_started_has_no_settings_but_the_users(tmp_path):
+    """With TINYGRAFT_STRICT=1 a name that is none of ours would be an error, without it a warning."""
+    for strict in ("0", "1"):
+        ended = launched(2, "print(Tensor([1.0]).tolist())", tmp_path, TINYGRAFT_STRICT=strict, timeout=60)
+        assert (ended.code, ended.out.splitlines(), ended.err) == (0, ["[1.0]"] * 2, "")
 
 
 @pytest.mark.needs("mpi")

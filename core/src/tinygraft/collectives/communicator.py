@@ -9,10 +9,11 @@ something else, or has ended.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, NoReturn
+from functools import partial, wraps
+from typing import Any, NoReturn, TypeVar, cast
 
 from tinygraft.collectives.headers import HEADER_BYTES, OF_ARRAY, RankHeader, calling_line, difference, pieces_of
 from tinygraft.collectives.other_names import MEANT
@@ -37,6 +38,27 @@ from tinygraft.dtype import DType
 from tinygraft.errors import CollectiveError, ShapeError, in_place_of
 
 NOTES_READ = 1000  # assumed: collectives after which what others have announced is read
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def by_one_thread(method: _Method) -> _Method:
+    """Let one thread at a time call a method of a Communicator. Raises CollectiveError where another one is in it."""
+
+    @wraps(method)
+    def call(self: Communicator, *args: Any, **kwargs: Any) -> Any:
+        if not self._one.acquire(blocking=False):
+            raise CollectiveError(
+                "a thread called a collective while another one is in a collective: all ranks have one order of them, "
+                "so let one thread call them, or wait for each other"
+            )
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            self._one.release()
+
+    return cast(_Method, call)
 
 
 class Started:
@@ -101,6 +123,7 @@ class Communicator:
         self._steps = RankSteps(transport)
         self.closed = False
         self._process = os.getpid()
+        self._one = threading.RLock()  # of the thread that is in a collective
 
     def __repr__(self) -> str:
         return f"<rank {self.rank} of {self.size}, {self.transport.about()}>"
@@ -205,12 +228,14 @@ class Communicator:
         steps = partial(self._steps.of, "all_to_all", "", -1, source, target)
         return self._start("all_to_all", dtype_of(array, dtype), "", -1, source.size, compared(array, shape), steps)
 
+    @by_one_thread
     def barrier(self) -> None:
         """Wait until all ranks have called it. Raises CollectiveError where one calls something else, or has ended."""
         self._check_open("barrier")
         self._number += 1
         self._exchange(RankHeader(self._number, "barrier", None, "", -1, 0, calling_line()), always=True)
 
+    @by_one_thread
     def send(self, array: RankArray, target: int, dtype: Any = None) -> None:
         """Send an array to rank `target`, which calls `receive`; returns when `array` may be changed.
 
@@ -227,6 +252,7 @@ class Communicator:
         for work in works:
             self._wait(work.test, header, [target])
 
+    @by_one_thread
     def receive(self, array: RankArray, source: int, dtype: Any = None) -> RankArray:
         """Fill `array` with what rank `source` sends, and return it.
 
@@ -280,6 +306,7 @@ class Communicator:
         self._exchange(RankHeader(self._number, "end", None, "", -1, 0, ""), always=True)
         self.transport.close()
 
+    @by_one_thread
     def pass_memory(self, kind: str, dtype: DType, option: int, memory: RankMemory, shape: tuple[int, ...]) -> None:
         """Do a collective of a tensor with its memory, in pieces where a rank wants them: all ranks have the same ones.
 
@@ -316,6 +343,7 @@ class Communicator:
         finally:
             memory.end()
 
+    @by_one_thread
     def pass_device(
         self, kind: str, dtype: DType, option: int, source: DeviceBytes, target: DeviceBytes, shape: tuple[int, ...]
     ) -> None:
@@ -339,6 +367,7 @@ class Communicator:
         self._complete_all()
         self._wait(work.test, header)
 
+    @by_one_thread
     def _complete_all(self) -> None:
         """Complete what was started before: all ranks do so in one order."""
         for started in list(self._pending):
@@ -360,6 +389,7 @@ class Communicator:
             )
         return min(wanted, default=0)
 
+    @by_one_thread
     def _start(
         self, kind: str, dtype: DType, op: str, root: int, count: int, shape: str, steps: Callable[[], TransferSteps]
     ) -> Started:
@@ -398,6 +428,7 @@ class Communicator:
             f"the same order{uneven}"
         )
 
+    @by_one_thread
     def _complete(self, started: Started) -> None:
         """Complete the pending collectives up to `started`; raises CollectiveError where a rank has failed."""
         if not started.done:

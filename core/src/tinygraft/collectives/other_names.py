@@ -47,6 +47,8 @@ MEANT: Final = {
     "gather_object": "all_gather_object(value), which returns a list of those of all ranks",
     "split": "collectives.world(); there are no groups of some ranks",
     "device_mesh": "nn.parallel.Mesh(data=4)",
+    "PartitionSpec": "t.shard(mesh, axis), and t.shard(mesh) for all of it on each rank",
+    "NamedSharding": "t.shard(mesh, axis), and t.shard(mesh) for all of it on each rank",
     "init_device_mesh": "nn.parallel.Mesh(data=4)",
     "pmean": 'all_reduce(t, "mean"), or t.mean() on a Mesh',
     "psum": "all_reduce(t), or t.sum() on a Mesh",

@@ -22,7 +22,8 @@ from typing import Any
 
 # given: what launchers of MPI, Slurm and PyTorch set in each process to its number
 NUMBERS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID", "RANK")
-KEPT = "TINYGRAFT_RANK_IS_KEPT"  # given: set in a rank to 1: `launch` ends the others where it fails
+# given: set in a rank to 1: `launch` ends the others where it fails; no setting, as names with TINYGRAFT_ in front are
+KEPT = "KEPT_BY_TINYGRAFT_LAUNCH"
 PATIENCE = 3.0  # assumed: seconds that a rank has after SIGTERM until it is killed
 PR_SET_PDEATHSIG = 1  # given: by prctl of Linux
 
