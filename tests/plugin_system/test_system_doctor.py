@@ -7,9 +7,10 @@ import time
 
 import pytest
 
-from tinygraft import __version__, config
+from tinygraft import Device, __version__, config
 from tinygraft.cli import devices, doctor
 from tinygraft.cli.main import main
+from tinygraft.installed.entries import place_of
 from tinygraft.installed.requires import required, satisfies
 
 pytestmark = pytest.mark.slow
@@ -196,7 +197,9 @@ def test_the_last_conformance(fakes, examined, tmp_path):
     fakes.add("TOY", NOTHING)
     (tmp_path / "cache").mkdir()
     file = tmp_path / "cache" / "conformance-TOY.json"
+    (entry,) = (record.entry for record in Device.records() if record.name == "TOY")
     note = {
+        "place": place_of(entry),
         "distribution": "tinygraft-toy",
         "version": "1.0",
         "api": "0.1",
@@ -212,6 +215,8 @@ def test_the_last_conformance(fakes, examined, tmp_path):
     assert any(re.search(r"last conformance, 20\d\d-\d\d-\d\d: 4 passed", line) for line in examined()[1])
     file.write_text(json.dumps(note | {"version": "0.9"}))
     assert any(", of tinygraft-toy 0.9: 4 passed" in line for line in examined()[1])
+    file.write_text(json.dumps(note | {"place": "/elsewhere/tinygraft_toy.py"}))  # another package of that name
+    assert not any("last conformance" in line for line in examined()[1])
     file.write_text("[]")
     assert not any("last conformance" in line for line in examined()[1])
 

@@ -14,7 +14,6 @@ import textwrap
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from tinygraft.device.registry import Device
 from tinygraft.errors import DeviceUnavailable
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.installed.child import Child, ChildEnded
-from tinygraft.installed.entries import CORE, normalised
+from tinygraft.installed.entries import CORE, normalised, place_of
 from tinygraft.installed.plugin_probe import job_of
 from tinygraft.installed.records import Record, Status
 from tinygraft.installed.requires import required, satisfies
@@ -242,20 +241,23 @@ def _line(answer: dict[str, Any], verbose: bool) -> None:
 
 def _changed(record: PluginRecord) -> float:
     """Return when a Python file of a device's package was changed last, in seconds since 1970; 0.0 where none is."""
-    found = find_spec(record.entry.value.partition(":")[0].partition(".")[0])  # of the outermost: it is not imported
-    if found is None:
-        return 0.0
-    files = [file for folder in found.submodule_search_locations or () for file in Path(folder).rglob("*.py")]
-    return max((file.stat().st_mtime for file in files or [Path(found.origin or "")]), default=0.0)
+    place = Path(place_of(record.entry))
+    files = place.rglob("*.py") if place.is_dir() else [place]
+    return max((file.stat().st_mtime for file in files if file.is_file()), default=0.0)
 
 
 def _last_conformance(record: PluginRecord) -> None:
-    """Print when the kit was last run on a device, and its counts, where it has stored them."""
+    """Print when the kit was last run on a device, and its counts, where it has stored them.
+
+    Another package with a device of that name, such as a project of the template elsewhere, has not been run.
+    """
     folder = cache_folder()
     if folder is None:
         return
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
         note = parsed(read_cached(folder / f"conformance-{record.name}.json", LONGEST_JSON))
+        if note["place"] != place_of(record.entry):
+            return
         counts = ", ".join(f"{count} {what}" for what, count in note["counts"].items())
         day = time.strftime("%Y-%m-%d", time.localtime(note["when"]))
         by = f"{note['distribution']} {note['version']}"

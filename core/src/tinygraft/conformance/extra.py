@@ -14,6 +14,7 @@ from tinygraft.device.registry import Device
 from tinygraft.errors import DeviceError
 from tinygraft.helpers import cache_folder, write_atomic
 from tinygraft.hooks.manager import here as hooks
+from tinygraft.installed.entries import place_of
 
 
 def suites(device: str) -> dict[str, type]:
@@ -41,11 +42,13 @@ def store_run(device: str, about: dict[str, Any], counts: dict[str, Counter[str]
     if folder is None or not set(LEVELS) <= set(counts):
         return
     distribution, _, version = about["provided_by"].partition(" ")
+    name = device.partition(":")[0]
     note = {
+        "place": next((place_of(record.entry) for record in Device.records() if record.name == name), ""),
         "distribution": distribution,
         "version": version,
         "api": ".".join(map(str, PLUGIN_API)),
         "when": time.time(),
         "counts": dict(sum(counts.values(), Counter())),
     }
-    write_atomic(folder / f"conformance-{device.partition(':')[0]}.json", json.dumps(note).encode())
+    write_atomic(folder / f"conformance-{name}.json", json.dumps(note).encode())

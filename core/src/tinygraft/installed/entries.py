@@ -74,6 +74,16 @@ def origin(entry: EntryPoint) -> tuple[str, str]:
         return "unknown", ""
 
 
+def place_of(entry: EntryPoint) -> str:
+    """Return the folder of an entry point's outermost package, or its file, without an import; else ""."""
+    from importlib.util import find_spec
+
+    found = find_spec(entry.value.partition(":")[0].partition(".")[0])
+    if found is None:
+        return ""
+    return next(iter(found.submodule_search_locations or ()), found.origin or "")
+
+
 def apply_lists(record: Record) -> None:
     """Disable a record that the allow list omits or the deny list names, by its name or its distribution."""
     names = {normalised(record.name), record.distribution}
