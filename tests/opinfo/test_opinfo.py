@@ -126,7 +126,7 @@ def test_a_refusal_is_raised_on_purpose_and_its_type_fits():
             call()
         return caught.value
 
-    axis, accident = raised(lambda: Tensor.ones(2).sum(3)), raised(lambda: Tensor.ones(2)._wrap(3))
+    axis, accident = raised(lambda: Tensor.ones(2).sum(3)), raised(lambda: Tensor.ones(2)._same_device(None, (1, 2)))
     dtype, arguments = raised(lambda: Tensor.ones(2) << 1), raised(lambda: Tensor.ones(2).sum(nonsense=1))
     for fitting in (RuntimeError, IndexError, ValueError):
         assert missing(axis, fitting) is None
