@@ -94,6 +94,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception]]] = {
     "LinearLR needs a number as start_factor, got 'a'": (lambda: rates.LinearLR(sgd, a), DTypeError),
     "ReduceLROnPlateau.step needs a number as metrics, got 'a'": (
         lambda: rates.ReduceLROnPlateau(sgd).step(a), DTypeError),
+    "EMA takes a list of tensors, got Tensor": (lambda: nn.optim.EMA(Tensor.ones(2, 2)), TypeError),
     "EMA takes a list of tensors, got int": (lambda: nn.optim.EMA(3), TypeError),  # type: ignore[arg-type]
     "EMA needs a number as decay, got 'a'": (lambda: nn.optim.EMA([t], a), DTypeError),
     "LossScaler needs a number as init_scale, got 'a'": (lambda: nn.optim.LossScaler(a), DTypeError),

@@ -9,6 +9,7 @@ from typing import Any
 from tinygraft.dtype import dtypes
 from tinygraft.errors import TrainingError
 from tinygraft.nn.norm import BatchNorm
+from tinygraft.nn.optim.given_params import as_list
 from tinygraft.nn.optim.param_group import how_many
 from tinygraft.nn.optim.update import wide
 from tinygraft.nn.state import objects_in
@@ -26,12 +27,8 @@ class WeightAverage:
     """
 
     def __init__(self, params: Iterable[Tensor]) -> None:
-        if not isinstance(params, Iterable) or isinstance(params, str):
-            raise TypeError(
-                f"{type(self).__name__} takes a list of tensors, got {type(params).__name__}\n"
-                "  hint: nn.state.get_parameters(model) finds those of a model"
-            )
-        given = {id(part): part for tensor in params for part in tensor._parts()}.values()
+        tensors = as_list(params, type(self).__name__)
+        given = {id(part): part for tensor in tensors for part in tensor._parts()}.values()
         self.params: list[Any] = [t for t in given if dtypes.is_float(t.dtype) and t.requires_grad is not False]
         if not self.params:
             got = how_many(len(given), "tensor")

@@ -11,14 +11,19 @@ from tinygraft.nn.optim.param_group import how_many
 from tinygraft.tensor.tensor import Tensor
 
 
-def grouped(params: Iterable[Any]) -> list[tuple[list[Any], dict[str, Any]]]:
-    """Return tensors, or groups of them, as (tensors, options) of each group. Raises TypeError for anything else."""
-    if not isinstance(params, Iterable) or isinstance(params, Tensor):
+def as_list(params: Iterable[Any], what: str) -> list[Any]:
+    """Return what `what` is given as a list. Raises TypeError for what is none, also for a tensor, which has rows."""
+    if not isinstance(params, Iterable) or isinstance(params, (Tensor, str)):
         raise TypeError(
-            f"an optimizer takes a list of tensors, got {type(params).__name__}\n"
+            f"{what} takes a list of tensors, got {type(params).__name__}\n"
             "  hint: nn.state.get_parameters(model) finds those of a model"
         )
-    items = list(params)
+    return list(params)
+
+
+def grouped(params: Iterable[Any]) -> list[tuple[list[Any], dict[str, Any]]]:
+    """Return tensors, or groups of them, as (tensors, options) of each group. Raises TypeError for anything else."""
+    items = as_list(params, "an optimizer")
     if not items or not all(isinstance(item, Mapping) and "params" in item for item in items):
         return [(_tensors(items), {})]
     groups = []
