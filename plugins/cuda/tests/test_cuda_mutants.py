@@ -1,4 +1,7 @@
-"""The tests on the emulated driver find what is broken on purpose in the plugin, each by the test that is about it."""
+"""The tests on the emulated driver find what is broken on purpose in the plugin, each by the test that is about it.
+
+Every second one runs in `make long`, the others in `make test-slow`.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +96,9 @@ MUTANTS: dict[str, tuple[str, list[str], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=pytest.mark.long if place % 2 else []) for place, name in enumerate(MUTANTS)
+])  # fmt: skip
 def test_a_mutant_is_found(name: str) -> None:
     """The test of that name fails, or one of two."""
     patch, tests, failing = MUTANTS[name]
