@@ -95,6 +95,26 @@ def test_a_copy_and_an_empty_buffer_are_steps() -> None:
 
 
 @needs_ext
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+@pytest.mark.parametrize("size", [1, 63, (256 << 10) - 1, 256 << 10, (256 << 10) + 1, 1_000_001])
+def test_copies_by_threads_have_every_byte_and_no_more(threads: int, size: int) -> None:
+    """A copy is of the bytes that it was told, as a step of a list and at once; what follows them stays."""
+    case = Case(threads, 100)
+    bits = np.random.default_rng(size).integers(0, 255, size + 100, dtype=np.uint8)
+    source, listed, direct = (case.backend.allocator.alloc(size + 100) for _ in range(3))
+    source.view[:] = bits.data
+    for target in (listed, direct):
+        target.view[:] = b"\xff" * (size + 100)
+    executor = case.backend.graph([Step(None, (1, 0), nbytes=size)])
+    executor.set_buffer(0, source)
+    executor.set_buffer(1, listed)
+    assert run_all(executor) == 1
+    case.backend.allocator.copy(direct, source, size)
+    for target in (listed, direct):
+        assert bytes(target.view) == bytes(source.view[:size]) + b"\xff" * 100
+
+
+@needs_ext
 def test_it_comes_back_when_its_time_is_over_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """With no time each call runs one step; together they do what one call does."""
     monkeypatch.setattr(NativeGraph, "NANOSECONDS", 0)

@@ -6,6 +6,7 @@ import ctypes
 import mmap
 
 from tinygraft.plugin import Allocator, DeviceMemoryError
+from tinygraft_cpu import extension
 
 ALIGNMENT = 64
 HUGE = 2 << 20  # bytes of a huge page
@@ -32,10 +33,10 @@ class HostMemory:
 
 
 class ProcessAllocator(Allocator):
-    """Memory of this process. A handle is a HostMemory."""
+    """Memory of this process, copied by up to `threads` threads. A handle is a HostMemory."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, threads: int = 1) -> None:
+        self.name, self.threads = name, threads
 
     def alloc(self, nbytes: int) -> HostMemory:
         """Allocate `nbytes` at a multiple of ALIGNMENT, or of HUGE for that much and more.
@@ -67,6 +68,14 @@ class ProcessAllocator(Allocator):
         """Copy a buffer to host bytes, which must be contiguous."""
         if target.nbytes:
             target.cast("B")[:] = source.view[: target.nbytes]
+
+    def copy(self, target: HostMemory, source: HostMemory, nbytes: int) -> None:
+        """Copy the first `nbytes` of one buffer to another."""
+        library = extension.library()
+        if library is None:
+            self.copy_in(target, source.view[:nbytes])
+        else:
+            library.tg_copy(target.address, source.address, nbytes, self.threads)
 
     def view(self, handle: HostMemory, offset: int, nbytes: int) -> HostMemory:
         """Return a part of a buffer, `nbytes` from `offset` on, which keeps the whole alive."""

@@ -41,12 +41,12 @@ class CpuBackend(Backend):
         self.threads: int = CPU_THREADS.value if CPU_THREADS.value > 0 else machine.thread_limit()
         threads = self.threads if extension.library() is not None else 1  # without the pool a launch is one thread
         self.target = host_target(threads, self.compiler_name)
-        self.allocator = ProcessAllocator(name)
+        self.allocator = ProcessAllocator(name, threads)
         self.renderer, self.compiler = _route(self.compiler_name, self.target)
 
     def graph(self, steps: Sequence[Step]) -> GraphExecutor:
         """Return an executor of a captured list of launches: by one native call, where the native runtime was built."""
-        return super().graph(steps) if extension.library() is None else NativeGraph(self, steps)
+        return super().graph(steps) if extension.library() is None else NativeGraph(self, steps, self.threads)
 
     def about(self) -> str:
         """Return where routines come from."""

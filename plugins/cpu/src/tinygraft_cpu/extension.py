@@ -9,7 +9,7 @@ import functools
 import importlib
 from typing import Any
 
-ABI = 6  # of pool.h: increased there and here when a function or a structure changes
+ABI = 7  # of pool.h: increased there and here when a function or a structure changes
 
 
 @functools.cache

@@ -27,6 +27,7 @@
 #define WORKER_STACK (4u << 20)
 #define AWAKE 300000 /* nanoseconds, then a worker sleeps; Python needs 20 to 200 us from one launch to the next */
 #define SPINS 32     /* from one look at the clock to the next: a pause takes 10 to 60 ns */
+#define SMALL_COPY (256 << 10) /* bytes that one thread copies, in about 15 us; several launches cost more than they gain */
 #define WAIT_SPINS 4000 /* then a launch that waits for its last chunks yields its processor */
 
 typedef void (*kernel)(void **buffers, const long long *variables);
@@ -183,7 +184,7 @@ static void hire(int wanted) {
 }
 
 /* Return the version that extension.py compares, to refuse an extension that was built from other sources. */
-int tg_abi(void) { return 6; }
+int tg_abi(void) { return 7; }
 
 /* Return how many workers exist. */
 int tg_workers(void) { return atomic_load(&state.workers); }
@@ -218,4 +219,18 @@ int tg_launch(uintptr_t code, uintptr_t *buffers, const long long *variables, in
     }
     atomic_flag_clear_explicit(&state.busy, memory_order_release);
     return parts;
+}
+
+/* A chunk of a copy, of whole cache lines but for the last. values: the bytes, then the chunk's number and how many. */
+static void copy_part(void **buffers, const long long *values) {
+    long long lines = (values[0] + LINE - 1) / LINE;
+    long long first = lines * values[1] / values[2] * LINE, end = lines * (values[1] + 1) / values[2] * LINE;
+    if (end > values[0]) end = values[0];
+    memcpy((char *)buffers[0] + first, (const char *)buffers[1] + first, (size_t)(end - first));
+}
+
+/* Copy `bytes` to memory that does not overlap them. */
+void tg_copy(uintptr_t target, uintptr_t source, long long bytes, int parts) {
+    uintptr_t buffers[] = {target, source};
+    tg_launch((uintptr_t)copy_part, buffers, &bytes, 1, bytes < SMALL_COPY ? 1 : parts, 0);
 }

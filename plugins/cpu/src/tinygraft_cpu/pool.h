@@ -9,7 +9,7 @@
 /* One launch of a captured list. A kernel has the next `buffers` of the list's places, and the next `variables` of its
    names. */
 typedef struct {
-    uintptr_t code;  /* of the kernel; 0 copies bytes from its second buffer to its first */
+    uintptr_t code;  /* of the kernel; 0 copies bytes from its second buffer to its first, in at most `parts` chunks */
     long long bytes; /* to copy */
     int buffers;     /* how many it takes */
     int variables;
@@ -35,6 +35,7 @@ typedef struct {
 } tg_graph;
 
 int tg_launch(uintptr_t code, uintptr_t *buffers, const long long *variables, int count, int parts, int scratch);
+void tg_copy(uintptr_t target, uintptr_t source, long long bytes, int parts); /* in at most `parts` chunks */
 int tg_abi(void); /* increased with each change of what is declared here */
 int tg_workers(void);
 int tg_replay(const tg_graph *graph, int next, long long nanoseconds);

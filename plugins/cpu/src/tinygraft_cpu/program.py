@@ -75,12 +75,13 @@ class NativeRoutine(Program):
 class NativeGraph(GraphExecutor):
     """A captured list of launches that the native runtime runs in one call.
 
+    Its copies are of up to `threads` threads.
     After NANOSECONDS it returns to Python, which handles Ctrl-C then, and is called again for the steps that remain.
     """
 
     NANOSECONDS = 100_000_000
 
-    def __init__(self, backend: Backend, steps: Sequence[Step]) -> None:
+    def __init__(self, backend: Backend, steps: Sequence[Step], threads: int = 1) -> None:
         super().__init__(backend, steps)
         ffi, lib = extension.module().ffi, extension.library()
         # programs that take the interpreter: the native loop ends before each, and goes on after it
@@ -96,7 +97,7 @@ class NativeGraph(GraphExecutor):
         self.arrays: dict[
             str, Any
         ] = {  # ffi frees an array when nothing refers to it; the structure below has only addresses
-            "steps": ffi.new("tg_step[]", [_native(step) for step in steps]),
+            "steps": ffi.new("tg_step[]", [_native(step, threads) for step in steps]),
             "memory": self.memory,
             "places": ffi.new("int[]", places),
             "buffers": ffi.new("uintptr_t[]", len(places)),
@@ -129,10 +130,10 @@ class NativeGraph(GraphExecutor):
         return int(self.replay(self.graph, first, self.NANOSECONDS))
 
 
-def _native(step: Step) -> dict[str, Any]:
-    """Return the fields of a step's `tg_step` (pool.h)."""
+def _native(step: Step, threads: int) -> dict[str, Any]:
+    """Return the fields of a step's `tg_step` (pool.h); a copy is one of up to `threads` threads."""
     if step.program is None:
-        return {"bytes": step.nbytes, "buffers": 2}
+        return {"bytes": step.nbytes, "buffers": 2, "parts": threads}
     if isinstance(step.program, NativeRoutine):
         facts = step.program.facts  # the program retains them, and the executor's steps retain it
         return {"code": step.program.address, "buffers": len(step.buffers), "facts": facts, "count": len(facts)}

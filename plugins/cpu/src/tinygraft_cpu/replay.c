@@ -1,6 +1,5 @@
 /* The replay of a captured list of launches: one call runs all of them, or as many as fit into the given time. */
 
-#include <string.h>
 #include <time.h>
 
 #include "pool.h"
@@ -30,7 +29,7 @@ int tg_replay(const tg_graph *graph, int next, long long nanoseconds) {
         if (i >= next) {
             if (step->facts) tg_launch(step->code, buffers, step->facts, step->count, 1, 0);
             else if (step->code) tg_launch(step->code, buffers, variables, step->variables, step->parts, step->scratch);
-            else if (step->bytes) memcpy((void *)buffers[0], (const void *)buffers[1], (size_t)step->bytes);
+            else if (step->bytes) tg_copy(buffers[0], buffers[1], step->bytes, step->parts);
             if (now() >= end && i + 1 < graph->count) return i + 1;
         }
         buffers += step->buffers;
