@@ -187,7 +187,7 @@ def _computed(step: OnnxStep, scope: Scope) -> tuple[Any, ...]:
         for position, name in enumerate(step.inputs)
     ]
     for position, (name, value) in enumerate(zip(step.operator.inputs, given, strict=False)):
-        if value is None and name in step.operator.needed and not step.inputs[position]:
+        if value is None and name not in step.operator.optional and not step.inputs[position]:
             raise FileFormatError(f"{step.label} needs its input {name!r}, which is left out")
     keywords = dict(step.attributes)
     if step.operator.wants_node:

@@ -28,7 +28,7 @@ _THEMES = (
     "math", "logic", "casting", "activation", "shape", "indexing", "scatter", "reduce", "products", "conv", "pool",
     "norm", "attention", "linear_attention", "recurrent", "control", "sequence", "quantise", "resize", "vision",
     "boxes", "signal", "windows", "loss", "random", "training", "features", "trees",
-    "microsoft", "fused",
+    "microsoft", "fused", "fused_attention", "grouped_attention",
 )  # fmt: skip
 
 
@@ -63,6 +63,7 @@ class Operator:
     steers: frozenset[str]
     inputs: tuple[str, ...]  # the names of positional parameters
     needed: tuple[str, ...]  # those of them that have no default: the first ones
+    optional: frozenset[str]  # those that a node may leave out between others: None is among their types
     variadic: bool
     attributes: frozenset[str]  # the names of all parameters that a keyword may give
     required: frozenset[str]  # those without a default that come by keyword alone
@@ -100,6 +101,7 @@ def _operator(name: str, since: int, function: OperatorFunction, steers: frozens
     return Operator(
         name, since, function, steers, positional,
         tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty),
+        frozenset(p.name for p in parameters if p.default is None or "None" in str(p.annotation)),
         any(p.kind is p.VAR_POSITIONAL for p in parameters),
         frozenset(positional) | {p.name for p in keywords},
         frozenset(p.name for p in keywords if p.default is p.empty),
