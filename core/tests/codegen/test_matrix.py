@@ -18,6 +18,7 @@ from tinygraft.conformance.kernels import load, pack, param, run_kernel, run_lin
 from tinygraft.conformance.product_cases import INT8_TILE, TILES, matmul, product, run_matmul, small
 from tinygraft.device.interfaces import Backend
 from tinygraft.dtype import DType, coerce, dtypes
+from tinygraft.engine.debug_print import as_c
 from tinygraft.errors import ActionError, GraphError
 from tinygraft.reference.python import TARGET, PythonBackend
 from tinygraft.render.cstyle import CStyleRenderer
@@ -247,6 +248,23 @@ def test_tiles_are_written_with_the_words_of_the_language(language: str, golden:
     """Each operand is loaded once for all tiles that read it; the unit is opened and closed once in a kernel."""
     linear = to_linear(Kernel(matmul(61, 101, 67, dtypes.int8, dtypes.int32)), WIDE, TAKEN)
     golden(f"tiles.{language}", RENDERERS[language].render(linear).text)
+
+
+def test_operands_of_one_tile_each_have_registers_of_their_own() -> None:
+    """Both are read at index 0."""
+    linear = to_linear(Kernel(matmul(16, 64, 16, dtypes.int8, dtypes.int32)), WIDE, Options())
+    assert "multiply(0, 1, 2);" in RENDERERS["c"].render(linear).text
+
+
+def test_the_source_that_debug_prints_calls_the_unit_by_its_name() -> None:
+    """A language to be read has no words for a unit; it raised."""
+    text = as_c(to_linear(Kernel(matmul(16, 64, 16, dtypes.int8, dtypes.int32)), WIDE, Options()))
+    for line in (
+        "tile1 = load_tile(local0, 64);",
+        f"{INT8_TILE.name}(tile0, tile1, tile2);",
+        "store_tile(tile0, local2, 64);",
+    ):
+        assert line in text
 
 
 @pytest.mark.parametrize("name", BACKENDS)

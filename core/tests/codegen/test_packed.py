@@ -14,6 +14,7 @@ from tinygraft.codegen.packed import factors
 from tinygraft.conformance.kernels import load, pack, param, run_kernel, store, unpack
 from tinygraft.conformance.product_cases import BF16_DOT, INT8_DOT, matmul, product, run_matmul, small
 from tinygraft.dtype import DType, coerce, dtypes
+from tinygraft.engine.debug_print import as_c
 from tinygraft.errors import ActionError, GraphError
 from tinygraft.reference.python import TARGET, PythonBackend
 from tinygraft.render.cstyle import CStyleRenderer
@@ -186,6 +187,11 @@ def test_a_unit_without_words_is_an_error(renderer) -> None:
     message = "matrix unit dot2 has no words in the language of this renderer, which has words for none; leave it out"
     with pytest.raises(GraphError, match=message):
         renderer.render(linear)
+
+
+def test_the_source_that_debug_prints_calls_the_unit_by_its_name() -> None:
+    """A language to be read has no words for a unit; it raised."""
+    assert "dot2(acc" in as_c(to_linear(Kernel(product_for_text()), HOST, TAKEN))
 
 
 def test_the_actions_of_a_kernel_make_it_again() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -48,6 +49,19 @@ def test_the_instructions_for_a_processor_with_tiles_are_right(dtype: DType, m: 
     a, b = small(m * k, 1, dtype), small(k * n, 2, dtype)
     done = run_linear(backend, linear, [bytes(4 * m * n), pack(a, dtype), pack(b, dtype)])
     assert unpack(done[0], UNITS[dtype].result) == product(a, b, m, k, n)
+
+
+@on_each_dtype
+@pytest.mark.parametrize(("m", "k", "n"), SIZES)
+def test_both_operands_of_a_product_have_registers_of_their_own(dtype: DType, m: int, k: int, n: int) -> None:
+    """One register for both is an invalid instruction; a product of one tile reads both operands at index 0."""
+    name, number = UNITS[dtype].name, r"(?:i8 |)(\d+)"
+    linear = linear_of(m, k, n, dtype)
+    for renderer, call in ((llvm_renderer(linear.target), f"call void @llvm.x86.{name}"),
+                           (c_renderer(linear.target, "gcc"), f"_tile_{name[1:]}")):  # fmt: skip
+        text = renderer.render(linear).text
+        products = re.findall(rf"{re.escape(call)}\({number}, {number}, {number}\)", text)
+        assert products and all(len(set(three)) == 3 for three in products), products
 
 
 @on_each_dtype
@@ -152,8 +166,10 @@ def test_the_setting_decides_before_anything_is_tried(monkeypatch: pytest.Monkey
         assert tiles.why_not("llvm") == "this processor has none"
 
 
-def test_the_child_multiplies_or_says_why_it_cannot() -> None:
+@on_each_dtype
+def test_the_child_multiplies_or_says_why_it_cannot(dtype: DType) -> None:
     """A real child process: right results where the processor has tiles, else a reason."""
-    has = "amx_bf16" in machine.features() and tiles.permit()
-    why = tiles.try_in_child(CpuBackend("CPU", 0).compiler_name, ("tdpbf16ps",))
-    assert why == "" if has else why.endswith("AssertionError: tdpbf16ps is not in the Target"), why
+    unit = UNITS[dtype]
+    has = tiles.FEATURES[unit] in machine.features() and tiles.permit()
+    why = tiles.try_in_child(CpuBackend("CPU", 0).compiler_name, (unit.name,))
+    assert why == "" if has else why.endswith(f"AssertionError: {unit.name} is not in the Target"), why

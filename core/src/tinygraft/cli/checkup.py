@@ -142,6 +142,7 @@ def _about(target: Target) -> str:
     facts += [f"{target.chunks} threads share a kernel"] if target.chunks > 1 else []
     facts += [f"groups of up to {target.block_threads} threads"] if target.block_threads > 1 else []
     facts += [f"{target.shared_memory >> 10} KiB shared"] if target.shared_memory else []
+    facts += ["products by " + " ".join(unit.name for unit in target.matrix)] if target.matrix else []
     return ", ".join([*([target.arch] if target.arch else []), *facts])
 
 

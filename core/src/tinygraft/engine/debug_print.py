@@ -3,13 +3,17 @@ line for each launch."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from tinygraft.config import DEBUG
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.render.cstyle import CStyleRenderer
-from tinygraft.render.dialect import Dialect
+from tinygraft.render.dialect import Dialect, MatrixWords
 from tinygraft.uop.ops import COMPOSITE, Ops
 from tinygraft.uop.show import show_kernel, show_linear
 from tinygraft.uop.stages import Binary, Kernel, Linear, Source
+from tinygraft.uop.units import MatrixUnit
 
 READABLE = Dialect(
     vectors=True,
@@ -39,9 +43,28 @@ def show_compiled(kernel: Kernel, rules: str, linear: Linear, source: Source, bi
     if level >= 6:
         print(show_linear(linear.uops))
     if level >= 4:
-        print(source.text if source.language == "c" else CStyleRenderer(READABLE).render(linear).text)
+        print(source.text if source.language == "c" else as_c(linear))
     if level >= 7:
         print(binary.detail or source.text)
+
+
+def as_c(linear: Linear) -> str:
+    """Return a kernel as C to be read: instructions of its matrix units are calls by their names."""
+    args = (getattr(u.arg, "unit", u.arg) for u in linear.uops)
+    units = dict.fromkeys(arg for arg in args if isinstance(arg, MatrixUnit))
+    return CStyleRenderer(replace(READABLE, matrix=_readable_words(units))).render(linear).text
+
+
+def _readable_words(units: Iterable[MatrixUnit]) -> dict[str, MatrixWords]:
+    """Return calls for what each unit does, of a product by the unit's name."""
+    load = "tile{t} = load_tile({p}, {stride});"
+    tiles = MatrixWords(zero="tile{t} = 0;", first=load, second=load, store="store_tile(tile{t}, {p}, {stride});")
+    return {
+        unit.name: MatrixWords(multiply=f"{unit.name}({{c}}, {{a}}, {{b}})")
+        if unit.rows == 1
+        else replace(tiles, multiply=f"{unit.name}(tile{{c}}, tile{{a}}, tile{{b}});")
+        for unit in units
+    }
 
 
 def show_launch(count: int, device: str, name: str, arguments: int, seconds: float, flops: int, size: int) -> None:

@@ -263,19 +263,19 @@ class Writer(ABC):
         tile, first, at_first, second, at_second = u.src
         unit, words = u.arg.unit, self.words_of(u.arg.unit)
         free = len(list(self.walk.lanes(tile)))  # the registers of operands come after those of results
-        loaded: dict[tuple[UOp, UnrolledCopy], int] = {}
-        for text, source, index, row in (
-            (words.first, first, at_first, u.arg.first * unit.first.itemsize),
-            (words.second, second, at_second, u.arg.second * unit.word.itemsize),
+        loaded: tuple[dict[UnrolledCopy, int], dict[UnrolledCopy, int]] = ({}, {})  # both may have one index, as 0
+        for text, source, index, row, numbers in (
+            (words.first, first, at_first, u.arg.first * unit.first.itemsize, loaded[0]),
+            (words.second, second, at_second, u.arg.second * unit.word.itemsize, loaded[1]),
         ):
             for lane in self.walk.lanes(index):
-                number = loaded[index, self.walk.copy(index, lane)] = free
+                number = numbers[self.walk.copy(index, lane)] = free
                 free += 1
                 self.say_all(text.format(t=number, p=self.pointer(source, index, lane), stride=row))
         if free > unit.tiles:
             raise GraphError(f"kernel {self.linear.name}: {free} tile registers of {unit.name}, which has {unit.tiles}")
         for lane in self.walk.lanes(tile):
-            a, b = (loaded[index, self.walk.copy(index, lane)] for index in (at_first, at_second))
+            a, b = loaded[0][self.walk.copy(at_first, lane)], loaded[1][self.walk.copy(at_second, lane)]
             self.say_all(words.multiply.format(c=self.tiles[tile, self.walk.copy(tile, lane)], a=a, b=b))
 
     def put(self, u: UOp) -> None:

@@ -33,14 +33,13 @@ _CHILD = """
 import sys
 from tinygraft import Device, Tensor, dtypes
 names = {unit.name for unit in Device["CPU"].target.matrix}
-for dtype, wanted in ((dtypes.bfloat16, "tdpbf16ps"), (dtypes.int8, "tdpbssd")):
+for dtype, sums, wanted in ((dtypes.bfloat16, dtypes.float, "tdpbf16ps"), (dtypes.int8, dtypes.int, "tdpbssd")):
     for m, k, n in ((16, 64, 16), (37, 101, 53), (129, 67, 33)):
         if wanted not in sys.argv[1:]:
             continue
         a = [[(i * 7 + j * 3) % 15 - 7 for j in range(k)] for i in range(m)]
         b = [[(i * 5 + j * 11) % 13 - 6 for j in range(n)] for i in range(k)]
-        found = (Tensor(a).cast(dtype).realize().matmul(Tensor(b).cast(dtype).realize(), dtype=dtypes.float)
-                 if dtype is dtypes.bfloat16 else Tensor(a).cast(dtype).realize() @ Tensor(b).cast(dtype).realize())
+        found = Tensor(a).cast(dtype).realize().matmul(Tensor(b).cast(dtype).realize(), dtype=sums)
         columns = list(zip(*b))
         expected = [[sum(x * y for x, y in zip(row, column)) for column in columns] for row in a]
         assert found.tolist() == expected, f"{wanted} gives wrong results for {m} x {k} x {n}"
