@@ -42,7 +42,7 @@ def test_a_shape_that_grows(capsys):
 
     assert said(capsys, loop) == [
         "the same operations were compiled 8 times, for 8 shapes or more, at last for a result of (9,)",
-        "keep one shape and fill the rest up, or give the size that changes as a Variable",
+        "keep one shape (pad what is shorter), or give the size that changes as a Variable",
     ]
 
 

@@ -39,7 +39,7 @@ CASES: dict[str, tuple[Callable[[int], tuple[Any, ...]], str, str]] = {
     "a shape": (
         lambda i: (Tensor([1.0] * (i + 1)),),
         "argument x is a tensor of float (3,) on PYTHON, and was a tensor of float (2,) on PYTHON in the call before",
-        "hint: keep one shape and fill the rest up",
+        "hint: keep one shape (pad what is shorter)",
     ),
     "an array": (
         lambda i: (Tensor([1.0]), np.array([i])),

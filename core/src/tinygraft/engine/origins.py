@@ -78,6 +78,7 @@ class Origins:
         self.memory: list[MemoryChange] = []
         self.unnoted: int = 0  # changes of memory past MOST_CHANGES
         self.allocations: int = 0
+        self.makings: Any = None  # of a profile: it gets each node that is noted (engine/profiling/makings.py)
         self._live: dict[tuple[str, int], int] = {}  # the number of each live allocation, by device and id(handle)
         self._lines: dict[tuple[CodeType, int], tuple[str, int]] = {}
         self._now = _Now()
@@ -96,7 +97,10 @@ class Origins:
             module = module_path(sys._getframe(2))
         except Exception:  # of a user's object that raises where it is looked at: that must not end the program
             module = ""
-        self._known(node, UserLine(*line, module))
+        known = UserLine(*line, module)
+        self._known(node, known)
+        if self.makings is not None:
+            self.makings.note(node, known, key, sys._getframe(1))
 
     def note_late(self, node: UOp, file: str, line: int) -> None:
         """Note the line of a tensor that was made before the recording began; in which module it was is not known."""
@@ -129,6 +133,8 @@ class Origins:
         if known is None:
             return
         backward = known if known.backward else replace(known, backward=True)
+        if self.makings is not None:
+            self.makings.gradient_of = backward
         waiting = [gradient]
         while waiting:
             new = waiting.pop()

@@ -81,7 +81,7 @@ def _why(order: Sequence[UOp], outputs: Sequence[UOp], found: Repetition, args: 
         text = f", at last for a result of {show_arg(outputs[0].shape)}" if len(ends) > 1 else ""
         return (
             f"for {len(found.shapes)} shapes or more{text}\n"
-            "  hint: keep one shape and fill the rest up, or give the size that changes as a Variable"
+            "  hint: keep one shape (pad what is shorter), or give the size that changes as a Variable"
         )
     if captured:
         return (

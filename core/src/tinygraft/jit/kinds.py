@@ -23,7 +23,7 @@ from tinygraft.uop.uop import UOp
 LONGEST = 40  # characters of a value that is shown; assumed: enough to recognise it by
 
 HINTS = {
-    "a tensor": "keep one shape and fill the rest up, or give the size that changes as a Variable",
+    "a tensor": "keep one shape (pad what is shorter), or give the size that changes as a Variable",
     "a number": "give it as a Tensor, or an integer as a bound Variable, and it may change from call to call",
     "an array": "give Tensor(array): an array counts by its values, a tensor by its shape and dtype",
     "an object": "an object counts as itself; give its tensors, or a list, dict or dataclass of them",

@@ -172,7 +172,7 @@ def test_a_place_is_relative_below_the_working_directory(monkeypatch: pytest.Mon
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "says"),
-    [(HIDDEN_ITEM, "240 requests for values"), (CHANGING_SHAPES, "the same operations, for 8 shapes"),
+    [(HIDDEN_ITEM, "240 requests of item()"), (CHANGING_SHAPES, "the same operations, for 8 shapes"),
      (LOADER, "in Python itself")],
     ids=["item", "shapes", "loader"],
 )  # fmt: skip

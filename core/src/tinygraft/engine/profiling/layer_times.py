@@ -26,15 +26,26 @@ class _KernelTimes:
     """The launches of one kernel for one line: how many, and the seconds of the last of them."""
 
     count: int = 0
+    flops: int = 0
     seconds: list[float] = field(default_factory=list)
 
-    def add(self, seconds: float) -> None:
+    def add(self, seconds: float, flops: int) -> None:
         """Count one, in place of the oldest where MOST_KEPT are kept."""
         if len(self.seconds) < MOST_KEPT:
             self.seconds.append(seconds)
         else:
             self.seconds[self.count % MOST_KEPT] = seconds
         self.count += 1
+        self.flops += flops
+
+
+def operations(flops: int) -> str:
+    """Return a number of floating point operations with a unit.
+
+    >>> operations(21_474_836_480), operations(26_600)
+    ('21.5 GFLOP', '0.0266 MFLOP')
+    """
+    return f"{flops * 1e-9:.3g} GFLOP" if flops >= 1e8 else f"{flops * 1e-6:.3g} MFLOP"
 
 
 class LayerTimes:
@@ -47,7 +58,7 @@ class LayerTimes:
         """Count a launch for the module that it computes most for, or whose gradient it is; for none, nothing."""
         if launch.origins and launch.origins[0].module:
             key = launch.origins[0].module, place(launch.origins[0]), launch.name
-            self._launches.setdefault(key, _KernelTimes()).add(launch.seconds)
+            self._launches.setdefault(key, _KernelTimes()).add(launch.seconds, launch.flops)
 
     def modules(self) -> dict[str, dict[str, float]]:
         """Return the seconds of kernels by module and line: for a kernel the median launch times their count.
@@ -59,6 +70,14 @@ class LayerTimes:
             lines = found.setdefault(module, {})
             lines[line] = lines.get(line, 0.0) + launches.count * median(launches.seconds)
         return found
+
+    def work(self) -> dict[str, str]:
+        """Return what is computed at each line, by module and line in one text, as words: launches and operations."""
+        found: dict[str, tuple[int, int]] = {}
+        for (module, line, _), launches in self._launches.items():
+            count, flops = found.get(f"{module} {line}", (0, 0))
+            found[f"{module} {line}"] = count + launches.count, flops + launches.flops
+        return {key: f"{operations(flops)} in {count} launches" for key, (count, flops) in found.items()}
 
     def modules_of_kernels(self) -> dict[str, str]:
         """Return the module that each kernel is for, by its name: that of MOST_INSIDE of its launches, if any is."""

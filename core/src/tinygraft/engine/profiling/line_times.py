@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 
 from tinygraft.engine.origins import INSTALLED
+from tinygraft.engine.profiling.makings import Makings
 from tinygraft.events import LaunchEvent, RepeatEvent, SpanEvent, UncapturedEvent
 from tinygraft.helpers import cell_or_file
 
@@ -25,6 +26,7 @@ MOST_INNER = 100_000  # assumed: pieces inside of one piece, as launches of a re
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 NOT_OF_USERS = (*INSTALLED, "<frozen ")
 REQUESTS = frozenset({("tinygraft.engine.realize", "realize_tensors"), ("tinygraft.jit.replayed", "replay")})
+BACKWARD = ("tinygraft.autograd.walk", "gradient")  # where the gradients of nodes are made
 PLUGINS = "tinygraft_"  # given: how the names of our packages begin, which may be in a checkout, as core may
 PROGRAM, IMPORTS, GRAPHS, PREPARING, COMPILING, KERNELS = KINDS = (
     "program", "imports", "graphs", "preparing", "compiling", "kernels",
@@ -40,7 +42,7 @@ class LineRow:
 
     `replays` are those requests that a TinyJit answered; `why` says why the same operations were compiled again.
     `samples` is from how many the seconds of PROGRAM, IMPORTS and GRAPHS are, `turns` between how many different
-    requests those of GRAPHS were.
+    requests those of GRAPHS were. `asked` counts by which method of this package requests were made, as "item".
     """
 
     file: str
@@ -53,6 +55,7 @@ class LineRow:
     why: str = ""
     samples: int = 0
     turns: int = 0
+    asked: Counter[str] = field(default_factory=Counter)
 
     @property
     def total(self) -> float:
@@ -70,6 +73,21 @@ def _is_installed(file: str, module: str) -> bool:
     return made or module.startswith(PLUGINS) or file.startswith(NOT_OF_USERS)
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a stack shows: the line of the user, what runs there, and which function of this package the user called.
+
+    `place` is None where only installed packages are on the stack. `kind` is IMPORTS where a module is imported there,
+    else GRAPHS where code of this package runs, else PROGRAM. `in_backward`: a gradient is made.
+    """
+
+    place: UserPlace | None
+    kind: str
+    called: str
+    in_request: bool
+    in_backward: bool
+
+
 class LineTimes:
     """The times of the thread that makes this, from then on; its events come to `take`, in the order of their ends."""
 
@@ -83,6 +101,8 @@ class LineTimes:
     def __init__(self) -> None:
         self.thread, self.begun, self.ended = threading.get_ident(), time.perf_counter(), None
         self.uncaptured = Counter()
+        self.makings: Makings | None = None  # of a profile: the modules of lines
+        self.gradients: Counter[str] = Counter()  # samples in which a gradient was made, by module
         self.sampled = Counter()  # samples outside of requests, by place and kind
         self._requests = 0
         self._turns: dict[UserPlace, set[int]] = {}  # the requests before which a place made graphs
@@ -112,7 +132,7 @@ class LineTimes:
         if isinstance(event, UncapturedEvent):
             self.uncaptured[event.name, event.why] += 1
         elif isinstance(event, RepeatEvent):
-            self._row(sys._getframe(1)).why = event.why
+            self._row(self._seen(sys._getframe(1))).why = event.why
         elif isinstance(event, LaunchEvent):
             if event.waited:
                 self._pending.append((KERNELS, self._own(event.start, event.seconds)))
@@ -127,13 +147,15 @@ class LineTimes:
             self._scheduled = event.start
         if event.name not in ("realize", "wait"):
             return
-        row = self._row(sys._getframe(1))
+        seen = self._seen(sys._getframe(1))
+        row = self._row(seen)
         for kind, seconds in self._pending:
             row.add(kind, seconds)
         self._pending.clear()
         if event.name == "realize":
             self._requests += 1
             row.requests += 1
+            row.asked[seen.called] += 1
             row.replays += event.detail == "a replay"
             row.compiled += self._scheduled >= event.start
 
@@ -147,24 +169,27 @@ class LineTimes:
         self._measured += own
         return own
 
-    def _row(self, frame: FrameType | None) -> LineRow:
-        """Return the row of the user's line that a frame is in or below."""
-        place = self._place(frame)[0] or ("(no line of yours)", 0, "")
+    def turn(self) -> int:
+        """Return how many requests there were."""
+        return self._requests
+
+    def _row(self, seen: Seen) -> LineRow:
+        """Return the row of the user's line that a stack shows."""
+        place = seen.place or ("(no line of yours)", 0, "")
         return self._rows.setdefault(place, LineRow(*place))
 
-    def _place(self, frame: FrameType | None) -> tuple[UserPlace | None, str, bool]:
-        """Return the user's place that a frame is in or below, what runs there, and whether that is in a request.
-
-        The place is None where only installed packages are on the stack. What runs is IMPORTS where a module is
-        imported there, else GRAPHS where code of this package runs, else PROGRAM.
-        """
-        place, kind, in_request = None, PROGRAM, False
+    def _seen(self, frame: FrameType | None) -> Seen:
+        """Return what the stack of a frame shows."""
+        place, kind, called, in_request, in_backward = None, PROGRAM, "", False, False
         while frame is not None:
             code = frame.f_code
             file, module = code.co_filename, frame.f_globals.get("__name__", "")
             if file.startswith(PACKAGE):
                 in_request = in_request or (module, code.co_name) in REQUESTS
-                kind = GRAPHS if place is None and kind == PROGRAM else kind
+                in_backward = in_backward or (module, code.co_name) == BACKWARD
+                if place is None:
+                    called = code.co_name
+                    kind = GRAPHS if kind == PROGRAM else kind
             elif place is None and file.startswith("<frozen importlib"):
                 kind = IMPORTS
             elif place is None and not _is_installed(file, module):
@@ -173,7 +198,7 @@ class LineTimes:
                     name = "" if code.co_name == "<module>" else code.co_qualname.replace("<locals>.", "")
                     place = self._places[key] = cell_or_file(file), frame.f_lineno, name
             frame = frame.f_back
-        return place, kind, in_request
+        return Seen(place, kind, called, in_request, in_backward)
 
     def _sample(self) -> None:
         """Look at the thread again and again. What it is at within a request is measured, and not counted."""
@@ -182,22 +207,48 @@ class LineTimes:
 
     def _look(self) -> None:
         """Count one sample; no reference to a frame stays, as its tensors would be live for longer."""
-        place, kind, in_request = self._place(sys._current_frames().get(self.thread))
-        if not in_request:
-            self.sampled[place, kind] += 1
-            if place is not None and kind == GRAPHS and len(turns := self._turns.setdefault(place, set())) < MOST_TURNS:
+        seen = self._seen(sys._current_frames().get(self.thread))
+        if seen.in_request:
+            return
+        self.sampled[seen.place, seen.kind] += 1
+        if seen.place is not None and seen.kind == GRAPHS:
+            turns = self._turns.setdefault(seen.place, set())
+            if len(turns) < MOST_TURNS:
                 turns.add(self._requests)
+            if seen.in_backward and self.makings is not None and (known := self.makings.gradient_of) is not None:
+                self.gradients[known.module] += 1
+
+    def modules(self) -> dict[str, float]:
+        """Return the seconds of Python outside of requests by module: its lines, and " backward" its gradients."""
+        if self.makings is None:
+            return {}
+        found: dict[str, float] = {}
+        each = self._each_sample()
+        for (place, kind), number in dict(self.sampled).items():
+            if place is not None and kind != IMPORTS:
+                for name, part in self.makings.modules_at(*place).items():
+                    found[name] = found.get(name, 0.0) + each * number * part
+        found.pop("", None)  # the program's own
+        for name, number in dict(self.gradients).items():
+            if name:
+                found[f"{name} backward"] = found.get(f"{name} backward", 0.0) + each * number
+        return found
+
+    def _each_sample(self) -> float:
+        """Return for how many seconds a sample stands: those up to now, or the end, that no request was in."""
+        until = time.perf_counter() if self.ended is None else self.ended
+        return max(0.0, until - self.begun - self._measured) / max(1, self.sampled.total())
 
     def rows(self) -> list[LineRow]:
         """Return the lines at which time passed up to now, or the end, the longest first.
 
         What passed where no line of the user was on the stack, as between the cells of a notebook, is in none.
         """
-        found = {place: LineRow(*place, dict(row.seconds), row.requests, row.replays, row.compiled, row.why)
+        found = {place: LineRow(*place, dict(row.seconds), row.requests, row.replays, row.compiled, row.why,
+                                asked=Counter(row.asked))
                  for place, row in dict(self._rows).items()}  # fmt: skip
         samples = dict(self.sampled)
-        until = time.perf_counter() if self.ended is None else self.ended
-        each = max(0.0, until - self.begun - self._measured) / max(1, sum(samples.values()))
+        each = self._each_sample()
         for (place, kind), number in samples.items():
             if place is not None:
                 row = found.setdefault(place, LineRow(*place))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from tinygraft.engine.explanation import duration
 from tinygraft.engine.origins import MemoryChange, place
+from tinygraft.engine.profiling.how_made import HowMade, growth, in_double, live_at_peak, row_loops
 from tinygraft.engine.profiling.layer_times import LayerTimes
 from tinygraft.engine.profiling.line_times import COMPILING, GRAPHS, IMPORTS, KERNELS, PREPARING, PROGRAM, LineRow
 from tinygraft.engine.profiling.profile_run import Profile
@@ -62,8 +63,9 @@ def report_lines(profile: Profile) -> Iterator[str]:
     layers = LayerTimes()
     for launch in launches:
         layers.take(launch)
+    python = profile.lines.modules()
     told = worth_a_look(rows, whole, layers.modules(), _written_for(profile, layers.modules_of_kernels()),
-                        profile.lines.uncaptured)  # fmt: skip
+                        profile.lines.uncaptured, _how_made(profile, python, launches), layers.work())  # fmt: skip
     if told:
         yield ""
         yield "worth a look"
@@ -74,7 +76,7 @@ def report_lines(profile: Profile) -> Iterator[str]:
         yield f"  {duration(seconds):>10} {share(seconds, whole)}  {name}{_samples(rows) if name == REST else ''}"
     yield from _devices(profile, whole)
     yield from _lines(rows, whole)
-    yield from _table("kernels by module", launches, module_of)
+    yield from _table("kernels by module", launches, module_of, python)
     yield from _table("kernels by line", launches, line_of_launch)
     yield from _memory(profile.memory)
 
@@ -125,27 +127,56 @@ def grouped(launches: Iterable[LaunchEvent], key: Callable[[LaunchEvent], str]) 
     return dict(sorted(rows.items(), key=lambda item: -item[1].seconds))
 
 
-def _table(title: str, launches: Sequence[LaunchEvent], key: Callable[[LaunchEvent], str]) -> Iterator[str]:
+def _table(
+    title: str,
+    launches: Sequence[LaunchEvent],
+    key: Callable[[LaunchEvent], str],
+    python: Mapping[str, float] | None = None,
+) -> Iterator[str]:
     """Yield a table of launches by `key`; nothing where there are none.
 
     It has a row for each text that `key` returns, at most MOST_ROWS, the longest time first; `title` is its heading.
+    `python` are the seconds of Python by the same texts: a column that the order and the choice of rows count, too.
     """
     rows = grouped(launches, key)
     if not rows:
         return
+    spent = python or {}
+    for name in spent:
+        rows.setdefault(name, KernelRow())
+    if spent:
+        rows = dict(sorted(rows.items(), key=lambda item: -(item[1].seconds + spent.get(item[0], 0.0))))
     whole = sum(row.seconds for row in rows.values())
     width = max(len(name) for name in list(rows)[:MOST_ROWS])
     yield ""
-    yield f"{title:{width + 2}}        time           launches    GFLOPS      GB/s  kernels"
+    head = f"{'Python':>10}  " if spent else ""
+    yield f"{title:{width + 2}}  {head}      time           launches    GFLOPS      GB/s  kernels"
     for name, row in list(rows.items())[:MOST_ROWS]:
         names = sorted(row.names, key=lambda name: -row.names[name])
         shown = ", ".join(names[:NAMES]) + (f" and {len(names) - NAMES} more" if len(names) > NAMES else "")
-        rates = f"{row.flops / row.seconds * 1e-9:9.2f} {row.bytes / row.seconds * 1e-9:9.2f}"
-        took = f"{duration(row.seconds):>10} {share(row.seconds, whole)}"
-        yield f"  {name:{width}}  {took}  {row.launches:8} {rates}  {shown}"
+        cell = f"{duration(spent[name]) if name in spent else '':>10}  " if spent else ""
+        if row.launches:
+            rates = f"{row.flops / row.seconds * 1e-9:9.2f} {row.bytes / row.seconds * 1e-9:9.2f}"
+            took = f"{duration(row.seconds):>10} {share(row.seconds, whole)}  {row.launches:8} {rates}  {shown}"
+        else:
+            took = ""
+        yield f"  {name:{width}}  {cell}{took}".rstrip()
     if len(rows) > MOST_ROWS:
         rest = sum(row.seconds for row in list(rows.values())[MOST_ROWS:])
         yield f"  {len(rows) - MOST_ROWS} more, {duration(rest)}"
+
+
+def _how_made(profile: Profile, python: Mapping[str, float], launches: Sequence[LaunchEvent]) -> HowMade:
+    """Return what is worth a look in how tensors were made."""
+    makings = profile.lines.makings
+    requests = sorted(
+        span.start for thread, span in profile.spans if span.name == "realize" and thread == profile.thread
+    )
+    return HowMade(
+        rows=list(row_loops(makings, python)) if makings is not None else [],
+        double=list(in_double(makings, launches)) if makings is not None else [],
+        growth=list(growth(profile.memory, requests)),
+    )
 
 
 def _samples(rows: Sequence[LineRow]) -> str:
@@ -193,24 +224,14 @@ def memory_at_peak(changes: Sequence[MemoryChange]) -> tuple[int, float, dict[st
     Memory that was in use before the recording is not among the changes; memory of one line has its bytes together. The
     time is on the clock of time.perf_counter, 0.0 where no memory was allocated.
     """
-    used = most = at = 0
-    for index, change in enumerate(changes):
-        used += change.nbytes
-        if used > most:
-            most, at = used, index + 1
-    live: dict[int, MemoryChange] = {}
-    for change in changes[:at]:
-        if change.nbytes > 0:
-            live[change.allocation] = change
-        else:
-            del live[change.allocation]
+    live = live_at_peak(changes)
     lines: dict[str, int] = {}
-    for change in live.values():
+    for change in live:
         assert change.origin is not None
         name = f"{place(change.origin)}  {change.origin.module}".rstrip()
         lines[name] = lines.get(name, 0) + change.nbytes
     lines = dict(sorted(lines.items(), key=lambda item: -item[1]))
-    return most, changes[at - 1].time if at else 0.0, lines
+    return sum(one.nbytes for one in live), live[-1].time if live else 0.0, lines
 
 
 def _memory(changes: Sequence[MemoryChange]) -> Iterator[str]:

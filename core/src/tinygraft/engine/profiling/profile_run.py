@@ -13,6 +13,7 @@ from tinygraft import events
 from tinygraft.engine import origins
 from tinygraft.engine.origins import MemoryChange, Origins
 from tinygraft.engine.profiling.line_times import LineTimes
+from tinygraft.engine.profiling.makings import Makings
 from tinygraft.events import CompileEvent, LaunchEvent, RepeatEvent, SpanEvent, UncapturedEvent
 from tinygraft.helpers import program_title
 
@@ -50,6 +51,7 @@ class Profile:
         known = self._origins = origins.start()
         self._before = len(known.memory), known.allocations, known.unnoted
         self.lines = LineTimes()
+        self.lines.makings = known.makings = Makings(self.lines.turn, known.nodes)
         self.thread, self.begun = self.lines.thread, self.lines.begun
         self.lines.start()
         self._undo = events.observe(self._take, *OBSERVED)
@@ -65,6 +67,7 @@ class Profile:
             self._undo = None
             self.ended = time.perf_counter()
             self.lines.stop()
+            self._origins.makings = None
             change, allocation, unnoted = self._before
             self.memory = [one for one in self._origins.memory[change:] if one.allocation >= allocation]
             self.omitted += self._origins.unnoted - unnoted

@@ -11,16 +11,22 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tinygraft.config import CACHELEVEL
 from tinygraft.engine.explanation import duration
-from tinygraft.engine.profiling.layer_times import Modules, slow_layers
+from tinygraft.engine.profiling.how_made import HowMade
+from tinygraft.engine.profiling.layer_times import Layer, Modules, slow_layers
 from tinygraft.engine.profiling.line_times import COMPILING, GRAPHS, IMPORTS, PREPARING, PROGRAM, LineRow
 
 MUCH = 0.1  # assumed: of the time that repeats, from which on a line is worth a sentence
 OFTEN = 8  # assumed: requests of one line, from which on it is in a loop
 LEAST = 0.05  # assumed: of the time that repeats, below which a second layer is worth no sentence
+MENTIONED = 0.01  # assumed: of the time that repeats, below which the slowest layer matters less than anything else
 MOST_MADE = 0.4  # assumed: of the time in which kernels are written, from which on the layer they are for is named
 MOST = 5  # assumed: sentences that a person reads
 MOST_CHANGING = 0.5  # assumed: of the requests of a line, from which on compiling is no exception
 LEAST_SAMPLES = 5  # assumed: of a function, from which on its time is more than chance
+READS = frozenset(
+    {"item", "tolist", "numpy", "data", "__float__", "__int__", "__bool__"}
+)  # methods that give values to Python
+STEPS = frozenset({"step"})  # of an optimizer
 LEAST_TURNS = 3  # assumed: times between requests in which a function made graphs, from which on it does so each time
 
 
@@ -33,15 +39,17 @@ def place_of(row: LineRow) -> str:
 
 def worth_a_look(
     rows: Sequence[LineRow], whole: float, modules: Modules, made: Mapping[str, float] | None = None,
-    uncaptured: Mapping[tuple[str, str], int] | None = None,
+    uncaptured: Mapping[tuple[str, str], int] | None = None, how: HowMade | None = None,
+    work: Mapping[str, str] | None = None,
 ) -> list[str]:  # fmt: skip
     """Return at most MOST sentences about what took long, the longest time first; at last what happens once.
 
-    What keeps a step from a TinyJit comes before all else. `whole` is the time of the profile in seconds, `modules` has
-    the seconds of kernels by module and line, where what a module's gradient took is that module's, `made` those in
-    which the kernels of a module were written, and by "" of those that are for no one module, `uncaptured` how often
-    functions under TinyJit were run, by their names and why. The layer that took most is named in any case. Shares are
-    of what repeats: of the time without imports and what compiles once, which would hide a slow step in a short run.
+    What keeps a step from a TinyJit comes before all else, then loops over rows and memory that grows: they hide the
+    rest. `whole` is the time of the profile in seconds, `modules` has the seconds of kernels by module and line, where
+    what a module's gradient took is that module's, `made` those in which the kernels of a module were written, and by
+    "" of those that are for no one module, `uncaptured` how often functions under TinyJit were run, by their names and
+    why, `how` the sentences of how tensors are made, `work` what is computed at a line of a module. Shares are of what
+    repeats: of the time without imports and what compiles once, which would hide a slow step in a short run.
     """
     imports = sum(row.seconds.get(IMPORTS, 0.0) for row in rows)
     once = sum(row.seconds.get(COMPILING, 0.0) for row in rows if not _is_changing(row))
@@ -49,8 +57,13 @@ def worth_a_look(
     layers = [text for _, text in sorted(_in_layers(rows, repeats), key=lambda one: -one[0])]
     obstacles = [*_uncaptured(uncaptured or {}), *layers]
     found = [*_compiled_again(rows, repeats), *_unjitted(rows, repeats, bool(obstacles)), *_in_python(rows, repeats)]
-    told = [one for one in found if one[0] >= MUCH * repeats] + _modules(modules, repeats)
-    sentences = [*obstacles, *[text for _, text in sorted(told, key=lambda one: -one[0])]][:MOST]
+    how = how or HowMade()
+    found += how.double
+    loops = [text for seconds, text in sorted(how.rows, key=lambda one: -one[0]) if seconds >= LEAST * repeats]
+    told = [one for one in found if one[0] >= MUCH * repeats]
+    told += _modules(modules, repeats, work or {}, bool(told or loops or obstacles))
+    told.sort(key=lambda one: -one[0])
+    sentences = [*obstacles, *loops, *how.growth, *[text for _, text in told]][:MOST]
     if once >= MUCH * whole:
         later = (
             "the disk cache is off (CACHELEVEL=0)" if not CACHELEVEL
@@ -106,11 +119,29 @@ def _unjitted(rows: Sequence[LineRow], whole: float, hindered: bool) -> Iterator
     for row in filter(_asks_often, rows):
         seconds = row.seconds.get(PREPARING, 0.0) + row.seconds.get(GRAPHS, 0.0)
         graphs = " and make graphs" if row.seconds.get(GRAPHS) else ""
-        yield (
-            seconds,
-            f"{place_of(row)}: {_of(seconds, whole)} for Python to prepare {row.requests - row.replays} requests for "
-            f"values{graphs}: ask for several at once (Tensor.realize(a, b)), less often, or within a TinyJit{after}",
-        )
+        yield seconds, (f"{place_of(row)}: {_of(seconds, whole)} for Python to prepare {row.requests - row.replays} "
+                        f"{_asked(row)}{graphs}: {_remedy(row)}{after}")  # fmt: skip
+
+
+def _method(row: LineRow) -> str:
+    """Return the method by which nearly all requests of a line are made, empty where there is no such one."""
+    method, count = row.asked.most_common(1)[0] if row.asked else ("", 0)
+    return method if 2 * count > row.requests else ""
+
+
+def _asked(row: LineRow) -> str:
+    """Return what a line asks for, in words."""
+    method = _method(row)
+    return f"requests of {method}()" if method in READS or method in STEPS else "requests for values"
+
+
+def _remedy(row: LineRow) -> str:
+    """Return what to do about a line that asks often."""
+    if _method(row) in STEPS:
+        return "put the training step into a function under TinyJit, which prepares once and replays"
+    if _method(row) in READS:
+        return "read less often, a whole batch or several values at once (Tensor.realize(a, b)), or within a TinyJit"
+    return "ask for several at once (Tensor.realize(a, b)), less often, or within a TinyJit"
 
 
 def _is_in_layer(row: LineRow) -> bool:
@@ -133,11 +164,22 @@ def _in_layers(rows: Sequence[LineRow], whole: float) -> Iterator[tuple[float, s
 def _in_python(rows: Sequence[LineRow], whole: float) -> Iterator[tuple[float, str]]:
     """Yield the functions whose own Python takes long, and those that make graphs each time, with their seconds."""
     for _, longest, seconds in _functions(rows, PROGRAM):
-        yield seconds, f"{place_of(longest)}: {_of(seconds, whole)} in Python itself, where no tensor is computed"
+        yield (
+            seconds,
+            f"{place_of(longest)}: {_of(seconds, whole)} in Python itself, where no tensor is computed"
+            f"{_loader(longest)}",
+        )
     for some, longest, seconds in _functions([row for row in rows if not _asks_often(row)], GRAPHS):
         if max(row.turns for row in some) >= LEAST_TURNS:
             told = "to make graphs in Python, each time anew: a TinyJit does it once"
             yield seconds, f"{place_of(longest)}: {_of(seconds, whole)} {told}"
+
+
+def _loader(row: LineRow) -> str:
+    """Return what to do about a line whose Python takes long, where it is in a data set."""
+    if not row.function.endswith((".__getitem__", ".__iter__", ".__getitems__")):
+        return ""
+    return ": prepare the data once, or in a DataLoader's workers (num_workers=2)"
 
 
 def _functions(rows: Sequence[LineRow], kind: str) -> Iterator[tuple[list[LineRow], LineRow, float]]:
@@ -151,13 +193,25 @@ def _functions(rows: Sequence[LineRow], kind: str) -> Iterator[tuple[list[LineRo
             yield some, max(some, key=lambda row: row.seconds[kind]), sum(row.seconds[kind] for row in some)
 
 
-def _modules(modules: Modules, whole: float) -> list[tuple[float, str]]:
-    """Return the layers that take most of the time of kernels, with their seconds; the first, and those of LEAST."""
+def _modules(modules: Modules, whole: float, work: Mapping[str, str], others: bool) -> list[tuple[float, str]]:
+    """Return the layers that take most of the time of kernels, with their seconds; the first, and those of LEAST.
+
+    The first one too has to take a hundredth where there are other sentences.
+    """
     kernels = sum(sum(lines.values()) for lines in modules.values())
+    least = MENTIONED * whole if others else 0.0
     return [(layer.seconds, f"{layer.name}: {_of(layer.seconds, whole)} in its kernels, forward and backward, which is "
-                            f"{100 * layer.seconds / kernels:.0f} % of all kernels; most at {layer.line}")
+                            f"{100 * layer.seconds / kernels:.0f} % of all kernels; most at {layer.line}"
+                            f"{_work(layer, modules, work)}")
             for number, layer in enumerate(slow_layers(modules))
-            if not number or layer.seconds >= LEAST * whole]  # fmt: skip
+            if layer.seconds >= (LEAST * whole if number else least)]  # fmt: skip
+
+
+def _work(layer: Layer, modules: Modules, work: Mapping[str, str]) -> str:
+    """Return what is computed at the line that takes most of a layer, as words; empty where it is not known."""
+    of = [name for name, lines in modules.items() if layer.line in lines and (name + ".").startswith(layer.name + ".")]
+    name = max(of, key=lambda name: modules[name][layer.line], default="")
+    return f", {work[key]}" if (key := f"{name} {layer.line}") in work else ""
 
 
 def _made_for(made: Mapping[str, float]) -> str:
