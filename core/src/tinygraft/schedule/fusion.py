@@ -3,7 +3,8 @@
 A stored node joins the kernel of a node that it reads, or of one that reads the same buffer, when both have the same
 loops (or the shorter loops are the outer ones of the longer) and no third kernel has to run between them. Then what
 it reads at its own index needs no load, and common subexpressions are computed once. An ASSIGN may also join one that
-has the same loops and reads other memory: parameters in two groups of an optimizer are updated in one kernel.
+has the same loops and reads other memory: parameters in two groups of an optimizer are updated in one kernel. So may
+the parts of a long reduction (regroup.py): the norms of many large tensors are few kernels.
 
 A model repeats its layers, so most kernels are equal to an earlier one. A Book caches the result of each step by the
 form of its nodes: a kernel equal to an earlier one is not lowered again.
@@ -20,6 +21,7 @@ from tinygraft.schedule.again import StoreMore
 from tinygraft.schedule.draft import Draft
 from tinygraft.schedule.effort import spend
 from tinygraft.schedule.kernel_body import numel, output_loops
+from tinygraft.schedule.regroup import FEW, PARTS
 from tinygraft.schedule.sections import sections_of
 from tinygraft.schedule.weighing import LONGEST, MIN_ROWS, MUCH, OWN_PARAMS, is_product
 from tinygraft.target import Target
@@ -36,9 +38,10 @@ FEWER = 8  # times fewer elements than it has results that a node joining a prod
 TINY = 16  # elements up to which kernels are joined only because there are fewer then
 # measured: 24 updates of SGD with momentum, 2 threads of an EPYC, 2026-11-24: of 262,144 elements each 2.7 ms in
 # kernels of one, 2.9 of two, 3.1 of four, 4.1 of eight (24 streams of memory); of 65,536 0.66, 0.63, 0.75 and 0.89; of
-# up to 4,096 eight are fastest
+# up to 4,096 eight are fastest. On 2026-11-28, Adam of 24: of 16,384 elements 0.69 ms in 8 kernels and 0.74 in 2, of
+# 32,768 0.87 and 0.94; SGD, and a GPT of eight layers with tensors of 64 to 16,384, take as long either way
 STREAMS = 16  # buffers up to which a processor's kernel gets nodes that share nothing large with it
-STREAMED = 1 << 13  # elements from which that holds; below it launches cost more
+STREAMED = 1 << 14  # elements above which that holds; below it launches cost more
 # measured: products of 3 rows with 384x64 weights compile in 0.6 s in a kernel of 8, 1.1 s of 12, 2.9 s of 16 and
 # 7.7 s of 36 (2 cores, 2026-11-28)
 REDUCTIONS = 8  # reductions that a kernel has at most where their results have more than TINY elements
@@ -225,7 +228,7 @@ class Group:
 
     def has_streams(self, part: KernelPart, target: Target) -> bool:
         """Return whether a part that shares no large memory with this kernel may join: a processor follows STREAMS."""
-        if target.grid_dims or numel(part.node.shape) <= STREAMED:
+        if target.grid_dims or (numel(part.node.shape) <= STREAMED and not _is_of_parts(part.node)):
             return True
         return len(self._entry(part)[1]) <= STREAMS
 
@@ -367,8 +370,8 @@ class _Reading:
     def note(self, group: Group, part: KernelPart, needs: set[UOp]) -> None:
         """Record that `part`, which reads `needs`, was put into `group`."""
         loops = tuple(output_loops(part.loops))
-        assigned = [(Ops.ASSIGN, loops)] if part.node.op is Ops.ASSIGN else []
-        for key in (*needs, loops, *assigned, *([TINY] if numel(part.node.shape) <= TINY else ())):
+        beside = [(part.node.op, loops)] if _has_others_beside(part.node) else []
+        for key in (*needs, loops, *beside, *([TINY] if numel(part.node.shape) <= TINY else ())):
             known = self._known.setdefault(key, {})
             known.pop(group, None)  # a dict keeps the order of insertion: the latest goes to the end
             known[group] = None
@@ -385,11 +388,24 @@ class _Reading:
             found |= {group for group in list(self._known.get(TINY, ()))[-LATEST:] if group.elements <= TINY}
         return found
 
-    def updates(self, part: KernelPart) -> set[Group]:
-        """Return, for an ASSIGN, the LATEST kernels that assign over the same loops, whatever they read."""
-        if part.node.op is not Ops.ASSIGN:
+    def beside(self, part: KernelPart) -> set[Group]:
+        """Return the LATEST kernels with a node of this kind over the same loops, whatever they read.
+
+        For an ASSIGN and for parts of a long reduction; of other kinds there are none.
+        """
+        if not _has_others_beside(part.node):
             return set()
-        return set(list(self._known.get((Ops.ASSIGN, tuple(output_loops(part.loops))), ()))[-LATEST:])
+        return set(list(self._known.get((part.node.op, tuple(output_loops(part.loops))), ()))[-LATEST:])
+
+
+def _has_others_beside(node: UOp) -> bool:
+    """Return whether nodes like this one are computed beside each other although they share no memory."""
+    return node.op is Ops.ASSIGN or _is_of_parts(node)
+
+
+def _is_of_parts(node: UOp) -> bool:
+    """Return whether a node is the stored results of the parts of a reduction to few results, as regroup.py cuts it."""
+    return node.op is Ops.CONTIGUOUS and node.src[0].op is Ops.REDUCE_AXIS and numel(node.shape) <= FEW * PARTS
 
 
 def _candidates(
@@ -397,16 +413,16 @@ def _candidates(
 ) -> list[tuple[Group, bool]]:
     """Return the kernels that a part may join, each with whether it has large memory in common with the part.
 
-    First those that it reads from, then those that read as large memory, then other `sharers`, then `updates`; the
-    latest is the first of each.
+    First those that it reads from, then those that read as large memory, then other `sharers`, then those `beside`;
+    the latest is the first of each.
     """
     producers = {home[n] for n in needs if n in home}
     elements = numel(part.node.shape)
     large = [n for n in needs if memory.get(n, n).arg.size * FEWER >= elements]
     close = (reading.sharers(part, large) if large else set()) - producers
     sharers = reading.sharers(part, needs) - producers - close
-    updates = reading.updates(part) - producers - close - sharers
-    kinds = ((producers, True), (close, True), (sharers, False), (updates, False))
+    beside = reading.beside(part) - producers - close - sharers
+    kinds = ((producers, True), (close, True), (sharers, False), (beside, False))
     return [(group, related) for found, related in kinds for group in sorted(found, key=lambda g: -g.number)]
 
 

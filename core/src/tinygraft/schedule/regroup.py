@@ -36,6 +36,8 @@ TERMS = 4096  # of a product: a panel of 32 columns of float32 then fills half a
 # measured: 2026-11-22, two cores, as each line says
 SOURCES = 8  # of a CAT in one kernel: 40 of 20,000 elements took 68 ms, by 16 116 and by 32 379
 NUMBERS = 32  # the same where they are numbers, which are another kernel each time: 5,000 take 4 s, by 8 they take 12
+# assumed: what that costs for so few elements is less than the launch of another kernel
+NARROW = 1 << 10  # elements of a CAT up to which one kernel has as many stored sources as it has parameters
 # assumed: never measured
 MORE_GROUPS = 1.25  # times the fewest groups of a CAT, where groups are then of equal length and can be one loop
 SLACK = 1.5  # times TERMS that a product may have without being cut
@@ -104,13 +106,19 @@ def _most(node: UOp, target: Target) -> int:
     """
     if all(_comes_from_constant(source) for source in node.src):
         return NUMBERS
-    return max(target.max_params - OWN_PARAMS, SOURCES) if is_of_sections(node) else SOURCES
+    return max(_room(target), SOURCES) if is_of_sections(node) else SOURCES
+
+
+def _room(target: Target) -> int:
+    """Return how many parameters a kernel of `target` may have for what it reads."""
+    return target.max_params - OWN_PARAMS
 
 
 def in_groups(node: UOp, target: Target) -> UOp:
     """Return the CAT `node` as a CAT of stored CATs of as many sources as a kernel of `target` may have.
 
-    These are CATs of stored CATs again where there are too many of them; above the first level SOURCES is the limit.
+    These are CATs of stored CATs again where there are too many of them; above the first level SOURCES is the limit,
+    or that of the kernel's parameters where there are at most NARROW elements, as of the norms of many tensors.
     The groups are of equal length where that takes at most MORE_GROUPS times the fewest groups.
     """
     src = node.src
@@ -121,7 +129,8 @@ def in_groups(node: UOp, target: Target) -> UOp:
         groups = [src[i : i + each] for i in range(0, len(src), each)]
         cats = [UOp(Ops.CAT, node.dtype, group, node.arg) if len(group) > 1 else group[0] for group in groups]
         src = tuple([UOp(Ops.CONTIGUOUS, node.dtype, (cat,)) for cat in cats])
-        most = SOURCES
+        narrow = is_concrete(node.shape) and numel(node.shape) <= NARROW
+        most = max(_room(target), SOURCES) if narrow else SOURCES
     return UOp(Ops.CAT, node.dtype, src, node.arg)
 
 
