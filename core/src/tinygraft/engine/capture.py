@@ -87,6 +87,8 @@ class Capture:
     why_read: str = ""  # what read it, and where
     varied: bool = False
     others: bool = False
+    realised: list[int] = field(default_factory=list)  # of each launch, the number of the realisation that made it
+    count: int = 0  # of realisations that have begun
 
     def existed(self, tensor: object) -> bool:
         """Return whether `tensor` existed when the capture was opened."""
@@ -96,6 +98,7 @@ class Capture:
     def add(self, launch: Recorded, buffers: Sequence[Buffer]) -> None:
         """Record a launch on `buffers`, which are those of `launch.uids`, and in `memory` those that are new here."""
         self.launches.append(launch)
+        self.realised.append(self.count)
         for uid, b in zip(launch.uids, buffers, strict=True):
             if uid not in self.memory:
                 self.memory[uid] = CapturedMemory(b.device, b.size, b.dtype, weakref.ref(b), b if b.filled else None)
@@ -129,6 +132,12 @@ def note_backward(entries: Iterable[TapeEntry]) -> None:
         if any(entry.at <= capture.start for entry in entries):
             capture.read = True
             capture.why_read = capture.why_read or "it goes backward through what was computed before it was called"
+
+
+def note_realisation() -> None:
+    """Record in the captures of this thread that a realisation begins: launches up to the next one are of it."""
+    for capture in _open.captures:
+        capture.count += 1
 
 
 def note_varied() -> None:

@@ -17,7 +17,7 @@ from tinygraft.config import PROFILE, VIZ
 from tinygraft.device.queues import begun
 from tinygraft.engine import shortcut
 from tinygraft.engine.assigns import HasNode, LiveTensors, NoTensors, With
-from tinygraft.engine.capture import uncaptured
+from tinygraft.engine.capture import note_realisation, uncaptured
 from tinygraft.engine.collect import ConflictingBindings, DrawFirst, collect, to_drop
 from tinygraft.engine.exclusive import exclusive
 from tinygraft.engine.launching import conclude
@@ -38,6 +38,7 @@ def realize_tensors(tensors: Sequence[HasNode], live: LiveTensors | None = None)
     ValidationError.
     """
     with exclusive:
+        note_realisation()
         if VIZ.value or PROFILE.value:
             _start_recordings(tensors, live or NoTensors())
         if not hooks.loaded:

@@ -5,7 +5,8 @@ its launches are replayed. `arguments.py` unpacks a call into its kind (the key)
 BUFFERs and values of variables. While the function runs, `engine/capture.py` records each launch by the ids
 of its BUFFERs, and retains no memory that a run without it would free. `trace.py` gives each id a
 role: argument, made by the call, or memory from outside. Equal roles and kernels make a record: its result is
-stored as rows (`results.py`) to be built again over new memory, and its launches become a `Replay`.
+stored as rows (`results.py`) to be built again over new memory, and its launches become a `Replay`, without those
+that compute again what an earlier realisation of the same call has computed (`repeats.py`).
 
 `Replay` places the temporaries of the whole call in one arena and hands runs of launches on one backend
 to `Backend.graph(steps)`: a `GraphExecutor`, which is given only what changes, some buffers and the

@@ -22,6 +22,7 @@ from tinygraft.jit.filled import Gradients, GradsBefore, GradStates, LostGrad, i
 from tinygraft.jit.outside import OutsideTensors
 from tinygraft.jit.references import finds
 from tinygraft.jit.rehearse import rehearse
+from tinygraft.jit.repeats import without_repeats
 from tinygraft.jit.replay import At, BufferType, Replay
 from tinygraft.jit.results import Aliases, CapturedTensor, aliases_in, base_of, itself, lender_of
 from tinygraft.jit.trace import RecordedCalls, Trace
@@ -68,7 +69,7 @@ class ReplayedTrace:
         says which tensors existed before.
         """
         existed = capture.existed
-        self.calls, self.names, self.values, self.claims = calls, trace.names(), trace.values, list(claims)
+        self.calls, self.values, self.claims = calls, trace.values, list(claims)
         roles, written = trace.roles, {uid for launch in trace.launches for uid in launch.written()}
         self.outside = frozenset(uid for uid, (role, _) in roles.items() if role == "keep")
         self.assigned: list[int] = [roles[uid][1] for uid in written if roles[uid][0] == "in"]
@@ -100,7 +101,12 @@ class ReplayedTrace:
         over = sorted({*self.written_outside, *retained})
         self.written = [trace.nodes[uid] for uid in over if uid in trace.nodes]
         forms = {uid: _form(memory) for uid, memory in trace.memory.items()}
-        self.launches: Replay = Replay(trace.launches, forms, fixed, retained, uids)
+        own = {uid for uid, (role, _) in roles.items() if role == "made" and trace.memory[uid].data is None}
+        sizes = {uid: size * dtype.itemsize for uid, (_, size, dtype) in forms.items()}
+        free = own - {*uids, *fixed}
+        needed = without_repeats(trace.launches, trace.realised, sizes, own, free, own.intersection(uids))
+        self.names = ["copy" if launch.kernel is None else launch.kernel.name for launch in needed]
+        self.launches: Replay = Replay(needed, forms, fixed, retained, uids)
         self.filled = frozenset(fixed[uid] for uid in retained)
         self.followers = WeakIds()  # tensors over memory that is written, which get the values that a replay writes
         overwritten = {node for ref in self.written if (node := ref()) is not None}

@@ -108,9 +108,13 @@ class Trace:
         variables, is None where a variable had two values. `obstacle` says why it cannot be launched again: then, where
         Python read a value, and where memory of an argument was written and no argument has it any more.
         """
-        self.launches: list[Recorded] = [
-            launch for launch in capture.launches if not launch.saves or _is_read(launch, capture)
+        needed = [
+            (launch, number)
+            for launch, number in zip(capture.launches, capture.realised, strict=True)
+            if not launch.saves or _is_read(launch, capture)
         ]
+        self.launches: list[Recorded] = [launch for launch, _ in needed]
+        self.realised: list[int] = [number for _, number in needed]  # the realisation that made each launch
         self.start: int = capture.start
         self.memory: dict[int, CapturedMemory] = capture.memory
         mine, bindings = capture.values, arguments.values
@@ -137,10 +141,6 @@ class Trace:
             over = set(toposort(*[tensor.uop for tensor in arguments.tensors]))
             if not over.issuperset(assigned):
                 self.obstacle = self.obstacle or "memory of an argument is written, and no argument has it any more"
-
-    def names(self) -> list[str]:
-        """Return the names of the kernels, in order."""
-        return ["copy" if launch.kernel is None else launch.kernel.name for launch in self.launches]
 
     def outcome(self, result: Any) -> list[Role]:
         """Return the role of the memory of each tensor of a result; memory that is in no launch is from outside.
