@@ -35,9 +35,9 @@ from tinygraft.uop.ops import AxisKind, LocalArg, Ops
 from tinygraft.uop.units import WORDS, MatrixArg, MatrixUnit
 from tinygraft.uop.uop import UOp, postorder
 
-# assumed: no processor with such units has run them (benchmarks/NOTES.md, 2026-11-20: AMX is compiled, not timed)
+# AMX, benchmarks/NOTES.md, 2026-11-28; with a grid they are not timed
 BLOCKS = (1, 2, 4, 8)  # tiles of columns for which an operand may be staged at once
-DEEPEST = 64  # steps of terms in a block of them: what is summed before the next block is staged
+DEEPEST = 256  # steps of terms in a block: several blocks stage the second operand anew for each block of rows
 COPIED, STEP, STORED = 0.3, 1.0, 0.5  # cycles for a staged element, for a row of a tile in a step, for a result
 
 
