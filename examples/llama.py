@@ -24,6 +24,7 @@ from tinygraft import Tensor, TinyJit, Variable, nn
 from tinygraft.nn.state import gguf_load, load_sharded, safe_load
 
 PIECE = 16  # tokens of a prompt that are read at once; the rest of it one by one
+MOST = 1 << 22  # bytes of a config.json; no model needs a tenth of it
 
 REQUIRED = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
 LENGTHS = ("max_position_embeddings", "sliding_window")
@@ -68,7 +69,9 @@ class Config:
         counts = [name for name in ("num_key_value_heads", "head_dim") if given.get(name) is not None]
         needed = [name for name in (*REQUIRED, *counts) if not is_count(given.get(name))]
         if needed:
-            raise ValueError(f"{where} gives no number for {', '.join(needed)}, which a model of Llama's kind needs")
+            raise ValueError(
+                f"{where} gives no number for {', '.join(needed)}, which a model of Llama's kind needs, 1 to 2**48 - 1"
+            )
         sizes = {name: given[name] for name in Config.__dataclass_fields__ if given.get(name) is not None}
         heads = given["num_attention_heads"]
         sizes.setdefault("num_key_value_heads", heads)
@@ -77,7 +80,9 @@ class Config:
         longest = sizes.get("max_position_embeddings", 2048)
         sizes["max_position_embeddings"] = min(longest, given.get("sliding_window") or longest)  # within it all is seen
         if isinstance(sizes.get("eos_token_id"), list):
-            sizes["eos_token_id"] = sizes["eos_token_id"][0]
+            sizes["eos_token_id"] = next(iter(sizes["eos_token_id"]), None)
+        if (end := sizes.get("eos_token_id")) is not None and end >= sizes["vocab_size"]:
+            raise ValueError(f"{where} has the eos_token_id {end}, and tokens below {sizes['vocab_size']}")
         return Config(**sizes)
 
     def save(self, path: Path) -> None:
@@ -87,8 +92,8 @@ class Config:
 
 
 def is_count(value: Any) -> bool:
-    """Whether a value is an integer of 1 or more."""
-    return is_token(value) and value > 0
+    """Whether a value is an integer of 1 or more, and below 2 to the 48th."""
+    return is_token(value) and 0 < value < 1 << 48
 
 
 def check_kinds(given: Mapping[str, Any], where: str) -> None:
@@ -253,7 +258,7 @@ def read(path: Path | str) -> tuple[Config, Mapping[str, Tensor]]:
     where = path.parent / "config.json"
     config = Config.of(read_object(where), str(where))
     tensors = load_sharded(path) if path.name.endswith(".index.json") else safe_load(path)
-    check_layers(config, tensors, path)
+    check_sizes(config, tensors, path)
     kept = {name: tensor for name, tensor in tensors.items() if not name.endswith("rotary_emb.inv_freq")}
     if config.tie_word_embeddings:
         kept.pop("lm_head.weight", None)  # some files have it twice
@@ -261,9 +266,13 @@ def read(path: Path | str) -> tuple[Config, Mapping[str, Tensor]]:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The object that a file of JSON has. Raises ValueError where it has none."""
+    """The object that a file of JSON has. Raises ValueError where it has none, or is too long for settings."""
+    with path.open("rb") as file:
+        data = file.read(MOST + 1)
+    if len(data) > MOST:
+        raise ValueError(f"{path} has more than {MOST} bytes, which is no file of settings")
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is no JSON that can be read: {str(error)[:200]}") from None
     if not isinstance(found, dict):
@@ -271,10 +280,24 @@ def read_object(path: Path) -> dict[str, Any]:
     return found
 
 
-def check_layers(config: Config, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Raise ValueError where there are fewer tensors than layers, before any layer is made."""
+def check_sizes(config: Config, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Raise ValueError where tensors do not have the sizes of the config, before any layer is made.
+
+    So a size that is absurd takes no memory: what a file has is as long as the file. Tensors that are not there are
+    named by load_state_dict.
+    """
     if config.num_hidden_layers > len(tensors):
         raise ValueError(f"{path} has {len(tensors)} tensors, too few for {config.num_hidden_layers} layers")
+    heads, kv = config.num_attention_heads, config.num_key_value_heads
+    for name, shape in (
+        ("embed_tokens", (config.vocab_size, config.hidden_size)),
+        ("layers.0.self_attn.q_proj", (heads * config.head_dim, config.hidden_size)),
+        ("layers.0.self_attn.k_proj", (kv * config.head_dim, config.hidden_size)),
+        ("layers.0.mlp.gate_proj", (config.intermediate_size, config.hidden_size)),
+    ):
+        found = tensors.get(f"model.{name}.weight")
+        if found is not None and found.shape != shape:
+            raise ValueError(f"{path} has {name}.weight of shape {found.shape}, and its config says {shape}")
 
 
 def read_gguf(path: Path) -> tuple[Config, dict[str, Tensor]]:
@@ -309,8 +332,9 @@ def read_gguf(path: Path) -> tuple[Config, dict[str, Tensor]]:
     )
     if "rope_freqs.weight" in tensors or value("rope.dimension_count", config.head_dim) != config.head_dim:
         raise ValueError(f"{path} scales its rotary positions, or turns a part of a head, which this does not compute")
-    check_layers(config, tensors, path)
-    return config, {hugging_face_name(name): unpaired(name, tensors[name], config) for name in tensors}
+    named = {hugging_face_name(name): name for name in tensors}
+    check_sizes(config, {new: tensors[name] for new, name in named.items()}, path)
+    return config, {new: unpaired(name, tensors[name], config) for new, name in named.items()}
 
 
 def hugging_face_name(name: str) -> str:

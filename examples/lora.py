@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from llama import is_count, is_scale, read_object
+
 from tinygraft import Tensor, nn
 from tinygraft.nn.state import get_parameters, get_state_dict, load_state_dict, safe_load, safe_save
 
@@ -101,9 +103,10 @@ def save_lora(adapters: dict[str, LoraLinear], folder: Path) -> None:
 def load_lora(model: Any, folder: Path) -> dict[str, LoraLinear]:
     """Add the adapters of such a folder to a model, with what they have learned.
 
-    Raises ValueError for a kind of adapter that this is not, FileFormatError for tensors that do not fit.
+    Raises ValueError for a kind of adapter that this is not and for settings of wrong kinds, FileFormatError for
+    tensors that do not fit.
     """
-    settings = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    settings = read_object(folder / "adapter_config.json")
     asked = [
         name
         for name in ("use_dora", "use_rslora", "rank_pattern", "alpha_pattern", "modules_to_save")
@@ -113,6 +116,11 @@ def load_lora(model: Any, folder: Path) -> dict[str, LoraLinear]:
         raise ValueError(
             f"{folder} has no plain LoRA adapter: it asks for {', '.join(asked) or settings.get('peft_type')}"
         )
-    adapters = add_lora(model, settings["target_modules"], settings["r"], settings["lora_alpha"])
+    targets, rank, alpha = (settings.get(name) for name in ("target_modules", "r", "lora_alpha"))
+    if not isinstance(targets, list) or not all(isinstance(name, str) for name in targets):
+        raise ValueError(f"{folder} gives no list of names as target_modules, got {str(targets)[:80]}")
+    if not is_count(rank) or rank > 1 << 16 or not is_scale(alpha):
+        raise ValueError(f"{folder} needs a rank r of 1 to 65536 and a number lora_alpha, got {rank!r} and {alpha!r}")
+    adapters = add_lora(model, targets, rank, alpha)
     load_state_dict(trained(adapters), safe_load(folder / "adapter_model.safetensors"))
     return adapters

@@ -40,6 +40,7 @@ ZEHNER = "zehn elf zwoelf dreizehn vierzehn fuenfzehn sechzehn siebzehn achtzehn
 GERMAN = f"null ein zwei drei vier fuenf sechs sieben acht neun {ZEHNER}".split()
 GERMAN_TENS = ["zwanzig", "dreissig", "vierzig", "fuenfzig", "sechzig", "siebzig", "achtzig", "neunzig"]
 IGNORED = -1  # a label that nothing is learned from
+MOST = 1 << 26  # bytes of a tokenizer.json; one of 260,000 tokens has half of it
 
 
 def english(number: int) -> str:
@@ -80,7 +81,14 @@ class TokenizerFile:
             from tokenizers import Tokenizer  # only models of others need it
         except ImportError:
             raise SystemExit(f"{path} is read by the package tokenizers: pip install tokenizers") from None
-        self.inner = Tokenizer.from_file(str(path))
+        with path.open("rb") as file:
+            data = file.read(MOST + 1)
+        if len(data) > MOST:
+            raise SystemExit(f"{path} has more than {MOST} bytes, which no tokenizer needs")
+        try:
+            self.inner = Tokenizer.from_str(data.decode())
+        except Exception as error:  # the package has no class of its own
+            raise SystemExit(f"{path} has no tokenizer that can be read: {str(error)[:200]}") from None
 
     def encode(self, text: str, begins: bool = False) -> list[int]:
         """The tokens of a text; where it begins one, also those that the tokenizer puts before each."""
@@ -91,11 +99,20 @@ class TokenizerFile:
         return self.inner.decode(list(tokens))
 
 
-def as_tokens(pairs: Pairs, tokenizer: Any, end: int) -> tuple[Tensor, Tensor]:
-    """What is read and what is to come next, (pairs, longest) each; labels of questions and of the rest are IGNORED."""
+def as_tokens(pairs: Pairs, tokenizer: Any, config: Config) -> tuple[Tensor, Tensor]:
+    """What is read and what is to come next, (pairs, longest) each; labels of questions and of the rest are IGNORED.
+
+    Raises SystemExit for a tokenizer whose tokens the model has not.
+    """
     rows = [
-        (tokenizer.encode(f"{question}: ", begins=True), [*tokenizer.encode(answer), end]) for question, answer in pairs
+        (tokenizer.encode(f"{question}: ", begins=True), [*tokenizer.encode(answer), config.eos_token_id])
+        for question, answer in pairs
     ]
+    greatest = max(token for question, answer in rows for token in (*question, *answer))
+    if greatest >= config.vocab_size or not all(question for question, _ in rows):
+        raise SystemExit(
+            f"the tokenizer gives the token {greatest} or none for a text, and the model has {config.vocab_size} tokens"
+        )
     longest = max(len(question) + len(answer) for question, answer in rows) - 1
     inputs = np.zeros((len(rows), longest), np.int32)
     labels = np.full((len(rows), longest), IGNORED, np.int32)
@@ -169,7 +186,7 @@ def make_base(folder: Path, seed: int, steps: int) -> tuple[list[float], float]:
     )  # fmt: skip
     seen, held = split([(str(number), english(number)) for number in range(1000)], seed)
     model = Llama(config)
-    data = as_tokens(seen, Bytes(), ord("\n"))
+    data = as_tokens(seen, Bytes(), config)
     losses = fit(model, get_parameters(model), data, steps, 64, 6e-3, f"seed {seed}, base", seed)
     folder.mkdir(parents=True, exist_ok=True)
     config.save(folder / "config.json")
@@ -184,7 +201,8 @@ def tokenizer_of(weights: Path, config: Config) -> Any:
         return TokenizerFile(beside)
     if config.vocab_size > 256:
         raise SystemExit(
-            f"{weights} has {config.vocab_size} tokens; their meaning is looked for in {beside}, not there"
+            f"{weights} has {config.vocab_size} tokens; their meaning is looked for in {beside}, not there\n"
+            "what a GGUF file itself has in its metadata of a tokenizer is not read here"
         )
     return Bytes()
 
@@ -194,11 +212,11 @@ def tune(weights: Path, pairs: Pairs, seed: int, args: argparse.Namespace) -> tu
     config, tensors = read(weights)
     model = Llama(config)
     load_state_dict(model, tensors)
-    tokenizer, end = tokenizer_of(weights, config), config.eos_token_id
-    if end is None:
+    tokenizer = tokenizer_of(weights, config)
+    if config.eos_token_id is None:
         raise SystemExit(f"{weights} does not say which token ends a text (eos_token_id), so that no answer would end")
     seen, held = split(pairs, seed)
-    data = as_tokens(seen, tokenizer, end)
+    data = as_tokens(seen, tokenizer, config)
     longest = data[0].shape[1]
     before = share_right(model, held, tokenizer, longest)
 
@@ -283,6 +301,8 @@ def main(argv: Sequence[str] | None = None) -> float:
         if wrong := [number for number, line in enumerate(lines, 1) if line.count("\t") != 1]:
             raise SystemExit(f"{args.data}: line {wrong[0]} is no question, a tab and an answer")
         pairs = [(line.split("\t")[0], line.split("\t")[1]) for line in lines]
+        if len(pairs) < 2:
+            raise SystemExit(f"{args.data} has {len(pairs)} lines; one is to learn from, and another to be judged by")
 
     bases: list[list[float]] = []
     losses, shares = [], []

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ def gguf_of(path: Path, config: dict[str, Any], **changed: Any) -> Path:
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_vocab_size(config["vocab_size"])
     writer.add_context_length(config["max_position_embeddings"])
-    writer.add_embedding_length(config["hidden_size"])
+    writer.add_embedding_length(changed.get("hidden_size", config["hidden_size"]))
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(config["num_attention_heads"])
@@ -236,12 +237,15 @@ def test_refusals(examples: Any, tmp_path: Path) -> None:
         ({"rms_norm_eps": float("nan")}, "x needs a positive number as rms_norm_eps, got nan"),
         ({"rope_parameters": {"rope_theta": "1"}}, "x needs a positive number as rope_theta, got 1"),
         ({"eos_token_id": [2, -1]}, "x needs a token as eos_token_id, got -1"),
+        ({"eos_token_id": 61}, "x has the eos_token_id 61, and tokens below 61"),
+        ({"vocab_size": 1 << 60}, "x gives no number for vocab_size"),
     ):
         with pytest.raises(ValueError, match=message):
             of(GROUPED | change, "x")
     assert of(GROUPED | {"model_type": "mistral", "sliding_window": 16}, "x").max_position_embeddings == 16
     old = {name: value for name, value in GROUPED.items() if name not in ("rope_parameters", "head_dim")}
     assert of(old | {"rope_theta": 500.0, "rope_scaling": None, "eos_token_id": [2, 3]}, "x").rope_theta == 500.0
+    assert of(GROUPED | {"eos_token_id": []}, "x").eos_token_id is None
     with pytest.raises(ValueError, match="a prompt of 60 tokens and 10 more have no place in 64"):
         examples["llama"].Generator(examples["llama"].Llama(of(GROUPED, "x")))([1] * 60, 10)
     with pytest.raises(ValueError, match="a prompt has tokens below 61, got 3 to 61"):
@@ -254,10 +258,21 @@ def test_refusals(examples: Any, tmp_path: Path) -> None:
         ("[" * 100_000, r"damaged/config\.json is no JSON that can be read: maximum recursion depth"),
         ("[1]", r"damaged/config\.json should have an object, it has a list"),
         (json.dumps(GROUPED | {"num_hidden_layers": 1 << 40}), "tensors, too few for 1099511627776 layers"),
+        (
+            json.dumps(GROUPED | {"hidden_size": 1 << 44}),
+            r"embed_tokens\.weight of shape \(61, 32\), and its config says",
+        ),
+        (json.dumps(GROUPED | {"head_dim": 1 << 40}), r"layers\.0\.self_attn\.q_proj\.weight of shape \(32, 32\)"),
+        (json.dumps(GROUPED | {"num_key_value_heads": 4}), r"k_proj\.weight of shape \(16, 32\)"),
+        (json.dumps(GROUPED | {"intermediate_size": 1 << 40}), r"mlp\.gate_proj\.weight of shape \(48, 32\)"),
+        (json.dumps(GROUPED) + " " * (1 << 22), r"config\.json has more than 4194304 bytes"),
+        ("\udcff", r"config\.json is no JSON that can be read: 'utf-8' codec"),
     ):
-        (folder / "config.json").write_text(text)
+        (folder / "config.json").write_bytes(text.encode(errors="surrogateescape"))
         with pytest.raises(ValueError, match=message):
             examples["llama"].read(folder)
+    with pytest.raises(ValueError, match=r"embed_tokens\.weight of shape \(61, 32\), and its config says \(61, 64\)"):
+        examples["llama"].read(gguf_of(tmp_path / "wide.gguf", GROUPED, hidden_size=64))
     import gguf
 
     with pytest.raises(ValueError, match="rope scaling 'yarn'"):
@@ -266,3 +281,72 @@ def test_refusals(examples: Any, tmp_path: Path) -> None:
     save_file(short, written(tmp_path / "short", GROUPED) / "model.safetensors")
     with pytest.raises(FileFormatError, match=r"model\.layers\.1\.mlp\.down_proj\.weight"):
         loaded(examples, tmp_path / "short")
+
+
+def test_a_tokenizer_that_lies_is_refused(examples: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that the package cannot read, one that is too long, one that is not there, and tokens that the model has not.
+
+    The package is a stand-in, which has its errors: an Exception of no class of its own.
+    """
+
+    class Tokenizer:
+        """What the example calls of the package."""
+
+        @staticmethod
+        def from_str(text: str) -> Any:
+            """A tokenizer of letters, where the text is JSON."""
+            try:
+                return types.SimpleNamespace(first=json.loads(text)["first"], encode=encode)
+            except ValueError:
+                raise Exception("expected value at line 1 column 1") from None
+
+    def encode(text: str, add_special_tokens: bool) -> Any:
+        return types.SimpleNamespace(ids=[ord(letter) % 16 + first[0] for letter in text])
+
+    first = [0]
+    module = types.ModuleType("tokenizers")
+    module.Tokenizer = Tokenizer  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "tokenizers", module)
+    tuning, folder = examples["tune_llama"], written(tmp_path / "model", GROUPED | {"eos_token_id": 2})
+    config = examples["llama"].read(folder)[0]
+    file = folder / "tokenizer.json"
+    for data, message in (
+        (b"no JSON", r"tokenizer\.json has no tokenizer that can be read: expected value at line 1"),
+        (b"\xff\xfe", r"tokenizer\.json has no tokenizer that can be read: 'utf-8' codec"),
+        (bytes((1 << 26) + 1), r"tokenizer\.json has more than 67108864 bytes"),
+    ):
+        file.write_bytes(data)
+        with pytest.raises(SystemExit, match=message):
+            tuning.tokenizer_of(folder, config)
+    file.write_text('{"first": 0}')
+    tokenizer = tuning.tokenizer_of(folder, config)
+    assert tuning.as_tokens([("a", "b")], tokenizer, config)[0].shape == (1, 4)
+    first[0] = 60
+    with pytest.raises(SystemExit, match="the tokenizer gives the token 7. or none for a text, and the model has 61"):
+        tuning.as_tokens([("a", "b")], tokenizer, config)
+    file.unlink()
+    wide = examples["llama"].Config.of(GROUPED | {"vocab_size": 300}, "x")
+    with pytest.raises(SystemExit, match=r"300 tokens; their meaning is looked for in .*tokenizer\.json, not there"):
+        tuning.tokenizer_of(folder, wide)
+    (tmp_path / "one.tsv").write_text("a\tb\n")
+    with pytest.raises(SystemExit, match=r"one\.tsv has 1 lines"):
+        tuning.main(["--weights", str(folder), "--data", str(tmp_path / "one.tsv"), "--out", str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target_modules": "all-linear"}, "gives no list of names as target_modules, got all-linear"),
+        ({"r": 0}, "needs a rank r of 1 to 65536"),
+        ({"r": 1 << 40}, "needs a rank r of 1 to 65536"),
+        ({"lora_alpha": "16"}, "and a number lora_alpha, got 2 and '16'"),
+    ],
+)
+def test_an_adapter_that_lies_is_refused(examples: Any, tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    """Before any layer is made."""
+    lora, model = examples["lora"], loaded(examples, written(tmp_path / "model", GROUPED))
+    lora.save_lora(lora.add_lora(model, ["q_proj"], 2, 4), tmp_path)
+    settings = json.loads((tmp_path / "adapter_config.json").read_text())
+    (tmp_path / "adapter_config.json").write_text(json.dumps(settings | change))
+    with pytest.raises(ValueError, match=message):
+        lora.load_lora(loaded(examples, tmp_path / "model"), tmp_path)

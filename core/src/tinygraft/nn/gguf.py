@@ -38,6 +38,12 @@ _MOST_AXES = 4  # given: ggml has four
 _LEAST_ENTRY, _LEAST_TENSOR = 13, 24  # given: bytes of the shortest entry of metadata, and of a tensor
 _LONGEST = 1 << 26  # assumed: bytes of a header. One with 500,000 tokens and merges has 20 MB; it is all kept in memory
 _MOST_VALUES = 1 << 21  # assumed: texts and lists in lists of metadata; 260,000 tokens and 510,000 merges are many
+# assumed: numbers in lists of metadata, of 8 to 40 bytes each in Python; 500,000 tokens have two lists of as many
+_MOST_NUMBERS = 1 << 22
+_MOST_ENTRIES, _MOST_TENSORS = (
+    1 << 16,
+    1 << 18,
+)  # assumed: of metadata, which has some 50; a model has some 10,000 tensors
 _PIECE = 1 << 16  # bytes of the header that are read at once
 
 
@@ -105,7 +111,7 @@ class GgufHeader:
 
     def __init__(self, file: OpenFile, label: str) -> None:
         self._file, self._label, self._at = file, label, 0
-        self._piece, self._piece_at, self._values = b"", 0, 0
+        self._piece, self._piece_at, self._values, self._numbers = b"", 0, 0, 0
         if (start := self._bytes(4)) != b"GGUF":
             raise FileFormatError(f"{label} is no GGUF file: it does not begin with GGUF{other_format(start)}")
         version = self._number("I")
@@ -113,8 +119,8 @@ class GgufHeader:
             why = "of the other byte order" if version & 0xFFFF == 0 else "not read here"
             raise UnsupportedError(f"{label} is GGUF of version {version}, {why}; 2 and 3 are, little endian")
         tensors, entries = (
-            self._count("Q", _LEAST_TENSOR, "tensors"),
-            self._count("Q", _LEAST_ENTRY, "entries of metadata"),
+            self._count("Q", _LEAST_TENSOR, "tensors", _MOST_TENSORS),
+            self._count("Q", _LEAST_ENTRY, "entries of metadata", _MOST_ENTRIES),
         )
         self.metadata: dict[str, Any] = {}
         for _ in range(entries):
@@ -155,16 +161,19 @@ class GgufHeader:
         """Return the next number, little endian; `code` is that of struct."""
         return struct.unpack(f"<{code}", self._bytes(struct.calcsize(f"<{code}")))[0]
 
-    def _count(self, code: str, least: int, what: str) -> int:
+    def _count(self, code: str, least: int, what: str, most: int | None = None) -> int:
         """Return the next number, which counts things of at least `least` bytes each.
 
-        Raises FileFormatError, with `what` they are, where the rest of the file is too short for so many.
+        Raises FileFormatError, with `what` they are, where the rest of the file is too short for so many, or there are
+        more than `most`.
         """
         count = int(self._number(code))
         if count * least > self._file.size - self._at:
             raise FileFormatError(
                 f"{self._label} claims {count} {what}, and has {self._file.size - self._at} bytes for them"
             )
+        if most is not None and count > most:
+            raise FileFormatError(f"{self._label}: the header has {count} {what}; at most {most} are read")
         return count
 
     def _text(self) -> str:
@@ -191,6 +200,11 @@ class GgufHeader:
         if inner in _NUMBERS:
             code = _NUMBERS[inner]
             count = self._count("Q", struct.calcsize(f"<{code}"), "numbers")
+            self._numbers += count
+            if self._numbers > _MOST_NUMBERS:
+                raise FileFormatError(
+                    f"{self._label}: metadata has lists of {self._numbers} numbers; at most {_MOST_NUMBERS} are read"
+                )
             return list(struct.unpack(f"<{count}{code}", self._bytes(count * struct.calcsize(f"<{code}"))))
         count = self._count("Q", 8, "values")
         self._values += count
