@@ -24,6 +24,7 @@ from tinygraft.device.interfaces import Backend
 from tinygraft.target import Target
 
 _device_of_option = ""  # for test_device.py, which reads it when it is imported and has no config
+REPORT = "tinygraft.conformance.report"  # the name of the Report among pytest's plugins
 _undeclared = pytest.StashKey[list[Requirement]]()
 _declared = pytest.StashKey[tuple[Backend, Target]]()
 # An assert in these shows both its sides, as in any test file. Registered here, since that needs a session of pytest.
@@ -56,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("tinygraft.conformance tests a device: give --tinygraft-device NAME")
     if not _is_worker(config):  # the controller counts the tests of its workers
         report = Report(config.getoption("--tinygraft-json"), option_of(config, "--tinygraft-json"))
-        config.pluginmanager.register(report, "tinygraft.conformance.report")
+        config.pluginmanager.register(report, REPORT)
 
 
 def _is_worker(config: pytest.Config) -> bool:
@@ -114,6 +115,11 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         if dropped:
             session.config.hook.pytest_deselected(items=dropped)
             session.testscollected = len(session.items)
+    report = session.config.pluginmanager.get_plugin(REPORT)
+    if report is not None and not session.config.option.collectonly:
+        kit = session.config.stash[KIT]
+        ours = [(kit.device_of(suite), kit.level(item)) for item in session.items if (suite := kit.suite_of(item))]
+        report.expect(ours, session.config.pluginmanager.get_plugin("terminalreporter"))
 
 
 @pytest.hookimpl(wrapper=True)

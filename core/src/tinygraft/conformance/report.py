@@ -7,7 +7,9 @@ where other processes run the tests.
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.metadata import version
@@ -68,7 +70,7 @@ class DeviceFindings:
 
 
 class Report:
-    """A pytest plugin that counts reports as they come in, prints them in the end, and writes JSON to `file`."""
+    """A pytest plugin that counts reports as they come in, prints each level and all, and writes JSON to `file`."""
 
     def __init__(self, file: str, option: str) -> None:
         """Raises UsageError for a `file` that cannot be written, before the tests run rather than after.
@@ -80,12 +82,38 @@ class Report:
             raise pytest.UsageError(f"{option}: {file} cannot be written: {where}")
         self.file = file
         self.found: dict[str, DeviceFindings] = {}
+        self._left: Counter[tuple[str, str]] = Counter()  # tests to come, by device and level
+        self._since = time.perf_counter()  # when the level began
+        self._terminal: pytest.TerminalReporter | None = None  # of a person who watches
+
+    def expect(self, levels: Iterable[tuple[str, str]], terminal: pytest.TerminalReporter | None) -> None:
+        """Begin to print a line for each level that ends: `levels` are those of all tests, with their devices.
+
+        Nothing is printed where no person sees it, in pipes and logs, and where other processes run the tests.
+        """
+        self._left, self._since = Counter(levels), time.perf_counter()
+        self._terminal = terminal if terminal is not None and terminal.isatty else None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a test once: when it was called, or failed or was skipped before or after that."""
         known = dict(report.user_properties).get(PROPERTY)
         if isinstance(known, dict) and (report.when == "call" or not report.passed):
             self._count(report, known)
+        if isinstance(known, dict) and report.when == "teardown":
+            self._ended(known["device"], known["level"])
+
+    def _ended(self, device: str, level: str) -> None:
+        """Count a test that is over, and print the counts of its level after the last one."""
+        self._left[device, level] -= 1
+        if self._left[device, level] or self._terminal is None:
+            return
+        now = time.perf_counter()
+        counter = self.found[device].counts.get(level, Counter())
+        counts = ", ".join(f"{counter[kind]} {kind}" for kind in KitOutcome if counter[kind])
+        self._terminal.ensure_newline()
+        begin = "\n" if self._terminal.verbosity <= 0 else ""  # after the dots of tests
+        self._terminal.write_line(f"{begin}{device} level {_label(level)}: {counts} in {now - self._since:.1f} s")
+        self._since = now
 
     def _count(self, report: pytest.TestReport, known: dict[str, Any]) -> None:
         """Count a test's report under its device and level, and store the names that `_remarks` prints.
@@ -159,15 +187,19 @@ def _about(found: DeviceFindings) -> str:
     return f"kit {version(CORE)}, plugin API {api}{by}"
 
 
+def _label(level: str) -> str:
+    """Return the number and the name of a level."""
+    return level if level == OWN else f"{LEVELS.index(level)} {level}"
+
+
 def _table(found: DeviceFindings) -> list[str]:
     """Return the lines of counts, by level and kind; without kinds of count 0, but for passed, failed and n/a."""
     always = (KitOutcome.PASSED, KitOutcome.FAILED, KitOutcome.MISSING)
     kinds = [kind for kind in KitOutcome if kind in always or found.total(kind)]
     lines = [f"  {'level':10}" + "".join(f"{kind:>12}" for kind in kinds)]
-    for number, level in enumerate((*LEVELS, OWN)):
+    for level in (*LEVELS, OWN):
         if (counter := found.counts.get(level)) is not None:
-            label = level if level == OWN else f"{number} {level}"
-            lines.append(f"  {label:10}" + "".join(f"{counter[kind]:12}" for kind in kinds))
+            lines.append(f"  {_label(level):10}" + "".join(f"{counter[kind]:12}" for kind in kinds))
     return [*lines, f"  {'all':10}" + "".join(f"{found.total(kind):12}" for kind in kinds)]
 
 
