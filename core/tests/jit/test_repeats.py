@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -145,6 +146,23 @@ def test_a_value_left_outside_stays() -> None:
         wanted, kept = leaves(x)[0].numpy(), left[0].numpy()
         np.testing.assert_allclose(step(x)[0].numpy(), wanted, rtol=1e-6)
         np.testing.assert_allclose(left[0].numpy(), kept, rtol=1e-6)
+
+
+def test_parts_of_files_are_told_apart(tmp_path: Path) -> None:
+    """Two files that a call reads are copied by equal launches, from memory that no launch has written."""
+    for number in range(2):
+        (tmp_path / str(number)).write_bytes(np.full(64, number + 1, np.float32).tobytes())
+
+    @TinyJit
+    def both(x: Tensor) -> list[Tensor]:
+        parts = [Tensor(tmp_path / str(number)).bitcast("float32").to("CPU") for number in range(2)]
+        return [(part * x).exp().contiguous().cumsum().realize() for part in parts]
+
+    for seed in range(4):
+        x = data(64, seed=seed)
+        for number, found in enumerate(both(x)):
+            np.testing.assert_allclose(found.numpy(), np.exp(x.numpy() * (number + 1)).cumsum(), rtol=1e-4)
+    assert both.captured == 1
 
 
 OPS: list[Callable[[Tensor, Tensor], Tensor]] = [

@@ -60,7 +60,7 @@ class _Repeats:
         stores = frozenset(launch.written())
         uids = tuple([self.instead.get(uid, uid) for uid in launch.uids])
         unlike = at if launch.kernel is not None and launch.kernel.on_host else None  # ranks wait for each other in it
-        key = launch.kernel, launch.device, unlike, tuple([self._value_of(uid) for uid in uids])
+        key = launch.kernel, launch.device, unlike, tuple([self._value_of(uid, uid in stores) for uid in uids])
         new = {uid: self._number((key, uids.index(uid))) for uid in stores}
         twins = [self.first.get(value) for value in new.values()]
         again = (
@@ -93,9 +93,14 @@ class _Repeats:
             found.append(launch)
         return found[::-1]
 
-    def _value_of(self, uid: int) -> Hashable:
-        """Return the present value of memory; None for memory of the call that nothing has written yet."""
-        return self.values.get(uid) if uid in self.own else (uid, self.epoch)
+    def _value_of(self, uid: int, written: bool) -> Hashable:
+        """Return the present value of memory; None for memory of the call that this launch is the first to write.
+
+        What no launch has written, as a part of a file, is as memory from outside.
+        """
+        if uid in self.own and (written or uid in self.values):
+            return self.values.get(uid)
+        return uid, self.epoch
 
     def _number(self, key: Hashable) -> int:
         """Return a number for a value, the same for equal keys."""
