@@ -35,7 +35,7 @@ from tinygraft.uop.ops import AxisKind, LocalArg, Ops
 from tinygraft.uop.units import WORDS, MatrixArg, MatrixUnit
 from tinygraft.uop.uop import UOp, postorder
 
-# AMX, benchmarks/NOTES.md, 2026-11-28; with a grid they are not timed
+# measured: AMX, benchmarks/NOTES.md, 2026-11-28; with a grid they are not timed
 BLOCKS = (1, 2, 4, 8)  # tiles of columns for which an operand may be staged at once
 DEEPEST = 256  # steps of terms in a block: several blocks stage the second operand anew for each block of rows
 COPIED, STEP, STORED = 0.3, 1.0, 0.5  # cycles for a staged element, for a row of a tile in a step, for a result
