@@ -1,4 +1,4 @@
-"""The meaning of the routine of convolutions, beside sums that are written out."""
+"""The meaning of the routines of convolutions, beside sums that are written out."""
 
 from __future__ import annotations
 
@@ -23,3 +23,15 @@ def test_each_sum(turned: bool) -> None:
             if 0 <= y < 5 and 0 <= at < 4:
                 total += x[e, b, g, c, y, at] * w[e, g, f, c, i, j]
         assert abs(found[e, b, g, f, row, column] - total) < 1e-12
+
+
+def test_what_slides_back() -> None:
+    """Each product is added where its window's element is, and a part of these sums is the result."""
+    chance = np.random.default_rng(2)
+    x, w = chance.standard_normal((2, 2, 2, 3, 4, 3)), chance.standard_normal((2, 2, 3, 4, 2, 5))
+    (found,) = routine_values("transposed_convolution", [x, w], (3, 2, 1, 2, 11, 6))
+    assert found.shape == (2, 2, 2, 4, 11, 6)
+    wanted = np.zeros((2, 2, 2, 4, 20, 20))
+    for c, y, at, i, j in np.ndindex(3, 4, 3, 2, 5):
+        wanted[..., y * 3 + i, at * 2 + j] += x[:, :, :, None, c, y, at] * w[:, None, :, c, :, i, j]
+    np.testing.assert_allclose(found, wanted[..., 1:12, 2:8], atol=1e-12)

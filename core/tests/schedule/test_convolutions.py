@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tinygraft import Context, Device, Tensor, Variable, dtypes
-from tinygraft.schedule.convolutions import convolutions, direct_time, time_of
+from tinygraft.schedule.convolutions import Convolution, convolutions, direct_time, time_of
 from tinygraft.schedule.schedule import schedule
 from tinygraft.target import DeclaredRoutine, Target
 from tinygraft.uop.stages import RoutineCall
@@ -18,7 +18,10 @@ TARGET = replace(
     Device["PYTHON"].target,
     vector_bytes=64,
     registers=32,
-    routines=(DeclaredRoutine("convolution", (dtypes.float32,)),),
+    routines=(
+        DeclaredRoutine("convolution", (dtypes.float32,)),
+        DeclaredRoutine("transposed_convolution", (dtypes.float32,)),
+    ),
 )
 WITHOUT = replace(TARGET, routines=())
 
@@ -123,8 +126,42 @@ def test_the_expected_times() -> None:
         """Return the expected time over that of kernels."""
         found = memory(batch, channels, size, size).conv2d(memory(channels, channels, 3, 3), padding=1)
         ((_, c),) = convolutions(postorder(found.uop), [found.uop]).items()
+        assert isinstance(c, Convolution)
         return time_of(c, TARGET, fast) / direct_time(c, TARGET)
 
     assert part(256, 28, 8, False) < part(64, 28, 8, False) < 0.9 < part(16, 28, 8, False)
     assert part(256, 4, 1, False) > 1
     assert part(64, 28, 8, True) < 0.7 * part(64, 28, 8, False)
+
+
+def test_what_slides_back_in_steps_is_a_routine() -> None:
+    """With its steps, what is cut off, and its results; and so is the gradient of a strided one."""
+    x, w = memory(4, 64, 28, 30), memory(64, 96, 4, 3)
+    (call,) = schedule([x.conv_transpose2d(w, stride=(2, 3), padding=(1, 0)).uop], lambda _: TARGET).calls
+    assert isinstance(call, RoutineCall)
+    assert call.routine.name == "transposed_convolution"
+    assert call.routine.options == (2, 3, 1, 0, 56, 90)
+    assert [shape for _, shape in call.routine.operands] == [(1, 4, 1, 64, 28, 30), (1, 1, 64, 96, 4, 3)]
+    images = memory(4, 96, 57, 60)
+    strided = images.conv2d(w[:, :, :3], stride=2, padding=1)
+    (slope,) = strided.gradient(images, gradient=memory(*strided.shape))
+    assert routines(slope) == [(2, 2, 1, 1, 57, 60)]
+
+
+def test_what_slides_back_to_more_than_products_reach_is_padded() -> None:
+    """An output_padding beyond the padding: the routine, and a kernel for zeros."""
+    x, w = memory(4, 64, 28, 28), memory(64, 64, 3, 3)
+    assert routines(x.conv_transpose2d(w, stride=2, output_padding=1)) == [(2, 2, 0, 0, 57, 57)]
+
+
+@pytest.mark.parametrize("what", ["half", "dilated", "depthwise", "one channel", "short rows", "symbolic"])
+def test_what_slides_back_by_kernels(what: str) -> None:
+    """Half types, gaps in windows, few products of a result, rows that tiles compute much in vain for."""
+    dtype = dtypes.bfloat16 if what == "half" else dtypes.float32
+    channels, groups, size = 1 if what == "one channel" else 64, 64 if what == "depthwise" else 1, 28
+    size = 4 if what == "short rows" else size
+    x, w = memory(8, channels, size, size, dtype=dtype), memory(channels, 64 // groups, 4, 4, dtype=dtype)
+    if what == "symbolic":
+        x = x[: Variable("n", 1, 8).bind(3)]
+    gaps = 2 if what == "dilated" else 1
+    assert routines(x.conv_transpose2d(w, stride=2, padding=1, groups=groups, dilation=gaps)) == []

@@ -1,4 +1,4 @@
-"""What the routine of convolutions means, with NumPy (see routine_values.py)."""
+"""What the routines of convolutions mean, with NumPy (see routine_values.py)."""
 
 from __future__ import annotations
 
@@ -22,3 +22,19 @@ def convolution(operands: Sequence[Array], options: RoutineOptions) -> list[Arra
     x = np.pad(x, [(0, 0)] * 4 + [(above, below), (left, right)])
     windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[-2:], axis=(-2, -1))
     return [np.einsum("ebgcyxij,egfcij->ebgfyx", windows, w, optimize=True)]
+
+
+def transposed_convolution(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return the products of x and weights, added where windows slide back, in float64, as (examples, batch, ...).
+
+    Operands and options are those of the routine (uop/routines.py). Products at results that are cut off are left out.
+    """
+    x, w = [operand.astype(np.float64) for operand in operands]
+    down, right, top, left, rows, columns = options
+    tall, wide = (x.shape[-2] - 1) * down, (x.shape[-1] - 1) * right
+    size = max(tall + w.shape[-2], top + rows), max(wide + w.shape[-1], left + columns)
+    whole = np.zeros((*x.shape[:3], w.shape[3], *size))
+    for i, j in np.ndindex(w.shape[-2:]):
+        products = np.einsum("ebgcyx,egcf->ebgfyx", x, w[..., i, j], optimize=True)
+        whole[..., i : i + tall + 1 : down, j : j + wide + 1 : right] += products
+    return [whole[..., top : top + rows, left : left + columns]]

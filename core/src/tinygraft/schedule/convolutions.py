@@ -4,7 +4,8 @@
 
 A tensor graph goes in, one of the same values comes out, in which a ROUTINE replaces each convolution that it suits:
 two spatial axes, windows of 3 x 3 or 5 x 5 in steps of 1, float32. That is a sum of products of a WINDOW and weights,
-and what slides back over such a product, a FOLD: the gradient of the input, whose weights are turned. All others, and
+and what slides back over such a product, a FOLD: the gradient of the input, whose weights are turned. What slides back
+in longer steps is a routine of its own (transposed.py). All others, and
 those for which the routine is not expected to take less time, stay a product, which codegen computes in tiles.
 
 The routine is Winograd's algorithm, in which n = window + 3 elements along an axis give 4 results by n multiplications
@@ -20,8 +21,9 @@ from dataclasses import dataclass
 
 from tinygraft.dtype import dtypes
 from tinygraft.helpers import prod
+from tinygraft.schedule.transposed import Transposed, in_memory, is_faster, routine_of
 from tinygraft.target import Target
-from tinygraft.uop.held import LEAVES, memory_base
+from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops, ReduceArg, RoutineArg, WindowArg
 from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp, rebuild
@@ -78,28 +80,31 @@ def by_routine(
 
     def replace(node: UOp, new: UOp) -> UOp:
         """Return the ROUTINE of a chosen node, on what its operands became; of other nodes what they are."""
-        done[node] = becomes = _routine(chosen[node], done, fast) if node in chosen else new
-        return becomes
+        if node in chosen:
+            c = chosen[node]
+            new = routine_of(c, done) if isinstance(c, Transposed) else _routine(c, done, fast)
+        done[node] = new
+        return new
 
     return rebuild(order, {}, replace)
 
 
-def convolutions(order: Sequence[UOp], outputs: Sequence[UOp]) -> dict[UOp, Convolution]:
+def convolutions(order: Sequence[UOp], outputs: Sequence[UOp]) -> dict[UOp, Convolution | Transposed]:
     """Return the convolutions of a graph by their nodes. A FOLD of which only a part is used is none by itself."""
-    found: dict[UOp, Convolution] = {}
+    found: dict[UOp, Convolution | Transposed] = {}
     cut: set[UOp] = set()
-    whole = set(outputs)
+    whole = {fold for node in outputs if (fold := _fold_of(node)) is not None}
     for node in order:
-        convolution = None
+        convolution: Convolution | Transposed | None = None
         if node.op is Ops.REDUCE_AXIS:
             convolution = _forward(node)
-        elif node.op is Ops.SHRINK and node.src[0].op is Ops.FOLD:
-            convolution = _cut(node)
-            (cut if convolution else whole).add(node.src[0])
+        elif node.op is Ops.SHRINK and (fold := _fold_of(node.src[0])) is not None:
+            convolution = _cut(node, fold)
+            (cut if convolution else whole).add(fold)
         elif node.op is Ops.FOLD:
             convolution = _backward(node, (0, 0, *node.arg.length))
-        if node.op is not Ops.SHRINK:
-            whole.update(s for s in node.src if s.op is Ops.FOLD)
+        if node.op is not Ops.SHRINK and _fold_of(node) is None:
+            whole.update(fold for s in node.src if (fold := _fold_of(s)) is not None)
         if convolution is not None:
             found[node] = convolution
     for fold in cut - whole:
@@ -130,49 +135,75 @@ def _forward(node: UOp) -> Convolution | None:
     return None
 
 
-def _cut(node: UOp) -> Convolution | None:
-    """Return the convolution that a part of a FOLD is, or None; only its last two axes are cut."""
-    fold, bounds = node.src[0], node.arg
-    if len(bounds) < 2 or any(pair != (0, size) for pair, size in zip(bounds[:-2], fold.shape[:-2], strict=True)):
+def _fold_of(node: UOp) -> UOp | None:
+    """Return the FOLD that a node is, perhaps with other axes before the last two; else None."""
+    fold = _same(node, Ops.RESHAPE)
+    return fold if fold.op is Ops.FOLD and fold.shape[-2:] == node.shape[-2:] else None
+
+
+def _cut(node: UOp, fold: UOp) -> Convolution | Transposed | None:
+    """Return the convolution that a part of `fold` is, or None; only its last two axes are cut."""
+    bounds = node.arg
+    if len(bounds) < 2 or any(pair != (0, n) for pair, n in zip(bounds[:-2], node.src[0].shape[:-2], strict=True)):
         return None
     (top, bottom), (left, right) = bounds[-2:]
     return _backward(fold, (top, left, bottom, right), node.shape)
 
 
-def _backward(fold: UOp, part: tuple[int, int, int, int], shape: tuple[int, ...] = ()) -> Convolution | None:
+def _backward(
+    fold: UOp, part: tuple[int, int, int, int], shape: tuple[int, ...] = ()
+) -> Convolution | Transposed | None:
     """Return the convolution that rows and columns of a FOLD over sums of products are, or None.
 
     `part` is the first row, the first column, and those after the last.
     """
+    factors = _slid_back(fold)
+    if factors is None:
+        return None
+    x, w, sizes = factors
+    filters = prod(fold.shape[1:-2]) // sizes[1]
+    top, left, bottom, right = part
+    if max(fold.arg.stride) > 1:
+        step, window = fold.arg.stride, fold.arg.size
+        return Transposed(
+            x, w, sizes, filters, window, step, (top, left), (bottom - top, right - left), shape or fold.shape
+        )
+    most, length = fold.arg.size[0] - 1, fold.arg.length
+    padding = (most - top, most - (length[0] - bottom), most - left, most - (length[1] - right))
+    if min(padding) < 0:
+        return None
+    return Convolution(x, w, sizes, filters, most + 1, padding, turned=True, shape=shape or fold.shape)
+
+
+def _slid_back(fold: UOp) -> tuple[UOp, UOp, tuple[int, int, int, int, int]] | None:
+    """Return x, weights and sizes of the products whose sums slide back, or None where no routine computes them.
+
+    Sizes are batch, groups, channels, height and width of x.
+    """
     if len(fold.arg.length) != 2 or not is_concrete(fold.src[0].shape):
         return None
-    window = fold.arg.size[0]
     total = fold.src[0]
     while total.op is Ops.RESHAPE and total.src[0].op in (Ops.RESHAPE, Ops.PERMUTE, Ops.REDUCE_AXIS):
         total = total.src[0]
-    moved = total.op is Ops.PERMUTE and total.arg == (0, 1, 2, 5, 3, 4, 6, 7)
-    total = total.src[0] if moved else total
-    product = total.src[0] if total.src else total
-    if not moved or total.op is not Ops.REDUCE_AXIS or total.arg != ReduceArg(Ops.ADD, (2,)):
+    gradient = total.op is Ops.PERMUTE and total.arg == (0, 1, 2, 5, 3, 4, 6, 7)  # has filters behind the image
+    total = total.src[0] if gradient else total
+    if total.op is not Ops.REDUCE_AXIS or total.arg != ReduceArg(Ops.ADD, (2,)):
         return None
-    if product.op is not Ops.MUL or not _is_plain(product) or not _is_unit(fold.arg, window):
+    product, window = total.src[0], fold.arg.size
+    strided = max(fold.arg.stride) > 1 and fold.arg.dilation == (1, 1)
+    if product.op is not Ops.MUL or not _is_plain(product) or not (strided or _is_unit(fold.arg, window[0])):
         return None
-    batch, groups, channels, down, across, filters, *_ = product.shape
-    length = fold.arg.length
-    if fold.shape != (batch, groups * filters, *length) or product.shape[6:] != (window, window):
+    batch, groups, channels = product.shape[:3]
+    filters, image = (product.shape[5], product.shape[3:5]) if gradient else (product.shape[3], product.shape[4:6])
+    shape = (batch, groups * filters) if gradient else (batch, groups, filters)
+    if fold.shape != (*shape, *fold.arg.length) or product.shape[6:] != window:
         return None
+    every, weights = ((*image, 1), (1, 1, filters)) if gradient else ((1, *image), (filters, 1, 1))
     for first, second in (product.src, product.src[::-1]):
         x = _same(first, Ops.EXPAND)
-        w = _weights(second, (1, groups, channels, 1, 1, filters, window, window))
-        if w is None or x.shape != (batch, groups, channels, down, across, 1, 1, 1):
-            continue
-        top, left, bottom, right = part
-        most = window - 1
-        padding = (most - top, most - (length[0] - bottom), most - left, most - (length[1] - right))
-        if min(padding) < 0:
-            return None
-        sizes = (batch, groups, channels, down, across)
-        return Convolution(x, w, sizes, filters, window, padding, turned=True, shape=shape or fold.shape)
+        w = _weights(second, (1, groups, channels, *weights, *window))
+        if w is not None and x.shape == (batch, groups, channels, *every, 1, 1):
+            return x, w, (batch, groups, channels, *image)
     return None
 
 
@@ -198,7 +229,7 @@ def _weights(node: UOp, shape: tuple[int, ...]) -> UOp | None:
     return node if node.shape == shape else None
 
 
-def _suits(node: UOp, c: Convolution, target_of: Callable[[str], Target], fast: bool) -> bool:
+def _suits(node: UOp, c: Convolution | Transposed, target_of: Callable[[str], Target], fast: bool) -> bool:
     """Return whether the device of a convolution has the routine, and it is expected to take less time.
 
     What is computed in a half type is left to kernels, which multiply several at once.
@@ -206,6 +237,8 @@ def _suits(node: UOp, c: Convolution, target_of: Callable[[str], Target], fast: 
     target = target_of(node.device or "")
     if any(_comes_from_half(operand) for operand in (c.x, c.w)) or not target.vector_bytes:
         return False
+    if isinstance(c, Transposed):
+        return is_faster(c, target)
     return target.has_routine(NAME, node.dtype, prod(c.sizes)) and time_of(c, target, fast) < GAIN * direct_time(
         c, target
     )
@@ -242,14 +275,7 @@ def _routine(c: Convolution, done: dict[UOp, UOp], fast: bool) -> UOp:
     """Return the routine of a convolution on what its operands became, in the shape of its node."""
     _, groups, channels, *_ = c.sizes
     shape = (channels, c.filters) if c.turned else (c.filters, channels)
-    x = _in_memory(done[c.x], (1, *c.sizes))
-    w = _in_memory(done[c.w], (1, groups, *shape, c.window, c.window))
+    x = in_memory(done[c.x], (1, *c.sizes))
+    w = in_memory(done[c.w], (1, groups, *shape, c.window, c.window))
     found = UOp(Ops.ROUTINE, dtypes.float32, (x, w), RoutineArg(NAME, 0, (*c.padding, int(c.turned), int(fast))))
     return UOp(Ops.RESHAPE, found.dtype, (found,), c.shape)
-
-
-def _in_memory(node: UOp, shape: tuple[int, ...]) -> UOp:
-    """Return a value that a schedule stores, in another shape."""
-    base = memory_base(node)
-    node = UOp(Ops.CONTIGUOUS, node.dtype, (node,)) if base.op in LEAVES - {Ops.BUFFER} else node
-    return UOp(Ops.RESHAPE, node.dtype, (node,), shape)

@@ -198,6 +198,18 @@ def _convolution_flops(operands: Sequence[RoutineOperand], options: RoutineOptio
     return 2 * prod(found) * channels * weights[-1] ** 2
 
 
+def _slid_back(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what a transposed convolution yields; the last options are its rows and columns."""
+    (dtype, (*front, _, _, _)), (_, weights) = operands
+    return ((dtype, (*front, weights[3], *options[4:])),)
+
+
+def _transposed_flops(operands: Sequence[RoutineOperand], options: RoutineOptions) -> int:
+    """Return the operations of a transposed convolution of which nothing is cut off."""
+    (_, (*front, height, width)), (_, weights) = operands
+    return 2 * prod(front) * height * width * prod(weights[3:])
+
+
 ROUTINES: dict[str, RoutineFacts] = {
     "sort": RoutineFacts(
         "the elements of each row in ascending order (from the greatest if `descending`: NaN first), and the index in "
@@ -302,6 +314,15 @@ ROUTINES: dict[str, RoutineFacts] = {
         "all products one after another in its dtype, but with `fast`, when also infinities may become NaN",
         (6, 6), ("values",), _convolved, ("above", "below", "left", "right", "turned", "fast"),
         exact=False, flops=_convolution_flops,
+    ),
+    "transposed_convolution": RoutineFacts(
+        "the sum over channels and windows of x (examples, batch, groups, channels, height, width) times weights "
+        "(examples, groups, channels, filters, window down, window right), each product at its element's row * `down` "
+        "+ that in the window, and the same to the right; of these sums (examples, batch, groups, filters, ...) "
+        "`rows` from `top` on and `columns` from `left` on. No sum is less exact than one of all products one after "
+        "another in its dtype",
+        (6, 6), ("values",), _slid_back, ("down", "right", "top", "left", "rows", "columns"),
+        exact=False, flops=_transposed_flops,
     ),
 }  # fmt: skip
 

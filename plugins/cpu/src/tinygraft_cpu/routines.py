@@ -42,6 +42,8 @@ def program(routine: Routine, threads: int) -> Program:
         return NativeRoutine(routine.name, [wanted, dtype.itemsize, threads, *_attention(routine)])
     if routine.name == "convolution":
         return NativeRoutine(routine.name, _convolution(routine, threads))
+    if routine.name == "transposed_convolution":
+        return NativeRoutine(routine.name, _transposed_convolution(routine, threads))
     if routine.name in FUNCTIONS:
         count, m, n = shape
         if routine.name in ("solve", "triangular"):
@@ -117,6 +119,14 @@ def _convolution(routine: Routine, threads: int) -> list[int]:
         PROCESSOR,
         examples,
     ]
+
+
+def _transposed_convolution(routine: Routine, threads: int) -> list[int]:
+    """Return the sizes, steps and cuts of a transposed convolution as transposed.c takes them."""
+    down, right, top, left, rows, columns = routine.options
+    (_, (examples, *sizes, height, width)), (_, (*_, filters, tall, wide)) = routine.operands
+    given = [filters, height, width, tall, wide, down, right, top, left, rows, columns]
+    return [threads, *sizes, *given, PROCESSOR, examples]
 
 
 def _number(bits: int) -> float:

@@ -76,6 +76,15 @@ def convolved(x: Tensor, w: Tensor) -> list[Tensor]:
     return [found, *(found * found.detach()).sum().gradient(images)]
 
 
+def slid_back(x: Tensor, w: Tensor) -> list[Tensor]:
+    """Return the transposed convolution of the routine's operands, and a gradient that is one."""
+    _, batch, groups, channels, *size = x.shape
+    images = x[0].reshape(batch, groups * channels, *size)
+    found = images.conv_transpose2d(w[0].reshape(-1, *w.shape[3:]), groups=groups, stride=(2, 3), padding=1).realize()
+    slopes = images.conv2d(w[0].transpose(1, 2).reshape(-1, *w.shape[2:3], *w.shape[4:]), groups=groups, stride=2)
+    return [found, *(slopes * slopes.detach()).sum().gradient(images)]
+
+
 CASES = [
     RoutineCase("sort", (0,), lambda x: x.sort()),
     RoutineCase("sort", (1,), lambda x: x.sort(descending=True)),
@@ -103,6 +112,7 @@ CASES = [
     RoutineCase("attention_backward", (1, HALF, 0, 0), slopes),
     RoutineCase("convolution", (1, 1, 1, 1, 0, 0), convolved),
     RoutineCase("convolution", (2, 0, 0, 3, 1, 0), lambda x, w: convolved(x, w.transpose(2, 3).flip(-1, -2))),
+    RoutineCase("transposed_convolution", (2, 3, 1, 2, 26, 57), slid_back),
 ]
 
 
@@ -110,7 +120,7 @@ def operands_of(case: RoutineCase, dtype: DType, device: str) -> list[Tensor]:
     """Return the operands of a case on a device, realised."""
     if case.name.startswith("attention"):
         return operands_of_attention(case, dtype, device)
-    if case.name == "convolution":
+    if case.name.endswith("convolution"):
         return operands_of_convolution(case, dtype, device)
     chance = np.random.default_rng(5)
     axes = ROUTINES[case.name].axes
@@ -157,8 +167,12 @@ def operands_of_attention(case: RoutineCase, dtype: DType, device: str) -> list[
 def operands_of_convolution(case: RoutineCase, dtype: DType, device: str) -> list[Tensor]:
     """Return images of odd sizes and weights in two groups: 3 x 3, or where these are turned 5 x 5."""
     chance = np.random.default_rng(7)
-    window = 5 if case.options[4] else 3
-    sizes = (ROWS, 3, 2, 16, 13, 19), (ROWS, 2, *((16, 24) if case.options[4] else (24, 16)), window, window)
+    sizes: tuple[tuple[int, ...], ...]
+    if case.name == "transposed_convolution":
+        sizes = (ROWS, 3, 2, 16, 13, 19), (ROWS, 2, 16, 24, 4, 5)
+    else:
+        window = 5 if case.options[4] else 3
+        sizes = (ROWS, 3, 2, 16, 13, 19), (ROWS, 2, *((16, 24) if case.options[4] else (24, 16)), window, window)
     return [Tensor(chance.standard_normal(size), device=device).cast(dtype).realize() for size in sizes]
 
 

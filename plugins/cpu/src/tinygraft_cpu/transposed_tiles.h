@@ -1,0 +1,149 @@
+/* Tiles of a transposed convolution, for one kind of processor: see transposed.c. */
+
+typedef float NAME(vector) __attribute__((vector_size(WIDTH), aligned(sizeof(float)), may_alias));
+
+#define LANES ((long)(WIDTH / sizeof(float)))
+#define INLINE static inline __attribute__((always_inline)) TARGET
+
+/* sums[row][column] of `vectors` vectors of columns: of x[from[k] + column] * w[k][row] over `terms` terms k. */
+INLINE void NAME(multiply)(const int vectors, long terms, const float *w, const float *x, const int *from, float *sums,
+                           long to) {
+    NAME(vector) sum[ROWS][VECTORS];
+#pragma GCC unroll 8
+    for (int r = 0; r < ROWS; r++)
+#pragma GCC unroll 8
+        for (int i = 0; i < vectors; i++) sum[r][i] = (NAME(vector)){0};
+    for (long k = 0; k < terms; k++, w += ROWS) {
+        const float *at = x + from[k];
+        NAME(vector) right[VECTORS];
+#pragma GCC unroll 8
+        for (int i = 0; i < vectors; i++) right[i] = *(const NAME(vector) *)(at + i * LANES);
+#pragma GCC unroll 8
+        for (int r = 0; r < ROWS; r++)
+#pragma GCC unroll 8
+            for (int i = 0; i < vectors; i++) sum[r][i] += w[r] * right[i];
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < ROWS; r++)
+#pragma GCC unroll 8
+        for (int i = 0; i < vectors; i++) *(NAME(vector) *)(sums + r * to + i * LANES) = sum[r][i];
+}
+
+/* The same of `columns` columns, in whole vectors. */
+TARGET static __attribute__((noinline)) void NAME(products)(long columns, long terms, const float *w, const float *x,
+                                                            const int *from, float *sums, long to) {
+    long i = 0;
+#if VECTORS >= 3
+    for (; i + 2 * LANES < columns; i += 3 * LANES) NAME(multiply)(3, terms, w, x + i, from, sums + i, to);
+#endif
+    for (; i + LANES < columns; i += 2 * LANES) NAME(multiply)(2, terms, w, x + i, from, sums + i, to);
+    for (; i < columns; i += LANES) NAME(multiply)(1, terms, w, x + i, from, sums + i, to);
+}
+
+/* Copy n floats. */
+INLINE void NAME(copy)(float *restrict to, const float *restrict from, long n) {
+    long i = 0;
+    if (n < LANES) {
+        for (; i < n; i++) to[i] = from[i];
+        return;
+    }
+    for (; i + LANES <= n; i += LANES) *(NAME(vector) *)(to + i) = *(const NAME(vector) *)(from + i);
+    if (i < n) *(NAME(vector) *)(to + n - LANES) = *(const NAME(vector) *)(from + n - LANES);
+}
+
+/* Copy the rows that a band reads of one channel, with zeros around them. */
+INLINE void NAME(copy_plane)(const transposed *job, const float *image, long first, long rows, float *plane) {
+    for (long i = 0; i < job->before; i++) plane[i] = 0;
+    plane += job->before;
+    for (long row = first; row < first + rows; row++, plane += job->pitch) {
+        long k = 0;
+        if (row >= 0 && row < job->height) NAME(copy)(plane, image + row * job->width, k = job->width);
+        for (; k < job->pitch; k++) plane[k] = 0;
+    }
+    for (long i = 0; i < job->pitch - job->width + LANES; i++) plane[i] = 0; /* what the last vector reads beyond */
+}
+
+#if WIDTH == 64
+#define FIRST 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define SECOND 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#elif WIDTH == 32
+#define FIRST 0, 8, 1, 9, 2, 10, 3, 11
+#define SECOND 4, 12, 5, 13, 6, 14, 7, 15
+#else
+#define FIRST 0, 4, 1, 5
+#define SECOND 2, 6, 3, 7
+#endif
+typedef int NAME(places) __attribute__((vector_size(WIDTH)));
+
+/* Store a vector of even results and one of odd ones, in turns. */
+INLINE void NAME(interleave)(float *to, const float *even, const float *odd) {
+    NAME(vector) a = *(const NAME(vector) *)even, b = *(const NAME(vector) *)odd;
+    *(NAME(vector) *)to = SHUFFLED(a, b, NAME(places), FIRST);
+    *(NAME(vector) *)(to + LANES) = SHUFFLED(a, b, NAME(places), SECOND);
+}
+
+/* Store a row of results: element q of phase r of `sums`, which are `apart`, is result q * stride + r. */
+INLINE void NAME(store_row)(const transposed *job, const float *sums, long apart, float *restrict row,
+                            float *restrict y) {
+    long stride = job->right.stride, columns = job->right.results;
+    if (stride == 1) {
+        NAME(copy)(y, sums, columns);
+        return;
+    }
+    if (stride == 2) {
+        long pairs = columns / 2;
+        float *to = pairs < LANES ? row : y;
+        for (long q = 0, last = pairs < LANES ? 0 : pairs - LANES;; q = q + LANES < last ? q + LANES : last) {
+            NAME(interleave)(to + 2 * q, sums + q, sums + apart + q);
+            if (q == last) break;
+        }
+        if (pairs < LANES) NAME(copy)(y, row, 2 * pairs);
+        if (columns % 2) y[columns - 1] = sums[pairs];
+        return;
+    }
+    for (long phase = 0; phase < stride; phase++)
+        for (long q = 0; q * stride + phase < columns; q++) row[q * stride + phase] = sums[phase * apart + q];
+    NAME(copy)(y, row, columns);
+}
+
+/* Compute the results of the filters of some tiles for a band, in `work` (see lay_out). */
+TARGET static __attribute__((noinline)) void NAME(band_of)(const transposed *job, const band *b, long first, long last,
+                                                           float *work) {
+    const axis *down = &job->down, *right = &job->right;
+    long pitch = job->pitch, rows = b->end - b->first, apart = job->apart, area = job->height * job->width;
+    long every = job->channels * job->plane, end = b->end * down->stride;
+    if (end > down->results) end = down->results;
+    float *planes = work, *sums = planes + job->together * every, *row = sums + down->stride * right->stride * ROWS * apart;
+    for (long n = 0; n < b->images; n++) {
+        const float *image = job->x + ((b->image + n) * job->groups + b->group) * job->channels * area;
+        for (long c = 0; c < job->channels; c++)
+            NAME(copy_plane)(job, image + c * area, b->first + down->least, rows + down->more,
+                             planes + n * every + c * job->plane);
+    }
+    for (long tile = first; tile < last; tile++)
+        for (long n = 0; n < b->images; n++) {
+            const float *w = job->weights + (b->group * job->tiles + tile) * job->of_tile;
+            const int *from = job->from;
+            for (long i = 0; i < down->stride; i++)
+                for (long j = 0; j < right->stride; j++) {
+                    long last_row = phase_results(down, i) < b->end ? phase_results(down, i) : b->end;
+                    long terms = job->channels * phase_terms(down, i) * phase_terms(right, j);
+                    long columns = (last_row - b->first - 1) * pitch + phase_results(right, j);
+                    if (last_row > b->first && phase_results(right, j) > 0)
+                        NAME(products)(columns, terms, w, planes + n * every, from,
+                                       sums + (i * right->stride + j) * ROWS * apart, apart);
+                    w += terms * ROWS, from += terms;
+                }
+            float *y = job->y + ((b->image + n) * job->groups + b->group) * job->filters * down->results * right->results;
+            for (long r = 0; r < ROWS && tile * ROWS + r < job->filters; r++)
+                for (long q = 0, o = b->first * down->stride; q < rows; q++)
+                    for (long i = 0; i < down->stride && o < end; i++, o++)
+                        NAME(store_row)(job, sums + (i * right->stride * ROWS + r) * apart + q * pitch, ROWS * apart, row,
+                                        y + ((tile * ROWS + r) * down->results + o) * right->results);
+        }
+}
+
+#undef LANES
+#undef INLINE
+#undef FIRST
+#undef SECOND
