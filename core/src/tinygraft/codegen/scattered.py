@@ -24,6 +24,9 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder
 
 FEWEST = 32  # assumed: columns of a part, two vectors of float32 of 64 bytes
+# measured: where a remainder of columns walks all rows again, 1000 rows of 999 columns gain from it
+# (0.46 -> 0.39 ms), of 257 lose (0.14 -> 0.15; benchmarks/NOTES.md, 2026-11-28)
+FEWEST_UNEVEN = 256
 
 
 def scattered_rows(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
@@ -39,12 +42,12 @@ def scattered_rows(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Actio
         return
     count, threads = size(columns), target.chunks
     alone = len(loops) == 1
-    if alone and threads > 1 and (count % threads or count // threads < FEWEST):
+    if alone and threads > 1 and count // threads < (FEWEST_UNEVEN if count % threads else FEWEST):
         return  # threads would have nothing to divide
     if not alone and size(loops[0]) < threads:
         return
     split = (action("split", first, count // threads),) if alone and threads > 1 else ()
-    inner = first + len(split)
+    inner = first + len(split) + bool(split and count % threads)  # after the loop of the remainder
     begun = (*split, Action("reorder", (inner + 1, inner)))
     moved = apply_actions(sink, begun, target)
     for kernel, rest in vector_kernels(moved, target):
@@ -52,9 +55,12 @@ def scattered_rows(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Actio
 
 
 def _scatters(store: UOp, columns: UOp) -> bool:
-    """Return whether `store` is at an index that is read, and neighbouring ones for neighbours in `columns`.
+    """Return whether `store` is at an index that is read: of neighbours in `columns`, or the indices are neighbours.
 
     A scan, whose indices are counted, keeps what it carries in registers where its loop is innermost.
     """
     where = store.src[1]
-    return lane_stride(where, columns) == 1 and any(n.op is Ops.LOAD for n in postorder(where))
+    loads = [n for n in postorder(where) if n.op is Ops.LOAD]
+    if lane_stride(where, columns) == 1:
+        return bool(loads)
+    return any(lane_stride(n.src[1], columns) == 1 for n in loads)

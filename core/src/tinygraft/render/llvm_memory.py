@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from tinygraft.render.branches import RareOperands, behind_gates, rare_operands
 from tinygraft.render.dialect import MatrixWords
 from tinygraft.render.llvm_block import TYPES, BasicBlocks, stored_type, suffix, type_of, type_word, zero
 from tinygraft.render.text import Writer, memory, streamed
@@ -30,6 +31,10 @@ class MemoryWriter(Writer, BasicBlocks):
         Writer.__init__(self, linear, matrix)
         BasicBlocks.__init__(self, linear.name, converts_half)
         self.gathers = gathers
+        self.behind = behind_gates(linear.uops) if not self.walk.unrolled and not self.walk.vectors else {}
+        self.rare = rare_operands(linear.uops)
+        self.late: set[UOp] = {u for nodes in self.behind.values() for u in nodes}
+        self.late |= {u for rare in self.rare.values() for u in rare.nodes}
         self.slots: list[str] = []  # stack slots, at the function's entry
 
     def local(self, u: UOp) -> None:
@@ -38,8 +43,8 @@ class MemoryWriter(Writer, BasicBlocks):
         self.slots.append(f"  {name} = getelementptr inbounds i8, ptr %scratch, i64 {self.scratch[u]}")
 
     def load(self, u: UOp) -> None:
-        """Write all copies of a LOAD."""
-        if u not in self.walk.whole:
+        """Write all copies of a LOAD; one that is behind a gate is written with its store."""
+        if u not in self.walk.whole or u in self.late:
             return
         across = self.walk.accesses[u].across
         if across is not None and self._reads_blocks(u, across):
@@ -48,6 +53,39 @@ class MemoryWriter(Writer, BasicBlocks):
             return
         for lane in self.walk.lanes(u):
             self.names[u, self.walk.copy(u, lane)] = self._load(u, lane)
+
+    def elementwise(self, u: UOp) -> None:
+        """Write each copy of an elementwise op, unless it is behind a branch, and is written with that."""
+        if u in self.late:
+            return
+        if (rare := self.rare.get(u)) is not None:
+            for lane in self.walk.lanes(u):
+                self._rare(rare, lane)
+        super().elementwise(u)
+
+    def _rare(self, rare: RareOperands, lane: Lane) -> None:
+        """Write one copy of what is computed only where the condition holds in some lane, behind a branch."""
+        condition, width = rare.condition, self.walk.width(rare.condition)
+        some = self.operand(condition, lane, width)
+        if width > 1:
+            bits = self.let(f"bitcast {type_word('i1', width)} {some} to i{width}", "bits")
+            some = self.let(f"icmp ne i{width} {bits}, 0", "some")
+        self.counter += 1
+        then, done, before = f"rare{self.counter}", f"usual{self.counter}", self.block
+        self.do(f"br i1 {some}, label %{then}, label %{done}")
+        self.label(then)
+        self.splats.append({})
+        for node in rare.nodes:
+            self.one_copy(node, lane)
+        self.splats.pop()
+        then = self.block
+        self.do(f"br label %{done}")
+        self.label(done)
+        for node in rare.operands:
+            copy, width = self.walk.copy(node, lane), self.walk.width(node)
+            type_ = type_of(node.dtype, width)
+            ways = f"[ {self.names[node, copy]}, %{then} ], [ {self.zeros(node.dtype, width)}, %{before} ]"
+            self.names[node, copy] = self.let(f"phi {type_} {ways}", "chosen")
 
     def _reads_blocks(self, u: UOp, across: UOp) -> bool:
         """Return whether a LOAD can read whole rows along the range `across`.
@@ -335,7 +373,7 @@ class MemoryWriter(Writer, BasicBlocks):
         """Write a STORE lane by lane, each behind a branch of its own where it is gated."""
         dtype, gate = u.src[2].dtype, u.src[3] if len(u.src) > 3 else None
         for k in range(self.walk.accesses[u].width):
-            data = self.to_memory(self._lane_of(u.src[2], lane, k), dtype, 1)
+            data = "" if u in self.behind else self.to_memory(self._lane_of(u.src[2], lane, k), dtype, 1)
             index, done = self._lane_index(u, lane, k), ""
             if gate is not None:
                 is_open = self._lane_of(gate, lane, k)
@@ -343,6 +381,12 @@ class MemoryWriter(Writer, BasicBlocks):
                 then, done = f"store{self.counter}", f"stored{self.counter}"
                 self.do(f"br i1 {is_open}, label %{then}, label %{done}")
                 self.label(then)
+            for node in self.behind.get(u, ()):
+                if node.op is Ops.LOAD:
+                    self.names[node, ()] = self._load_one(node, lane, None, 0)
+                else:
+                    super().elementwise(node)
+            data = data or self.to_memory(self._lane_of(u.src[2], lane, k), dtype, 1)
             self.do(f"store {stored_type(dtype)} {data}, ptr {self._address(u.src[0], index)}, align {dtype.itemsize}")
             if done:
                 self.do(f"br label %{done}")

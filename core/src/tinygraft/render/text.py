@@ -186,14 +186,18 @@ class Writer(ABC):
     def elementwise(self, u: UOp) -> None:
         """Write each copy of an elementwise op, in the forms that its users need."""
         for lane in self.walk.lanes(u):
-            copy = self.walk.copy(u, lane)
-            if u in self.walk.base:
-                operands = [self.scalar(s, lane) for s in u.src]
-                self.bases[u, copy] = self.value(u, ElementwiseStep(u.op, u.dtype, u.src[0].dtype, 1), operands)
-            if u in self.walk.whole:
-                width = self.walk.width(u)
-                operands = [self.operand(s, lane, width) for s in u.src]
-                self.names[u, copy] = self.value(u, ElementwiseStep(u.op, u.dtype, u.src[0].dtype, width), operands)
+            self.one_copy(u, lane)
+
+    def one_copy(self, u: UOp, lane: Lane) -> None:
+        """Write the copy of an elementwise op for `lane`, in the forms that its users need."""
+        copy = self.walk.copy(u, lane)
+        if u in self.walk.base:
+            operands = [self.scalar(s, lane) for s in u.src]
+            self.bases[u, copy] = self.value(u, ElementwiseStep(u.op, u.dtype, u.src[0].dtype, 1), operands)
+        if u in self.walk.whole:
+            width = self.walk.width(u)
+            operands = [self.operand(s, lane, width) for s in u.src]
+            self.names[u, copy] = self.value(u, ElementwiseStep(u.op, u.dtype, u.src[0].dtype, width), operands)
 
     def scalar(self, u: UOp, lane: Lane) -> str:
         """Return the text of a scalar, or of lane 0 of a vector."""

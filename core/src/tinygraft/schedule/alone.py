@@ -13,11 +13,12 @@ from tinygraft.schedule.again import NeedsOwnMemory
 from tinygraft.schedule.blocked_scans import BLOCK, ROWS
 from tinygraft.schedule.draft import Draft
 from tinygraft.schedule.kernel_body import numel
-from tinygraft.schedule.picked import index_in_axis
+from tinygraft.schedule.picked import as_one_comparison, in_terms, index_in_axis
 from tinygraft.schedule.views import Index, both, flatten, source_index
 from tinygraft.uop import index as ix
 from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import MOVEMENT, AxisKind, Ops, RangeArg
+from tinygraft.uop.overlap import GatedIndex, coincide
 from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp, postorder
 
@@ -146,13 +147,15 @@ def _scatter(draft: Draft, node: UOp, needs: set[UOp]) -> bool:
     indices are a permutation no iteration waits for another.
     `needs` are the values that `node` is computed from.
     """
-    base, where, value = node.src
-    axis, end = node.arg.axis, node.arg.axis + len(where.shape)
-    loops = list(draft.index(value.shape))
-    if not node.arg.permutes:
-        loops[axis:end] = [_ordered(draft, i) for i in loops[axis:end]]
-    target, inside = index_in_axis(draft.lowering.value(where, tuple(loops[axis:end])), base.shape[axis])
-    position = flatten((*loops[:axis], target, *loops[end:]), base.shape)
+    value, axis, end = node.src[2], node.arg.axis, node.arg.axis + len(node.src[1].shape)
+    apart = _apart(node, draft)
+    if apart:
+        loops = _index_before_flattening(node, draft, apart)
+    else:
+        loops = list(draft.index(value.shape))
+        if not node.arg.permutes:
+            loops[axis:end] = [_ordered(draft, i) for i in loops[axis:end]]
+    position, inside = _scattered_to(node, draft, loops, bool(apart))
     new = draft.lowering.value(value, tuple(loops))
     buffer = draft.lowering.memory[node]
     memory = draft.lowering.param(buffer)
@@ -163,6 +166,51 @@ def _scatter(draft: Draft, node: UOp, needs: set[UOp]) -> bool:
         new = UOp(node.arg.op, node.dtype, (draft.lowering.load(buffer, position, inside), new))
     draft.store(node, position, new, needs, inside)
     return True
+
+
+def _scattered_to(node: UOp, draft: Draft, loops: Sequence[UOp], is_sum: bool) -> tuple[UOp, UOp | None]:
+    """Return the flat index that the scatter `node` stores to for an index `loops` into its values, and its gate.
+
+    `is_sum`: as a sum of the coordinates that it was computed from.
+    """
+    base, where, _ = node.src
+    axis, end = node.arg.axis, node.arg.axis + len(where.shape)
+    target, inside = index_in_axis(draft.lowering.value(where, tuple(loops[axis:end])), base.shape[axis])
+    target = in_terms(target, inside) if is_sum else target
+    gate = None if inside is None else as_one_comparison(inside)
+    return flatten((*loops[:axis], target, *loops[end:]), base.shape), gate
+
+
+def _apart(node: UOp, draft: Draft) -> int:
+    """Return which loops over the axes that were flattened to the indices of a scatter never meet, as a mask.
+
+    Iterations that differ in one of these store to different elements, as columns do where rows are scattered element
+    by element, so they need no order. 0 where none is known, or nothing was flattened. `draft` is left as it is.
+    """
+    where = node.src[1]
+    if node.arg.permutes or where.op is not Ops.RESHAPE or len(where.shape) != 1 or not is_concrete(where.src[0].shape):
+        return 0
+    if sum(n > 1 for n in where.src[0].shape) < 2:
+        return 0
+    trial = Draft(draft.device, draft.lowering.memory)
+    loops = _index_before_flattening(node, trial, -1)
+    at = GatedIndex(*_scattered_to(node, trial, loops, True))
+    same = coincide(at, at)
+    flattened = loops[node.arg.axis].ranges
+    return 0 if same is None else same & flattened
+
+
+def _index_before_flattening(node: UOp, draft: Draft, apart: int) -> list[UOp]:
+    """Return an index into the values of the scatter `node` whose axis of indices has a loop for each of its old axes.
+
+    Those loops are ORDERED that are not in the mask `apart`. They are loops of `draft`.
+    """
+    where, value, axis = node.src[1], node.src[2], node.arg.axis
+    shape = where.src[0].shape
+    loops = list(draft.index((*value.shape[:axis], *shape, *value.shape[axis + 1 :])))
+    end = axis + len(shape)
+    mine = [i if apart & i.ranges else _ordered(draft, i) for i in loops[axis:end]]
+    return [*loops[:axis], flatten(tuple(mine), shape), *loops[end:]]
 
 
 def _view(draft: Draft, node: UOp, needs: set[UOp]) -> None:

@@ -26,6 +26,7 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.sizes import sint
 from tinygraft.uop.uop import UOp, postorder
 
+_UNSIGNED = {dtypes.int32: dtypes.uint32, dtypes.int64: dtypes.uint64}
 _Range = tuple[float, float]  # the least value and the greatest; infinite where it is not known
 
 
@@ -48,6 +49,48 @@ def index_in_axis(value: UOp, size: sint) -> tuple[UOp, UOp | None]:
 def _as_index(value: UOp) -> UOp:
     """Return an integer as a node of dtypes.index."""
     return value.src[0] if value.op is Ops.CAST and value.src[0].dtype is dtypes.index else value.cast(dtypes.index)
+
+
+def in_terms(value: UOp, gate: UOp | None) -> UOp:
+    """Return an integer that `index_in_axis` gave as a sum of indices: equal to it where `gate` holds.
+
+    The coordinates that a flat index was computed from are terms then, with the limits that the gate sets for them.
+    """
+    value = value.src[0] if value.op is Ops.CAST else value
+    return _in_terms(value, {} if gate is None else _limits(gate))
+
+
+def _in_terms(x: UOp, limits: dict[UOp, _Range]) -> UOp:
+    """Return an integer as an index, with casts moved to the operands of sums and multiples that fit into its dtype."""
+    if x.dtype is dtypes.index:
+        return x
+    if x.op is Ops.CAST and x.src[0].dtype.kind in ("int", "index"):
+        low, high = _range_under(x.src[0], limits)
+        if dtypes.min(x.dtype) <= low and high <= dtypes.max(x.dtype):
+            return _in_terms(x.src[0], limits)
+    elif x.op is Ops.ADD or (x.op is Ops.MUL and x.src[1].op is Ops.CONST):
+        (a, b), (c, d) = (_range_under(s, limits) for s in x.src)
+        ends = (a + c, b + d) if x.op is Ops.ADD else (a * c, a * d, b * c, b * d)
+        if dtypes.min(x.dtype) <= min(ends) and max(ends) <= dtypes.max(x.dtype):
+            left, right = (_in_terms(s, limits) for s in x.src)
+            return ix.add(left, right) if x.op is Ops.ADD else ix.mul(left, right)
+    return ix.const(x.arg) if x.op is Ops.CONST else _as_index(x)
+
+
+def as_one_comparison(gate: UOp) -> UOp:
+    """Return a gate with 0 <= x and x < n as one comparison of unsigned integers, in which a negative x is large."""
+    clauses = list(ix.clauses(gate))
+    for least in clauses:
+        x = least.src[0].src[0] if least.op is Ops.NOT and least.src[0].op is Ops.CMPLT else None
+        if x is None or x.dtype not in _UNSIGNED or least.src[0].src[1].op is not Ops.CONST or least.src[0].src[1].arg:
+            continue
+        for most in clauses:
+            if most.op is Ops.CMPLT and most.src[0] is x and most.src[1].op is Ops.CONST and most.src[1].arg >= 0:
+                found: UOp = x.bitcast(_UNSIGNED[x.dtype]) < most.src[1].arg
+                for clause in clauses:
+                    found = found if clause in (least, most) else UOp(Ops.AND, dtypes.bool, (found, clause))
+                return found
+    return gate
 
 
 def _is_outside(value: UOp, size: int) -> bool:

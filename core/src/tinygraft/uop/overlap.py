@@ -82,7 +82,9 @@ def limits(gate: UOp | None) -> Limits:
         negated = clause.op is Ops.NOT
         inner = clause.src[0] if negated else clause
         if not inner.src or inner.src[0].dtype is not dtypes.index:
-            continue  # other integers wrap
+            if inner.op is Ops.CMPLT and not negated:
+                _below_unsigned(inner.src[0], inner.src[1], found)
+            continue  # sums of other integers wrap
         if inner.op is Ops.CMPLT:
             a, b = inner.src if not negated else inner.src[::-1]
             _below(a, b, 0 if negated else 1, found)  # a < b; of NOT, b <= a
@@ -95,6 +97,15 @@ def _narrow(found: Limits, node: UOp, low: int, high: int) -> None:
     """Narrow the bounds of `node` in `found` to `low` and `high`, inclusive."""
     known = found.get(node, (node.lo, node.hi))
     found[node] = max(known[0], low), min(known[1], high)
+
+
+def _below_unsigned(a: UOp, b: UOp, found: Limits) -> None:
+    """Narrow the bounds of a signed integer, as an index, whose bits are compared as an unsigned one: bits(a) < b."""
+    if a.op is not Ops.BITCAST or b.op is not Ops.CONST:
+        return
+    signed = a.src[0]
+    if signed.dtype.kind == "int" and a.dtype.kind == "uint" and 0 < b.arg <= dtypes.max(signed.dtype):
+        _narrow(found, signed.cast(dtypes.index), 0, b.arg - 1)
 
 
 def _below(a: UOp, b: UOp, least: int, found: Limits) -> None:
