@@ -71,6 +71,7 @@ class Target:
     - `routines`: what `Backend.routine` computes, such as sort, for which dtypes (DeclaredRoutine); kernels compute all
       others.
     - `gathers`: the sizes in bytes of elements of which one instruction loads a vector, from an address for each lane.
+    - `branches`: whether what WHEREs choose rarely is behind a branch: some rules have a cheap path then.
     """
 
     arch: str = ""
@@ -96,6 +97,7 @@ class Target:
     alignment: int = 16
     routines: tuple[DeclaredRoutine, ...] = ()
     gathers: tuple[int, ...] = ()
+    branches: bool = False
 
     def has_routine(self, name: str, dtype: DType, elements: int) -> bool:
         """Return whether the device brings the routine `name` for examples of so many elements of `dtype`."""

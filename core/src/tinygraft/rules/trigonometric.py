@@ -3,20 +3,22 @@
 In: nodes of one float dtype. Out: a node of that dtype, within a unit in the last place of the true value for every
 operand, also near zeros and poles and for large operands; NaN for infinities and NaN.
 
-|x| below pi/4 is used as it is. Above, x = (q + t) * pi/2 with the whole product x * 2/pi modulo 4 in integers, as
-Payne and Hanek do, and |t| <= 1/2. The angle t * pi/2 is a pair; the quadrant q decides whether its sine or its cosine
-is computed. The polynomials are minimax fits made with mpmath; beside each stands its error.
+Up to FAR multiples of pi/2 are subtracted where a Target has branches. Elsewhere |x| below pi/4 is used as it is, and
+above, x = (q + t) * pi/2 with the whole product x * 2/pi modulo 4 in integers, as Payne and Hanek do, and |t| <= 1/2.
+The angle t * pi/2 is a pair; the quadrant q decides whether its sine or its cosine is computed. The polynomials are
+minimax fits made with mpmath; beside each stands its error.
 """
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.rules.inverse import HALF_PI
-from tinygraft.rules.pairs import halves, product, quick_sum, remainder
+from tinygraft.rules.pairs import any_sum, halves, product, quick_sum, remainder
 from tinygraft.rules.target_ops import LAYOUT, RuleRow, TargetOps, magnitude, trimmed
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -43,6 +45,22 @@ TWO_OVER_PI = int(
     "4f463f669e5fea2d7527bac7ebe5f17b3d0739f78a5292ea6bfb5fb11f8d5d0856033046fc7b6bab", 16)  # fmt: skip
 
 
+# where multiples of three parts of pi/2 end: what the product with the second loses is below the least angle of a
+# number there, 2**-26 and 2**-62, by a factor of 2**7 and 2**14, and so is small beside the angle
+FAR = {dtypes.float32: 2.0**16, dtypes.float64: 2.0**30}
+
+
+def _three_parts(dtype: DType) -> tuple[float, float, float]:
+    """Return pi/2 as a sum of three numbers of full precision."""
+    bits = LAYOUT[dtype].mantissa + 1
+    high, _ = halves(HALF_PI, dtype, bits)
+    middle, low = halves(HALF_PI - Fraction(high), dtype, bits)
+    return high, middle, low
+
+
+THREE_PARTS = {dtype: _three_parts(dtype) for dtype in (dtypes.float32, dtypes.float64)}
+
+
 class _Angle(NamedTuple):
     """|x| as quadrant * pi/2 + angle + rest, |angle| <= pi/4; quadrant has the width of x."""
 
@@ -53,20 +71,20 @@ class _Angle(NamedTuple):
 
 def sine(ops: TargetOps, x: UOp) -> UOp:
     """The sine of radians."""
-    found = _reduced(x)
+    found = _reduced(ops, x)
     return _signed(x, _sine_or_cosine(ops, found), found.quadrant, x.bitcast(LAYOUT[x.dtype].unsigned))
 
 
 def cosine(ops: TargetOps, x: UOp) -> UOp:
     """The cosine of radians: the sine a quadrant further on."""
-    found = _reduced(x)
+    found = _reduced(ops, x)
     found = found._replace(quadrant=found.quadrant + 1)
     return _signed(x, _sine_or_cosine(ops, found), found.quadrant, found.quadrant.const_like(0))
 
 
 def tangent(ops: TargetOps, x: UOp) -> UOp:
     """The tangent of radians: sine by cosine of the angle, or minus cosine by sine in an odd quadrant, all in pairs."""
-    found = _reduced(x)
+    found = _reduced(ops, x)
     odd = (found.quadrant & 1).ne(0)
     (sin, sin_rest), (cos, cos_rest) = (quick_sum(*parts) for parts in _sine_and_cosine(ops, found))
     cos_rest = cos_rest - product(ops, found.angle, found.angle)[1] * 0.5  # what the square of the angle has lost
@@ -104,9 +122,13 @@ def _sine_or_cosine(ops: TargetOps, found: _Angle) -> UOp:
     return (found.quadrant & 1).ne(0).where(cos + cos_rest, sin + sin_rest)
 
 
-def _reduced(x: UOp) -> _Angle:
-    """Return the quadrant and angle of |x|."""
+def _reduced(ops: TargetOps, x: UOp) -> _Angle:
+    """Return the quadrant and angle of |x|: by multiples of pi/2 below FAR where the Target has branches."""
     size = magnitude(x)
+    if ops.target.branches and ops.target.fused_sums:
+        near, is_far = _by_half_pi(size), size > FAR[x.dtype]
+        far = _by_two_over_pi(x.dtype, size)
+        return _Angle(*(is_far.where(a, b) for a, b in zip(far, near, strict=True)))
     small = size < math.pi / 4
     found = _by_two_over_pi(x.dtype, size)
     return _Angle(
@@ -114,6 +136,25 @@ def _reduced(x: UOp) -> _Angle:
         small.where(size, found.angle),
         small.where(x.const_like(0.0), found.rest),
     )
+
+
+def _by_half_pi(size: UOp) -> _Angle:
+    """Return quadrant and angle of a `size` up to FAR, as Cody and Waite do: size - q * pi/2, with pi/2 in three parts.
+
+    The first subtraction is exact: q times the high part and `size` are multiples of a bit that their difference, which
+    is below 1, has room for. q is rounded by adding a number whose last bit is 1, and is in the bits of that sum.
+    """
+    dtype = size.dtype
+    form = LAYOUT[dtype]
+    high, middle, low = THREE_PARTS[dtype]
+    round_ = size.const_like(1.5 * 2.0**form.mantissa)
+    turned = size.alu(Ops.FMA, size.const_like(float(1 / HALF_PI)), round_)
+    q = turned - round_
+    first = (-q).alu(Ops.FMA, size.const_like(high), size)
+    taken = q * middle
+    lost = q.alu(Ops.FMA, size.const_like(middle), -taken)
+    angle, rest = any_sum(first, -taken)
+    return _Angle(turned.bitcast(form.unsigned), angle, (-q).alu(Ops.FMA, size.const_like(low), rest - lost))
 
 
 def _by_two_over_pi(dtype: DType, size: UOp) -> _Angle:

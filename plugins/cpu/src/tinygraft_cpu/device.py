@@ -94,6 +94,7 @@ def host_target(threads: int, compiler: str) -> Target:
         native_ops=NATIVE_OPS,
         vector_bytes=machine.vector_bytes(),
         gathers=machine.gathers() if compiler == "llvm" else (),  # C has no word for them
+        branches=compiler == "llvm",
         registers=machine.registers(),
         matrix=units.units(compiler),
         chunks=threads,
