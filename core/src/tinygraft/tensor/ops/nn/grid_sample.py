@@ -17,10 +17,14 @@ from tinygraft.tensor.ops.nn.interpolate import cubic_weight
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.movement import reshaped, sliced
+from tinygraft.tensor.state.no_grad import is_quiet, may_have_gradient
 from tinygraft.uop.ops import Ops
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
+
+# measured: with its gradient 3 channels of 224x224 take 34 ms by rows and 27 by elements, 16 of 64x64 1.7 and 3.3
+ROWS = 8  # channels from which images that may need a gradient are read by rows (benchmarks/NOTES.md, 2026-11-28)
 
 
 def grid_sample(
@@ -49,8 +53,8 @@ def grid_sample(
     if mode != "bicubic":
         at = [_inside(t, size, padding_mode, corners) for t, size in zip(at, sizes, strict=True)]
     lows = [(t.detach().round() if mode == "nearest" else t.detach().floor()) for t in at]
-    rows = reshaped(x, (batch, channels, math.prod(sizes))).permute(0, 2, 1)
-    rows = reshaped(rows, (batch * math.prod(sizes), channels))
+    images = reshaped(x, (batch, channels, math.prod(sizes)))
+    by_rows = channels >= ROWS and not is_quiet() and may_have_gradient(x.uop, self.requires_grad)
     steps = {"nearest": (0,), "bilinear": (0, 1), "bicubic": (-1, 0, 1, 2)}[mode]
     total: Any = 0
     for offsets in itertools.product(steps, repeat=n):
@@ -64,10 +68,9 @@ def grid_sample(
         spots = [low + step for low, step in zip(lows, offsets, strict=True)]
         if mode == "bicubic":
             spots = [_inside(t, size, padding_mode, corners) for t, size in zip(spots, sizes, strict=True)]
-        value = _at(rows, spots, sizes)
-        total = (value if isinstance(weight, int) else value * weight.unsqueeze(-1)) + total
-    found: Tensor = total.permute(0, 2, 1)
-    return reshaped(found, (batch, channels, *count))._narrowed(self.dtype)
+        value = _at(images, spots, sizes, by_rows)
+        total = (value if isinstance(weight, int) else value * weight.unsqueeze(1)) + total
+    return reshaped(total, (batch, channels, *count))._narrowed(self.dtype)
 
 
 def _check_grid(self: Tensor, grid: Tensor, n: int, mode: str, padding_mode: str) -> None:
@@ -90,10 +93,12 @@ def _check_grid(self: Tensor, grid: Tensor, n: int, mode: str, padding_mode: str
         raise ValueError(f"grid_sample by bicubic reads images of two axes, got shape {self.shape}")
 
 
-def _at(self: Tensor, spots: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
-    """Rows (batch * pixels, channels) at integer coordinates, `spots`, one (batch, points) for each axis of `sizes`.
+def _at(self: Tensor, spots: Sequence[Tensor], sizes: Sequence[int], by_rows: bool) -> Tensor:
+    """Images (batch, channels, pixels) at integer coordinates, `spots`, one (batch, points) for each axis of `sizes`.
 
-    The result is (batch, points, channels), and 0 outside.
+    The result is (batch, channels, points), and 0 outside. Elements are read by their flat index in all images, since
+    that of a pixel alone would be divided for each of them; or with `by_rows` all channels of a pixel together, as the
+    gradient then adds them.
     """
     inside, flat = None, None
     for spot, size in zip(spots, sizes, strict=True):
@@ -103,9 +108,15 @@ def _at(self: Tensor, spots: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
         pixel = pixel.clamp(0, size - 1)
         flat = pixel if flat is None else flat * size + pixel
     assert inside is not None and flat is not None
-    batch = reshaped(iota(type(self), flat.shape[0], self.device), (flat.shape[0], 1))
-    index = flat + batch * math.prod(sizes)
-    return inside.unsqueeze(-1).where(self._join(Ops.GATHER, index, arg=0), 0.0)
+    batch, channels, pixels = size_math.as_ints(self.shape, "grid_sample")
+    if by_rows:
+        rows = reshaped(self.permute(0, 2, 1), (batch * pixels, channels))
+        image = reshaped(iota(type(self), batch, self.device), (batch, 1))
+        found = rows._join(Ops.GATHER, flat + image * pixels, arg=0).permute(0, 2, 1)
+    else:
+        image = reshaped(iota(type(self), batch * channels, self.device), (batch, channels, 1))
+        found = self.flatten()._join(Ops.GATHER, flat.unsqueeze(1) + image * pixels, arg=0)
+    return inside.unsqueeze(1).where(found, 0.0)
 
 
 def affine_grid(self: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
