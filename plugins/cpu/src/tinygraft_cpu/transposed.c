@@ -105,29 +105,44 @@ static int level_of_processor(void) {
     return 0;
 }
 
+/* Whether one of n numbers is not finite. */
+static int has_strange(const float *x, long n) {
+    uint32_t found = 0, infinity = 0x7f800000;
+    for (long k = 0; k < n; k++) {
+        uint32_t bits;
+        memcpy(&bits, x + k, sizeof bits);
+        found |= (bits & infinity) == infinity;
+    }
+    return (int)found;
+}
+
 /* Pack the weights of tiles: (tile, phase down, phase right, channel, element down, element right, filter). Element k of
-   the window is at start[k] of a tile, for each channel step[k] further. */
+   the window is at start[k] of a tile, for each channel step[k] further. Channels are outside, so that weights are read
+   one after another. */
 static void pack(void *given, int number, int count) {
     transposed *job = given;
-    long squared = job->down.window * job->right.window, rows = job->rows;
+    long squared = job->down.window * job->right.window, rows = job->rows, all = job->groups * job->tiles;
     const int *start = job->start, *step = start + squared;
     int strange = 0;
-    for (long tile = number; tile < job->groups * job->tiles; tile += count) {
-        float *packed = job->weights + tile * job->of_tile;
-        long filter = tile % job->tiles * rows, group = tile / job->tiles;
-        long here = job->filters - filter < rows ? job->filters - filter : rows;
-        if (here < rows) memset(packed, 0, (size_t)job->of_tile * sizeof *packed);
-        for (long c = 0; c < job->channels; c++) {
+    long begin = tg_begin(all, number, count), end = tg_begin(all, number + 1, count);
+    for (long tile = begin; tile < end; tile++)
+        if (job->filters % rows && tile % job->tiles == job->tiles - 1)
+            memset(job->weights + tile * job->of_tile, 0, (size_t)job->of_tile * sizeof(float));
+    for (long c = 0; c < job->channels; c++)
+        for (long tile = begin; tile < end; tile++) {
+            long filter = tile % job->tiles * rows, group = tile / job->tiles;
+            long here = job->filters - filter < rows ? job->filters - filter : rows;
             const float *w = job->w + ((group * job->channels + c) * job->filters + filter) * squared;
-            for (long r = 0; r < here; r++, w += squared)
-                for (long k = 0; k < squared; k++) packed[start[k] + c * step[k] + r] = w[k];
+            float *packed = job->weights + tile * job->of_tile;
+            strange |= has_strange(w, here * squared);
+            for (long k = 0; k < squared; k++) {
+                float *to = packed + start[k] + c * step[k];
+                if (here == 8)
+                    for (long r = 0; r < 8; r++) to[r] = w[r * squared + k];
+                else
+                    for (long r = 0; r < here; r++) to[r] = w[r * squared + k];
+            }
         }
-        for (long k = 0; k < job->of_tile; k++) {
-            uint32_t bits;
-            memcpy(&bits, packed + k, sizeof bits);
-            strange |= (bits & 0x7f800000) == 0x7f800000;
-        }
-    }
     if (strange) atomic_store(&job->strange, 1);
 }
 
