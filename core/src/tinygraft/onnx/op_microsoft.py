@@ -11,9 +11,10 @@ from typing import Any
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import UnsupportedError
-from tinygraft.onnx.element_types import element_of
+from tinygraft.onnx.element_types import UINT8, element_of
 from tinygraft.onnx.op_casting import limits
 from tinygraft.onnx.op_conv import Ints
+from tinygraft.onnx.op_indexing import from_front, gather
 from tinygraft.onnx.op_pool import average_pool
 from tinygraft.onnx.op_quantise import (
     dequantise_linear,
@@ -21,7 +22,7 @@ from tinygraft.onnx.op_quantise import (
     mat_mul_integer,
     quantise_linear,
 )
-from tinygraft.onnx.operator_table import MICROSOFT, operator
+from tinygraft.onnx.operator_table import MICROSOFT, NodeCall, operator
 from tinygraft.tensor.tensor import Tensor
 
 operator("QuantizeLinear", domain=MICROSOFT)(quantise_linear)
@@ -199,6 +200,45 @@ def mat_mul_nbits(
     weights = (numbers - middle) * scales.reshape(N, blocks, 1).cast(dtypes.float32)
     found = a.matmul(weights.reshape(N, -1)[:, :K].transpose().cast(a.dtype))
     return found if bias is None else found + bias
+
+
+@operator("GatherBlockQuantized", domain=MICROSOFT)
+def gather_block_quantized(
+    data: Tensor, indices: Tensor, scales: Tensor, zeros: Tensor | None = None, *, bits: int = 4,
+    block_size: int = 128, gather_axis: int = 0, quantize_axis: int = 1, node: NodeCall,
+) -> Tensor:  # fmt: skip
+    """Return what Gather does of numbers of few bits, which have a scale for each block of `quantize_axis`.
+
+    Bytes hold several of `bits` bits along their last axis, low ones first; their zero points are packed alike, and are
+    half of the range without. An index outside of its axis gives 0. Raises UnsupportedError for other bits.
+    """
+    packs = node.types[0] == UINT8
+    if packs and bits not in (2, 4, 8):
+        raise UnsupportedError(f"GatherBlockQuantized is computed of 2, 4 or 8 bits in a byte, got bits={bits}")
+    across, along = gather_axis % data.ndim, quantize_axis % data.ndim
+    places = from_front(indices, data.shape[across])
+    there = (places >= 0) & (places < data.shape[across])
+    places = there.where(places, 0)
+    numbers = gather(data, places, axis=across)
+    numbers = unpacked(numbers, bits) if packs else numbers
+    behind = along + (indices.ndim - 1 if along > across else 0)  # the axis of blocks, which the indices' axes move
+
+    def of_blocks(x: Tensor, packed: bool) -> Tensor:
+        """Return what is given for each block, for each number that is read."""
+        if across == along:
+            return gather(x, places // block_size, axis=across).cast(dtypes.float32)
+        each = x if x.shape[across] == 1 else gather(x, places, axis=across)
+        each = unpacked(each, bits) if packed else each
+        size = numbers.shape[behind]
+        whole = each.repeat_interleave(block_size or int(size), dim=behind).cast(dtypes.float32)
+        return whole.shrink_to(*[size if axis == behind else None for axis in range(whole.ndim)])
+
+    half = float(1 << (bits - 1)) if packs else 0.0
+    middle: Any = half if zeros is None else of_blocks(zeros, packs)
+    found: Tensor = (numbers.cast(dtypes.float32) - middle) * of_blocks(scales, False)
+    seen = there.reshape(*[1] * across, *there.shape, *[1] * (data.ndim - 1 - across))
+    result: Tensor = seen.where(found, 0)
+    return result.cast(scales.dtype)
 
 
 def unpacked(x: Tensor, bits: int) -> Tensor:
