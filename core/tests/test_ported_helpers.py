@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -13,11 +14,11 @@ import numpy as np
 import pytest
 
 from tinygraft import Context, Tensor, config, helpers
-from tinygraft.errors import SettingError, SettingWarning
+from tinygraft.errors import DeviceError, SettingError, SettingWarning
 
 NAMES = {
     "tinygraft": "Tensor TinyJit nn GlobalCounters Device dtypes Variable Context fetch function getenv UOp",
-    "tinygraft.tensor": "Tensor Function Device",
+    "tinygraft.tensor": "Tensor Function Device dtypes Variable UOp fetch getenv",
     "tinygraft.helpers": "getenv colored trange tqdm Timing Profiling fetch DEBUG BEAM WINO JIT CI GlobalCounters Context "
     "ContextVar prod flatten partition dedup all_same all_int round_up ceildiv argfix make_tuple flat_mv OSX WIN dtypes "
     "ansilen ansistrip merge_dicts get_child fully_flatten strip_parens unwrap pluralize time_to_str size_to_str polyN "
@@ -29,6 +30,8 @@ NAMES = {
     "tar_extract zip_extract TensorIO safe_load_metadata",
     "tinygraft.nn.datasets": "mnist cifar",
     "tinygraft.nn.onnx": "OnnxRunner",
+    "tinygraft.frontend.onnx": "OnnxRunner",
+    "tinygraft.function": "function Sum Max Sigmoid Function",
     "tinygraft.engine.jit": "TinyJit",
     "tinygraft.jit": "TinyJit",
     "tinygraft.ops": "Device GlobalCounters",
@@ -70,6 +73,54 @@ def test_strict_refuses_it() -> None:
     with pytest.warns(SettingWarning, match="NOLOCALS is a setting of tinygrad that changes nothing here; NOOPT=1"):
         assert not helpers.NOLOCALS
     assert not set(config.SETTINGS) & set(config.ELSEWHERE)
+
+
+def test_settings_of_the_inside_of_tinygrad_are_accepted() -> None:
+    """All that its release 0.14 and the two years before it have, beside those that have a meaning here."""
+    names = (
+        "SCACHE RANGEIFY CHECK_OOB DEVECTORIZE THREEFRY FUSE_ATTENTION USE_ATOMICS DISABLE_FAST_IDIV "
+        "CAPTURE_PROCESS_REPLAY TRACK_MATCH_STATS DONT_REALIZE_EXPAND MAX_KERNEL_BUFFERS NO_COLOR PCONTIG"
+    )
+    with pytest.warns(SettingWarning) as said, Context(**dict.fromkeys(names.split(), 1)):
+        assert helpers.RANGEIFY == 1 and helpers.SCACHE
+    assert len(said) == len(names.split()) and not helpers.RANGEIFY
+    assert "every index is proved" in next(str(one.message) for one in said if "CHECK_OOB" in str(one.message))
+
+
+def test_the_module_function_is_called_as_the_function_is() -> None:
+    """Importing the module gives the package its name: `from tinygraft.function import function`, `as F`."""
+    code = (
+        "import tinygraft\n"
+        "from tinygraft.function import function\n"
+        "import tinygraft.function as F\n"
+        "from tinygraft import Tensor\n"
+        "double = tinygraft.function(lambda x: x * 2)\n"
+        "triple = F(grad_fxn=lambda gradient, x: gradient * 3)(lambda x: x * 3)\n"
+        "x = Tensor([1.0], requires_grad=True)\n"
+        "print(double(x).tolist(), triple(x).gradient(x)[0].tolist(), F.function is function, F.Neg.apply(x).tolist())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[2.0] [3.0] True [-1.0]\n"
+
+
+@pytest.mark.parametrize(("line", "said"), [
+    ("from tinygraft.uop.ops import KernelInfo", "Tensor.custom_kernel"),
+    ("from tinygraft.engine.realize import run_schedule", "t.realize() runs them"),
+    ("from tinygraft.tensor import LazyBuffer", "t.uop is the node"),
+    ("from tinygraft.function import Clip", "cannot import name 'Clip' from 'tinygraft.function'"),
+])  # fmt: skip
+def test_what_only_tinygrad_has_is_said_where_it_is_imported(line: str, said: str) -> None:
+    """The inside of its compiler has no counterpart by name."""
+    with pytest.raises(ImportError, match=re.escape(said)):
+        exec(line)
+
+
+def test_the_device_of_a_file_says_how_files_are_read_and_written() -> None:
+    """`t.to("disk:/path")` is a write of a file in tinygrad."""
+    with pytest.raises(DeviceError, match=re.escape("Tensor(Path('/tmp/f16')) reads it")):
+        Tensor([1.0]).to("disk:/tmp/f16")
+    with pytest.raises(DeviceError, match="not the name of a device; write NAME or NAME:ordinal, such as NULL:1$"):
+        Tensor([1.0]).to("disks:/tmp/f16")
 
 
 CASES: list[tuple[Any, Any]] = [

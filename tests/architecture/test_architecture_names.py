@@ -25,7 +25,9 @@ CLASSES = {
     "UOp": ("uop.ops uop.uop", "one class: uop.uop puts it into uop.ops, from where the seeds import it"),
 }
 # the name of a file -> the modules of that name, and why that stays; __init__ and the folders of MIRRORS are left out
-MODULES = {}
+MODULES = {
+    "onnx": ("frontend.onnx nn.onnx", "where two versions of tinygrad have OnnxRunner; the first finds the second's")
+}
 MIRRORS = {
     "array_api": "its names are the standard's",
     "conformance/levels": "the levels of the kit are named by what they test",

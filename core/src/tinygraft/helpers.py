@@ -13,13 +13,14 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from tinygraft.caches import cache_folder
 from tinygraft.config import ELSEWHERE, SETTINGS, Context, Setting, getenv, without_effect
+from tinygraft.errors import no_such_name
 from tinygraft.files import write_atomic
 
 if TYPE_CHECKING:
@@ -38,8 +39,10 @@ __all__ = [
 T = TypeVar("T")
 
 
-def lazily(module: str, names: dict[str, str]) -> Callable[[str], Any]:
+def lazily(module: str, names: dict[str, str], hints: Mapping[str, str] | None = None) -> Callable[[str], Any]:
     """Return a `__getattr__` for `module`: names of other modules, {name: module}, imported when they are first used.
+
+    `hints` are the names that tinygrad has there and this project does not, with what to do instead.
 
     Scripts look for some names where tinygrad has them; a module of a lower layer cannot import them when it is
     imported itself.
@@ -47,7 +50,8 @@ def lazily(module: str, names: dict[str, str]) -> Callable[[str], Any]:
 
     def find(name: str) -> Any:
         if name not in names:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+            hint = (hints or {}).get(name)
+            raise no_such_name(module, name, f"\n  hint: {hint}" if hint else "")
         return getattr(import_module(names[name]), name)
 
     return find

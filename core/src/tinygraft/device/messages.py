@@ -65,6 +65,18 @@ def not_installed(name: str, installed: Iterable[str]) -> str:
     return f"no plugin provides a device {name} (installed: {_listed(installed)}).{hint}"
 
 
+def is_a_file(name: str) -> str:
+    """Return the hint for the device of a file, "disk:/path" or "disk:path" as tinygrad writes it; "" for another.
+
+    >>> is_a_file("disk:/tmp/f16").splitlines()[1].strip()
+    "hint: a file is no device: nn.state.safe_save writes one, Tensor(Path('/tmp/f16')) reads it"
+    """
+    base, colon, path = name.strip().partition(":")
+    if base.lower() != "disk" or not colon:
+        return ""
+    return f"\n  hint: a file is no device: nn.state.safe_save writes one, Tensor(Path({path!r})) reads it"
+
+
 def is_a_dtype(name: str) -> str:
     """Return the message for a dtype where a device is asked for, as to() of PyTorch takes both; "" for another name.
 

@@ -148,7 +148,8 @@ class Registry:
             raise DeviceError(f"a device is named by a string NAME or NAME:ordinal, got {name!r}{hint}")
         base, colon, ordinal = name.strip().upper().partition(":")
         if not is_name(base) or (colon and not (ordinal.isascii() and ordinal.isdigit())):
-            raise DeviceError(f"{name!r} is not the name of a device; write NAME or NAME:ordinal, such as NULL:1")
+            hint = messages.is_a_file(name)
+            raise DeviceError(f"{name!r} is not the name of a device; write NAME or NAME:ordinal, such as NULL:1{hint}")
         if base not in self._table() and base not in NAMES:
             raise DeviceUnavailable(
                 messages.is_a_dtype(name) or messages.not_installed(base, self.names()),

@@ -22,6 +22,7 @@ from tinygraft.engine.collect import ConflictingBindings, DrawFirst, collect, to
 from tinygraft.engine.exclusive import exclusive
 from tinygraft.engine.launching import conclude
 from tinygraft.engine.transaction import drop, run_request
+from tinygraft.helpers import lazily
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.interrupt import Guard, guarded
 from tinygraft.uop.held import HELD, memory_base
@@ -140,3 +141,17 @@ def _realize(tensors: Sequence[HasNode], live: LiveTensors | None, walked: short
         raise
     if begun:
         conclude()
+
+
+# What scripts of tinygrad import from here
+__getattr__ = lazily(
+    __name__,
+    {},
+    dict.fromkeys(
+        (
+            *("CompiledRunner", "ExecItem", "compile_linear", "create_schedule", "get_kernel", "lower_schedule"),
+            *("lower_schedule_item", "method_cache", "run_linear", "run_schedule"),
+        ),
+        "t.schedule() has the calls that compute a tensor, and t.realize() runs them",
+    ),
+)

@@ -68,5 +68,12 @@ from tinygraft.helpers import lazily, refuse_call
 refuse_call(__name__, "Tensor(data) makes a tensor")
 __getattr__ = lazily(
     __name__,
-    {"Tensor": "tinygraft.tensor.tensor", "Device": "tinygraft.device.registry", "Function": "tinygraft.functions"},
+    {
+        "Tensor": "tinygraft.tensor.tensor",
+        "Device": "tinygraft.device.registry",
+        "Function": "tinygraft.functions",
+        "dtypes": "tinygraft.dtype",
+        **dict.fromkeys(("Variable", "UOp", "fetch", "getenv"), "tinygraft"),
+    },
+    {"LazyBuffer": "t.uop is the node of a tensor", "MultiLazyBuffer": "t.uop is the node of a tensor"},
 )

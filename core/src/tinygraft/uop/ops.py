@@ -546,4 +546,8 @@ __getattr__ = lazily(
     __name__,
     dict.fromkeys(("PatternMatcher", "UPat", "graph_rewrite"), "tinygraft.uop.upat")
     | {"sint": "tinygraft.uop.sizes", "Variable": "tinygraft"},
+    dict.fromkeys(
+        ("AxisType", "KernelInfo"),
+        "kernels of one's own are graphs of another form here: Tensor.custom_kernel and docs/graph.md say which",
+    ),
 )
