@@ -322,3 +322,22 @@ def test_a_replay_looks_at_no_entry_whose_values_are_gone(monkeypatch: pytest.Mo
     assert walked == []
     assert len(set(losses)) == 3
     assert not np.array_equal(layers[0].weight.numpy(), first)
+
+
+def test_values_of_a_chain_that_are_kept_are_each_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graph of each was walked down to its leaves: in the square of their number."""
+
+    def nodes_walked(count: int) -> int:
+        lengths: list[int] = []
+        with monkeypatch.context() as patch:
+            original = tape.toposort
+            patch.setattr(tape, "toposort", lambda *a, **k: (found := original(*a, **k), lengths.append(len(found)))[0])
+            x = Tensor([0.5, 1.0], requires_grad=True).realize()
+            kept = [y := x.sin().contiguous()]
+            kept += [y := (y * 2 + 1).sin().contiguous() for _ in range(count)]
+            Tensor.realize(*kept)
+        kept[-1].sum().backward()
+        assert x.grad is not None and x.grad.numpy().any()
+        return sum(lengths)
+
+    assert nodes_walked(40) < 2.2 * nodes_walked(20)

@@ -386,7 +386,12 @@ def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp
     for node in nodes:
         memory, tracked = memory_base(computed[node]), tracking.get(node, False)
         if tracked or node.op is not Ops.ASSIGN or has_leaf(node):  # a step of an optimizer has no graph to be taped
-            below = [n for n in toposort(node) if n in computed and n is not node] if len(computed) > 1 else ()
+            below: list[
+                UOp
+            ] = []  # the computed nodes that it reads first: a chain of values is not walked for each of them
+            if len(computed) > 1:
+                walked = toposort(node, enter=lambda n, node=node: n is node or n not in computed)
+                below = [n for n in walked if n in computed and n is not node]
             for n in below:
                 if n not in reads:
                     reads[n] = written.read(computed[n])
