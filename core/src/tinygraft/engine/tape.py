@@ -386,12 +386,7 @@ def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp
     for node in nodes:
         memory, tracked = memory_base(computed[node]), tracking.get(node, False)
         if tracked or node.op is not Ops.ASSIGN or has_leaf(node):  # a step of an optimizer has no graph to be taped
-            below: list[
-                UOp
-            ] = []  # the computed nodes that it reads first: a chain of values is not walked for each of them
-            if len(computed) > 1:
-                walked = toposort(node, enter=lambda n, node=node: n is node or n not in computed)
-                below = [n for n in walked if n in computed and n is not node]
+            below = _computed_below(node, computed) if len(computed) > 1 else []
             for n in below:
                 if n not in reads:
                     reads[n] = written.read(computed[n])
@@ -406,6 +401,15 @@ def _made(computed: Mapping[UOp, UOp], order: Sequence[UOp], wanted: Mapping[UOp
         if isinstance(node.tag, Own) or (node in requiring and not tracked):
             _note_lazy(memory, node)
     return made
+
+
+def _computed_below(node: UOp, computed: Mapping[UOp, UOp]) -> list[UOp]:
+    """Return the `computed` nodes that the graph of `node` comes to first, so that a chain is walked once in all."""
+
+    def enter(n: UOp) -> bool:
+        return n is node or n not in computed
+
+    return [n for n in toposort(node, enter=enter) if n in computed and n is not node]
 
 
 def _note_lazy(memory: UOp, node: UOp) -> None:
