@@ -30,6 +30,13 @@ _SPECIAL = {
 }  # fmt: skip
 
 
+def text_of_path(path: str | os.PathLike[str]) -> str:
+    """Return the path of a file as text. Raises TypeError for what is no path."""
+    if isinstance(path, (str, bytes, os.PathLike)):
+        return os.fsdecode(path)
+    raise TypeError(f"a file is named by its path, a str or os.PathLike, got {path!r}")
+
+
 class OpenFile:
     """A file to be read in parts later: it may be renamed, replaced or removed, but not written to in between.
 
@@ -42,7 +49,7 @@ class OpenFile:
     __slots__ = ("_file", "_lock", "_number", "_stamp", "path", "size")
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path, self._number = os.fspath(path), -1
+        self.path, self._number = text_of_path(path), -1
         if not (stat.S_ISREG(mode := os.stat(path).st_mode) or stat.S_ISDIR(mode)):  # open says what a folder is
             raise FileFormatError(
                 f"{self.path} is no regular file: what comes out of it cannot be read later, in parts\n"
@@ -175,7 +182,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     Raises FileFormatError for what is no regular file: a pipe or a device would be gone. Raises IsADirectoryError for a
     folder, and FileNotFoundError where there is no folder to write to.
     """
-    _refuse_special(os.fspath(path))
+    _refuse_special(text_of_path(path))
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):

@@ -38,7 +38,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception]]] = {
         lambda: Tensor.ones(1, 1, 2, 2).interpolate(scale_factor=a), DTypeError),
     "a tensor is filled with numbers, got '1.5'": (lambda: t.scatter(0, i, "1.5"), DTypeError),
     "an axis is an integer, got <Tensor [1, 2, 0] int (3,) on CPU with grad None> for shape (3,)": (
-        lambda: t.gather(i, 0), DTypeError),  # type: ignore[arg-type]
+        lambda: t.gather(i, 0), DTypeError),  # type: ignore[call-overload]
     # tensors
     "realize needs a tensor as each argument, got 1": (lambda: t.realize(1), DTypeError),  # type: ignore[arg-type]
     "equal needs a tensor as other, got 'a'": (lambda: t.equal(a), DTypeError),
@@ -99,7 +99,25 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception]]] = {
     "EMA needs a number as decay, got 'a'": (lambda: nn.optim.EMA([t], a), DTypeError),
     "LossScaler needs a number as init_scale, got 'a'": (lambda: nn.optim.LossScaler(a), DTypeError),
     "LossScaler.scale takes the loss, a tensor, got int": (lambda: nn.optim.LossScaler().scale(3), TypeError),  # type: ignore[arg-type]
+    "SGD.step takes no closure, got function": (lambda: sgd.step(lambda: 3), TypeError),  # type: ignore[arg-type]
+    # flags
+    "sum needs True or False as keepdim, got 1.5": (lambda: t.sum(keepdim=1.5), DTypeError),  # type: ignore[arg-type]
+    "sum needs True or False as keepdim, got 'a'": (lambda: t.sum(0, keepdims=a), DTypeError),
+    "sum needs True or False as keepdim, got 2": (lambda: t.sum(0, 2), DTypeError),  # type: ignore[arg-type]
+    "sort needs True or False as descending, got 'no'": (lambda: t.sort(descending="no"), DTypeError),  # type: ignore[arg-type]
+    "Adam needs True or False as amsgrad, got 'a'": (lambda: nn.optim.Adam([t], amsgrad=a), DTypeError),
+    "SGD needs True or False as maximize, got 'a'": (lambda: nn.optim.SGD([t], lr=0.1, maximize=a), DTypeError),
+    "Linear needs True or False as bias, got 'no'": (lambda: nn.Linear(2, 2, bias="no"), DTypeError),  # type: ignore[arg-type]
+    "DataLoader needs True or False as shuffle, got 'a'": (lambda: DataLoader(t, 2, shuffle=a), DTypeError),
+    "DataLoader needs True or False as drop_last, got 1.5": (
+        lambda: DataLoader(t, 2, drop_last=1.5), DTypeError),  # type: ignore[arg-type]
     # data and files
+    "load_state_dict takes a mapping of names to tensors, got float": (
+        lambda: nn.state.load_state_dict(layer, 3.5), TypeError),  # type: ignore[arg-type]
+    **{f"a file is named by its path, a str or os.PathLike, got {path!r}": (
+        lambda read=read, path=path: read(path), TypeError) for path, read in [  # type: ignore[misc]
+            (None, nn.state.safe_load), (3.5, nn.state.torch_load), ([1], nn.state.load_sharded),
+            (4.5, nn.state.load_checkpoint), (5.5, lambda path: nn.state.save_checkpoint(path, layer=layer))]},
     "a sampler can be iterated over, and gives indices of samples, got int": (
         lambda: DataLoader(t, 2, sampler=3), DTypeError),  # type: ignore[arg-type]
     "collate_fn is a function of the list of samples, got int": (
@@ -138,6 +156,24 @@ def test_numbers_of_numpy_and_tensors_are_numbers() -> None:
     assert t.requires_grad_(np.bool_(False)).requires_grad is not None  # type: ignore[arg-type]
     assert nn.optim.clip_grad_norm([Tensor([1.0])], np.float64(1.0)).item() == 0.0
     assert [len(part) for part in random_split(t, np.array([1, 2]))] == [1, 2]  # type: ignore[arg-type]
+
+
+def test_what_is_like_a_bool_is_a_flag() -> None:
+    """0 and 1, and NumPy's."""
+    yes: list[Any] = [True, 1, np.True_, np.int64(1)]
+    no: list[Any] = [False, 0, np.False_, np.array(0)]
+    assert [t.sum(0, keepdim=flag).shape for flag in yes] == [(1,)] * 4
+    assert [t.sum(0, keepdim=flag).shape for flag in no] == [()] * 4
+
+
+def test_vmap_of_a_number_has_it_for_each_example() -> None:
+    """As in JAX; what is no number is left as it is."""
+    assert vmap(lambda x: 3)(t).tolist() == [3, 3, 3]
+    both = vmap(lambda x: {"a": x * 2, "b": [True, None]})(t)
+    assert both["a"].tolist() == [2.0, 4.0, 6.0]
+    assert both["b"][0].tolist() == [True, True, True]
+    assert both["b"][1] is None
+    assert vmap(lambda x: 1.5, out_axes=None)(t).tolist() == 1.5
 
 
 def test_round_is_that_of_python() -> None:

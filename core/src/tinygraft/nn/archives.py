@@ -22,7 +22,7 @@ from typing import Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, FileFormatError, TinygraftError, UnsupportedError
-from tinygraft.files import FilePart
+from tinygraft.files import FilePart, text_of_path
 from tinygraft.tensor.data.ondisk import unread
 from tinygraft.tensor.tensor import Tensor
 
@@ -124,7 +124,7 @@ class BoundedFile(io.BufferedReader):
 
 def as_bytes(source: Archive) -> Tensor:
     """Return `source` where it is a tensor, else the uint8 tensor, on disk, of the file at that path."""
-    return source if isinstance(source, Tensor) else Tensor(Path(source))
+    return source if isinstance(source, Tensor) else Tensor(Path(text_of_path(source)))
 
 
 def tar_extract(t: Archive) -> dict[str, Tensor]:

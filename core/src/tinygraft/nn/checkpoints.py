@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from tinygraft.errors import DTypeError, FileFormatError
+from tinygraft.files import text_of_path
 from tinygraft.nn.collected import assign_state, collect_state, differences
 from tinygraft.nn.safetensors import FilePath, safe_load, safe_load_metadata, safe_save
 from tinygraft.tensor.ops.random import rng_state, set_rng_state
@@ -67,7 +67,7 @@ def load_checkpoint(
     raises. Nothing is changed then: every part is checked first, by its check_state_dict where it has one; a part with
     a load_state_dict alone is copied before, and gets its old state again.
     """
-    return load_parts(os.fspath(path), _content(path), safe_load(path, device), rng, strict, parts)
+    return load_parts(text_of_path(path), _content(path), safe_load(path, device), rng, strict, parts)
 
 
 def load_parts(
@@ -222,7 +222,7 @@ def _content(path: FilePath) -> dict[str, Any]:
 
     Raises FileFormatError where the file is no safetensors file with a checkpoint's metadata, or of another version.
     """
-    label, found = os.fspath(path), None
+    label, found = text_of_path(path), None
     text = safe_load_metadata(path).get(_KEY)
     try:
         found = json.loads(text) if text is not None else None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from tinygraft.device.known import NAMES
 from tinygraft.errors import DTypeError
-from tinygraft.tensor.primitives.keyword_aliases import unknown_keyword
+from tinygraft.tensor.primitives.keyword_aliases import check_flags, flags_of, unknown_keyword
 from tinygraft.tensor.tensor import Tensor
 
 P = ParamSpec("P")
@@ -104,10 +104,16 @@ def noted(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def answered(init: Callable[..., None]) -> Callable[..., None]:
-    """Return a constructor whose TypeError for an unknown keyword says which one was meant."""
+    """Return a constructor whose TypeError for an unknown keyword says which one was meant.
+
+    It raises DTypeError for a flag that is neither True nor False.
+    """
+    flags = flags_of(init)
 
     @functools.wraps(init)
     def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+        if flags:
+            check_flags(type(self).__name__, flags, (self, *args), kwargs)
         try:
             init(self, *args, **kwargs)
         except TypeError as error:

@@ -9,7 +9,6 @@ Source: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 from __future__ import annotations
 
 import ast
-import os
 import struct
 import zipfile
 from collections.abc import Callable, Mapping
@@ -17,7 +16,7 @@ from typing import Any
 
 from tinygraft.dtype import DType, dtypes, part_of
 from tinygraft.errors import DTypeError, FileFormatError
-from tinygraft.files import replacing
+from tinygraft.files import replacing, text_of_path
 from tinygraft.helpers import prod
 from tinygraft.nn.archives import ZipFiles, as_bytes
 from tinygraft.nn.lazily import LazyTensors
@@ -70,15 +69,15 @@ def npz_load(path: FilePath, device: Place = None) -> dict[str, Tensor]:
     Raises FileFormatError for a file that is damaged or claims what it does not have, DTypeError for arrays of objects,
     which are pickles, of text or of records.
     """
-    label = os.fspath(path)
+    label = text_of_path(path)
     with open(path, "rb") as file:
         start = file.read(len(_MAGIC))
     if start == _MAGIC:
-        whole = as_bytes(os.fspath(path))
+        whole = as_bytes(label)
         return LazyTensors(
             {"arr_0": whole.shape[0]}, lambda _, size: _array(lambda most: whole, size, label).to(device)
         )
-    files = ZipFiles(as_bytes(os.fspath(path)))
+    files = ZipFiles(as_bytes(label))
 
     def make(name: str, member: str) -> Tensor:
         size = files.names[member].file_size

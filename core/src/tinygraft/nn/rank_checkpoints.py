@@ -24,7 +24,7 @@ from typing import Any
 from tinygraft.collectives import Communicator, world
 from tinygraft.collectives.rank_objects import texts_of_all
 from tinygraft.errors import CollectiveError, DTypeError, FileFormatError
-from tinygraft.files import OpenFile, replacing
+from tinygraft.files import OpenFile, replacing, text_of_path
 from tinygraft.helpers import prod
 from tinygraft.nn.checkpoints import NO_PARTS, encoded, load_parts, state_of
 from tinygraft.nn.lazily import LazyTensors
@@ -58,7 +58,7 @@ def save_checkpoint(folder: FilePath, *, step: Any = None, rng: bool = True, **p
     """
     if reserved := [name for name in parts if name in NO_PARTS]:
         raise DTypeError(f"a checkpoint has no part {reserved[0]!r}, an argument of load_checkpoint: rename it")
-    comm, target = world(), Path(folder)
+    comm, target = world(), Path(text_of_path(folder))
     tensors: dict[str, Tensor] = {}
     places: dict[int, str] = {}
     tree = {name: encoded(state_of(part, name), name, tensors, places) for name, part in parts.items()}
@@ -98,7 +98,7 @@ def load_checkpoint(
     nn.state.load_checkpoint, which says what raises; FileFormatError too for a damaged index and missing files,
     CollectiveError where ranks read another checkpoint.
     """
-    comm, target = world(), Path(folder)
+    comm, target = world(), Path(text_of_path(folder))
     index = _index_of(target / INDEX)
     if len(set(texts_of_all(comm, str(index["files"])))) > 1:
         raise CollectiveError(f"ranks read different checkpoints in {target}: another program saves to it")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tinygraft.errors import FileFormatError
-from tinygraft.files import OpenFile, replacing
+from tinygraft.files import OpenFile, replacing, text_of_path
 from tinygraft.nn.lazily import LazyTensors
 from tinygraft.nn.safetensors import FilePath, check_request, safe_load, safe_save
 from tinygraft.tensor.tensor import Tensor
@@ -47,7 +47,7 @@ def save_sharded(
     >>> load_sharded(folder)["b"].tolist()
     [3.0]
     """
-    most, target = _bytes_of(max_shard_size), Path(folder)
+    most, target = _bytes_of(max_shard_size), Path(text_of_path(folder))
     check_request(tensors, metadata or {})
     shards = _shards(tensors, most)
     before = _files_of(target, name)
@@ -77,7 +77,7 @@ def load_sharded(path: FilePath, device: Place = None, name: str = "model") -> d
     tensor that its file does not have; FileNotFoundError where there is neither an index nor a file of one piece,
     NotADirectoryError for one file that is no index.
     """
-    given = Path(path)
+    given = Path(text_of_path(path))
     index = given if given.name.endswith(INDEX) else given / f"{name}{INDEX}"
     if given.is_file() and not given.name.endswith(INDEX):
         raise NotADirectoryError(

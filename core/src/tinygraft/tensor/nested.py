@@ -87,7 +87,7 @@ def _joined(*halves: Any) -> Any:
     return TensorBase._in_parts().joined(*halves) if isinstance(halves[0], TensorBase) else Halves(*halves)
 
 
-def mapped(nested: Any, kind: type, change: Callable[[Any], Any]) -> Any:
+def mapped(nested: Any, kind: type | tuple[type, ...], change: Callable[[Any], Any]) -> Any:
     """Nested lists, tuples and dicts with every item of a kind changed, and both parts of complex tensors.
 
     They are nested a few levels at most.

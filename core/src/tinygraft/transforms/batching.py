@@ -30,9 +30,10 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
     in_axes says which axis of each positional argument counts the examples: one number for all, or one for each
     argument; for a nested argument one for all of it, or nested alike. None is for an argument that is the same for all
     examples. Tensors given by keyword have examples along their first axis. out_axes says in the same way where results
-    have that axis. Random numbers that are drawn inside are the same for all examples. Values cannot be read inside:
-    choose with where() instead of `if`. Raises ShapeError, and GraphError where item(), numpy() or `if` read a value,
-    and where a value that depends on an example is assigned to a tensor from outside.
+    have that axis; a Python number that is returned becomes a tensor with that number for each example. Random numbers
+    that are drawn inside are the same for all examples. Values cannot be read inside: choose with where() instead of
+    `if`. Raises ShapeError, and GraphError where item(), numpy() or `if` read a value, and where a value that depends
+    on an example is assigned to a tensor from outside.
 
     >>> from tinygraft import Tensor, vmap
     >>> rows, vector = Tensor([[1.0, 2.0], [3.0, 4.0]]), Tensor([1.0, 10.0])
@@ -75,6 +76,7 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
         for index, use in uses:  # with CHECK_INDEX=1: inside the function they had no values
             whole, _ = batched([index.uop], examples, count)[0]
             index_checks.read(index._wrap(whole), use)
+        result = mapped(result, (bool, int, float), lambda number: Tensor(number, device=first.device))
         made: list[Tensor] = tensors_in(result)  # type: ignore[assignment]
         found = dict(zip(map(id, made), batched([t.uop for t in made], examples, count), strict=True))
 

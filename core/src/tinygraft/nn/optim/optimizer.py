@@ -133,8 +133,16 @@ class Optimizer(StepValues):
         for tensor in self.params:
             tensor.grad = None if set_to_none or tensor.grad is None else tensor.grad.zeros_like()
 
-    def step(self) -> None:
-        """Give each parameter its new value, now. Raises TrainingError as schedule_step does."""
+    def step(self, closure: None = None) -> None:
+        """Give each parameter its new value, now. Raises TrainingError as schedule_step does, TypeError for a closure.
+
+        Only LBFGS computes the loss anew in a step.
+        """
+        if closure is not None:
+            raise TypeError(
+                f"{type(self).__name__}.step takes no closure, got {type(closure).__name__}\n"
+                "  hint: compute the loss and call backward before step(); only LBFGS calls a closure"
+            )
         first, *others = self.schedule_step()
         first.realize(*others)
 

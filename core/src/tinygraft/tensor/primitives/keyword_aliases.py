@@ -10,10 +10,11 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from tinygraft.errors import did_you_mean
+from tinygraft.errors import DTypeError, did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
 ALSO = {"dim": "axis", "axis": "dim", "keepdims": "keepdim", "min": "min_", "max": "max_"}  # other name -> the declared
@@ -22,7 +23,8 @@ ALSO = {"dim": "axis", "axis": "dim", "keepdims": "keepdim", "min": "min_", "max
 def either_spelling(function: F) -> F:
     """Let a function take its parameters by the names of `ALSO` too.
 
-    Raises TypeError for a parameter that is given by both, and for an unknown one with the one that was meant.
+    Raises TypeError for a parameter that is given by both, and for an unknown one with the one that was meant. A
+    parameter that is annotated as a bool has to be one.
 
     >>> @either_spelling
     ... def total(x, axis=None): return axis
@@ -32,15 +34,21 @@ def either_spelling(function: F) -> F:
     code = function.__code__
     declared = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     also = {other: own for other, own in ALSO.items() if own in declared and other not in declared}
+    flags = flags_of(function)
 
     @functools.wraps(function)
     def either(*args: Any, **kwargs: Any) -> Any:
-        """Call the method with keywords in its own spelling. Raises TypeError where one parameter has both."""
+        """Call the method with keywords in its own spelling.
+
+        Raises TypeError where one parameter has both, and DTypeError for a flag that is neither True nor False.
+        """
         if kwargs and not also.keys().isdisjoint(kwargs):
             both = next((other for other, own in also.items() if other in kwargs and own in kwargs), None)
             if both is not None:
                 raise TypeError(f"{function.__name__} got {both} and {also[both]}, which are one parameter")
             kwargs = {also.get(name, name): value for name, value in kwargs.items()}
+        if flags:
+            check_flags(function.__name__, flags, args, kwargs)
         try:
             return function(*args, **kwargs)
         except TypeError as error:
@@ -48,6 +56,43 @@ def either_spelling(function: F) -> F:
             raise
 
     return either  # type: ignore[return-value]
+
+
+def flags_of(function: Callable[..., Any]) -> tuple[tuple[str, int], ...]:
+    """Return the parameters of a function that are annotated as a bool, and their positions.
+
+    >>> def total(x, keepdim: bool = False): return x
+    >>> flags_of(total)
+    (('keepdim', 1),)
+    """
+    code = function.__code__
+    declared = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return tuple(
+        (name, at if at < code.co_argcount else sys.maxsize)
+        for at, name in enumerate(declared)
+        if function.__annotations__.get(name) in ("bool", bool)
+    )
+
+
+def check_flags(
+    what: str, flags: tuple[tuple[str, int], ...], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> None:
+    """Raise DTypeError for a flag that is neither True nor False; 0 and 1, and NumPy's, are.
+
+    `what` is the function, `flags` are those of `flags_of`. A text would be taken as True, "no" as well.
+    """
+    for name, at in flags:
+        value = args[at] if at < len(args) else kwargs.get(name, False)
+        if value is not True and value is not False and not _is_flag(value):
+            raise DTypeError(f"{what} needs True or False as {name}, got {value!r}")
+
+
+def _is_flag(value: Any) -> bool:
+    """Return whether a value is 0 or 1, or one of NumPy's that are."""
+    if isinstance(value, int):
+        return value in (0, 1)
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    return kind in ("b", "i", "u") and not getattr(value, "shape", ()) and value in (0, 1)
 
 
 def unknown_keyword(error: TypeError, function: Callable[..., Any], kwargs: dict[str, Any], name: str = "") -> None:
