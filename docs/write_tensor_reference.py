@@ -31,9 +31,45 @@ GROUPS: dict[str, tuple[str, str]] = {
                "data.digest state ops.custom_kernels"),
     "older": ("Older names", "compat"),
 }  # fmt: skip
+# what the methods of a page are for, in a block that runs, and what it prints
+EXAMPLES: dict[str, tuple[str, str]] = {
+    "making": ("print(Tensor.zeros(2, 2).tolist(), Tensor.arange(4).tolist())\nprint(Tensor.randn(3).shape)",
+               "[[0.0, 0.0], [0.0, 0.0]] [0, 1, 2, 3]\n(3,)"),
+    "shapes": ("t = Tensor.arange(6).reshape(2, 3)\nprint(t.T.tolist(), t[:, 1].tolist(), t.flip(1).tolist())",
+               "[[0, 3], [1, 4], [2, 5]] [1, 4] [[2, 1, 0], [5, 4, 3]]"),
+    "arithmetic": ("t = Tensor([1, 2, 3])\nprint((t / 2).tolist(), (t // 2).tolist(), (t + 0.5).dtype, t.half().dtype)",
+                   "[0.5, 1.0, 1.5] [0, 1, 1] dtypes.float dtypes.half"),
+    "functions": ("t = Tensor([-1.0, 0.0, 2.0])\nprint(t.relu().tolist(), t.clip(0, 1).tolist())",
+                  "[0.0, 0.0, 2.0] [0.0, 0.0, 1.0]"),
+    "reductions": ("t = Tensor([[3.0, 1.0], [2.0, 4.0]])\n"
+                   "print(t.sum().item(), t.max(axis=1).tolist())\nprint(t.sort(dim=1)[0].tolist())",
+                   "10.0 [3.0, 4.0]\n[[1.0, 3.0], [2.0, 4.0]]"),
+    "linalg": ("a = Tensor([[2.0, 0.0], [0.0, 4.0]])\nprint((a @ a).tolist(), a.det().item(), a.inv().tolist())",
+               "[[4.0, 0.0], [0.0, 16.0]] 8.0 [[0.5, 0.0], [0.0, 0.25]]"),
+    "networks": ("image = Tensor.ones(1, 1, 4, 4)\n"
+                 "print(image.conv2d(Tensor.ones(1, 1, 3, 3)).tolist(), image.max_pool2d(2).shape)",
+                 "[[[[9.0, 9.0], [9.0, 9.0]]]] (1, 1, 2, 2)"),
+    "signals": ("t = Tensor([1.0, 0.0, -1.0, 0.0])\nprint(t.rfft().abs().tolist(), Tensor.fftfreq(4).tolist())",
+                "[0.0, 2.0, 0.0] [0.0, 0.25, -0.5, -0.25]"),
+    "values": ("t = Tensor([1.5, 2.5])\nprint(t.tolist(), t.sum().item(), t.numpy().dtype, t.nbytes())",
+               "[1.5, 2.5] 4.0 float32 8"),
+    "older": ("print(Tensor([1.0, 2.0]).dot(Tensor([3.0, 4.0])).item())", "11.0"),
+}  # fmt: skip
 HEAD = """# Tensor
 
 The class itself, then its methods by theme. [Every method in a line](../tensor.md) is the shorter list.
+
+```python
+from tinygraft import Tensor
+
+t = Tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+(t * t).sum().backward()
+print(t.shape, t.dtype, t.grad.tolist())
+```
+
+```output
+(2, 2) dtypes.float [[2.0, 4.0], [6.0, 8.0]]
+```
 
 ::: tinygraft.Tensor
     options:
@@ -71,7 +107,11 @@ def names_of(module: str) -> list[str]:
 def page(group: str) -> str:
     """The page of a group: a heading for each theme, and below it its methods."""
     first_sentence = runpy.run_path(str(DOCS / "write_tensor_index.py"))["first_sentence"]
-    parts = [f"# {GROUPS[group][0]}\n\nMethods of [Tensor](tensor.md), by theme.\n"]
+    code, output = EXAMPLES[group]
+    parts = [
+        f"# {GROUPS[group][0]}\n\nMethods of [Tensor](tensor.md), by theme.\n\n"
+        f"```python\nfrom tinygraft import Tensor\n\n{code}\n```\n\n```output\n{output}\n```\n"
+    ]
     for module in themes_of(group):
         parts.append(f"\n## {module.rpartition('.')[2].replace('_', ' ')}\n")
         parts.append(f"\n{first_sentence(import_module(f'tinygraft.tensor.{module}').__doc__)}\n\n")
