@@ -69,7 +69,7 @@ def draw(lines: Sequence[Line], path: Path, title: str = "") -> None:
     axes.set(xscale="log", xlabel="milliseconds (memory: megabytes), least of all runs; shorter is better")
     if rows:
         low, high = min(bar[2] for _, bar in rows), max(bar[2] for _, bar in rows)
-        axes.set_xlim(low / 2, high * (high / low) ** 0.5 * 20)  # room for the names
+        axes.set_xlim(low / 2, high * (high / low) ** 0.3 * 3)  # room for the names
     axes.grid(axis="x", alpha=0.3)
     if title:
         axes.set_title(title, fontsize=8, loc="left")
