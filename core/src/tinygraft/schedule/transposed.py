@@ -23,7 +23,9 @@ MOST_ELEMENTS = 1 << 30  # given: of what a band of results reads; the routine h
 # measured: beside kernels by phases (2026-11-28, two threads of a Sapphire Rapids, benchmarks/NOTES.md)
 LEAST = 1 << 20  # products
 FEWEST = 96  # of a result, below which storing results is most of the work, and both take as long
-WASTE = 1.5  # products over those that are needed
+WASTE = 1.25  # products over those that are needed, at most
+MORE, LARGE = 1.5, 1 << 19  # the same with so many weights, which kernels read again and again from the last cache
+REUSED = 64  # elements of x for each weight, below which packing weights is most of the work
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +49,14 @@ class Transposed:
 
 def is_faster(c: Transposed, target: Target) -> bool:
     """Return whether the device of a transposed convolution has the routine, and it is expected to take less time."""
-    _, _, channels, height, width = c.sizes
-    if not target.has_routine(NAME, dtypes.float32, prod(c.sizes)):
+    batch, _, channels, height, width = c.sizes
+    if batch * height * width < REUSED or not target.has_routine(NAME, dtypes.float32, prod(c.sizes)):
         return False
     if channels * (height + c.window[0]) * (width + c.window[1]) > MOST_ELEMENTS:
         return False
     needed, multiplied = products_of(c, target)
-    return needed >= max(LEAST, FEWEST * prod(c.shape)) and multiplied <= WASTE * needed
+    waste = MORE if prod(c.sizes[1:3]) * c.filters * prod(c.window) >= LARGE else WASTE
+    return needed >= max(LEAST, FEWEST * prod(c.shape)) and multiplied <= waste * needed
 
 
 def products_of(c: Transposed, target: Target) -> tuple[int, int]:
@@ -66,6 +69,9 @@ def products_of(c: Transposed, target: Target) -> tuple[int, int]:
     right = [_phase(c, 1, r) for r in range(c.stride[1])]
     pairs = [(a, b, n * m) for a, n in down for b, m in right if a and b]
     needed = sum(a * b * terms for a, b, terms in pairs) * c.filters
+    # rows go on into the next one over zeros between them, or without these where that takes fewer vectors
+    lines = max(0, *[a for a, _ in down])
+    pitch = min(pitch, max(0, *[b for b, _ in right]), key=lambda n: round_up(lines * n, lanes))
     multiplied = sum(round_up((a - 1) * pitch + b, lanes) * terms for a, b, terms in pairs) * round_up(c.filters, rows)
     return batch * groups * channels * needed, batch * groups * channels * multiplied
 

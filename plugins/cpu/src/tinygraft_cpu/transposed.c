@@ -4,7 +4,8 @@
    i * stride + k = o + cut. So of the results of a phase, o = q * stride + r, each is a sum over the same elements k,
    every stride-th: a plain convolution in steps of 1, q of x by few elements. All phases read one copy of the
    image, with zeros around it and its rows one after another, at a distance that does not depend on the row: a row of
-   columns goes on into the next one, and only the zeros between two rows are multiplied for nothing.
+   columns goes on into the next one, and only the zeros between two rows are multiplied for nothing. Where rows are short
+   there is a copy for each place in a row from which windows read, which has no zeros between rows.
 
    A tile has ROWS filters and VECTORS vectors of columns in registers. Zeros around an image are multiplied as well, which
    changes nothing where weights are finite; where one is not, results at the borders are summed again without them. */
@@ -16,7 +17,7 @@
 
 #include "routines.h"
 
-enum { MOST_ROWS = 8, LINE = 16, ALIGNED = 64, LEAST_TILES = 2, LEAST_ROWS = 4 };
+enum { COPIED = 2, MOST_ROWS = 8, LINE = 16, ALIGNED = 64, LEAST_TILES = 2, LEAST_ROWS = 4 };
 
 /* An axis: of the window, steps, results that are cut off before the first, results, elements of x. The first element
    that a phase reads for result 0 at `least`, and how many more than one for each result; see `measure`. */
@@ -31,10 +32,11 @@ typedef struct {
     int *from, *start;
     long batch, groups, channels, filters, height, width; /* channels and filters of a group */
     axis down, right;
-    long before, pitch, plane, apart; /* of planes and sums, in elements: see `measure` */
+    long before, pitch, plane, apart; /* of planes and sums, in elements: see `lay_out` */
+    long copies, each;                /* of a channel: how many, and elements from one to the next */
     long rows, tiles, of_tile;        /* filters of a tile, tiles of a group, weights of a tile */
     long bands, parts, together, blocks, room; /* of results, of tiles, images of a block, floats of work for each thread */
-    int level;
+    int level, dense; /* dense: without zeros between rows */
     atomic_int strange; /* whether a weight is not finite */
     atomic_long next;
 } transposed;
@@ -163,9 +165,12 @@ static void list_places(transposed *job) {
             base += job->channels * terms;
             for (long c = 0; c < job->channels; c++)
                 for (long k = 0; k < terms; k++)
-                    *from++ = (int)(c * job->plane
-                                    + (phase_start(down, i) - k / beside - down->least) * job->pitch
-                                    + job->before + phase_start(right, j) - k % beside);
+{
+                    long row = phase_start(down, i) - k / beside - down->least;
+                    long column = phase_start(right, j) - k % beside;
+                    column = job->dense ? (column - right->least) * job->each : job->before + column;
+                    *from++ = (int)(c * job->plane + row * job->pitch + column);
+                }
         }
 }
 
@@ -246,7 +251,8 @@ static long distance(long n) { return ((n + LINE - 1) / LINE | 1) * LINE; }
 static long lay_out(transposed *job, long bands) {
     long rows = (job->down.counts + bands - 1) / bands;
     job->bands = bands;
-    job->plane = distance(job->before + (rows + job->down.more + 1) * job->pitch + LINE);
+    job->each = job->before + (rows + job->down.more + 1) * job->pitch + LINE;
+    job->plane = distance(job->copies * job->each);
     job->apart = distance(rows * job->pitch + LINE);
     job->room = job->together * job->channels * job->plane + job->down.stride * job->right.stride * MOST_ROWS * job->apart;
     return job->room += distance(job->right.results + 2 * LINE);
@@ -264,7 +270,7 @@ static void divide(transposed *job, long threads) {
     while (bands < most && lay_out(job, bands) * bytes > cache / 2) bands++;
     lay_out(job, bands);
     if (bands == 1 && job->tiles * job->of_tile * bytes > cache / 4) {
-        long image = job->channels * job->plane * bytes, room = cache / 4 / image < 1 ? 1 : cache / 4 / image;
+        long image = job->channels * job->plane * bytes, room = cache / 2 / image < 1 ? 1 : cache / 2 / image;
         long blocks = (job->batch + room - 1) / room;
         job->together = (job->batch + blocks - 1) / blocks;
     }
@@ -304,6 +310,13 @@ void tg_transposed_convolution(void **buffers, const long long *facts) {
     job->before = right->least < 0 ? -right->least : 0;
     long after = right->counts + right->least + right->more - right->size; /* that is read beyond a row */
     job->pitch = right->size + (after > job->before ? after : job->before);
+    job->copies = 1;
+    long lanes = job->level == 2 ? 16 : job->level == 1 ? 8 : 4, rows = down->counts;
+    long vectors = ((rows - 1) * job->pitch + right->counts + lanes - 1) / lanes;
+    long dense = (rows * right->counts + lanes - 1) / lanes;
+    /* vectors that are saved, of all that are multiplied with an element, beside the cycles of more copies of it */
+    if ((vectors - dense) * job->filters * squared > COPIED * vectors * right->more * lanes)
+        job->dense = 1, job->copies = right->more + 1, job->before = 0, job->pitch = right->counts;
     job->tiles = (job->filters + job->rows - 1) / job->rows;
     job->of_tile = job->channels * squared * job->rows;
     divide(job, threads);

@@ -51,16 +51,26 @@ INLINE void NAME(copy)(float *restrict to, const float *restrict from, long n) {
     if (i < n) *(NAME(vector) *)(to + n - LANES) = *(const NAME(vector) *)(from + n - LANES);
 }
 
-/* Copy the rows that a band reads of one channel, with zeros around them. */
-INLINE void NAME(copy_plane)(const transposed *job, const float *image, long first, long rows, float *plane) {
-    for (long i = 0; i < job->before; i++) plane[i] = 0;
-    plane += job->before;
-    for (long row = first; row < first + rows; row++, plane += job->pitch) {
-        long k = 0;
-        if (row >= 0 && row < job->height) NAME(copy)(plane, image + row * job->width, k = job->width);
-        for (; k < job->pitch; k++) plane[k] = 0;
+/* Copy the rows that a band reads of one channel, with zeros around them: once, or for each place in a row from which
+   windows read, without zeros between rows. */
+INLINE void NAME(copy_plane)(const transposed *job, const float *image, long first, long rows, float *planes) {
+    for (long copy = 0; copy < job->copies; copy++) {
+        float *plane = planes + copy * job->each;
+        long shift = job->dense ? job->right.least + copy : 0, from = shift < 0 ? -shift : 0;
+        long to = job->width - shift < job->pitch ? job->width - shift : job->pitch;
+        for (long i = 0; i < job->before; i++) plane[i] = 0;
+        plane += job->before;
+        for (long row = first; row < first + rows; row++, plane += job->pitch) {
+            long k = 0;
+            if (row >= 0 && row < job->height && from < to) {
+                for (; k < from; k++) plane[k] = 0;
+                NAME(copy)(plane + from, image + row * job->width + shift + from, to - from);
+                k = to;
+            }
+            for (; k < job->pitch; k++) plane[k] = 0;
+        }
+        for (long i = 0; i < job->before + LANES; i++) plane[i] = 0; /* what the last vector reads beyond */
     }
-    for (long i = 0; i < job->pitch - job->width + LANES; i++) plane[i] = 0; /* what the last vector reads beyond */
 }
 
 #if WIDTH == 64
