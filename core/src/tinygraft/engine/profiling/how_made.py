@@ -60,8 +60,8 @@ def in_double(makings: Makings, launches: Iterable[LaunchEvent]) -> Iterator[tup
         file, line = next(iter(lines))
         brought = "this is computed in float64"
     brought = f"{_relative(file)}:{line}: {brought}"
-    yield seconds, (f"{brought}; kernels compute in float64 for {duration(seconds)}: float32 has half the bytes and is "
-                    "faster on every device, array.astype(np.float32) or tensor.float()")  # fmt: skip
+    yield seconds, (f"{brought}; kernels compute in float64 for {duration(seconds)}: float32 has half the bytes, and "
+                    "most devices compute it faster: array.astype(np.float32) or tensor.float()")  # fmt: skip
 
 
 def growth(changes: Sequence[MemoryChange], requests: Sequence[float]) -> Iterator[str]:
