@@ -190,3 +190,20 @@ def test_memory_is_counted_by_device() -> None:
     assert GlobalCounters.mem_used_per_device[device] - before == 400
     del t
     assert GlobalCounters.mem_used_per_device[device] == before
+
+
+def test_a_path_is_relative_where_it_is_below_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Errors and profiles name files in this way; where the working directory was removed they raised."""
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert helpers.short_path(str(tmp_path / "a" / "b.py")) == str(Path("a", "b.py"))
+    assert helpers.short_path("<stdin>") == "<stdin>"
+    outside = str(tmp_path.parent / "b.py")
+    assert helpers.short_path(outside) == outside
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    assert helpers.short_path(outside) == outside
+    monkeypatch.chdir(tmp_path)

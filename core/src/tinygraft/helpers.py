@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import math
+import os
 import sys
 import time
 import warnings
@@ -286,6 +287,17 @@ def user_line() -> tuple[str, int]:
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_PACKAGE + "."):
         frame = frame.f_back
     return ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def short_path(file: str) -> str:
+    """Return a file relative to the working directory where it is below it, and the directory is still there."""
+    if not os.path.isabs(file):
+        return file
+    try:
+        relative = os.path.relpath(file)
+    except (OSError, ValueError):  # the directory was removed, or is on another drive
+        return file
+    return file if relative.startswith("..") else relative
 
 
 def cell_or_file(file: str) -> str:

@@ -9,7 +9,6 @@ is allocated. Out: for each call of a schedule the UserLines of what it computes
 from __future__ import annotations
 
 import atexit
-import os
 import sys
 import sysconfig
 import threading
@@ -22,7 +21,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tinygraft import events
-from tinygraft.helpers import cell_or_file, line_in, user_line
+from tinygraft.helpers import cell_or_file, line_in, short_path, user_line
 from tinygraft.uop.ops import MOVEMENT, Ops
 from tinygraft.uop.uop import UOp
 
@@ -218,8 +217,7 @@ class Origins:
 
 def place(origin: UserLine) -> str:
     """Return FILE:LINE of an origin; the file is relative where it is below the working directory."""
-    relative = os.path.relpath(origin.file) if os.path.isabs(origin.file) else origin.file
-    return origin.where if relative.startswith("..") else origin.where.replace(origin.file, relative, 1)
+    return origin.where.replace(origin.file, short_path(origin.file), 1)
 
 
 def _places(order: Sequence[UOp]) -> Iterator[tuple[UOp, OpPlace]]:

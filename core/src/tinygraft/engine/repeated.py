@@ -5,7 +5,6 @@ note(order, outputs, captured, stays)       called for graphs that have no plan 
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import Any
 
 from tinygraft import events
 from tinygraft.config import DEBUG
-from tinygraft.helpers import user_line, warn_user
+from tinygraft.helpers import short_path, user_line, warn_user
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.show import show_arg
 from tinygraft.uop.uop import UOp
@@ -54,8 +53,7 @@ def note(order: Sequence[UOp], outputs: Sequence[UOp], captured: bool, stays: st
     found.shapes[tuple([node.shape for node in (*order, *outputs)])] = None
     if found.count == TOLD:
         file, line = user_line()
-        relative = os.path.relpath(file) if os.path.isabs(file) else file
-        where = f"{file if relative.startswith('..') else relative}:{line}"
+        where = f"{short_path(file)}:{line}"
         why = _why(order, outputs, found, args, captured, stays)
         text = f"the same operations were compiled {TOLD} times, {why}"
         if DEBUG.value >= 1:

@@ -5,7 +5,6 @@ In: the Makings of a profile, its Python by module, its launches, its changes of
 
 from __future__ import annotations
 
-import os
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from tinygraft.engine.explanation import duration
 from tinygraft.engine.origins import MemoryChange, place
 from tinygraft.engine.profiling.makings import Makings, is_within
 from tinygraft.events import LaunchEvent
+from tinygraft.helpers import short_path
 
 OFTEN = 8  # assumed: requests between which a line's values stay, from which on they grow
 MUCH = 0.3  # assumed: of the memory at its peak, from which on what grew is worth a sentence
@@ -35,7 +35,7 @@ def row_loops(makings: Makings, python: Mapping[str, float]) -> Iterator[tuple[f
         within = [key for key in python if is_within(key.removesuffix(" backward"), loop.name)]
         seconds = sum(python[key] for key in within)
         took = f" ({duration(seconds)} of Python)" if seconds else ""
-        at = f"{_relative(loop.file)}:{loop.line}"
+        at = f"{short_path(loop.file)}:{loop.line}"
         name = loop.name or "a loop"
         if loop.is_inside:
             told = f"{name} computes {loop.times} times on one row each of a tensor of shape {loop.shape}{took}: "
@@ -59,7 +59,7 @@ def in_double(makings: Makings, launches: Iterable[LaunchEvent]) -> Iterator[tup
     else:
         file, line = next(iter(lines))
         brought = "this is computed in float64"
-    brought = f"{_relative(file)}:{line}: {brought}"
+    brought = f"{short_path(file)}:{line}: {brought}"
     yield seconds, (f"{brought}; kernels compute in float64 for {duration(seconds)}: float32 has half the bytes, and "
                     "most devices compute it faster: array.astype(np.float32) or tensor.float()")  # fmt: skip
 
@@ -98,9 +98,3 @@ def live_at_peak(changes: Sequence[MemoryChange]) -> list[MemoryChange]:
         else:
             del live[change.allocation]
     return list(live.values())
-
-
-def _relative(file: str) -> str:
-    """Return a file relative to the working directory where it is below it."""
-    relative = os.path.relpath(file) if os.path.isabs(file) else file
-    return file if relative.startswith("..") else relative

@@ -6,7 +6,6 @@ first.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from tinygraft.config import CACHELEVEL
@@ -14,6 +13,7 @@ from tinygraft.engine.explanation import duration
 from tinygraft.engine.profiling.how_made import HowMade
 from tinygraft.engine.profiling.layer_times import Layer, Modules, slow_layers
 from tinygraft.engine.profiling.line_times import COMPILING, GRAPHS, IMPORTS, PREPARING, PROGRAM, LineRow
+from tinygraft.helpers import short_path
 
 MUCH = 0.1  # assumed: of the time that repeats, from which on a line is worth a sentence
 OFTEN = 8  # assumed: requests of one line, from which on it is in a loop
@@ -32,9 +32,7 @@ LEAST_TURNS = 3  # assumed: times between requests in which a function made grap
 
 def place_of(row: LineRow) -> str:
     """Return FILE:LINE of a row, relative where the file is below the working directory, and the function."""
-    relative = os.path.relpath(row.file) if os.path.isabs(row.file) else row.file
-    file = row.file if relative.startswith("..") else relative
-    return f"{file}:{row.line}" + (f" in {row.function}" if row.function else "")
+    return f"{short_path(row.file)}:{row.line}" + (f" in {row.function}" if row.function else "")
 
 
 def worth_a_look(

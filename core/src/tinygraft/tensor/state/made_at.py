@@ -5,11 +5,10 @@ It is stored as code and instruction, which are cheap to get; the line is looked
 
 from __future__ import annotations
 
-import os
 import sys
 from types import CodeType, FrameType
 
-from tinygraft.helpers import cell_or_file, line_in
+from tinygraft.helpers import cell_or_file, line_in, short_path
 
 Made = tuple[CodeType, int, CodeType, CodeType]  # what `here` returns
 _PACKAGE = __name__.partition(".")[0] + "."
@@ -43,6 +42,4 @@ def _is_ours(frame: FrameType) -> bool:
 def file_and_line(made: Made) -> str:
     """Return FILE:LINE of what `here` returned; the file is relative to the working directory where it is below it."""
     code, instruction, _, _ = made
-    file, line = cell_or_file(code.co_filename), line_in(code, instruction)
-    relative = os.path.relpath(file) if os.path.isabs(file) else file
-    return f"{file if relative.startswith('..') else relative}:{line}"
+    return f"{short_path(cell_or_file(code.co_filename))}:{line_in(code, instruction)}"
