@@ -41,22 +41,23 @@ _Returned = tuple[Handle, int, "Uses | None", bool]  # a block, its size, its us
 class Allocation:
     """`nbytes` of memory of a pool, which are returned to it when nothing refers to this object any more.
 
-    `handle` is the memory; `size` is the size of its block, which may be larger. `uses` says which queues used it last,
-    those of its earlier owners included; None on a device with one queue. `lease` is a weak reference to what
-    `Buffer.share` returned: while it is alive, the memory is lent. `was_lent` says that other code on the device had
-    the memory, and may have launched work on it that runs longer than that code refers to it.
+    `handle` is the memory; `whole` is its block, and `size` the size of that, which may be larger. `uses` says which
+    queues used it last, those of its earlier owners included; None on a device with one queue. `lease` is a weak
+    reference to what `Buffer.share` returned: while it is alive, the memory is lent. `was_lent` says that other code on
+    the device had the memory, and may have launched work on it that runs longer than that code refers to it.
     """
 
     handle: Handle
     nbytes: int
     size: int
     pool: Pool
+    whole: Handle
 
-    __slots__ = ("__weakref__", "_is_returned", "_whole", "handle", "lease", "nbytes", "pool", "size", "uses",
-                 "was_lent")  # fmt: skip
+    __slots__ = ("__weakref__", "_is_returned", "handle", "lease", "nbytes", "pool", "size", "uses", "was_lent",
+                 "whole")  # fmt: skip
 
     def __init__(self, pool: Pool, handle: Handle, whole: Handle, nbytes: int, size: int, uses: Uses | None) -> None:
-        self.handle, self._whole, self.nbytes, self.size = handle, whole, nbytes, size
+        self.handle, self.whole, self.nbytes, self.size = handle, whole, nbytes, size
         self.uses: Uses | None = uses
         self.lease: weakref.ref[Any] | None = None
         self.was_lent: bool = False
@@ -82,7 +83,7 @@ class Allocation:
         A guard against signals would cost more than all else here. Python runs handlers and other threads at calls and
         at jumps back, and none of them is between the flag and the end of the append.
         """
-        block, pool = (self._whole, self.size, self.uses, self.was_lent), self.pool
+        block, pool = (self.whole, self.size, self.uses, self.was_lent), self.pool
         if not self._is_returned:
             self._is_returned = True
             if not (pool.lost or pool.closed):
@@ -189,7 +190,7 @@ class Pool:
         else:
             GlobalCounters.add_memory(self.name, nbytes)
         if events.origins is not None:
-            events.origins.changed(self.name, nbytes, block._whole)  # what `_was_returned` gets, not the part of it
+            events.origins.changed(self.name, nbytes, block.whole)  # what `_was_returned` gets, not the part of it
         if self._unreported:
             self._report()
         if self._due:  # a finaliser could not process what it returned, because this thread had the lock
@@ -258,7 +259,7 @@ class Pool:
             block.handle, size, block.uses, was_lent = last = returned[-1]
             if size == nbytes and block.uses is uses and not was_lent:
                 self._takes += 1
-                block._whole, block.pool = block.handle, self
+                block.whole, block.pool = block.handle, self
                 if (found := returned.pop()) is last:
                     return block
                 block._is_returned = True  # a debugger's trace function ran in between, and more was returned

@@ -29,6 +29,7 @@ PACKAGE = __name__.partition(".")[0] + "."
 LAYERS = PACKAGE + "nn."
 CALLS = frozenset({"__call__", "forward", "step"})  # methods whose `self` is a module
 HEAVY = frozenset({Ops.REDUCE_AXIS, Ops.SCAN, Ops.ROUTINE, Ops.SCATTER, Ops.GATHER, Ops.COPY})
+KEEP_VALUE = frozenset({Ops.DETACH, Ops.CONTIGUOUS, Ops.CAST})
 MOST_CHANGES = 1_000_000  # assumed: of memory, some 250 MB; a loop of hours makes more
 INSTALLED = tuple(sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib"))
 OWN_REFERENCES = 3  # given: by CPython, to a frame's dict of locals here, where the user has none
@@ -78,7 +79,8 @@ class Origins:
         self.unnoted: int = 0  # changes of memory past MOST_CHANGES
         self.allocations: int = 0
         self.makings: Any = None  # of a profile: it gets each node that is noted (engine/profiling/makings.py)
-        self._live: dict[tuple[str, int], int] = {}  # the number of each live allocation, by device and id(handle)
+        # the number of each live allocation and its index in `memory`, by device and id(handle)
+        self._live: dict[tuple[str, int], tuple[int, int]] = {}
         self._lines: dict[tuple[CodeType, int], tuple[str, int]] = {}
         self._now = _Now()
 
@@ -188,8 +190,32 @@ class Origins:
         ]
 
     def computing(self, origins: Sequence[UserLine]) -> None:
-        """Note what this thread computes from now on, for memory that is allocated meanwhile."""
+        """Note what this thread computes from now on, for memory that is allocated meanwhile; nothing: no request."""
         self._now.origins = origins
+
+    def belongs(self, device: str, handle: object, node: UOp, since: int) -> None:
+        """Note that the memory of `handle` has the value of `node`: it is of that line, if the node has one.
+
+        `changed` knows only what is computed, where one kernel may write several results. Memory that was allocated
+        before allocation number `since` keeps its line.
+        """
+        number, index = self._live.get((device, id(handle)), (-1, 0))
+        if number >= since and (known := self._line_of_value(node)) is not None:
+            self.memory[index] = replace(self.memory[index], origin=known)
+
+    def _line_of_value(self, node: UOp) -> UserLine | None:
+        """Return the line of a node; of a write without one that of its memory, else that of what is written."""
+        while (known := self.nodes.get(node)) is None:
+            if node.op is Ops.ASSIGN:
+                known = self._line_of_value(node.src[0])
+                if known is not None:
+                    break
+                node = node.src[1]
+            elif node.op in MOVEMENT or node.op in KEEP_VALUE:
+                node = node.src[0]
+            else:
+                break
+        return known
 
     def changed(self, device: str, nbytes: int, handle: object) -> None:
         """Note that `nbytes` were allocated, or with a minus freed, whose handle is `handle`.
@@ -208,10 +234,11 @@ class Origins:
             now = self._now.origins
             file, line = user_line()
             origin = now[0] if now else UserLine(cell_or_file(file), line)
-            number = self._live[key] = self.allocations
+            number = self.allocations
+            self._live[key] = number, len(self.memory)
             self.allocations += 1
         else:
-            origin, number = None, self._live.pop(key)
+            origin, (number, _) = None, self._live.pop(key)
         self.memory.append(MemoryChange(time.perf_counter(), device, nbytes, number, origin))
 
 

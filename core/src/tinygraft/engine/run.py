@@ -106,6 +106,8 @@ def prepare(calls: Sequence[Ready], results: Collection[UOp], existing: Collecti
         fresh = [buffer for node, buffer in written.items() if node not in over]
     else:
         overwrites, fresh = [False] * len(calls), list(written.values())
+    if events.origins is not None:
+        events.origins.computing(_of_temporaries(launches, written, results))
     if placements:
         placed = place_again(placements[0], [launch.buffers for launch in launches])
     else:
@@ -121,6 +123,15 @@ def prepare(calls: Sequence[Ready], results: Collection[UOp], existing: Collecti
             free_temporaries([*placed, *fresh])
             raise
     return Prepared(calls, launches, over, overwrites, fresh, placed)
+
+
+def _of_temporaries(launches: Sequence[Launch], written: Mapping[UOp, Buffer],
+                    results: Collection[UOp]) -> tuple[Any, ...]:  # fmt: skip
+    """Return the origins of the launch with the largest temporary: all of them share memory, which is one line's."""
+    sizes = {id(buffer): buffer.nbytes for node, buffer in written.items() if node not in results}
+    of = [max([sizes.get(id(buffer), 0) for buffer in launch.buffers], default=0) for launch in launches]
+    largest = max(of, default=0)
+    return launches[of.index(largest)].origins if largest else ()
 
 
 def has_value(buffer: Buffer) -> bool:

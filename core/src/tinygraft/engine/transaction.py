@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from tinygraft import events
 from tinygraft.config import VALIDATE
 from tinygraft.device.buffer import buffer_of
+from tinygraft.device.pool import Allocation
 from tinygraft.engine.after_failure import Aftermath, finish, touched, why
 from tinygraft.engine.arena import free_temporaries
 from tinygraft.engine.assigns import HasNode, replaced_by
@@ -43,6 +45,23 @@ def run_request(request: RealizeRequest, guard: Guard) -> None:
     compiling, allocating and launching raise, and with VALIDATE=1 ValidationError, after the commit. After an error
     before the first store all memory is as it was, and a pending write of a requested tensor is dropped.
     """
+    known = events.origins
+    if known is None:
+        _run_request(request, guard)
+        return
+    since = known.allocations
+    try:
+        work = _run_request(request, guard)
+    finally:
+        known.computing(())
+    for node, home in request.homes.items():
+        for buffer in map(buffer_of, buffers_of(work.memory[home])):
+            if isinstance(buffer.block, Allocation):
+                known.belongs(buffer.device, buffer.block.whole, node, since)
+
+
+def _run_request(request: RealizeRequest, guard: Guard) -> BoundPlan:
+    """Do what `run_request` says, and return the plan that has run."""
     outputs = list(request.homes.values())
     if not request.assigns and not open_captures():
         work = work_for(request.order, outputs)
@@ -53,7 +72,7 @@ def run_request(request: RealizeRequest, guard: Guard) -> None:
             Launch(call.kernel, call.device, [buffer_of(node) for node in call.buffers], call.origins).run(work.values)
             if not _commit_alone(request, work):
                 _commit(request, work, request.homes, {}, request.overwritten, None)
-            return
+            return work
     else:
         try:
             work = work_for(request.order, outputs)
@@ -65,6 +84,7 @@ def run_request(request: RealizeRequest, guard: Guard) -> None:
             here = set(request.order)
             note_pinned([tensor for tensor in request.pinned if tensor.uop in here])
     _run_work(request, work, guard)
+    return work
 
 
 def _run_work(request: RealizeRequest, work: BoundPlan, guard: Guard) -> None:
