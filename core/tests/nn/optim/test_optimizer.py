@@ -418,11 +418,43 @@ def test_the_rate_can_be_set() -> None:
         sgd.lr = Tensor([1.0, 2.0])
 
 
-@pytest.mark.parametrize("given", [[{"param": []}], {"weight": Tensor([1.0])}], ids=["groups", "state_dict"])
-def test_what_is_no_tensor_is_named(given: Any) -> None:
-    """What is no group, and a dict of parameters."""
-    with pytest.raises(TypeError, match="an optimizer takes a list of tensors, got (dict|str) in it\n  hint: "):
-        nn.optim.SGD(given)
+LIST = "an optimizer takes a list of tensors, got "
+WRONG_PARAMS: dict[str, tuple[Callable[[], Any], str]] = {
+    "layers": (lambda: nn.Sequential(nn.Linear(2, 2)),
+               LIST + "Linear in it\n  hint: nn.state.get_parameters(model) finds those of a model"),
+    "list of layers": (lambda: [nn.Linear(2, 2)],
+                       LIST + "Linear in it\n  hint: nn.state.get_parameters(model) finds those of a model"),
+    "state_dict": (lambda: {"weight": Tensor([1.0])},
+                   LIST + "dict\n  hint: nn.state.get_parameters(model), or the values of a dict: "
+                   "list(state.values())"),
+    "one group": (lambda: {"params": [Tensor([1.0])], "lr": 0.5},
+                  LIST + "dict\n  hint: groups are in a list, also one alone: [{'params': [...], 'lr': ...}]"),
+    "misspelt group": (lambda: [{"param": [Tensor([1.0])], "lr": 0.5}],
+                       LIST + "dict in it\n  hint: a group has its tensors as 'params', and this one has "
+                       "'param', 'lr'"),
+    "mixed": (lambda: [{"params": [Tensor([1.0])]}, Tensor([1.0])],
+              LIST + "dict in it\n  hint: parameters with options of their own are groups, all of them: "
+              "[{'params': [...], 'lr': ...}, ...]"),
+    "arrays": (lambda: [np.ones(2)], LIST + "ndarray in it\n  hint: Tensor(array, requires_grad=True)"),
+    "names": (lambda: ["weight"], LIST + "str in it\n  hint: nn.state.get_parameters(model) finds those of a model"),
+    "pairs": (lambda: list({"weight": Tensor([1.0])}.items()),
+              LIST + "tuple in it\n  hint: nn.state.get_parameters(model) finds those of a model"),
+    "model in a group": (lambda: [{"params": nn.Linear(2, 2)}],
+                         "a group of an optimizer takes a list of tensors, got Linear\n  hint: "
+                         "nn.state.get_parameters(model) finds those of a model"),
+    "state_dict in a group": (lambda: [{"params": {"weight": Tensor([1.0])}}],
+                              "a group of an optimizer takes a list of tensors, got dict\n  hint: "
+                              "nn.state.get_parameters(model), or the values of a dict: list(state.values())"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG_PARAMS)
+def test_what_is_no_tensor_is_named(case: str) -> None:
+    """What is given in the place of parameters, with what was meant."""
+    make, sentence = WRONG_PARAMS[case]
+    with pytest.raises(TypeError) as caught:
+        nn.optim.SGD(make())
+    assert str(caught.value) == sentence
 
 
 @pytest.mark.parametrize("groups", [1, 2])

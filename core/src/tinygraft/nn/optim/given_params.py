@@ -6,18 +6,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tinygraft.dtype import dtypes
-from tinygraft.errors import TrainingError
+from tinygraft.errors import TrainingError, did_you_mean
+from tinygraft.nn.collected import listed_names
 from tinygraft.nn.optim.param_group import how_many
 from tinygraft.tensor.tensor import Tensor
+
+OF_A_MODEL = "nn.state.get_parameters(model) finds those of a model"
 
 
 def as_list(params: Iterable[Any], what: str) -> list[Any]:
     """Return what `what` is given as a list. Raises TypeError for what is none, also for a tensor, which has rows."""
-    if not isinstance(params, Iterable) or isinstance(params, (Tensor, str)):
-        raise TypeError(
-            f"{what} takes a list of tensors, got {type(params).__name__}\n"
-            "  hint: nn.state.get_parameters(model) finds those of a model"
-        )
+    if not isinstance(params, Iterable) or isinstance(params, (Tensor, str, Mapping)):
+        hint = OF_A_MODEL
+        if isinstance(params, Mapping):
+            hint = ("groups are in a list, also one alone: [{'params': [...], 'lr': ...}]" if "params" in params else
+                    "nn.state.get_parameters(model), or the values of a dict: list(state.values())")  # fmt: skip
+        raise TypeError(f"{what} takes a list of tensors, got {type(params).__name__}\n  hint: {hint}")
     return list(params)
 
 
@@ -29,21 +33,34 @@ def grouped(params: Iterable[Any]) -> list[tuple[list[Any], dict[str, Any]]]:
     groups = []
     for item in items:
         own = item["params"]
-        tensors = _tensors([own] if isinstance(own, Tensor) else own)
+        tensors = _tensors([own] if isinstance(own, Tensor) else as_list(own, "a group of an optimizer"))
         groups.append((tensors, {name: value for name, value in item.items() if name != "params"}))
     return groups
 
 
-def _tensors(items: Iterable[Any]) -> list[Tensor]:
-    """Return `items` as a list. Raises TypeError for one that is no tensor."""
-    tensors = list(items)
-    for item in tensors:
+def _tensors(items: list[Any]) -> list[Tensor]:
+    """Return `items`. Raises TypeError for one that is no tensor."""
+    for item in items:
         if not isinstance(item, Tensor):
             raise TypeError(
-                f"an optimizer takes a list of tensors, got {type(item).__name__} in it\n  hint: parameters with "
-                "options of their own are groups, all of them: [{'params': [...], 'lr': ...}, ...]"
+                f"an optimizer takes a list of tensors, got {type(item).__name__} in it\n  hint: {_meant(item)}"
             )
-    return tensors
+    return items
+
+
+def _meant(item: Any) -> str:
+    """Return what was meant by what is no tensor in a list of parameters."""
+    if isinstance(item, Mapping):
+        if "params" in item:
+            return "parameters with options of their own are groups, all of them: [{'params': [...], 'lr': ...}, ...]"
+        return f"a group has its tensors as 'params', and this one has {listed_names([str(key) for key in item])}"
+    return "Tensor(array, requires_grad=True)" if hasattr(item, "__array__") else OF_A_MODEL
+
+
+def unknown_option(owner: str, name: str, known: Sequence[str]) -> str:
+    """Return the error of a group that gives the option `name`, which the optimizer `owner` lacks: it has `known`."""
+    hint = did_you_mean(name, [*known, "betas"]) or f"\n  hint: it has {', '.join(known)}"
+    return f"{owner} has no option {name!r}, which a group gives{hint}"
 
 
 def nothing_to_train(tensors: Sequence[Tensor]) -> str:

@@ -18,7 +18,7 @@ from tinygraft.dtype import dtypes
 from tinygraft.errors import FileFormatError, TrainingError, closest
 from tinygraft.interrupt import guarded
 from tinygraft.nn.described import answered
-from tinygraft.nn.optim.given_params import grouped, is_trained, nothing_to_train
+from tinygraft.nn.optim.given_params import grouped, is_trained, nothing_to_train, unknown_option
 from tinygraft.nn.optim.group_option import GroupOption
 from tinygraft.nn.optim.optimizer_state import checked, load_into, saved_state
 from tinygraft.nn.optim.param_group import FixedList, ParamGroup, as_rate, how_many, pair
@@ -283,7 +283,7 @@ class Optimizer(StepValues):
         """
         for name in sorted((name for name in given if name not in fixed), key=self.SHARES.__contains__):
             if name not in known and isinstance(given[name], (int, float)):
-                raise ValueError(f"{type(self).__name__} has no option {name!r}, which a group gives")
+                raise ValueError(unknown_option(type(self).__name__, name, ["lr", *self._options, *fixed]))
             if name != "lr" or not isinstance(given[name], Tensor):
                 self._check_option(name, given[name])
 

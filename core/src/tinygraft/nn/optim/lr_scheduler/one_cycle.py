@@ -94,7 +94,10 @@ class OneCycleLR(LRScheduler):
     def rates(self, epoch: int) -> list[float]:
         """Return the rates of all groups after `epoch` steps. Raises ValueError after the last one."""
         if epoch > self.total_steps:
-            raise ValueError(f"OneCycleLR has {self.total_steps} steps, and this is step {epoch}")
+            raise ValueError(
+                f"OneCycleLR has {self.total_steps} steps, and this is step {epoch}\n"
+                "  hint: one step a batch: total_steps=epochs * len(loader)"
+            )
         return [
             self._between(epoch, (base, top, base, base / self.final_div_factor))
             for base, top in zip(self.base_lrs, self.max_lrs, strict=True)
