@@ -95,7 +95,8 @@ def test_verbose(fakes, listing):
     fakes.add("WRECK", "#!\nraise OSError('wrecked')\n")
     _, text = listing("-v")
     assert "\neach plugin was loaded in a child process of its own\n" in text
-    assert "WRECK: tinygraft_wreck:SPEC\n  fix: pip install --force-reinstall tinygraft-wreck\n  trial: " in text
+    fix = f"tell the authors of tinygraft-wreck 1.0: {fakes.folder / 'tinygraft_wreck.py'}, line 2"
+    assert f"WRECK: tinygraft_wreck:SPEC\n  fix: {fix}\n  trial: " in text
     assert "    raise OSError('wrecked')\n" in text
     assert "  shadows tinygraft-toy " in text
 

@@ -115,18 +115,21 @@ def test_a_kernel_that_fails(fakes, examined):
     """An exception in the middle of computing is its sentence; -v has the traceback."""
     fakes.add("TOY", "class Backend(NullBackend):\n    def load(self, binary):\n        raise OSError('no loader')\n")
     code, lines = examined("-v")
-    assert "  [FAIL] [1, 2, 3] * 2: OSError: no loader  -> python -m tinygraft conformance --device TOY" in lines
+    fix = f"python -m tinygraft conformance --device TOY; it was raised in {fakes.folder / 'tinygraft_toy.py'}, line 17"
+    assert f"  [FAIL] [1, 2, 3] * 2: OSError: no loader  -> {fix}" in lines
     assert any(line.strip() == "raise OSError('no loader')" for line in lines)
     assert code == 1
 
 
 def test_a_device_that_does_not_open(fakes, examined):
-    """An exception while opening, with the plugin's hint; the default says what is left."""
+    """An exception while opening, with its place; the default says what is left."""
     fakes.add(
         "TOY", "class Backend(NullBackend):\n    def __init__(self, name, ordinal):\n        raise OSError('in use')\n"
     )
     code, lines = examined()
-    assert "  [FAIL] opening TOY: OSError: in use  -> buy a TOY" in lines
+    place = f"{fakes.folder / 'tinygraft_toy.py'}, line 17"
+    fix = f"tell the authors of tinygraft-toy 1.0: {place}; doctor -v prints the traceback"
+    assert f"  [FAIL] opening TOY: OSError: in use  -> {fix}" in lines
     assert (code, lines[-1]) == (1, "Exit 1: 1 problem (TOY). Usable default: none")
 
 

@@ -64,8 +64,9 @@ def test_broken_import(fakes):
     assert refused(registry) == (
         "TOY is installed (tinygraft-toy 1.0) but could not be loaded:\n"
         "  ModuleNotFoundError: No module named 'no_such_library'\n"
-        "  fix: pip install --force-reinstall tinygraft-toy\n"
-        "  installed: OTHER, TOY      details: python -m tinygraft doctor TOY"
+        "  fix: pip install --force-reinstall tinygraft-toy, or tell its authors of "
+        f"{fakes.folder / 'tinygraft_toy.py'}, line 2\n"
+        "  installed: OTHER, TOY      details: python -m tinygraft doctor -v TOY"
     )
     assert record_of(registry).status is Status.BROKEN
     assert "import no_such_library" in record_of(registry).traceback
@@ -197,7 +198,9 @@ def test_a_probe_that_raises(fakes):
     """An exception of a probe is kept as the reason."""
     fakes.add("TOY", "def probe():\n    raise OSError('libtoy.so.1 is missing')\n")
     registry = fakes.registry()
-    assert "its probe failed: OSError: libtoy.so.1 is missing\n  fix: buy a TOY" in refused(registry)
+    place = f"{fakes.folder / 'tinygraft_toy.py'}, line 16"
+    said = f"its probe failed: OSError: libtoy.so.1 is missing\n  fix: tell the authors of tinygraft-toy 1.0: {place}\n"
+    assert said in refused(registry)
     assert record_of(registry).status is Status.BROKEN
 
 
@@ -212,13 +215,15 @@ def test_no_device_here(fakes):
 
 
 def test_a_backend_module_that_cannot_be_imported(fakes):
-    """A backend whose module needs a library that is missing is broken, with the plugin's own hint."""
+    """A backend whose module needs a library that is missing is broken, with the line that imports it."""
     fakes.add("TOY", "from dataclasses import replace\nSPEC = replace(SPEC, backend='toy_backend:Backend')\n")
     (fakes.folder / "toy_backend.py").write_text("import no_such_driver\n")
     registry = fakes.registry()
     message = refused(registry)
     assert (
-        "could not be loaded:\n  ModuleNotFoundError: No module named 'no_such_driver'\n  fix: buy a TOY\n" in message
+        "could not be loaded:\n  ModuleNotFoundError: No module named 'no_such_driver'\n"
+        "  fix: pip install --force-reinstall tinygraft-toy, or tell its authors of "
+        f"{fakes.folder / 'toy_backend.py'}, line 1\n" in message
     )
     assert record_of(registry).status is Status.BROKEN
 

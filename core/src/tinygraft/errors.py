@@ -33,6 +33,9 @@ requested, what was found, where, and what to do.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def closest(name: str, known: Iterable[str]) -> str:
@@ -85,6 +88,34 @@ def no_such_name(module: str, name: str, hint: str = "") -> AttributeError | Imp
     if asking.f_lasti >= 0 and asking.f_code.co_code[asking.f_lasti] == opmap["IMPORT_FROM"]:
         return ImportError(f"cannot import name {name!r} from {module!r}{hint}", name=module)
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
+
+
+def names_fields(kind: type[T]) -> type[T]:
+    """Decorate a dataclass so that an unknown field is a TypeError with the one that was meant, or all.
+
+    >>> from dataclasses import dataclass
+    >>> Toy = names_fields(dataclass(type("Toy", (), {"__annotations__": {"size": int}})))
+    >>> try: Toy(sise=3)
+    ... except TypeError as error: print(error)
+    Toy() got an unexpected keyword argument 'sise'
+      hint: did you mean 'size'?
+    """
+    from dataclasses import fields
+    from functools import wraps
+
+    made = kind.__init__
+    known = [field.name for field in fields(kind) if field.init]  # type: ignore[arg-type]
+
+    @wraps(made)
+    def __init__(self: object, *args: object, **values: object) -> None:
+        for name in values:
+            if name not in known:
+                hint = did_you_mean(name, known) or f"\n  hint: it has {', '.join(known)}"
+                raise TypeError(f"{kind.__name__}() got an unexpected keyword argument {name!r}{hint}")
+        made(self, *args, **values)
+
+    kind.__init__ = __init__  # type: ignore[method-assign]
+    return kind
 
 
 class TinygraftError(Exception):

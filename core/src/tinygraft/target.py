@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from tinygraft.dtype import DType, dtypes
+from tinygraft.errors import names_fields
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.units import MatrixUnit
 
@@ -22,6 +23,7 @@ CHECKED_OPS = frozenset({Ops.CAST, Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR})
 COMPUTED = frozenset((dtypes.bool, *dtypes.ints, dtypes.float32, dtypes.float64))
 
 
+@names_fields
 @dataclass(frozen=True, slots=True)
 class DeclaredRoutine:
     """A routine of uop/routines.py that a device brings itself, and for which dtypes of its first operand.
@@ -35,6 +37,7 @@ class DeclaredRoutine:
     most: int = 0
 
 
+@names_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """A device in numbers. Sizes of memory are bytes. `docs/device-fields.md` shows this list as a table.

@@ -23,7 +23,7 @@ from tinygraft.hooks.hook_trial import load_alone
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.hooks.requests import STAGES
 from tinygraft.installed.child import Tell
-from tinygraft.installed.records import Record, Status, blame, describe
+from tinygraft.installed.records import Record, Status, blame, describe, place_of_error
 from tinygraft.target import Target
 
 STEPS = ("importing its spec", "checking its API", "its probe", "opening it", "computing with it", "closing it")
@@ -108,12 +108,12 @@ def _open(name: str, record: PluginRecord, tell: Tell) -> None:
     if record.spec is not None and not record.spec.computes:
         step(tell, None, "it computes nothing, as its spec says")
     else:
-        _compute(name, tell)
+        _compute(name, record, tell)
     Device.close()
     step(tell, True, f"closed {name}")
 
 
-def _compute(name: str, tell: Tell) -> None:
+def _compute(name: str, record: PluginRecord, tell: Tell) -> None:
     """Compute [1, 2, 3] * 2 on a device and report the result; compiled anew, so that its compiler is tried too."""
     from tinygraft.tensor.tensor import Tensor
 
@@ -122,9 +122,10 @@ def _compute(name: str, tell: Tell) -> None:
         with Context(CACHELEVEL=0):
             found = (Tensor([1, 2, 3], device=name) * 2).tolist()
     except (Exception, SystemExit) as error:
-        step(
-            tell, False, f"[1, 2, 3] * 2: {describe(error)}", f"python -m tinygraft conformance --device {name}", error
-        )
+        paths = (record.spec.backend, record.entry.value) if record.spec is not None else ()
+        place = place_of_error(error, paths, is_certain=True)
+        hint = f"python -m tinygraft conformance --device {name}" + (f"; it was raised in {place}" if place else "")
+        step(tell, False, f"[1, 2, 3] * 2: {describe(error)}", hint, error)
         return
     milliseconds = (time.perf_counter() - start) * 1e3
     if found == [2, 4, 6]:

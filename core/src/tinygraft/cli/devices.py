@@ -30,7 +30,7 @@ from tinygraft.hooks.manager import here as hooks
 from tinygraft.installed.child import Child, ChildEnded, Tell, together
 from tinygraft.installed.entries import COLLECTIVES, CORE
 from tinygraft.installed.plugin_probe import Verdict, job_of, message_of
-from tinygraft.installed.records import Record, Status
+from tinygraft.installed.records import Record, Status, how_to_end_crash
 
 HEAD = ("", "NAME", "STATUS", "DEVICES", "PROVIDED BY", "DETAIL")
 LIMIT = 10.0  # seconds that loading a plugin may take, more than for a program: a person waits for the answer
@@ -116,7 +116,7 @@ def examine_engine(record: Record) -> None:
         with Child(function, job_of(record), "loading it", waiting(record)) as child:
             Verdict(**(child.message(LIMIT) or {})).apply(record)
     except ChildEnded as end:
-        record.move(Status.BROKEN, str(end), f"pip uninstall {record.distribution}")
+        record.move(Status.BROKEN, str(end), how_to_end_crash(record))
         record.traceback = end.printed
 
 
@@ -130,7 +130,7 @@ def engine_in_child(job: dict[str, Any], tell: Tell) -> None:
 def record_of(job: dict[str, Any]) -> Record:
     """Return the record of a job, in a child process."""
     entry = EntryPoint(job["name"], job["value"], job["group"])
-    return Record(job["name"], job["distribution"], job["version"], entry)
+    return Record(job["name"], job["distribution"], job["version"], entry, from_index=job.get("from_index"))
 
 
 def waiting(record: Record) -> Callable[[float], object]:

@@ -31,7 +31,7 @@ from tinygraft.hooks.manager import here as hooks
 from tinygraft.installed.child import Child, ChildEnded
 from tinygraft.installed.entries import CORE, normalised, place_of
 from tinygraft.installed.plugin_probe import job_of
-from tinygraft.installed.records import Record, Status
+from tinygraft.installed.records import Record, Status, how_to_end_crash, is_from_index
 from tinygraft.installed.requires import required, satisfies
 
 LIMITS = (10.0, 10.0, 10.0, 120.0, 120.0, 20.0)  # seconds that each of STEPS may take
@@ -165,6 +165,8 @@ def _check_requires(record: Record, verbose: bool) -> bool:
     fine = satisfies(__version__, bounds)
     text = f"requires {CORE}{bounds}; here is {__version__}"
     hint = "" if fine else f"pip install -U {record.distribution} '{CORE}{bounds}'"
+    if hint and not is_from_index(record):
+        hint = f"change the {CORE} of dependencies in its pyproject.toml, and install it again"
     _line({"ok": fine, "text": text, "hint": hint}, verbose)
     return fine
 
@@ -221,8 +223,7 @@ def _answers(
         try:
             answer = child.message(limits[min(done, len(limits) - 1)])
         except ChildEnded as end:
-            hint = f"pip uninstall {record.distribution}, or set TINYGRAFT_DISABLE_PLUGINS={record.name}"
-            answer = {"ok": False, "text": str(end), "hint": hint, "traceback": end.printed}
+            answer = {"ok": False, "text": str(end), "hint": how_to_end_crash(record), "traceback": end.printed}
             _line(answer, verbose)
             return [*answers, False]
         if answer is None:
@@ -234,6 +235,8 @@ def _answers(
 def _line(answer: dict[str, Any], verbose: bool) -> None:
     """Print an answer of the child: a mark, its text, a hint, and with `verbose` the traceback below it."""
     hint = f"  -> {answer['hint']}" if answer.get("hint") else ""
+    if ".py" in hint and not verbose:  # of a plugin's own file
+        hint += "; doctor -v prints the traceback"
     print(f"  {MARKS[answer['ok']]} {answer['text']}{hint}", flush=True)
     if verbose and answer.get("traceback"):
         print(textwrap.indent(answer["traceback"].rstrip(), " " * 9))

@@ -41,7 +41,8 @@ def examine(record: PluginRecord, limit: float | None = None, on_wait: Callable[
 def record_of(job: dict[str, Any]) -> PluginRecord:
     """Return the record that `job`, the message to the child, describes. Runs in the child."""
     entry = EntryPoint(job["name"], job["value"], job["group"])
-    return PluginRecord(job["name"].upper(), job["distribution"], job["version"], entry)
+    name, by = job["name"].upper(), (job["distribution"], job["version"])
+    return PluginRecord(name, *by, entry, from_index=job.get("from_index"))
 
 
 def in_child(job: dict[str, Any], tell: Tell) -> None:

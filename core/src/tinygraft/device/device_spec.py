@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tinygraft.errors import names_fields
+
 # given: the version of tinygraft.plugin, raised when it changes
 PLUGIN_API = (0, 1)
 
@@ -28,6 +30,7 @@ class ApiRange:
 UNCOUNTED = -1  # given: no count; a driver knows how many there are, and a probe does not start it
 
 
+@names_fields
 @dataclass(frozen=True, slots=True)
 class Probe:
     """What a probe found: whether a device can be used (`ok`), what was found (`detail`), what to do about it (`hint`).
@@ -44,6 +47,7 @@ class Probe:
     warns: bool = False
 
 
+@names_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSpec:
     """A device as its plugin declares it. `probe` and `backend` are "module:name", imported when they are needed.

@@ -14,7 +14,7 @@ from tinygraft.device.interfaces import Allocator, Backend, Compiler
 from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.errors import DeviceError, SettingError
 from tinygraft.installed.entries import CORE
-from tinygraft.installed.records import CHANGE_SETTING, Status, blame, describe, resolve
+from tinygraft.installed.records import CHANGE_SETTING, Status, blame, describe, how_to_mend, is_from_index, resolve
 from tinygraft.render.renderer import Renderer
 from tinygraft.target import Target
 
@@ -52,7 +52,7 @@ def probe(record: PluginRecord) -> bool:
         try:
             found = resolve(record.spec.probe)()
         except (Exception, SystemExit) as error:
-            blame(record, error, "its probe failed: ", record.spec.install_hint)
+            blame(record, error, "its probe failed: ", record.spec.probe)
         else:
             note_probe(record, found)
         record.milliseconds["probe"] = (time.perf_counter() - start) * 1e3
@@ -105,7 +105,7 @@ def backend_class(record: PluginRecord) -> type[Backend] | None:
     try:
         found = resolve(record.spec.backend)
     except (Exception, SystemExit) as error:
-        blame(record, error, "", record.spec.install_hint)
+        blame(record, error, "", record.spec.backend)
         return None
     if isinstance(found, type) and issubclass(found, Backend):
         return found
@@ -120,7 +120,7 @@ def why_not_opened(record: PluginRecord, error: BaseException) -> tuple[str, str
         return " ".join(str(error).split()), ""
     if isinstance(error, SettingError):
         return describe(error), CHANGE_SETTING
-    return describe(error), record.spec.install_hint if record.spec is not None else ""
+    return describe(error), how_to_mend(record, error, *([record.spec.backend] if record.spec is not None else []))
 
 
 def owns_setting(device: str, setting: str) -> bool:
@@ -173,4 +173,6 @@ def _check_api(record: PluginRecord, spec: DeviceSpec) -> None:
     low, below, ours = (".".join(map(str, v)) for v in (spec.api.min, spec.api.below, PLUGIN_API))
     old = CORE if spec.api.min > PLUGIN_API else record.distribution
     detail = f"it works with plugin API >={low},<{below}, and this {CORE} provides {ours}"
-    record.move(Status.INCOMPATIBLE, detail, f"pip install -U {old}")
+    update = f"pip install -U {old}"
+    is_known = old == CORE or is_from_index(record)
+    record.move(Status.INCOMPATIBLE, detail, update if is_known else "change the api of its spec, and test it anew")

@@ -44,7 +44,8 @@ def unusable(name: str, record: PluginRecord, installed: Iterable[str]) -> str:
     if record.hint:
         lines.append(f"  fix: {record.hint}")
     base = name.partition(":")[0]
-    lines.append(f"  installed: {_listed(installed)}      details: python -m tinygraft doctor {base}")
+    verbose = "-v " if record.traceback and record.hint else ""
+    lines.append(f"  installed: {_listed(installed)}      details: python -m tinygraft doctor {verbose}{base}")
     return "\n".join(lines)
 
 

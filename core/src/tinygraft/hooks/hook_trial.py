@@ -22,9 +22,8 @@ def in_child(job: dict[str, Any], tell: Tell) -> None:
 def load_alone(job: dict[str, Any]) -> tuple[Record, list[str], Any]:
     """Load the plugin of `job` in a child process. Returns its record, the names of its hooks, and Hooks with it."""
     here.load_none()
-    record = Record(
-        job["name"], job["distribution"], job["version"], EntryPoint(job["name"], job["value"], job["group"])
-    )
+    entry = EntryPoint(job["name"], job["value"], job["group"])
+    record = Record(job["name"], job["distribution"], job["version"], entry, from_index=job.get("from_index"))
     hooks, names = Hooks([]), []
     try:
         plugin = load(record)

@@ -19,7 +19,7 @@ from typing import Any
 from tinygraft.caches import LONGEST_JSON, cache_folder, parsed, read_cached
 from tinygraft.files import write_atomic
 from tinygraft.installed.child import Child, ChildEnded
-from tinygraft.installed.records import CHANGE_SETTING, Record, Status
+from tinygraft.installed.records import CHANGE_SETTING, Record, Status, how_to_end_crash, is_from_index
 
 LIMIT = 2.0  # seconds that loading a plugin may take
 EXPIRES = 600.0  # seconds after which a plugin that did not work is probed again
@@ -58,7 +58,8 @@ def message_of(record: Record, facts: dict[str, Any]) -> dict[str, Any]:
 def job_of(record: Record) -> dict[str, Any]:
     """Return what a child needs of a record to load its plugin, as JSON."""
     return {"group": record.entry.group, "name": record.entry.name, "value": record.entry.value,
-            "distribution": record.distribution, "version": record.version}  # fmt: skip
+            "distribution": record.distribution, "version": record.version,
+            "from_index": is_from_index(record)}  # fmt: skip
 
 
 def verdict_on(record: Record, function: str, key: str, limit: float | None = None,
@@ -86,8 +87,7 @@ def _try_in_child(record: Record, function: str, limit: float, on_wait: Callable
             answer = child.message(limit)
             return Verdict(**(answer or {}))
         except ChildEnded as end:
-            hint = f"pip uninstall {record.distribution}, or set TINYGRAFT_DISABLE_PLUGINS={record.name}"
-            return Verdict(Status.BROKEN.value, str(end), hint, end.printed, time.time())
+            return Verdict(Status.BROKEN.value, str(end), how_to_end_crash(record), end.printed, time.time())
 
 
 def _file_of(record: Record, key: str) -> Path | None:

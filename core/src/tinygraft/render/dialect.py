@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tinygraft.dtype import DType, dtypes
+from tinygraft.errors import names_fields
 from tinygraft.uop.ops import Ops
 
 C_TYPES: Mapping[DType, str] = {
@@ -18,6 +19,7 @@ C_TYPES: Mapping[DType, str] = {
 }  # fmt: skip
 
 
+@names_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixWords:
     """How a language spells the operations of a matrix unit. `docs/device-fields.md` shows this list as a table.
@@ -49,6 +51,7 @@ class MatrixWords:
     store: str = ""
 
 
+@names_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """A language of the C family. `docs/device-fields.md` shows this list as a table.

@@ -10,10 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tinygraft.dtype import DType, dtypes
+from tinygraft.errors import names_fields
 
 WORDS = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
 
 
+@names_fields
 @dataclass(frozen=True, slots=True)
 class MatrixUnit:
     """An instruction by its sizes and dtypes. `docs/device-fields.md` shows this list as a table.

@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tinygraft.errors import DeviceError, DeviceLostError, DeviceMemoryError, DeviceUnavailable
+from tinygraft.errors import DeviceError, DeviceLostError, DeviceMemoryError, DeviceUnavailable, names_fields
 
 BITS = (1 << 64) - 1  # of an argument of a kernel
 
 
+@names_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverFacts:
     """What a driver calls its functions, which numbers its results have, and what its users are told.
