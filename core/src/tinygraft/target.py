@@ -102,6 +102,30 @@ class Target:
     gathers: tuple[int, ...] = ()
     branches: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse what no device can be, with the field; sets and lists become the frozensets and tuples of the fields.
+
+        Raises TypeError for another type, ValueError for a number that cannot be.
+        """
+        for name, kind in _MEMBERS.items():
+            object.__setattr__(self, name, _members(name, getattr(self, name), kind))
+        for name in _FLAGS:
+            if not isinstance(value := getattr(self, name), bool):
+                raise TypeError(f"Target needs {name} to be True or False, got {value!r}")
+        if not isinstance(self.arch, str):
+            raise TypeError(f"Target needs arch to be text, got {self.arch!r}")
+        for name, (least, most) in _NUMBERS.items():
+            _check_number(name, getattr(self, name), least, most)
+        for name in ("max_grid", "gathers"):
+            for number in getattr(self, name):
+                _check_number(name, number, 1, None)
+        if len(self.max_grid) != 3:
+            raise ValueError(f"Target needs max_grid to be three numbers, got {self.max_grid!r}")
+        for name in ("vector_bytes", "alignment"):
+            if (number := getattr(self, name)) & (number - 1):
+                either = "0 or a power of two" if name == "vector_bytes" else "a power of two"
+                raise ValueError(f"Target needs {name} to be {either}, got {number}")
+
     def has_routine(self, name: str, dtype: DType, elements: int) -> bool:
         """Return whether the device brings the routine `name` for examples of so many elements of `dtype`."""
         for known in self.routines:
@@ -118,3 +142,37 @@ class Target:
             named = sorted(item.name for item in value) if isinstance(value, frozenset) else value
             found.append(f"{field.name}={named!r}")
         return " ".join(found)
+
+
+# field -> what its frozenset or tuple has
+_MEMBERS: dict[str, type] = {
+    "dtypes": DType, "compute_dtypes": DType, "native_ops": Ops, "matrix": MatrixUnit, "routines": DeclaredRoutine,
+    "max_grid": int, "gathers": int,
+}  # fmt: skip
+_FLAGS = ("fused_sums", "subnormals", "branches")
+# field -> the least value and the most
+_NUMBERS: dict[str, tuple[int, int | None]] = {
+    "vector_bytes": (0, None), "registers": (1, None), "chunks": (1, None), "grid_dims": (0, 3),
+    "block_threads": (1, None), "shared_memory": (0, None), "local_memory": (0, None), "l2_bytes": (0, None),
+    "l3_bytes": (0, None), "stream_bytes": (0, None), "max_params": (1, None), "max_ops": (1, None),
+    "alignment": (1, None),
+}  # fmt: skip
+
+
+def _members(name: str, value: object, kind: type) -> frozenset[object] | tuple[object, ...]:
+    """Return the value of a field that has several members, as its frozenset or tuple. Raises TypeError for others."""
+    wanted = frozenset if name in ("dtypes", "compute_dtypes", "native_ops") else tuple
+    if not isinstance(value, (set, frozenset, list, tuple)):
+        raise TypeError(f"Target needs {name} to be a {wanted.__name__} of {kind.__name__}, got {value!r}")
+    if wrong := [member for member in value if not isinstance(member, kind)]:
+        raise TypeError(f"Target needs {name} to be a {wanted.__name__} of {kind.__name__}, got {wrong[0]!r} in it")
+    return wanted(value)
+
+
+def _check_number(name: str, value: object, least: int, most: int | None) -> None:
+    """Raise TypeError where a field is no integer, ValueError where it is not from `least` to `most` (None: no end)."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"Target needs {name} to be an integer, got {value!r}")
+    if value < least or (most is not None and value > most):
+        bounds = f"{least} to {most}" if most is not None else f"at least {least}"
+        raise ValueError(f"Target needs {name} to be {bounds}, got {value}")
