@@ -297,3 +297,35 @@ def test_names_that_loading_could_not_ask_for(tmp_path: Path, name: str) -> None
     message = f"^a checkpoint has no part '{name}', which is an argument of load_checkpoint: give it another name$"
     with pytest.raises(DTypeError, match=message):
         nn.state.save_checkpoint(tmp_path / "a", **{name: nn.Linear(1, 1)})
+
+
+def test_a_tensor_is_a_part(tmp_path: Path) -> None:
+    """It is returned as one, and read into one; where no step was saved there is none."""
+    save_checkpoint(tmp_path / "c", best=Tensor(0.5), model=nn.Linear(1, 1))
+    found = load_checkpoint(tmp_path / "c", model=nn.Linear(1, 1))
+    assert found.keys() == {"best"} and found["best"].item() == 0.5
+    best = Tensor(1.0)
+    assert load_checkpoint(tmp_path / "c", best=best, model=nn.Linear(1, 1)) == {}
+    assert best.item() == 0.5
+    with pytest.raises(
+        FileFormatError, match=r"the part 'best' does not fit: '' has shape \(2,\) in the model and \(\)"
+    ):
+        load_checkpoint(tmp_path / "c", best=Tensor([1.0, 2.0]))
+
+
+def test_a_state_of_another_kind_is_named_with_file_and_part(tmp_path: Path) -> None:
+    """What an optimizer or a scheduler says of it, after the file and the part; and what to do."""
+    adam = nn.optim.Adam([Tensor([1.0])])
+    cosine = nn.optim.lr_scheduler.CosineAnnealingLR(adam, 3)
+    save_checkpoint(tmp_path / "c", adam=adam, schedule=cosine)
+    sgd = nn.optim.SGD([Tensor([1.0])])
+    for part, why in (
+        ({"adam": sgd}, "the state has the option eps=1e-08, which SGD lacks\n"
+                        "  hint: make the optimizer whose state it is, or go on without that state"),
+        ({"schedule": nn.optim.lr_scheduler.StepLR(sgd, 2)}, "StepLR has no 'T_max', which the state has\n"
+                        "  hint: make the scheduler whose state it is, or go on without that state"),
+    ):  # fmt: skip
+        with pytest.raises(FileFormatError) as caught:
+            load_checkpoint(tmp_path / "c", **part)
+        (name,) = part
+        assert str(caught.value) == f"{tmp_path / 'c'}: the part {name!r} does not fit: {why}"

@@ -61,11 +61,11 @@ def load_checkpoint(
     """Read a checkpoint into objects, by the names that they were saved under; returns the step and the other parts.
 
     Objects keep the memory of their tensors, so that a captured TinyJit goes on with what is read. The result has
-    "step", and the state of each part of the file that was not asked for, lazily. rng=False leaves the random numbers
-    as they are. strict=False leaves alone what a model or the file do not have. Raises FileFormatError for a file that
-    is no checkpoint, without a part that is asked for, or whose names or shapes do not fit a part, and what a part
-    raises. Nothing is changed then: every part is checked first, by its check_state_dict where it has one; a part with
-    a load_state_dict alone is copied before, and gets its old state again.
+    "step" where one was saved, and the state of each part of the file that was not asked for, lazily. rng=False leaves
+    the random numbers as they are. strict=False leaves alone what a model or the file do not have. Raises
+    FileFormatError for a file that is no checkpoint, without a part that is asked for, or whose names or shapes do not
+    fit a part, and what a part raises. Nothing is changed then: every part is checked first, by its check_state_dict
+    where it has one; a part with a load_state_dict alone is copied before, and gets its old state again.
     """
     return load_parts(text_of_path(path), _content(path), safe_load(path, device), rng, strict, parts)
 
@@ -89,11 +89,15 @@ def load_parts(
             raise FileFormatError(f"{label}: the part {name!r} does not fit: {wrong}")
     for name, part in parts.items():
         if name not in plain and hasattr(part, "check_state_dict"):
-            part.check_state_dict(found[name])
+            try:
+                part.check_state_dict(found[name])
+            except FileFormatError as error:
+                raise FileFormatError(f"{label}: the part {name!r} does not fit: {error}") from error
     step = _decoded(content.get("step"), tensors, label)
     states = {name: found.pop(name) for name in parts}
+    states |= {name: _flat(states[name], label, name) for name in plain}
     _load_all(parts, states, content.get("rng") if rng else None)
-    return {"step": step, **found}
+    return found if step is None else {"step": step, **found}
 
 
 def _load_all(parts: Mapping[str, Any], states: Mapping[str, Any], rng: Any) -> None:
@@ -125,13 +129,13 @@ def _load_all(parts: Mapping[str, Any], states: Mapping[str, Any], rng: Any) -> 
 
 
 def state_of(part: Any, name: str) -> Any:
-    """Return what is saved of an object: its state_dict, a dict or list with numbers as is, else its tensors by name.
+    """Return what is saved of an object: its state_dict, itself (a tensor, a dict with numbers), else its tensors.
 
     Raises DTypeError where that would be nothing.
     """
     if not isinstance(part, type) and hasattr(part, "state_dict") and hasattr(part, "load_state_dict"):
         return part.state_dict()
-    if _has_plain(part) or (isinstance(part, (Mapping, list, tuple)) and not part):
+    if isinstance(part, Tensor) or _has_plain(part) or (isinstance(part, (Mapping, list, tuple)) and not part):
         return part
     found = collect_state(part)
     if not found:
@@ -209,7 +213,9 @@ def _decoded(value: Any, tensors: Mapping[str, Tensor], label: str) -> Any:
 
 
 def _flat(state: Any, label: str, name: str) -> dict[str, Any]:
-    """Return `state` where it is a dict of tensors. Raises FileFormatError for any other; `name` is the part's."""
+    """Return `state` as a dict of tensors. Raises FileFormatError for any other; `name` is the part's."""
+    if isinstance(state, Tensor):
+        return {"": state}  # its name in nn.state.get_state_dict
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
         raise FileFormatError(
             f"{label}: the part {name!r} is no dict of tensors, and the object has no load_state_dict"

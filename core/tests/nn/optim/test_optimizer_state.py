@@ -141,6 +141,25 @@ def test_refusals() -> None:
         nesterov.load_state_dict(plain.state_dict())
 
 
+def test_decay_of_another_kind_is_refused() -> None:
+    """Adam adds it to the gradient and AdamW shrinks the weights; without one both have the same step."""
+    kinds = {"Adam": "is added to the gradient", "AdamW": "shrinks the weights"}
+    for name, other in (("Adam", "AdamW"), ("AdamW", "Adam")):
+        kind = getattr(nn.optim, name)
+        state = kind([Tensor([1.0])], weight_decay=0.5).state_dict()
+        found = getattr(nn.optim, other)([Tensor([1.0])], weight_decay=0.25)
+        with pytest.raises(FileFormatError) as caught:
+            found.load_state_dict(state)
+        assert str(caught.value) == (
+            f"the state has a weight_decay=0.5 that {kinds[name]}, and that of {other} {kinds[other]}\n"
+            f"  hint: {name} goes on with it as it was"
+        )
+        assert found.weight_decay == 0.25
+        found.load_state_dict(kind([Tensor([1.0])], weight_decay=0.0, lr=0.5).state_dict())
+        assert found.lr.item() == 0.5
+        kind([Tensor([1.0])]).load_state_dict(state)
+
+
 def test_one_count_of_steps() -> None:
     """Parameters that PyTorch has stepped differently often have no count here."""
     params = [torch.ones(1, requires_grad=True) for _ in range(2)]

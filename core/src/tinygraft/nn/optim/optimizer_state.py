@@ -17,6 +17,9 @@ from tinygraft.tensor.tensor import Tensor
 _HOW = {"foreach", "capturable", "differentiable", "fused", "initial_lr", "decoupled_weight_decay", "max_lr", "min_lr",
         "base_momentum", "max_momentum"}  # fmt: skip
 
+DECOUPLED = "decoupled_weight_decay"  # given: what PyTorch's Adam and AdamW have in their groups
+OTHER_KIND = "\n  hint: make the optimizer whose state it is, or go on without that state"
+
 
 def _own_state(optimizer: Any) -> list[dict[str, Tensor]]:
     """Return the state of each parameter by the names of PyTorch; "step" is one tensor for all of a group."""
@@ -32,8 +35,10 @@ def _own_state(optimizer: Any) -> list[dict[str, Tensor]]:
 def saved_state(optimizer: Any) -> dict[str, Any]:
     """Return what `Optimizer.state_dict` says."""
     groups, first = [], 0
+    # of Adam and its relatives, which have the same state otherwise
+    kind = {DECOUPLED: optimizer.decoupled} if hasattr(optimizer, "decoupled") else {}
     for group in optimizer.param_groups:
-        groups.append(group.saved(first))
+        groups.append({**kind, **group.saved(first)})
         first += len(group["params"])
     return {"state": {n: state for n, state in enumerate(_own_state(optimizer)) if state}, "param_groups": groups}
 
@@ -85,17 +90,25 @@ def _checked_groups(optimizer: Any, saved: Mapping[str, Any]) -> list[Mapping[st
     groups = list(saved.get("param_groups", ()))
     wanted, found = ([len(group["params"]) for group in each] for each in (optimizer.param_groups, groups))
     if wanted != found:
-        raise FileFormatError(f"the optimizer has groups of {wanted} parameters, the state has {found}")
+        raise FileFormatError(f"the optimizer has groups of {wanted} parameters, the state has {found}{OTHER_KIND}")
+    ways = "shrinks the weights", "is added to the gradient"
     for own, group in zip(optimizer.param_groups, groups, strict=True):
         for name, value in group.items():
             if name not in own and name not in _HOW and value not in (None, False):
                 raise FileFormatError(
-                    f"the state has the option {name}={value!r}, which {type(optimizer).__name__} lacks"
+                    f"the state has the option {name}={value!r}, which {type(optimizer).__name__} lacks{OTHER_KIND}"
                 )
             if name == "lr" or name in own._options:
                 own._check(name, value)
             if name in own._fixed and value != own._fixed[name]:
                 raise FileFormatError(f"the state has {name}={value!r}, and this optimizer {name}={own._fixed[name]!r}")
+        decoupled, decay = group.get(DECOUPLED), group.get("weight_decay")
+        if decoupled is not None and decay and bool(decoupled) != getattr(optimizer, "decoupled", bool(decoupled)):
+            theirs, own_way = ways if decoupled else ways[::-1]
+            raise FileFormatError(
+                f"the state has a weight_decay={decay!r} that {theirs}, and that of {type(optimizer).__name__} "
+                f"{own_way}\n  hint: {'AdamW' if decoupled else 'Adam'} goes on with it as it was"
+            )
     return groups
 
 

@@ -18,6 +18,8 @@ BY_PYTHON = (
     "  hint: call its step() outside of the function, which reads the rate from memory"
 )  # why a function under TinyJit is run in every call
 
+OTHER_KIND = "\n  hint: make the scheduler whose state it is, or go on without that state"
+
 
 class LRScheduler(Described):
     """What all schedulers do; a subclass gives `rate(base, epoch)`, the rate of a group after `epoch` steps.
@@ -105,10 +107,10 @@ class LRScheduler(Described):
             raise FileFormatError(f"the state of {type(self).__name__} is a dict, got {type(state_dict).__name__}")
         unknown = sorted(set(state_dict) - set(self.state_dict()))
         if unknown:
-            raise FileFormatError(f"{type(self).__name__} has no {unknown[0]!r}, which the state has")
+            raise FileFormatError(f"{type(self).__name__} has no {unknown[0]!r}, which the state has{OTHER_KIND}")
         missing = sorted(set(self.state_dict()) - set(state_dict))
         if missing:
-            raise FileFormatError(f"the state has no {missing[0]!r}, which {type(self).__name__} needs")
+            raise FileFormatError(f"the state has no {missing[0]!r}, which {type(self).__name__} needs{OTHER_KIND}")
 
 
 def _is_plain(value: Any) -> bool:
