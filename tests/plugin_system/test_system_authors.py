@@ -128,3 +128,22 @@ def test_a_device_that_is_chosen_by_itself(nova, fakes, monkeypatch):
     (record,) = registry.records()
     last = len(file.read_text().splitlines())
     assert (record.detail, record.hint) == ("OSError: no spec", f"mend {file}, line {last}")
+
+
+@pytest.mark.slow
+def test_a_native_op_without_a_word(nova, capsys):
+    """Doctor sees an op that the Target lists and the Dialect cannot call, before a kernel has it."""
+    nova(
+        "from dataclasses import replace\nfrom tinygraft.plugin import CStyleRenderer, Dialect\n"
+        "class Backend(PythonBackend):\n    def __init__(self, name, ordinal):\n"
+        "        super().__init__(name, ordinal)\n"
+        "        self.target = replace(self.target, native_ops=BASIC_OPS | {Ops.TRUNC, Ops.SQRT, Ops.MAX})\n"
+        "        self.renderer = CStyleRenderer(Dialect(calls={Ops.SQRT: 'sqrt'}))"
+    )
+    printed = examined(capsys)
+    assert (
+        "  [FAIL] native_ops of the Target has TRUNC, and calls of the Dialect (c) has no word for it"
+        '  -> add calls={Ops.TRUNC: "..."} to the Dialect, or leave TRUNC out of native_ops\n'
+    ) in printed
+    assert "SQRT, and" not in printed
+    assert "MAX, and" not in printed

@@ -13,6 +13,7 @@ from tinygraft.codegen.lower import to_linear
 from tinygraft.conformance.kernels import load, param, store
 from tinygraft.conformance.linears import KERNELS, group_sum
 from tinygraft.dtype import DType, dtypes
+from tinygraft.errors import GraphError
 from tinygraft.render.cstyle import CStyleRenderer
 from tinygraft.render.dialect import C_TYPES, Dialect
 from tinygraft.target import BASIC_OPS, COMPUTED, Target
@@ -177,3 +178,13 @@ def test_what_a_kernel_may_not_declare_is_asked_for_at_its_launch() -> None:
     assert pool not in declared.text
     assert f"    {pool}\n    float *local0 = (float *)(shared_bytes + 0);\n" in pooled.text
     assert (declared.signature.shared, pooled.signature.shared) == (0, 32)
+
+
+def test_a_native_op_without_a_word() -> None:
+    """An op that a Target lists and its Dialect cannot call is told so: what to add, or what to leave out."""
+    with pytest.raises(GraphError, match="kernel E_5: native_ops of the Target has TRUNC, and calls of the") as caught:
+        text_of(SPACES, lambda x: UOp(Ops.TRUNC, x.dtype, (x,)), dtypes.float32, native=BASIC_OPS | {Ops.TRUNC})
+    assert str(caught.value).partition("calls of ")[2] == (
+        "the Dialect (c) has no word for it\n"
+        '  hint: add calls={Ops.TRUNC: "..."} to the Dialect, or leave TRUNC out of native_ops'
+    )

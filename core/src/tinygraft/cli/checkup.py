@@ -24,6 +24,8 @@ from tinygraft.hooks.manager import here as hooks
 from tinygraft.hooks.requests import STAGES
 from tinygraft.installed.child import Tell
 from tinygraft.installed.records import Record, Status, blame, describe, place_of_error
+from tinygraft.render.cstyle import CStyleRenderer
+from tinygraft.render.cstyle_expr import no_word, without_words
 from tinygraft.target import Target
 
 STEPS = ("importing its spec", "checking its API", "its probe", "opening it", "computing with it", "closing it")
@@ -105,6 +107,11 @@ def _open(name: str, record: PluginRecord, tell: Tell) -> None:
     step(tell, True, f"opened {name} in {record.milliseconds['open']:.0f} ms: {_about(backend.target)}")
     if about := backend.about():
         step(tell, True, about)
+    if isinstance(backend.renderer, CStyleRenderer):  # before a kernel has such an op
+        dialect = backend.renderer.dialect
+        for op in without_words(backend.target.native_ops, dialect):
+            text, _, hint = no_word(op, dialect).partition("\n  hint: ")
+            step(tell, False, text, hint)
     if record.spec is not None and not record.spec.computes:
         step(tell, None, "it computes nothing, as its spec says")
     else:

@@ -7,13 +7,14 @@ Operands are names, literals or expressions that bind tighter than any operator.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import GraphError
 from tinygraft.render.cstyle_cast import bitcast, cast
 from tinygraft.render.cstyle_words import UNSIGNED, DialectWords, bare
+from tinygraft.render.dialect import Dialect
 from tinygraft.render.text import ElementwiseStep
 from tinygraft.uop.ops import COMPOSITE, Ops
 
@@ -124,6 +125,20 @@ def _where(w: DialectWords, u: ElementwiseStep, c: str, x: str, y: str) -> str:
     )
 
 
+def no_word(op: Ops, dialect: Dialect) -> str:
+    """Return the sentence about an op that a Target lists, and for which a dialect has no call."""
+    name = op.name
+    return (
+        f"native_ops of the Target has {name}, and calls of the Dialect ({dialect.language}) has no word for it\n"
+        f'  hint: add calls={{Ops.{name}: "..."}} to the Dialect, or leave {name} out of native_ops'
+    )
+
+
+def without_words(native: Iterable[Ops], dialect: Dialect) -> list[Ops]:
+    """Return those of a Target's native ops that are calls of a function in C, and for which a dialect has none."""
+    return sorted(op for op in native if EXPR.get(op) is _call and op not in dialect.calls)
+
+
 def _call(w: DialectWords, u: ElementwiseStep, *operands: str) -> str:
     """Call a function of the dialect, lane by lane for a vector.
 
@@ -131,10 +146,7 @@ def _call(w: DialectWords, u: ElementwiseStep, *operands: str) -> str:
     """
     word = w.dialect.calls.get(u.op)
     if word is None:
-        raise GraphError(
-            f"kernel {w.kernel}: {u.op.name} has no word in this dialect of {w.dialect.language}; rules.decompose "
-            "writes it in other ops for a Target that does not list it in native_ops"
-        )
+        raise GraphError(f"kernel {w.kernel}: {no_word(u.op, w.dialect)}")
     function = word.format(f="" if u.dtype is dtypes.float64 else "f")
     if u.width == 1:
         return _small(w, u, f"{function}({', '.join(map(bare, operands))})")
