@@ -113,6 +113,7 @@ def test_private_names_have_no_hint_and_are_looked_up_at_once() -> None:
 
 @pytest.mark.parametrize(("line", "text"), [
     ("explian", "there is no command 'explian'; did you mean 'explain'?"),
+    ("prof", "there is no command 'prof'; did you mean 'profile'?"),
     ("frobnicate", "there is no command 'frobnicate'; there are devices, doctor, settings, explain, profile,"),
     ("explain --pases x.py", "unrecognized arguments: --pases; did you mean --passes?"),
     ("--versoin", "unrecognized arguments: --versoin; did you mean --version?"),

@@ -63,6 +63,9 @@ def test_unknown_name_with_a_close_match(fakes):
     with pytest.raises(DeviceUnavailable) as caught:
         fakes.registry().canonicalize("TOYBOXX")
     assert str(caught.value) == "no plugin provides a device TOYBOXX (installed: TOYBOX). Did you mean TOYBOX?"
+    with pytest.raises(DeviceUnavailable, match="no plugin provides a device NOPE ") as caught:
+        fakes.registry().canonicalize("NOPE")
+    assert "Did you mean" not in str(caught.value)  # OPENCL is the most like it, and not like it
 
 
 def test_unknown_name_like_no_other(fakes):

@@ -56,8 +56,9 @@ def test_the_project_is_whole(new: New, tmp_path: Path, style: str) -> None:
     folder = tmp_path / "tinygraft-acme"
     assert code == 0
     assert {f.relative_to(folder).as_posix() for f in folder.rglob("*") if f.is_file()} == FILES
-    assert f'python -m pip install -e "{folder}[test]"' in out
-    assert "python -m tinygraft conformance --device ACME" in out
+    steps = [f'pip install -e "{folder}[test]"', "python -m tinygraft doctor ACME"]
+    steps += ["python -m tinygraft conformance --device ACME"]
+    assert [line.strip() for line in out.splitlines() if line.startswith("  ")] == steps
     assert "$" not in "".join(f.read_text() for f in folder.rglob("*.py"))
 
 
@@ -121,6 +122,8 @@ def test_long_names_keep_lines_short(new: New, tmp_path: Path) -> None:
         (["tinygraft-acme"], "tinygraft-acme begins with tinygraft-, which is put before every name; leave it out"),
         (["acme", "--device", "A:1"],
          "'A:1' is no name for a device: letters, digits and _, such as ACME; give one with --device"),
+        (["import"], "import is a keyword of Python; choose another name, such as import-device"),
+        (["json"], "json is a module of Python's standard library; choose another name, such as json-device"),
         (["debug"], "DEBUG is a setting of tinygraft; choose another name, or another device with --device"),
         (["cpu"], "tinygraft-cpu is one of tinygraft's own packages; choose another name"),
         (["acme", "--device", "cpu"],

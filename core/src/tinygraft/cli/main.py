@@ -76,7 +76,8 @@ def _run(argv: Sequence[str]) -> int:
 
 def _no_command(name: str, known: list[str]) -> str:
     """Return the error for an unknown command: the one that was meant, or all."""
-    meant = closest(name, known)
+    begun = [command for command in known if command.startswith(name)] if len(name) > 1 else []
+    meant = begun[0] if len(begun) == 1 else closest(name, known)
     return f"there is no command {name!r}; " + (
         f"did you mean {meant!r}?" if meant else f"there are {', '.join(known)}"
     )

@@ -7,6 +7,7 @@ from `templates/` by string.Template; it requires the core and the plugin API th
 from __future__ import annotations
 
 import argparse
+import keyword
 import re
 import shutil
 import sys
@@ -74,7 +75,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"tinygraft new-plugin: {fault}", file=sys.stderr)
         return 2
     print(f"{folder} has the device {device}. Next:")
-    print(f'  python -m pip install -e "{folder}[test]"')
+    place = folder if folder.is_absolute() else f"./{folder.as_posix()}"  # as pip needs it, and as pages have it
+    print(f'  pip install -e "{place}[test]"')
+    print(f"  python -m tinygraft doctor {device}")
     print(f"  python -m tinygraft conformance --device {device}")
     print(f"and then change {folder / 'src' / names['module'] / 'device.py'}")
     return 0
@@ -125,6 +128,10 @@ def _fault(name: str, device: str) -> str | None:
         return f"{name} begins with tinygraft-, which is put before every name; leave it out"
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
         return f"{name!r} is no name for a plugin: small letters, digits and single dashes, such as acme or my-chip"
+    if keyword.iskeyword(word := name.replace("-", "_")):
+        return f"{name} is a keyword of Python; choose another name, such as {name}-device"
+    if word in sys.stdlib_module_names:
+        return f"{name} is a module of Python's standard library; choose another name, such as {name}-device"
     if not re.fullmatch(r"[A-Z][A-Z0-9_]*", device):
         return f"{device!r} is no name for a device: letters, digits and _, such as ACME; give one with --device"
     if device in SETTINGS:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from tinygraft.device.known import ALSO_CALLED, FIRST_CHOICE, INTERPRETER, NAMES, how_to_install
 from tinygraft.device.plugin_records import PluginRecord
 from tinygraft.dtype import BY_NAME, MEANT, to_dtype
-from tinygraft.errors import DTypeError
+from tinygraft.errors import DTypeError, closest
 from tinygraft.installed.records import Status
 
 _METHODS = {
@@ -54,11 +54,7 @@ def not_installed(name: str, installed: Iterable[str]) -> str:
     if name in NAMES:
         return f"{name} is not installed (installed: {_listed(installed)}); {how_to_install(name)}"
     names = sorted({*installed, *NAMES})
-    meant = ALSO_CALLED.get(name, "")
-    if not meant:
-        from difflib import get_close_matches
-
-        meant = next(iter(get_close_matches(name, names, 1)), "")
+    meant = ALSO_CALLED.get(name, "") or closest(name, names)
     hint = f" Did you mean {meant}?"
     if not meant:
         command = f"python -m tinygraft new-plugin {_base(name)}"
