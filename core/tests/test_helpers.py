@@ -38,7 +38,10 @@ def test_names_that_scripts_import_are_there() -> None:
     for name in ("getenv", "fetch", "Timing", "trange", "tqdm", "Context", "prod", "dedup", "flatten", "colored"):
         assert hasattr(helpers, name)
     importlib.import_module("tinygraft.functions")
-    assert tinygraft.function is functions.function
+    if "tinygraft.function" not in sys.modules:  # that module has the name in the package once it is imported
+        assert tinygraft.function is functions.function
+    double = tinygraft.function(lambda x: x * 2)
+    assert type(double) is type(functions.function(lambda x: x * 2)) and double(Tensor([3.0])).tolist() == [6.0]
     assert tinygraft.Function is functions.Function
 
 
