@@ -1,5 +1,11 @@
 """What the author of a plugin is told of mistakes in it: where they are, and never to fetch it from an index."""
 
+import os
+import re
+import signal
+import subprocess
+import sys
+
 import pytest
 
 from tinygraft.cli import devices, doctor
@@ -147,3 +153,24 @@ def test_a_native_op_without_a_word(nova, capsys):
     ) in printed
     assert "SQRT, and" not in printed
     assert "MAX, and" not in printed
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="no signals here")
+def test_a_launch_that_crashes(nova, fakes, tmp_path):
+    """The kit's command says which test and which kernel ended its process, by which signal, and what passed before."""
+    nova(
+        "import ctypes\nclass Crash(Program):\n"
+        "    def launch(self, buffers, variables, grid):\n        ctypes.string_at(0)\n"
+        "class Backend(PythonBackend):\n    def load(self, binary):\n        return Crash()"
+    )
+    command = [sys.executable, "-m", "tinygraft", "conformance", "--device", "NOVA", "--level", "spec,ops", "-k",
+               "names_agree or (SQRT and float32)"]  # fmt: skip
+    settings = {"PYTHONPATH": str(fakes.folder), "CACHEDIR": str(tmp_path)}
+    done = subprocess.run(command, env=os.environ | settings, cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    assert done.returncode == -signal.SIGSEGV
+    assert re.search(
+        r"\nconformance: ended by SIGSEGV in test_\w+\[.*SQRT.*\], kernel \w+; 1 passed before\n"
+        r"  hint: -k test_\w+ runs it alone; DEBUG=4 prints the sources of its kernels\n$",
+        done.stderr,
+    ), done.stderr

@@ -6,7 +6,9 @@ of the kit run as without the plugin.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from pkgutil import iter_modules
 
@@ -20,6 +22,7 @@ from tinygraft.conformance.opened import Opened
 from tinygraft.conformance.report import KitOutcome, Report, note
 from tinygraft.conformance.session import KIT, Kit, lacks_device, option_of
 from tinygraft.conformance.suite import OPENS
+from tinygraft.conformance.watcher import Watcher
 from tinygraft.device.interfaces import Backend
 from tinygraft.target import Target
 
@@ -27,6 +30,8 @@ _device_of_option = ""  # for test_device.py, which reads it when it is imported
 REPORT = "tinygraft.conformance.report"  # the name of the Report among pytest's plugins
 _undeclared = pytest.StashKey[list[Requirement]]()
 _declared = pytest.StashKey[tuple[Backend, Target]]()
+_watcher = pytest.StashKey[Watcher]()
+CORE_DEVICES = {"PYTHON", "NULL"}  # no plugin of anybody's: no process waits for their crash
 # An assert in these shows both its sides, as in any test file. Registered here, since that needs a session of pytest.
 _asserting = ["tinygraft.conformance.kernels", "tinygraft.conformance.oracle"]
 _asserting += [f"{levels.__name__}.{module.name}" for module in iter_modules(levels.__path__)]
@@ -115,11 +120,22 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         if dropped:
             session.config.hook.pytest_deselected(items=dropped)
             session.testscollected = len(session.items)
-    report = session.config.pluginmanager.get_plugin(REPORT)
-    if report is not None and not session.config.option.collectonly:
-        kit = session.config.stash[KIT]
-        ours = [(kit.device_of(suite), kit.level(item)) for item in session.items if (suite := kit.suite_of(item))]
+    report, kit = session.config.pluginmanager.get_plugin(REPORT), session.config.stash[KIT]
+    if session.config.option.collectonly:
+        return
+    ours = [(kit.device_of(suite), kit.level(item)) for item in session.items if (suite := kit.suite_of(item))]
+    if os.name == "posix" and {name.partition(":")[0] for name, _ in ours} - CORE_DEVICES:
+        with suppress(OSError):  # where no process can be started, a crash is only one of pytest
+            session.config.stash[_watcher] = Watcher()
+    if report is not None:
         report.expect(ours, session.config.pluginmanager.get_plugin("terminalreporter"))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End the process that would report a crash."""
+    if (watcher := session.config.stash.get(_watcher, None)) is not None:
+        del session.config.stash[_watcher]
+        watcher.close()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -146,7 +162,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if suite is None:
         return
     note(item, device=kit.device_of(suite), level=kit.level(item))
+    if (watcher := item.config.stash.get(_watcher, None)) is not None:
+        watcher.test(item.name)
     opened = kit.opened(kit.device_of(suite))
+    if watcher is not None and opened.backend is not None:
+        watcher.watch(opened.backend)
     if opened.record is not None and opened.record.spec is not None:
         note(item, about=opened.about())
     if lacks_device(item, opened):
@@ -188,6 +208,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     if item.config.stash[KIT].suite_of(item) is None:
         return report
+    if report.when == "call" and report.passed and (watcher := item.config.stash.get(_watcher, None)) is not None:
+        watcher.passed()
     has_ended = report.when == "call" or not report.passed
     if (missing := item.stash.get(_undeclared, None)) is not None and has_ended and not hasattr(report, "wasxfail"):
         what = ", ".join(map(str, missing))
