@@ -171,6 +171,6 @@ def test_a_launch_that_crashes(nova, fakes, tmp_path):
     assert done.returncode == -signal.SIGSEGV
     assert re.search(
         r"\nconformance: ended by SIGSEGV in test_\w+\[.*SQRT.*\], kernel \w+; 1 passed before\n"
-        r"  hint: -k test_\w+ runs it alone; DEBUG=4 prints the sources of its kernels\n$",
+        r"  hint: -k test_\w+ runs that test again; DEBUG=4 prints the sources of its kernels\n$",
         done.stderr,
     ), done.stderr

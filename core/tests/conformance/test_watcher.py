@@ -36,7 +36,7 @@ def test_a_crash_of_a_launch() -> None:
     assert "Fatal Python error: Segmentation fault" in said
     assert said.endswith(
         "\nconformance: ended by SIGSEGV in test_b[int-3], kernel r_64_64; 1 passed before\n"
-        "  hint: -k test_b runs it alone; DEBUG=4 prints the sources of its kernels\n"
+        "  hint: -k test_b runs that test again; DEBUG=4 prints the sources of its kernels\n"
     )
 
 

@@ -42,8 +42,9 @@ if not said.endswith(b"over\\n"):
     how = next((f"by {name}" for words, name in faults.items() if b"error: " + words in said), "without a report")
     sys.stderr.write(said.decode(errors="replace"))
     kernel = f", {kernel}" if kernel else ""
+    function = test.partition("[")[0]
     sys.stderr.write(f"\\nconformance: ended {how} in {test}{kernel}; {passed or 0} passed before\\n"
-                     f"  hint: -k {test.partition('[')[0]} runs it alone; DEBUG=4 prints the sources of its kernels\\n")
+                     f"  hint: -k {function} runs that test again; DEBUG=4 prints the sources of its kernels\\n")
 """  # fmt: skip
 
 
