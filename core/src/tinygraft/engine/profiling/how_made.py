@@ -8,15 +8,17 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tinygraft.engine.explanation import duration
 from tinygraft.engine.origins import MemoryChange, place
-from tinygraft.engine.profiling.makings import Makings, is_within
+from tinygraft.engine.profiling.makings import Makings, RowLoop, is_within
 from tinygraft.events import LaunchEvent
 from tinygraft.helpers import short_path
 
 OFTEN = 8  # assumed: requests between which a line's values stay, from which on they grow
 MUCH = 0.3  # assumed: of the memory at its peak, from which on what grew is worth a sentence
+MOST_MADE = 0.5  # assumed: of all tensors, from which on what is scheduled and compiled is mostly for them
 LEAST_BYTES = 1_000_000  # assumed: growth that a person looks for
 
 
@@ -30,19 +32,31 @@ class HowMade:
 
 
 def row_loops(makings: Makings, python: Mapping[str, float]) -> Iterator[tuple[float, str]]:
-    """Yield the loops that compute row by row, with the seconds of Python that their modules take, and the remedy."""
+    """Yield the loops that compute row by row, with the seconds of Python that their modules take, and the remedy.
+
+    Modules that one line calls for the same rows are one loop. Where most tensors are made in it, so is most of what
+    is scheduled and compiled, which has no module: that is told.
+    """
+    loops: dict[tuple[Any, ...], list[RowLoop]] = {}
     for loop in makings.row_loops():
-        within = [key for key in python if is_within(key.removesuffix(" backward"), loop.name)]
-        seconds = sum(python[key] for key in within)
-        took = f" ({duration(seconds)} of Python)" if seconds else ""
-        at = f"{short_path(loop.file)}:{loop.line}"
-        name = loop.name or "a loop"
-        if loop.is_inside:
-            told = f"{name} computes {loop.times} times on one row each of a tensor of shape {loop.shape}{took}: "
+        alone = loop.name if loop.is_inside else None
+        loops.setdefault((loop.file, loop.line, loop.shape, loop.times, alone), []).append(loop)
+    for (file, line, shape, times, alone), found in loops.items():
+        names = sorted(loop.name for loop in found)
+        within = [key for key in python if any(is_within(key.removesuffix(" backward"), name) for name in names)]
+        seconds, share = sum(python[key] for key in within), makings.share_within(names, file, line)
+        notes = [f"{duration(seconds)} of Python"] if seconds else []
+        if share >= MOST_MADE:
+            notes.append(f"{100 * share:.0f} % of all tensors are made there: most of what is scheduled and compiled")
+        took = f" ({'; '.join(notes)})" if notes else ""
+        at, listed = f"{short_path(file)}:{line}", " and ".join(name or "a loop" for name in names)
+        if alone is not None:
+            told = f"{listed} computes {times} times on one row each of a tensor of shape {shape}{took}: "
             yield seconds, f"{at}: {told}compute with the whole tensor at once, without a loop in Python"
         else:
-            told = f"{name} is called {loop.times} times, each with one row of a tensor of shape {loop.shape}{took}: "
-            yield seconds, f"{at}: {told}call it once with the whole batch"
+            are, it = ("is", "it") if len(names) == 1 else ("are", "them")
+            told = f"{listed} {are} called {times} times, each with one row of a tensor of shape {shape}{took}: "
+            yield seconds, f"{at}: {told}call {it} once with the whole batch"
 
 
 def in_double(makings: Makings, launches: Iterable[LaunchEvent]) -> Iterator[tuple[float, str]]:

@@ -7,7 +7,7 @@ a line, RowLoops, and the lines that compute in float64 with those that bring it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
@@ -91,6 +91,16 @@ class Makings:
         least = min((name.count(".") for name in names), default=0)
         outer = [name for name in names if name.count(".") == least]
         return {name: 1 / len(outer) for name in outer}
+
+    def share_within(self, names: Collection[str], file: str, line: int) -> float:
+        """Return which part of all tensors was made at a line, or in these modules and modules in them."""
+        inside = whole = 0
+        for place, counts in self._modules.items():
+            for module, count in counts.items():
+                whole += count
+                if place == (file, line) or any(is_within(module, name) for name in names):
+                    inside += count
+        return inside / max(1, whole)
 
     def row_loops(self) -> list[RowLoop]:
         """Return the loops that compute row by row, those that do so most often first."""
