@@ -182,6 +182,8 @@ def test_floats_of_eight_bits_are_four(name: str) -> None:
 @pytest.mark.parametrize(("mistake", "kind", "text"), [
     (lambda: Tensor.randint(0, 10, (3,)), ShapeError, "randint takes the shape first and the bounds by name, got 0, "
      "10, (3,)\n  hint: Tensor.randint(3, low=0, high=10)"),
+    (lambda: Tensor.normal(0, 1, (2, 3)), ShapeError, "normal takes the shape first and the numbers by name, got 0, 1, "
+     "(2, 3)\n  hint: Tensor.normal(2, 3, mean=0, std=1)"),
     (lambda: Tensor.randint(7, (2, 3)), ShapeError, "randint takes the shape first and the bounds by name, got 7, "
      "(2, 3)\n  hint: Tensor.randint(2, 3, low=0, high=7)"),
     (lambda: x.to(dtypes.float16), DeviceError, "a device is named by a string NAME or NAME:ordinal, got dtypes.half"

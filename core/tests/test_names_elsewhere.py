@@ -235,3 +235,11 @@ def test_help_of_a_command_says_what_it_does(
     assert description[0].isupper()
     assert description.endswith(".")
     assert max(map(len, printed.splitlines())) <= 80
+
+
+def test_the_layer_unfold_is_no_method_of_that_name() -> None:
+    """Tensor.unfold is PyTorch's method, and takes other arguments than its layer."""
+    with pytest.raises(AttributeError, match="hint: it has no weights, and is Tensor.functional_unfold here"):
+        nn.Unfold  # noqa: B018
+    with pytest.raises(AttributeError, match=r"hint: it has no weights, and is Tensor.softmax\(axis=1\) here"):
+        nn.Softmax2d  # noqa: B018

@@ -32,7 +32,7 @@ LOADS = {
     "source": "src",
 }  # what a page fetches by itself
 REFERENCE = [  # page, module, and the names that the page has under another
-    ("tinygraft.html", "tinygraft", {"Tensor", "Device"}),
+    ("tinygraft.html", "tinygraft", {"Tensor", "Device", "function"}),
     ("nn.html", "tinygraft.nn", set()),
     ("optim.html", "tinygraft.nn.optim", set()),
     ("plugin.html", "tinygraft.plugin", set()),

@@ -211,6 +211,10 @@ _INSTEAD = {  # what other libraries have in their nn, and what is done here
     "ConstantPad": "it has no weights, and is Tensor.pad(padding, value=value) here",
     "ReflectionPad": 'it has no weights, and is Tensor.pad(padding, mode="reflect") here',
     "ReplicationPad": 'it has no weights, and is Tensor.pad(padding, mode="replicate") here',
+    "Unfold": "it has no weights, and is Tensor.functional_unfold here: Tensor.unfold is PyTorch's Tensor.unfold",
+    "Fold": "it has no weights, and is Tensor.fold here",
+    "Softmax2d": "it has no weights, and is Tensor.softmax(axis=1) here",
+    "AdaptiveLogSoftmaxWithLoss": "nn.Linear and Tensor.cross_entropy compute the whole softmax",
     "CircularPad": 'it has no weights, and is Tensor.pad(padding, mode="circular") here',
 }
 

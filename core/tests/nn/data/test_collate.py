@@ -82,6 +82,16 @@ def test_samples_that_do_not_fit() -> None:
         assert str(caught.value) == message
 
 
+def test_as_tensors_refuses_a_loader() -> None:
+    """It came back as it was, and its batches as another library's."""
+    loader = DataLoader([1, 2, 3], batch_size=2)
+    for several in (loader, iter(loader)):
+        with pytest.raises(
+            TypeError, match=r"takes one batch, got a .*\n  hint: for batch in map\(as_tensors, loader\)"
+        ):
+            as_tensors(several)
+
+
 def test_as_tensors_leaves_what_is_no_array() -> None:
     """Text, numbers, None, and arrays of text, which become lists."""
     batch = as_tensors({"t": ["a"], "n": [1, None], "s": np.array(["x"]), "x": np.float32(2)})

@@ -22,6 +22,9 @@ from tinygraft import Tensor
     ("is_cuda", "device is the name of where it is"), ("nelement", "numel() is how many elements there are"),
     ("zero_", "assign(0) writes zeros into this tensor"),
     ("type", "cast(dtype) gives another dtype, and dtype is this one"),
+    ("float16", "cast('float16') gives this dtype"), ("int8", "cast('int8') gives this dtype"),
+    ("grad_fn", "loss.gradient(t) gives the gradient of any tensor; requires_grad=True makes one a leaf"),
+    ("new_tensor", "Tensor(data, dtype=t.dtype, device=t.device) makes one like it"),
     ("astype", "cast(dtype) gives another dtype, and dtype is this one"),
 ])  # fmt: skip
 def test_a_name_of_pytorch_says_what_is_here(name: str, hint: str) -> None:

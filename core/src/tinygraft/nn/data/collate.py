@@ -53,7 +53,7 @@ def as_tensors(batch: Any, device: Place = None) -> Any:
 
     Of the batches of PyTorch's DataLoader, for example: `for x, y in map(as_tensors, loader)`. Values of other
     libraries are copied, a Tensor is moved only where `device` is given. An array of text, objects or times becomes a
-    list. Python's own numbers stay: a list of them may be a list of names as well.
+    list. Python's own numbers stay: a list of them may be a list of names as well. Raises TypeError for a loader.
 
     >>> import numpy as np
     >>> as_tensors({"x": np.arange(3), "name": ["a", "b"]})["x"].tolist()
@@ -69,6 +69,11 @@ def as_tensors(batch: Any, device: Place = None) -> Any:
         return Tensor(batch, device=device)
     if _is_array(batch):
         return as_tensors(raw_or_array(batch), device)
+    if hasattr(batch, "__next__") or (hasattr(batch, "dataset") and hasattr(batch, "__iter__")):
+        raise TypeError(
+            f"as_tensors takes one batch, got a {type(batch).__name__}, which has several\n"
+            "  hint: for batch in map(as_tensors, loader): ..."
+        )
     return _rebuilt(batch, lambda item: as_tensors(item, device))
 
 

@@ -91,6 +91,8 @@ class WeightAverage:
 class EMA(WeightAverage):
     """The mean decay*mean + (1 - decay)*weight at each update. ValueError for a decay outside [0, 1].
 
+    The first update takes the weights as they are, as torch.optim.swa_utils.AveragedModel does.
+
     Source: Polyak & Juditsky, "Acceleration of stochastic approximation by averaging", 1992.
     """
 

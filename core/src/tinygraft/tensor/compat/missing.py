@@ -40,6 +40,11 @@ _INSTEAD = {
         name: f"nn.parallel.{name}(t) is over the ranks of a program; on a Mesh t.sum() is over all of them"
         for name in ("all_reduce", "all_gather", "reduce_scatter")
     },
+    **{name: f"cast({name!r}) gives this dtype" for name in
+       ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")},
+    **dict.fromkeys(("grad_fn", "is_leaf", "retain_grad", "retains_grad"),
+                    "loss.gradient(t) gives the gradient of any tensor; requires_grad=True makes one a leaf"),
+    "new_tensor": "Tensor(data, dtype=t.dtype, device=t.device) makes one like it",
     "detach_": "detach() gives a tensor without a gradient, requires_grad_(False) leaves out this one",
 }  # fmt: skip
 

@@ -349,6 +349,11 @@ def normal(cls: type[Tensor], *shape: Any, mean: float = 0.0, std: float = 1.0, 
     >>> [round(x, 4) for x in Tensor.normal(2, mean=10, std=2).tolist()]
     [6.6804, 8.9769]
     """
+    if len(shape) == 3 and isinstance(shape[-1], (tuple, list)):  # PyTorch's order: (mean, std, size)
+        raise ShapeError(
+            f"normal takes the shape first and the numbers by name, got {', '.join(map(repr, shape))}\n"
+            f"  hint: Tensor.normal({', '.join(map(str, shape[-1]))}, mean={shape[0]}, std={shape[1]})"
+        )
     if isinstance(std, (int, float)) and not std >= 0:
         raise ValueError(f"normal needs a std of at least 0, got {std}")
     scaled = cls.randn(*shape, **kwargs)._op(Ops.MUL, std)._op(Ops.ADD, mean)
