@@ -6,7 +6,9 @@ follow, out. A device that can do several things at once runs the others at the 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from bisect import bisect, bisect_left
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -19,13 +21,68 @@ class Access:
     stop: int
     written: bool
 
-    def conflicts(self, earlier: Access) -> bool:
-        """Return whether this access has to come after an `earlier` one of the same memory."""
-        return (self.written or earlier.written) and self.start < earlier.stop and earlier.start < self.stop
 
-    def covers(self, earlier: Access) -> bool:
-        """Return whether whatever conflicts with an `earlier` access, of the same memory, conflicts with this one."""
-        return self.written and self.start <= earlier.start and earlier.stop <= self.stop
+class _Memory:
+    """Who has accessed each byte of one memory: parts from a start to a stop, each with its last writer and those who
+    have read it since.
+
+    Whatever comes after a writer comes after those before it. A step looks at the parts that it touches alone, as a
+    memory of temporaries is shared by thousands of accesses.
+    """
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.parts: list[tuple[int, int, list[int]]] = []  # (stop, the last writer or -1, readers), in order of starts
+
+    def earlier(self, access: Access) -> Iterator[int]:
+        """Yield the steps that an access has to come after: writers, and readers where it writes."""
+        for number in self._touched(access):
+            _, writer, readers = self.parts[number]
+            if writer >= 0:
+                yield writer
+            if access.written:
+                yield from readers
+
+    def note(self, access: Access, step: int) -> None:
+        """Note an access by a step."""
+        if access.start >= access.stop:
+            return
+        self._split(access.start)
+        self._split(access.stop)
+        at, new = access.start, []  # parts that nobody has accessed yet are made
+        for number in self._touched(access):
+            start, (stop, _, readers) = self.starts[number], self.parts[number]
+            if at < start:
+                new.append((at, start))
+            if access.written:
+                self.parts[number] = stop, step, []
+            else:
+                readers.append(step)
+            at = stop
+        if at < access.stop:
+            new.append((at, access.stop))
+        for start, stop in new:
+            place = bisect(self.starts, start)
+            self.starts.insert(place, start)
+            self.parts.insert(place, (stop, step, []) if access.written else (stop, -1, [step]))
+
+    def _touched(self, access: Access) -> range:
+        """Return the numbers of the parts that have bytes of an access."""
+        if access.start >= access.stop:
+            return range(0)
+        first = bisect(self.starts, access.start) - 1
+        if first < 0 or self.parts[first][0] <= access.start:
+            first += 1
+        return range(first, bisect_left(self.starts, access.stop))
+
+    def _split(self, at: int) -> None:
+        """Divide the part that has the byte before `at` and that at it, if there is one."""
+        number = bisect_left(self.starts, at) - 1
+        if number >= 0 and self.parts[number][0] > at:
+            stop, writer, readers = self.parts[number]
+            self.parts[number] = at, writer, readers
+            self.starts.insert(number + 1, at)
+            self.parts.insert(number + 1, (stop, writer, list(readers)))
 
 
 def steps_before(steps: Sequence[Iterable[Access]]) -> list[tuple[int, ...]]:
@@ -38,12 +95,12 @@ def steps_before(steps: Sequence[Iterable[Access]]) -> list[tuple[int, ...]]:
     >>> steps_before([[a], [b], reads_both])
     [(), (), (0, 1)]
     """
-    accessed: dict[Hashable, list[tuple[Access, int]]] = {}  # the accesses that a later one may conflict with
+    accessed: defaultdict[Hashable, _Memory] = defaultdict(_Memory)
     followed: list[int] = []  # for each step a bit set of all steps that it comes after
     found = []
     for number, accesses in enumerate(steps):
         mine = list(accesses)
-        wanted = {n for a in mine for earlier, n in accessed.get(a.memory, ()) if n != number and a.conflicts(earlier)}
+        wanted = {step for access in mine for step in accessed[access.memory].earlier(access)}
         before, reached = [], 0
         for step in sorted(wanted, reverse=True):  # the latest first: it may come after the others already
             if not reached >> step & 1:
@@ -52,7 +109,5 @@ def steps_before(steps: Sequence[Iterable[Access]]) -> list[tuple[int, ...]]:
         followed.append(reached)
         found.append(tuple(reversed(before)))
         for access in mine:
-            others = accessed.setdefault(access.memory, [])
-            others[:] = [(earlier, n) for earlier, n in others if n == number or not access.covers(earlier)]
-            others.append((access, number))
+            accessed[access.memory].note(access, number)
     return found

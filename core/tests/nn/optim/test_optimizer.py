@@ -718,3 +718,19 @@ def test_norms_of_large_tensors_are_few_kernels(name: str, most: int) -> None:
     assert counts[-1][0] <= most
     for number in (0, 1, 23):
         np.testing.assert_allclose(found[number], stepped([number])[0][0], rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", [nn.optim.SGD, nn.optim.LARS])
+def test_dampening_without_a_momentum_changes_nothing(kind: Any) -> None:
+    """As in PyTorch; the count of steps, which nothing read, raised KeyError."""
+    found = []
+    for options in ({}, {"dampening": 0.3}):
+        p = Tensor([1.0, 2.0], requires_grad=True)
+        optimizer = kind([p], lr=0.1, momentum=0, **options)
+        with Tensor.train():
+            for _ in range(2):
+                optimizer.zero_grad()
+                (p * p).sum().backward()
+                optimizer.step()
+        found.append(p.tolist())
+    assert found[0] == found[1]

@@ -74,8 +74,9 @@ class StepValues:
 
     def _write_counts(self) -> None:
         """Assign all step counts: the last thing that a step of such an optimizer does."""
-        for t in {id(group.t): group.t for group in self.param_groups if group.t is not None}.values():
-            self._write(t, self._next[id(t)])
+        for group in {id(group.t): group for group in self.param_groups}.values():
+            if group.t is not None:
+                self._write(group.t, self._next_count(group))
 
     def _write(self, t: Tensor, new: Tensor) -> None:
         """Assign to a parameter or to state, unless the step is to be skipped: that is decided on the device."""
