@@ -110,7 +110,7 @@ def test_processes_share_a_file(tmp_path: Path) -> None:
 def test_a_key_has_all_that_the_best_actions_depend_on() -> None:
     """Kernel, Target, compiler; equal ones give equal keys."""
 
-    def key(step: float = 1.0, size: int = 5, compiler: str | None = None) -> database.DatabaseKey:
+    def key(step: float = 1.0, size: int = 16, compiler: str | None = None) -> database.DatabaseKey:
         i = UOp.range(5, 0)
         value = load(param(1, dtypes.float32, 5), i) + step
         backend = PythonBackend("PYTHON", 0, Target(vector_bytes=size))
@@ -118,4 +118,4 @@ def test_a_key_has_all_that_the_best_actions_depend_on() -> None:
         return database.key_of(Kernel(UOp(Ops.SINK, src=(store(param(0, dtypes.float32, 5), i, value),))), backend)
 
     assert key() == key()
-    assert len({key(), key(step=2.0), key(size=7), key(compiler="c")}) == 4
+    assert len({key(), key(step=2.0), key(size=32), key(compiler="c")}) == 4
