@@ -49,7 +49,7 @@ class _Memory:
             return
         self._split(access.start)
         self._split(access.stop)
-        at, new = access.start, []  # parts that nobody has accessed yet are made
+        at, new = access.start, []  # parts that were not accessed yet are made
         for number in self._touched(access):
             start, (stop, _, readers) = self.starts[number], self.parts[number]
             if at < start:
