@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "pool.h"
+#include "processor_level.h"
 #include "routines.h"
 
 /* KEYS of one step and their scores stay in the first cache: measured 2026-11-24. CHUNKS: from this many heads on
@@ -91,16 +92,6 @@ static inline __attribute__((always_inline)) void random_pair(uint32_t x0, uint3
 #define EXP_ONE 0x3ff0000000000000ull
 #define EXP_LEAST -707.5
 #include "attention_levels.h"
-
-/* The kind of processor: 2 has vectors of 64 bytes, 1 of 32, 0 what the compiler was told. */
-static int level_of_processor(void) {
-#ifdef SEVERAL_PROCESSORS
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return 2;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 1;
-#endif
-    return 0;
-}
 
 /* Call one of the functions that attention.h makes for each type and processor. */
 #ifdef SEVERAL_PROCESSORS

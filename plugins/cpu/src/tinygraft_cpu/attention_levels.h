@@ -5,8 +5,7 @@
 #define NAMED(x, type, level) JOINED(x, type, level)
 #endif
 
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define SEVERAL_PROCESSORS 1
+#ifdef SEVERAL_PROCESSORS
 
 #define NAME(x) NAMED(x, REAL, 2)
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")))

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "processor_level.h"
 #include "routines.h"
 
 enum { COPIED = 2, MOST_ROWS = 8, LINE = 16, ALIGNED = 64, LEAST_TILES = 2, LEAST_ROWS = 4 };
@@ -60,8 +61,7 @@ static inline long phase_terms(const axis *a, long r) {
 #define SHUFFLED(a, b, type, ...) __builtin_shuffle(a, b, (type){__VA_ARGS__})
 #endif
 
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define SEVERAL_PROCESSORS 1
+#ifdef SEVERAL_PROCESSORS
 #define NAME(x) x##_2
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")))
 #define WIDTH 64
@@ -97,15 +97,6 @@ static inline long phase_terms(const axis *a, long r) {
 #endif
 #include "transposed_tiles.h"
 enum { ROWS_0 = ROWS };
-
-static int level_of_processor(void) {
-#ifdef SEVERAL_PROCESSORS
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return 2;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 1;
-#endif
-    return 0;
-}
 
 /* Whether one of n numbers is not finite. */
 static int has_strange(const float *x, long n) {

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "processor_level.h"
 #include "routines.h"
 
 enum {
@@ -147,15 +148,6 @@ static const int all[16] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 
 #include "winograd_levels.h"
 #undef REAL
 #undef GUARDED
-
-static int level_of_processor(void) {
-#ifdef SEVERAL_PROCESSORS
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-        return 2;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 1;
-#endif
-    return 0;
-}
 
 /* Call one of the functions that winograd_tiles.h makes for each type and processor. */
 #ifdef SEVERAL_PROCESSORS
