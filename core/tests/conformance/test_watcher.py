@@ -44,6 +44,7 @@ def test_a_crash_of_a_launch() -> None:
     ("os._exit(3)", "ended without a report in test_b[int-3], kernel r_64_64, which was loaded; 1 passed before"),
     ("os.abort()", "ended by SIGABRT in test_b[int-3], kernel r_64_64, which was loaded; 1 passed before"),
     ("watcher.test('test_c'); os.kill(os.getpid(), 9)", "ended without a report in test_c; 1 passed before"),
+    ("other = Watcher(); os._exit(3)", "ended without a report before its first test; 0 passed before\n"),
     ("os.fork() or os.execlp('sleep', 'sleep', '0'); os._exit(1)", "ended without a report in test_b[int-3]"),
 ])  # fmt: skip
 def test_other_ends(code: str, how: str) -> None:

@@ -42,9 +42,11 @@ if not said.endswith(b"over\\n"):
     how = next((f"by {name}" for words, name in faults.items() if b"error: " + words in said), "without a report")
     sys.stderr.write(said.decode(errors="replace"))
     kernel = f", {kernel}" if kernel else ""
-    function = test.partition("[")[0]
-    sys.stderr.write(f"\\nconformance: ended {how} in {test}{kernel}; {passed or 0} passed before\\n"
-                     f"  hint: -k {function} runs that test again; DEBUG=4 prints the sources of its kernels\\n")
+    where = f"in {test}{kernel}" if test else "before its first test"
+    sys.stderr.write(f"\\nconformance: ended {how} {where}; {passed or 0} passed before\\n")
+    if test:
+        function = test.partition("[")[0]
+        sys.stderr.write(f"  hint: -k {function} runs that test again; DEBUG=4 prints the sources of its kernels\\n")
 """  # fmt: skip
 
 
