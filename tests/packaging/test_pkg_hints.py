@@ -37,6 +37,7 @@ ON_THE_INDEX = {
 ELSEWHERE_NAMED = {"numpy", "torch", "jax", "tinygrad", "onnxruntime", "onnx", "matplotlib", "scikit-learn", "tqdm",
                    "build", "twine", "ziglang"}  # fmt: skip
 EXAMPLES = {"tinygraft-acme"}  # what a reader of docs/writing-a-plugin.md has made
+BY_PATH = {"tinygraft-warp"}  # and of docs/gpu-in-a-day.md, which is installed from its folder
 IN_DEBIAN = {"binutils", "clang-19", "g++", "libjemalloc2"}  # seen in the lists of Debian 12, 2026-11-22
 COMMANDS = "pip install|apt-get install|python -m tinygraft"
 COMMAND = re.compile(rf"({COMMANDS})\s+((?:(?!{COMMANDS})[^\n;#`])*)")  # and the words after it, up to another one
@@ -131,7 +132,7 @@ def test_hints_name_extras_that_are_declared() -> None:
     found = {pair for file in [*PRODUCTS, *OTHERS] for text in texts(file) for pair in EXTRA.findall(text)}
     assert ("tinygraft-opencl", "pocl") in found
     for distribution, extras in found:
-        if distribution in EXAMPLES:
+        if distribution in EXAMPLES | BY_PATH:
             continue
         assert set(extras.split(",")) <= set(metadata(PACKAGES[distribution])["optional-dependencies"]), distribution
 

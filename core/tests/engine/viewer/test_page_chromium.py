@@ -99,6 +99,12 @@ def texts(page: Any, selector: str) -> list[str]:
     return [str(one.inner_text()) for one in page.query_selector_all(selector)]
 
 
+def first_kernel(page: Any) -> int:
+    """The row of the slowest kernel: a copy, which has no stages, may have taken longer."""
+    names = texts(page, "#list .row span:nth-child(1)")
+    return next(row for row, name in enumerate(names) if not name.startswith("copy "))
+
+
 def painted(page: Any, canvas: str) -> int:
     """How many different colours a canvas has."""
     return int(page.evaluate("""name => { const it = document.getElementById(name);
@@ -136,7 +142,8 @@ def test_what_is_seen_first(opened: Callable[[str], Any], saved: Path) -> None:
 def test_a_click_shows_stages_and_their_graph(opened: Callable[[str], Any], saved: Path) -> None:
     """A row shows numbers, then each stage; a graph is boxes without overlaps, the source is text; arrows go on."""
     page = opened(saved.as_uri())
-    page.click("#list .row >> nth=0")
+    row = first_kernel(page)
+    page.click(f"#list .row >> nth={row}")
     page.wait_for_selector("#details .tabs button >> text=source")
     names = texts(page, "#details .tabs button")
     assert names[:2] == ["numbers", "kernel"]
@@ -153,7 +160,7 @@ def test_a_click_shows_stages_and_their_graph(opened: Callable[[str], Any], save
     page.click("#details .tabs button >> text=source")
     assert len(page.inner_text("#details pre").splitlines()) > 3
     page.keyboard.press("ArrowDown")
-    page.wait_for_selector("#list .row.chosen[data-number='1']")
+    page.wait_for_selector(f"#list .row.chosen[data-number='{row + 1}']")
 
 
 def test_search_keys_and_theme(opened: Callable[[str], Any], saved: Path) -> None:
@@ -240,7 +247,7 @@ def test_a_saved_page_saves_itself(opened: Callable[[str], Any], saved: Path, tm
     assert texts(again, "#list .row") == texts(page, "#list .row")
     assert texts(again, "#told li") == texts(page, "#told li") != []
     assert texts(again, "#legend") == texts(page, "#legend")
-    again.click("#list .row >> nth=0")
+    again.click(f"#list .row >> nth={first_kernel(again)}")
     again.wait_for_selector("#details .tabs button >> text=assembly")
 
 

@@ -82,11 +82,8 @@ class RenderLevel:
         assert not lacking, f"native_ops lacks {', '.join(lacking)}, which every renderer can write"
 
     def test_the_sizes_are_possible(self, writing: Writing) -> None:
-        """The sizes of the Target are in their ranges, so that some kernel fits."""
-        target, alignment = writing[0], writing[0].alignment
-        assert alignment > 0 and alignment & (alignment - 1) == 0, f"alignment is {alignment}, no power of 2"
-        assert 0 <= target.grid_dims <= 3
-        assert target.block_threads >= 1 and target.chunks >= 1 and min(target.max_grid) >= 1
+        """The sizes of the Target allow some kernel; that each is in its range is seen to by Target itself."""
+        target = writing[0]
         assert target.block_threads == 1 or target.grid_dims, "threads of a block need a grid"
 
     @pytest.mark.parametrize("name", EXPRESSIONS)
