@@ -117,7 +117,8 @@ class Buffer:
         DeviceMemoryError when the device is full, DeviceLostError when the backend is lost or closed.
         """
         if self._block is None and self.nbytes:
-            pool = pool_of(self.backend)
+            backend = Device[self.device]
+            pool: Pool = backend.core_pool or pool_of(backend)
             with self._lock:
                 if self._block is None:
                     try:
@@ -125,7 +126,7 @@ class Buffer:
                     except (Exception, SystemExit) as error:
                         raise_noted(error, f"taking {self.nbytes} bytes", self.device)
                     if self._source is not None:
-                        _read(self._source, self.backend, block)
+                        _read(self._source, backend, block)
                         self._source = None
                     self._handle, self._block = block.handle, block
         return self
@@ -266,7 +267,7 @@ class Buffer:
         self._check(source)
         if self.nbytes:
             try:
-                if (backend := self.backend).timeline is None:
+                if (backend := Device[self.device]).timeline is None:
                     backend.allocator.copy_in(self.handle, source)
                 else:
                     _transfers().write(self._operand(), source)
@@ -285,7 +286,7 @@ class Buffer:
         self._check(target)
         if self.nbytes:
             try:
-                if (backend := self.backend).timeline is None:
+                if (backend := Device[self.device]).timeline is None:
                     backend.allocator.copy_out(target, self.handle)
                 else:
                     _transfers().read(target, self._operand())

@@ -285,6 +285,7 @@ class Backend(ABC):
 
     survives_fork: bool = False
     dlpack_device: tuple[int, int] | None = None  # what DLPack calls its memory, where the host does not see it
+    core_pool: Any = None  # core's pool of its memory (device/pool.py), once there is one
     on_full: Callable[[], object] | None = None  # `Pool.make_room`, once there is a pool
     array_interface: str = ""  # the attribute by which arrays in such memory are known, like __array_interface__
     name: str

@@ -235,8 +235,11 @@ class Pool:
             GlobalCounters.add_memory(self.name, -nbytes)
         if events.origins is not None:
             events.origins.changed(self.name, -nbytes, handle)
-        may_wait = not was_lent and uses is None and self._cached + size <= KEEP_MB.value << 20
-        if waiting > (MOST_RETURNED if size <= SMALL else FEW_RETURNED if may_wait else 0):
+        most = MOST_RETURNED
+        if size > SMALL:
+            may_wait = not was_lent and uses is None and self._cached + size <= KEEP_MB.value << 20
+            most = FEW_RETURNED if may_wait else 0
+        if waiting > most:
             self._due = True
             self._process_returned()
 
@@ -491,19 +494,19 @@ class Pool:
             ) from error
 
 
-_pools: weakref.WeakKeyDictionary[Backend, Pool] = weakref.WeakKeyDictionary()
+_pools: weakref.WeakKeyDictionary[Backend, Pool] = weakref.WeakKeyDictionary()  # all; each is its `core_pool` too
 _pools_lock = threading.RLock()
 
 
 def pool_of(backend: Backend) -> Pool:
     """Return the pool of a backend, made by the first call."""
-    pool = _pools.get(backend)
+    pool: Pool | None = backend.core_pool
     if pool is None:
         with guarded(sealed=True), _pools_lock:  # a signal must not end this between the last line and the release
-            pool = _pools.get(backend)
+            pool = backend.core_pool
             if pool is None:
                 pool = _pools[backend] = Pool(backend)
-                backend.on_full = pool.make_room
+                backend.on_full, backend.core_pool = pool.make_room, pool
     return pool
 
 

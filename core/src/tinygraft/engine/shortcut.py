@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from tinygraft import events
@@ -149,6 +150,7 @@ class Walked:
     places: list[NumberPlace] = field(default_factory=list)
 
 
+_handle = attrgetter("handle")
 _shortcuts: dict[Key, KnownLaunches] = {}
 _count = 0  # of all shortcuts
 _same: set[UOp] = set()  # nodes in keys of shortcuts that have no memory upstream: equal ones are these objects
@@ -309,7 +311,7 @@ def _run(found: Shortcut, graph_buffers: Sequence[UOp], values: dict[str, int] |
 
     `values` are those of variables where numbers of the graph are arguments.
     """
-    buffers = [buffer_of(node) for node in graph_buffers]
+    buffers = list(map(buffer_of, graph_buffers))
     memory = None
     for made in found.made:
         if len(buffers) == found.result:
@@ -326,12 +328,12 @@ def _run(found: Shortcut, graph_buffers: Sequence[UOp], values: dict[str, int] |
             )
         for each in found.launches:
             kernel = each.kernel
-            mine = [buffers[slot] for slot in each.slots]
+            mine = list(map(buffers.__getitem__, each.slots))
             if kernel.timeline is not None:
                 run_kernel(kernel, each.device, mine, values or found.numbers)
                 continue
             variables = each.variables if values is None else [values[name] for name in each.names]
-            handles = [buffer.handle for buffer in mine]
+            handles = list(map(_handle, mine))
             GlobalCounters.kernel_count += 1
             GlobalCounters.global_ops += each.flops
             GlobalCounters.global_mem += each.moved

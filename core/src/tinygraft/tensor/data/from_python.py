@@ -19,6 +19,7 @@ from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
 NUMBERS = frozenset({bool, int, float})
+_INTS, _FLOATS = {int}, {float}
 MOST = 2**28  # elements of nested lists: 2 GiB of references while they are flattened; assumed: more is a mistake
 
 
@@ -93,9 +94,16 @@ def list_node(data: Sequence[Any], device: str, dtype: DType | None) -> UOp | No
         flat = [float(v) if isinstance(v, float) else int(v) if isinstance(v, int) else v for v in flat]
         kinds = set(map(type, flat))
     if dtype is None:  # of one kind nearly always, whose dtype is known without a look at lists
-        kind = next(iter(kinds)) if len(kinds) == 1 else None
-        known = dtypes.default_float if kind is float else dtypes.from_py(kind() if kind else [k() for k in kinds])
-        to = known if kind is float else number_range.fitting(known, flat)
+        if kinds == _INTS:
+            to = dtypes.default_int
+            try:  # C refuses what is out of range, which takes less time than a look at each
+                return bytes_node(memoryview(array(to.fmt or "", flat)), shape, device, to)
+            except OverflowError:
+                to = number_range.fitting(to, flat)
+        elif kinds == _FLOATS:
+            to = dtypes.default_float
+        else:
+            to = number_range.fitting(dtypes.from_py([kind() for kind in kinds]), flat)
     else:
         to = dtype
     return bytes_node(pack(flat, to), shape, device, to)

@@ -43,7 +43,8 @@ def _stored(self: Tensor) -> Buffer:
     if open_captures():
         where = file_and_line(here(1))
         note_read(f"it reads a value (item, numpy, a mask) at {where}, which may be another one in the next call")
-    self.realize()
+    if not is_stored(self.uop):
+        self.realize()
     if self._storage is not None and not is_stored(self.uop):
         self.realize()  # the first realize carried out a pending write to the whole storage, this one the view
     # a symbolic front of a buffer or a constant is done without being a whole buffer: read a copy

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import ModuleType
 from typing import TYPE_CHECKING
 
-from tinygraft.engine.exclusive import exclusive
+from tinygraft.engine.exclusive import exclusive, import_late
 from tinygraft.tensor.primitives.argument_checks import as_tensor
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.live import LIVE
@@ -18,23 +19,31 @@ from tinygraft.uop.uop import UOp
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
 
+# engine.realize, loaded when something is computed. An import statement in `realize` would take 6 us each time, since
+# that asks the module for a `__path__`, which its `__getattr__` refuses
+_engine: ModuleType | None = None
+
 
 def realize(self: Tensor, *others: TensorBase, do_update_stats: bool = True) -> Tensor:
     """Compute this tensor and others now, and keep the results. An expression of constants stays one.
 
     do_update_stats is accepted for older scripts.
     """
+    global _engine
     tensors = by_parts((self, *others)) if others else self._parts()
     with exclusive:
-        todo = [tensor for tensor in tensors if not is_computed(tensor.uop)]
-        for tensor in todo:
-            if memory_base(tensor.uop).op is Ops.IOTA:
-                tensor.uop = UOp(Ops.CONTIGUOUS, tensor.dtype, (tensor.uop,))
+        todo: list[TensorBase] = []
+        for tensor in tensors:
+            node = tensor.uop
+            if not is_computed(node):
+                todo.append(tensor)
+                if memory_base(node).op is Ops.IOTA:
+                    tensor.uop = UOp(Ops.CONTIGUOUS, node.dtype, (node,))
         if todo:
-            from tinygraft.engine.realize import realize_tensors  # the compiler is loaded when something is computed
-
+            if (engine := _engine) is None:
+                engine = _engine = import_late("tinygraft.engine.realize")
             try:
-                realize_tensors([to_realize(tensor) for tensor in todo], LIVE)
+                engine.realize_tensors([t if t._storage is None else to_realize(t) for t in todo], LIVE)
             except BaseException:  # a signal, too: base and views may not differ afterwards
                 agree(todo)
                 raise

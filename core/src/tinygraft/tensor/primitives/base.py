@@ -39,6 +39,7 @@ FLOAT_ONLY = frozenset(op for op, facts in FACTS.items() if facts.kinds == FLOAT
 BITWISE = frozenset({Ops.AND, Ops.OR, Ops.XOR, Ops.NOT, Ops.SHL, Ops.SHR})
 CLOSED = frozenset({Ops.ADD, Ops.SUB, Ops.MUL, Ops.MAX, Ops.MIN})  # every dtype has them, and they keep it
 INTEGER_ONLY = frozenset({Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR})
+NO_FLOATS = BITWISE | INTEGER_ONLY
 CONVERTS = FLOAT_ONLY | INTEGER_ONLY  # whose operands may become another dtype first
 _VERBS = {
     Ops.ADD: "add", Ops.SUB: "subtract", Ops.MUL: "multiply", Ops.FDIV: "divide", Ops.IDIV: "floor-divide",
@@ -278,9 +279,12 @@ class TensorBase:
                 if node.dtype is uop.dtype and node.device == uop.device:
                     shape = uop.shape if node.shape == uop.shape else broadcast_shape(uop.shape, node.shape)
                     if shape is not None and (op not in CONVERTS or uop.dtype.kind == "float"):
-                        self._check_dtype(op, uop.dtype)
+                        if op in NO_FLOATS:
+                            self._check_dtype(op, uop.dtype)
                         dtype = dtypes.bool if op in COMPARE else uop.dtype
-                        return self._wrap(UOp(op, dtype, (expand(uop, shape), expand(node, shape))), other)
+                        left = uop if uop.shape == shape else expand(uop, shape)
+                        right = node if node.shape == shape else expand(node, shape)
+                        return self._wrap(UOp(op, dtype, (left, right)), other)
             elif (
                 type(other) in (int, float)
                 and (op in CLOSED or (op in FLOAT_ONLY and uop.dtype.kind == "float"))
@@ -288,7 +292,8 @@ class TensorBase:
             ):
                 return self._wrap(UOp(op, uop.dtype, (uop, self._number(other, uop.dtype, uop.shape))))
         if not others:
-            self._check_dtype(op, uop.dtype)
+            if op in NO_FLOATS:
+                self._check_dtype(op, uop.dtype)
             if op in FLOAT_ONLY and uop.dtype.kind != "float":
                 uop = uop.cast(dtypes.default_float)
             return self._wrap(UOp(op, uop.dtype, (uop,)))
@@ -383,7 +388,7 @@ class TensorBase:
 
     def _check_dtype(self, op: Ops, dtype: DType) -> None:
         """Raise DTypeError where `op` needs integers or bools and `dtype` is one of floats."""
-        if dtype.kind == "float" and (op in BITWISE or op in INTEGER_ONLY):
+        if dtype.kind == "float" and op in NO_FLOATS:
             needed = "integers" if op in INTEGER_ONLY else "integers or bools"
             raise DTypeError(f"cannot {verb(op)} values of {dtype}: it needs {needed}\n  made at {self._where()}")
 

@@ -62,7 +62,7 @@ def product(sizes: Iterable[sint]) -> sint:
     """All of them multiplied; 1 for none."""
     result: sint = 1
     for size in sizes:
-        result = mul(result, size)
+        result = result * size if type(result) is type(size) is int else mul(result, size)
     return result
 
 

@@ -135,7 +135,8 @@ def enter(tensor: TensorBase) -> None:
     entry.serial = next(_serials)
     key = id(tensor)
     _all[key] = _awake[key] = entry
-    if _all_grown.is_due():
+    _all_grown.added += 1  # as `is_due`, without the call
+    if _all_grown.added > _all_grown.room:
         _all_grown.pruned(len(live_tensors()))
 
 
