@@ -75,6 +75,27 @@ def test_torch_parameters_and_state_dicts() -> None:
     assert target.tolist() == layer.weight.tolist()
 
 
+def test_functions_of_torch_say_what_to_do_with_a_tensor() -> None:
+    """Their own words are "must be Tensor, not Tensor". Operators of both work, whichever stands first."""
+    torch = pytest.importorskip("torch", reason="its functions are given our tensors")
+    x, one = Tensor([[1.0, -2.0]]), torch.ones(1, 2)
+    share = "torch.from_dlpack(t) is a tensor of PyTorch in the same memory"
+    for call, words in (
+        (lambda: torch.nn.functional.relu(x), f"relu of PyTorch {{}}Tensor.relu does this here, and {share}"),
+        (lambda: torch.nn.Linear(2, 3)(x), f"linear of PyTorch {{}}Tensor.linear does this here, and {share}"),
+        (lambda: torch.stack([x, x]), f"stack of PyTorch {{}}Tensor.stack does this here, and {share}"),
+        (lambda: one.add_(x), f"add_ of PyTorch {{}}{share}"),
+        (lambda: torch.lu_unpack(x, x), f"lu_unpack of PyTorch {{}}{share}"),
+    ):
+        with pytest.raises(DTypeError) as raised:
+            call()
+        assert str(raised.value) == words.format("was called with a Tensor of tinygraft\n  hint: ")
+    assert [(one - x).tolist(), (x - one).tolist()] == [[[0.0, 3.0]], [[0.0, -3.0]]]
+    assert (one == x).tolist() == [[True, False]]
+    assert torch.tensor(x).tolist() == torch.from_dlpack(x).tolist() == [[1.0, -2.0]]
+    assert not torch.is_tensor(x)
+
+
 def test_copy_converts() -> None:
     """dtype, device and shape are those of the target; its memory stays, so that views and replays see it."""
     t = Tensor([[1, 2], [3, 4]]).realize()

@@ -60,6 +60,13 @@ class Tensor(TensorBase, metaclass=TensorType):
         what = f"{type(self).__name__!r} object has no attribute {name!r}"
         raise AttributeError(what + missing.hint(name, type(self)))
 
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Say what to do where a function of PyTorch was given this tensor. Raises DTypeError."""
+        from tinygraft.tensor.compat.torch_calls import refused
+
+        raise refused(func)
+
     def __init__(
         self,
         data: Any = None,
