@@ -161,6 +161,22 @@ def test_large_memory_is_not_retained_by_what_was_read_from_it() -> None:
         assert GlobalCounters.mem_used - before < 1000
 
 
+def test_what_reads_large_memory_takes_the_shortcut(collected: list[int]) -> None:
+    """Also where its graph may not wait for a gradient: that goes through, and the memory is freed with its tensor."""
+    count = (64 << 10) + 4096
+    held = [Tensor(np.ones(count, np.uint8)).float().realize()]
+    assert general(collected, lambda: (held[0] * 3.0).realize()) == 0
+    held.append((held[0] * 3.0).realize())
+    square = (held[1] * held[1]).realize()  # of a value that is on the tape
+    assert np.all((square.sum().gradient(held[0])[0]).numpy() == 18)
+    gc.collect()
+    before = GlobalCounters.mem_used
+    held.clear()
+    gc.collect()
+    assert before - GlobalCounters.mem_used >= 2 * 4 * count
+    assert square[1:2].tolist() == [9]
+
+
 def test_another_graph_that_has_the_node_reads_the_result() -> None:
     """A younger expression over what is realised reads its memory then."""
     x = numbers(1, 2)

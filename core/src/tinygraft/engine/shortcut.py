@@ -33,7 +33,7 @@ from tinygraft.engine.capture import open_captures
 from tinygraft.engine.own_numbers import Compiled
 from tinygraft.engine.pack import Plan
 from tinygraft.engine.run import launch_failed, run_kernel
-from tinygraft.engine.tape import defer, is_tracked_alone, nodes_requiring_grad
+from tinygraft.engine.tape import defer, is_tracked_alone, may_defer, nodes_requiring_grad, record_alone
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.schedule.multiplied import exponent_kind
 from tinygraft.schedule.slots import START, NumberSlot, argument_of
@@ -299,7 +299,8 @@ def realise_again(tensor: HasNode, root: UOp, walked: Walked, live: LiveTensors)
     memory = _run(found, walked.buffers, values)
     new = in_shape(memory, root.shape)
     if root.dtype.kind == "float":
-        defer(root, memory, walked.order, tracked)
+        keep = defer if may_defer(tracked, walked.buffers) else record_alone
+        keep(root, memory, walked.order, tracked)
         tensor.uop = new if root is shape else UOp(Ops.RESHAPE, root.dtype, (new,), shape.shape, shape.tag)
     else:
         tensor.uop = in_shape(memory, shape.shape)

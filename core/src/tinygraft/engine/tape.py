@@ -246,32 +246,52 @@ def record_deferred(node: UOp, memory: UOp, order: Sequence[UOp], requiring: Col
     be followed. Returns False, and records nothing, where the graph of an untracked value reads large memory, and where
     the graph alone does not say whether the value is tracked.
     """
-    found = is_tracked_alone(node, order, [read for read in order if read.op in HELD], requiring)
-    if found is None:
+    read = [each for each in order if each.op in HELD]
+    found = is_tracked_alone(node, order, read, requiring)
+    if found is None or not may_defer(found, read):
         return False
     defer(node, memory, order, found)
     return True
 
 
 def is_tracked_alone(node: UOp, order: Sequence[UOp], read: Iterable[UOp], requiring: Collection[UOp]) -> bool | None:
-    """Return whether a value is tracked whose entry may be deferred; None where it has to be recorded at once.
+    """Return whether a value is tracked; None where its graph alone does not say so.
 
     `read` is the memory in `order`, the graph of `node`, in which nodes without memory or leaves upstream may be left
     out. The entries of that memory are made now.
     """
     found = _tracked_alone(node, order, requiring) if requiring else False
-    if found is None:
-        return None
-    for memory in read:
-        if not found and not is_small(memory):
-            return None
-        entry_of(memory)
+    if found is not None:
+        for memory in read:
+            entry_of(memory)
     return found
 
 
+def may_defer(tracked: bool, read: Iterable[UOp]) -> bool:
+    """Return whether the graph of a value that reads the memory `read` may be retained until its entry is needed.
+
+    That of an untracked one may not retain large memory.
+    """
+    return tracked or all(map(is_small, read))
+
+
 def defer(node: UOp, memory: UOp, order: Sequence[UOp], tracked: bool) -> None:
-    """Record what `is_tracked_alone` allows: that `memory`, a BUFFER, has the value of `node`."""
+    """Record what `is_tracked_alone` and `may_defer` allow: that `memory`, a BUFFER, has the value of `node`."""
     _deferred[memory.arg.uid] = node, order, weakref.ref(memory), tracked
+
+
+def record_alone(node: UOp, memory: UOp, order: Sequence[UOp], tracked: bool) -> None:
+    """Record at once, where `may_defer` is False, that `memory`, a new BUFFER, has the value of `node`."""
+    with _lock:
+        _put(node, memory, _entry(node, order, tracked, True, Written(set(), 0), {}))
+
+
+def _put(node: UOp, memory: UOp, entry: TapeEntry | None) -> None:
+    """Put the entry of `node` on the tape for a BUFFER that was made for its value, or note a leaf that is lazy."""
+    if entry is not None:
+        _keep(memory, entry, memory.arg.uid)  # when it got the value
+    elif isinstance(node.tag, Own):
+        _note_lazy(memory, node)
 
 
 def _tracked_alone(node: UOp, order: Sequence[UOp], requiring: Collection[UOp]) -> bool | None:
@@ -315,10 +335,7 @@ def _recorded(uid: int) -> TapeEntry | None:
         entry, memory = _entry(node, order, tracked, True, Written(set(), 0), {}), ref()
         if memory is None:
             return None
-        if entry is not None:
-            _keep(memory, entry, memory.arg.uid)  # when it got the value: it was made for it
-        elif isinstance(node.tag, Own):
-            _note_lazy(memory, node)
+        _put(node, memory, entry)
         return entry
 
 
