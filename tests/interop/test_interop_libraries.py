@@ -85,7 +85,7 @@ def test_functions_of_torch_say_what_to_do_with_a_tensor() -> None:
         (lambda: torch.nn.Linear(2, 3)(x), f"linear of PyTorch {{}}Tensor.linear does this here, and {share}"),
         (lambda: torch.stack([x, x]), f"stack of PyTorch {{}}Tensor.stack does this here, and {share}"),
         (lambda: one.add_(x), f"add_ of PyTorch {{}}{share}"),
-        (lambda: torch.geqrf(x), f"geqrf of PyTorch {{}}{share}"),
+        (lambda: torch.pca_lowrank(x), f"pca_lowrank of PyTorch {{}}{share}"),
     ):
         with pytest.raises(DTypeError) as raised:
             call()
