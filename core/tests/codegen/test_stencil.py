@@ -72,6 +72,16 @@ def test_what_several_rows_read_is_a_product_of_matrices() -> None:
     assert found(empty(2, 8, 64, 64).conv2d(empty(8, 1, 2, 2), groups=8, stride=2)) is None
 
 
+def test_pixels_are_no_window() -> None:
+    """A convolution to few channels is not one whose window has a tap for each pixel."""
+    assert found(empty(2, 16, 200).conv2d(empty(3, 16, 5), padding=2)) is None
+    assert found(empty(2, 16, 40, 40).conv2d(empty(2, 16, 5, 5), padding=2)) is None
+    assert found(empty(2, 16, 40, 40).conv2d(empty(1, 16, 4, 4))) is None
+    short = found(gradient(1, (8, 16, 30), (16, 1, 15), groups=16))
+    assert short is not None
+    assert short.gradient
+
+
 @pytest.mark.parametrize("channels", [1, 2])
 def test_a_small_kernel_is_left_as_it_was(channels: int) -> None:
     """Fewer than 4096 products."""

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tinygraft.codegen.tiling import tilings
+from tinygraft import Tensor
+from tinygraft.codegen.collapse import collapse
+from tinygraft.codegen.tiling import Tiling, tilings
 from tinygraft.codegen.transforms import with_gaps
 from tinygraft.conformance.kernels import load, param, store
 from tinygraft.dtype import dtypes
 from tinygraft.reference.python import TARGET
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops, ReduceArg
+from tinygraft.uop.stages import KernelCall
 from tinygraft.uop.uop import UOp
 
 F = dtypes.float32
 WIDE = replace(TARGET, vector_bytes=64, registers=32, local_memory=16 << 20, l2_bytes=1 << 20, matrix=())
 
 
-def rows_apart(pitch: int, columns: int, terms: int = 1024) -> UOp:
-    """out[i, j] = sum over k < terms of a[i * pitch + k] * b[k, j], for 16 rows."""
-    i, j, k = UOp.range(16, 0), UOp.range(columns, 1), UOp.range(terms, 2)
-    a = load(param(1, F, 15 * pitch + terms), ix.add(ix.mul(i, pitch), k))
+def rows_apart(pitch: int, columns: int, terms: int = 1024, rows: int = 16) -> UOp:
+    """out[i, j] = sum over k < terms of a[i * pitch + k] * b[k, j]."""
+    i, j, k = UOp.range(rows, 0), UOp.range(columns, 1), UOp.range(terms, 2)
+    a = load(param(1, F, (rows - 1) * pitch + terms), ix.add(ix.mul(i, pitch), k))
     b = load(param(2, F, terms * columns), ix.add(ix.mul(k, columns), j))
     total = UOp(Ops.REDUCE, F, (a * b, k), ReduceArg(Ops.ADD))
-    return UOp(Ops.SINK, src=(store(param(0, F, 16 * columns), ix.add(ix.mul(i, columns), j), total),))
+    return UOp(Ops.SINK, src=(store(param(0, F, rows * columns), ix.add(ix.mul(i, columns), j), total),))
 
 
 def first(sink: UOp) -> tuple[int, int]:
@@ -48,3 +51,34 @@ def test_a_panel_that_fills_the_second_cache_is_more_expensive() -> None:
         )
 
     assert cost(2048) > 1.1 * cost(1024)
+
+
+def of_convolution(x: tuple[int, ...], w: tuple[int, ...], padding: int) -> Tiling:
+    """Return the first tiling of a convolution, on 512 KiB of scratch memory."""
+    made = Tensor.empty(*x, device="PYTHON").conv2d(Tensor.empty(*w, device="PYTHON"), padding=padding)
+    (call,) = (c for c in made.schedule() if isinstance(c, KernelCall))
+    target = replace(WIDE, local_memory=512 << 10)
+    return tilings(with_gaps(collapse(call.kernel.sink)), target)[0]
+
+
+def test_few_rows_are_rows_still() -> None:
+    """Three rows read their operand in place; a copy of it, which is read by no more, is not made for them."""
+    found = tilings(with_gaps(rows_apart(1024, 1024, rows=3)), WIDE)
+    assert (found[0].width, found[0].tile_rows, found[0].in_place) == (16, 3, True)
+    assert not [t for t in found if t.tile_rows == 3 and t.width == 16 and not t.in_place]
+    assert not [t for t in tilings(with_gaps(rows_apart(1024, 1000, rows=3)), WIDE) if t.tile_rows == 3]
+
+
+def test_few_filters_are_rows_of_pixels() -> None:
+    """Three filters read a copy of pixels without gates, in whole vectors, though only three rows read it."""
+    padded, plain = (of_convolution((8, 64, 56, 56), (3, 64, 3, 3), n) for n in (1, 0))
+    assert (padded.width, padded.tile_rows, padded.in_place) == (16, 3, False)
+    assert (plain.width, plain.tile_rows, plain.window is not None) == (16, 3, True)
+
+
+def test_a_window_over_many_terms_has_blocks_of_few_rows() -> None:
+    """Where an eighth of an image is no panel that scratch memory has room for, a smaller part of it is."""
+    found = of_convolution((2, 80, 128, 128), (3, 80, 3, 3), 0)
+    assert found.window is not None
+    assert found.tile_rows == 3
+    assert found.scratch <= 512 << 10

@@ -33,6 +33,7 @@ from tinygraft.uop.uop import UOp, postorder
 # assumed: never measured
 FEWEST = 2  # elements of a window below which an operand is not read often enough to pay for its copy
 SHORTEST = 4  # columns below which vectors save nothing
+SWAPPED = 2  # times as many taps as positions, from which a gradient is rather a convolution of few channels
 LEAST_WORK = 1 << 12  # products below which a kernel takes no time that this could save
 FURTHEST = 4  # the largest stride along columns: what vectors are picked from rows at
 
@@ -203,6 +204,8 @@ def _sliding(sink: UOp, main: UOp, operand: UOp, loops: Sequence[UOp]) -> Stenci
         slides = _slides(operand, load, positions, taps)
         if slides is None or math.prod(s.taps for s in slides) < FEWEST:
             continue
+        if gradient and math.prod(s.taps for s in slides) > SWAPPED * math.prod(size(s.position) for s in slides):
+            continue  # a convolution with its pixels as taps
         used = {x for s in slides for x in (s.position, s.tap)}
         if slides[-1].position is not columns:
             if step != 1:

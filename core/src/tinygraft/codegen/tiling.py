@@ -180,11 +180,15 @@ class Prices:
 def tilings(sink: UOp, target: Target) -> list[Tiling]:
     """Return the candidates that compute a kernel's main reduction in tiles, cheapest first.
 
-    An empty list where it is no sum of products (`contractions`), or `target` has no vectors.
+    An empty list where it is no sum of products (`contractions`), no operand has FEWEST_ROWS rows, or `target` has no
+    vectors.
     """
     if not target.vector_bytes:
         return []
-    found = [t for c in contractions(sink) for t in _tilings(c, target) if _suits_unit(t, target)]
+    known = list(contractions(sink))
+    if all(trip_count(c.rows) < FEWEST_ROWS for c in known):
+        return []
+    found = [t for c in known for t in _tilings(c, target) if _suits_unit(t, target)]
     return sorted(found, key=lambda t: t.cost)
 
 
@@ -205,16 +209,16 @@ def _suits_unit(t: Tiling, target: Target) -> bool:
 def _tilings(c: Contraction, target: Target) -> Iterator[Tiling]:
     """Yield the tilings of `c` that fit the registers and the scratch memory, in no order of cost, each with its cost.
 
-    Their columns may be only the inner ones of `c`. Nothing for fewer than FEWEST_ROWS rows, or less work than
-    LEAST_WORK.
+    Their columns may be only the inner ones of `c`. Nothing for less work than LEAST_WORK. Fewer than FEWEST_ROWS rows
+    read their operand in place, or from a copy that is worth it (`_worth_copying`).
     """
     own, rows = trip_count(c.columns), trip_count(c.rows)
-    if rows < FEWEST_ROWS or rows * own * trip_count(c.outer) * trip_count(c.terms) < LEAST_WORK:
+    if rows * own * trip_count(c.outer) * trip_count(c.terms) < LEAST_WORK:
         return
     widest = target.vector_bytes // max(c.reduce.dtype.itemsize, c.staged.dtype.itemsize)
     width = min(widest, 1 << max(own - 1, 1).bit_length())
     prices, packable, room = _prices(c, target), _packable(c), target.local_memory
-    for columns, block, vectors, across in _blocks(c, width):
+    for columns, block, vectors, across in _blocks(c, width, room // c.staged.dtype.itemsize):
         outer = (*c.outer, *(r for r in c.columns if r not in columns))
         inner = replace(c, columns=columns, outer=tuple(sorted(outer, key=lambda r: r.arg.axis)))
         inner = replace(inner, window=sliding(inner))
@@ -223,18 +227,23 @@ def _tilings(c: Contraction, target: Target) -> Iterator[Tiling]:
         for unrolled in _row_tiles(c.rows, target.registers * 3 // 4 // vectors):
             for in_place, packs in ((True, False), (False, False), (False, True)):
                 t = Tiling(inner, width, vectors, block, unrolled, in_place, packs, across=across)
+                if rows < FEWEST_ROWS and not in_place and not _worth_copying(t):
+                    continue
                 if (not in_place or _is_contiguous(t)) and (not packs or packable) and t.scratch <= room:
                     t = _priced(t, prices, target)  # may add chunks: packed rows are then rounded up to whole ones
                     if t.scratch <= room:
                         yield t
 
 
-def _blocks(c: Contraction, width: int) -> Iterator[tuple[tuple[UOp, ...], int, int, int]]:
+def _blocks(c: Contraction, width: int, room: int) -> Iterator[tuple[tuple[UOp, ...], int, int, int]]:
     """Yield (column loops, columns of a block, vectors of a row, tiles across a block).
 
     Blocks are of a loop, or whole iterations of the first of several. These have one tile, or several where a window
     slides over them, so that vectors go on from one row of an image to the next. `width` is that of a vector.
     """
+    window = sliding(c)
+    deep = trip_count([r for r in c.over(c.staged) if window is None or r is not window.loop])
+    more = 0 if window is None else size(window.loop) - 1
     for first in range(len(c.columns)):
         columns = c.columns[first:]
         row, most = trip_count(columns[1:]), width * MOST_VECTORS
@@ -245,7 +254,10 @@ def _blocks(c: Contraction, width: int) -> Iterator[tuple[tuple[UOp, ...], int, 
             continue
         for count in range(1, min(size(columns[0]), most // row) + 1):
             yield columns, count * row, -(-count * row // width), 1
-        for count in dict.fromkeys(-(-size(columns[0]) // parts) for parts in PARTS):
+        counts = dict.fromkeys(-(-size(columns[0]) // parts) for parts in PARTS)
+        while (least := min(counts)) > 1 and (least + more) * row * deep > room:
+            counts[least // 2] = None
+        for count in counts:
             if count * row > most:
                 vectors, across = _across(-(-count * row // width))
                 yield columns, count * row, vectors, across
@@ -290,6 +302,17 @@ def _is_contiguous(t: Tiling) -> bool:
     if len(c.columns) > 1 or size(c.columns[0]) % t.block or c.staged.op is not Ops.LOAD or len(c.staged.src) > 2:
         return False
     return lane_stride(c.staged.src[1], c.columns[0]) == 1
+
+
+def _worth_copying(t: Tiling) -> bool:
+    """Return whether a panel saves work though fewer than FEWEST_ROWS rows read it: a window reads it, or has gates.
+
+    Its loads are of neighbours then: such a panel is filled in vectors.
+    """
+    staged, column = t.contraction.staged, t.contraction.columns[-1]
+    loads = [n for n in postorder(staged) if n.op is Ops.LOAD]
+    windowed = t.window is not None or any(len(n.src) > 2 for n in loads)
+    return windowed and all(lane_stride(n.src[1], column) in NEAR for n in loads)
 
 
 def _packable(c: Contraction) -> bool:
