@@ -161,7 +161,9 @@ def test_saved_values_are_given_back() -> None:
 def test_backward_that_reaches_nothing_raises() -> None:
     """A result of detached values has nobody to give a gradient to."""
     x = Tensor([1.0], requires_grad=True)
-    with pytest.raises(GraphError, match=r"^backward found no tensor to give a gradient to: the result of shape \(\)"):
+    with pytest.raises(
+        GraphError, match=r"^backward found no tensor .* of shape \(\) passes detach\(\) or no_grad\(\)\n"
+    ):
         x.detach().sum().detach().backward()
 
 

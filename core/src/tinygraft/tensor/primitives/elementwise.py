@@ -382,11 +382,11 @@ def abs(self: Tensor) -> Tensor:
 
 
 def sign(self: Tensor) -> Tensor:
-    """-1, 0 or 1 in this dtype, and 0 for -0.0; NaN for NaN. It has no gradient."""
-    still = self._move(Ops.DETACH, None)  # no gradient: WHERE would pass one on at 0 and NaN
-    still = still._op(Ops.ADD, 0.0) if self._is_float() else still  # -0.0 + 0.0 is 0.0
-    upper = swapped(still, Ops.CMPLT, 0)._op(Ops.WHERE, still._const(1, self.dtype), still)
-    return upper if self.dtype.kind in ("bool", "uint") else still._op(Ops.CMPLT, 0)._op(Ops.WHERE, -1, upper)
+    """-1, 0 or 1 in this dtype, and 0 for -0.0; NaN for NaN. Its gradient is 0."""
+    # 0 or NaN where it is used: TRUNC changes neither, and no gradient passes it, as one would pass WHERE there
+    still = self._op(Ops.TRUNC)._op(Ops.ADD, 0.0) if self._is_float() else self  # -0.0 + 0.0 is 0.0
+    upper = swapped(self, Ops.CMPLT, 0)._op(Ops.WHERE, self._const(1, self.dtype), still)
+    return upper if self.dtype.kind in ("bool", "uint") else self._op(Ops.CMPLT, 0)._op(Ops.WHERE, -1, upper)
 
 
 def copysign(self: Tensor, other: Any) -> Tensor:

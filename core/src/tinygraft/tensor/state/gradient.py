@@ -31,7 +31,8 @@ def backward(self: Tensor, gradient: TensorBase | None = None, retain_graph: boo
 
     A .grad that has views, or is one of a buffer for all gradients, is written to; else the sum is a new tensor.
     gradient is that of this tensor itself, needed unless it has one element. A graph is never used up:
-    retain_graph is accepted and changes nothing. Raises ShapeError and DTypeError.
+    retain_graph is accepted and changes nothing. Raises ShapeError and DTypeError, and GraphError where no tensor would
+    get a gradient, as behind an argmax or a comparison.
 
     >>> from tinygraft import Tensor
     >>> x = Tensor([1.0, 2.0], requires_grad=True)

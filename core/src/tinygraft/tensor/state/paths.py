@@ -17,6 +17,8 @@ from tinygraft.engine.capture import note_backward
 from tinygraft.engine.unfold import Unfolded, unfold
 from tinygraft.errors import GraphError
 from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.state.gradient_cuts import cuts
+from tinygraft.tensor.state.leaf_rule import is_detached_value
 from tinygraft.tensor.state.live import LIVE, borrows, has_twin, live_tensors
 from tinygraft.tensor.state.made_at import file_and_line
 from tinygraft.uop.held import HELD, buffers_of, memories, memory_base
@@ -152,6 +154,7 @@ class Leaves(GradientPath):
             found = self._known(live)
         onward = nodes_on_path(self.root, [nodes[0] for _, nodes in found])
         self.result = result
+        self._below = {node for _, nodes in found for node in nodes if node is not self.root}
         # nothing goes on from a leaf; a tensor from which a gradient goes on to another one is an intermediate result
         self.found: list[tuple[TensorBase, list[UOp]]] = [
             (tensor, nodes) for tensor, nodes in found if onward.get(nodes[0]) == ()
@@ -162,18 +165,48 @@ class Leaves(GradientPath):
     def of_each(self, seed: UOp) -> list[tuple[TensorBase, UOp]]:
         """Return (tensor, node of its gradient) for each tensor that gets one.
 
-        Raises GraphError when there are none.
+        Raises GraphError when there are none, as where the path to all of them is cut.
         """
+        if words := self._cut_by():
+            raise GraphError(self._nothing_found(words))
         nodes = self.gradients([nodes for _, nodes in self.found], seed)
         given = [(tensor, node) for (tensor, _), node in zip(self.found, nodes, strict=True) if node is not None]
         if not given:
-            result = self.result
-            raise GraphError(
-                f"backward found no tensor to give a gradient to: the result of shape {result.shape} depends on none "
-                f"that is live, is of floats and has requires_grad True or None\n  made at {result._where()}\n"
-                "  hint: set requires_grad=True on what the gradient is for before it is used, and keep it"
-            )
+            raise GraphError(self._nothing_found(cuts(self.root, self._below)))
         return given
+
+    def _cut_by(self) -> list[str]:
+        """Return what cuts each path from the result, a computed value, to a tensor, in words; [] where one is left.
+
+        Without this only the result itself would get its gradient, as if it were a leaf.
+        """
+        root, below = self.root, self._below
+        if any(nodes[0] is not root for _, nodes in self.found):
+            return []
+        if memory_base(root).op in HELD:  # realised: what no gradient passes is taped as untracked
+            path = GradientPath(self.result.uop, untracked=True)
+            requiring = [t for t in live_tensors() if t.dtype.kind == "float" and t.requires_grad]
+            root = path.root
+            below = {node for t in requiring for node in path.nodes_of(t.uop) if node is not root}
+            if not below:
+                return []
+        is_leaf = memory_base(root).op in HELD or isinstance(root.tag, Own) or is_detached_write(root)
+        return [] if is_leaf or is_detached_value(root) else cuts(root, below)
+
+    def _nothing_found(self, between: Sequence[str]) -> str:
+        """Return the message for a result that gives no gradient to any tensor; `between` is what cut it."""
+        shape, made = self.result.shape, f"\n  made at {self.result._where()}\n"
+        if between:
+            return (
+                f"backward found no tensor to give a gradient to: no gradient of the result of shape {shape} passes "
+                f"{' and '.join(between)}{made}"
+                "  hint: call backward on a value of floats that depends smoothly on what the gradient is for"
+            )
+        return (
+            f"backward found no tensor to give a gradient to: the result of shape {shape} depends on none "
+            f"that is live, is of floats and has requires_grad True or None{made}"
+            "  hint: set requires_grad=True on what the gradient is for before it is used, and keep it"
+        )
 
     def _known(self, tensors: Iterable[TensorBase]) -> list[tuple[TensorBase, list[UOp]]]:
         """Return the tensors that nodes of the graph stand for, with these nodes."""
