@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from tinygraft import Tensor, checkpoint, grad, jvp, nn, onnx, vmap
-from tinygraft.errors import DeviceError, DTypeError
+from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.nn.data import DataLoader, TensorDataset, random_split
 
 t, m, i = Tensor([1.0, 2.0, 3.0]), Tensor([[1.0, 2.0], [3.0, 4.0]]), Tensor([1, 2, 0])
@@ -198,3 +199,47 @@ def test_a_name_of_pytorch_has_a_hint(name: str) -> None:
     """What to use instead."""
     with pytest.raises(AttributeError, match=f"has no attribute '{name}'\n  hint: "):
         getattr(t, name)
+
+
+@pytest.mark.parametrize("given", [list, np.array, Tensor])
+def test_values_beside_a_tensor_are_a_list_an_array_or_a_tensor(given: Any) -> None:
+    """A source, a mask, weights and a grid, as for any other argument; these failed inside of Python or NumPy."""
+    zeros, at = Tensor.zeros(3), Tensor([0, 2])
+    values, mask = given([1.0, 2.0]), given([True, False, True])
+    assert zeros.scatter(0, at, values).tolist() == [1.0, 0.0, 2.0]
+    assert zeros.scatter_add(0, at, values).tolist() == [1.0, 0.0, 2.0]
+    assert zeros.scatter_reduce(0, at, values, "amax").tolist() == [1.0, 0.0, 2.0]
+    assert zeros.masked_fill(mask, 9).tolist() == [9.0, 0.0, 9.0]
+    assert at.bincount(values).tolist() == [1.0, 0.0, 2.0]
+    assert Tensor([[[[1.0, 2.0], [3.0, 4.0]]]]).grid_sample(given([[[[0.0, 0.0]]]])).tolist() == [[[[2.5]]]]
+    assert zeros.scatter(0, at, np.array(4.0)).tolist() == [4.0, 0.0, 4.0]
+    with pytest.raises(DTypeError, match="^masked_fill needs bools that are a tensor, numbers in a list or an array"):
+        zeros.masked_fill(None, 9)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("scale", [math.nan, math.inf, -math.inf, (2.0, math.nan)])
+def test_a_scale_is_finite(scale: Any) -> None:
+    """It was an error of a conversion to int."""
+    with pytest.raises(
+        ValueError, match=r"^interpolate needs a scale_factor that is finite, got .* for shape \(1, 1, 2"
+    ):
+        Tensor.ones(1, 1, 2, 2).interpolate(scale_factor=scale)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "area"])
+def test_nearest_has_no_corners(mode: str) -> None:
+    """As in PyTorch; it was ignored. False is the default here."""
+    image = Tensor.ones(1, 1, 2, 2)
+    with pytest.raises(ValueError, match=rf"^interpolate by {mode} has no samples .* got align_corners=True\n  hint"):
+        image.interpolate((4, 4), mode, align_corners=True)
+    assert image.interpolate((4, 4), mode, align_corners=False).shape == (1, 1, 4, 4)
+
+
+def test_a_transposed_convolution_has_a_size_of_at_least_0() -> None:
+    """It was an error of a shrink that nobody called."""
+    x, weight = Tensor.ones(1, 1, 4, 4), Tensor.ones(1, 1, 3, 3)
+    with pytest.raises(
+        ShapeError, match=r"^conv_transpose2d has sizes \(6, 6\) before its padding, and padding 9 takes"
+    ):
+        x.conv_transpose2d(weight, padding=9)
+    assert x.conv_transpose2d(weight, padding=3).shape == (1, 1, 0, 0)

@@ -233,9 +233,9 @@ def gather(self: Tensor, dim: int, index: TensorBase) -> Tensor:
     """For each element of index, the element of this tensor with that coordinate along dim.
 
     index is a tensor or list of integers with as many axes, each but dim at most as long as this tensor's; the result
-    has its shape. An index outside reads 0, where PyTorch raises on the CPU, unless that is known: then it raises
-    IndexOutOfRange. Raises ShapeError for an index that does not fit, DTypeError for one of no integers, AxisError for
-    a dim that does not exist.
+    has its shape. An index outside raises IndexOutOfRange where it is in memory of the host, a list or a bound, and
+    reads 0 where it is still to be computed. Raises ShapeError for an index that does not fit, DTypeError for one of no
+    integers, AxisError for a dim that does not exist.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2], [3, 4]]).gather(1, Tensor([[0, 0], [1, 0]])).tolist()
@@ -255,8 +255,9 @@ def scatter(self: Tensor, dim: int, index: TensorBase, src: Any, reduce: str | N
     """This tensor with the elements of src stored at the indices that gather would read; the last one wins.
 
     A new tensor. reduce is None, add or multiply: how an element is combined with the stored one. src is a number, or a
-    tensor that is cast to this dtype and cut to the shape of index. An index outside is dropped, unless that is known.
-    Raises ShapeError for another reduce and where src is smaller than index, and as gather does.
+    tensor, a list or an array that is cast to this dtype and cut to the shape of index. An index outside raises
+    IndexOutOfRange where it is in memory of the host, and is dropped where it is still to be computed. Raises
+    ShapeError for another reduce and where src is smaller than index, and as gather does.
 
     >>> from tinygraft import Tensor
     >>> Tensor.zeros(3).scatter(0, Tensor([2, 0]), Tensor([1.0, 2.0])).tolist()
@@ -275,6 +276,10 @@ def _scattered(self: Tensor, dim: int, index: Any, src: Any, op: Ops | None) -> 
     """
     axis = self._axis(dim)
     index = index_checks.given(self, index, axis, "scatter")
+    if isinstance(src, (list, tuple)) or getattr(src, "ndim", False):
+        src = self._argument("scatter", "values", src)
+    elif not isinstance(src, TensorBase) and hasattr(src, "item"):
+        src = src.item()  # a number of NumPy, or an array of no axis
     if not self.ndim or not index.ndim:
         row = _lined(src) if isinstance(src, TensorBase) else src
         return reshaped(_scattered(_lined(self), 0, _lined(index), row, op), self.shape)

@@ -42,7 +42,7 @@ def masked_fill(self: Tensor, mask: TensorBase, value: Any) -> Tensor:
     >>> Tensor([1, 2]).masked_fill(Tensor([True, False]), 9).tolist()
     [9, 2]
     """
-    found: Any = mask._op(Ops.WHERE, value, self)
+    found: Any = self._argument("masked_fill", "bools", mask)._op(Ops.WHERE, value, self)
     return found  # type: ignore[no-any-return]
 
 

@@ -143,6 +143,14 @@ def conv_transpose2d(
     folded = products._move(Ops.FOLD, WindowArg(length, kernel, steps, gaps))
     folded = reshaped(folded, (batch, groups * each, *length))
     sides = each_side(f"conv_transpose{n}d", padding, n)
+    left = tuple(n + more - before - after for n, more, (before, after) in zip(length, extra, sides, strict=True))
+    if any(size < 0 for size in left):
+        raise ShapeError(
+            f"conv_transpose{n}d has sizes {length} before its padding, and padding {padding} takes more off, "
+            f"got shape {self.shape} and a kernel {kernel}\n"
+            f"  input made at {self._where()}      weight made at {weight._where()}\n"
+            "  hint: padding is cut off from the result here; at most (kernel - 1) * dilation keeps all of it"
+        )
     cut = [(-before, more - after) for (before, after), more in zip(sides, extra, strict=True)]
     return _biased(padded(folded, cut)._cast(outside), bias)
 

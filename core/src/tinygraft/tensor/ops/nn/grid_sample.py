@@ -42,7 +42,7 @@ def grid_sample(
     >>> image.grid_sample(grid).tolist()
     [[[[2.5]]]]
     """
-    n = self.ndim - 2
+    n, grid = self.ndim - 2, self._argument("grid_sample", "coordinates", grid)
     _check_grid(self, grid, n, mode, padding_mode)
     sizes, batch = size_math.as_ints(self.shape[2:], "grid_sample"), size_math.as_int(self.shape[0], "grid_sample")
     count, channels = size_math.as_ints(grid.shape[1:-1], "grid_sample"), size_math.as_int(self.shape[1], "grid_sample")
@@ -65,6 +65,8 @@ def grid_sample(
                 weight = (share if step else 1 - share) * weight
             elif mode == "bicubic":
                 weight = cubic_weight(share, step) * weight
+            elif grid.requires_grad:  # 1, with a gradient of 0 as in PyTorch: t < t is nowhere
+                weight = (t < t).where(t.trunc(), 1.0) * weight
         spots = [low + step for low, step in zip(lows, offsets, strict=True)]
         if mode == "bicubic":
             spots = [_inside(t, size, padding_mode, corners) for t, size in zip(spots, sizes, strict=True)]

@@ -43,7 +43,8 @@ def interpolate(
     size there may be a scale_factor, one number for all axes after the first two or one for each of the last;
     coordinates are those of the factor, or of the sizes that it gives if recompute_scale_factor. An integer tensor
     stays one: values of uint8 are rounded once, a half up, as pixels are, and those of other integers cut. Raises
-    ValueError for another mode, and for both a size and a factor or neither, ShapeError for sizes that do not fit.
+    ValueError for another mode, align_corners with nearest or area, both a size and a factor or neither, and a factor
+    that is not finite, ShapeError for sizes that do not fit.
 
     >>> from tinygraft import Tensor
     >>> Tensor([[1, 2, 3, 4], [21, 22, 23, 24], [41, 42, 43, 44]]).interpolate((2, 3)).tolist()
@@ -51,6 +52,11 @@ def interpolate(
     """
     if mode not in MODES:
         raise ValueError(f"interpolate takes the modes {', '.join(MODES)}, got {mode!r}")
+    if align_corners and (mode == "area" or mode.startswith("nearest")):
+        raise ValueError(
+            f"interpolate by {mode} has no samples to put at the corners, got align_corners=True\n"
+            "  hint: leave align_corners out, or resize by linear or bicubic"
+        )
     wanted, scales = _sizes(self, size, scale_factor)
     if not wanted or len(wanted) > self.ndim or any(n < 1 for n in wanted):
         raise ShapeError(f"interpolate needs sizes of at least 1 for the last axes of {self.shape}, got {wanted}")
@@ -93,6 +99,11 @@ def _sizes(self: Tensor, size: Any, scale: Any) -> tuple[tuple[int, ...], tuple[
         return wanted, (None,) * len(wanted)
     each = scale if isinstance(scale, (list, tuple)) else (scale,) * rest
     scales = tuple(float(as_number(s, "interpolate", "scale_factor")) for s in each)
+    if not all(math.isfinite(s) for s in scales):
+        raise ValueError(
+            f"interpolate needs a scale_factor that is finite, got {scale} for shape {self.shape}\n"
+            f"  made at {self._where()}\n  hint: give the sizes themselves, as in x.interpolate((height, width))"
+        )
     if len(scales) > self.ndim:
         raise ShapeError(f"interpolate needs a scale for each of the last axes of {self.shape}, got {scale}")
     old = size_math.as_ints(self.shape[self.ndim - len(scales) :], "interpolate")

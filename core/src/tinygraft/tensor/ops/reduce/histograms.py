@@ -37,6 +37,7 @@ def bincount(self: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
         raise DTypeError(f"bincount needs a line of integers, got {self.dtype} of shape {self.shape}")
     if minlength < 0:
         raise ValueError(f"bincount needs a minlength of 0 or more, got {minlength}")
+    weights = None if weights is None else self._argument("bincount", "weights", weights)
     if weights is not None and weights.shape != self.shape:
         raise ShapeError(f"bincount needs a weight for each element, got shapes {self.shape} and {weights.shape}")
     least, most = (int(t.item()) for t in self.aminmax()) if self.size else (0, -1)
