@@ -39,18 +39,20 @@ def test_lengths_that_are_known_raise(given: Callable[[list[int]], Any]) -> None
 
 
 def test_lengths_of_tensors_make_their_sample_nan() -> None:
-    """The other sample is as it was; the gradient is NaN too, and CHECK_INDEX=1 raises."""
+    """Those to be computed (`+ 0`): the other sample is as it was; in memory, and with CHECK_INDEX=1, they raise."""
     good = _ctc([3, 3], [2, 1]).tolist()
     for ends, sizes, name in (([7, 3], [2, 1], "input"), ([-1, 3], [2, 1], "input"), ([3, 3], [5, 1], "target")):
-        found = _ctc(Tensor(ends), Tensor(sizes))
+        found = _ctc(Tensor(ends) + 0, Tensor(sizes) + 0)
         assert math.isnan(found[0].item()) and found[1].item() == good[1]
-        assert math.isnan(_ctc(Tensor(ends), Tensor(sizes), reduction="mean").item())
+        assert math.isnan(_ctc(Tensor(ends) + 0, Tensor(sizes) + 0, reduction="mean").item())
+        with pytest.raises(IndexOutOfRange, match=rf"^ctc_loss needs {name}_lengths from 0 to \d, got .*, at \(0,\)"):
+            _ctc(Tensor(ends), Tensor(sizes))
         with Context(CHECK_INDEX=1):
             assert _ctc(Tensor([3, 3]), Tensor([2, 1])).tolist() == good
             with pytest.raises(
                 IndexOutOfRange, match=rf"^ctc_loss needs {name}_lengths from 0 to \d, got .*, at \(0,\)"
             ):
-                _ctc(Tensor(ends), Tensor(sizes))
+                _ctc(Tensor(ends) + 0, Tensor(sizes) + 0)
     with pytest.raises(IndexOutOfRange, match="input_lengths from 0 to 3, got 9"):
         _ctc(Tensor(9).expand(2), [2, 1])
 
@@ -85,11 +87,12 @@ def test_lengths_are_integers() -> None:
 
 
 def test_one_hot_of_no_class() -> None:
-    """All 0 where it is not known; an error where it is, and with CHECK_INDEX=1, which let it pass."""
-    assert Tensor([0, 3, -1]).one_hot(3).tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 0]]
+    """All 0 where it is to be computed; an error where it is known, and with CHECK_INDEX=1, which let it pass."""
+    assert (Tensor([0, 3, -1]) + 0).one_hot(3).tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 0]]
     for label, place in (
         (Tensor(3), ""),
         (Tensor(-1), ""),
+        (Tensor([0, 3, -1]), r", at \(1,\) of labels of .* \(3,\),"),
         (Tensor.full((2,), 7), r", at \(0,\) of labels of .* \(2,\),"),
     ):
         with pytest.raises(
@@ -101,7 +104,7 @@ def test_one_hot_of_no_class() -> None:
         with pytest.raises(
             IndexOutOfRange, match=r"^label 3, at \(0, 1\) of labels of shape \(1, 2\), is no class: one_"
         ):
-            Tensor([[0, 3]]).one_hot(3)
+            (Tensor([[0, 3]]) + 0).one_hot(3)
 
 
 def test_one_hot_looks_for_the_greatest() -> None:

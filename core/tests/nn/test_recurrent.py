@@ -220,3 +220,16 @@ def test_the_batch_may_be_symbolic(kind: Any) -> None:
     np.testing.assert_allclose(found[:2].numpy(), layer(x[:2])[0].numpy(), rtol=1e-5, atol=1e-6)
     with pytest.raises(ShapeError, match="writes its steps one by one"):
         layer(x[:, : Variable("steps", 1, 5).bind(2)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wrong", [[5, 9], [0, 5]])
+def test_lengths_in_memory_are_checked_as_a_list_is(kind: str, wrong: list[int]) -> None:
+    """The same error; lengths that are still to be computed are not read."""
+    ours, x = pair(kind)[0], Tensor(numbers(5, 2, 3))
+    said = rf"{kind} of 5 steps needs lengths from 1 to 5, got \[{wrong[0]}, {wrong[1]}\]"
+    for lengths in (wrong, Tensor(wrong), Tensor(wrong, dtype="int64")):
+        with pytest.raises(ValueError, match=said):
+            ours(x, lengths=lengths)
+    assert ours(x, lengths=Tensor(wrong) + 0)[0].shape == (5, 2, 4)
+    ours(x, lengths=Tensor([5, 1]))

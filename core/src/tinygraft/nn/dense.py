@@ -49,10 +49,10 @@ class Linear(Described):
 class Embedding(Described):
     """index (...) of integers -> the rows of weight (vocab_size, embed_size): (..., embed_size).
 
-    An index outside the table raises IndexOutOfRange where it is in memory of the host, as Tensor.embedding says, and
-    reads zeros else. weight starts as glorot_uniform, as in tinygrad; PyTorch's is normal. Its row padding_idx starts
-    as zeros, and gets no gradient. Raises DTypeError for an index of floats, ValueError for a padding_idx that is no
-    row.
+    An index that is no row, or below 0, raises IndexOutOfRange where it is in memory of the host, as Tensor.embedding
+    says; else one outside reads zeros, and -1 the last row. weight starts as glorot_uniform, as in tinygrad; PyTorch's
+    is normal. Its row padding_idx starts as zeros, and gets no gradient. Raises DTypeError for an index of floats,
+    ValueError for a padding_idx that is no row.
 
     >>> from tinygraft import Tensor, nn
     >>> nn.Embedding(10, 4)(Tensor([[1, 2, 9]])).shape
@@ -75,7 +75,7 @@ class Embedding(Described):
                 f"Embedding looks up integers, got {index.dtype} of shape {index.shape}\n"
                 f"  made at {index._where()}\n  hint: index.cast('int')"
             )
-        index_checks.rows(self.weight, index)
+        index_checks.check(self.weight, index, 0, from_end=False)
         rows = self.weight[index]
         if self.padding_idx is None:
             return rows

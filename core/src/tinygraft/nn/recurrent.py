@@ -17,6 +17,7 @@ from tinygraft.nn.cells import check_nonlinearity, gru_step, lstm_step, rnn_step
 from tinygraft.nn.described import Described
 from tinygraft.nn.parameter import uniform
 from tinygraft.tensor.autocast import narrowed
+from tinygraft.tensor.primitives import index_checks
 from tinygraft.tensor.primitives.size_math import as_integers
 from tinygraft.tensor.tensor import Tensor
 
@@ -160,7 +161,7 @@ class _Recurrent(Described):
         """Return (L, N, 1) of bools: whether a step is before the end of its sequence.
 
         Raises DTypeError for lengths that are no integers, ShapeError for another number of them, and ValueError for a
-        number in a list that is not from 1 to L; the values of a tensor are not read.
+        number that is known, in a list or in memory of the host, and is not from 1 to L.
         """
         steps, batch = x.shape[:2]
         given = lengths if isinstance(lengths, Tensor) else Tensor(list(lengths), dtype=dtypes.int32, device=x.device)
@@ -170,9 +171,10 @@ class _Recurrent(Described):
             raise ShapeError(f"{type(self).__name__} needs {batch} lengths, one for each sequence, got {given.shape}")
         if not isinstance(lengths, Tensor) and any(int(length) != length for length in lengths):
             raise DTypeError(f"{type(self).__name__} needs lengths of integers, got {list(lengths)}")
-        if not isinstance(lengths, Tensor) and not all(1 <= length <= int(steps) for length in lengths):
+        known = index_checks.known(lengths) if isinstance(lengths, Tensor) else lengths
+        if known is not None and not all(1 <= length <= int(steps) for length in known):
             raise ValueError(
-                f"{type(self).__name__} of {steps} steps needs lengths from 1 to {steps}, got {list(lengths)}"
+                f"{type(self).__name__} of {steps} steps needs lengths from 1 to {steps}, got {list(known)}"
             )
         numbers = Tensor.arange(int(steps), device=x.device).reshape(steps, 1, 1)
         return numbers < given.to(x.device).reshape(1, batch, 1)

@@ -1,4 +1,4 @@
-"""Indices that lie outside: raised with CHECK_INDEX=1, and never a step outside of memory without it."""
+"""Indices that lie outside: raised where they are known or with CHECK_INDEX=1, and never a step outside of memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READS: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "take": lambda t, i: t.take(i),
     "take_along_dim": lambda t, i: t.take_along_dim(i.reshape(-1, 1), 0),
     "index_select": lambda t, i: t.index_select(1, i),
-    "Embedding": lambda t, i: _embedding(t)(i + 0),  # numbers in memory are read, those to be computed are not
+    "Embedding": lambda t, i: _embedding(t)(i),
 }
 WRITES: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "t[i] = 0": lambda t, i: _stored(t, i),
@@ -71,12 +71,12 @@ def test_the_checked_mode_raises_wherever_an_index_is_used(name: str) -> None:
     """The value, its place, the axis, the shape and both lines are in the sentence; good indices pass."""
     good, bad = Tensor([2, -3, 0]), Tensor([1, -13, 20])
     with Context(CHECK_INDEX=1):
-        ALL[name](numbers(), good)
+        ALL[name](numbers(), Tensor([2, 1, 0]) if name == "Embedding" else good)
         with pytest.raises(IndexOutOfRange) as caught:
             ALL[name](numbers(), bad)
     said = re.fullmatch(
         r"index -13, at (\(1,\)|\(1, 0\)|\(0, 1\)) of an index of shape (\(3,\)|\(3, 1\)|\(1, 3\)), is out of range "
-        r"for axis [01] of shape (\(3, 4\)|\(12,\)): it has (3|4|12) elements\n"
+        r"for axis [01] of shape (\(3, 4\)|\(12,\)): it has (3|4|12) elements(, and none is counted from the end)?\n"
         r"  index made at .*test_index_checks\.py:\d+      tensor made at .*test_index_checks\.py:\d+",
         str(caught.value),
     )
@@ -101,7 +101,7 @@ def test_the_lines_are_those_that_made_the_tensors() -> None:
 def test_a_read_outside_gives_0_and_reads_no_other_memory(name: str, dtype: str) -> None:
     """PYTHON raises for each access outside of a buffer; the gradient of what was not there is 0."""
     with Context(DEV="PYTHON"):
-        t, index = numbers(), Tensor(HOSTILE[dtype], dtype=dtype)
+        t, index = numbers(), Tensor(HOSTILE[dtype], dtype=dtype) + 0  # what is still to be computed is not read
         t.requires_grad_()
         found = READS[name](t, index)
         assert not found.numpy().any()
@@ -113,7 +113,7 @@ def test_a_read_outside_gives_0_and_reads_no_other_memory(name: str, dtype: str)
 def test_a_write_outside_is_dropped_and_writes_no_other_memory(name: str, dtype: str) -> None:
     """The tensor is as it was, and its gradient goes through."""
     with Context(DEV="PYTHON"):
-        t, index = numbers(), Tensor(HOSTILE[dtype], dtype=dtype)
+        t, index = numbers(), Tensor(HOSTILE[dtype], dtype=dtype) + 0  # what is still to be computed is not read
         t.requires_grad_()
         found = WRITES[name](t, index)
         np.testing.assert_array_equal(found.numpy(), numbers().numpy())
@@ -188,12 +188,13 @@ def test_labels_of_a_loss_are_classes_or_ignored() -> None:
                 loss(labels)
             assert re.fullmatch(
                 r"label -1, at \(1,\) of labels of shape \(2,\), is no class: axis 1 of the predictions, "
-                r"shape \(2, 2\), has 2\n  labels made at \S+:\d+      predictions made at \S+:\d+",
+                r"shape \(2, 2\), has 2\n  labels made at \S+:\d+      predictions made at \S+:\d+"
+                r"\n  hint: ignore_index=-1 leaves these samples out",
                 str(caught.value),
             )
         assert logits.nll_loss(labels, ignore_index=-1, reduction="none").tolist() == [-1.0, 0.0]
         assert logits.sparse_categorical_crossentropy(labels).item() > 0
-    without = logits.nll_loss(labels, reduction="none").tolist()
+    without = logits.nll_loss(labels + 0, reduction="none").tolist()
     assert without[0] == -1.0 and without[1] != without[1]
 
 
@@ -204,6 +205,86 @@ def test_nothing_is_read_unless_asked_for() -> None:
     assert index.uop.op is Ops.ADD
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_indices_in_memory_are_checked(name: str) -> None:
+    """Without a setting, as PyTorch does; nothing raises for numbers to be computed, nor in a TinyJit."""
+    step = TinyJit(lambda t, i: ALL[name](t, i).realize())
+    for wrong in (Tensor([1, 20]), Tensor([-13, 1]), Tensor([[0, 0], [1, 20]]).realize()[1].contiguous().realize()):
+        with pytest.raises(IndexOutOfRange, match=r"^index (-13|20), at .* of an index of shape .* is out of"):
+            ALL[name](numbers(), wrong)
+        ALL[name](numbers(), wrong + 0).realize()
+        for _ in range(3):
+            step(numbers().realize(), wrong.realize())
+    assert step.captured
+
+
+@pytest.mark.parametrize("several", [200, 65_536])
+def test_many_indices_in_memory_are_checked(several: int) -> None:
+    """Up to the number that is read; one more is not."""
+    at = np.zeros(several, dtype=np.int32)
+    at[-1] = 12
+    with pytest.raises(IndexOutOfRange, match=rf"index 12, at \({several - 1},\)"):
+        numbers().take(Tensor(at))
+    assert numbers().take(Tensor(np.append(np.zeros(65_536, np.int32), 12)))[-1].item() == 0
+
+
+@pytest.mark.parametrize("dtype", HOSTILE)
+def test_integers_of_each_width_are_read_right(dtype: str) -> None:
+    """Each of the hostile numbers is named."""
+    for wrong in HOSTILE[dtype]:
+        with pytest.raises(IndexOutOfRange, match=rf"index {wrong}, at"):
+            numbers().take(Tensor([0, wrong], dtype=dtype))
+    assert numbers().take(Tensor([0, 11], dtype=dtype)).tolist() == [1.0, 12.0]
+
+
+def test_an_index_that_was_written_to_is_not_read_too_early() -> None:
+    """A write that waits makes it one that is to be computed; afterwards its new numbers count."""
+    index = Tensor([0, 7]).realize()
+    index[1] = 1
+    assert numbers()[index].shape == (2, 4)
+    index.realize()
+    index[1] = 7
+    index.realize()
+    with pytest.raises(IndexOutOfRange, match="index 7"):
+        numbers()[index]
+
+
+def test_labels_in_memory_are_checked() -> None:
+    """Of losses and of one_hot, which do not count from the end; those that are ignored may be any number."""
+    logits = Tensor.zeros(2, 3)
+    uses: list[Callable[[Tensor], Tensor]] = [
+        logits.cross_entropy, logits.nll_loss, logits.sparse_categorical_crossentropy, logits.multi_margin_loss,
+        lambda y: y.one_hot(3),
+    ]  # fmt: skip
+    for function in uses:
+        function(Tensor([0, 2]))
+        for wrong in (Tensor([0, 3]), Tensor([0, -2])):
+            with pytest.raises(IndexOutOfRange, match=r"^label (3|-2), at \(1,\) of labels of shape \(2,\), is no"):
+                function(wrong)
+            function(wrong + 0).realize()
+    for wrong in (-100, 3, 255):
+        labels = Tensor([0, wrong])
+        assert logits.cross_entropy(labels, ignore_index=wrong).item() == pytest.approx(1.0986123)
+        assert logits.nll_loss(labels, ignore_index=wrong).item() == 0
+        with pytest.raises(IndexOutOfRange):
+            logits.cross_entropy(labels, ignore_index=-1)
+
+
+def test_a_negative_label_hints_at_ignore_index() -> None:
+    """PyTorch's losses ignore -100 unless told otherwise; these ignore what they are told to, others nothing."""
+    hint = r"\n  hint: ignore_index=-100 leaves these samples out$"
+    logits = Tensor.zeros(1, 3)
+    for loss in (logits.cross_entropy, logits.nll_loss, logits.sparse_categorical_crossentropy):
+        with pytest.raises(
+            IndexOutOfRange, match=r"^label -100, at \(0,\) of labels of shape \(1,\), is no class.*\n.*" + hint
+        ):
+            loss(Tensor([-100]))
+    for without in (lambda: logits.cross_entropy(Tensor([3])), lambda: logits.multi_margin_loss(Tensor([-100]))):
+        with pytest.raises(IndexOutOfRange) as caught:
+            without()
+        assert "hint" not in str(caught.value)
+
+
 LOOKUPS: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "Embedding": lambda t, i: _embedding(t)(i),
     "embedding": lambda t, i: i.embedding(t),
@@ -212,10 +293,10 @@ LOOKUPS: dict[str, Callable[[Tensor, Tensor], Any]] = {
 
 
 @pytest.mark.parametrize("name", LOOKUPS)
-@pytest.mark.parametrize("wrong", [3, -4])
+@pytest.mark.parametrize("wrong", [3, -1, -4])
 def test_numbers_of_rows_in_memory_are_checked(name: str, wrong: int) -> None:
-    """Without a setting, on a device whose memory the host sees; -1 is the last row."""
-    assert LOOKUPS[name](numbers(), Tensor([2, -1])).shape
+    """Without a setting, on a device whose memory the host sees; -1 is no row, so that a padding of -1 trains none."""
+    assert LOOKUPS[name](numbers(), Tensor([2, 0])).shape
     with pytest.raises(IndexOutOfRange, match=f"index {wrong}, at .* axis 0 of shape .3, 4.: it has 3 elements"):
         LOOKUPS[name](numbers(), Tensor([0, wrong]))
 

@@ -1,10 +1,10 @@
 """Indices outside of an axis: an error where their values are known, and with CHECK_INDEX=1 always.
 
-A tensor, an index tensor and an axis in; IndexOutOfRange where an index is outside. Without CHECK_INDEX=1 an index
-tensor that is not computed yet is not checked: a read outside gives 0 and a write is dropped. With it each index
-tensor is read when it is used, so that the error comes from the line that uses it. Inside vmap an index tensor has no
-value yet: it is recorded (`waiting`) and read afterwards. A TinyJit then runs its function in every call, since the
-function reads values.
+A tensor, an index tensor and an axis in; IndexOutOfRange where an index is outside. Integers in memory of the host are
+looked at (`known`). Those still to be computed are not without CHECK_INDEX=1: a read outside gives 0 and a write is
+dropped. With it each index tensor is read when it is used, so that the error comes from the line that uses it. Inside
+vmap an index tensor has no value yet: it is recorded (`waiting`) and read afterwards. A TinyJit then runs its function
+in every call, since the function reads values.
 """
 
 from __future__ import annotations
@@ -36,27 +36,29 @@ class IndexUse:
     shape: Shape
     axis: int
     origin: str
+    from_end: bool = True  # a negative index counts from the end
 
     def check(self, indices: Any) -> None:
         """Raise IndexOutOfRange for the first of `indices` (an int, or a numpy array of integers) that is outside."""
         size = _length(self.shape, self.axis)
         if size is None:
             return
+        least = -size if self.from_end else 0
         if isinstance(indices, int):
-            if not -size <= indices < size:
-                raise IndexOutOfRange(self._message(f"{indices}", size))
+            if not least <= indices < size:
+                raise IndexOutOfRange(self._message(indices, "", size))
             return
-        outside = (indices < -size) | (indices >= size)
-        if outside.any():
-            at = tuple(int(of_axis[0]) for of_axis in outside.nonzero()) if indices.ndim else ()
+        wrong = (indices < least) | (indices >= size)
+        if wrong.any():
+            at = tuple(int(of_axis[0]) for of_axis in wrong.nonzero()) if indices.ndim else ()
             where = f", at {at} of an index of shape {indices.shape}," if at else ""
-            raise IndexOutOfRange(self._message(f"{indices[at]}{where}", size))
+            raise IndexOutOfRange(self._message(int(indices[at]), where, size))
 
-    def _message(self, what: str, size: int) -> str:
-        """Return the message for an index `what` that is outside of the `size` elements of this axis."""
+    def _message(self, index: int, where: str, size: int) -> str:
+        """Return the message for an index that is outside of the `size` elements of this axis; `where` is its place."""
         return (
-            f"index {what} is out of range for axis {self.axis} of shape {self.shape}: it has {size} elements\n"
-            f"  {self.origin}"
+            f"index {index}{where} is out of range for axis {self.axis} of shape {self.shape}: it has {size} elements"
+            f"{'' if self.from_end or index >= 0 else ', and none is counted from the end'}\n  {self.origin}"
         )
 
 
@@ -65,14 +67,15 @@ def _length(shape: Shape, axis: int) -> int | None:
     return size_math.now(shape[axis] if shape else 1)
 
 
-def use(tensor: Any, axis: int, index: Any = None) -> IndexUse:
+def use(tensor: Any, axis: int, index: Any = None, from_end: bool = True) -> IndexUse:
     """Return the use of an index on `axis` of `tensor`; `index` is a tensor, or None where the user wrote no tensor.
 
     Made only for a message or a delayed check: looking up the lines takes time.
     """
     if index is None:
-        return IndexUse(tensor.shape, axis, f"made at {tensor._where()}")
-    return IndexUse(tensor.shape, axis, f"index made at {index._where()}      tensor made at {tensor._where()}")
+        return IndexUse(tensor.shape, axis, f"made at {tensor._where()}", from_end)
+    origin = f"index made at {index._where()}      tensor made at {tensor._where()}"
+    return IndexUse(tensor.shape, axis, origin, from_end)
 
 
 _listening = Listening[tuple[Any, IndexUse]]()
@@ -83,8 +86,11 @@ def waiting() -> AbstractContextManager[list[tuple[Any, IndexUse]]]:
     return _listening.block()
 
 
-def check(tensor: Any, index: Any, axis: int) -> None:
-    """Raise IndexOutOfRange where an index tensor leaves an axis: by its bounds, with CHECK_INDEX=1 by its values."""
+def check(tensor: Any, index: Any, axis: int, from_end: bool = True) -> None:
+    """Raise IndexOutOfRange where an index tensor leaves an axis: by its bounds, or by its values where it is `known`.
+
+    With CHECK_INDEX=1 its values are read in any case. Unless `from_end`, a known negative index is outside, too.
+    """
     if not index.size:
         return
     size, node = _length(tensor.shape, axis), index.uop
@@ -93,42 +99,66 @@ def check(tensor: Any, index: Any, axis: int) -> None:
             f"an index of shape {index.shape} cannot index axis {axis} of shape {tensor.shape}, which has no "
             f"elements\n  {use(tensor, axis, index).origin}"
         )
+    least = -(size or 0) if from_end else 0
     # bounds of the values decide without reading them: as for arange, argmax, or x % n
-    if size is not None and -size <= node.lo and node.hi < size:
+    if size is not None and least <= node.lo and node.hi < size:
         return
     if CHECK_INDEX.value:
-        read(index, use(tensor, axis, index))
-    elif size is not None and (node.lo >= size or node.hi < -size):
-        use(tensor, axis, index).check(int(node.lo if node.lo >= size else node.hi))
+        read(index, use(tensor, axis, index, from_end))
+    elif size is None:
+        return
+    elif node.lo >= size or node.hi < least:
+        use(tensor, axis, index, from_end).check(int(node.lo if node.lo >= size else node.hi))
+    elif (values := known(index)) is not None and outside(values, least, size):
+        use(tensor, axis, index, from_end).check(_array(values, index))
 
 
 READ_AT_MOST = (
-    65_536  # numbers of rows: reading them took 8 to 26 us beside 0.4 to 1.8 ms of a lookup (CPU, 2026-11-28)
+    65_536  # integers of an index: one look took 2 to 26 us beside 0.2 to 1.8 ms of its use (CPU, 2026-11-28)
 )
+_FEW = 128  # integers of which Python finds the least and the greatest sooner than NumPy
 
 
-def rows(table: Any, index: Any) -> None:
-    """Raise IndexOutOfRange where numbers of rows that are in memory of the host leave a table.
+def known(index: Any) -> memoryview | None:
+    """Return the integers of a tensor in row-major order if they are in memory of the host, else None.
 
-    Nothing is computed or waited for: numbers that are still to be computed, on a device that works beside the host,
-    more than READ_AT_MOST or used while a TinyJit captures are not read here.
+    Nothing is computed or waited for: None for integers that are still to be computed, on a device that works beside
+    the host, for more than READ_AT_MOST, and while a TinyJit captures.
     """
-    size, base = _length(table.shape, 0), memory_base(index.uop)
-    if base.op is not Ops.BUFFER or size is None or not 0 < index.size <= READ_AT_MOST or open_captures():
-        return
+    base = memory_base(index.uop)
+    if base.op is not Ops.BUFFER or open_captures() or not 0 < base.shape[0] <= READ_AT_MOST:
+        return None
     buffer = buffer_of(base)
-    if buffer.backend.timeline is not None or buffer.backend.allocator.as_host(buffer.handle) is None:
-        return
-    values = index.numpy()
-    if values.min() < -size or values.max() >= size:
-        use(table, 0, index).check(values)
+    if buffer.backend.timeline is not None or (host := buffer.backend.allocator.as_host(buffer.handle)) is None:
+        return None
+    return host.cast("B")[: buffer.nbytes].cast(index.dtype.fmt)
 
 
-def labels(predictions: Any, given: Any, axis: int, ignored: int | None = None, counted: Any = None) -> Any:
+def outside(values: memoryview, least: int, size: int) -> bool:
+    """Return whether one of the `known` integers is below `least`, or not below `size`."""
+    if len(values) <= _FEW:
+        return not (least <= min(values) and max(values) < size)
+    import numpy as np
+
+    found = np.asarray(values)
+    return bool(found.min() < least or found.max() >= size)
+
+
+def _array(values: memoryview, index: Any) -> Any:
+    """Return the `known` integers of an index as an array of its shape."""
+    import numpy as np
+
+    return np.asarray(values).reshape(index.shape)
+
+
+def labels(
+    predictions: Any, given: Any, axis: int, ignored: int | None = None, counted: Any = None, may_ignore: bool = False
+) -> Any:
     """Return where a label is no class of an axis and is not ignored, as bools in the shape of the labels, or None.
 
-    None says that there is no such label. `counted` masks the labels that are checked; all, unless given. Raises
-    IndexOutOfRange for a label that is known to be no class, and with CHECK_INDEX=1 for any.
+    None says that there is no such label. `counted` masks the labels that are checked; all, unless given. With
+    `may_ignore` the user's method has an ignore_index, which a message may hint at. Raises IndexOutOfRange for a label
+    that is known to be no class, and with CHECK_INDEX=1 for any.
     """
     size = _length(predictions.shape, axis)
     if _is_within(given, size):
@@ -142,13 +172,14 @@ def labels(predictions: Any, given: Any, axis: int, ignored: int | None = None, 
             f"label {value}{where and f'{where[:-1]} of labels of shape {given.shape},'} is no class: axis {axis} of "
             f"the predictions, shape {predictions.shape}, has {size}\n"
             f"  labels made at {given._where()}      predictions made at {predictions._where()}"
+            + (f"\n  hint: ignore_index={value} leaves these samples out" if may_ignore and value < 0 else "")
         )
 
     if size is not None:
-        _check_below(given, size, message, counted)
+        _check_below(given, size, message, counted, ignored=ignored)
     # not known: the caller makes NaN of the loss there (`nan_where`)
-    outside = (given < 0) | (given >= predictions.shape[axis])
-    return outside if counted is None else outside & counted
+    wrong = (given < 0) | (given >= predictions.shape[axis])
+    return wrong if counted is None else wrong & counted
 
 
 def classes(given: Any, count: int, values: Any = None) -> None:
@@ -194,25 +225,33 @@ def _is_within(given: Any, size: int | None) -> bool:
 
 
 def _check_below(
-    given: Any, size: int, message: Callable[[int, str], str], counted: Any = None, values: Any = None
-) -> None:
+    given: Any, size: int, message: Callable[[int, str], str], counted: Any = None, values: Any = None,
+    ignored: int | None = None,
+) -> None:  # fmt: skip
     """Raise IndexOutOfRange for the first integer of `given` that counts and is not from 0 to below `size`.
 
-    All count unless `counted`, a mask, is given. `values` are those of `given`, where the caller has them. Else
-    `given` is read with CHECK_INDEX=1, and where it is one number everywhere; not inside vmap, where it has no values
-    yet. `message` gets the integer and its index, as in ", at (1,)," or "".
+    All count unless `counted`, a mask, is given; that of all but `ignored` is not computed for integers in memory.
+    `values` are those of `given`, where the caller has them. Else `given` is read with CHECK_INDEX=1, where it is
+    `known`, and where it is one number everywhere; not inside vmap, where it has no values yet. `message` gets the
+    integer and its index, as in ", at (1,)," or "".
     """
+    by_mask = counted is not None and ignored is None
+    if values is None and not by_mask and (found := known(given)) is not None:
+        if not outside(found, 0, size):
+            return
+        values = _array(found, given)
+        counted = None if counted is None else values != ignored
     if values is None:
         node = given.uop
         is_known = bool(given.size) and bool(node.lo == node.hi and not 0 <= node.lo < size)
         if not (CHECK_INDEX.value or is_known) or any(source.op is Ops.PLACEHOLDER for source in toposort(node)):
             return
         values = given.numpy()
-    outside = (values < 0) | (values >= size)
+    wrong = (values < 0) | (values >= size)
     if counted is not None:
-        outside &= counted.numpy()
-    if outside.any():
-        at = tuple(int(part[0]) for part in outside.nonzero()) if values.ndim else ()
+        wrong = wrong & (counted.numpy() if isinstance(counted, TensorBase) else counted)  # type: ignore[attr-defined]
+    if wrong.any():
+        at = tuple(int(part[0]) for part in wrong.nonzero()) if values.ndim else ()
         raise IndexOutOfRange(message(int(values[at]), f", at {at}," if at else ""))
 
 

@@ -45,8 +45,9 @@ def embedding(
 ) -> Tensor:  # fmt: skip
     """Return the rows of `weight`, a table (rows, width), with the numbers in `self`: shape self.shape + (width,).
 
-    -1 is the last row. A number that is no row raises IndexOutOfRange where it is in memory of the host (65,536 at
-    most) and with CHECK_INDEX=1; it gives zeros where it is still to be computed and under TinyJit.
+    A number that is no row, or below 0, raises IndexOutOfRange where it is in memory of the host (65,536 at most) and
+    with CHECK_INDEX=1. Where it is still to be computed and under TinyJit one that is no row gives zeros, and -1 is the
+    last row.
     The row `padding_idx` gets no gradient where `self` has its number from the front. Rows whose norm (of order
     `norm_type`) is more than `max_norm` are scaled down to it; `weight` itself stays, and the gradient goes past
     the scaling. `scale_grad_by_freq` divides a row's gradient by how often it is looked up. `sparse` is accepted:
@@ -61,7 +62,7 @@ def embedding(
     """
     count = _check_table(self, "embedding", weight)
     padding = _padding_row(self, "embedding", padding_idx, count)
-    index_checks.rows(weight, self)
+    index_checks.check(weight, self, 0, from_end=False)
     rows = weight[self]
     if max_norm is not None:
         rows = _limited(rows, max_norm, norm_type)

@@ -248,7 +248,7 @@ def _wrong_labels(self: Tensor, Y: Tensor, axis: int, ignored: int | None) -> Te
         raise DTypeError(
             f"labels are integers, got {Y.dtype}\n  made at {Y._where()}\n  hint: cast them, as in Y.int()"
         )
-    found: Tensor | None = index_checks.labels(self, Y, axis, ignored)
+    found: Tensor | None = index_checks.labels(self, Y, axis, ignored, may_ignore=True)
     return found
 
 
