@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tinygraft.codegen.loops import flatten, mask_of, size, trip_count, unflatten
 from tinygraft.codegen.tiling import Tiling
-from tinygraft.dtype import dtypes
+from tinygraft.dtype import DType, dtypes
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import AxisKind, LocalArg, Ops
 from tinygraft.uop.uop import UOp, postorder, toposort
@@ -230,10 +230,30 @@ class _PanelCopy:
         index = self.index_of(own, column)
         beyond = [g for g in gates if g.ranges >> self.lane.arg.axis & 1] if len(c.columns) > 1 else []
         gate = _all(beyond)
-        store = UOp(Ops.STORE, src=(self.memory, index, value, *(() if gate is None else (gate,))))
+        memory = self.memory if len(c.columns) == 1 else self._cleared(tiler, value.dtype)
+        store = UOp(Ops.STORE, src=(memory, index, value, *(() if gate is None else (gate,))))
         store = self._side_by_side(tiler, own, store)
         ranges = [n for n in postorder(store.src[1]) if n.op is Ops.RANGE]
         self.filled = UOp(Ops.AFTER, value.dtype, (self.memory, store, *ranges))
+
+    def _cleared(self, tiler: _PanelTiler, dtype: DType) -> UOp:
+        """Return the memory of the panel after zeros were stored where vectors reach past the columns of a block.
+
+        Nothing else is stored there, and what other kernels have left may be subnormal: a processor that multiplies
+        those by a trap of its own takes forty times as long. `tiler` makes the ranges.
+        """
+        t = self.tiling
+        beyond = -(-(t.padded - t.block) // t.width)
+        if not beyond:
+            return self.memory
+        # of a window's panel only the last term has nothing behind it
+        end = ix.const(t.panel_elements)
+        if t.window is None:
+            end = ix.mul(ix.add(tiler.range(t.panel_terms), 1), t.pitch)
+        at = ix.add(ix.mul(tiler.range(beyond), t.width), tiler.range(t.width, AxisKind.VECTOR))
+        index = ix.add(ix.sub(end, beyond * t.width), at)
+        store = UOp(Ops.STORE, src=(self.memory, index, UOp.const(dtype, 0)))
+        return UOp(Ops.AFTER, dtype, (self.memory, store, *(n for n in postorder(index) if n.op is Ops.RANGE)))
 
     def _side_by_side(self, tiler: _PanelTiler, terms: Swap, store: UOp) -> UOp:
         """Return `store` with its innermost loop of terms in unrolled blocks, where `Tiling.transposed` is above 1.
