@@ -419,6 +419,18 @@ def code_settings() -> list[Any]:
     return [setting._var.get(setting._default) for setting in CHANGE_CODE]
 
 
+def plain_launches() -> bool:
+    """Return whether no setting of this thread asks for kernels or launches of another kind than the usual one.
+
+    Without `.value`, as each small operation asks.
+    """
+    return not (
+        NOOPT._var.get(NOOPT._default) or BEAM._var.get(BEAM._default) or VALIDATE._var.get(VALIDATE._default)
+        or DEBUG._var.get(DEBUG._default) >= 2 or PRECISION._var.get(PRECISION._default)
+        or not ROUTINES._var.get(ROUTINES._default)
+    )  # fmt: skip
+
+
 def getenv(name: str, default: Any = 0) -> Any:
     """Return the environment variable `name` as the type of `default`; `default` when it is not set."""
     return type(default)(os.environ.get(name, default))

@@ -51,6 +51,8 @@ def lazily(module: str, names: dict[str, str], hints: Mapping[str, str] | None =
 
     def find(name: str) -> Any:
         if name not in names:
+            if name == "__path__":  # an import statement asks each module whether it is a package
+                raise AttributeError(name)
             hint = (hints or {}).get(name)
             raise no_such_name(module, name, f"\n  hint: {hint}" if hint else "")
         return getattr(import_module(names[name]), name)

@@ -264,7 +264,8 @@ class Buffer:
         changed then. Raises ValueError for another number of bytes, and what the device raises, with a note of what
         was being done.
         """
-        self._check(source)
+        if source.nbytes != self.nbytes:
+            self._refuse(source)
         if self.nbytes:
             try:
                 if (backend := Device[self.device]).timeline is None:
@@ -283,7 +284,8 @@ class Buffer:
 
         Returns `target`. Raises ValueError for another number of bytes.
         """
-        self._check(target)
+        if target.nbytes != self.nbytes:
+            self._refuse(target)
         if self.nbytes:
             try:
                 if (backend := Device[self.device]).timeline is None:
@@ -331,10 +333,9 @@ class Buffer:
         event = MemoryEvent(action="copy", device=self.device, bytes=self.nbytes, used=pool.used, kept=pool.kept)
         events.notify(event)
 
-    def _check(self, view: memoryview) -> None:
-        """Raise ValueError unless host memory has as many bytes as this buffer."""
-        if view.nbytes != self.nbytes:
-            raise ValueError(f"{self!r} has {self.nbytes} bytes, the host memory given has {view.nbytes}")
+    def _refuse(self, view: memoryview) -> None:
+        """Raise ValueError for host memory that has not as many bytes as this buffer."""
+        raise ValueError(f"{self!r} has {self.nbytes} bytes, the host memory given has {view.nbytes}")
 
     def __repr__(self) -> str:
         real = self.is_allocated()

@@ -22,7 +22,7 @@ from operator import attrgetter
 from typing import Any
 
 from tinygraft import events
-from tinygraft.config import BEAM, DEBUG, NOOPT, PRECISION, ROUTINES, VALIDATE
+from tinygraft.config import plain_launches
 from tinygraft.device.buffer import Buffer, buffer_of, new_buffer
 from tinygraft.device.counters import GlobalCounters
 from tinygraft.device.interfaces import Backend
@@ -168,8 +168,7 @@ def is_possible() -> bool:
     """Return whether this thread has no open capture, no observer and no setting that shortcuts do not know."""
     return not (
         events.active or events.on_launch or events.origins is not None or hooks.has_passes
-        or open_captures() or NOOPT.value or BEAM.value or VALIDATE.value or DEBUG.value >= 2
-        or PRECISION.value or not ROUTINES.value
+        or open_captures() or not plain_launches()
     )  # fmt: skip
 
 
@@ -278,8 +277,7 @@ def realise_again(tensor: HasNode, root: UOp, walked: Walked, live: LiveTensors)
     for name, backend in found.backends:
         if Device[name] is not backend:
             return False
-    flag = tensor.requires_grad
-    shape = tensor.uop
+    flag, shape = tensor.requires_grad, tensor.uop
     if flag is False or (root is not shape and not (shape.op is Ops.RESHAPE and shape.src == (root,))):
         return False
     others = live.beside(tensor, root.serial)

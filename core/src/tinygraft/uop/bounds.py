@@ -117,8 +117,9 @@ def bounds(op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any) -> Bounds:
         return UNKNOWN
     whole = LIMITS[dtype]
     if (rule := RULES.get(op)) is not None:
-        if None in [s.lo for s in src]:
-            return whole
+        for source in src:
+            if source.lo is None:
+                return whole
         low, high = rule(*src)
         return (low, high) if low is not None and whole[0] <= low and high <= whole[1] else whole
     known = _KNOWN.get(op)

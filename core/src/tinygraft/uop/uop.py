@@ -230,8 +230,10 @@ class UOp:
     @staticmethod
     def buffer(device: str, size: int, dtype: DType) -> UOp:
         """Return a new BUFFER of `size` elements; no two calls return the same node."""
-        src, arg = (UOp.on(device),), BufferArg(next(_buffer_ids), size)
-        return _make_buffer(dtype, src, arg)
+        if (place := _devices.get(device)) is None:
+            place = UOp.on(device)
+        # without the function that a NamedTuple has as __new__
+        return _make_buffer(dtype, (place,), tuple.__new__(BufferArg, (next(_buffer_ids), size)))
 
     @staticmethod
     def placeholder(shape: Shape, dtype: DType, device: Any, what: str) -> UOp:
@@ -448,6 +450,7 @@ def _whole(value: Any) -> Any:
 
 
 _devices: dict[Place, UOp] = {}
+_memory_bounds: dict[DType, tuple[Any, Any]] = {}  # of values in memory, of which nothing else is known
 
 
 class _MutableUOp(UOp):
@@ -504,7 +507,9 @@ def _make_buffer(dtype: DType, src: tuple[UOp], arg: BufferArg) -> UOp:
     if check_node is not None:
         check_node(node)
     node.shape, node.device, node.sharding, node.ranges = (arg.size,), src[0].arg, None, 0
-    node.lo, node.hi = _bounds(Ops.BUFFER, dtype, src, arg)
+    if (limits := _memory_bounds.get(dtype)) is None:
+        limits = _memory_bounds[dtype] = _bounds(Ops.BUFFER, dtype, src, arg)
+    node.lo, node.hi = limits
     entry = _InternedNode(node, _forget)
     entry.key = key = (Ops.BUFFER, dtype, src, arg, None)
     with _lock:

@@ -226,7 +226,7 @@ class ComplexAccess(Tensor):
 
     def _value_for(self, x: Any) -> TensorBase:
         """Return what is assigned as a complex tensor of this shape, dtype and device."""
-        refuse_nothing(x, self._where())
+        refuse_nothing(x, self._where)
         if not isinstance(x, TensorBase):
             return self._in_parts().of_shape(Tensor(x, device=self.device, dtype=self.dtype), self.dtype, self.shape)  # type: ignore[no-any-return]
         return super()._value_for(x)
@@ -251,7 +251,7 @@ class ComplexAccess(Tensor):
 
     def __setitem__(self, indices: Any, value: Any) -> None:
         """Write a value, cast to this dtype, to the elements at `indices`. Raises DTypeError for None."""
-        refuse_nothing(value, self._where())
+        refuse_nothing(value, self._where)
         made = value if isinstance(value, TensorBase) else Tensor(value, device=self.device)
         for half, new in zip(self._halved, made._cast(self.dtype)._parts(), strict=True):
             half[indices] = new

@@ -136,7 +136,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     >>> t.copy_(Tensor([5, 6])).tolist()
     [[5.0, 6.0], [5.0, 6.0]]
     """
-    refuse_nothing(src, self._where())
+    refuse_nothing(src, self._where)
     value = src if isinstance(src, TensorBase) else type(self)(src, device=self.device)
     if value.device != self.device:
         value = value.to(self.device)  # type: ignore[attr-defined]
@@ -150,7 +150,7 @@ def _value_for(self: Tensor, x: Any) -> TensorBase:
     another device.
     """
     if not isinstance(x, TensorBase):
-        refuse_nothing(x, self._where())
+        refuse_nothing(x, self._where)
         return type(self)(x, device=self.device, dtype=self.dtype)
     if x.dtype is not self.dtype:
         raise DTypeError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tinygraft.device.buffer import new_buffer
@@ -46,14 +46,14 @@ def number_node(value: bool | int | float | complex, device: str, dtype: DType |
     return UOp.const(dtype, value, device)
 
 
-def refuse_nothing(value: Any, where: str) -> None:
-    """Raise DTypeError for None as a value to be written; where says what tensor it was to be written to.
+def refuse_nothing(value: Any, where: Callable[[], str]) -> None:
+    """Raise DTypeError for None as a value to be written; `where` returns where its tensor was made.
 
     It is what .grad is before backward, and what a function without return gives: a value was forgotten.
     """
     if value is None:
         raise DTypeError(
-            f"cannot write None to a tensor\n  made at {where}\n"
+            f"cannot write None to a tensor\n  made at {where()}\n"
             "  hint: a .grad is None until backward reaches its tensor; write 0 or float('nan') where that is meant"
         )
 

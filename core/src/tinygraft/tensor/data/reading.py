@@ -19,7 +19,8 @@ from tinygraft.tensor.data.element import element
 from tinygraft.tensor.data.from_python import NUMPY_NAME
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.state.made_at import file_and_line, here
-from tinygraft.uop.held import is_stored, memories
+from tinygraft.uop.held import HELD, is_stored, memories, memory_base
+from tinygraft.uop.ops import Ops
 from tinygraft.uop.sharding import local_devices
 from tinygraft.uop.show import show_arg
 from tinygraft.uop.sizes import is_concrete
@@ -35,7 +36,8 @@ def _stored(self: Tensor) -> Buffer:
 
     Raises ShapeError for a symbolic shape.
     """
-    if not is_concrete(self.shape):
+    node = self.uop
+    if not is_concrete(node.shape):
         raise ShapeError(
             f"cannot read a tensor of symbolic shape {show_arg(self.shape)}\n  made at {self._where()}\n"
             "  hint: read the tensor that it is a part of, or reduce its symbolic axes first"
@@ -43,10 +45,14 @@ def _stored(self: Tensor) -> Buffer:
     if open_captures():
         where = file_and_line(here(1))
         note_read(f"it reads a value (item, numpy, a mask) at {where}, which may be another one in the next call")
-    if not is_stored(self.uop):
+    base = memory_base(node)
+    if base.op not in HELD:
         self.realize()
-    if self._storage is not None and not is_stored(self.uop):
-        self.realize()  # the first realize carried out a pending write to the whole storage, this one the view
+        if self._storage is not None and not is_stored(self.uop):
+            self.realize()  # the first realize carried out a pending write to the whole storage, this one the view
+        base = memory_base(self.uop)
+    if base.op is Ops.BUFFER:
+        return buffer_of(base)
     # a symbolic front of a buffer or a constant is done without being a whole buffer: read a copy
     ready = self if is_stored(self.uop) else self.clone().realize()
     if ready.uop.sharding is not None:
@@ -115,13 +121,14 @@ def numpy(self: Tensor) -> ndarray[Any, Any]:
     """
     import numpy as np
 
-    if self.numel() == 1 and self.dtype.fmt is not None and (found := element(self)) is not None:
-        return _shaped(self, np.array([found], NUMPY_NAME[self.dtype]))
-    if self.dtype.fmt is None:
-        bits = np.frombuffer(bytes_of(self), np.uint16 if self.dtype.itemsize == 2 else np.uint8)
-        table: ndarray[Any, Any] = np.array(values_of(self.dtype), np.float32)
+    dtype = self.uop.dtype
+    if dtype.fmt is None:
+        bits = np.frombuffer(bytes_of(self), np.uint16 if dtype.itemsize == 2 else np.uint8)
+        table: ndarray[Any, Any] = np.array(values_of(dtype), np.float32)
         return _shaped(self, np.asarray(table[bits]))
-    return _shaped(self, np.frombuffer(bytes_of(self), NUMPY_NAME[self.dtype]))
+    if size_math.product(self.uop.shape) == 1 and (found := element(self)) is not None:
+        return _shaped(self, np.array([found], NUMPY_NAME[dtype]))
+    return _shaped(self, np.frombuffer(bytes_of(self), NUMPY_NAME[dtype]))
 
 
 def _shaped(self: Tensor, flat: ndarray[Any, Any]) -> ndarray[Any, Any]:

@@ -286,10 +286,10 @@ class TensorBase:
                         right = node if node.shape == shape else expand(node, shape)
                         return self._wrap(UOp(op, dtype, (left, right)), other)
             elif (
-                type(other) in (int, float)
-                and (op in CLOSED or (op in FLOAT_ONLY and uop.dtype.kind == "float"))
-                and promote_scalar(uop.dtype, other) is uop.dtype
-            ):
+                (kind := type(other)) in (int, float)
+                and ((is_float := uop.dtype.kind == "float") or (kind is int and uop.dtype.kind in ("int", "uint")))
+                and (op in CLOSED or (is_float and op in FLOAT_ONLY))
+            ):  # as `promote_scalar` has it, the dtype stays
                 return self._wrap(UOp(op, uop.dtype, (uop, self._number(other, uop.dtype, uop.shape))))
         if not others:
             if op in NO_FLOATS:

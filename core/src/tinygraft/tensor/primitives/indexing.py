@@ -107,7 +107,7 @@ def __setitem__(self: Tensor, indices: Any, value: Any) -> None:
     >>> t.tolist()
     [1, 0, 0, 4]
     """
-    refuse_nothing(value, self._where())
+    refuse_nothing(value, self._where)
     if _set_masked(self, indices, value):
         return
     picks = parse(self, indices)

@@ -12,7 +12,9 @@ from tinygraft.helpers import cell_or_file, line_in, short_path
 
 Made = tuple[CodeType, int, CodeType, CodeType]  # what `here` returns
 _PACKAGE = __name__.partition(".")[0] + "."
+MOST = 1024  # files of others that are known; assumed: few programs have more
 _files: set[str] = set()  # those of this package that a call came through
+_others: set[str] = set()  # those of others
 
 
 def here(above: int = 2) -> Made:
@@ -23,7 +25,10 @@ def here(above: int = 2) -> Made:
     frames of this package, and so do the next two.
     """
     outer = inner = frame = sys._getframe(above)
-    while (frame.f_code.co_filename in _files or _is_ours(frame)) and (back := frame.f_back) is not None:
+    # no call for a file that was asked about before: this is done for each tensor
+    while ((name := frame.f_code.co_filename) in _files or (name not in _others and _is_ours(frame))) and (
+        back := frame.f_back
+    ) is not None:
         outer, inner, frame = frame, outer, back
     return frame.f_code, frame.f_lasti, outer.f_code, inner.f_code
 
@@ -34,8 +39,11 @@ def _is_ours(frame: FrameType) -> bool:
     Code without a file ("<string>") may be that of a dataclass here, or of the user: it is asked each time.
     """
     ours: bool = frame.f_globals.get("__name__", "").startswith(_PACKAGE)
-    if ours and not frame.f_code.co_filename.startswith("<"):
-        _files.add(frame.f_code.co_filename)
+    name = frame.f_code.co_filename
+    if not name.startswith("<"):
+        if len(_others) > MOST:  # each cell of a notebook is a file of its own
+            _others.clear()
+        (_files if ours else _others).add(name)
     return ours
 
 
