@@ -29,6 +29,23 @@ def test_a_chain_of_cheap_operations_is_computed_where_it_is_needed() -> None:
     assert stored(y + y * y) == set()
 
 
+def softmax_of(x: UOp) -> UOp:
+    """A softmax along the rows of `x`, which needs it in three loops."""
+    shifted = x - move(Ops.EXPAND, UOp(Ops.REDUCE_AXIS, F, (x,), ReduceArg(Ops.MAX, (1,))), x.shape)
+    powers = shifted.alu(Ops.EXP)
+    sums = move(Ops.EXPAND, UOp(Ops.REDUCE_AXIS, F, (powers,), ReduceArg(Ops.ADD, (1,))), x.shape)
+    return powers / sums
+
+
+def test_a_function_that_each_loop_over_a_row_needs_is_computed_once() -> None:
+    """Log(p) is stored in front of a softmax of many rows; a sum of two values is not, nor is the log of few rows."""
+    x, p, small = memory(256, 768), memory(256, 768), memory(8, 16)
+    logs = x + p.alu(Ops.LOG)
+    assert stored(softmax_of(logs)) == {logs}
+    assert stored(softmax_of(x + p * 2.0)) == set()
+    assert stored(softmax_of(small.alu(Ops.LOG))) == set()
+
+
 def test_what_has_to_be_memory() -> None:
     """CONTIGUOUS, scans, scatters, assigned values and what is copied from are stored; constants never are."""
     x = memory(8)

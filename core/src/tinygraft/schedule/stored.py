@@ -13,7 +13,8 @@ is how often its elements would be computed in all, were it not stored. Six rule
   loops might round it in two ways, and find that none of its elements is the greatest;
 - reductions that are combined to FEW results, as the losses of a batch to their mean, are stored when they are SHARED
   work: threads divide results, so one thread would do all of it;
-- a chain of cheap operations is stored when computing it again costs more than AGAIN for each element;
+- a chain of cheap operations is stored when computing it again costs more than AGAIN for each element, or one with a
+  logarithm or the like more than AGAIN_IN_ROWS where one kernel goes over its rows several times;
 - a chain is cut when it has more operations or reads more buffers than a kernel may.
 
 Once a reduction is memory, what was made of it is a cheap chain over memory. So the rules run again on the users of a
@@ -326,8 +327,9 @@ class _Rules:
         if again <= AGAIN_FREE and copies <= COPIES:  # as `costs_again` does, without its sums over inputs
             return False
         inputs = sum([min(self.facts[s].size / own.size, 1.0) for s in own.inputs]) if own.size else 0.0
-        key = (own.weight, again, copies, len(indices), inputs, bool(own.inputs), node.dtype.itemsize)
-        return self._once(key, lambda: costs_again(node, own, again, copies, len(indices), inputs))
+        much = extra >= KERNEL
+        key = (own.weight, again, copies, len(indices), inputs, bool(own.inputs), node.dtype.itemsize, much)
+        return self._once(key, lambda: costs_again(node, own, again, copies, len(indices), inputs, much))
 
 
 def _rounds(node: UOp) -> bool:

@@ -18,6 +18,10 @@ from tinygraft.uop.uop import UOp
 # assumed: unless a line says otherwise. There is no record of one being measured by itself, only of all together:
 # kernels, bytes and time of an MNIST step and of GPT-2 (benchmarks/NOTES.md, 2026-11-20, "what a schedule stores")
 AGAIN = 48  # simple operations that cost about as much as writing an element of four bytes and reading it back
+# measured (benchmarks/NOTES.md, 2026-11-28): the same for a chain with the weight of a function that one kernel
+# needs in each loop over rows: stored it is 1.2 to 1.8 times as fast, one of two operations up to 1.35 times slower
+AGAIN_IN_ROWS = 20
+FUNCTION = 12  # the weight of a logarithm or an exponential
 FETCH = 8  # simple operations that cost about as much as reading an element from memory
 SPREAD = 16  # simple operations that cost about as much as an element that is not next to the one loaded before
 KERNEL = 2e6  # simple operations that cost less than making another kernel: random numbers of a small weight
@@ -142,19 +146,21 @@ def ends_a_reduction(node: UOp, own: Facts, again: float) -> bool:
     return len(own.contexts) > 1 or again > AGAIN_HEAVY or _starves(own) or _pooled(own)
 
 
-def costs_again(node: UOp, own: Facts, again: float, copies: int, roots: int, inputs: float) -> bool:
+def costs_again(node: UOp, own: Facts, again: float, copies: int, roots: int, inputs: float, much: bool) -> bool:
     """Return whether computing a chain of simple operations again costs more than storing it, in time or in text.
 
     `again` is how often each element would be computed, `copies` at how many indices one kernel would write it out,
     `roots` how many stored nodes need it, `inputs` how many elements it reads for one of its own. Each time it is
     computed again costs its operations, less what reading it would have cost where it reads nothing itself; each
-    further kernel reads its inputs instead of it. `own` are the facts of `node`.
+    further kernel reads its inputs instead of it. Functions are computed again for less where one kernel needs them and
+    they are `much` work in all, more than making another kernel. `own` are the facts of `node`.
     """
     if copies > COPIES and own.weight > 0:
         return True
     once = own.weight - (0 if own.inputs else NEAR)
     extra = once * (again - 1.0) + FETCH * max(inputs - 1.0, 0.0) * (roots - 1)
-    return again > AGAIN_FREE and extra > AGAIN * node.dtype.itemsize / 4
+    least = AGAIN_IN_ROWS if roots == 1 and much and own.weight >= FUNCTION else AGAIN
+    return again > AGAIN_FREE and extra > least * node.dtype.itemsize / 4
 
 
 def _starves(own: Facts) -> bool:
