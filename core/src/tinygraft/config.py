@@ -419,6 +419,11 @@ def code_settings() -> list[Any]:
     return [setting._var.get(setting._default) for setting in CHANGE_CODE]
 
 
+def is_recorded() -> bool:
+    """Return whether this thread is to be recorded, by VIZ or PROFILE. Without `.value`, as `plain_launches`."""
+    return bool(VIZ._var.get(VIZ._default) or PROFILE._var.get(PROFILE._default))
+
+
 def plain_launches() -> bool:
     """Return whether no setting of this thread asks for kernels or launches of another kind than the usual one.
 

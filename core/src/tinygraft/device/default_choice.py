@@ -34,9 +34,10 @@ class RequestedDevice(NamedTuple):
 
 def requested_by_context() -> RequestedDevice | None:
     """Return what a Context of this thread requests; None where it requests no device."""
-    if text := TINYGRAFT_DEVICE.in_context:  # called for each tensor that is made: no loop
+    # called for each tensor that is made: no loop, and no `in_context`
+    if text := TINYGRAFT_DEVICE._var.get(None):
         return RequestedDevice(text, f"TINYGRAFT_DEVICE={text}")
-    if text := DEV.in_context:
+    if text := DEV._var.get(None):
         return RequestedDevice(text, f"DEV={text}")
     return None
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinygraft import events
-from tinygraft.config import PROFILE, VIZ
+from tinygraft.config import PROFILE, VIZ, is_recorded
 from tinygraft.device.queues import begun
 from tinygraft.engine import shortcut
 from tinygraft.engine.assigns import HasNode, LiveTensors, NoTensors, With
@@ -40,7 +40,7 @@ def realize_tensors(tensors: Sequence[HasNode], live: LiveTensors | None = None)
     """
     with exclusive:
         note_realisation()
-        if VIZ.value or PROFILE.value:
+        if is_recorded():
             _start_recordings(tensors, live or NoTensors())
         if not hooks.loaded:
             hooks.load()

@@ -83,7 +83,7 @@ class Tensor(TensorBase, metaclass=TensorType):
         if node is None:  # complex numbers: TensorType returns a ComplexTensor instead of this object
             self._check_may_be_complex()
             return
-        if is_path(data) and requires_grad is None:
+        if requires_grad is None and type(data) is not list and is_path(data):
             requires_grad = False  # without gradients a slice of a file can be read alone (ondisk.py)
         # a leaf of its own: the node of another tensor would be that tensor's leaf as well
         own = requires_grad is True and isinstance(data, Tensor) and is_concrete(node.shape)

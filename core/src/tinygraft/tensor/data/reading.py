@@ -133,8 +133,11 @@ def numpy(self: Tensor) -> ndarray[Any, Any]:
 
 def _shaped(self: Tensor, flat: ndarray[Any, Any]) -> ndarray[Any, Any]:
     """Return the flat array in this shape. Raises ShapeError for more axes than numpy has, and for larger ones."""
+    shape = self.uop.shape
+    if len(shape) == 1:
+        return flat
     try:
-        return flat.reshape(self.shape)
+        return flat.reshape(shape)
     except ValueError as error:
         # of no elements, an axis may be as long as the others allow
         what = f"{self.ndim} axes, as this tensor has" if len(flat) else f"the shape {self.shape}: {error}"

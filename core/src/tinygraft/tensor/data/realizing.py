@@ -11,7 +11,7 @@ from tinygraft.tensor.primitives.argument_checks import as_tensor
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.live import LIVE
 from tinygraft.tensor.state.storage import agree, to_realize
-from tinygraft.uop.held import is_computed, is_constant, is_stored, memory_base
+from tinygraft.uop.held import PLAIN, is_computed, is_constant, is_stored, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import Call
 from tinygraft.uop.uop import UOp
@@ -37,7 +37,7 @@ def realize(self: Tensor, *others: TensorBase, do_update_stats: bool = True) -> 
             node = tensor.uop
             if not is_computed(node):
                 todo.append(tensor)
-                if memory_base(node).op is Ops.IOTA:
+                if node.op is Ops.IOTA or (node.op in PLAIN and memory_base(node).op is Ops.IOTA):
                     tensor.uop = UOp(Ops.CONTIGUOUS, node.dtype, (node,))
         if todo:
             if (engine := _engine) is None:
