@@ -13,10 +13,10 @@ from setuptools.command.bdist_wheel import bdist_wheel
 HERE = Path(__file__).parent
 SOURCES = "src/tinygraft_cpu"
 FILES = ("pool", "replay", "routines", "ordering", "matrices", "fourier", "attention", "winograd",
-         "transposed")  # fmt: skip
+         "transposed", "direct")  # fmt: skip
 HEADERS = ("pool", "processor_level", "routines", "radix", "fourier", "attention", "attention_tiles",
-           "attention_levels", "attention_end", "winograd_tiles", "winograd_levels", "transposed_tiles", "little",
-           "little_matrices")  # fmt: skip
+           "attention_levels", "attention_end", "winograd_tiles", "transposed_tiles", "direct_tiles", "tile_levels",
+           "interleave", "little", "little_matrices")  # fmt: skip
 
 ffi = FFI()
 header = (HERE / SOURCES / "pool.h").read_text()

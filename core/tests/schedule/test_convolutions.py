@@ -24,6 +24,7 @@ TARGET = replace(
     ),
 )
 WITHOUT = replace(TARGET, routines=())
+BOTH = replace(TARGET, routines=(*TARGET.routines, DeclaredRoutine("direct_convolution", (dtypes.float32,))))
 
 
 @pytest.fixture(autouse=True)
@@ -106,6 +107,43 @@ def test_others_are_kernels(make: Callable[[Tensor, Tensor], Tensor]) -> None:
     x, w = memory(4, 128, 28, 28), memory(128, 128, 3, 3)
     assert routines(x.conv2d(w))
     assert routines(make(x, w)) == []
+
+
+@pytest.mark.parametrize(
+    ("window", "step", "wanted"),
+    [
+        pytest.param((3, 3), 1, (1, 1, 1, 1, 0, 1, 1), id="3x3"),
+        pytest.param((3, 3), 2, (1, 1, 1, 1, 0, 2, 2), id="in steps"),
+        pytest.param((4, 7), (3, 2), (1, 1, 1, 1, 0, 3, 2), id="of any window"),
+        pytest.param((5, 5), 1, (1, 1, 1, 1, 0, 0), id="5x5 by the other one"),
+    ],
+)
+def test_all_products_in_tiles(window: tuple[int, int], step: int, wanted: tuple[int, ...]) -> None:
+    """Of any windows and steps where a device has the direct routine, which float64 does not beat for 3 x 3."""
+    x, w = memory(4, 128, 28, 28), memory(128, 128, *window)
+    assert routines(x.conv2d(w, stride=step, padding=1), target=BOTH) == [wanted]
+
+
+def test_the_gradient_by_all_products() -> None:
+    """In steps of 1 it is a direct convolution of turned weights, of any window."""
+    x, w = memory(4, 128, 28, 28), memory(128, 128, 4, 2)
+    (slope,) = x.conv2d(w, padding=(0, 0, 1, 1)).gradient(x, gradient=memory(4, 128, 27, 27))
+    assert routines(slope, target=BOTH) == [(2, 2, 1, 1, 1, 1, 1)]
+
+
+def test_fast_sums_of_3x3_are_transformed() -> None:
+    """In float32 a quarter of the products is faster, but for one small image, whose weights are most of the work."""
+    x, w = memory(4, 128, 28, 28), memory(128, 128, 3, 3)
+    with Context(PRECISION="fast"):
+        assert routines(x.conv2d(w), target=BOTH) == [(0, 0, 0, 0, 0, 1)]
+        assert routines(x.conv2d(w, stride=2), target=BOTH) == [(0, 0, 0, 0, 0, 2, 2)]
+
+
+def test_few_products_are_kernels_too() -> None:
+    """As 1x1, or one channel: copies of the image are most of the routine's work; and gaps in windows."""
+    x, w = memory(4, 128, 28, 28), memory(128, 128, 3, 3)
+    for found in (x[:, :8].conv2d(w[:, :8, :1, :1]), x[:, :1].conv2d(w[:8, :1]), x.conv2d(w, dilation=2)):
+        assert routines(found, target=BOTH) == []
 
 
 def test_settings() -> None:

@@ -12,6 +12,7 @@ from tinygraft import Context, Device, Tensor, TinyJit, dtypes
 from tinygraft.engine.routine_values import routine_values
 from tinygraft.errors import SettingError
 from tinygraft.plugin import Routine
+from tinygraft.schedule import convolutions
 from tinygraft_cpu import routines
 
 pytestmark = pytest.mark.needs("ext")
@@ -20,8 +21,9 @@ UNIT = 2.0**-24  # half a unit in the last place of float32, relative
 
 
 @pytest.fixture(autouse=True)
-def cpu() -> Iterator[None]:
-    """All of this runs on the CPU."""
+def cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """All of this runs on the CPU, by this routine also where that of all products (test_cpu_direct.py) is faster."""
+    monkeypatch.setattr(convolutions, "DIRECTLY", "no routine")
     with Context(DEV="CPU"):
         yield
 

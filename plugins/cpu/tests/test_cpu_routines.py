@@ -259,8 +259,8 @@ def test_where_routines_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         assert routine_sources.about() == (
             "routines: cholesky, eigh, eigvalsh, fft, inverse, irfft, rfft, solve, svd, svdvals by NumPy; "
-            "sort, topk, unique, histogram, attention, attention_backward, convolution, transposed_convolution, lu, "
-            "triangular, qr by kernels"
+            "sort, topk, unique, histogram, attention, attention_backward, convolution, direct_convolution, "
+            "transposed_convolution, lu, triangular, qr by kernels"
         )
     finally:
         routine_sources.sources.cache_clear()

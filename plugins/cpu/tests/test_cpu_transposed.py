@@ -133,11 +133,11 @@ def test_methods_and_gradients(groups: int, window: int) -> None:
 
 
 def test_steps_of_one_slide_back_by_the_other_routine() -> None:
-    """A transposed convolution in steps of 1 is a convolution of turned weights."""
+    """A transposed convolution in steps of 1 is a convolution of turned weights, by one of the two routines of these."""
     x, w = numbers(4, 96, 20, 20), numbers(96, 96, 3, 3, seed=1)
     found = Tensor(x).conv_transpose2d(Tensor(w), padding=1)
     names = [call.routine.name for call in found.schedule() if isinstance(call, RoutineCall)]
-    assert names == ["convolution"]
+    assert names in (["convolution"], ["direct_convolution"])
     wide = Tensor(x.astype(np.float64)).conv_transpose2d(Tensor(w.astype(np.float64)), padding=1).numpy()
     assert abs(found.numpy() - wide).max() < 1e-6 * abs(wide).max()
 

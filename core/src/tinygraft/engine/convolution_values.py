@@ -15,12 +15,18 @@ def convolution(operands: Sequence[Array], options: RoutineOptions) -> list[Arra
 
     Operands and options are those of the routine (uop/routines.py); `fast` changes nothing.
     """
+    return direct_convolution(operands, (*options[:5], 1, 1))
+
+
+def direct_convolution(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return the same for windows in steps, which are the last options."""
     x, w = [operand.astype(np.float64) for operand in operands]
-    above, below, left, right, turned, _ = options
+    above, below, left, right, turned, step_down, step_right = options
     if turned:
         w = w.swapaxes(2, 3)[..., ::-1, ::-1]
     x = np.pad(x, [(0, 0)] * 4 + [(above, below), (left, right)])
     windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[-2:], axis=(-2, -1))
+    windows = windows[..., ::step_down, ::step_right, :, :]
     return [np.einsum("ebgcyxij,egfcij->ebgfyx", windows, w, optimize=True)]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tinygraft.engine.arithmetic import Array
 from tinygraft.engine.attention_values import attention, attention_backward
-from tinygraft.engine.convolution_values import convolution, transposed_convolution
+from tinygraft.engine.convolution_values import convolution, direct_convolution, transposed_convolution
 from tinygraft.uop.routines import RoutineOptions
 
 
@@ -225,5 +225,6 @@ MEANINGS: dict[str, Callable[[Sequence[Array], RoutineOptions], list[Array]]] = 
     "attention": attention,
     "attention_backward": attention_backward,
     "convolution": convolution,
+    "direct_convolution": direct_convolution,
     "transposed_convolution": transposed_convolution,
 }

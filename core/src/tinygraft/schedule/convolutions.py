@@ -3,15 +3,17 @@
     becomes = by_routine(order, outputs, target_of, fast)
 
 A tensor graph goes in, one of the same values comes out, in which a ROUTINE replaces each convolution that it suits:
-two spatial axes, windows of 3 x 3 or 5 x 5 in steps of 1, float32. That is a sum of products of a WINDOW and weights,
-and what slides back over such a product, a FOLD: the gradient of the input, whose weights are turned. What slides back
-in longer steps is a routine of its own (transposed.py). All others, and
-those for which the routine is not expected to take less time, stay a product, which codegen computes in tiles.
+two spatial axes, windows without gaps, float32. That is a sum of products of a WINDOW and weights, and what slides back
+over such a product in steps of 1, a FOLD: the gradient of the input, whose weights are turned. What slides back in
+longer steps is a routine of its own (transposed.py). All others, and those for which no routine is expected to take
+less time, stay a product, which codegen computes in tiles.
 
-The routine is Winograd's algorithm, in which n = window + 3 elements along an axis give 4 results by n multiplications
-in place of 4 * window. It computes in float64, and what would be less exact than a sum in float32 directly; in float32
-where PRECISION=fast allows that (uop/routines.py). Whether it is faster follows from sizes, from how
-wide vectors of the Target are, and from the counts of steps below.
+There are two routines. `convolution` is Winograd's algorithm for windows of 3 x 3 or 5 x 5 in steps of 1, in which
+n = window + 3 elements along an axis give 4 results by n multiplications in place of 4 * window. It computes in
+float64, and what would be less exact than a sum in float32 directly; in float32 where PRECISION=fast allows that
+(uop/routines.py). `direct_convolution` makes all products, of any windows and steps, in tiles of filters that waste no
+register on short rows. Which one is faster follows from sizes, from how wide vectors of the Target are, and from the
+counts of steps below.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tinygraft.dtype import dtypes
-from tinygraft.helpers import prod
+from tinygraft.helpers import prod, round_up
+from tinygraft.schedule.transposed import NAME as TRANSPOSED
 from tinygraft.schedule.transposed import Transposed, in_memory, is_faster, routine_of
 from tinygraft.target import Target
 from tinygraft.uop.held import memory_base
@@ -28,7 +31,7 @@ from tinygraft.uop.ops import Ops, ReduceArg, RoutineArg, WindowArg
 from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp, rebuild
 
-NAME = "convolution"
+NAME, DIRECTLY = "convolution", "direct_convolution"
 WINDOWS = (3, 5)  # given: those of the routine (uop/routines.py)
 TILE = 4  # given: results of a tile along an axis
 # measured: cycles of one thread, with vectors of 64 bytes (2026-11-24, an EPYC with AVX-512, convolutions of ResNet-18,
@@ -38,6 +41,12 @@ PRODUCT = 1.1  # for a vector of products of transformed tiles
 READ, WRITTEN, WEIGHED = 2.2, 2.5, 0.6  # for each element that is transformed, of tiles, results and weights
 STORED = 2.0  # for each result, which the kernel that goes on with it has to read
 BLOCK = 48  # tiles for which weights are transformed once
+# measured: beside both others (2026-11-28, two threads of a Sapphire Rapids, benchmarks/NOTES.md; processors with one
+# multiplier do not declare the routine)
+TILED = 0.75  # for a vector of products in tiles of filters
+COPIED, PACKED = 1.5, 2.0  # for each element of x with zeros around, and each weight in each block of elements
+LEAST = 1 << 21  # products, below which a call takes most of the time
+MOST_ELEMENTS = 1 << 30  # given: of the images that are copied at once; the routine has 32 bits for places in them
 GAIN = 0.9  # part of the direct way's time that the routine may be expected to take
 
 
@@ -45,7 +54,7 @@ GAIN = 0.9  # part of the direct way's time that the routine may be expected to 
 class Convolution:
     """What a convolution reads, (batch, groups, channels, height, width), and its weights; `results` is its shape.
 
-    Weights are (groups, filters, channels, window, window), or `turned` (groups, channels, filters, ...) from the last
+    Weights are (groups, filters, channels, *window), or `turned` (groups, channels, filters, ...) from the last
     element to the first. `padding` is above, below, left and right; `shape` that of the node that it is.
     """
 
@@ -53,7 +62,8 @@ class Convolution:
     w: UOp
     sizes: tuple[int, int, int, int, int]
     filters: int
-    window: int
+    window: tuple[int, int]
+    step: tuple[int, int]
     padding: tuple[int, int, int, int]
     turned: bool
     shape: tuple[int, ...]
@@ -62,7 +72,8 @@ class Convolution:
     def results(self) -> tuple[int, int]:
         """Return how many rows and columns of results there are."""
         above, below, left, right = self.padding
-        return self.sizes[3] + above + below - self.window + 1, self.sizes[4] + left + right - self.window + 1
+        height, width = self.sizes[3] + above + below, self.sizes[4] + left + right
+        return (height - self.window[0]) // self.step[0] + 1, (width - self.window[1]) // self.step[1] + 1
 
 
 def by_routine(
@@ -73,7 +84,7 @@ def by_routine(
     `outputs` are the nodes that are requested. `fast` allows sums that are less exact than direct ones.
     """
     found = convolutions(order, outputs)
-    chosen = {node: c for node, c in found.items() if _suits(node, c, target_of, fast)}
+    chosen = {node: (c, name) for node, c in found.items() if (name := _suited(node, c, target_of, fast))}
     if not chosen:
         return {}
     done: dict[UOp, UOp] = {}
@@ -81,8 +92,8 @@ def by_routine(
     def replace(node: UOp, new: UOp) -> UOp:
         """Return the ROUTINE of a chosen node, on what its operands became; of other nodes what they are."""
         if node in chosen:
-            c = chosen[node]
-            new = routine_of(c, done) if isinstance(c, Transposed) else _routine(c, done, fast)
+            c, name = chosen[node]
+            new = routine_of(c, done) if isinstance(c, Transposed) else _routine(c, name, done, fast)
         done[node] = new
         return new
 
@@ -123,15 +134,19 @@ def _forward(node: UOp) -> Convolution | None:
         if x.op is not Ops.PERMUTE or x.arg != (0, 1, 2, 4, 5, 3, 6, 7) or w is None:
             continue
         x = _same(x.src[0], Ops.RESHAPE)
-        if x.op is not Ops.WINDOW or x.shape[:2] != (batch, groups * channels) or not _is_unit(x.arg, window):
+        if (
+            x.op is not Ops.WINDOW
+            or x.shape[:2] != (batch, groups * channels)
+            or not _is_plain_window(x.arg, window, wide)
+        ):
             continue
+        step = x.arg.stride
         image, padding = x.src[0], (0, 0, 0, 0)
         if image.op is Ops.PAD and image.arg[:2] == ((0, 0), (0, 0)):
             (above, below), (left, right) = image.arg[2:]
             image, padding = image.src[0], (above, below, left, right)
-        height, wide = image.shape[2:]
-        sizes = (batch, groups, channels, height, wide)
-        return Convolution(image, w, sizes, filters, window, padding, turned=False, shape=node.shape)
+        sizes = (batch, groups, channels, *image.shape[2:])
+        return Convolution(image, w, sizes, filters, (window, wide), step, padding, turned=False, shape=node.shape)
     return None
 
 
@@ -168,11 +183,11 @@ def _backward(
         return Transposed(
             x, w, sizes, filters, window, step, (top, left), (bottom - top, right - left), shape or fold.shape
         )
-    most, length = fold.arg.size[0] - 1, fold.arg.length
-    padding = (most - top, most - (length[0] - bottom), most - left, most - (length[1] - right))
+    (tall, wide), length = fold.arg.size, fold.arg.length
+    padding = (tall - 1 - top, tall - 1 - (length[0] - bottom), wide - 1 - left, wide - 1 - (length[1] - right))
     if min(padding) < 0:
         return None
-    return Convolution(x, w, sizes, filters, most + 1, padding, turned=True, shape=shape or fold.shape)
+    return Convolution(x, w, sizes, filters, fold.arg.size, (1, 1), padding, turned=True, shape=shape or fold.shape)
 
 
 def _slid_back(fold: UOp) -> tuple[UOp, UOp, tuple[int, int, int, int, int]] | None:
@@ -190,8 +205,7 @@ def _slid_back(fold: UOp) -> tuple[UOp, UOp, tuple[int, int, int, int, int]] | N
     if total.op is not Ops.REDUCE_AXIS or total.arg != ReduceArg(Ops.ADD, (2,)):
         return None
     product, window = total.src[0], fold.arg.size
-    strided = max(fold.arg.stride) > 1 and fold.arg.dilation == (1, 1)
-    if product.op is not Ops.MUL or not _is_plain(product) or not (strided or _is_unit(fold.arg, window[0])):
+    if product.op is not Ops.MUL or not _is_plain(product) or fold.arg.dilation != (1, 1):
         return None
     batch, groups, channels = product.shape[:3]
     filters, image = (product.shape[5], product.shape[3:5]) if gradient else (product.shape[3], product.shape[4:6])
@@ -213,9 +227,9 @@ def _is_plain(product: UOp) -> bool:
     return product.dtype is dtypes.float32 and len(shape) == 8 and is_concrete(shape) and 0 not in shape
 
 
-def _is_unit(arg: WindowArg, window: int) -> bool:
-    """Return whether windows are square, of a size that the routine has, and in steps of 1 without gaps."""
-    return window in WINDOWS and arg.size == (window,) * 2 and arg.stride == arg.dilation == (1, 1)
+def _is_plain_window(arg: WindowArg, tall: int, wide: int) -> bool:
+    """Return whether windows are of this size and without gaps."""
+    return arg.size == (tall, wide) and arg.dilation == (1, 1)
 
 
 def _same(node: UOp, op: Ops) -> UOp:
@@ -229,19 +243,33 @@ def _weights(node: UOp, shape: tuple[int, ...]) -> UOp | None:
     return node if node.shape == shape else None
 
 
-def _suits(node: UOp, c: Convolution | Transposed, target_of: Callable[[str], Target], fast: bool) -> bool:
-    """Return whether the device of a convolution has the routine, and it is expected to take less time.
+def _suited(node: UOp, c: Convolution | Transposed, target_of: Callable[[str], Target], fast: bool) -> str:
+    """Return the routine of the convolution's device that is expected to take least time; empty where kernels are.
 
     What is computed in a half type is left to kernels, which multiply several at once.
     """
     target = target_of(node.device or "")
     if any(_comes_from_half(operand) for operand in (c.x, c.w)) or not target.vector_bytes:
-        return False
+        return ""
     if isinstance(c, Transposed):
-        return is_faster(c, target)
-    return target.has_routine(NAME, node.dtype, prod(c.sizes)) and time_of(c, target, fast) < GAIN * direct_time(
-        c, target
-    )
+        return TRANSPOSED if is_faster(c, target) else ""
+    times = {"": GAIN * direct_time(c, target)}
+    if target.has_routine(DIRECTLY, node.dtype, prod(c.sizes)) and _fits_tiles(c):
+        times[DIRECTLY] = tiled_time(c, target)
+    unit = c.window[0] == c.window[1] and c.window[0] in WINDOWS and c.step == (1, 1)
+    # of 3 x 3 elements a quarter of the products, in float64, was nowhere faster than all in float32
+    beaten = DIRECTLY in times and c.window[0] == WINDOWS[0] and not fast
+    if unit and not beaten and target.has_routine(NAME, node.dtype, prod(c.sizes)):
+        times[NAME] = time_of(c, target, fast)
+    return min(times, key=lambda name: times[name])
+
+
+def _fits_tiles(c: Convolution) -> bool:
+    """Return whether the direct routine has numbers for all places, and enough to do."""
+    above, below, left, right = c.padding
+    padded = prod(c.sizes[2:3]) * (c.sizes[3] + above + below) * (c.sizes[4] + left + right)
+    products = prod(c.sizes[:3]) * c.filters * prod(c.results) * prod(c.window)
+    return padded <= MOST_ELEMENTS and products >= LEAST
 
 
 def _comes_from_half(node: UOp) -> bool:
@@ -254,14 +282,25 @@ def direct_time(c: Convolution, target: Target) -> float:
     """Return cycles of one thread for a convolution as a product in tiles."""
     batch, groups, channels, *_ = c.sizes
     lanes = target.vector_bytes // 4
-    return batch * groups * prod(c.results) * c.filters * channels * c.window**2 / lanes * DIRECT
+    return batch * groups * prod(c.results) * c.filters * channels * prod(c.window) / lanes * DIRECT
+
+
+def tiled_time(c: Convolution, target: Target) -> float:
+    """Return cycles of one thread for a convolution by the direct routine, with storing and reading its results."""
+    batch, groups, channels, height, width = c.sizes
+    lanes = target.vector_bytes // 4
+    above, below, left, right = c.padding
+    copied = (height + above + below) * (width + left + right) if max(c.window) > 1 else prod(c.results)
+    products = prod(c.results) * round_up(c.filters, lanes) * channels * prod(c.window) / lanes * TILED
+    packed = c.filters * channels * prod(c.window) * PACKED
+    return groups * (batch * (products + copied * channels * COPIED + c.filters * prod(c.results) * STORED) + packed)
 
 
 def time_of(c: Convolution, target: Target, fast: bool) -> float:
     """Return cycles of one thread for a convolution by the routine, with storing and reading its results once more."""
     batch, groups, channels, *_ = c.sizes
     lanes = target.vector_bytes // (4 if fast else 8)
-    elements = (c.window + TILE - 1) ** 2
+    elements = prod([n + TILE - 1 for n in c.window])
     tiles = batch * prod([-(-size // TILE) for size in c.results])
     vectors = -(-tiles // lanes)
     blocks = -(-tiles // BLOCK)
@@ -271,11 +310,12 @@ def time_of(c: Convolution, target: Target, fast: bool) -> float:
     return groups * (elements * (product + transformed * step) + batch * c.filters * prod(c.results) * STORED)
 
 
-def _routine(c: Convolution, done: dict[UOp, UOp], fast: bool) -> UOp:
-    """Return the routine of a convolution on what its operands became, in the shape of its node."""
+def _routine(c: Convolution, name: str, done: dict[UOp, UOp], fast: bool) -> UOp:
+    """Return the routine `name` of a convolution on what its operands became, in the shape of its node."""
     _, groups, channels, *_ = c.sizes
     shape = (channels, c.filters) if c.turned else (c.filters, channels)
     x = in_memory(done[c.x], (1, *c.sizes))
-    w = in_memory(done[c.w], (1, groups, *shape, c.window, c.window))
-    found = UOp(Ops.ROUTINE, dtypes.float32, (x, w), RoutineArg(NAME, 0, (*c.padding, int(c.turned), int(fast))))
+    w = in_memory(done[c.w], (1, groups, *shape, *c.window))
+    last = c.step if name == DIRECTLY else (int(fast),)
+    found = UOp(Ops.ROUTINE, dtypes.float32, (x, w), RoutineArg(name, 0, (*c.padding, int(c.turned), *last)))
     return UOp(Ops.RESHAPE, found.dtype, (found,), c.shape)

@@ -198,6 +198,21 @@ def _convolution_flops(operands: Sequence[RoutineOperand], options: RoutineOptio
     return 2 * prod(found) * channels * weights[-1] ** 2
 
 
+def _convolved_in_steps(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what a direct convolution yields; the last options are its steps down and right."""
+    (dtype, (*front, _, height, width)), (_, weights) = operands
+    above, below, left, right, turned, *steps = options
+    sizes = height + above + below, width + left + right
+    results = [(size - window) // step + 1 for size, window, step in zip(sizes, weights[-2:], steps, strict=True)]
+    return ((dtype, (*front, weights[3 if turned else 2], *results)),)
+
+
+def _direct_flops(operands: Sequence[RoutineOperand], options: RoutineOptions) -> int:
+    """Return the operations of a direct convolution."""
+    ((_, found),) = _convolved_in_steps(operands, options)
+    return 2 * prod(found) * operands[0][1][3] * prod(operands[1][1][-2:])
+
+
 def _slid_back(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     """Return dtype and shape of what a transposed convolution yields; the last options are its rows and columns."""
     (dtype, (*front, _, _, _)), (_, weights) = operands
@@ -314,6 +329,12 @@ ROUTINES: dict[str, RoutineFacts] = {
         "all products one after another in its dtype, but with `fast`, when also infinities may become NaN",
         (6, 6), ("values",), _convolved, ("above", "below", "left", "right", "turned", "fast"),
         exact=False, flops=_convolution_flops,
+    ),
+    "direct_convolution": RoutineFacts(
+        "the same sum for windows of any size, in steps of `step_down` and `step_right`: all products one after "
+        "another, or sums that are no less exact",
+        (6, 6), ("values",), _convolved_in_steps,
+        ("above", "below", "left", "right", "turned", "step_down", "step_right"), exact=False, flops=_direct_flops,
     ),
     "transposed_convolution": RoutineFacts(
         "the sum over channels and windows of x (examples, batch, groups, channels, height, width) times weights "

@@ -4,6 +4,12 @@
 #define SEVERAL_PROCESSORS 1
 #endif
 
+#ifdef __clang__
+#define SHUFFLED(a, b, type, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLED(a, b, type, ...) __builtin_shuffle(a, b, (type){__VA_ARGS__})
+#endif
+
 /* The kind of processor: 2 has vectors of 64 bytes, 1 of 32, 0 what the compiler was told. */
 static int level_of_processor(void) {
 #ifdef SEVERAL_PROCESSORS

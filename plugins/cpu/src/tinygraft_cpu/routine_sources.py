@@ -11,7 +11,7 @@ import importlib.util
 import sys
 
 from tinygraft.plugin import DeclaredRoutine, DType, dtypes
-from tinygraft_cpu import extension
+from tinygraft_cpu import extension, machine
 
 ORDERED = (dtypes.bool, *dtypes.ints, dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 REAL = (dtypes.float32, dtypes.float64)
@@ -27,6 +27,7 @@ BY_EXTENSION: dict[str, tuple[DType, ...]] = {
     "attention": REAL,
     "attention_backward": REAL,
     "convolution": (dtypes.float32,),
+    "direct_convolution": (dtypes.float32,),
     "transposed_convolution": (dtypes.float32,),
 }
 MOST = 2**31 - 1  # elements of a row: its indices are int32, and so are counts
@@ -43,6 +44,8 @@ def sources() -> dict[str, str]:
     if library is not None and sys.byteorder == "little":
         # an extension that was built from older sources lacks some: kernels compute these, and `about` says so
         found |= {name: "extension" for name in BY_EXTENSION if library.tg_routine(name.encode())}
+        if machine.multipliers() < 2:
+            found.pop("direct_convolution", None)  # kernels and Winograd's algorithm are as fast there
         if importlib.util.find_spec("scipy") is not None:
             found |= dict.fromkeys(BY_LAPACK, "lapack")
     return found

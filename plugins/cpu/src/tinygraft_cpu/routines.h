@@ -34,6 +34,18 @@ static inline void tg_leave(void *memory, size_t bytes) {
     if (bytes > KEPT) tg_give(memory);
 }
 
+/* Whether one of n numbers is not finite. */
+static inline int tg_strange(const float *x, long n) {
+    const uint32_t infinity = 0x7f800000;
+    uint32_t found = 0;
+    for (long k = 0; k < n; k++) {
+        uint32_t bits;
+        __builtin_memcpy(&bits, x + k, sizeof bits);
+        found |= (bits & infinity) == infinity;
+    }
+    return (int)found;
+}
+
 static inline long tg_begin(long n, int part, int parts) { return (long)((__int128)n * part / parts); }
 
 /* The type of the elements of an operand. `nan_above` is the greatest magnitude, as bits, that is no NaN. */

@@ -42,6 +42,8 @@ def program(routine: Routine, threads: int) -> Program:
         return NativeRoutine(routine.name, [wanted, dtype.itemsize, threads, *_attention(routine)])
     if routine.name == "convolution":
         return NativeRoutine(routine.name, _convolution(routine, threads))
+    if routine.name == "direct_convolution":
+        return NativeRoutine(routine.name, _direct_convolution(routine, threads))
     if routine.name == "transposed_convolution":
         return NativeRoutine(routine.name, _transposed_convolution(routine, threads))
     if routine.name in FUNCTIONS:
@@ -119,6 +121,16 @@ def _convolution(routine: Routine, threads: int) -> list[int]:
         PROCESSOR,
         examples,
     ]
+
+
+def _direct_convolution(routine: Routine, threads: int) -> list[int]:
+    """Return the sizes, steps and padding of a convolution as direct.c takes them."""
+    above, below, left, right, turned, *steps = routine.options
+    (_, (examples, *sizes, height, width)), (_, (*front, tall, wide)) = routine.operands
+    padded = height + above + below, width + left + right
+    results = [(size - n) // step + 1 for size, n, step in zip(padded, (tall, wide), steps, strict=True)]
+    given = [front[3 if turned else 2], height, width, tall, wide, *steps, above, left, *results]
+    return [threads, *sizes, *given, turned, PROCESSOR, examples]
 
 
 def _transposed_convolution(routine: Routine, threads: int) -> list[int]:

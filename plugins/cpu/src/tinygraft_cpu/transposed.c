@@ -55,59 +55,9 @@ static inline long phase_terms(const axis *a, long r) {
     return (a->window - (r + a->cut) % a->stride + a->stride - 1) / a->stride;
 }
 
-#ifdef __clang__
-#define SHUFFLED(a, b, type, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define SHUFFLED(a, b, type, ...) __builtin_shuffle(a, b, (type){__VA_ARGS__})
-#endif
-
-#ifdef SEVERAL_PROCESSORS
-#define NAME(x) x##_2
-#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")))
-#define WIDTH 64
-#define ROWS 8
-#define VECTORS 3
-#include "transposed_tiles.h"
-#undef NAME
-#undef TARGET
-#undef WIDTH
-#undef ROWS
-#undef VECTORS
-#define NAME(x) x##_1
-#define TARGET __attribute__((target("avx2,fma")))
-#define WIDTH 32
-#define ROWS 4
-#define VECTORS 3
-#include "transposed_tiles.h"
-#undef NAME
-#undef TARGET
-#undef WIDTH
-#undef ROWS
-#undef VECTORS
-#endif
-#define NAME(x) x##_0
-#define TARGET
-#define WIDTH 16
-#if defined(__aarch64__)
-#define ROWS 8
-#define VECTORS 3
-#else
-#define ROWS 4
-#define VECTORS 2
-#endif
-#include "transposed_tiles.h"
-enum { ROWS_0 = ROWS };
-
-/* Whether one of n numbers is not finite. */
-static int has_strange(const float *x, long n) {
-    uint32_t found = 0, infinity = 0x7f800000;
-    for (long k = 0; k < n; k++) {
-        uint32_t bits;
-        memcpy(&bits, x + k, sizeof bits);
-        found |= (bits & infinity) == infinity;
-    }
-    return (int)found;
-}
+#define LEVELLED(x, level) x##_##level
+#define TILES "transposed_tiles.h"
+#include "tile_levels.h"
 
 /* Pack the weights of tiles: (tile, phase down, phase right, channel, element down, element right, filter). Element k of
    the window is at start[k] of a tile, for each channel step[k] further. Channels are outside, so that weights are read
@@ -127,7 +77,7 @@ static void pack(void *given, int number, int count) {
             long here = job->filters - filter < rows ? job->filters - filter : rows;
             const float *w = job->w + ((group * job->channels + c) * job->filters + filter) * squared;
             float *packed = job->weights + tile * job->of_tile;
-            strange |= has_strange(w, here * squared);
+            strange |= tg_strange(w, here * squared);
             for (long k = 0; k < squared; k++) {
                 float *to = packed + start[k] + c * step[k];
                 if (here == 8)
@@ -296,7 +246,7 @@ void tg_transposed_convolution(void **buffers, const long long *facts) {
     axis *down = &job->down, *right = &job->right;
     long threads = (long)facts[0], squared = down->window * right->window;
     if (facts[15] < job->level) job->level = (int)facts[15];
-    job->rows = job->level == 2 ? 8 : job->level == 1 ? 4 : ROWS_0;
+    job->rows = job->level == 2 ? 8 : job->level == 1 ? 4 : rows_of_tile_0;
     measure(down), measure(right);
     job->before = right->least < 0 ? -right->least : 0;
     long after = right->counts + right->least + right->more - right->size; /* that is read beyond a row */

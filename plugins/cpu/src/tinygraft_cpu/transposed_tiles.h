@@ -2,6 +2,7 @@
 
 typedef float NAME(vector) __attribute__((vector_size(WIDTH), aligned(sizeof(float)), may_alias));
 
+enum { NAME(rows_of_tile) = ROWS };
 #define LANES ((long)(WIDTH / sizeof(float)))
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
@@ -73,16 +74,7 @@ INLINE void NAME(copy_plane)(const transposed *job, const float *image, long fir
     }
 }
 
-#if WIDTH == 64
-#define FIRST 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
-#define SECOND 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
-#elif WIDTH == 32
-#define FIRST 0, 8, 1, 9, 2, 10, 3, 11
-#define SECOND 4, 12, 5, 13, 6, 14, 7, 15
-#else
-#define FIRST 0, 4, 1, 5
-#define SECOND 2, 6, 3, 7
-#endif
+#include "interleave.h"
 typedef int NAME(places) __attribute__((vector_size(WIDTH)));
 
 /* Store a vector of even results and one of odd ones, in turns. */
@@ -155,5 +147,3 @@ TARGET static __attribute__((noinline)) void NAME(band_of)(const transposed *job
 
 #undef LANES
 #undef INLINE
-#undef FIRST
-#undef SECOND

@@ -138,14 +138,18 @@ static __attribute__((noinline)) double one_result(const convolution *job, const
 
 static const int all[16] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}; /* a comparison that holds */
 
+#define JOINED(x, type, level) x##_##type##_##level
+#define NAMED(x, type, level) JOINED(x, type, level)
+#define LEVELLED(x, level) NAMED(x, REAL, level)
+#define TILES "winograd_tiles.h"
 #define REAL double
 #define GUARDED 1
-#include "winograd_levels.h"
+#include "tile_levels.h"
 #undef REAL
 #undef GUARDED
 #define REAL float
 #define GUARDED 0
-#include "winograd_levels.h"
+#include "tile_levels.h"
 #undef REAL
 #undef GUARDED
 

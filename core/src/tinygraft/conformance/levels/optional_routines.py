@@ -76,6 +76,13 @@ def convolved(x: Tensor, w: Tensor) -> list[Tensor]:
     return [found, *(found * found.detach()).sum().gradient(images)]
 
 
+def convolved_in_steps(x: Tensor, w: Tensor) -> list[Tensor]:
+    """Return the convolution of the routine's operands in steps."""
+    _, batch, groups, channels, *size = x.shape
+    images, weights = x[0].reshape(batch, groups * channels, *size), w[0].reshape(-1, channels, *w.shape[4:])
+    return [images.conv2d(weights, groups=groups, stride=(2, 3), padding=1)]
+
+
 def slid_back(x: Tensor, w: Tensor) -> list[Tensor]:
     """Return the transposed convolution of the routine's operands, and a gradient that is one."""
     _, batch, groups, channels, *size = x.shape
@@ -112,6 +119,7 @@ CASES = [
     RoutineCase("attention_backward", (1, HALF, 0, 0), slopes),
     RoutineCase("convolution", (1, 1, 1, 1, 0, 0), convolved),
     RoutineCase("convolution", (2, 0, 0, 3, 1, 0), lambda x, w: convolved(x, w.transpose(2, 3).flip(-1, -2))),
+    RoutineCase("direct_convolution", (1, 0, 2, 1, 0, 2, 3), convolved_in_steps),
     RoutineCase("transposed_convolution", (2, 3, 1, 2, 26, 57), slid_back),
 ]
 
@@ -170,6 +178,8 @@ def operands_of_convolution(case: RoutineCase, dtype: DType, device: str) -> lis
     sizes: tuple[tuple[int, ...], ...]
     if case.name == "transposed_convolution":
         sizes = (ROWS, 3, 2, 16, 13, 19), (ROWS, 2, 16, 24, 4, 5)
+    elif case.name == "direct_convolution":
+        sizes = (ROWS, 3, 2, 16, 13, 19), (ROWS, 2, 24, 16, 4, 5)
     else:
         window = 5 if case.options[4] else 3
         sizes = (ROWS, 3, 2, 16, 13, 19), (ROWS, 2, *((16, 24) if case.options[4] else (24, 16)), window, window)

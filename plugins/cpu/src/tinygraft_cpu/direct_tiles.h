@@ -1,0 +1,201 @@
+/* Tiles of a direct convolution, for one kind of processor: see direct.c. */
+
+typedef float NAME(vector) __attribute__((vector_size(WIDTH), aligned(sizeof(float)), may_alias));
+typedef int NAME(places) __attribute__((vector_size(WIDTH)));
+
+#define LANES ((long)(WIDTH / sizeof(float)))
+#define INLINE static inline __attribute__((always_inline)) TARGET
+enum { NAME(deepest) = ROWS == 8 ? 4 : 2 }; /* vectors of filters of a tile: with 32 registers, or 16 */
+#include "interleave.h"
+
+/* sums[position][filter] += x[from[k] + place[position]] * w[k][filter] over `terms` terms k; from 0 if it is the first. */
+INLINE void NAME(multiply)(const int deep, long terms, const float *restrict w, const float *restrict x, const int *from,
+                           const int *place, float *restrict sums, int first) {
+    NAME(vector) sum[POSITIONS][4];
+    const float *at[POSITIONS];
+#pragma GCC unroll 8
+    for (int p = 0; p < POSITIONS; p++) at[p] = x + place[p];
+    if (first) {
+#pragma GCC unroll 8
+        for (int p = 0; p < POSITIONS; p++)
+#pragma GCC unroll 8
+            for (int v = 0; v < deep; v++) sum[p][v] = (NAME(vector)){0};
+    } else {
+#pragma GCC unroll 8
+        for (int p = 0; p < POSITIONS; p++)
+#pragma GCC unroll 8
+            for (int v = 0; v < deep; v++) sum[p][v] = *(const NAME(vector) *)(sums + (p * deep + v) * LANES);
+    }
+    for (long k = 0; k < terms; k++, w += deep * LANES) {
+        long here = from[k];
+        NAME(vector) weight[4];
+#pragma GCC unroll 8
+        for (int v = 0; v < deep; v++) weight[v] = *(const NAME(vector) *)(w + v * LANES);
+#pragma GCC unroll 8
+        for (int p = 0; p < POSITIONS; p++)
+#pragma GCC unroll 8
+            for (int v = 0; v < deep; v++) sum[p][v] += at[p][here] * weight[v];
+    }
+#pragma GCC unroll 8
+    for (int p = 0; p < POSITIONS; p++)
+#pragma GCC unroll 8
+        for (int v = 0; v < deep; v++) *(NAME(vector) *)(sums + (p * deep + v) * LANES) = sum[p][v];
+}
+
+/* The same for tiles of all places, while the weights that come next are fetched: `rows` rows of some lines of the cache. */
+INLINE void NAME(all_places)(const int deep, const direct *job, long count, long terms, const float *w, const float *x,
+                             const int *place, float *sums, int first, const ahead *next) {
+    long row = 0, lines = (next->row + LINE - 1) / LINE + 1, each = (next->rows + count - 1) / count;
+    for (long i = 0; i < count; i++, place += POSITIONS, sums += POSITIONS * deep * LANES) {
+        for (long end = row + each < next->rows ? row + each : next->rows; row < end; row++)
+            for (long n = 0; n < lines; n++) __builtin_prefetch(next->start + row * next->pitch + n * LINE, 0, 2);
+        NAME(multiply)(deep, terms, w, x, job->from, place, sums, first);
+    }
+}
+
+TARGET static __attribute__((noinline)) void NAME(products)(int deep, const direct *job, long count, long terms,
+                                                            const float *w, const float *x, const int *place,
+                                                            float *sums, int first, const ahead *next) {
+    switch (deep) {
+    case 1: NAME(all_places)(1, job, count, terms, w, x, place, sums, first, next); break;
+    case 2: NAME(all_places)(2, job, count, terms, w, x, place, sums, first, next); break;
+#if ROWS == 8
+    case 3: NAME(all_places)(3, job, count, terms, w, x, place, sums, first, next); break;
+    default: NAME(all_places)(4, job, count, terms, w, x, place, sums, first, next);
+#endif
+    }
+}
+
+/* Transpose LANES vectors, by interleaving the halves of them as often as LANES has bits. */
+INLINE void NAME(transpose)(NAME(vector) *x) {
+    NAME(vector) y[LANES];
+#pragma GCC unroll 4
+    for (int step = 1; step < LANES; step *= 2) {
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES / 2; i++) {
+            y[2 * i] = SHUFFLED(x[i], x[i + LANES / 2], NAME(places), FIRST);
+            y[2 * i + 1] = SHUFFLED(x[i], x[i + LANES / 2], NAME(places), SECOND);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) x[i] = y[i];
+    }
+}
+
+/* to[j * apart] has element j of `rows` rows at x, `pitch` apart; of columns up to LANES, of which `columns` are there. Each
+   row of results is a vector, filled up with zeros. */
+INLINE void NAME(turn)(const float *x, long pitch, long rows, long columns, float *to, long apart) {
+    NAME(vector) all[LANES];
+    if (rows >= LANES && columns >= LANES) {
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) all[i] = *(const NAME(vector) *)(x + i * pitch);
+    } else
+        for (int i = 0; i < LANES; i++) {
+            float row[LANES];
+            for (long j = 0; j < LANES; j++) row[j] = i < rows && j < columns ? x[i * pitch + j] : 0;
+            all[i] = *(const NAME(vector) *)row;
+        }
+    NAME(transpose)(all);
+    if (columns >= LANES) {
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) *(NAME(vector) *)(to + i * apart) = all[i];
+    } else
+        for (long i = 0; i < columns; i++) *(NAME(vector) *)(to + i * apart) = all[i];
+}
+
+/* Pack weights of filters from `filter` on, of channels from `begin` to before `end`, as (term, filter), `deep` vectors. */
+INLINE void NAME(pack)(const direct *job, const float *w, long filter, int deep, long begin, long end, float *to) {
+    long squared = job->tall * job->wide, width = deep * LANES, terms = (end - begin) * squared;
+    for (long v = 0; v < deep; v++) {
+        long here = job->filters - filter - v * LANES;
+        if (!job->turned) {
+            const float *at = w + ((filter + v * LANES) * job->channels + begin) * squared;
+            for (long k = 0; k < terms; k += LANES)
+                NAME(turn)(at + k, job->channels * squared, here, terms - k, to + k * width + v * LANES, width);
+            continue;
+        }
+        for (long c = begin; c < end; c++) {
+            const float *at = w + (c * job->filters + filter + v * LANES) * squared;
+            float *last = to + ((c - begin + 1) * squared - 1) * width + v * LANES;
+            for (long k = 0; k < squared; k += LANES)
+                NAME(turn)(at + k, squared, here, squared - k, last - k * width, -width);
+        }
+    }
+}
+
+/* Copy the rows that a band reads of one channel of an image, with zeros around it. */
+INLINE void NAME(copy_plane)(const direct *job, const float *image, long first, long rows, float *plane) {
+    long left = job->left < job->pitch ? job->left : job->pitch, width = job->width;
+    if (left + width > job->pitch) width = job->pitch - left;
+    for (long row = first; row < first + rows; row++, plane += job->pitch) {
+        long k = 0;
+        if (row >= 0 && row < job->height) {
+            const float *from = image + row * job->width;
+            for (; k < left; k++) plane[k] = 0;
+            long i = 0;
+            for (; i + LANES <= width; i += LANES) *(NAME(vector) *)(plane + left + i) = *(const NAME(vector) *)(from + i);
+            if (i < width && width >= LANES) /* some once more */
+                *(NAME(vector) *)(plane + left + width - LANES) = *(const NAME(vector) *)(from + width - LANES);
+            else
+                for (; i < width; i++) plane[left + i] = from[i];
+            k = left + width;
+        }
+        for (; k < job->pitch; k++) plane[k] = 0;
+    }
+}
+
+/* Store the sums of the filters of a tile: (position, filter) of each image as (filter, position). */
+INLINE void NAME(store)(const direct *job, const band *b, long filter, int deep, const float *sums) {
+    long width = deep * LANES, here = (b->end - b->first) * job->columns;
+    for (long n = 0; n < b->images; n++, sums += here * width) {
+        long of = ((b->image + n) * job->groups + b->group) * job->filters, area = job->rows * job->columns;
+        for (long v = 0; v < width && filter + v < job->filters; v += LANES) {
+            float *y = job->y + (of + filter + v) * area + b->first * job->columns;
+            long filters = job->filters - filter - v < LANES ? job->filters - filter - v : LANES;
+            for (long p = 0; p < here; p += LANES) {
+                if (filters == LANES && here >= LANES) {
+                    if (p + LANES > here) p = here - LANES; /* some once more */
+                    NAME(turn)(sums + p * width + v, width, LANES, LANES, y + p, area);
+                } else
+                    for (long f = 0; f < filters; f++)
+                        for (long i = p; i < here && i < p + LANES; i++) y[f * area + i] = sums[i * width + v + f];
+            }
+        }
+    }
+}
+
+/* Compute the results of tiles of filters from `first` to before `last` for a band, in `work` (see lay_out). */
+TARGET static __attribute__((noinline)) void NAME(band_of)(const direct *job, const band *b, long first, long last,
+                                                           float *work) {
+    long rows = b->end - b->first, taken = (rows - 1) * job->down + job->tall, area = job->height * job->width;
+    long squared = job->tall * job->wide, every = job->channels * job->plane, count = 0;
+    float *planes = work, *weights = planes + job->together * every, *sums = weights + job->packed;
+    int *place = (int *)(sums + job->summed);
+    for (long n = 0; n < b->images; n++) {
+        const float *image = job->x + ((b->image + n) * job->groups + b->group) * job->channels * area;
+        for (long c = 0; c < job->channels; c++)
+            NAME(copy_plane)(job, image + c * area, b->first * job->down - job->top, taken, planes + n * every + c * job->plane);
+        for (long y = 0; y < rows; y++)
+            for (long x = 0; x < job->columns; x++)
+                place[count++] = (int)(n * every + y * job->down * job->pitch + x * job->right);
+    }
+    for (; count % POSITIONS; count++) place[count] = place[count - 1];
+    const float *w = job->w + b->group * job->channels * job->filters * squared;
+    for (long tile = first; tile < last; tile++) {
+        long filter = tile * NAME(deepest) * LANES, left = (job->filters - filter + LANES - 1) / LANES;
+        int deep = left < NAME(deepest) ? (int)left : NAME(deepest);
+        int strange = 0;
+        for (long c = 0; c < job->channels; c += job->at_once) {
+            long end = c + job->at_once < job->channels ? c + job->at_once : job->channels;
+            NAME(pack)(job, w, filter, deep, c, end, weights);
+            strange |= job->turned && tg_strange(weights, (end - c) * squared * deep * LANES);
+            ahead next = weights_after(job, w, filter, deep * LANES, c, NAME(deepest) * LANES);
+            NAME(products)(deep, job, count / POSITIONS, (end - c) * squared, weights, planes + c * job->plane, place, sums,
+                           c == 0, &next);
+        }
+        NAME(store)(job, b, filter, deep, sums);
+        if (strange) borders_again(job, b, filter, filter + deep * LANES);
+    }
+}
+
+#undef LANES
+#undef INLINE

@@ -1,0 +1,177 @@
+"""The routine of direct convolutions: its values beside sums one after another, infinities, threads, its schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinygraft import Context, Device, Tensor, dtypes
+from tinygraft.engine.routine_values import routine_values
+from tinygraft.plugin import Routine
+from tinygraft.uop.stages import RoutineCall
+from tinygraft_cpu import machine, routine_sources, routines
+
+pytestmark = pytest.mark.needs("ext")
+Array = np.ndarray[Any, Any]
+NAME = "direct_convolution"
+
+
+@pytest.fixture(autouse=True)
+def cpu() -> Iterator[None]:
+    """All of this runs on the CPU."""
+    with Context(DEV="CPU"):
+        yield
+
+
+def run(x: Array, w: Array, options: tuple[int, ...], threads: int = 2) -> Array:
+    """Return the routine's result on operands in its axes, (examples, batch, groups, ...)."""
+    backend = Device["CPU"]
+    operands = tuple((dtypes.float32, array.shape) for array in (x, w))
+    program = routines.program(Routine(NAME, options, operands, (0,)), threads)
+    above, below, left, right, turned, *steps = options
+    sizes = x.shape[4] + above + below, x.shape[5] + left + right
+    results = [(size - n) // step + 1 for size, n, step in zip(sizes, w.shape[4:], steps, strict=True)]
+    shape = (*x.shape[:3], w.shape[3 if turned else 2], *results)
+    memory = [backend.allocator.alloc(4 * int(np.prod(shape))), *[backend.allocator.alloc(a.nbytes) for a in (x, w)]]
+    for handle, array in zip(memory[1:], (x, w), strict=True):
+        backend.allocator.copy_in(handle, memoryview(np.ascontiguousarray(array)).cast("B"))
+    program.launch(memory, [], (1, 1, 1))
+    return np.frombuffer(bytes(memory[0].view), np.float32).reshape(shape)
+
+
+def in_order(x: Array, w: Array, options: tuple[int, ...], fused: bool) -> Array:
+    """Return the sums in float32 of one product after another, in the order of the weights that are not turned.
+
+    Products are rounded by themselves, or `fused` with the sum that they are added to. Turned weights have none with
+    what is outside of an image: such a sum is a gradient.
+    """
+    above, below, left, right, turned, down, across = options
+    if turned:
+        w = w.swapaxes(2, 3)[..., ::-1, ::-1]
+    around = [(above, below), (left, right)]
+    inside = np.pad(np.full(x.shape[4:], True), around, constant_values=not turned)
+    x = np.pad(x, [(0, 0)] * 4 + around)
+    tall, wide = w.shape[4:]
+    rows, columns = (x.shape[4] - tall) // down + 1, (x.shape[5] - wide) // across + 1
+    total = np.zeros((*x.shape[:3], w.shape[2], rows, columns), np.float32)
+    with np.errstate(invalid="ignore"):
+        for c, i, j in np.ndindex(x.shape[3], tall, wide):
+            place = slice(i, i + (rows - 1) * down + 1, down), slice(j, j + (columns - 1) * across + 1, across)
+            part, there = x[:, :, :, None, c, *place], inside[place]
+            weight = w[:, None, :, :, c, i, j, None, None]
+            if fused:
+                added = (total.astype(np.float64) + part.astype(np.float64) * weight).astype(np.float32)
+            else:
+                added = total + part * weight
+            total = np.where(there, added, total)
+    return total
+
+
+def numbers(*shape: int, seed: int = 0) -> Array:
+    """Return normal numbers in float32."""
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["normal", "infinite", "whole"])
+def test_values(level: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of random sizes, steps, windows, padding and groups, on each kind of processor, on one thread and more alike.
+
+    Sums of whole numbers are exact. An infinite element makes infinities where it is, and NaN times a 0.
+    """
+    monkeypatch.setattr(routines, "PROCESSOR", level)
+    chance = np.random.default_rng(level)
+
+    def upto(most: int, least: int = 1) -> int:
+        """Return a number from `least` to `most`."""
+        return int(chance.integers(least, most + 1))
+
+    for number in range(24):
+        channels, filters = (upto(12), upto(90)) if number % 12 else (upto(240, 120), upto(140, 70))
+        window, step = (upto(7 if number % 3 else 1), upto(7 if number % 3 else 1)), (upto(4), upto(4))
+        padding = [upto(n, 0) for n in (window[0], window[0], window[1], window[1])]
+        size = upto(20) + window[0], upto(30) + window[1]
+        turned = number % 2
+        x = numbers(upto(2), upto(9), upto(2), channels, *size, seed=number)
+        w = numbers(x.shape[0], x.shape[2], *((channels, filters) if turned else (filters, channels)), *window, seed=9)
+        options = (*padding, turned, *step)
+        if kind == "infinite":
+            w[..., upto(window[0]) - 1, upto(window[1]) - 1] = np.inf
+            x[:, 0, 0, 0, upto(size[0]) - 1, upto(size[1]) - 1] = np.nan
+        elif kind == "whole":
+            x, w = np.round(x * 4), np.round(w * 4)
+        got = run(x, w, options, upto(4))
+        np.testing.assert_array_equal(got, run(x, w, options, 1))
+        if kind == "infinite":
+            plain = in_order(x, w, options, fused=True)
+            for is_so in (np.isnan, np.isposinf, np.isneginf):
+                np.testing.assert_array_equal(is_so(got), is_so(plain))
+            np.testing.assert_allclose(got, plain, 1e-4, 1e-4)
+            continue
+        wanted = routine_values(NAME, [x, w], options)[0]
+        if kind == "whole":
+            np.testing.assert_array_equal(got, wanted)
+            continue
+        plain = in_order(x, w, options, fused=level > 0 or not machine.is_x86())
+        assert abs(got - wanted).max() <= abs(plain - wanted).max(), (x.shape, w.shape, options)
+
+
+def test_many_rows_and_images() -> None:
+    """Of which the second cache has room for a part: bands of rows, or blocks of images."""
+    for shape, weights, step in (
+        ((1, 1, 1, 5, 300, 301), (1, 1, 70, 5, 7, 7), 2),
+        ((1, 37, 1, 80, 9, 8), (1, 1, 20, 80, 3, 3), 1),
+    ):
+        x, w = np.round(numbers(*shape) * 4), np.round(numbers(*weights) * 4)
+        options = (3, 2, 1, 2, 0, step, step)
+        for threads in (1, 2, 3, 7):
+            np.testing.assert_array_equal(run(x, w, options, threads), routine_values(NAME, [x, w], options)[0])
+
+
+def test_zeros_are_positive() -> None:
+    """As in a sum that starts at 0."""
+    got = run(-abs(numbers(1, 1, 1, 16, 9, 9)), np.zeros((1, 1, 4, 16, 3, 2), np.float32), (1, 1, 1, 1, 0, 2, 1))
+    assert (got == 0).all() and not np.signbit(got).any()
+
+
+def names(t: Tensor) -> list[str]:
+    """Return the routines of a tensor's schedule."""
+    return [call.routine.name for call in t.schedule() if isinstance(call, RoutineCall)]
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize(("window", "step"), [(3, 1), (3, 2), (4, 1)])
+def test_methods_and_gradients(groups: int, window: int, step: int) -> None:
+    """conv2d and the gradient in steps of 1 for its image are this routine where the CPU has it, and right."""
+    if NAME not in routine_sources.sources():
+        pytest.skip("not on this processor")
+    x, w = numbers(4, 64 * groups, 20, 23), numbers(64 * groups, 64, window, window, seed=1)
+    by_kernels: list[Array] = []
+    by_routine: list[Array] = []
+    for found, wanted in ((by_kernels, 0), (by_routine, 1)):
+        with Context(ROUTINES=wanted):
+            a, b = Tensor(x, requires_grad=True), Tensor(w, requires_grad=True)
+            slid = a.conv2d(b, groups=groups, stride=step, padding=1)
+            assert names(slid) == [NAME] * wanted
+            slope, other = slid.gradient(a, b, gradient=Tensor(numbers(*slid.shape, seed=2)))
+            if step == 1:
+                assert names(slope) == [NAME] * wanted
+            found += [slid.numpy(), slope.numpy(), other.numpy()]
+    for one, other in zip(by_kernels, by_routine, strict=True):
+        assert abs(one - other).max() <= 1e-5 * abs(other).max()
+
+
+def test_which_processors_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are known to multiply two vectors of 64 bytes in each cycle."""
+    routine_sources.sources.cache_clear()
+    try:
+        for count, wanted in ((2, True), (1, False), (0, False)):
+            monkeypatch.setattr(machine, "multipliers", lambda count=count: count)
+            assert (NAME in routine_sources.sources()) is wanted
+            routine_sources.sources.cache_clear()
+    finally:
+        monkeypatch.undo()
+        routine_sources.sources.cache_clear()
