@@ -12,7 +12,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 
 HERE = Path(__file__).parent
 SOURCES = "src/tinygraft_cpu"
-FILES = ("pool", "replay", "routines", "ordering", "matrices", "fourier", "attention", "winograd",
+FILES = ("pool", "replay", "routines", "ordering", "matrices", "fourier", "scans", "attention", "winograd",
          "transposed", "direct")  # fmt: skip
 HEADERS = ("pool", "processor_level", "routines", "radix", "fourier", "attention", "attention_tiles",
            "attention_levels", "attention_end", "winograd_tiles", "transposed_tiles", "direct_tiles", "tile_levels",

@@ -259,7 +259,7 @@ def test_where_routines_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         assert routine_sources.about() == (
             "routines: cholesky, eigh, eigvalsh, fft, inverse, irfft, rfft, solve, svd, svdvals by NumPy; "
-            "sort, topk, unique, histogram, attention, attention_backward, convolution, direct_convolution, "
+            "sort, topk, unique, histogram, running, attention, attention_backward, convolution, direct_convolution, "
             "transposed_convolution, lu, triangular, qr by kernels"
         )
     finally:

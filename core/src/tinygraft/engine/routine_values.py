@@ -83,6 +83,13 @@ def _histogram(operands: Sequence[Array], options: RoutineOptions) -> list[Array
     return [np.stack(rows).astype(np.int32)]
 
 
+def _running(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return the running sums of each row, or with option 0 the products."""
+    (x,) = operands
+    ufunc = np.multiply if options[0] else np.add
+    return [ufunc.accumulate(x, 1, np.float64 if x.dtype.kind == "f" else x.dtype).astype(x.dtype)]
+
+
 def _in_float64(operands: Sequence[Array]) -> list[Array]:
     """Return the operands in float64."""
     return [operand.astype(np.float64) for operand in operands]
@@ -212,6 +219,7 @@ MEANINGS: dict[str, Callable[[Sequence[Array], RoutineOptions], list[Array]]] = 
     "topk": _topk,
     "unique": _unique,
     "histogram": _histogram,
+    "running": _running,
     "cholesky": _cholesky,
     "lu": _lu,
     "solve": _solve,

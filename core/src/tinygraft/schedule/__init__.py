@@ -6,7 +6,7 @@ from one state to the next:
 
     split devices, remove waits           a graph of single devices, of values alone
     multiply out                          powers of whole numbers as multiplications
-    choose limits, choose convolutions    which convolutions a routine of the device computes
+    choose limits, choose routines        which convolutions and scans a routine of the device computes
     cut long loops                        long reductions, products and scans in steps, by shapes alone
     order nodes, bind variables           sources before users; the values of variables
     choose stored                         which nodes become memory

@@ -30,6 +30,7 @@ from tinygraft.schedule.order import in_order
 from tinygraft.schedule.passes import SchedulePass, ScheduleState, run_passes
 from tinygraft.schedule.proof import ProofStep, check_values
 from tinygraft.schedule.regroup import regroup
+from tinygraft.schedule.running import rows_by_routine
 from tinygraft.schedule.shard import split_by_device
 from tinygraft.schedule.stored import decide
 from tinygraft.schedule.tasks import divided, make_tasks, needs_of
@@ -143,8 +144,10 @@ def cut_long_loops(state: ScheduleState) -> ScheduleState:
     return _replaced(state, regroup(state.order, state.target))
 
 
-def choose_convolutions(state: ScheduleState) -> ScheduleState:
-    """Return the state with a ROUTINE for each convolution that the device's is faster for (convolutions.py).
+def choose_routines(state: ScheduleState) -> ScheduleState:
+    """Return the state with a ROUTINE for each convolution, and for running sums, where the device's is faster.
+
+    convolutions.py and running.py say which.
 
     `outputs`, `order` and `waits` change; the state is returned as it is where there is none, with ROUTINES=0, and with
     NOOPT=1, which leaves loops as they are written.
@@ -152,11 +155,12 @@ def choose_convolutions(state: ScheduleState) -> ScheduleState:
     if (
         not config.ROUTINES.value
         or config.NOOPT.value
-        or not any(n.op is Ops.WINDOW or n.op is Ops.FOLD for n in state.order)
+        or not any(n.op in (Ops.WINDOW, Ops.FOLD, Ops.SCAN) for n in state.order)
     ):
         return state
     fast = config.PRECISION.value == config.FAST
     done = _replaced(state, by_routine(state.order, state.outputs, state.target_of, fast))
+    done = _replaced(done, rows_by_routine(done.order, done.target_of))
     if done is state:
         return state
     # an output that a routine made, in another shape, is that memory and no copy of it, unless two outputs would be
@@ -293,7 +297,7 @@ PASSES = (
     SchedulePass("multiply out", multiply_out, schedule_spec.plain_values, texts.graph),
     SchedulePass("choose limits", choose_limits, schedule_spec.nothing, texts.limits),
     # before long loops are cut: the gradient of a convolution with many channels is one
-    SchedulePass("choose convolutions", choose_convolutions, schedule_spec.plain_values, texts.graph),
+    SchedulePass("choose routines", choose_routines, schedule_spec.plain_values, texts.graph),
     SchedulePass("cut long loops", cut_long_loops, schedule_spec.plain_values, texts.graph),
     # from here on no pass changes the graph
     SchedulePass("order nodes", order_nodes, schedule_spec.sources_first, texts.graph),

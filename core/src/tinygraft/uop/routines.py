@@ -84,6 +84,11 @@ def _counted(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tup
     return ((dtypes.int32, (operands[0][1][0], options[0])),)
 
 
+def _running(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what running yields: those of its operand."""
+    return (operands[0],)
+
+
 def _cholesky(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     """Return dtype and shape of what cholesky yields: those of its operand."""
     return (operands[0],)
@@ -244,6 +249,11 @@ ROUTINES: dict[str, RoutineFacts] = {
     "histogram": RoutineFacts(
         "how often each number from 0 to before `bins` is in the row; others count nowhere",
         (2,), ("counts",), _counted, ("bins",),
+    ),
+    "running": RoutineFacts(
+        "the running sums of each row, or if `multiplied` its running products, in the order of the row: those of "
+        "float32 in float64, each rounded once",
+        (2,), ("values",), _running, ("multiplied",), exact=False,
     ),
     "cholesky": RoutineFacts(
         "the lower triangular L, with L @ L' equal to the symmetric matrix whose lower triangle is read; from the "

@@ -24,6 +24,7 @@ BY_EXTENSION: dict[str, tuple[DType, ...]] = {
     "fft": REAL,
     "rfft": REAL,
     "irfft": REAL,
+    "running": (*REAL, dtypes.int64),
     "attention": REAL,
     "attention_backward": REAL,
     "convolution": (dtypes.float32,),

@@ -38,6 +38,8 @@ def program(routine: Routine, threads: int) -> Program:
         table = circle(n, dtype.itemsize)
         facts = [table.ctypes.data, shape[0], n, options[0], wanted, dtype.itemsize, threads]
         return NativeRoutine(routine.name, facts, table)
+    if routine.name == "running":
+        return NativeRoutine("running", [*shape, options[0], dtype.itemsize, dtype.kind == "float", threads])
     if routine.name in ("attention", "attention_backward"):
         return NativeRoutine(routine.name, [wanted, dtype.itemsize, threads, *_attention(routine)])
     if routine.name == "convolution":
