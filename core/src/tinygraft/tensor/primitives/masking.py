@@ -106,8 +106,8 @@ def nonzero(self: Tensor, size: int | None = None, fill_value: int = 0, as_tuple
     return columns[0].stack(*columns[1:], dim=1)
 
 
-def true_at(self: Tensor, size: int | None) -> Tensor:
-    """The indices where this mask, of one axis, is True, in order.
+def true_at(self: Tensor, size: int | None, starts: bool = False) -> Tensor:
+    """The indices where this mask, of one axis, is True, in order; with `starts` 0 and those behind these.
 
     With a size so many of them, filled up with -1, or cut. They are int32, or int64 for a mask of 2**31 elements or
     more. Without a size the mask is read.
@@ -116,7 +116,10 @@ def true_at(self: Tensor, size: int | None) -> Tensor:
         import numpy as np
 
         mask = self.numpy()
-        found = np.flatnonzero(mask).astype(np.int32 if mask.size < 2**31 else np.int64)
+        found = np.flatnonzero(mask)
+        if starts:
+            found = np.concatenate([[0], found + 1])
+        found = found.astype(np.int32 if mask.size < 2**31 else np.int64)
         return type(self)(found, device=self.device)
     # the k-th True has the rank k in a running sum: scatter each index to its rank (stream compaction)
     ones = self._cast(dtypes.int32)

@@ -49,6 +49,10 @@ POOLS: list[tuple[str, tuple[int, ...], tuple[Any, ...], dict[str, Any]]] = [
     ("adaptive_avg_pool1d", (2, 3, 7), (4,), {}),
     ("adaptive_avg_pool2d", (3, 5, 6), ((2, None),), {}),
     ("adaptive_avg_pool3d", (1, 2, 3, 5, 4), ((2, 3, 4),), {}),
+    ("adaptive_avg_pool2d", (2, 3, 6, 8), ((3, 2),), {}),  # equal windows
+    ("adaptive_avg_pool2d", (3, 5, 6), (1,), {}),
+    ("adaptive_max_pool2d", (2, 3, 6, 8), ((3, 2),), {}),
+    ("adaptive_max_pool3d", (2, 3, 4, 5, 4), (1,), {}),
     ("adaptive_max_pool1d", (2, 3, 7), (4,), {"return_indices": True}),
     ("adaptive_max_pool2d", (2, 3, 5, 6), ((3, 4),), {"return_indices": True}),
     ("adaptive_max_pool3d", (2, 3, 5, 4), ((2, 3, 3),), {"return_indices": True}),

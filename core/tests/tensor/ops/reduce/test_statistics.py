@@ -108,6 +108,7 @@ def test_distinct_values(x: Any) -> None:
     for got, want in zip(found, np.unique(x, return_inverse=True, return_counts=True), strict=True):
         np.testing.assert_array_equal(got.numpy(), want)
     starts = np.flatnonzero(np.diff(x, prepend=x[:1] - 1)) if x.size else np.zeros(0, int)
+    np.testing.assert_array_equal(Tensor(x).unique_consecutive().numpy(), x[starts])
     values, inverse, counts = Tensor(x).unique_consecutive(True, True)
     np.testing.assert_array_equal(values.numpy(), x[starts])
     np.testing.assert_array_equal(values.numpy()[inverse.numpy()], x)
@@ -124,6 +125,9 @@ def test_distinct_slices(x: Any, axis: int) -> None:
     np.testing.assert_array_equal(found[0].numpy(), want[0])
     np.testing.assert_array_equal(found[1].numpy(), want[1].reshape(-1))
     np.testing.assert_array_equal(found[2].numpy(), want[2])
+    slices = np.moveaxis(x, axis, 0)
+    starts = [i for i, each in enumerate(slices) if not i or np.any(each != slices[i - 1])]
+    np.testing.assert_array_equal(Tensor(x).unique_consecutive(dim=axis).numpy(), np.take(x, starts, axis))
 
 
 def test_every_nan_is_one_of_its_own() -> None:
@@ -152,6 +156,19 @@ def test_histograms(x: Any, bins: int) -> None:
     places = np.abs(x).astype(np.int64)
     np.testing.assert_array_equal(Tensor(places).bincount(minlength=3).numpy(), np.bincount(places, minlength=3))
     np.testing.assert_allclose(Tensor(places).bincount(Tensor(x)).numpy(), np.bincount(places, x))
+
+
+@pytest.mark.parametrize("kind", ["u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8"])
+def test_counts_of_every_integer(kind: str) -> None:
+    """With the greatest of one byte; a number below 0 among them is said, whatever its bits are as another integer."""
+    x = np.array([100, 0, 3, 100, 127, 3, 3], kind)
+    np.testing.assert_array_equal(Tensor(x).bincount().numpy(), np.bincount(x))
+    np.testing.assert_array_equal((Tensor(x) // 2).bincount().numpy(), np.bincount(x // 2))
+    assert Tensor(x[:0]).bincount(minlength=2).tolist() == [0, 0]
+    if kind[0] == "i":
+        x[4] = np.iinfo(kind).min
+        with pytest.raises(ValueError, match=f"bincount needs numbers of 0 or more, got {x[4]}"):
+            Tensor(x).bincount()
 
 
 @settings(max_examples=7, deadline=None)

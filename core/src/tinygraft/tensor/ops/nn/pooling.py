@@ -209,10 +209,26 @@ def _shares(self: Tensor, old: int, new: int) -> tuple[Tensor, Tensor]:
     return indices, indices._op(Ops.CMPLT, end)
 
 
+def _equal_shares(self: Tensor, targets: Sequence[int]) -> tuple[Tensor, tuple[int, ...]] | None:
+    """This tensor with each of its last axes as (new size, window), and the axes of windows.
+
+    None where windows of the sizes `targets` are not all alike.
+    """
+    lead = self.ndim - len(targets)
+    old = size_math.as_ints(self.shape[lead:], "pooling")
+    if not all(new and size % new == 0 for size, new in zip(old, targets, strict=True)):
+        return None
+    parts = [part for size, new in zip(old, targets, strict=True) for part in (new, size // new)]
+    return reshaped(self, (*self.shape[:lead], *parts)), tuple(range(lead + 1, lead + len(parts), 2))
+
+
 def adaptive_avg(self: Tensor, what: str, n: int, output_size: Any) -> Tensor:
     """Average the last `n` axes into windows that give `output_size`; `what` names the caller in a ShapeError."""
     targets = _targets(self, what, n, output_size)
     x = self._in_float()
+    if (equal := _equal_shares(x, targets)) is not None:
+        windows, axes = equal
+        return windows.mean(axes)._narrowed(self.dtype)
     for axis, new in enumerate(targets, self.ndim - n):
         old = size_math.as_int(self.shape[axis], what)
         if not new:
@@ -265,6 +281,8 @@ def _adaptive_max(self: Tensor, what: str, n: int, output_size: Any, return_indi
     if 0 in targets:
         none = type(self).zeros(*self.shape[:lead], *targets, device=self.device, dtype=self.dtype)
         return (none, as_positions(none._cast(dtypes.int32))) if return_indices else none
+    if not return_indices and (equal := _equal_shares(self, targets)) is not None:
+        return equal[0].max(equal[1])
     x, indices = self, _flat_numbers(self, old)
     for axis in reversed(range(n)):  # from the last, so that the axes before keep their numbers
         shares, real = _shares(self, old[axis], targets[axis])

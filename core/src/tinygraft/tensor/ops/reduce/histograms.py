@@ -40,10 +40,7 @@ def bincount(self: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
     weights = None if weights is None else self._argument("bincount", "weights", weights)
     if weights is not None and weights.shape != self.shape:
         raise ShapeError(f"bincount needs a weight for each element, got shapes {self.shape} and {weights.shape}")
-    least, most = (int(t.item()) for t in self.aminmax()) if self.size else (0, -1)
-    if least < 0:
-        raise ValueError(f"bincount needs numbers of 0 or more, got {least}")
-    bins = max(most + 1, minlength)
+    bins = max((_greatest(self) if self.size else -1) + 1, minlength)
     if weights is None and bins:
         return _counts(self, bins)._cast(dtypes.default_int)
     ones: Any = self._const(1, dtypes.default_int) if weights is None else weights
@@ -51,6 +48,20 @@ def bincount(self: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
         ones = ones._cast(dtypes.float64)
     total = type(self).full((bins,), 0, device=self.device, dtype=ones.dtype)
     return total._join(Ops.SCATTER, self, ones, arg=ScatterArg(0, Ops.ADD)) if self.size else total
+
+
+def _greatest(self: Tensor) -> int:
+    """The greatest of some numbers for bincount. Raises ValueError where the least is below 0.
+
+    They are read once: with the bits of an unsigned integer a number below 0 is greater than all others.
+    """
+    if self.dtype.kind == "uint":
+        return int(self.max().item())
+    bits = 8 * self.dtype.itemsize
+    found = int(self.detach().bitcast(getattr(dtypes, f"uint{bits}")).max().item())
+    if found >> (bits - 1):
+        raise ValueError(f"bincount needs numbers of 0 or more, got {int(self.min().item())}")
+    return found
 
 
 def _counts(self: Tensor, bins: int) -> Tensor:

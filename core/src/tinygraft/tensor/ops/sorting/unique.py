@@ -69,7 +69,10 @@ def unique_consecutive(
     [1, 2, 1]
     """
     rows, shape = _as_rows(self, dim)
-    inverse, counts, firsts = _runs(rows._ranks())
+    keys = rows._ranks()
+    if not return_inverse and not return_counts:
+        return _answer(self, _starts(keys), dim, [])
+    inverse, counts, firsts = _runs(keys)
     return _answer(self, firsts, dim, [reshaped(inverse, shape)] * return_inverse + [counts] * return_counts)
 
 
@@ -147,6 +150,14 @@ def _answer(self: Tensor, firsts: Any, dim: int | None, more: list[Any]) -> Any:
     whole = self.flatten() if dim is None or not self.ndim else self
     values = whole._join(Ops.GATHER, firsts, arg=0 if dim is None else self._axis(dim))
     return (values, *(as_positions(indices) for indices in more)) if more else values
+
+
+def _starts(keys: Any) -> Any:
+    """Where each run of a line of keys begins, int32: neighbours are compared, and where they differ is read."""
+    count = keys.shape[0]
+    if count < 2:
+        return iota(type(keys), count, keys.device)._cast(dtypes.int32)
+    return true_at(keys.shrink(((1, count),)) != keys.shrink(((0, count - 1),)), None, True)
 
 
 def _runs(keys: Any) -> tuple[Any, Any, Any]:
