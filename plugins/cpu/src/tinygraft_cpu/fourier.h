@@ -22,6 +22,7 @@ typedef struct {
     static inline __attribute__((always_inline)) void NAME(core##RADIX)(                                               \
         const REAL *restrict ar, const REAL *restrict ai, REAL *restrict br, REAL *restrict bi, long count, long far,  \
         long by_k, long by_q, const REAL *restrict c, const REAL *restrict s, long turn_k, long turn_q) {              \
+        NEIGHBOURS_ARE_APART                                                                                           \
         for (long q = 0; q < count; q++) {                                                                             \
             BODY                                                                                                       \
         }                                                                                                              \
