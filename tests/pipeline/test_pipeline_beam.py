@@ -25,7 +25,7 @@ print("ran by", Device["CPU"].compiler_name)
 """
 
 
-@pytest.mark.parametrize("compiler", ["llvm", pytest.param("c", marks=pytest.mark.needs("cc"))])
+@pytest.mark.parametrize("compiler", ["llvm", pytest.param("c", marks=[pytest.mark.needs("cc"), pytest.mark.long])])
 def test_what_was_found_computes_the_same(compiler: str, tmp_path: Path) -> None:
     """A product, a transposition, an assignment: found by the first process, used by the second without a search."""
     beam = {"BEAM": "2", "BEAM_BUDGET": "300", "DEBUG": "1", "DEV": "CPU", "CPU_COMPILER": compiler, "SPEC": "0"}

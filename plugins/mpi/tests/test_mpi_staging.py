@@ -85,6 +85,7 @@ def late(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_every_word_in_pieces_on_late_queues(late, tmp_path):
     """Every collective, of all sizes and dtypes and under TinyJit, beside devices that pass memory without a copy."""
     ended = launched(2, WORDS, tmp_path, "LATE,SEEING,CPU,PYTHON", timeout=300)
