@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinygraft import Context, Device, Tensor, TinyJit, dtypes
+from convolution_call import convolved, numbers
+from tinygraft import Context, Tensor, TinyJit
 from tinygraft.engine.routine_values import routine_values
 from tinygraft.errors import SettingError
-from tinygraft.plugin import Routine
 from tinygraft.schedule import convolutions
 from tinygraft_cpu import routines
 
@@ -30,17 +30,10 @@ def cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def run(x: Array, w: Array, options: tuple[int, ...], threads: int = 2) -> Array:
     """Return the routine's result on operands in its axes, (examples, batch, groups, ...)."""
-    backend = Device["CPU"]
-    operands = tuple((dtypes.float32, array.shape) for array in (x, w))
-    program = routines.program(Routine("convolution", options, operands, (0,)), threads)
     above, below, left, right, turned, _ = options
     window, filters = w.shape[-1], w.shape[3 if turned else 2]
     shape = (*x.shape[:3], filters, x.shape[4] + above + below - window + 1, x.shape[5] + left + right - window + 1)
-    memory = [backend.allocator.alloc(4 * int(np.prod(shape))), *[backend.allocator.alloc(a.nbytes) for a in (x, w)]]
-    for handle, array in zip(memory[1:], (x, w), strict=True):
-        backend.allocator.copy_in(handle, memoryview(np.ascontiguousarray(array)).cast("B"))
-    program.launch(memory, [], (1, 1, 1))
-    return np.frombuffer(bytes(memory[0].view), np.float32).reshape(shape)
+    return convolved("convolution", x, w, options, shape, threads)
 
 
 def exact(x: Array, w: Array, options: tuple[int, ...]) -> Array:
@@ -60,11 +53,6 @@ def direct(x: Array, w: Array, padding: tuple[int, ...]) -> Array:
         product = part.astype(np.float64) * w[:, None, :, :, c, i, j, None, None]
         total = (total.astype(np.float64) + product).astype(np.float32)  # a fused multiply and add
     return total
-
-
-def numbers(*shape: int, seed: int = 0) -> Array:
-    """Return normal numbers in float32."""
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 SIZES = [

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinygraft import Context, Device, Tensor, dtypes
+from convolution_call import convolved, numbers
+from tinygraft import Context, Tensor
 from tinygraft.engine.routine_values import routine_values
-from tinygraft.plugin import Routine
 from tinygraft.schedule import convolutions
 from tinygraft.uop.stages import RoutineCall
 from tinygraft_cpu import routines
@@ -30,15 +30,8 @@ def cpu() -> Iterator[None]:
 
 def run(x: Array, w: Array, options: tuple[int, ...], threads: int = 2) -> Array:
     """Return the routine's result on operands in its axes, (examples, batch, groups, ...)."""
-    backend = Device["CPU"]
-    operands = tuple((dtypes.float32, array.shape) for array in (x, w))
-    program = routines.program(Routine(NAME, options, operands, (0,)), threads)
     shape = (*x.shape[:3], w.shape[3], *options[4:])
-    memory = [backend.allocator.alloc(4 * int(np.prod(shape))), *[backend.allocator.alloc(a.nbytes) for a in (x, w)]]
-    for handle, array in zip(memory[1:], (x, w), strict=True):
-        backend.allocator.copy_in(handle, memoryview(np.ascontiguousarray(array)).cast("B"))
-    program.launch(memory, [], (1, 1, 1))
-    return np.frombuffer(bytes(memory[0].view), np.float32).reshape(shape)
+    return convolved(NAME, x, w, options, shape, threads)
 
 
 def in_order(x: Array, w: Array, options: tuple[int, ...]) -> Array:
@@ -52,11 +45,6 @@ def in_order(x: Array, w: Array, options: tuple[int, ...]) -> Array:
             part = whole[..., i : i + (height - 1) * down + 1 : down, j : j + (width - 1) * right + 1 : right]
             part += x[:, :, :, c, None] * w[:, None, :, c, :, i, j, None, None]
     return whole[..., top : top + rows, left : left + columns]
-
-
-def numbers(*shape: int, seed: int = 0) -> Array:
-    """Return normal numbers in float32."""
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])

@@ -267,7 +267,7 @@ def _suited(node: UOp, c: Convolution | Transposed, target_of: Callable[[str], T
 def _fits_tiles(c: Convolution) -> bool:
     """Return whether the direct routine has numbers for all places, and enough to do."""
     above, below, left, right = c.padding
-    padded = prod(c.sizes[2:3]) * (c.sizes[3] + above + below) * (c.sizes[4] + left + right)
+    padded = c.sizes[2] * (c.sizes[3] + above + below) * (c.sizes[4] + left + right)
     products = prod(c.sizes[:3]) * c.filters * prod(c.results) * prod(c.window)
     return padded <= MOST_ELEMENTS and products >= LEAST
 

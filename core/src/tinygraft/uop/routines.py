@@ -84,13 +84,8 @@ def _counted(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tup
     return ((dtypes.int32, (operands[0][1][0], options[0])),)
 
 
-def _running(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
-    """Return dtype and shape of what running yields: those of its operand."""
-    return (operands[0],)
-
-
-def _cholesky(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
-    """Return dtype and shape of what cholesky yields: those of its operand."""
+def _like(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of a result that is as the first operand."""
     return (operands[0],)
 
 
@@ -188,23 +183,11 @@ def _attention_flops(products: tuple[int, int]) -> Callable[[Sequence[RoutineOpe
     return count
 
 
-def _convolved(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
-    """Return dtype and shape of what a convolution yields; options are its padding, and which axis filters are."""
-    (dtype, (*front, _, height, width)), (_, weights) = operands
-    above, below, left, right, turned = options[:5]
-    filters, window = weights[3 if turned else 2], weights[-1]
-    return ((dtype, (*front, filters, height + above + below - window + 1, width + left + right - window + 1)),)
-
-
-def _convolution_flops(operands: Sequence[RoutineOperand], options: RoutineOptions) -> int:
-    """Return the operations of a direct sum, of which there are fewer."""
-    ((_, found),) = _convolved(operands, options)
-    channels, (_, weights) = operands[0][1][3], operands[1]
-    return 2 * prod(found) * channels * weights[-1] ** 2
-
-
 def _convolved_in_steps(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
-    """Return dtype and shape of what a direct convolution yields; the last options are its steps down and right."""
+    """Return dtype and shape of what a direct convolution yields.
+
+    Options are its padding, which axis filters are, and its steps down and right.
+    """
     (dtype, (*front, _, height, width)), (_, weights) = operands
     above, below, left, right, turned, *steps = options
     sizes = height + above + below, width + left + right
@@ -216,6 +199,16 @@ def _direct_flops(operands: Sequence[RoutineOperand], options: RoutineOptions) -
     """Return the operations of a direct convolution."""
     ((_, found),) = _convolved_in_steps(operands, options)
     return 2 * prod(found) * operands[0][1][3] * prod(operands[1][1][-2:])
+
+
+def _convolved(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what a convolution in steps of 1 yields; its last option changes neither."""
+    return _convolved_in_steps(operands, (*options[:5], 1, 1))
+
+
+def _convolution_flops(operands: Sequence[RoutineOperand], options: RoutineOptions) -> int:
+    """Return the operations of the direct sum, of which fast algorithms have fewer."""
+    return _direct_flops(operands, (*options[:5], 1, 1))
 
 
 def _slid_back(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
@@ -253,12 +246,12 @@ ROUTINES: dict[str, RoutineFacts] = {
     "running": RoutineFacts(
         "the running sums of each row, or if `multiplied` its running products, in the order of the row: those of "
         "float32 in float64, each rounded once",
-        (2,), ("values",), _running, ("multiplied",), exact=False,
+        (2,), ("values",), _like, ("multiplied",), exact=False,
     ),
     "cholesky": RoutineFacts(
         "the lower triangular L, with L @ L' equal to the symmetric matrix whose lower triangle is read; from the "
         "first column on for which that matrix is not positive definite, NaN, or infinities where a pivot is 0",
-        (3,), ("factor",), _cholesky, exact=False,
+        (3,), ("factor",), _like, exact=False,
     ),
     "lu": RoutineFacts(
         "L and U of the rows in another order, in one matrix (L has ones on its diagonal); for each column the row, "
@@ -356,11 +349,6 @@ ROUTINES: dict[str, RoutineFacts] = {
         exact=False, flops=_transposed_flops,
     ),
 }  # fmt: skip
-
-
-def _like(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
-    """Return dtype and shape of a result that is as the first operand."""
-    return (operands[0],)
 
 
 def _of_all_ranks(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:

@@ -48,13 +48,9 @@ def _of_node(node: UOp) -> str | None:
         return "a comparison"
     if node.op is Ops.ROUTINE:
         return f"the indices of {node.arg.routine}"
-    return (
-        f"a cast to {node.dtype.name}"
-        if node.op is Ops.CAST
-        else "the bits of a float"
-        if node.op is Ops.BITCAST
-        else None
-    )
+    if node.op is Ops.CAST:
+        return f"a cast to {node.dtype.name}"
+    return "the bits of a float" if node.op is Ops.BITCAST else None
 
 
 def _index_of_extreme(node: UOp) -> str | None:
