@@ -15,8 +15,8 @@ SOURCES = "src/tinygraft_cpu"
 FILES = ("pool", "replay", "routines", "ordering", "matrices", "fourier", "scans", "attention", "winograd",
          "transposed", "direct")  # fmt: skip
 HEADERS = ("pool", "processor_level", "routines", "radix", "fourier", "attention", "attention_tiles",
-           "attention_levels", "attention_end", "winograd_tiles", "transposed_tiles", "direct_tiles", "tile_levels",
-           "interleave", "little", "little_matrices")  # fmt: skip
+           "attention_levels", "attention_end", "winograd_tiles", "bands", "transposed_tiles", "direct_tiles",
+           "tile_levels", "interleave", "little", "little_matrices")  # fmt: skip
 
 ffi = FFI()
 header = (HERE / SOURCES / "pool.h").read_text()

@@ -13,10 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bands.h"
 #include "processor_level.h"
 #include "routines.h"
 
-enum { POSITIONS = 6, LINE = 16, ALIGNED = 64, WEIGHTS = 36 << 10 };
+enum { POSITIONS = 6, WEIGHTS = 36 << 10 };
 
 typedef struct {
     const float *x, *w;
@@ -30,11 +31,6 @@ typedef struct {
     int turned, level;
     atomic_long next;
 } direct;
-
-/* Rows of results from `first` to before `end` of some images. */
-typedef struct {
-    long image, images, group, first, end;
-} band;
 
 /* Weights in memory that are multiplied next: rows of `row` elements. */
 typedef struct {
@@ -95,13 +91,10 @@ static void tasks(void *given, int number, int count) {
     (void)number, (void)count;
     size_t bytes = (size_t)job->room * sizeof(float) + ALIGNED;
     void *memory = tg_workspace(bytes);
-    float *work = (float *)(((uintptr_t)memory + ALIGNED - 1) & ~(uintptr_t)(ALIGNED - 1));
+    float *work = aligned_floats(memory);
     for (long task; (task = atomic_fetch_add(&job->next, 1)) < job->blocks * job->parts;) {
-        long part = task % job->parts, of = task / job->parts, number_of = of % job->bands;
-        band b = {of / job->bands / job->groups * job->together, 0, of / job->bands % job->groups, 0, 0};
-        b.images = job->batch - b.image < job->together ? job->batch - b.image : job->together;
-        b.first = tg_begin(job->rows, (int)number_of, (int)job->bands);
-        b.end = tg_begin(job->rows, (int)number_of + 1, (int)job->bands);
+        long part = task % job->parts;
+        band b = band_of(task / job->parts, job->batch, job->groups, job->together, job->bands, job->rows);
         long first = tg_begin(job->tiles, (int)part, (int)job->parts);
         long last = tg_begin(job->tiles, (int)part + 1, (int)job->parts);
 #ifdef SEVERAL_PROCESSORS
@@ -113,9 +106,6 @@ static void tasks(void *given, int number, int count) {
     }
     tg_leave(memory, bytes);
 }
-
-/* Whole lines of the cache, an odd number of them, since such a distance uses all sets of a cache. */
-static long distance(long n) { return ((n + LINE - 1) / LINE | 1) * LINE; }
 
 /* Lay out work for `bands` bands of `together` images; returns the floats of it that are read again and again. */
 static long lay_out(direct *job, long bands, long together, long width) {

@@ -15,10 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bands.h"
 #include "processor_level.h"
 #include "routines.h"
 
-enum { COPIED = 2, MOST_ROWS = 8, LINE = 16, ALIGNED = 64, LEAST_TILES = 2, LEAST_ROWS = 4 };
+enum { COPIED = 2, MOST_ROWS = 8, LEAST_TILES = 2, LEAST_ROWS = 4 };
 
 /* An axis: of the window, steps, results that are cut off before the first, results, elements of x. The first element
    that a phase reads for result 0 at `least`, and how many more than one for each result; see `measure`. */
@@ -41,11 +42,6 @@ typedef struct {
     atomic_int strange; /* whether a weight is not finite */
     atomic_long next;
 } transposed;
-
-/* Results q * stride + r, from `first` to before `end`, of all phases r, of `images` images. */
-typedef struct {
-    long image, images, group, first, end;
-} band;
 
 /* How many results the phase r of an axis has, at which element of x its window begins to slide back, and how many
    elements of the window it has. */
@@ -167,11 +163,9 @@ static void tasks(void *given, int number, int count) {
     float *work = job->work + number * job->room;
     (void)count;
     for (long task; (task = atomic_fetch_add(&job->next, 1)) < job->blocks * job->parts;) {
-        long part = task % job->parts, of = task / job->parts, number_of = of % job->bands;
-        band b = {of / job->bands / job->groups * job->together, 0, of / job->bands % job->groups, 0, 0};
-        b.images = job->batch - b.image < job->together ? job->batch - b.image : job->together;
-        b.first = tg_begin(job->down.counts, (int)number_of, (int)job->bands);
-        b.end = tg_begin(job->down.counts, (int)number_of + 1, (int)job->bands);
+        long part = task % job->parts;
+        /* its rows are those of a phase: results q * stride + r of all r, q from `first` to before `end` */
+        band b = band_of(task / job->parts, job->batch, job->groups, job->together, job->bands, job->down.counts);
         long first = tg_begin(job->tiles, (int)part, (int)job->parts);
         long last = tg_begin(job->tiles, (int)part + 1, (int)job->parts);
 #ifdef SEVERAL_PROCESSORS
@@ -183,10 +177,6 @@ static void tasks(void *given, int number, int count) {
         for (long end = b.image + b.images; job->strange && b.image < end; b.image++) borders_again(job, &b, first, last);
     }
 }
-
-/* Elements from one line of numbers to the next: whole lines of the cache, an odd number of them, since such a
-   distance uses all sets of a cache. */
-static long distance(long n) { return ((n + LINE - 1) / LINE | 1) * LINE; }
 
 /* Lay out planes and sums for `bands` bands; returns the floats of work that a thread needs. */
 static long lay_out(transposed *job, long bands) {
@@ -266,7 +256,7 @@ void tg_transposed_convolution(void **buffers, const long long *facts) {
     if (threads > all) threads = all;
     size_t bytes = (size_t)(packed + listed + threads * distance(job->room)) * sizeof(float) + ALIGNED;
     void *memory = tg_workspace(bytes);
-    job->weights = (float *)(((uintptr_t)memory + ALIGNED - 1) & ~(uintptr_t)(ALIGNED - 1));
+    job->weights = aligned_floats(memory);
     job->from = (int *)(job->weights + packed);
     job->start = job->from + job->channels * squared;
     job->work = job->weights + packed + listed;
