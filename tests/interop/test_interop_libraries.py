@@ -82,7 +82,10 @@ def test_functions_of_torch_say_what_to_do_with_a_tensor() -> None:
     share = "torch.from_dlpack(t) is a tensor of PyTorch in the same memory"
     for call, words in (
         (lambda: torch.nn.functional.relu(x), f"relu of PyTorch {{}}Tensor.relu does this here, and {share}"),
-        (lambda: torch.nn.Linear(2, 3)(x), f"linear of PyTorch {{}}Tensor.linear does this here, and {share}"),
+        (
+            lambda: torch.nn.Linear(2, 3)(x),
+            f"linear of PyTorch {{}}x.linear(weight.T, bias) does this here, and {share}",
+        ),
         (lambda: torch.stack([x, x]), f"stack of PyTorch {{}}Tensor.stack does this here, and {share}"),
         (lambda: one.add_(x), f"add_ of PyTorch {{}}{share}"),
         (lambda: torch.pca_lowrank(x), f"pca_lowrank of PyTorch {{}}{share}"),

@@ -12,6 +12,8 @@ from typing import Any
 from tinygraft.errors import DTypeError
 from tinygraft.tensor.tensor import Tensor
 
+_OTHERWISE = {"linear": "x.linear(weight.T, bias)"}  # methods whose arguments lie in another way
+
 
 def refused(function: Callable[..., Any]) -> DTypeError:
     """The error for a function of PyTorch that was called with a tensor of ours.
@@ -23,5 +25,6 @@ def refused(function: Callable[..., Any]) -> DTypeError:
     name = getattr(function, "__name__", str(function))
     share = "torch.from_dlpack(t) is a tensor of PyTorch in the same memory"
     is_method = not name.startswith("_") and hasattr(Tensor, name)
-    hint = f"Tensor.{name} does this here, and {share}" if is_method else share
+    call = _OTHERWISE.get(name, f"Tensor.{name}")
+    hint = f"{call} does this here, and {share}" if is_method else share
     return DTypeError(f"{name} of PyTorch was called with a Tensor of tinygraft\n  hint: {hint}")
