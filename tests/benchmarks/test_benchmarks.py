@@ -295,13 +295,13 @@ def test_the_time_in_python_is_without_compilers() -> None:
     from tinygraft import events
 
     def run() -> float:
-        time.sleep(0.2)
+        time.sleep(0.6)
         events.stage("binary", "", "k")
-        events.notify(events.CompileEvent(name="k", device="CPU", seconds=0.2, bytes=1, cached=False))
+        events.notify(events.CompileEvent(name="k", device="CPU", seconds=0.6, bytes=1, cached=False))
         return 0.0
 
     made = type("Made", (), {"run": staticmethod(run)})()
-    assert 0 <= once.in_python(lambda: made)[1] < 0.15
+    assert 0 <= once.in_python(lambda: made)[1] < 0.5
 
 
 def test_what_is_not_stored_results_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
