@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tinygraft.dtype import dtypes
 from tinygraft.errors import FileFormatError
 from tinygraft.onnx.operator_table import operator, text
 from tinygraft.tensor.tensor import Tensor
@@ -15,21 +14,13 @@ def nll_loss(
 ) -> Tensor:  # fmt: skip
     """Return minus the score (batch, classes, ...) of each target (batch, ...), weighted by its class, reduced.
 
-    The mean is over the weights of those that count. Raises FileFormatError for an unknown reduction.
+    The mean is over the weights of those that count. A target that is no class is treated as by `Tensor.nll_loss`.
+    Raises FileFormatError for an unknown reduction.
     """
-    classes = target.cast(dtypes.int64)
-    counted = classes == classes if ignore_index is None else classes != ignore_index
-    safe = counted.where(classes, 0)
-    share = counted.cast(x.dtype)
-    if weight is not None:
-        share = share * weight[safe]
-    losses = counted.where(-x.gather(1, safe.unsqueeze(1)).squeeze(1), 0) * share
     name = text(reduction)
-    if name == "none":
-        return losses
-    if name not in ("mean", "sum"):
+    if name not in ("none", "mean", "sum"):
         raise FileFormatError(f"a loss has no reduction {name!r}")
-    return losses.sum() if name == "sum" else losses.sum() / share.sum()
+    return x.nll_loss(target, weight, ignore_index, name)
 
 
 @operator("SoftmaxCrossEntropyLoss")

@@ -151,20 +151,28 @@ def _array(values: memoryview, index: Any) -> Any:
     return np.asarray(values).reshape(index.shape)
 
 
+def known_array(index: Any) -> Any:
+    """Return the integers of a tensor as a numpy array of its shape if they are `known`, else None."""
+    values = known(index)
+    return None if values is None else _array(values, index)
+
+
 def labels(
-    predictions: Any, given: Any, axis: int, ignored: int | None = None, counted: Any = None, may_ignore: bool = False
-) -> Any:
+    predictions: Any, given: Any, axis: int, ignored: int | None = None, counted: Any = None,
+    counted_of: Callable[[Any], Any] | None = None, may_ignore: bool = False,
+) -> Any:  # fmt: skip
     """Return where a label is no class of an axis and is not ignored, as bools in the shape of the labels, or None.
 
-    None says that there is no such label. `counted` masks the labels that are checked; all, unless given. With
-    `may_ignore` the user's method has an ignore_index, which a message may hint at. Raises IndexOutOfRange for a label
-    that is known to be no class, and with CHECK_INDEX=1 for any.
+    None says that there is no such label. `counted` masks the labels that are checked; all, unless given. `counted_of`
+    makes the same mask, in numpy, of the labels as an array; without it labels that are `known` are not checked under a
+    mask. With `may_ignore` the user's method has an ignore_index, which a message may hint at. Raises IndexOutOfRange
+    for a label that is known to be no class, and with CHECK_INDEX=1 for any.
     """
     size = _length(predictions.shape, axis)
     if _is_within(given, size):
         return None
     if ignored is not None:
-        counted = given.ne(ignored)
+        counted, counted_of = given.ne(ignored), lambda values: values != ignored
 
     def message(value: int, where: str) -> str:
         """Return the message for a wrong label; `where` is "", or the label's index, as in ", at (1,),"."""
@@ -176,7 +184,7 @@ def labels(
         )
 
     if size is not None:
-        _check_below(given, size, message, counted, ignored=ignored)
+        _check_below(given, size, message, counted, counted_of=counted_of)
     # not known: the caller makes NaN of the loss there (`nan_where`)
     wrong = (given < 0) | (given >= predictions.shape[axis])
     return wrong if counted is None else wrong & counted
@@ -226,21 +234,20 @@ def _is_within(given: Any, size: int | None) -> bool:
 
 def _check_below(
     given: Any, size: int, message: Callable[[int, str], str], counted: Any = None, values: Any = None,
-    ignored: int | None = None,
+    counted_of: Callable[[Any], Any] | None = None,
 ) -> None:  # fmt: skip
     """Raise IndexOutOfRange for the first integer of `given` that counts and is not from 0 to below `size`.
 
-    All count unless `counted`, a mask, is given; that of all but `ignored` is not computed for integers in memory.
-    `values` are those of `given`, where the caller has them. Else `given` is read with CHECK_INDEX=1, where it is
-    `known`, and where it is one number everywhere; not inside vmap, where it has no values yet. `message` gets the
-    integer and its index, as in ", at (1,)," or "".
+    All count unless `counted`, a mask, is given; `counted_of` makes it of the integers, so that it is not computed for
+    those in memory. `values` are those of `given`, where the caller has them. Else `given` is read with CHECK_INDEX=1,
+    where it is `known`, and where it is one number everywhere; not inside vmap, where it has no values yet. `message`
+    gets the integer and its index, as in ", at (1,)," or "".
     """
-    by_mask = counted is not None and ignored is None
-    if values is None and not by_mask and (found := known(given)) is not None:
+    if values is None and (counted is None or counted_of is not None) and (found := known(given)) is not None:
         if not outside(found, 0, size):
             return
         values = _array(found, given)
-        counted = None if counted is None else values != ignored
+        counted = None if counted_of is None else counted_of(values)
     if values is None:
         node = given.uop
         is_known = bool(given.size) and bool(node.lo == node.hi and not 0 <= node.lo < size)

@@ -176,7 +176,7 @@ def multilabel_margin_loss(self: Tensor, target: Any, reduction: str = "mean") -
     labels = reshaped(target, scores.shape)
     before = (labels < 0).int().cumsum(1)
     real = before.eq(0)
-    wrong = index_checks.labels(scores, labels, 1, counted=real | (labels < -1))
+    wrong = index_checks.labels(scores, labels, 1, counted=real | (labels < -1), counted_of=_several_labels)
     wrong = None if wrong is None else wrong.any(1)
     scores = nan_where(scores, None if wrong is None else wrong.unsqueeze(1))
     classes = positions_along(scores, 1).unsqueeze(1)  # (1, 1, classes)
@@ -187,6 +187,14 @@ def multilabel_margin_loss(self: Tensor, target: Any, reduction: str = "mean") -
     losses: Tensor = other.where(short, 0.0).sum((1, 2)) / scores.shape[1]
     losses = nan_where(losses, wrong)
     return reduced(reshaped(losses, self.shape[:-1])._narrowed(self.dtype), reduction)
+
+
+def _several_labels(labels: Any) -> Any:
+    """Return which labels (batch, classes) of multilabel_margin_loss count: those before the first -1, and any below.
+
+    They are an array of numpy, as is the result.
+    """
+    return ((labels < 0).cumsum(1) == 0) | (labels < -1)
 
 
 def linear_cross_entropy(

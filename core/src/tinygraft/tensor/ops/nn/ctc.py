@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import dtypes
@@ -50,13 +51,17 @@ def ctc_loss(
     classes = size_math.as_int(x.shape[2], "ctc_loss")
     if not 0 <= blank < classes:
         raise ValueError(f"ctc_loss needs a blank of its {classes} classes, got {blank}")
-    ends, late = _lengths(x, "input_lengths", input_lengths, size_math.as_int(x.shape[0], "ctc_loss"))
+    ends, late, _ = _lengths(x, "input_lengths", input_lengths, size_math.as_int(x.shape[0], "ctc_loss"))
     targets = x._argument("ctc_loss", "targets", targets)
     most = size_math.as_int(targets.shape[-1], "ctc_loss") if targets.ndim else 0
-    sizes, long = _lengths(x, "target_lengths", target_lengths, most)
+    sizes, long, known = _lengths(x, "target_lengths", target_lengths, most)
     labels = _labels(x, targets, target_lengths, sizes)
     counted = positions_along(labels, 1) < sizes.unsqueeze(1)
-    wrong = index_checks.labels(x, labels, 2, counted=counted)
+    if labels is not targets:  # one after another, all of them count
+        index_checks.labels(x, targets, 2)
+    wrong = index_checks.labels(
+        x, labels, 2, counted=counted, counted_of=None if known is None else partial(_within, known)
+    )
     if wrong is not None:  # what is beyond the lengths may be any number
         labels = (wrong | counted.logical_not()).where(blank, labels)
     alpha = _forward(x, labels, ends, blank)
@@ -74,8 +79,17 @@ def ctc_loss(
     return reduced(losses._narrowed(self.dtype), reduction)
 
 
-def _lengths(self: Tensor, name: str, given: Any, most: int) -> tuple[Tensor, Tensor | None]:
-    """(A length for each sample, as int32; where one is not from 0 to `most`, None for nowhere).
+def _within(lengths: Any, labels: Any) -> Any:
+    """Return which labels (N, S) are within N lengths; arrays of numpy, all three."""
+    import numpy as np
+
+    return np.arange(labels.shape[1]) < lengths.reshape(-1, 1)
+
+
+def _lengths(self: Tensor, name: str, given: Any, most: int) -> tuple[Tensor, Tensor | None, Any]:
+    """(A length for each sample, as int32; where one is not from 0 to `most`, None for nowhere; the known lengths).
+
+    The known ones are an array of numpy, None where they are still to be computed.
 
     `given` is the tensor or list of the argument `name`. Raises DTypeError for what is no integer, ShapeError for
     another number of lengths, IndexOutOfRange for one that is known to be wrong.
@@ -95,10 +109,11 @@ def _lengths(self: Tensor, name: str, given: Any, most: int) -> tuple[Tensor, Te
         raise ShapeError(f"ctc_loss needs {name} of {self.shape[1]} integers, got shape {found.shape}")
     wrong = index_checks.spans(self, found, most, name, values)
     line: Tensor = reshaped(found, (self.shape[1],))
+    known = index_checks.known_array(found) if values is None else values
     if wrong is None:
-        return line._cast(dtypes.int32), None
+        return line._cast(dtypes.int32), None, known
     wrong = reshaped(wrong, (self.shape[1],))
-    return wrong.where(0, line)._cast(dtypes.int32), wrong
+    return wrong.where(0, line)._cast(dtypes.int32), wrong, known
 
 
 def _labels(self: Tensor, targets: Tensor, given: Any, sizes: Tensor) -> Tensor:
