@@ -197,6 +197,11 @@ BAD: list[tuple[Any, type[Exception], str]] = [
     (lambda: nn.LSTM(3, 4)(Tensor.ones(5, 2, 3), lengths=[5]), ShapeError, "LSTM needs 2 lengths, one for each sequence"),
     (lambda: nn.LSTM(3, 4)(Tensor.ones(5, 2, 3), lengths=[6, 1]), ValueError, "LSTM of 5 steps needs lengths from 1 to 5"),
     (lambda: nn.LSTM(3, 4)(Tensor.ones(5, 2, 3), lengths=Tensor([1.0, 2.0])), DTypeError, "LSTM needs lengths of integers"),
+    (lambda: nn.LSTM(3, 4)(Tensor.ones(5, 2, 3), lengths=[1.0, 2.0]), DTypeError, "LSTM needs lengths of integers"),
+    (lambda: nn.GRU(3, 4)(Tensor.ones(5, 2, 3), lengths=np.array([1.0, 2.0])), DTypeError, "GRU needs lengths of integers"),
+    (lambda: nn.GRU(3, 4)(Tensor.ones(5, 2, 3), lengths=[True, False]), DTypeError, "GRU needs lengths of integers"),
+    (lambda: nn.GRU(3, 4)(Tensor.ones(5, 2, 3), lengths=["a", "b"]), DTypeError, "GRU needs lengths of integers"),
+    (lambda: nn.GRU(3, 4)(Tensor.ones(5, 2, 3), lengths=5), ShapeError, "GRU needs 2 lengths, one for each sequence"),
     (lambda: nn.LSTM(3, 0), ShapeError, r"LSTM needs sizes and layers of at least 1, got \(3, 0, 1\)"),
     (lambda: nn.LSTM(3, 4, dropout=1.5), ValueError, "LSTM needs a dropout from 0 to 1, got 1.5"),
     (lambda: nn.RNN(3, 4, nonlinearity="gelu"), ValueError, "RNN has the nonlinearity 'tanh' or 'relu', got 'gelu'"),
@@ -228,7 +233,7 @@ def test_lengths_in_memory_are_checked_as_a_list_is(kind: str, wrong: list[int])
     """The same error; lengths that are still to be computed are not read."""
     ours, x = pair(kind)[0], Tensor(numbers(5, 2, 3))
     said = rf"{kind} of 5 steps needs lengths from 1 to 5, got \[{wrong[0]}, {wrong[1]}\]"
-    for lengths in (wrong, Tensor(wrong), Tensor(wrong, dtype="int64")):
+    for lengths in (wrong, np.array(wrong), Tensor(wrong), Tensor(wrong, dtype="int64")):
         with pytest.raises(ValueError, match=said):
             ours(x, lengths=lengths)
     assert ours(x, lengths=Tensor(wrong) + 0)[0].shape == (5, 2, 4)

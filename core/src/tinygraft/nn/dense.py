@@ -6,6 +6,7 @@ A layer is a plain object: its tensors are attributes, which nn.state finds, and
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, ShapeError
@@ -127,9 +128,7 @@ class EmbeddingBag(Described):
         self.padding_idx: int | None = _row("EmbeddingBag", padding_idx, num_embeddings)
         self.weight: Tensor = _padded(Tensor.randn(num_embeddings, embedding_dim), self.padding_idx)
 
-    def __call__(
-        self, index: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
-    ) -> Tensor:
+    def __call__(self, index: Tensor, offsets: Any = None, per_sample_weights: Tensor | None = None) -> Tensor:
         """Return one row for each bag, (bags, embedding_dim).
 
         `offsets` (bags,) are where the bags of an index of one axis begin; `per_sample_weights` scale each row of a

@@ -17,6 +17,7 @@ from tinygraft.nn.cells import check_nonlinearity, gru_step, lstm_step, rnn_step
 from tinygraft.nn.described import Described
 from tinygraft.nn.parameter import uniform
 from tinygraft.tensor.autocast import narrowed
+from tinygraft.tensor.data.from_python import array_of
 from tinygraft.tensor.primitives import index_checks
 from tinygraft.tensor.primitives.size_math import as_integers
 from tinygraft.tensor.tensor import Tensor
@@ -163,19 +164,21 @@ class _Recurrent(Described):
         Raises DTypeError for lengths that are no integers, ShapeError for another number of them, and ValueError for a
         number that is known, in a list or in memory of the host, and is not from 1 to L.
         """
-        steps, batch = x.shape[:2]
-        given = lengths if isinstance(lengths, Tensor) else Tensor(list(lengths), dtype=dtypes.int32, device=x.device)
+        what, (steps, batch) = type(self).__name__, x.shape[:2]
+        known: Any = None
+        if isinstance(lengths, Tensor):
+            given, known = lengths, index_checks.known_array(lengths)
+        else:
+            known = array_of(lengths)
+            if known.dtype.kind not in "iu":  # as for a tensor: 5.0 is no integer, and nor is True
+                raise DTypeError(f"{what} needs lengths of integers, got {lengths!r}")
+            given = Tensor(known, device=x.device)
         if not dtypes.is_int(given.dtype):
-            raise DTypeError(f"{type(self).__name__} needs lengths of integers, got {given.dtype}")
+            raise DTypeError(f"{what} needs lengths of integers, got {given.dtype}")
         if given.shape != (batch,):
-            raise ShapeError(f"{type(self).__name__} needs {batch} lengths, one for each sequence, got {given.shape}")
-        if not isinstance(lengths, Tensor) and any(int(length) != length for length in lengths):
-            raise DTypeError(f"{type(self).__name__} needs lengths of integers, got {list(lengths)}")
-        known = index_checks.known(lengths) if isinstance(lengths, Tensor) else lengths
-        if known is not None and not all(1 <= length <= int(steps) for length in known):
-            raise ValueError(
-                f"{type(self).__name__} of {steps} steps needs lengths from 1 to {steps}, got {list(known)}"
-            )
+            raise ShapeError(f"{what} needs {batch} lengths, one for each sequence, got {given.shape}")
+        if known is not None and not ((known >= 1) & (known <= int(steps))).all():
+            raise ValueError(f"{what} of {steps} steps needs lengths from 1 to {steps}, got {known.tolist()}")
         numbers = Tensor.arange(int(steps), device=x.device).reshape(steps, 1, 1)
         return numbers < given.to(x.device).reshape(1, batch, 1)
 

@@ -11,7 +11,7 @@ import pytest
 
 from tinygraft import Tensor, TinyJit, nn, vmap
 from tinygraft.config import Context
-from tinygraft.errors import IndexOutOfRange
+from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
 from tinygraft.uop.ops import Ops
 
 READS: dict[str, Callable[[Tensor, Tensor], Any]] = {
@@ -309,3 +309,38 @@ def test_numbers_of_rows_that_are_to_be_computed_are_not_read(name: str) -> None
     for _ in range(3):
         assert not step(numbers(), Tensor([3, 3])).numpy().any()
     assert step.captured == 1
+
+
+@pytest.mark.parametrize(
+    ("offsets", "last", "words"),
+    [
+        ([0, 7], False, "offset 1 is 7"),
+        ([0, 4, 9], False, "offset 1 is 4"),
+        ([1, 2], False, "the first is 1"),
+        ([-1, 2], False, "the first is -1"),
+        ([0, 2, 1], False, "offset 2 is 1, after 2"),
+        ([0, -1], False, "offset 1 is -1, after 0"),
+        ([0, 2, 7], True, "offset 2 is 7"),
+        ([3], True, "the first is 3"),
+    ],
+)
+def test_offsets_of_bags_are_in_order(offsets: list[int], last: bool, words: str) -> None:
+    """As in PyTorch, which raises for each of these; a bag of such offsets was zeros, or had numbers of another one."""
+    numbers_, table = Tensor([0, 1, 2]), numbers()
+    for given in (offsets, Tensor(offsets), np.array(offsets)):
+        with pytest.raises(ValueError, match=f"^embedding_bag of 3 numbers needs offsets .* at most 3: {words}\n"):
+            numbers_.embedding_bag(table, given, include_last_offset=last)
+    numbers_.embedding_bag(table, Tensor(offsets) + 0, include_last_offset=last).realize()
+    with Context(CHECK_INDEX=1), pytest.raises(ValueError, match=words):
+        numbers_.embedding_bag(table, Tensor(offsets) + 0, include_last_offset=last)
+
+
+def test_offsets_of_bags_are_integers_or_none_of_them() -> None:
+    """Bags may be empty; floats were taken, as an empty list is, and no offset at all was another error."""
+    at, table = Tensor([0, 1, 2]), numbers()
+    assert at.embedding_bag(table, [0, 3, 3]).tolist()[1:] == [[0.0] * 4] * 2
+    assert at.embedding_bag(table, []).shape == (0, 4) == at.embedding_bag(table, [0], include_last_offset=True).shape
+    with pytest.raises(DTypeError, match="^embedding_bag needs offsets of integers, got dtypes.float"):
+        at.embedding_bag(table, [0.0, 2.0])
+    with pytest.raises(ShapeError, match="^embedding_bag with include_last_offset needs at least 1 offset, got none"):
+        at.embedding_bag(table, [], include_last_offset=True)

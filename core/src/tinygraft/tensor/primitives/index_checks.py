@@ -120,13 +120,13 @@ _FEW = 128  # integers of which Python finds the least and the greatest sooner t
 
 
 def known(index: Any) -> memoryview | None:
-    """Return the integers of a tensor in row-major order if they are in memory of the host, else None.
+    """Return the numbers of a tensor in row-major order if they are in memory of the host, else None.
 
-    Nothing is computed or waited for: None for integers that are still to be computed, on a device that works beside
-    the host, for more than READ_AT_MOST, and while a TinyJit captures.
+    Nothing is computed or waited for: None for numbers that are still to be computed, on a device that works beside
+    the host, for more than READ_AT_MOST, for floats that Python has no format for, and while a TinyJit captures.
     """
     base = memory_base(index.uop)
-    if base.op is not Ops.BUFFER or open_captures() or not 0 < base.shape[0] <= READ_AT_MOST:
+    if base.op is not Ops.BUFFER or open_captures() or not 0 < base.shape[0] <= READ_AT_MOST or not index.dtype.fmt:
         return None
     buffer = buffer_of(base)
     if buffer.backend.timeline is not None or (host := buffer.backend.allocator.as_host(buffer.handle)) is None:
@@ -152,7 +152,7 @@ def _array(values: memoryview, index: Any) -> Any:
 
 
 def known_array(index: Any) -> Any:
-    """Return the integers of a tensor as a numpy array of its shape if they are `known`, else None."""
+    """Return the numbers of a tensor as a numpy array of its shape if they are `known`, else None."""
     values = known(index)
     return None if values is None else _array(values, index)
 
@@ -225,6 +225,31 @@ def spans(predictions: Any, given: Any, most: int, name: str, values: Any = None
         return None
     _check_below(given, most + 1, message, values=values)
     return (given < 0) | (given > most) if values is None else None
+
+
+def bag_offsets(numbers: Any, given: Any, most: int) -> None:
+    """Raise ValueError for offsets of bags that do not begin with 0, that fall, or that are more than `most`.
+
+    They are checked where they are `known`, and with CHECK_INDEX=1 in any case. `numbers` are what the bags hold.
+    """
+    found = known_array(given)
+    if found is None and CHECK_INDEX.value and not any(n.op is Ops.PLACEHOLDER for n in toposort(given.uop)):
+        found = given.numpy()
+    if found is None or not found.size:
+        return
+    falls = found[1:] < found[:-1]
+    wrong = f"the first is {found[0]}" if found[0] else ""
+    if falls.any():
+        at = int(falls.argmax())
+        wrong = f"offset {at + 1} is {found[at + 1]}, after {found[at]}"
+    elif found[-1] > most:
+        at = int((found > most).argmax())
+        wrong = f"offset {at} is {found[at]}"
+    if wrong:
+        raise ValueError(
+            f"embedding_bag of {most} numbers needs offsets that begin with 0, do not fall and are at most {most}: "
+            f"{wrong}\n  offsets made at {given._where()}      numbers made at {numbers._where()}"
+        )
 
 
 def _is_within(given: Any, size: int | None) -> bool:

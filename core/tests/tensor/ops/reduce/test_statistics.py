@@ -152,6 +152,11 @@ def test_histograms(x: Any, bins: int) -> None:
     edges = np.array([-3.0, -1.0, 0.5, 4.0])
     want = np.histogram(x, edges, weights=x * 2)[0]
     np.testing.assert_allclose(t.histogram(Tensor(edges), weight=t * 2)[0].numpy(), want)
+    for same in (edges.tolist(), edges, np.repeat(edges, 2)):  # edges may be equal
+        np.testing.assert_array_equal(t.histogram(same)[0].numpy(), np.histogram(x, same)[0])
+    np.testing.assert_array_equal(
+        t.histogram(np.int64(bins), range=(-3, 4))[0].numpy(), np.histogram(x, bins, (-3, 4))[0]
+    )
     np.testing.assert_array_equal(t.histc(bins, -3, 4).numpy(), np.histogram(x, bins, (-3, 4))[0])
     places = np.abs(x).astype(np.int64)
     np.testing.assert_array_equal(Tensor(places).bincount(minlength=3).numpy(), np.bincount(places, minlength=3))
@@ -221,6 +226,50 @@ def test_gradients_of_order_go_to_what_was_chosen() -> None:
             "median over axis 0 of shape (0,) has no elements to choose from\n  made at ",
         ),
         (lambda t: t.histc(0), ValueError, "histc needs at least 1 bin, got 0"),
+        (lambda t: t.histc(2.5), DTypeError, "histc needs an integer as a number of bins, got 2.5"),
+        (lambda t: t.histogram(0), ValueError, "histogram needs at least 1 bin, got 0"),
+        (lambda t: t.histogram(np.int64(-1)), ValueError, "histogram needs at least 1 bin, got -1"),
+        (lambda t: t.histogram(2.5), DTypeError, "histogram needs an integer as a number of bins, got 2.5"),
+        (
+            lambda t: t.histogram([3.0, 2.0, 4.0]),
+            ValueError,
+            "histogram needs edges of its bins that do not fall, got 2.0 after 3.0, at 1",
+        ),
+        (
+            lambda t: t.histogram(Tensor([1.0, 3.0, 2.0])),
+            ValueError,
+            "histogram needs edges of its bins that do not fall, got 2.0 after 3",
+        ),
+        (
+            lambda t: t.bfloat16().histogram([2.0, 1.0]),
+            ValueError,
+            "histogram needs edges of its bins that do not fall, got 1.0 after 2",
+        ),
+        (
+            lambda t: t.histogram(np.array([1.0, math.nan])),
+            ValueError,
+            "histogram needs edges of its bins that do not fall, got nan after 1.0, at 1",
+        ),
+        (
+            lambda t: t.histogram([1.0]),
+            ShapeError,
+            "histogram needs the edges of its bins in a line, and at least 2, got shape (1,)",
+        ),
+        (
+            lambda t: t.histogram([]),
+            ShapeError,
+            "histogram needs the edges of its bins in a line, and at least 2, got shape (0,)",
+        ),
+        (
+            lambda t: t.histogram([[1.0, 2.0]]),
+            ShapeError,
+            "histogram needs the edges of its bins in a line, and at least 2, got shape (1, 2)",
+        ),
+        (
+            lambda t: t.histogram(3, weight=[1.0, 2.0]),
+            ShapeError,
+            "histogram needs a weight for each element, got shapes",
+        ),
         (lambda t: t.sum().diff(), ShapeError, "diff needs an axis, got shape ()\n  made at "),
         (
             lambda t: t.quantile(0.5, interpolation="cubic"),

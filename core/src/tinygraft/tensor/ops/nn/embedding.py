@@ -6,7 +6,7 @@ Integer numbers and a table (rows, width) in; the rows out. A number that is no 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, ShapeError
@@ -88,14 +88,16 @@ def _limited(self: Tensor, most: float, order: float) -> Tensor:
 
 
 def embedding_bag(
-    self: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2.0,
+    self: Tensor, weight: Tensor, offsets: Any = None, max_norm: float | None = None, norm_type: float = 2.0,
     scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
     per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> Tensor:  # fmt: skip
     """The mean, sum or max (mode) of the rows of each bag of numbers: (bags, width).
 
-    A bag is a row of (bags, n) numbers, or the part of (n,) numbers from one offset to the next; offsets, a tensor
-    (bags,), is for these alone. weight, max_norm, norm_type and scale_grad_by_freq are as in embedding.
+    A bag is a row of (bags, n) numbers, or the part of (n,) numbers from one offset to the next; offsets (bags,), a
+    tensor or a list of integers, are for these alone. weight, max_norm, norm_type and scale_grad_by_freq are as in
+    embedding. Offsets begin with 0, do not fall, and are at most n: others raise ValueError where they are in memory of
+    the host (65,536 at most) and with CHECK_INDEX=1; else a bag has the numbers that its two offsets enclose.
     per_sample_weights, in the shape of the numbers, scales the rows of a sum. Numbers equal to padding_idx do not
     count, and an empty bag gives 0. include_last_offset: the last offset is where the last bag ends. sparse is
     accepted: gradients are always dense. Raises ShapeError for other shapes, DTypeError for numbers that are no
@@ -132,17 +134,25 @@ def embedding_bag(
     return _of_bags(rows, real.unsqueeze(-1), mode)
 
 
-def _bags(self: Tensor, offsets: Tensor, include_last_offset: bool) -> Tensor:
-    """(bags, n): whether a number, by its index, is in a bag. Raises ShapeError for offsets of other axes than one."""
+def _bags(self: Tensor, offsets: Any, include_last_offset: bool) -> Tensor:
+    """(bags, n): whether a number, by its index, is in a bag. Raises as embedding_bag says of offsets."""
+    total = size_math.as_int(self.shape[0], "embedding_bag")
+    offsets = self._argument("embedding_bag", "offsets", offsets)
     if offsets.ndim != 1:
         raise ShapeError(f"embedding_bag needs offsets of one axis, got shape {offsets.shape}")
-    total, bags = size_math.as_int(self.shape[0], "embedding_bag"), size_math.as_int(offsets.shape[0], "embedding_bag")
+    if offsets.dtype.kind not in ("int", "uint") and offsets.size:
+        raise DTypeError(f"embedding_bag needs offsets of integers, got {offsets.dtype}\n  made at {offsets._where()}")
+    bags = size_math.as_int(offsets.shape[0], "embedding_bag")
+    if include_last_offset and not bags:
+        raise ShapeError("embedding_bag with include_last_offset needs at least 1 offset, got none")
+    index_checks.bag_offsets(self, offsets, total)
     if include_last_offset:
         bags, end = bags - 1, offsets[1:]
     else:
         end = offsets[1:].cat(reshaped(offsets._const(total), offsets.shape)[:1])
     indices = iota(type(self), total, self.device)
-    return (offsets[:bags].unsqueeze(1) <= indices) & (indices < end.unsqueeze(1))
+    inside: Tensor = (offsets[:bags].unsqueeze(1) <= indices) & (indices < end.unsqueeze(1))
+    return inside
 
 
 def _of_bags(self: Tensor, real: Tensor, mode: str) -> Tensor:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor.primitives import size_math
+from tinygraft.tensor.data.from_python import array_of
+from tinygraft.tensor.primitives import index_checks, size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.tensor.primitives.routine_nodes import has_routine, results
@@ -83,20 +84,28 @@ def histc(self: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tens
 
     Both 0 stand for the least and greatest, which are read. Where these are equal, the bins begin 1 below and end 1
     above. The last bin has both its edges; elements outside count nowhere. Counts, of shape (bins,), have this dtype.
-    Raises ValueError for less than one bin, and for a range that falls or is not finite.
+    Raises ValueError for less than one bin, and for a range that falls or is not finite, DTypeError for a number of
+    bins that is no integer.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1.0, 2.0, 1.0]).histc(bins=4, min=0, max=3).tolist()
     [0.0, 2.0, 1.0, 0.0]
     """
-    if bins < 1:
-        raise ValueError(f"histc needs at least 1 bin, got {bins}")
+    bins = _bin_count("histc", bins)
     x = self.flatten()
     x = x if x._is_float() else x._cast(dtypes.default_float)
     low, high = _span(self, (min, max) if (min, max) != (0, 0) else _ends(self, x), 1.0)
     index = ((x - low) * bins / (high - low))._cast(dtypes.int32).minimum(bins - 1)
     inside = (x >= low) & (x <= high)
     return _counts(inside.where(index, -1), bins)._cast(self.dtype)
+
+
+def _bin_count(what: str, bins: Any) -> int:
+    """A number of bins of method `what`. Raises ValueError for less than 1, DTypeError for what is no integer."""
+    count = size_math.as_int(size_math.as_integer(bins, what, "a number of bins"), what)
+    if count < 1:
+        raise ValueError(f"{what} needs at least 1 bin, got {count}")
+    return count
 
 
 def _span(self: Tensor, ends: tuple[float, float], about: float) -> tuple[float, float]:
@@ -117,8 +126,9 @@ def histogram(
 
     The last bin has both its edges. Elements outside count nowhere. range is (low, high); without it the tensor is read
     for a number of bins. weight, a tensor of as many elements, is summed up instead of ones. With density the bins have
-    an area of 1. Both results are floats, integers as the default one. Raises ValueError for a range that falls or is
-    not finite.
+    an area of 1. Both results are floats, integers as the default one. Raises ValueError for less than one bin, for a
+    range that falls or is not finite, and for edges that fall or are NaN where they are in memory of the host (65,536
+    at most); ShapeError for edges of another number of axes than one, or fewer than two.
 
     >>> from tinygraft import Tensor
     >>> [t.tolist() for t in Tensor([1.0, 2.0, 1.0]).histogram(3, range=(0.0, 3.0))]
@@ -134,22 +144,40 @@ def _histogram(self: Tensor, bins: Any, range: tuple[float, float] | None, weigh
     """Return (counts, or sums of `weight`, and the edges). Only the last bin has its end, as in NumPy.
 
     Elements outside are scattered to index -1, which is dropped. With `bins` a number and no `range`, self is read.
+    Raises as `histogram` says.
     """
     x = self.flatten()
     x = x if x._is_float() else x._cast(dtypes.default_float)
-    edges: Any = bins
-    if isinstance(bins, int):
+    edges, found = bins, None
+    if not isinstance(bins, (TensorBase, list, tuple)) and not getattr(bins, "ndim", 0):
+        bins = _bin_count("histogram", bins)
         low, high = _span(self, range if range is not None else _ends(self, x), 0.5)
         edges = type(self).linspace(low, high, bins + 1, device=self.device, dtype=x.dtype)
     elif not isinstance(bins, TensorBase):
+        found = array_of(bins)
         edges = type(self)(bins, device=self.device, dtype=x.dtype)
+    if edges.ndim != 1 or size_math.as_int(edges.shape[0], "histogram") < 2:
+        raise ShapeError(
+            f"histogram needs the edges of its bins in a line, and at least 2, got shape {edges.shape}\n"
+            f"  edges made at {edges._where()}"
+        )
+    found = index_checks.known_array(edges) if found is None else found
+    if found is not None and not (found[1:] >= found[:-1]).all():
+        at = int((found[1:] >= found[:-1]).argmin())
+        raise ValueError(
+            f"histogram needs edges of its bins that do not fall, got {found[at + 1]} after {found[at]}, at {at + 1}\n"
+            f"  edges made at {edges._where()}"
+        )
     count = size_math.as_int(edges.shape[0], "histogram") - 1
     index = edges.searchsorted(x, right=True) - 1
     index = (x == edges[count]).where(count - 1, index)
     inside = (x >= edges[0]) & (x <= edges[count])
-    if weight is None and count:
+    if weight is None:
         return _counts(inside.where(index, -1), count)._cast(x.dtype), edges
-    ones = x._const(1.0) if weight is None else weight.flatten()._cast(x.dtype)
+    weight = self._argument("histogram", "weights", weight)
+    if not size_math.same(size_math.product(weight.shape), x.shape[0]):
+        raise ShapeError(f"histogram needs a weight for each element, got shapes {self.shape} and {weight.shape}")
+    ones = weight.flatten()._cast(x.dtype)
     start = type(self).full((count,), 0.0, device=self.device, dtype=x.dtype)
     return start._join(Ops.SCATTER, inside.where(index, -1), ones, arg=ScatterArg(0, Ops.ADD)), edges
 
