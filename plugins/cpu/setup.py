@@ -14,7 +14,8 @@ HERE = Path(__file__).parent
 SOURCES = "src/tinygraft_cpu"
 FILES = ("pool", "replay", "routines", "ordering", "matrices", "fourier", "scans", "attention", "winograd",
          "transposed", "direct")  # fmt: skip
-HEADERS = ("pool", "processor_level", "routines", "radix", "fourier", "attention", "attention_tiles",
+HEADERS = ("pool", "processor_level", "routines", "radix", "fourier", "fourier_long", "fourier_steps",
+           "attention", "attention_tiles",
            "attention_levels", "attention_end", "winograd_tiles", "bands", "transposed_tiles", "direct_tiles",
            "tile_levels", "interleave", "little", "little_matrices")  # fmt: skip
 

@@ -61,6 +61,9 @@ def test_fourier_transforms(n: int) -> None:
     compared(lambda x: (x.fft().real, x.fft().imag, (x.fft() * 2).ifft().real), x)
     compared(lambda x: x.rfft().irfft(n=n), x)
     compared(lambda x: (x.ihfft().imag, x.rfft().hfft(n=n)), x, tolerance=1e-4)
+    compared(
+        lambda x: (Tensor.complex(x, x + 1).fft(dim=0).imag, Tensor.complex(x, x * 2).ifftn().real), rand(6, 8 * n)
+    )
 
 
 def test_sorting() -> None:

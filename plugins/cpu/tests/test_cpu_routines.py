@@ -73,11 +73,11 @@ def test_one_row_by_chunks() -> None:
 
 
 @needs_ext
-@pytest.mark.parametrize("n", [1, 2, 7, 16, 25, 60, 61, 64, 99, 125, 400, 512, 1000])
+@pytest.mark.parametrize("n", [1, 2, 7, 16, 25, 60, 61, 64, 99, 125, 400, 512, 1000, 4097, 4500])
 @pytest.mark.parametrize("kind", ["f4", "f8"])
 @pytest.mark.parametrize("rows", [5, 37])
 def test_transforms(n: int, kind: str, rows: int) -> None:
-    """Of all radices, by any number of threads, and there and back; few rows one by one, many short ones in lanes."""
+    """Of all radices, by any number of threads, and there and back; long rows, and few of them, as matrices."""
     x = np.random.default_rng(n).standard_normal((rows, n)).astype(kind)
     dtype, bound = (dtypes.float32, 2e-5) if kind == "f4" else (dtypes.float64, 1e-13)
     half = [((rows, n // 2 + 1), dtype)] * 2
@@ -87,15 +87,47 @@ def test_transforms(n: int, kind: str, rows: int) -> None:
     assert [p.tobytes() for p in run("rfft", [x], (0,), half, 3)] == [p.tobytes() for p in parts]
     (back,) = run("irfft", parts, (1, n), [((rows, n), dtype)], 2)
     np.testing.assert_allclose(back / n, x, rtol=0, atol=bound * 10)
-    whole = [((rows, n), dtype)] * 2
-    both = run("fft", [x, x[::-1]], (0,), whole, 2)
-    exact = np.fft.fft(x.astype(np.float64) + 1j * x[::-1])
+    z = [x[..., None], x[::-1, :, None]]
+    whole = [((rows, n, 1), dtype)] * 2
+    both = run("fft", z, (0,), whole, 2)
+    exact = np.fft.fft(x.astype(np.float64) + 1j * x[::-1])[..., None]
     np.testing.assert_allclose(both[0] + 1j * both[1], exact, rtol=0, atol=2 * bound * n)
-    assert [p.tobytes() for p in run("fft", [x, x[::-1]], (0,), whole, 1)] == [p.tobytes() for p in both]
+    assert [p.tobytes() for p in run("fft", z, (0,), whole, 1)] == [p.tobytes() for p in both]
     hidden = x.copy()
     hidden[0] = np.nan  # rows do not concern each other
     found = run("rfft", [hidden], (0,), half, 2)
     assert [p[1:].tobytes() for p in found] == [p[1:].tobytes() for p in parts]
+
+
+@needs_ext
+@pytest.mark.parametrize("processor", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+@pytest.mark.parametrize("shape", [(3, 12, 5), (2, 35, 16), (1, 64, 41), (2, 1, 9), (1, 8, 33), (1, 11, 20)])
+def test_transforms_of_columns(
+    shape: tuple[int, ...], kind: str, processor: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Along an axis that is not the last, with a remainder of columns, by vectors of each size; rows too."""
+    monkeypatch.setattr(routines, "PROCESSOR", processor)
+    dtype, bound = (dtypes.float32, 2e-5) if kind == "f4" else (dtypes.float64, 1e-13)
+    x, y = np.random.default_rng(3).standard_normal((2, *shape)).astype(kind)
+    y[-1, :, -1] = np.inf  # columns do not concern each other
+    with np.errstate(invalid="ignore"):
+        exact = np.fft.fft(x.astype(np.float64) + 1j * y, axis=1)
+    first = run("fft", [x, y], (0,), [(shape, dtype)] * 2, 1)
+    for threads in (2, 5):
+        assert [p.tobytes() for p in run("fft", [x, y], (0,), [(shape, dtype)] * 2, threads)] == [
+            p.tobytes() for p in first
+        ]
+    with np.errstate(invalid="ignore"):
+        found = first[0] + 1j * first[1]
+    for part in (slice(0, -1), slice(-1, None)):
+        wanted, got = exact[..., part], found[..., part]
+        rows = slice(0, -1) if part.stop is None else slice(None)
+        np.testing.assert_allclose(got[rows], wanted[rows], rtol=0, atol=bound * shape[1])
+    assert not np.isfinite(found[-1, :, -1]).any()
+    (back,) = run("irfft", [x[..., 0], y[..., 0]], (1, 2 * shape[1] - 1), [((shape[0], 2 * shape[1] - 1), dtype)], 2)
+    parts = run("rfft", [back], (0,), [((shape[0], shape[1]), dtype)] * 2, 1)
+    np.testing.assert_allclose(parts[0] / (2 * shape[1] - 1), x[..., 0], rtol=0, atol=10 * bound)
 
 
 @needs_ext

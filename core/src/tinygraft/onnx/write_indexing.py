@@ -196,14 +196,14 @@ def _assign(writer: GraphWriter, node: UOp) -> NodePlan:
 
 
 def _transform(writer: GraphWriter, node: UOp) -> NodePlan:
-    """Return the plan of one part of a Fourier transform, as DFT of rows of (real, imaginary).
+    """Return the plan of one part of a Fourier transform, as DFT along axis 1 of pairs (real, imaginary).
 
     The inverse of DFT divides by the length, that of the routines does not. Of irfft the numbers that are not given
     are gathered first: they mirror those that are.
     """
     kind, inverse = node.arg.routine, bool(node.arg.options[0])
-    length = int(node.arg.options[1]) if kind == "irfft" else int(node.src[0].shape[-1])
-    dtype = node.dtype
+    length = int(node.arg.options[1]) if kind == "irfft" else int(node.src[0].shape[1])
+    dtype, pair = node.dtype, len(node.src[0].shape)
 
     def mirrored(names: tuple[str, ...]) -> tuple[str, ...]:
         """Return names of the real and imaginary parts of all `length` numbers."""
@@ -213,9 +213,9 @@ def _transform(writer: GraphWriter, node: UOp) -> NodePlan:
         return real, writer.node("Mul", [imaginary, writer.constant(signs, dtype, (length,))])
 
     def transformed(names: tuple[str, ...]) -> str:
-        """Return the name of the transform (rows, length, 2) of all parts."""
-        columns = [writer.node("Unsqueeze", [name, writer.vector([2])]) for name in names]
-        rows = columns[0] if len(columns) == 1 else writer.node("Concat", columns, axis=2)
+        """Return the name of the transform (rows, length, ..., 2) of all parts."""
+        columns = [writer.node("Unsqueeze", [name, writer.vector([pair])]) for name in names]
+        rows = columns[0] if len(columns) == 1 else writer.node("Concat", columns, axis=pair)
         axis, back = writer.constant(1, dtypes.int64), inverse and kind != "rfft"
         found = writer.node("DFT", [rows, "", axis], inverse=int(back), onesided=int(kind == "rfft"))
         return writer.node("Mul", [found, writer.constant(float(length), dtype)]) if back else found
@@ -225,7 +225,7 @@ def _transform(writer: GraphWriter, node: UOp) -> NodePlan:
         if key not in writer.shared:
             writer.shared[key] = [transformed(mirrored(names) if kind == "irfft" else names)]
         number = writer.constant(node.arg.result, dtypes.int64)
-        part = writer.node("Gather", [writer.shared[key][0], number], axis=2)
+        part = writer.node("Gather", [writer.shared[key][0], number], axis=pair)
         # of real rows the inverse is the conjugate
         return writer.node("Neg", [part]) if kind == "rfft" and inverse and node.arg.result else part
 

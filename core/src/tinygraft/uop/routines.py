@@ -295,9 +295,9 @@ ROUTINES: dict[str, RoutineFacts] = {
         (3,), ("s",), _singular_values, exact=False,
     ),
     "fft": RoutineFacts(
-        "the discrete Fourier transform of each row of complex numbers, which are real and imaginary parts; its "
+        "the discrete Fourier transform along axis 1 of complex numbers, which are real and imaginary parts; its "
         "inverse if `inverse`, without a division",
-        (2, 2), ("real", "imaginary"), _fft, ("inverse",), exact=False,
+        (3, 3), ("real", "imaginary"), _fft, ("inverse",), exact=False,
     ),
     "rfft": RoutineFacts(
         "the first n // 2 + 1 numbers of fft of rows of n real numbers",

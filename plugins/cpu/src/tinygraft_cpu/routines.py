@@ -15,6 +15,9 @@ from tinygraft_cpu.routine_sources import sources
 # kinds of keys, as routines.h has them, and for floats the bits of infinity: greater magnitudes are NaN
 INFINITY = {dtypes.float16: 0x7C00, dtypes.bfloat16: 0x7F80, dtypes.float32: 0x7F800000, dtypes.float64: 0x7FF << 52}
 PROCESSOR = 2  # given: the kind of processor that attention.c may use at most; tests lower it
+# rows of a Fourier transform that are matrices: of so many numbers, fewer where both sides fill all lanes,
+# or where most lanes would have no row; and of no prime length. Measured, see benchmarks/NOTES.md, 2026-11-29
+LONG, LONG_WITHOUT_REST, FEW_ROWS, LEAST_SIDE = 4096, 256, 16, 4
 KINDS = {"bool": 0, "uint": 0, "int": 1, "float": 2}
 
 
@@ -34,10 +37,7 @@ def program(routine: Routine, threads: int) -> Program:
     if routine.name == "histogram":
         return NativeRoutine("histogram", [*shape, options[0], dtype.itemsize, threads])
     if routine.name in ("fft", "rfft", "irfft"):
-        n = options[1] if routine.name == "irfft" else shape[1]
-        table = circle(n, dtype.itemsize)
-        facts = [table.ctypes.data, shape[0], n, options[0], wanted, dtype.itemsize, threads]
-        return NativeRoutine(routine.name, facts, table)
+        return _fourier(routine, wanted, threads)
     if routine.name == "running":
         return NativeRoutine("running", [*shape, options[0], dtype.itemsize, dtype.kind == "float", threads])
     if routine.name in ("attention", "attention_backward"):
@@ -61,11 +61,50 @@ def program(routine: Routine, threads: int) -> Program:
     raise UnsupportedError(f"the CPU has no routine {routine.name}")
 
 
+def _fourier(routine: Routine, wanted: int, threads: int) -> NativeRoutine:
+    """Return a transform, with the tables and sizes that fourier.c takes.
+
+    Long rows, and shorter ones where there are few of them, are transformed as matrices.
+    """
+    dtype, (rows, *shape) = routine.operands[0]
+    n = routine.options[1] if routine.name == "irfft" else shape[0]
+    columns = shape[1] if routine.name == "fft" else 1
+    numbers = n if routine.name == "fft" or n % 2 else n // 2  # complex ones: a pair of real ones is one
+    n1 = math.isqrt(numbers)
+    while numbers % n1:
+        n1 -= 1
+    n2 = numbers // n1
+    long = LONG_WITHOUT_REST if n1 % 16 == n2 % 16 == 0 else LONG
+    if columns > 1 or n1 < LEAST_SIDE or (numbers < long and rows >= FEW_ROWS):
+        n1, n2 = 0, 0
+    # complex rows as matrices need the cosines of their own length at other places only
+    own = circle(n, dtype.itemsize) if not n1 or routine.name != "fft" else None
+    turns = matrix_turns(n1, n2, dtype.itemsize) if n1 else None
+    tables = [0 if table is None else table.ctypes.data for table in (own, turns)]
+    sizes = [rows, n, columns, n1, n2, routine.options[0], wanted, dtype.itemsize, threads, PROCESSOR]
+    return NativeRoutine(routine.name, [*tables, *sizes], (own, turns))
+
+
 def circle(n: int, itemsize: int) -> Any:
-    """Return the cosines and the sines of 2 pi k / n for k below n, as one array; quarters of a turn are exact."""
+    """Return the cosines and the sines of 2 pi k / n for k below n, as one array."""
     import numpy as np  # where it is used: few programs transform
 
-    turns = np.arange(n)
+    return _turns(np.arange(n), n, itemsize)
+
+
+def matrix_turns(n1: int, n2: int, itemsize: int) -> Any:
+    """Return one array of circle(n1), circle(n2) and those of 2 pi j k / (n1 n2) for j below n1 and k below n2."""
+    import numpy as np
+
+    between = np.multiply.outer(np.arange(n1), np.arange(n2))
+    parts = [circle(n1, itemsize), circle(n2, itemsize), _turns(between, n1 * n2, itemsize)]
+    return np.concatenate([part.reshape(-1) for part in parts])
+
+
+def _turns(turns: Any, n: int, itemsize: int) -> Any:
+    """Return the cosines and the sines of 2 pi k / n for each k of `turns`; quarters of a turn are exact."""
+    import numpy as np
+
     angle = turns * (2.0 * np.pi / n)
     both = np.stack([np.cos(angle), np.sin(angle)])
     exact = turns * 4 % n == 0

@@ -28,7 +28,7 @@ from tinygraft.uop.routines import ROUTINES, results_of
 from tinygraft.uop.stages import Routine
 
 BOUNDS = {dtypes.float32: 2e-4, dtypes.float64: 1e-11}  # of matrices that are far from singular, and transforms
-ROWS, SIZE = 3, 37
+ROWS, SIZE, COLUMNS = 3, 37, 21
 KEYS = 261  # of attention: methods leave fewer to kernels
 HALF, QUARTER = 0x3FE0000000000000, 0x3FD0000000000000  # 0.5 and 0.25 as bits of a float64: a scale, a probability
 
@@ -66,6 +66,13 @@ def slopes(q: Tensor, k: Tensor, v: Tensor, *others: Tensor) -> list[Tensor]:
     """Return the gradients of attention for the last operand."""
     start = others[-1]
     return (attended(q, k, v).reshape(start.shape) * start).sum().gradient(q, k, v)
+
+
+def transformed(x: Tensor, y: Tensor, inverse: int) -> list[Tensor]:
+    """Return both parts of the transform of both along axis 1: of rows, which end there, or of columns."""
+    z = Tensor.complex(x, y)
+    found = z.ifft(dim=1, norm="forward") if inverse else z[..., 0].fft()[..., None]
+    return [found.real, found.imag]
 
 
 def convolved(x: Tensor, w: Tensor) -> list[Tensor]:
@@ -113,7 +120,8 @@ CASES = [
     RoutineCase("eigvalsh", (1,), lambda a: [a.eigvalsh("U")]),
     RoutineCase("svd", (0,), lambda a: [a.svd(full_matrices=False)[1]]),
     RoutineCase("svdvals", (), lambda a: [a.svdvals()]),
-    RoutineCase("fft", (0,), lambda x, y: [x.fft().real, x.fft().imag]),
+    RoutineCase("fft", (0,), lambda x, y: transformed(x, y, 0)),
+    RoutineCase("fft", (1,), lambda x, y: transformed(x, y, 1)),
     RoutineCase("rfft", (0,), lambda x: [x.rfft().real, x.rfft().imag]),
     RoutineCase("irfft", (1, 2 * SIZE - 2), lambda x, y: [x.irfft()]),
     RoutineCase("attention", (1, HALF, 0, 0), lambda q, k, v: [attended(q, k, v)]),
@@ -135,10 +143,12 @@ def operands_of(case: RoutineCase, dtype: DType, device: str) -> list[Tensor]:
     chance = np.random.default_rng(5)
     axes = ROUTINES[case.name].axes
     shapes = [(ROWS, 7, 7 if number == 0 else 2) if count == 3 else (ROWS, SIZE) for number, count in enumerate(axes)]
+    if case.name == "fft":  # of rows, or of columns
+        shapes = [(ROWS, SIZE, COLUMNS if case.options[0] else 1)] * 2
     values: list[Array]
     if case.name == "histogram":
         values = [chance.integers(-2, 11, shapes[0])]
-    elif axes[0] == 3:
+    elif axes[0] == 3 and case.name != "fft":
         values = [chance.standard_normal(shape) for shape in shapes]
         values[0] = values[0] @ values[0].transpose(0, 2, 1) + 3 * np.eye(7)
     elif not ROUTINES[case.name].exact:

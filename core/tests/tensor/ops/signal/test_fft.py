@@ -75,6 +75,22 @@ def test_several_axes() -> None:
     close(Tensor(x).ihfft2().hfft2((6, 5)), x)
 
 
+@pytest.mark.parametrize("columns", [7, 8, 19])
+def test_axes_before_the_last(columns: int) -> None:
+    """Of complex numbers with few and many columns, which a routine may transform where they are; and gradients."""
+    z = rng.normal(size=(4, 6, columns)) + 1j * rng.normal(size=(4, 6, columns))
+    for axes in ((0,), (1,), (0, 1), (2, 0)):
+        close(Tensor(z).fftn(dim=axes), np.fft.fftn(z, axes=axes))
+        close(Tensor(z).ifftn(dim=axes), np.fft.ifftn(z, axes=axes))
+    weights = rng.normal(size=z.shape)
+    parts = [Tensor(part, requires_grad=True) for part in (z.real, z.imag)]
+    (Tensor.complex(*parts).fft(dim=1).real * Tensor(weights)).sum().backward()
+    slope = np.fft.fft(weights, axis=1)  # the transform is its own transpose, and the real part reads both parts
+    assert parts[0].grad is not None and parts[1].grad is not None
+    close(parts[0].grad, slope.real)
+    close(parts[1].grad, -slope.imag)
+
+
 def test_frequencies_and_shifts() -> None:
     """As numpy has them, for even and odd lengths."""
     for n in (1, 4, 5):

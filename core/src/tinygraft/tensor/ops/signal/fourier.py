@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 
 LARGEST = 61  # the greatest prime factor that is transformed by a matrix of its size
+# along another axis than the last: fewer columns and longer ones take less time with that axis moved to the end
+# (measured, benchmarks/NOTES.md, 2026-11-29)
+LEAST_COLUMNS, LONGEST_COLUMN = 8, 4096
 
 
 def _chosen_axes(self: Tensor, what: str, dim: Axis, s: Sequence[int] | None, ndim: int) -> tuple[list[int], list[int]]:
@@ -160,9 +163,27 @@ def _several(real: Any, imaginary: Any, axes: Sequence[int], inverse: bool) -> t
     `imaginary` None is of a real tensor.
     """
     for axis in reversed(axes):
+        if imaginary is not None and _in_columns(real, imaginary, axis):
+            real, imaginary = _by_routine("fft", [real, imaginary], (int(inverse),), _moved(axis, inverse), axis)
+            continue
         found = _fourier(_last(real, axis), None if imaginary is None else _last(imaginary, axis), inverse)
         real, imaginary = (_unlast(part, axis) for part in found)
     return real, real._const(0.0) if imaginary is None else imaginary
+
+
+def _in_columns(real: Any, imaginary: Any, axis: int) -> bool:
+    """Whether a routine transforms along an axis that stays where it is."""
+    shape = real.shape
+    columns, size = math.prod(shape[axis + 1 :]), size_math.as_int(shape[axis], "fft")
+    return (
+        columns >= LEAST_COLUMNS and 1 < size <= LONGEST_COLUMN and max(_factors(size)) <= LARGEST
+        and imaginary.dtype is real.dtype and has_routine(real, "fft", real.ndim - axis)
+    )  # fmt: skip
+
+
+def _moved(axis: int, inverse: bool) -> Callable[[Any, Any], Sequence[Any]]:
+    """Return what transforms both parts along an axis by moving it to the end."""
+    return lambda a, b: [_unlast(part, axis) for part in _fourier(_last(a, axis), _last(b, axis), inverse)]
 
 
 def _fourier(real: Any, imaginary: Any, inverse: bool) -> tuple[Any, Any]:
@@ -224,20 +245,24 @@ def _real_of_half(real: Any, imaginary: Any, n: int, inverse: bool) -> Any:
 
 
 def _by_routine(
-    name: str, parts: list[Any], options: tuple[int, ...], kernels: Callable[[Any, Any], Sequence[Any]]
-) -> list[Any]:
-    """The results of a routine along the last axis, each with the derivative of what `kernels` make of the parts.
+    name: str, parts: list[Any], options: tuple[int, ...], kernels: Callable[[Any, Any], Sequence[Any]],
+    axis: int | None = None,
+) -> list[Any]:  # fmt: skip
+    """The results of a routine along an axis, each with the derivative of what `kernels` make of the parts.
 
-    `parts` are its operands, the real and, if there is one, the imaginary part. A transform is linear: that derivative
-    is a transform too, of kernels or, in their place, of this routine.
+    `parts` are its operands, the real and, if there is one, the imaginary part; the axis is the last one, or that of an
+    "fft". A transform is linear: that derivative is a transform too, of kernels or, in their place, of this routine.
     """
-    batch = parts[0].shape[:-1]
-    parts = [part.expand(*batch, part.shape[-1]) for part in parts]
-    rows = [reshaped(part.detach(), (math.prod(batch), part.shape[-1])) for part in parts]
+    ndim = parts[0].ndim
+    axis = ndim - 1 if axis is None else axis
+    batch, columns = parts[0].shape[:axis], parts[0].shape[axis + 1 :]
+    parts = [part.expand(*batch, part.shape[axis], *columns) for part in parts]
+    flat = (math.prod(columns),) if name == "fft" else ()
+    lines = [reshaped(part.detach(), (math.prod(batch), part.shape[axis], *flat)) for part in parts]
     count = len(ROUTINES[name].names)
     found = []
-    for number, result in enumerate(results(name, rows, options, range(count))):
-        value = reshaped(result, (*batch, result.shape[-1]))
+    for number, result in enumerate(results(name, lines, options, range(count))):
+        value = reshaped(result, (*batch, result.shape[1], *columns))
         found.append(with_kernels(name, value, parts, lambda *given, number=number: kernels(*_two(given))[number]))
     return found
 
