@@ -197,19 +197,18 @@ def test_an_older_lazy_tensor_stays_as_it_is() -> None:
     assert older.uop.base.op is Ops.MUL and older.tolist() == [7.0, 14.0]
 
 
-def test_writes_views_random_numbers_and_variables_take_the_general_road(collected: list[int]) -> None:
+def test_views_random_numbers_and_variables_take_the_general_road(collected: list[int]) -> None:
     """What concerns other tensors, or has values of a run, is decided in general."""
-    x, y = numbers(1, 2, 3), numbers(0, 0, 0)
+    x = numbers(1, 2, 3)
     n = Variable("n", 1, 3)
     for make in (
-        lambda: y.assign(x + 1.0).realize(),
         lambda: x[1:].realize(),
         lambda: Tensor.rand(3).realize(),
         lambda: x.shrink(((0, n.bind(2)),)).sum().realize(),
     ):
         general(collected, make)
         assert len(collected) >= 10
-    assert y.tolist() == [2.0, 3.0, 4.0] and x[1:].tolist() == [2.0, 3.0]
+    assert x[1:].tolist() == [2.0, 3.0]
 
 
 def test_a_view_of_what_is_written_reads_the_new_values() -> None:

@@ -37,6 +37,15 @@ class LiveTensors(Protocol):
         `serial` is that of this node, which no older graph has. None, too, for a tensor that shares a storage.
         """
 
+    def beside_write(
+        self, tensor: HasNode, target: UOp, order: Sequence[UOp]
+    ) -> tuple[Sequence[HasNode], Sequence[HasNode]] | None:
+        """Return those that require a gradient, without `tensor`, and those that have its node and its memory.
+
+        `tensor` is about to write to the BUFFER `target`, by the graph `order`. None where another one reads `target`,
+        or has a part of that graph in its own.
+        """
+
 
 class NoTensors:
     """No tensors."""
@@ -48,6 +57,12 @@ class NoTensors:
     def beside(self, tensor: HasNode, serial: int) -> Sequence[HasNode] | None:
         """Return an empty sequence."""
         return ()
+
+    def beside_write(
+        self, tensor: HasNode, target: UOp, order: Sequence[UOp]
+    ) -> tuple[Sequence[HasNode], Sequence[HasNode]] | None:
+        """Return empty sequences."""
+        return (), ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +77,12 @@ class With:
         return list({id(tensor): tensor for tensor in (*self.live.near(memory), *self.more)}.values())
 
     def beside(self, tensor: HasNode, serial: int) -> Sequence[HasNode] | None:
+        """Return None: those of `more` are realised together."""
+        return None
+
+    def beside_write(
+        self, tensor: HasNode, target: UOp, order: Sequence[UOp]
+    ) -> tuple[Sequence[HasNode], Sequence[HasNode]] | None:
         """Return None: those of `more` are realised together."""
         return None
 

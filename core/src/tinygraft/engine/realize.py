@@ -1,6 +1,7 @@
 """Realising tensors: their graphs are scheduled and run, and their nodes become the memory of the results.
 
 shortcut.py        one tensor whose graph was launched before: all of the following in one short walk
+write_again.py     the same for a write into memory that one tensor has
 collect.py         which tensors are computed, and which others are affected: a RealizeRequest; changes nothing
 bindings.py        which of them are computed first, where a variable has two values
 protect.py         live tensors that need an old value: co-realised, or given copies
@@ -22,10 +23,12 @@ from tinygraft.engine.collect import ConflictingBindings, DrawFirst, collect, to
 from tinygraft.engine.exclusive import exclusive
 from tinygraft.engine.launching import conclude
 from tinygraft.engine.transaction import drop, run_request
+from tinygraft.engine.write_again import write_again
 from tinygraft.helpers import lazily
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.interrupt import Guard, guarded
 from tinygraft.uop.held import HELD, memory_base
+from tinygraft.uop.ops import Ops
 
 
 def realize_tensors(tensors: Sequence[HasNode], live: LiveTensors | None = None) -> None:
@@ -64,7 +67,8 @@ def _realize_alone(tensors: Sequence[HasNode], live: LiveTensors) -> None:
         _realize(tensors, live)
         return
     try:
-        done = shortcut.realise_again(tensor, root, walked, live)
+        again = write_again if root.op is Ops.ASSIGN else shortcut.realise_again
+        done = again(tensor, root, walked, live)
     except BaseException:
         if begun:
             conclude(failed=True)

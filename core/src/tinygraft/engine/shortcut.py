@@ -175,7 +175,8 @@ def is_possible() -> bool:
 def walk(root: UOp) -> Walked:
     """Return the order, the key and the BUFFERs of the graph of `root`, by one walk that enters no known constants.
 
-    The key is None where the graph has a node of INVOLVED, or more than LONGEST nodes; the rest is of no use then.
+    The key is None where the graph has a node of INVOLVED, but for a `root` that is an ASSIGN, or more than LONGEST
+    nodes; the rest is of no use then.
     """
     at: dict[UOp, int] = {root: 0}  # the place of each node in the key
     key: list[Any] = []
@@ -198,6 +199,8 @@ def walk(root: UOp) -> Walked:
                     buffers.append(source)
                     key.append((source.arg.size, source.dtype, source.device))
                 elif (op is Ops.CONST or op in _BROADCAST) and (constant := constant_below(source)) is not None:
+                    if constant.tag is not None:  # whose number it is changes no kernel
+                        constant = UOp(Ops.CONST, constant.dtype, constant.src, constant.arg)
                     numbers.append(constant)
                     places.append(source)
                     key.append((Ops.CONST, source.dtype, source.shape, constant.src))
@@ -212,7 +215,7 @@ def walk(root: UOp) -> Walked:
                     key.append(source)
         else:
             op, src, arg, tag = node.op, node.src, node.arg, node.tag
-            if op in INVOLVED:
+            if op in INVOLVED and (op is not Ops.ASSIGN or node is not root):
                 return Walked(None, order, buffers)
             at[node] = len(key)
             order.append(node)
@@ -256,6 +259,19 @@ def _lengths(shrink: UOp, numbers: list[GraphNumber], places: list[NumberPlace])
     return tuple(found)
 
 
+def launches_for(walked: Walked) -> tuple[Shortcut, dict[str, int] | None] | None:
+    """Return the Shortcut of a graph, and the values of variables where numbers are arguments; None if it has none."""
+    known = _shortcuts.get(walked.key)  # type: ignore[arg-type]
+    if known is None:
+        return None
+    if (found := known.exact.get(tuple(walked.numbers))) is not None:
+        return found, None
+    for one in known.numbered:
+        if (values := one.values(walked.numbers)) is not None:
+            return one.shortcut, values
+    return None
+
+
 def realise_again(tensor: HasNode, root: UOp, walked: Walked, live: LiveTensors) -> bool:
     """Realise `tensor` where the graph of `root`, its node that becomes memory, has a shortcut; else return False.
 
@@ -263,17 +279,10 @@ def realise_again(tensor: HasNode, root: UOp, walked: Walked, live: LiveTensors)
     depends on more than this graph. Raises what allocating and launching raise; the tensor is as before then. The
     caller has the lock.
     """
-    known = _shortcuts.get(walked.key)  # type: ignore[arg-type]
-    if known is None:
+    launches = launches_for(walked)
+    if launches is None:
         return False
-    found, values = known.exact.get(tuple(walked.numbers)), None
-    if found is None:
-        for one in known.numbered:
-            if (values := one.values(walked.numbers)) is not None:
-                found = one.shortcut
-                break
-        else:
-            return False
+    found, values = launches
     for name, backend in found.backends:
         if Device[name] is not backend:
             return False
@@ -326,24 +335,33 @@ def _run(found: Shortcut, graph_buffers: Sequence[UOp], values: dict[str, int] |
                 found.plan.placements[0], [[buffers[slot] for slot in each.slots] for each in found.launches]
             )
         for each in found.launches:
-            kernel = each.kernel
-            mine = list(map(buffers.__getitem__, each.slots))
-            if kernel.timeline is not None:
-                run_kernel(kernel, each.device, mine, values or found.numbers)
-                continue
-            variables = each.variables if values is None else [values[name] for name in each.names]
-            handles = list(map(_handle, mine))
-            GlobalCounters.kernel_count += 1
-            GlobalCounters.global_ops += each.flops
-            GlobalCounters.global_mem += each.moved
-            try:
-                kernel.program.launch(handles, variables, each.grid)
-            except (Exception, SystemExit) as error:
-                launch_failed(error, kernel, each.device)
+            launch(each, list(map(buffers.__getitem__, each.slots)), values, found.numbers)
     finally:
         if placed:
             free_temporaries(placed)
     return memory
+
+
+def launch(
+    prepared: PreparedLaunch, buffers: Sequence[Buffer], values: dict[str, int] | None, numbers: dict[str, int]
+) -> None:  # fmt: skip
+    """Launch a kernel on `buffers`; `values` are those of variables where numbers of the graph are arguments.
+
+    Else they are `numbers`. Raises what the plugin raises.
+    """
+    kernel = prepared.kernel
+    if kernel.timeline is not None:
+        run_kernel(kernel, prepared.device, buffers, values or numbers)
+        return
+    variables = prepared.variables if values is None else [values[name] for name in prepared.names]
+    handles = list(map(_handle, buffers))
+    GlobalCounters.kernel_count += 1
+    GlobalCounters.global_ops += prepared.flops
+    GlobalCounters.global_mem += prepared.moved
+    try:
+        kernel.program.launch(handles, variables, prepared.grid)
+    except (Exception, SystemExit) as error:
+        launch_failed(error, kernel, prepared.device)
 
 
 def note(
@@ -358,11 +376,15 @@ def note(
     """
     (memory,) = plan.memory
     count = len(walked.buffers)
-    if len(memory) != 1 or memory[0] < count or (len(plan.steps) > 1 and not plan.placements):
+    writes, steps = root.op is Ops.ASSIGN, len(plan.steps)
+    if len(memory) != 1 or (memory[0] < count) is not writes:
+        return
+    if steps != 1 if writes else steps > 1 and not plan.placements:
         return
     launches = []
     for step in plan.steps:
-        if step.kernel is None or any(slot < count for slot in (step.buffers[place] for place in step.written)):
+        written = [step.buffers[place] for place in step.written]
+        if step.kernel is None or (written != [memory[0]] if writes else any(slot < count for slot in written)):
             return
         signature, cost = step.kernel.signature, step.kernel.cost
         variables = signature.variables

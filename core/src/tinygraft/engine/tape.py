@@ -286,6 +286,21 @@ def record_alone(node: UOp, memory: UOp, order: Sequence[UOp], tracked: bool) ->
         _put(node, memory, _entry(node, order, tracked, True, Written(set(), 0), {}))
 
 
+def record_write(node: UOp, memory: UOp, order: Sequence[UOp]) -> None:
+    """Record that the BUFFER `memory` was overwritten by an ASSIGN `node`, whose value is not tracked.
+
+    `order` is its graph, in which nodes without memory or leaves upstream may be left out.
+    """
+    with _lock:
+        time, entry = UOp.next_buffer(), None
+        if node.dtype.kind == "float":
+            entry = _entry(node, order, False, True, Written({memory}, time), {})
+        note_writes((memory,), time)
+        if entry is not None:
+            entry.used = node in _used
+            _keep(memory, entry, UOp.next_buffer())
+
+
 def _put(node: UOp, memory: UOp, entry: TapeEntry | None) -> None:
     """Put the entry of `node` on the tape for a BUFFER that was made for its value, or note a leaf that is lazy."""
     if entry is not None:

@@ -19,13 +19,13 @@ from tinygraft.device.buffer import buffer_of
 from tinygraft.device.pool import Allocation
 from tinygraft.engine.after_failure import Aftermath, finish, touched, why
 from tinygraft.engine.arena import free_temporaries
-from tinygraft.engine.assigns import HasNode, replaced_by
+from tinygraft.engine.assigns import HasNode, LiveTensors, replaced_by
 from tinygraft.engine.capture import note_pinned, open_captures
-from tinygraft.engine.collect import RealizeRequest
+from tinygraft.engine.collect import RealizeRequest, collect
 from tinygraft.engine.plan import BoundPlan, work_for
 from tinygraft.engine.protect import Saved
 from tinygraft.engine.record_results import record_results
-from tinygraft.engine.run import Launch, Prepared, Progress, prepare, run_prepared, writes
+from tinygraft.engine.run import Launch, Prepared, Progress, prepare, run_prepared, stored_before, writes
 from tinygraft.engine.shortcut import note
 from tinygraft.engine.tape import nodes_requiring_grad, note_rebuilt, record_deferred
 from tinygraft.interrupt import Guard
@@ -80,6 +80,12 @@ def _run_request(request: RealizeRequest, guard: Guard) -> BoundPlan:
             guard.sealed = True  # a signal must not end the drop half-way
             drop(request)
             raise
+        if (
+            request.walked is not None
+            and work.plan is not None
+            and list(request.homes) == outputs == [request.order[-1]]
+        ):
+            note(request.walked, outputs[0], work.plan, work.devices, work.arguments)
         if request.pinned:
             here = set(request.order)
             note_pinned([tensor for tensor in request.pinned if tensor.uop in here])
@@ -212,6 +218,19 @@ def _settle(request: RealizeRequest, work: BoundPlan, prepared: Prepared, progre
         after.rebind(why(prepared, progress, error), results)
         fresh = {id(buffer) for buffer in prepared.fresh}
         free_temporaries([buffer for b in unwritten if id(buffer := buffer_of(b)) in fresh])
+
+
+def settle_alone(tensor: HasNode, live: LiveTensors, error: BaseException) -> None:
+    """After a failed launch of the one call of a write give `tensor` its old value, or one that is lost.
+
+    The write was a shortcut (write_again.py): its request and plan are made now. `error` is what ended the launch.
+    """
+    request = collect([tensor], live)
+    assert request is not None, "a tensor with a pending write is to be realised"
+    work = work_for(request.order, list(request.homes.values()))
+    prepared = prepare(work.calls, set(work.existing), work.existing)
+    progress = Progress([False], True, 0, {0} if stored_before(error) else set())
+    _settle(request, work, prepared, progress, Saved([], ()), error)
 
 
 def _read_of(node: UOp, memory: UOp) -> UOp:

@@ -47,12 +47,22 @@ from tinygraft.jit.results import values_of
 from tinygraft.jit.trace import RecordedCalls, Trace, difference
 from tinygraft.tensor.nested import tensors_in
 from tinygraft.tensor.primitives import size_checks
-from tinygraft.tensor.state.live import TouchedTensors, alive, assigned_tensors, live_holders, noting_touched
+from tinygraft.tensor.state.live import (
+    TouchedTensors,
+    alive,
+    assigned_tensors,
+    entry_of,
+    live_holders,
+    next_serial,
+    noting_touched,
+)  # fmt: skip
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 MOST_SEEN = 64  # kinds of calls that are recorded and not captured; the one recorded longest ago is dropped first
+# assumed: of a function that reads values in every call, a thirty-second of the calls is recorded in the end
+MOST_UNRECORDED = 32  # calls in a row that are run without a record
 MOST = 1024  # kinds of calls that are captured, of some 75 kB each and more; the oldest capture is dropped first
 
 
@@ -65,6 +75,25 @@ def _realize_effects(
     lazy += [tensor for tensor in alive(touched.written) if capture.existed(tensor)]
     if lazy:
         lazy[0].realize(*lazy[1:])  # type: ignore[attr-defined]
+
+
+def run_unrecorded(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments
+) -> Any:
+    """Run a call without a record, and realise what it leaves lazy, as in one with a record. Returns its result."""
+    start = next_serial()
+
+    def existed(tensor: Any) -> bool:
+        return entry_of(tensor).serial < start
+
+    with noting_touched() as touched:
+        result = function(*args, **kwargs)
+        lazy = values_of(tensors_in(result), arguments.tensors, existed)
+        lazy += [*assigned_tensors(), *(t.grad for t in alive(touched.grads) if t.grad is not None)]
+        lazy += [tensor for tensor in alive(touched.written) if existed(tensor)]
+        if lazy:
+            lazy[0].realize(*lazy[1:])  # type: ignore[attr-defined]
+    return result
 
 
 def _shown_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -198,7 +227,20 @@ class TinyJit(Generic[P, R]):
                 return ready.replay(arguments)
         if self.fxn is None:
             raise GraphError(self._no_function(again or ready is None))
+        if ready is None and self._needs_no_record(arguments):
+            return run_unrecorded(self.fxn, args, kwargs, arguments)
         return self._run(args, kwargs, arguments) if again or ready is None else self.fxn(*args, **kwargs)
+
+    def _needs_no_record(self, arguments: Arguments) -> bool:
+        """Return whether a call need not be recorded: several before it, one after another, have read values.
+
+        Every so often one is, as the function may have stopped to do that.
+        """
+        seen = self._seen.get(arguments.key)
+        if seen is None or not seen.unrecorded or self.check or events.on_uncaptured:
+            return False
+        seen.unrecorded -= 1
+        return True
 
     def _validated(self, record: ReplayedTrace, arguments: Arguments) -> bool:
         """With VALIDATE=1: compare a replay with its launches, and undo it. Returns whether the function is to be run.
@@ -240,6 +282,9 @@ class TinyJit(Generic[P, R]):
                 raise GraphError(difference(self._name(), ready.calls.launched, trace.launched, self.check))
             return result
         last, now = self._seen.pop(arguments.key, None), trace.recorded(result)
+        if capture.read:
+            now.reads = 1 if last is None else last.reads + 1
+            now.unrecorded = min(2 ** (now.reads - 2), MOST_UNRECORDED) if now.reads > 2 else 0
         both = None if last is None else last.again(now)
         sample = [object()]
         obstacle = before.obstacle(trace, capture, touched, result, sample)

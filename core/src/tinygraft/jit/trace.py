@@ -43,7 +43,9 @@ class RecordedCalls:
     their values, or binds a variable of that name itself. `memory` has the ids of the BUFFERs of the last call's
     arguments, and `stays` the indices of those that were the same in all of these calls: it is unknown whether the
     function reaches them as its arguments or from outside. `left` says that one has left a list or dict elsewhere.
-    `data` has a digest of each tensor that was made of Python's data: replays read what the last call made.
+    `data` has a digest of each tensor that was made of Python's data: replays read what the last call made. It is None
+    where there is such data in a call that no replay can do. `reads` counts the last calls, one after another, in which
+    Python read a value, `unrecorded` how many calls are to be run without a record before the next one that has one.
     """
 
     launched: Launched
@@ -53,13 +55,15 @@ class RecordedCalls:
     memory: tuple[int, ...] = ()
     stays: frozenset[int] = frozenset()
     left: bool = False
-    data: tuple[bytes, ...] = ()
+    data: tuple[bytes, ...] | None = ()
+    reads: int = 0
+    unrecorded: int = 0
 
     def again(self, now: RecordedCalls) -> RecordedCalls | None:
         """Return the record with one more call, `now`; None where that launched something else."""
         if self.values is None or now.values is None or (self.launched, self.outcome) != (now.launched, now.outcome):
             return None
-        if self.data != now.data:
+        if self.data is None or self.data != now.data:
             return None
         same = {name for name in self.same if self.values.get(name) == now.values.get(name)}
         stays = {i for i in self.stays if self.memory[i] == now.memory[i]}
@@ -69,6 +73,8 @@ class RecordedCalls:
         """Return how `now`, the next call of the kind, differs from these, where `again` returns None."""
         if self.values is None or now.values is None:
             return TWO_VALUES
+        if self.data is None and self.launched == now.launched:
+            return "the call before could not be replayed, and it makes a tensor of Python's data"
         if self.launched == now.launched and self.data != now.data:
             return OTHER_DATA
         if self.launched == now.launched:
@@ -159,10 +165,14 @@ class Trace:
             self.launched, self.outcome(result), self.bindings, same, self.arguments, stays, data=self.data()
         )
 
-    def data(self) -> tuple[bytes, ...]:
-        """Return a digest of each tensor that the call has made of Python's data, in the order of the launches."""
+    def data(self) -> tuple[bytes, ...] | None:
+        """Return a digest of each tensor that the call has made of Python's data, in the order of the launches.
+
+        None where there are some, and no replay can do the call: a digest may take longer than the call itself.
+        """
         made = [self.memory[uid].data for uid, (role, _) in self.roles.items() if role == "made"]
-        return tuple([_digest(buffer) for buffer in made if buffer is not None])
+        buffers = [buffer for buffer in made if buffer is not None]
+        return None if buffers and self.obstacle else tuple(map(_digest, buffers))
 
     def why_not(self, result: Any) -> str:
         """Return why launching all this again would not do what the call did; "" where it would.

@@ -11,10 +11,10 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tinygraft.engine.assigns import HasNode
 from tinygraft.engine.exclusive import exclusive
@@ -59,6 +59,9 @@ class _AssignedHere(threading.local):
     def __init__(self) -> None:
         self.tensors: dict[int, _Assigned] = {}
 
+
+# assumed: never measured
+MOST_BESIDE = 256  # nodes of other tensors that are looked at before a write takes the shortcut
 
 Entries = dict[int, LiveEntry]  # by the id of the tensor
 
@@ -138,6 +141,11 @@ def enter(tensor: TensorBase) -> None:
     _all_grown.added += 1  # as `is_due`, without the call
     if _all_grown.added > _all_grown.room:
         _all_grown.pruned(len(live_tensors()))
+
+
+def next_serial() -> int:
+    """Return a serial that is greater than those of all tensors that there are, and less than those of later ones."""
+    return next(_serials)
 
 
 def entry_of(tensor: TensorBase) -> LiveEntry:
@@ -252,6 +260,67 @@ class Live:
         if len(found) > 1:
             found.sort(key=_entry_serial)
         return found
+
+    @staticmethod
+    def beside_write(
+        tensor: HasNode, target: UOp, order: Sequence[UOp]
+    ) -> tuple[list[TensorBase], list[SharedValue]] | None:
+        """Return the awake tensors that require a gradient, without `tensor`, and the storage that it has alone.
+
+        `tensor` is about to write to the BUFFER `target`, by the graph `order`. None where another one reads `target`
+        or has a part of that graph, where it is a view or has views, and where more than MOST_BESIDE nodes of others
+        would have to be looked at.
+        """
+        writer: Any = tensor
+        storage = getattr(writer, "_storage", writer)
+        if storage is not None and (storage is writer or writer._chain or storage.has_several()):
+            return None
+        for entry in list(_resting.get(target.arg.uid, {}).values()):
+            if (other := entry()) is not None and other is not tensor:
+                return None
+        found: list[TensorBase] = []
+        lazy: list[UOp] = []
+        for key, entry in list(_awake.items()):
+            other = entry()
+            if other is None:
+                if _awake.get(key) is entry:
+                    del _awake[key]
+            elif other is not tensor:
+                if other._storage is not None:
+                    other._storage.is_shared(other)
+                if _rests(other, entry):
+                    if target in _memory_of(other):
+                        return None
+                    continue
+                if other._storage is not None:
+                    return None
+                if other._requires_grad:
+                    found.append(other)
+                lazy.append(other._node)
+        if lazy and not _is_apart(lazy, target, order):
+            return None
+        if len(found) > 1:
+            found.sort(key=_entry_serial)
+        return found, [] if storage is None else [storage]
+
+
+def _is_apart(nodes: Sequence[UOp], target: UOp, order: Sequence[UOp]) -> bool:
+    """Return whether graphs have no node of `order` but memory, and of that not `target`.
+
+    False, too, where more than MOST_BESIDE of their nodes would have to be looked at.
+    """
+    shared = {node for node in order if node.op is not Ops.BUFFER or node is target}
+    first = min([node.serial for node in shared])
+    seen: set[UOp] = set()
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if node.serial >= first and node not in seen:  # an older one has no user of `order` in its graph
+            if node in shared or len(seen) >= MOST_BESIDE:
+                return False
+            seen.add(node)
+            stack += node.src
+    return True
 
 
 def _entry_serial(tensor: TensorBase) -> int:
