@@ -13,11 +13,12 @@ from setuptools.command.bdist_wheel import bdist_wheel
 HERE = Path(__file__).parent
 SOURCES = "src/tinygraft_cpu"
 FILES = ("pool", "replay", "routines", "ordering", "matrices", "fourier", "scans", "attention", "winograd",
-         "transposed", "direct")  # fmt: skip
+         "transposed", "direct", "depthwise")  # fmt: skip
 HEADERS = ("pool", "processor_level", "routines", "radix", "fourier", "fourier_long", "fourier_steps",
            "attention", "attention_tiles",
            "attention_levels", "attention_end", "winograd_tiles", "bands", "transposed_tiles", "direct_tiles",
-           "tile_levels", "interleave", "little", "little_matrices")  # fmt: skip
+           "tile_levels", "interleave", "filter_tiles", "depthwise", "depthwise_tiles",
+           "little", "little_matrices")  # fmt: skip
 
 ffi = FFI()
 header = (HERE / SOURCES / "pool.h").read_text()

@@ -192,14 +192,62 @@ def test_what_slides_back_to_more_than_products_reach_is_padded() -> None:
     assert routines(x.conv_transpose2d(w, stride=2, output_padding=1)) == [(2, 2, 0, 0, 57, 57)]
 
 
-@pytest.mark.parametrize("what", ["half", "dilated", "depthwise", "one channel", "short rows", "symbolic"])
+@pytest.mark.parametrize("what", ["half", "dilated", "one channel", "short rows", "symbolic"])
 def test_what_slides_back_by_kernels(what: str) -> None:
     """Half types, gaps in windows, few products of a result, rows that tiles compute much in vain for."""
     dtype = dtypes.bfloat16 if what == "half" else dtypes.float32
-    channels, groups, size = 1 if what == "one channel" else 64, 64 if what == "depthwise" else 1, 28
+    channels, size = 1 if what == "one channel" else 64, 28
     size = 7 if what == "short rows" else size
-    x, w = memory(8, channels, size, size, dtype=dtype), memory(channels, 64 // groups, 4, 4, dtype=dtype)
+    x, w = memory(8, channels, size, size, dtype=dtype), memory(channels, 64, 4, 4, dtype=dtype)
     if what == "symbolic":
         x = x[: Variable("n", 1, 8).bind(3)]
     gaps = 2 if what == "dilated" else 1
-    assert routines(x.conv_transpose2d(w, stride=2, padding=1, groups=groups, dilation=gaps)) == []
+    assert routines(x.conv_transpose2d(w, stride=2, padding=1, dilation=gaps)) == []
+
+
+def test_the_gradient_of_what_slides_back_is_a_convolution() -> None:
+    """In steps: channels are before places there."""
+    x, w = memory(4, 64, 28, 30), memory(64, 96, 4, 3)
+    slid = x.conv_transpose2d(w, stride=(2, 3), padding=(1, 0))
+    (slope,) = slid.gradient(x, gradient=memory(*slid.shape))
+    (call,) = schedule([slope.uop], lambda _: BOTH).calls
+    assert isinstance(call, RoutineCall)
+    assert call.routine.name == "direct_convolution"
+    assert call.routine.options == (1, 1, 0, 0, 0, 2, 3)
+    assert [shape for _, shape in call.routine.operands] == [(1, 4, 1, 96, 56, 90), (1, 1, 64, 96, 4, 3)]
+
+
+DEPTHWISE = replace(TARGET, routines=(*TARGET.routines, DeclaredRoutine("depthwise_convolution", (dtypes.float32,))))
+
+
+def depthwise(size: int, window: int, step: int, channels: int = 48) -> tuple[Tensor, Tensor]:
+    """Return a depthwise convolution and the gradient for its images."""
+    x, w = memory(4, channels, size, size), memory(channels, 1, window, window)
+    found = x.conv2d(w, groups=channels, padding=window // 2, stride=step)
+    return found, found.gradient(x, gradient=memory(*found.shape))[0]
+
+
+def test_depthwise_convolutions() -> None:
+    """In steps, and where rows are short; and what slides back in steps, or to rows that are not short."""
+    for size, window, step, forward, back in (
+        (56, 3, 1, [], [(1, 1, 1, 1, 1, 1, 1)]),
+        (14, 3, 1, [], []),
+        (7, 7, 1, [(3, 3, 3, 3, 0, 1, 1)], [(3, 3, 3, 3, 1, 1, 1)]),
+        (56, 5, 1, [(2, 2, 2, 2, 0, 1, 1)], [(2, 2, 2, 2, 1, 1, 1)]),
+        (56, 3, 2, [(1, 1, 1, 1, 0, 2, 2)], [(2, 2, 1, 1, 56, 56)]),
+    ):
+        found, slope = depthwise(size, window, step)
+        assert routines(found, target=DEPTHWISE) == forward
+        assert routines(slope, target=DEPTHWISE) == back
+        assert routines(found) == []
+    slid = memory(4, 48, 14, 14).conv_transpose2d(memory(48, 1, 4, 4), groups=48, stride=2, padding=1)
+    assert routines(slid) == [(2, 2, 1, 1, 28, 28)]
+
+
+def test_what_one_operation_reads_is_its_kernel() -> None:
+    """Where the routine would gain less than it takes to read its results; with two that read them they are memory."""
+    found, _ = depthwise(56, 3, 2)
+    assert routines(found.relu(), target=DEPTHWISE) == []
+    assert routines(found.relu() + found.mean((0, 2, 3), keepdim=True), target=DEPTHWISE) == [(1, 1, 1, 1, 0, 2, 2)]
+    found, _ = depthwise(7, 7, 1)
+    assert routines(found.relu(), target=DEPTHWISE) == [(3, 3, 3, 3, 0, 1, 1)]

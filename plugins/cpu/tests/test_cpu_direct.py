@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convolution_call import convolved, numbers
+from convolution_call import convolved, in_order, numbers
 from tinygraft import Context, Tensor
 from tinygraft.engine.routine_values import routine_values
 from tinygraft.uop.stages import RoutineCall
@@ -33,34 +33,6 @@ def run(x: Array, w: Array, options: tuple[int, ...], threads: int = 2) -> Array
     results = [(size - n) // step + 1 for size, n, step in zip(sizes, w.shape[4:], steps, strict=True)]
     shape = (*x.shape[:3], w.shape[3 if turned else 2], *results)
     return convolved(NAME, x, w, options, shape, threads)
-
-
-def in_order(x: Array, w: Array, options: tuple[int, ...], fused: bool) -> Array:
-    """Return the sums in float32 of one product after another, in the order of the weights that are not turned.
-
-    Products are rounded by themselves, or `fused` with the sum that they are added to. Turned weights have none with
-    what is outside of an image: such a sum is a gradient.
-    """
-    above, below, left, right, turned, down, across = options
-    if turned:
-        w = w.swapaxes(2, 3)[..., ::-1, ::-1]
-    around = [(above, below), (left, right)]
-    inside = np.pad(np.full(x.shape[4:], True), around, constant_values=not turned)
-    x = np.pad(x, [(0, 0)] * 4 + around)
-    tall, wide = w.shape[4:]
-    rows, columns = (x.shape[4] - tall) // down + 1, (x.shape[5] - wide) // across + 1
-    total = np.zeros((*x.shape[:3], w.shape[2], rows, columns), np.float32)
-    with np.errstate(invalid="ignore"):
-        for c, i, j in np.ndindex(x.shape[3], tall, wide):
-            place = slice(i, i + (rows - 1) * down + 1, down), slice(j, j + (columns - 1) * across + 1, across)
-            part, there = x[:, :, :, None, c, *place], inside[place]
-            weight = w[:, None, :, :, c, i, j, None, None]
-            if fused:
-                added = (total.astype(np.float64) + part.astype(np.float64) * weight).astype(np.float32)
-            else:
-                added = total + part * weight
-            total = np.where(there, added, total)
-    return total
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from convolution_call import convolved, numbers
+from convolution_call import convolved, numbers, slid_back_in_order
 from tinygraft import Context, Tensor
 from tinygraft.engine.routine_values import routine_values
 from tinygraft.schedule import convolutions
@@ -32,19 +32,6 @@ def run(x: Array, w: Array, options: tuple[int, ...], threads: int = 2) -> Array
     """Return the routine's result on operands in its axes, (examples, batch, groups, ...)."""
     shape = (*x.shape[:3], w.shape[3], *options[4:])
     return convolved(NAME, x, w, options, shape, threads)
-
-
-def in_order(x: Array, w: Array, options: tuple[int, ...]) -> Array:
-    """Return the sums in float32, of the products that there are and no others."""
-    down, right, top, left, rows, columns = options
-    height, width = x.shape[-2:]
-    size = max((height - 1) * down + w.shape[-2], top + rows), max((width - 1) * right + w.shape[-1], left + columns)
-    whole = np.zeros((*x.shape[:3], w.shape[3], *size), np.float32)
-    with np.errstate(invalid="ignore"):
-        for c, i, j in np.ndindex(x.shape[3], *w.shape[-2:]):
-            part = whole[..., i : i + (height - 1) * down + 1 : down, j : j + (width - 1) * right + 1 : right]
-            part += x[:, :, :, c, None] * w[:, None, :, c, :, i, j, None, None]
-    return whole[..., top : top + rows, left : left + columns]
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
@@ -75,7 +62,7 @@ def test_values(level: int, infinite: bool, monkeypatch: pytest.MonkeyPatch) -> 
         got = run(x, w, options, upto(4))
         np.testing.assert_array_equal(got, run(x, w, options, 1))
         if infinite:
-            wanted = in_order(x, w, options)
+            wanted = slid_back_in_order(x, w, options)
             np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
             np.testing.assert_array_equal(np.isinf(got), np.isinf(wanted))
             continue

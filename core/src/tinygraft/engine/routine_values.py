@@ -235,4 +235,5 @@ MEANINGS: dict[str, Callable[[Sequence[Array], RoutineOptions], list[Array]]] = 
     "convolution": convolution,
     "direct_convolution": direct_convolution,
     "transposed_convolution": transposed_convolution,
+    "depthwise_convolution": direct_convolution,
 }

@@ -8,7 +8,8 @@ over such a product in steps of 1, a FOLD: the gradient of the input, whose weig
 longer steps is a routine of its own (transposed.py). All others, and those for which no routine is expected to take
 less time, stay a product, which codegen computes in tiles.
 
-There are two routines. `convolution` is Winograd's algorithm for windows of 3 x 3 or 5 x 5 in steps of 1, in which
+Groups of one channel and one filter are depthwise convolutions, which have a routine of their own (depthwise.py). For
+others there are two. `convolution` is Winograd's algorithm for windows of 3 x 3 or 5 x 5 in steps of 1, in which
 n = window + 3 elements along an axis give 4 results by n multiplications in place of 4 * window. It computes in
 float64, and what would be less exact than a sum in float32 directly; in float32 where PRECISION=fast allows that
 (uop/routines.py). `direct_convolution` makes all products, of any windows and steps, in tiles of filters that waste no
@@ -23,6 +24,8 @@ from dataclasses import dataclass
 
 from tinygraft.dtype import dtypes
 from tinygraft.helpers import prod, round_up
+from tinygraft.schedule.depthwise import NAME as DEPTHWISE
+from tinygraft.schedule.depthwise import alone, is_depthwise_faster
 from tinygraft.schedule.transposed import NAME as TRANSPOSED
 from tinygraft.schedule.transposed import Transposed, in_memory, is_faster, routine_of
 from tinygraft.target import Target
@@ -84,7 +87,10 @@ def by_routine(
     `outputs` are the nodes that are requested. `fast` allows sums that are less exact than direct ones.
     """
     found = convolutions(order, outputs)
-    chosen = {node: (c, name) for node, c in found.items() if (name := _suited(node, c, target_of, fast))}
+    stored = alone(found, order, outputs)
+    chosen = {
+        node: (c, name) for node, c in found.items() if (name := _suited(node, c, target_of, fast, node in stored))
+    }
     if not chosen:
         return {}
     done: dict[UOp, UOp] = {}
@@ -126,28 +132,50 @@ def convolutions(order: Sequence[UOp], outputs: Sequence[UOp]) -> dict[UOp, Conv
 def _forward(node: UOp) -> Convolution | None:
     """Return the convolution that a sum over channels and a window is, or None."""
     product = node.src[0]
-    if product.op is not Ops.MUL or node.arg != ReduceArg(Ops.ADD, (5, 6, 7)) or not _is_plain(product):
+    if product.op is not Ops.MUL or not _is_plain(product):
         return None
-    batch, groups, filters, *_, channels, window, wide = product.shape
+    if node.arg == ReduceArg(Ops.ADD, (5, 6, 7)):
+        batch, groups, filters, *_, channels, tall, wide = product.shape
+        weights, last = (1, groups, filters, 1, 1, channels, tall, wide), True
+    elif node.arg == ReduceArg(
+        Ops.ADD, (3, 6, 7)
+    ):  # the gradient of a transposed one, where channels are before places
+        batch, groups, filters, channels, *_, tall, wide = product.shape
+        weights, last = (1, groups, filters, channels, 1, 1, tall, wide), False
+    else:
+        return None
     for first, second in (product.src, product.src[::-1]):
-        x, w = _same(first, Ops.EXPAND), _weights(second, (1, groups, filters, 1, 1, channels, window, wide))
-        if x.op is not Ops.PERMUTE or x.arg != (0, 1, 2, 4, 5, 3, 6, 7) or w is None:
+        slid, w = _windows(first, (batch, groups, channels), (tall, wide), last), _weights(second, weights)
+        if slid is None or w is None:
             continue
-        x = _same(x.src[0], Ops.RESHAPE)
-        if (
-            x.op is not Ops.WINDOW
-            or x.shape[:2] != (batch, groups * channels)
-            or not _is_plain_window(x.arg, window, wide)
-        ):
-            continue
-        step = x.arg.stride
-        image, padding = x.src[0], (0, 0, 0, 0)
-        if image.op is Ops.PAD and image.arg[:2] == ((0, 0), (0, 0)):
+        image, padding = slid.src[0], (0, 0, 0, 0)
+        while image.op is Ops.RESHAPE and image.shape[-2:] == image.src[0].shape[-2:]:
+            image = image.src[0]
+        if image.op is Ops.PAD and image.arg[:2] == ((0, 0), (0, 0)) and len(image.shape) == 4:
             (above, below), (left, right) = image.arg[2:]
             image, padding = image.src[0], (above, below, left, right)
-        sizes = (batch, groups, channels, *image.shape[2:])
-        return Convolution(image, w, sizes, filters, (window, wide), step, padding, turned=False, shape=node.shape)
+        sizes = (batch, groups, channels, *image.shape[-2:])
+        return Convolution(
+            image, w, sizes, filters, (tall, wide), slid.arg.stride, padding, turned=False, shape=node.shape
+        )
     return None
+
+
+def _windows(node: UOp, front: tuple[int, int, int], window: tuple[int, int], last: bool) -> UOp | None:
+    """Return the WINDOW of images that a factor with eight axes is, or None. `front` are batch, groups and channels.
+
+    Axes are batch, groups, 1, places, channels and the window if channels come `last`, else channels before places.
+    """
+    node = _same(node, Ops.EXPAND)
+    if last:
+        if node.op is not Ops.PERMUTE or node.arg != (0, 1, 2, 4, 5, 3, 6, 7):
+            return None
+        node = node.src[0]
+    slid = _same(node, Ops.RESHAPE)
+    if slid.op is not Ops.WINDOW or len(slid.arg.size) != 2 or not _is_plain_window(slid.arg, *window):
+        return None
+    batch, groups, channels = front
+    return slid if node.shape == (batch, groups, 1, channels, *slid.shape[-4:]) else None
 
 
 def _fold_of(node: UOp) -> UOp | None:
@@ -198,16 +226,17 @@ def _slid_back(fold: UOp) -> tuple[UOp, UOp, tuple[int, int, int, int, int]] | N
     if len(fold.arg.length) != 2 or not is_concrete(fold.src[0].shape):
         return None
     total = fold.src[0]
-    while total.op is Ops.RESHAPE and total.src[0].op in (Ops.RESHAPE, Ops.PERMUTE, Ops.REDUCE_AXIS):
+    while total.op is Ops.RESHAPE and total.src[0].op in (Ops.RESHAPE, Ops.PERMUTE, Ops.REDUCE_AXIS, Ops.MUL):
         total = total.src[0]
     gradient = total.op is Ops.PERMUTE and total.arg == (0, 1, 2, 5, 3, 4, 6, 7)  # has filters behind the image
     total = total.src[0] if gradient else total
-    if total.op is not Ops.REDUCE_AXIS or total.arg != ReduceArg(Ops.ADD, (2,)):
-        return None
-    product, window = total.src[0], fold.arg.size
+    summed = total.op is Ops.REDUCE_AXIS and total.arg == ReduceArg(Ops.ADD, (2,))
+    product, window = total.src[0] if summed else total, fold.arg.size
     if product.op is not Ops.MUL or not _is_plain(product) or fold.arg.dilation != (1, 1):
         return None
     batch, groups, channels = product.shape[:3]
+    if not summed and channels > 1:
+        return None
     filters, image = (product.shape[5], product.shape[3:5]) if gradient else (product.shape[3], product.shape[4:6])
     shape = (batch, groups * filters) if gradient else (batch, groups, filters)
     if fold.shape != (*shape, *fold.arg.length) or product.shape[6:] != window:
@@ -243,14 +272,23 @@ def _weights(node: UOp, shape: tuple[int, ...]) -> UOp | None:
     return node if node.shape == shape else None
 
 
-def _suited(node: UOp, c: Convolution | Transposed, target_of: Callable[[str], Target], fast: bool) -> str:
+def _suited(
+    node: UOp, c: Convolution | Transposed, target_of: Callable[[str], Target], fast: bool, stored: bool
+) -> str:
     """Return the routine of the convolution's device that is expected to take least time; empty where kernels are.
 
-    What is computed in a half type is left to kernels, which multiply several at once.
+    `stored` says whether its results are memory with either. What is computed in a half type is left to kernels, which
+    multiply several at once.
     """
     target = target_of(node.device or "")
     if any(_comes_from_half(operand) for operand in (c.x, c.w)) or not target.vector_bytes:
         return ""
+    if c.sizes[1] > 1 and c.sizes[2] == c.filters == 1:
+        name = TRANSPOSED if isinstance(c, Transposed) else DEPTHWISE
+        if not target.has_routine(name, node.dtype, prod(c.sizes)):
+            return ""
+        step, turned = ((0, 0), True) if isinstance(c, Transposed) else (c.step, c.turned)
+        return name if is_depthwise_faster(c.sizes, c.window, step, c.results, turned, stored, target) else ""
     if isinstance(c, Transposed):
         return TRANSPOSED if is_faster(c, target) else ""
     times = {"": GAIN * direct_time(c, target)}
@@ -316,6 +354,6 @@ def _routine(c: Convolution, name: str, done: dict[UOp, UOp], fast: bool) -> UOp
     shape = (channels, c.filters) if c.turned else (c.filters, channels)
     x = in_memory(done[c.x], (1, *c.sizes))
     w = in_memory(done[c.w], (1, groups, *shape, *c.window))
-    last = c.step if name == DIRECTLY else (int(fast),)
+    last = c.step if name in (DIRECTLY, DEPTHWISE) else (int(fast),)
     found = UOp(Ops.ROUTINE, dtypes.float32, (x, w), RoutineArg(name, 0, (*c.padding, int(c.turned), *last)))
     return UOp(Ops.RESHAPE, found.dtype, (found,), c.shape)

@@ -348,6 +348,11 @@ ROUTINES: dict[str, RoutineFacts] = {
         (6, 6), ("values",), _slid_back, ("down", "right", "top", "left", "rows", "columns"),
         exact=False, flops=_transposed_flops,
     ),
+    "depthwise_convolution": RoutineFacts(
+        "a direct convolution of groups that have one channel and one filter",
+        (6, 6), ("values",), _convolved_in_steps,
+        ("above", "below", "left", "right", "turned", "step_down", "step_right"), exact=False, flops=_direct_flops,
+    ),
 }  # fmt: skip
 
 

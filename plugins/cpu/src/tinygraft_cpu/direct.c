@@ -82,6 +82,7 @@ static void borders_again(const direct *job, const band *b, long filter, long en
         }
 }
 
+#define POSITIONS_OF_TILES
 #define LEVELLED(x, level) x##_##level
 #define TILES "direct_tiles.h"
 #include "tile_levels.h"

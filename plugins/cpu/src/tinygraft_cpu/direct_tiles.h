@@ -7,40 +7,7 @@ typedef int NAME(places) __attribute__((vector_size(WIDTH)));
 #define INLINE static inline __attribute__((always_inline)) TARGET
 enum { NAME(deepest) = ROWS == 8 ? 4 : 2 }; /* vectors of filters of a tile: with 32 registers, or 16 */
 #include "interleave.h"
-
-/* sums[position][filter] += x[from[k] + place[position]] * w[k][filter] over `terms` terms k; from 0 if it is the first. */
-INLINE void NAME(multiply)(const int deep, long terms, const float *restrict w, const float *restrict x, const int *from,
-                           const int *place, float *restrict sums, int first) {
-    NAME(vector) sum[POSITIONS][4];
-    const float *at[POSITIONS];
-#pragma GCC unroll 8
-    for (int p = 0; p < POSITIONS; p++) at[p] = x + place[p];
-    if (first) {
-#pragma GCC unroll 8
-        for (int p = 0; p < POSITIONS; p++)
-#pragma GCC unroll 8
-            for (int v = 0; v < deep; v++) sum[p][v] = (NAME(vector)){0};
-    } else {
-#pragma GCC unroll 8
-        for (int p = 0; p < POSITIONS; p++)
-#pragma GCC unroll 8
-            for (int v = 0; v < deep; v++) sum[p][v] = *(const NAME(vector) *)(sums + (p * deep + v) * LANES);
-    }
-    for (long k = 0; k < terms; k++, w += deep * LANES) {
-        long here = from[k];
-        NAME(vector) weight[4];
-#pragma GCC unroll 8
-        for (int v = 0; v < deep; v++) weight[v] = *(const NAME(vector) *)(w + v * LANES);
-#pragma GCC unroll 8
-        for (int p = 0; p < POSITIONS; p++)
-#pragma GCC unroll 8
-            for (int v = 0; v < deep; v++) sum[p][v] += at[p][here] * weight[v];
-    }
-#pragma GCC unroll 8
-    for (int p = 0; p < POSITIONS; p++)
-#pragma GCC unroll 8
-        for (int v = 0; v < deep; v++) *(NAME(vector) *)(sums + (p * deep + v) * LANES) = sum[p][v];
-}
+#include "filter_tiles.h"
 
 /* The same for tiles of all places, while the weights that come next are fetched: `rows` rows of some lines of the cache. */
 INLINE void NAME(all_places)(const int deep, const direct *job, long count, long terms, const float *w, const float *x,
@@ -64,42 +31,6 @@ TARGET static __attribute__((noinline)) void NAME(products)(int deep, const dire
     default: NAME(all_places)(4, job, count, terms, w, x, place, sums, first, next);
 #endif
     }
-}
-
-/* Transpose LANES vectors, by interleaving the halves of them as often as LANES has bits. */
-INLINE void NAME(transpose)(NAME(vector) *x) {
-    NAME(vector) y[LANES];
-#pragma GCC unroll 4
-    for (int step = 1; step < LANES; step *= 2) {
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES / 2; i++) {
-            y[2 * i] = SHUFFLED(x[i], x[i + LANES / 2], NAME(places), FIRST);
-            y[2 * i + 1] = SHUFFLED(x[i], x[i + LANES / 2], NAME(places), SECOND);
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++) x[i] = y[i];
-    }
-}
-
-/* to[j * apart] has element j of `rows` rows at x, `pitch` apart; of columns up to LANES, of which `columns` are there. Each
-   row of results is a vector, filled up with zeros. */
-INLINE void NAME(turn)(const float *x, long pitch, long rows, long columns, float *to, long apart) {
-    NAME(vector) all[LANES];
-    if (rows >= LANES && columns >= LANES) {
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++) all[i] = *(const NAME(vector) *)(x + i * pitch);
-    } else
-        for (int i = 0; i < LANES; i++) {
-            float row[LANES];
-            for (long j = 0; j < LANES; j++) row[j] = i < rows && j < columns ? x[i * pitch + j] : 0;
-            all[i] = *(const NAME(vector) *)row;
-        }
-    NAME(transpose)(all);
-    if (columns >= LANES) {
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++) *(NAME(vector) *)(to + i * apart) = all[i];
-    } else
-        for (long i = 0; i < columns; i++) *(NAME(vector) *)(to + i * apart) = all[i];
 }
 
 /* Pack weights of filters from `filter` on, of channels from `begin` to before `end`, as (term, filter), `deep` vectors. */

@@ -48,6 +48,8 @@ def program(routine: Routine, threads: int) -> Program:
         return NativeRoutine(routine.name, _direct_convolution(routine, threads))
     if routine.name == "transposed_convolution":
         return NativeRoutine(routine.name, _transposed_convolution(routine, threads))
+    if routine.name == "depthwise_convolution":
+        return NativeRoutine(routine.name, _depthwise_convolution(routine, threads))
     if routine.name in FUNCTIONS:
         count, m, n = shape
         if routine.name in ("solve", "triangular"):
@@ -180,6 +182,16 @@ def _transposed_convolution(routine: Routine, threads: int) -> list[int]:
     (_, (examples, *sizes, height, width)), (_, (*_, filters, tall, wide)) = routine.operands
     given = [filters, height, width, tall, wide, down, right, top, left, rows, columns]
     return [threads, *sizes, *given, PROCESSOR, examples]
+
+
+def _depthwise_convolution(routine: Routine, threads: int) -> list[int]:
+    """Return the sizes, steps and padding of a depthwise convolution as depthwise.c takes them."""
+    above, below, left, right, turned, *steps = routine.options
+    (_, (examples, batch, channels, _, height, width)), (_, (*_, tall, wide)) = routine.operands
+    padded = height + above + below, width + left + right
+    results = [(size - n) // step + 1 for size, n, step in zip(padded, (tall, wide), steps, strict=True)]
+    given = [height, width, tall, wide, *steps, above, left, *results]
+    return [threads, batch, channels, *given, turned, PROCESSOR, examples]
 
 
 def _number(bits: int) -> float:

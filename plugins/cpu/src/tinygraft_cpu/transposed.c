@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "bands.h"
+#include "depthwise.h"
 #include "processor_level.h"
 #include "routines.h"
 
@@ -236,6 +237,14 @@ void tg_transposed_convolution(void **buffers, const long long *facts) {
     axis *down = &job->down, *right = &job->right;
     long threads = (long)facts[0], squared = down->window * right->window;
     if (facts[15] < job->level) job->level = (int)facts[15];
+    if (job->channels == 1 && job->filters == 1) {
+        tg_depthwise d = {.y = job->y, .x = job->x, .w = job->w, .batch = job->batch, .channels = job->groups,
+                          .threads = threads, .back = 1, .level = job->level,
+                          .down = {down->window, down->size, down->results, 1, down->stride, down->cut},
+                          .right = {right->window, right->size, right->results, 1, right->stride, right->cut}};
+        tg_depthwise_planes(&d, facts[16]);
+        return;
+    }
     job->rows = job->level == 2 ? 8 : job->level == 1 ? 4 : rows_of_tile_0;
     measure(down), measure(right);
     job->before = right->least < 0 ? -right->least : 0;

@@ -131,6 +131,8 @@ CASES = [
     RoutineCase("convolution", (2, 0, 0, 3, 1, 0), lambda x, w: convolved(x, w.transpose(2, 3).flip(-1, -2))),
     RoutineCase("direct_convolution", (1, 0, 2, 1, 0, 2, 3), convolved_in_steps),
     RoutineCase("transposed_convolution", (2, 3, 1, 2, 26, 57), slid_back),
+    RoutineCase("depthwise_convolution", (1, 0, 2, 1, 0, 2, 3), convolved_in_steps),
+    RoutineCase("depthwise_convolution", (2, 2, 1, 0, 1, 1, 1), convolved),
 ]
 
 
@@ -192,6 +194,8 @@ def operands_of_convolution(case: RoutineCase, dtype: DType, device: str) -> lis
         sizes = (ROWS, 3, 2, 16, 13, 19), (ROWS, 2, 16, 24, 4, 5)
     elif case.name == "direct_convolution":
         sizes = (ROWS, 3, 2, 16, 13, 19), (ROWS, 2, 24, 16, 4, 5)
+    elif case.name == "depthwise_convolution":
+        sizes = (ROWS, 3, 40, 1, 13, 25 if case.options[4] else 7), (ROWS, 40, 1, 1, 4, 5)
     else:
         window = 5 if case.options[4] else 3
         sizes = (ROWS, 3, 2, 16, 13, 19), (ROWS, 2, *((16, 24) if case.options[4] else (24, 16)), window, window)

@@ -1,0 +1,179 @@
+"""The routine of depthwise convolutions, and transposed ones: values, infinities, threads, and what is left to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convolution_call import convolved, in_order, numbers, slid_back_in_order
+from tinygraft import Context, Tensor, dtypes
+from tinygraft.engine.routine_values import routine_values
+from tinygraft.uop.stages import RoutineCall
+from tinygraft_cpu import routines
+
+pytestmark = pytest.mark.needs("ext")
+Array = np.ndarray[Any, Any]
+NAME, BACK = "depthwise_convolution", "transposed_convolution"
+
+
+@pytest.fixture(autouse=True)
+def cpu() -> Iterator[None]:
+    """All of this runs on the CPU."""
+    with Context(DEV="CPU"):
+        yield
+
+
+def run(x: Array, w: Array, options: tuple[int, ...], threads: int = 2) -> Array:
+    """Return the routine's result on operands in its axes, (examples, batch, channels, 1, ...)."""
+    above, below, left, right, _, *steps = options
+    sizes = x.shape[4] + above + below, x.shape[5] + left + right
+    results = [(size - n) // step + 1 for size, n, step in zip(sizes, w.shape[4:], steps, strict=True)]
+    return convolved(NAME, x, w, options, (*x.shape[:3], 1, *results), threads)
+
+
+def same_kinds(got: Array, wanted: Array) -> None:
+    """Fail unless NaN and infinities are in the same places, and all else is about equal."""
+    for is_so in (np.isnan, np.isposinf, np.isneginf):
+        np.testing.assert_array_equal(is_so(got), is_so(wanted))
+    np.testing.assert_allclose(got, wanted, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["whole", "infinite element", "infinite weight"])
+def test_values(level: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of random sizes, steps, windows and padding, on each kind of processor, on one thread and more alike.
+
+    Sums of whole numbers are exact. Turned weights have no product with what is outside of an image.
+    """
+    monkeypatch.setattr(routines, "PROCESSOR", level)
+    chance = np.random.default_rng(level)
+
+    def upto(most: int, least: int = 1) -> int:
+        """Return a number from `least` to `most`."""
+        return int(chance.integers(least, most + 1))
+
+    for number in range(60):
+        window, step = (upto(9), upto(9)), ((1, 1), (2, 2), (upto(4), upto(4)))[number % 3]
+        padding = [upto(n, 0) for n in (window[0], window[0], window[1], window[1])]
+        size = upto(8 if number % 4 else 40) + window[0], upto((8, 16, 30, 70)[number % 4]) + window[1]
+        x = np.round(numbers(upto(2), upto(5), upto(40), 1, *size, seed=number) * 4)
+        w = np.round(numbers(x.shape[0], x.shape[2], 1, 1, *window, seed=9) * 4)
+        options = (*padding, number // 2 % 2, *step)
+        if kind == "infinite element":
+            x[:, 0, 0, 0, upto(size[0]) - 1, upto(size[1]) - 1] = np.nan
+            x[:, 0, -1, 0, upto(size[0]) - 1, upto(size[1]) - 1] = np.inf
+        elif kind == "infinite weight":
+            w[:, -1, ..., upto(window[0]) - 1, upto(window[1]) - 1] = -np.inf
+        got = run(x, w, options, upto(5))
+        np.testing.assert_array_equal(got, run(x, w, options, 1))
+        if kind == "whole":
+            np.testing.assert_array_equal(
+                got, routine_values(NAME, [x, w], options)[0], f"{x.shape} {w.shape} {options}"
+            )
+        else:
+            same_kinds(got, in_order(x, w, options, fused=True))
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("infinite", [False, True])
+def test_what_slides_back(level: int, infinite: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In steps, of which windows may be shorter and results more than what slides back."""
+    monkeypatch.setattr(routines, "PROCESSOR", level)
+    chance = np.random.default_rng(level)
+
+    def upto(most: int, least: int = 1) -> int:
+        """Return a number from `least` to `most`."""
+        return int(chance.integers(least, most + 1))
+
+    for number in range(60):
+        window, step = (upto(9), upto(9)), ((1, 1), (2, 2), (upto(4), upto(4)))[number % 3]
+        size = upto(8 if number % 4 else 40), upto((4, 8, 20, 40)[number % 4])
+        x = np.round(numbers(upto(2), upto(5), upto(40), 1, *size, seed=number) * 4)
+        w = np.round(numbers(x.shape[0], x.shape[2], 1, 1, *window, seed=9) * 4)
+        full = [(n - 1) * s + k for n, s, k in zip(size, step, window, strict=True)]
+        cut = [upto(min(n - 1, 6), 0) for n in full]
+        results = [upto(n - c + 2 * (number % 5 == 0), 1) for n, c in zip(full, cut, strict=True)]
+        options = (*step, *cut, *results)
+        if infinite:
+            w[..., upto(window[0]) - 1, upto(window[1]) - 1] = np.inf
+        shape = (*x.shape[:3], 1, *results)
+        got = convolved(BACK, x, w, options, shape, upto(5))
+        np.testing.assert_array_equal(got, convolved(BACK, x, w, options, shape, 1))
+        if infinite:
+            same_kinds(got, slid_back_in_order(x, w, options))
+        else:
+            np.testing.assert_array_equal(
+                got, routine_values(BACK, [x, w], options)[0], f"{x.shape} {w.shape} {options}"
+            )
+
+
+def test_bands_of_rows() -> None:
+    """Of planes for which the first cache has no room."""
+    for size, step in (((150, 301), 1), ((301, 203), 2), ((90, 500), 3)):
+        x, w = np.round(numbers(1, 2, 3, 1, *size) * 4), np.round(numbers(1, 3, 1, 1, 8, 5) * 4)
+        options = (3, 4, 2, 2, 0, step, step)
+        np.testing.assert_array_equal(run(x, w, options), routine_values(NAME, [x, w], options)[0])
+        options = (step, step, 3, 2, size[0] * step - 1, size[1] * step)
+        shape = (1, 2, 3, 1, *options[4:])
+        np.testing.assert_array_equal(convolved(BACK, x, w, options, shape), routine_values(BACK, [x, w], options)[0])
+
+
+def test_zeros_are_positive() -> None:
+    """As in a sum that starts at 0."""
+    got = run(-abs(numbers(1, 1, 16, 1, 9, 9)), np.zeros((1, 16, 1, 1, 3, 2), np.float32), (1, 1, 1, 1, 0, 2, 1))
+    assert (got == 0).all() and not np.signbit(got).any()
+
+
+def names(t: Tensor) -> list[str]:
+    """Return the routines of a tensor's schedule."""
+    return [call.routine.name for call in t.schedule() if isinstance(call, RoutineCall)]
+
+
+@pytest.mark.parametrize(
+    ("size", "window", "step", "padding", "multiple"),
+    [
+        ((7, 7), (7, 7), (1, 1), (3, 3), 1), ((6, 5), (5, 5), (2, 2), (2, 1), 1),
+        ((45, 41), (5, 5), (1, 1), (0, 2), 1), ((29, 57), (3, 3), (2, 2), (1, 1), 1),
+        ((30, 31), (5, 4), (2, 3), (2, 0), 1), ((23, 40), (3, 3), (1, 1), (1, 1), 1),
+        ((40, 41), (3, 5), (1, 1), (2, 4), 2),
+    ],
+)  # fmt: skip
+def test_methods_beside_torch(
+    size: tuple[int, int], window: tuple[int, int], step: tuple[int, int], padding: tuple[int, int], multiple: int
+) -> None:
+    """conv2d and both gradients, and the transposed one, with NaN and infinities at a border; also two filters each."""
+    torch = pytest.importorskip("torch")
+    x, w = numbers(3, 19, *size), numbers(19 * multiple, 1, *window, seed=1)
+    x[0, 0, 0, :2], x[1, 2, -1, -1] = (np.nan, np.inf), -np.inf
+    a, b = Tensor(x, requires_grad=True), Tensor(w, requires_grad=True)
+    c, d = torch.tensor(x, requires_grad=True), torch.tensor(w, requires_grad=True)
+    found = a.conv2d(b, groups=19, stride=step, padding=padding)
+    wanted = torch.nn.functional.conv2d(c, d, groups=19, stride=step, padding=padding)
+    same_kinds(found.numpy(), wanted.detach().numpy())
+    start = numbers(*wanted.shape, seed=2)
+    for got, other in zip(
+        found.gradient(a, b, gradient=Tensor(start)),
+        torch.autograd.grad(wanted, (c, d), torch.tensor(start)),
+        strict=True,
+    ):
+        same_kinds(got.numpy(), other.numpy())
+    turned = Tensor(np.nan_to_num(x, posinf=1, neginf=1)), numbers(19, 1, *window, seed=1)
+    slid = turned[0].conv_transpose2d(Tensor(turned[1]), groups=19, stride=step)
+    other = torch.nn.functional.conv_transpose2d(
+        torch.tensor(turned[0].numpy()), torch.tensor(turned[1]), groups=19, stride=step
+    )
+    same_kinds(slid.numpy(), other.numpy())
+
+
+def test_which_are_this_routine() -> None:
+    """Of float32; others, and those that few operations follow, are kernels."""
+    x, w = Tensor(numbers(2, 32, 7, 7)), Tensor(numbers(32, 1, 5, 5))
+    assert names(x.conv2d(w, groups=32, padding=2)) == [NAME]
+    assert names(x.conv2d(w, groups=32, padding=4, dilation=2)) == []
+    for dtype in (dtypes.float64, dtypes.bfloat16):
+        assert names(x.cast(dtype).conv2d(w.cast(dtype), groups=32, padding=2)) == []
+    with Context(ROUTINES=0):
+        assert names(x.conv2d(w, groups=32, padding=2)) == []
