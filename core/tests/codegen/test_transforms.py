@@ -262,3 +262,31 @@ def test_a_remainder_in_another_loop_is_a_shorter_vector(kernel, monkeypatch: py
     alone = transforms.vectorise(alone, transforms.loops_of(alone)[0], 8)
     kinds = [n.arg.kind for n in toposort(alone) if n.op is Ops.RANGE and n.src[0].arg == 5]
     assert kinds == [AxisKind.LOOP]
+
+
+@pytest.mark.parametrize("columns", [38, 40, 43])
+def test_windows_at_the_ends_of_rows_are_vectors_by_themselves(columns: int) -> None:
+    """All others load without a mask: the greatest of three neighbours, of which rows have two at each end."""
+    rows, size = 3, 3 * columns
+    i, j, k = UOp.range(rows, 0), UOp.range(columns, 1), UOp.range(3, 2)
+    at = ix.add(j, k)
+    gate = UOp(Ops.AND, dtypes.bool, (ix.lt(ix.const(0), at), ix.lt(at, columns + 1)))
+    place = ix.add(ix.mul(i, columns), ix.sub(at, 1))
+    found = UOp(Ops.LOAD, dtypes.float, (param(1, dtypes.float, size), place, gate))
+    found = UOp(Ops.WHERE, dtypes.float, (gate, found, UOp.const(dtypes.float, -100.0)))
+    greatest = UOp(Ops.REDUCE, dtypes.float, (found, k), ReduceArg(Ops.MAX))
+    kernel = UOp(Ops.SINK, src=(store(param(0, dtypes.float, size), ix.add(ix.mul(i, columns), j), greatest),))
+    sink = transforms.with_gaps(kernel)
+    sink = transforms.vectorise(sink, loop(sink, 1), 4)
+    gated = [any(n.op is Ops.LOAD and len(n.src) > 2 for n in toposort(s)) for s in sink.src]
+    assert gated == [True, False, True]  # the last of them one by one where vectors do not divide rows
+    values = [float((n * 37) % 19 - 9) for n in range(size)]
+    linear = to_linear(Kernel(kernel), BACKEND.target, Options(noopt=True))
+    given = [bytes(4 * size), pack(values, dtypes.float)]
+    done = run_linear(BACKEND, replace(linear, uops=tuple(linearise(sink))), given)
+    wanted = [
+        max(values[r * columns + max(0, c - 1) : min((r + 1) * columns, r * columns + c + 2)])
+        for r in range(rows)
+        for c in range(columns)
+    ]
+    assert unpack(done[0], dtypes.float) == wanted

@@ -16,10 +16,13 @@ from tinygraft.uop import index as ix
 from tinygraft.uop.ops import AxisKind, Ops, RangeArg, ReduceArg
 from tinygraft.uop.uop import UOp, postorder
 
-# given: more than the five numbers below
+# given: more than the seven numbers below
 GAP = 8
-REMAINDER, VECTOR, UNROLL, UNROLL_REMAINDER, INNER = 1, 2, 3, 4, 5  # added to the number of the range that is split
+# added to the number of the range that is split
+REMAINDER, VECTOR, UNROLL, UNROLL_REMAINDER, INNER, FIRST, LAST = 1, 2, 3, 4, 5, 6, 7
 LANES = frozenset({4, 8, 16, 32})  # of a remainder that is one vector
+# assumed: code of fewer vectors is as long as the loop of them
+APART = 4  # vectors of a loop from which those that a condition concerns are apart from it
 
 
 def with_gaps(sink: UOp) -> UOp:
@@ -88,7 +91,43 @@ def split_range(sink: UOp, loop: UOp, width: int, kind: AxisKind, inner_number: 
     # a symbolic size has both: how many iterations each of them runs is known at the launch
     parts = [p for p, most in ((main, blocks.hi), (tail, remainder.hi)) if most]
     reduced = [n for n in postorder(sink) if n.op is Ops.REDUCE and loop in n.src[1:]]
+    many = kind is AxisKind.VECTOR and blocks.op is Ops.CONST and blocks.arg >= APART
+    if many and not reduced and _is_inside(sink, loop):
+        parts[:1] = _ends_apart(sink, loop, width, blocks.arg)
     return _split_reduce(sink, reduced, loop, parts) if reduced else _split_stores(sink, loop, parts)
+
+
+def _ends_apart(sink: UOp, loop: UOp, width: int, blocks: int) -> list[UOp]:
+    """Return index expressions of the parts of a vectorised loop: one, or the first or the last vector by itself too.
+
+    It is where a condition in a reduction holds for all lanes of the others, or for none: a window at the border of an
+    image, whose other vectors need no mask. What loops have no reduction are cut before (cuts.py).
+    """
+    nodes = postorder(sink)
+    axis = loop.arg.axis
+
+    def block(number: UOp | int, lanes: int) -> UOp:
+        """Return the index of the lanes of a vector, whose range has this number more than the loop."""
+        return ix.add(ix.mul(number, width), UOp.range(width, axis + lanes, AxisKind.VECTOR))
+
+    def between(first: int, last: int) -> UOp:
+        """Return the index of all vectors but for so many at both ends."""
+        count = blocks - first - last
+        return block(ix.add(UOp.range(count, axis) if count > 1 else 0, first), VECTOR)
+
+    def unknown(part: UOp) -> int:
+        """Return how many conditions on the loop have no one value in a part of it."""
+        swapped = ix.rebuild_simplified(conditions, {loop: part})
+        return sum(swapped[node].op is not Ops.CONST for node in conditions)
+
+    conditions = tuple(n for n in nodes if n.op is Ops.CMPLT and n.ranges >> axis & 1)
+    if not conditions or not any(n.op is Ops.REDUCE for n in nodes):
+        return [between(0, 0)]
+    most = unknown(between(0, 0))
+    first, last = int(unknown(between(1, 0)) < most), int(unknown(between(0, 1)) < most)
+    return [
+        *([block(0, FIRST)] if first else []), between(first, last), *([block(blocks - 1, LAST)] if last else [])
+    ]  # fmt: skip
 
 
 def _is_inside(sink: UOp, loop: UOp) -> bool:

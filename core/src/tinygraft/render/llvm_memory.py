@@ -163,7 +163,9 @@ class MemoryWriter(Writer, BasicBlocks):
         if access.is_row:
             return self._load_row(u, lane, gate)
         if access.width > 1 and access.stride is not None and (access.stride == -1 or 2 <= access.stride <= MOST_APART):
-            return self._load_apart(u, lane, gate, access.stride)
+            if gate is not None and self._is_behind_one(u, gate):
+                return self._load_behind_one(u, lane, gate)
+            return self._load_apart(u, lane, gate, self.scalar(u.src[1], lane))
         if access.width > 1 and access.stride is None and u.dtype.itemsize in self.gathers:
             return self._gather(u, lane, gate)
         values = [self._load_one(u, lane, gate, k) for k in range(access.width)]
@@ -204,6 +206,24 @@ class MemoryWriter(Writer, BasicBlocks):
         )  # fmt: skip
         return self.from_memory(found, u.dtype, width)
 
+    def _is_behind_one(self, u: UOp, gate: UOp) -> bool:
+        """Return whether a gate is open for all lanes of a LOAD or for none, and there is other memory to read then."""
+        access = self.walk.accesses[u]
+        span = (access.width - 1) * abs(access.stride or 0) + 1
+        return self.walk.width(gate) == 1 and memory(u.src[0]).arg.size >= span
+
+    def _load_behind_one(self, u: UOp, lane: Lane, gate: UOp) -> str:
+        """Return a vector of lanes a few elements apart, or 0 where `gate`, one condition for all lanes, is closed.
+
+        The start of the memory is read then: a mask for each row takes longer than an access of all lanes.
+        """
+        access = self.walk.accesses[u]
+        is_open, first = self.operand(gate, lane, 1), 0 if (access.stride or 0) > 0 else access.width - 1
+        index = self.let(f"select i1 {is_open}, i64 {self.scalar(u.src[1], lane)}, i64 {first}", "safe")
+        value = self._load_apart(u, lane, None, index)
+        type_ = type_of(u.dtype, access.width)
+        return self.let(f"select i1 {is_open}, {type_} {value}, {type_} zeroinitializer", "load")
+
     def _load_row(self, u: UOp, lane: Lane, gate: UOp | None) -> str:
         """Return the vector that a LOAD of several adjacent elements yields; 0 where `gate` is closed."""
         width = self.walk.accesses[u].width
@@ -241,12 +261,12 @@ class MemoryWriter(Writer, BasicBlocks):
         name = f"llvm.masked.store.v{width}{suffix(stored_type(u.src[2].dtype))}.p0"
         self.call(name, "void", (stored, data), ("ptr", pointer), ("i32", str(align)), (type_word("i1", width), mask))
 
-    def _load_apart(self, u: UOp, lane: Lane, gate: UOp | None, stride: int) -> str:
+    def _load_apart(self, u: UOp, lane: Lane, gate: UOp | None, base: str) -> str:
         """Load lanes of a small stride, or of stride -1, by a shuffle of whole rows.
 
-        `stride` is that from lane to lane, `gate` the condition, if any.
+        `base` is the index of the first lane, `gate` the condition, if any.
         """
-        width, base = self.walk.accesses[u].width, self.scalar(u.src[1], lane)
+        width, stride = self.walk.accesses[u].width, self.walk.accesses[u].stride or 1
         mask = "" if gate is None else self.operand(gate, lane, width)
         elements = [k * stride if stride > 0 else width - 1 - k for k in range(width)]
         offset = 0 if stride > 0 else 1 - width  # of the first row
