@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,13 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tinygraft import Tensor, events
 from tinygraft.config import Context
 from tinygraft.conformance.linears import plain
 from tinygraft.errors import CompileError, DeviceUnavailable, SettingError
 from tinygraft.uop.stages import Signature, Source
 from tinygraft_cpu import machine
+from tinygraft_cpu.compile_c import options
 from tinygraft_cpu.compile_llvm import machine as machine_of_llvm
 from tinygraft_cpu.device import CpuBackend
+from tinygraft_cpu.dialect import c_renderer
 from tinygraft_cpu.probe import probe
 
 needs_cc = pytest.mark.needs("cc")
@@ -86,6 +90,28 @@ def test_an_unknown_compiler_is_refused() -> None:
     """CPU_COMPILER has two values."""
     with Context(CPU_COMPILER="gcc"), pytest.raises(SettingError, match="CPU_COMPILER must be llvm or c, got 'gcc'"):
         CpuBackend("CPU", 0)
+
+
+CLANG = next(filter(None, map(shutil.which, ("clang", *(f"clang-{n}" for n in range(21, 13, -1))))), None)
+
+
+@pytest.mark.skipif(not CLANG or not machine.is_x86(), reason="needs clang and an x86 processor")
+def test_clang_has_the_lanes_of_a_vector_written_out() -> None:
+    """A loop over lanes stays a loop there: e**x took five times as long, one lane after another."""
+    x = Tensor(np.ones(4099 * 64, np.float32)).realize()  # a size of its own: the kernel is compiled here
+    seen: list[Any] = []
+    stop = events.observe(seen.append)
+    (x * 3).exp().realize()
+    stop()
+    (linear,) = [event.subject for event in seen if event.name == "linear"]
+    if not linear.target.fused_sums:
+        pytest.skip("the processor has no FMA instruction")
+    text = c_renderer(linear.target, "clang version 19.1.7").render(linear).text
+    done = subprocess.run(
+        [str(CLANG), *options(), "-S", "-o", "-", "-"], input=text, text=True, capture_output=True, check=True
+    ).stdout
+    assert re.search(r"vfn?m(add|sub)\d+ps", done)
+    assert not re.search(r"vfn?m(add|sub)\d+ss", done)
 
 
 def test_llvm_that_is_asked_for_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,20 @@ last digits have no effect. The polynomials are minimax fits made with mpmath; b
 
 from __future__ import annotations
 
+import math
+
 from tinygraft.dtype import DType, dtypes
-from tinygraft.rules.exponential import half_power, power_of_remainder, reduced, scaled
+from tinygraft.rules.exponential import (
+    less_one,
+    near_remainder,
+    power_of,
+    power_of_remainder,
+    reduced,
+    rounded,
+    scaled,
+)
 from tinygraft.rules.pairs import product, quick_sum, remainder
-from tinygraft.rules.target_ops import RuleRow, TargetOps, at_most, magnitude, signed
+from tinygraft.rules.target_ops import LAYOUT, RuleRow, TargetOps, at_most, magnitude, signed
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -79,17 +89,14 @@ ERFC: dict[DType, tuple[float, ...]] = {
 
 
 def erf(ops: TargetOps, x: UOp) -> UOp:
-    """x + x * P(x*x) near 0, else 1 - e**Q(|x|) with the sign of x."""
-    size = magnitude(x)
+    """x + x * P(x*x) near 0, else 1 - e**Q(|x|) with the sign of x; there e**Q is 0.16 at most, and so is its error."""
+    size, one = magnitude(x), x.const_like(1.0)
     near = ops.multiply_add(x, ops.polynomial(x * x, ERF[x.dtype]), x)
     clamped = at_most(size, ERF_LIMIT[x.dtype])
-    first, *others = LOG_ERFC[x.dtype]
-    power, lost = product(ops, clamped, ops.polynomial(clamped, others))
-    power, more = quick_sum(power, x.const_like(first))
-    part = reduced(ops, power)
-    high, low = power_of_remainder(ops, part)
-    low = ops.multiply_add(lost + more, high + low, low)
-    far = x.const_like(1.0) - (high + low) * (half_power(part) * 2.0)
+    exponent = ops.polynomial(clamped, LOG_ERFC[x.dtype])
+    n, bits = rounded(ops, exponent, 1 / math.log(2), LAYOUT[x.dtype].bias)
+    power = power_of(bits, x.dtype)
+    far = ops.multiply_add(-less_one(ops, near_remainder(ops, exponent, n)), power, one - power)
     return (size < 1.0).where(near, signed(far, x))
 
 

@@ -93,11 +93,48 @@ def within(x: UOp, least: float, most: float) -> UOp:
 
 
 def exp(ops: TargetOps, x: UOp) -> UOp:
-    """e**x: inf where it is past the greatest number, subnormal results rounded twice at most."""
+    """e**x: inf where it is past the greatest number, subnormal results rounded once more.
+
+    2**n is the product of two powers, 2**(n // 2) and the rest: each is a number of the dtype, where 2**n may not be.
+    """
     form = LAYOUT[x.dtype]
-    part = reduced(ops, within(x, -(form.bias + form.mantissa + 3) * math.log(2), (form.bias + 1.5) * math.log(2)))
-    high, low = power_of_remainder(ops, part)
-    return scaled(high + low, part)
+    x = between(x, -(form.bias + form.mantissa + 3) * math.log(2), (form.bias + 1.5) * math.log(2))
+    n, n_bits = rounded(ops, x, 1 / math.log(2), 2 * form.bias)
+    _, half_bits = rounded(ops, x, 0.5 / math.log(2), form.bias)
+    r = near_remainder(ops, x, n)
+    high, low = quick_sum(x.const_like(1.0), r)
+    value = high + ops.multiply_add(r * r, ops.polynomial(r, EXP[x.dtype]), low)
+    return value * power_of(half_bits, x.dtype) * power_of(n_bits - half_bits, x.dtype)
+
+
+def between(x: UOp, least: float, most: float) -> UOp:
+    """Return `x` clamped to [least, most], as two instructions of most processors; NaN for NaN."""
+    x = at_most(x, most)
+    return (x < least).where(x.const_like(least), x)
+
+
+def rounded(ops: TargetOps, x: UOp, scale: float, bias: int) -> tuple[UOp, UOp]:
+    """Return x * scale rounded to a whole number, and its bits with `bias` added, from a sum that has them lowest."""
+    form = LAYOUT[x.dtype]
+    rounder = x.const_like(1.5 * 2.0**form.mantissa + bias)
+    total = ops.multiply_add(x, x.const_like(scale), rounder)
+    return total - rounder, total.bitcast(form.unsigned)
+
+
+def near_remainder(ops: TargetOps, x: UOp, n: UOp) -> UOp:
+    """Return x - n ln(2), rounded once: what is lost is a quarter of a unit in the last place of a power of e."""
+    first, second = halves(LN2, x.dtype, LN2_BITS[x.dtype])
+    return ops.multiply_add(n, x.const_like(-second), ops.multiply_add(n, x.const_like(-first), x))
+
+
+def less_one(ops: TargetOps, r: UOp) -> UOp:
+    """Return e**r - 1 of a remainder: what is lost is a quarter of a unit in the last place of e**r."""
+    return ops.multiply_add(r * r, ops.polynomial(r, EXP[r.dtype]), r)
+
+
+def power_of(bits: UOp, dtype: DType) -> UOp:
+    """Return 2 to the power of a number whose bits have the dtype's bias added; higher bits are shifted out."""
+    return (bits << LAYOUT[dtype].mantissa).bitcast(dtype)
 
 
 def power_of_remainder(ops: TargetOps, part: Reduced) -> tuple[UOp, UOp]:
