@@ -42,6 +42,14 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception]]] = {
         lambda: t.gather(i, 0), DTypeError),  # type: ignore[call-overload]
     # tensors
     "realize needs a tensor as each argument, got 1": (lambda: t.realize(1), DTypeError),  # type: ignore[arg-type]
+    "cat takes tensors, got ndarray of NumPy, of shape (2,)": (
+        lambda: t.cat(np.ones(2)), DTypeError),
+    "stack takes tensors, got ndarray of NumPy, of shape (2,)": (
+        lambda: Tensor.stack([t, np.ones(2)]), DTypeError),
+    "einsum multiplies tensors, got ndarray of NumPy, of shape (2,)": (
+        lambda: Tensor.einsum("i,i->", t, np.ones(2)), DTypeError),
+    "view_as needs a tensor as other, got ndarray of NumPy, of shape (2,)": (
+        lambda: t.view_as(np.ones(2)), DTypeError),
     "equal needs a tensor as other, got 'a'": (lambda: t.equal(a), DTypeError),
     "view_as needs a tensor as other, got 'a'": (lambda: t.view_as(a), DTypeError),
     "reshape_as needs a tensor as other, got 'a'": (lambda: t.reshape_as(a), DTypeError),
@@ -243,3 +251,13 @@ def test_a_transposed_convolution_has_a_size_of_at_least_0() -> None:
     ):
         x.conv_transpose2d(weight, padding=9)
     assert x.conv_transpose2d(weight, padding=3).shape == (1, 1, 0, 0)
+
+
+def test_an_array_of_another_library_is_named_with_a_hint() -> None:
+    """All of its numbers were printed, and the advice was about axes."""
+    with pytest.raises(DTypeError) as caught:
+        Tensor.cat(t, np.ones(1000))  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "cat takes tensors, got ndarray of NumPy, of shape (1000,)\n"
+        "  hint: Tensor(x) copies it, Tensor.from_dlpack(x) shares its memory"
+    )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tinygraft import Tensor, TinyJit
-from tinygraft.errors import GraphError
+from tinygraft.errors import DTypeError, GraphError
 
 CUTS: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
     "argmax": (lambda w: w.argmax().float(), "argmax"),
@@ -17,6 +17,9 @@ CUTS: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
     "cast": (lambda w: w.int().sum().float(), "a cast to int"),
     "argsort": (lambda w: w.argsort().float().sum(), "the indices of sort"),
     "topk": (lambda w: w.topk(2)[1].float().sum(), "the indices of topk"),
+    "multinomial": (lambda w: w.abs().multinomial(1).float().sum(), "multinomial"),
+    "bucketize": (lambda w: w.bucketize(Tensor([0.0], requires_grad=False)).float().sum(), "bucketize"),
+    "searchsorted": (lambda w: Tensor([0, 1]).searchsorted(w).float().sum(), "searchsorted"),
     "two": (lambda w: (w.argmax() + w.int().sum()).float(), "argmax and a cast to int"),
 }
 
@@ -38,15 +41,45 @@ def test_what_cut_the_gradient_is_named(name: str, realised: str, flag: bool | N
     with pytest.raises(GraphError) as caught:
         result.backward()
     lines = str(caught.value).split("\n")
-    if realised == "result" and "indices of" in cut:  # the indices are in memory: what they are from is not known
+    if realised == "result" and ("indices of" in cut or name in ("bucketize", "searchsorted")):
+        # the indices are in memory: what they are from is not known
         assert lines[0].startswith("backward found no tensor to give a gradient to: the result of shape () depends on")
         return
+    if realised == "result" and name == "multinomial":
+        cut = "a comparison"  # what was realised has other nodes on the tape, which have no name
     assert lines[0] == (
         f"backward found no tensor to give a gradient to: no gradient of the result of shape () passes {cut}"
     )
     assert lines[1].startswith("  made at ") and "test_gradient_cuts.py" in lines[1]
     assert lines[2].startswith("  hint: ")
     assert w.grad is None and result.grad is None
+
+
+INTEGERS: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
+    "argmax": (lambda w: w.argmax(), "argmax"),
+    "comparison": (lambda w: (w > 0).sum(), "a comparison"),
+    "bools": (lambda w: (w > 0).any(), "a comparison"),
+    "cast": (lambda w: (w.int() * 2).sum(), "a cast to int"),
+    "indices": (lambda w: w.argsort()[0], "the indices of sort"),
+    "multinomial": (lambda w: w.abs().multinomial(1), "multinomial"),
+    "two": (lambda w: w.argmax() + w.int().sum(), "argmax and a cast to int"),
+}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_what_made_a_loss_integers_is_named(name: str) -> None:
+    """Of backward and of gradient; integers that were given are not."""
+    function, by = INTEGERS[name]
+    w = Tensor([1.0, 2.0, -3.0], requires_grad=True)
+    for ask in (lambda loss: loss.backward(), lambda loss: loss.gradient(w)):
+        with pytest.raises(DTypeError) as caught:
+            ask(function(w))
+        lines = str(caught.value).split("\n")
+        assert "needs a tensor of floats, this one is dtypes." in lines[0] and lines[1].startswith("  made at ")
+        assert lines[2:] == [f"  hint: {by} made it of floats, and passes no gradient"]
+    with pytest.raises(DTypeError) as caught:
+        Tensor([1, 2]).sum().backward()
+    assert "hint" not in str(caught.value)
 
 
 def test_detach_is_named() -> None:
@@ -57,6 +90,36 @@ def test_detach_is_named() -> None:
             GraphError, match=r"no gradient of the result .* passes detach\(\) or no_grad\(\)\n  made at"
         ):
             result.backward()
+
+
+@pytest.mark.parametrize("flag", [True, None])
+@pytest.mark.parametrize("name", CUTS)
+def test_a_value_between_is_no_leaf(name: str, flag: bool | None) -> None:
+    """It is live and of floats, and got the gradient in place of what it was computed from."""
+    if name == "comparison beside numbers":
+        pytest.skip("the numbers have the flag None too: they get a gradient")
+    function, cut = CUTS[name]
+    w = Tensor([1.0, 2.0, -3.0], requires_grad=flag)
+    between = function(w) * 1.5
+    with pytest.raises(GraphError, match=f"no gradient of the result of shape .* passes {cut}\n"):
+        (between * between).sum().backward()
+    assert between.grad is None
+    leaf = between.detach().requires_grad_()
+    (leaf * between).sum().backward()
+    assert leaf.grad is not None and leaf.grad.item() == between.item()
+
+
+@pytest.mark.parametrize("flag", [True, None])
+def test_a_gradient_that_is_a_constant_has_none_itself(flag: bool | None) -> None:
+    """That of a sum: the second derivative is 0 everywhere. PyTorch: element 0 of tensors does not require grad."""
+    w = Tensor([1.0, 2.0], requires_grad=flag)
+    said = "^backward found no tensor to give a gradient to: the result of shape .* depends on none that is live"
+    for result in (w.sum().gradient(w)[0].sum(), (w * 3).sum().gradient(w)[0].sum() * 2, Tensor([1, 2]).float().sum()):
+        with pytest.raises(GraphError, match=said):
+            result.backward()
+    assert w.grad is None
+    (w * w).sum().gradient(w)[0].sum().backward()
+    assert w.grad is not None and w.grad.tolist() == [2.0, 2.0]
 
 
 @pytest.mark.parametrize("realised", [False, True])

@@ -33,6 +33,7 @@ from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.movement import reshaped, sliced
 from tinygraft.tensor.primitives.number_range import check, fitting
 from tinygraft.tensor.primitives.size_math import as_ints, as_sizes
+from tinygraft.tensor.state.gradient_cuts import name_cut
 from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops, ScanArg
 from tinygraft.uop.sharding import OF_RANK, local_devices, own_rank
@@ -522,6 +523,7 @@ def multinomial(self: Tensor, num_samples: int = 1, replacement: bool = False) -
     real = total._const(0.0)._op(Ops.CMPLT, total)._op(Ops.AND, total._op(Ops.CMPLT, math.inf))
     real = real._op(Ops.AND, least._op(Ops.CMPLT, 0.0)._op(Ops.NOT))
     found = as_positions(real._op(Ops.WHERE, found._cast(dtypes.int32), count))
+    name_cut(found.uop, "multinomial")
     return found if self.ndim == 2 else reshaped(found, (num_samples,))
 
 

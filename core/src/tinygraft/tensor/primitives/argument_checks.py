@@ -33,9 +33,22 @@ def as_tensor(value: Any, what: str, name: str) -> Any:
     """
     if isinstance(value, TensorBase):
         return value
-    hint = (
-        "\n  hint: Tensor(x) makes one"
-        if isinstance(value, (int, float, list, tuple)) or hasattr(value, "shape")
-        else ""
-    )
-    raise DTypeError(f"{what} needs a tensor as {name}, got {value!r}{hint}")
+    found, hint = shown(value)
+    hint = hint or ("\n  hint: Tensor(x) makes one" if isinstance(value, (int, float, list, tuple)) else "")
+    raise DTypeError(f"{what} needs a tensor as {name}, got {found}{hint}")
+
+
+_LIBRARIES = {"torch": "PyTorch", "numpy": "NumPy", "jaxlib": "JAX", "jax": "JAX", "tensorflow": "TensorFlow"}
+
+
+def shown(value: Any) -> tuple[str, str]:
+    """(Words for a value in a message, a line with a hint): an array of another library is named, and not printed.
+
+    The hint says how it becomes a tensor, and is "" for any other value, which is shown as Python does.
+    """
+    shape = getattr(value, "shape", None)
+    if isinstance(value, TensorBase) or not isinstance(shape, tuple) or not hasattr(value, "__array__"):
+        return repr(value), ""
+    module = type(value).__module__.partition(".")[0]
+    found = f"{type(value).__name__} of {_LIBRARIES.get(module, module)}, of shape {tuple(shape)}"
+    return found, "\n  hint: Tensor(x) copies it, Tensor.from_dlpack(x) shares its memory"

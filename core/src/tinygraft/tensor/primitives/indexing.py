@@ -302,8 +302,8 @@ def scatter(self: Tensor, dim: int, index: TensorBase, src: Any, reduce: str | N
 def _scattered(self: Tensor, dim: int, index: Any, src: Any, op: Ops | None) -> Tensor:
     """Write `src` at `index` along `dim` into a copy, as torch.scatter; with `op` combined with the stored value.
 
-    One SCATTER over the flattened tensor, at flat indices. A `src` larger than `index` is cut to its shape; a number is
-    stored at all of them. Raises ShapeError for a smaller one, and as `_flat_indices` does.
+    One SCATTER over the flattened tensor, at flat indices. A `src` larger than `index` is cut to its shape; a number
+    or a tensor without axes is stored at all of them. Raises ShapeError for a smaller one, and as `_flat_indices` does.
     """
     axis = self._axis(dim)
     index = index_checks.given(self, index, axis, "scatter")
@@ -318,6 +318,7 @@ def _scattered(self: Tensor, dim: int, index: Any, src: Any, op: Ops | None) -> 
         return self._again()
     indices = _flat_indices(self, axis, index)
     if isinstance(src, TensorBase):
+        src = src if src.ndim else src.expand(index.shape)  # type: ignore[attr-defined]
         if src.ndim != index.ndim or any(n > m for n, m in zip(index.shape, src.shape, strict=True)):
             raise ShapeError(
                 f"an index of shape {index.shape} does not fit a source of shape {src.shape}\n"

@@ -12,6 +12,7 @@ from tinygraft.dtype import dtypes, promote
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.primitives import size_checks as claims
 from tinygraft.tensor.primitives import size_math
+from tinygraft.tensor.primitives.argument_checks import shown
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import Scalar, broadcast_shape
 from tinygraft.tensor.primitives.keyword_aliases import either_spelling
@@ -383,7 +384,10 @@ def several(what: str, first: Any, others: tuple[Any, ...]) -> list[Any]:
         raise ShapeError(f"{what} needs at least one tensor, got none")
     for part in given:
         if not isinstance(part, TensorBase):
-            raise DTypeError(f"{what} takes tensors, got {part!r}; an axis is given by its name, as in dim=1")
+            found, hint = shown(part)
+            raise DTypeError(
+                f"{what} takes tensors, got {found}{hint or '; an axis is given by its name, as in dim=1'}"
+            )
     return given
 
 

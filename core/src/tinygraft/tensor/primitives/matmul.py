@@ -16,6 +16,7 @@ from tinygraft.dtype import DType, DTypeLike, accumulator, dtypes, promote, to_d
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.helpers import prod
 from tinygraft.tensor.primitives import size_math
+from tinygraft.tensor.primitives.argument_checks import shown
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import broadcast_shape, expand, symbols
 from tinygraft.tensor.primitives.movement import reshaped
@@ -159,7 +160,7 @@ def einsum(cls: type[Tensor], formula: str, *operands: Any, dtype: DTypeLike | N
     tensors: list[Tensor] = list(operands[0] if listed else operands)
     for operand in tensors:
         if not isinstance(operand, TensorBase):
-            raise DTypeError(f"einsum multiplies tensors, got {operand!r}")
+            raise DTypeError(f"einsum multiplies tensors, got {''.join(shown(operand))}")
     inputs, output = _parse(formula, tensors)
     inside, outside = accumulator_dtypes(tensors[0], dtype, *tensors[1:])
     sizes = _sizes(formula, inputs, tensors)

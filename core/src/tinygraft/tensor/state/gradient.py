@@ -17,6 +17,7 @@ from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.tensor.data.assigning import rebind
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.state.gradient_cuts import made_integer
 from tinygraft.tensor.state.paths import GradientPath, Leaves
 from tinygraft.uop.held import memories
 from tinygraft.uop.ops import Ops
@@ -100,7 +101,9 @@ def _seed(self: Tensor, what: str, gradient: Any) -> UOp:
     of another shape.
     """
     if self.dtype.kind != "float":
-        raise DTypeError(f"{what} needs a tensor of floats, this one is {self.dtype}\n  made at {self._where()}")
+        by = " and ".join(made_integer(self.uop)) if self.dtype.kind != "complex" else ""
+        hint = f"\n  hint: {by} made it of floats, and passes no gradient" if by else ""
+        raise DTypeError(f"{what} needs a tensor of floats, this one is {self.dtype}\n  made at {self._where()}{hint}")
     if gradient is None:
         if not size_math.same(size_math.product(self.shape), 1):
             raise ShapeError(

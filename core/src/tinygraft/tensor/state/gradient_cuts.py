@@ -6,13 +6,36 @@ Only for a message: the graph is walked through all that has no derivative.
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
+from weakref import WeakKeyDictionary
 
 from tinygraft.engine.gradient_reach import gradient_sources
 from tinygraft.uop.held import HELD
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp, toposort
 
+_named: WeakKeyDictionary[UOp, str] = WeakKeyDictionary()  # results of methods made of comparisons, by the method
 _COMPARISONS = frozenset({Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE})
+
+
+def name_cut(result: UOp, method: str) -> None:
+    """Name a result of integers by its method in messages, which would name the comparisons that it is made of."""
+    _named[result] = method
+
+
+def made_integer(root: UOp) -> list[str]:
+    """Return what made a result of integers or bools of floats, in words, the nearest first; [] where nothing did."""
+    found: dict[str, None] = {}
+    seen, stack = {root}, [root]
+    while stack:
+        node = stack.pop()
+        words = _of_node(node)
+        if words is not None:
+            found[words] = None
+        elif node.dtype.kind != "float" and not _is_leaf(node):
+            new = [source for source in node.src if source not in seen]
+            seen.update(new)
+            stack += reversed(new)
+    return list(found)
 
 
 def cuts(root: UOp, targets: AbstractSet[UOp]) -> list[str]:
@@ -38,6 +61,8 @@ def _of_node(node: UOp) -> str | None:
     """Return the words for a node that passes no gradient to a source of floats; None for any other node."""
     if node.op is Ops.DETACH:
         return "detach() or no_grad()"
+    if node in _named:
+        return _named[node]
     if node.dtype.kind == "float":
         return None
     if node.op is Ops.REDUCE_AXIS and node.arg.op is Ops.MIN:

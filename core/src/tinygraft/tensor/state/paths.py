@@ -115,6 +115,13 @@ class GradientPath:
         tape.note_used(passed, entries)
 
 
+def _is_leaf(node: UOp) -> bool:
+    """Return whether a node is that of a leaf: memory, a value of its own, what was written into a leaf, a DETACH."""
+    return (
+        memory_base(node).op in HELD or isinstance(node.tag, Own) or is_detached_write(node) or is_detached_value(node)
+    )
+
+
 def _is_whole(node: UOp) -> bool:
     """Return whether `node` has the elements of memory in their order, or was assigned to."""
     while node.op is Ops.RESHAPE:
@@ -169,6 +176,8 @@ class Leaves(GradientPath):
         """
         if words := self._cut_by():
             raise GraphError(self._nothing_found(words))
+        if self._is_of_numbers():
+            raise GraphError(self._nothing_found(()))
         nodes = self.gradients([nodes for _, nodes in self.found], seed)
         given = [(tensor, node) for (tensor, _), node in zip(self.found, nodes, strict=True) if node is not None]
         if not given:
@@ -176,22 +185,42 @@ class Leaves(GradientPath):
         return given
 
     def _cut_by(self) -> list[str]:
-        """Return what cuts each path from the result, a computed value, to a tensor, in words; [] where one is left.
+        """Return what cuts each path from computed values to a tensor, in words; [] where one is left.
 
-        Without this only the result itself would get its gradient, as if it were a leaf.
+        Without this the result itself, or a value between, would get its gradient, as if it were a leaf.
         """
-        root, below = self.root, self._below
-        if any(nodes[0] is not root for _, nodes in self.found):
-            return []
-        if memory_base(root).op in HELD:  # realised: what no gradient passes is taped as untracked
-            path = GradientPath(self.result.uop, untracked=True)
+        words: dict[str, None] = {}
+        for tensor, node in self._ends():
+            found = self._cut(tensor, node)
+            if not found:
+                return []
+            words |= dict.fromkeys(found)
+        return list(words)
+
+    def _ends(self) -> list[tuple[TensorBase, UOp]]:
+        """Return what the gradient ends at, each with its newest node: the tensors found, else the result."""
+        return [(tensor, nodes[0]) for tensor, nodes in self.found] or [(self.result, self.root)]
+
+    def _cut(self, tensor: TensorBase, node: UOp) -> list[str]:
+        """Return what is between a tensor at which the gradient ends and all others, in words; [] for a leaf."""
+        below = self._below - {node}
+        if memory_base(node).op in HELD:  # realised: what no gradient passes is taped as untracked
+            if node is not self.root and tape.entry_of(memory_base(node)) is None:
+                return []
+            path = GradientPath(tensor.uop, untracked=True)
             requiring = [t for t in live_tensors() if t.dtype.kind == "float" and t.requires_grad]
-            root = path.root
-            below = {node for t in requiring for node in path.nodes_of(t.uop) if node is not root}
+            node = path.root
+            below = {found for t in requiring for found in path.nodes_of(t.uop) if found is not node}
             if not below:
                 return []
-        is_leaf = memory_base(root).op in HELD or isinstance(root.tag, Own) or is_detached_write(root)
-        return [] if is_leaf or is_detached_value(root) else cuts(root, below)
+        return [] if _is_leaf(node) else cuts(node, below)
+
+    def _is_of_numbers(self) -> bool:
+        """Return whether the result is computed from numbers alone, as the gradient of a sum is, and is no leaf."""
+        if any(node is not self.root for _, node in self._ends()) or _is_leaf(self.root):
+            return False
+        own = (*HELD, Ops.CONTIGUOUS)  # what is drawn at random is CONTIGUOUS
+        return not any(n.dtype.kind == "float" and (n.op in own or isinstance(n.tag, Own)) for n in self.graph)
 
     def _nothing_found(self, between: Sequence[str]) -> str:
         """Return the message for a result that gives no gradient to any tensor; `between` is what cut it."""

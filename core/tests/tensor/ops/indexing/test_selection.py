@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -151,6 +152,28 @@ def test_masks_are_written() -> None:
     np.testing.assert_array_equal(found.numpy(), want)
 
 
+WRITES: dict[str, Callable[[Tensor, Tensor, Any], Tensor]] = {
+    "scatter": lambda t, i, v: t.scatter(0, i, v),
+    "scatter of rows": lambda t, i, v: t.reshape(3, 1).scatter(0, i.reshape(2, 1), v),
+    "scatter_add": lambda t, i, v: t.scatter_add(0, i, v),
+    "scatter_reduce": lambda t, i, v: t.scatter_reduce(0, i, v, "prod"),
+    "index_add": lambda t, i, v: t.index_add(0, i, v),
+    "index_copy": lambda t, i, v: t.index_copy(0, i, v),
+    "index_fill": lambda t, i, v: t.index_fill(0, i, v),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_tensor_without_axes_is_written_as_a_number(name: str) -> None:
+    """It raised that no index fits its shape; its gradient is that of all that it was written to."""
+    write, index, value = WRITES[name], Tensor([2, 0]), Tensor(2.0, requires_grad=True)
+    x = Tensor([1.0, 3.0, 5.0], requires_grad=False)
+    found = write(x, index, value)
+    assert found.tolist() == write(x, index, 2.0).tolist()
+    if name not in ("index_fill", "scatter_reduce"):
+        assert (found.flatten() * Tensor([1.0, 10.0, 100.0])).sum().gradient(value)[0].item() == 101.0
+
+
 def test_gradients_go_where_values_went() -> None:
     """A value that is read twice gets both gradients; one that was written over gets none."""
     x, source = Tensor([1.0, 2.0, 3.0]), Tensor([5.0, 6.0])
@@ -196,6 +219,10 @@ def test_checked_mode_finds_what_lies_outside() -> None:
          "index_fill needs a number, got a tensor of shape (1,)"),
         (lambda t: t.put(Tensor([0]), Tensor([1.0, 2.0])), ShapeError,
          "put needs as many indices as elements, got shapes (1,) and (2,)"),
+        (lambda t: t.masked_scatter(Tensor([True, False, True]), Tensor([1.0, 2.0, 3.0])), ShapeError,
+         "masked_scatter needs an element of its source for each of 4 that the mask takes, got 3 of shape (3,)\n"),
+        (lambda t: t.masked_scatter(Tensor([True, False, True]), Tensor([])), ShapeError,
+         "masked_scatter needs an element of its source for each of 4 that the mask takes, got 0 of shape (0,)\n"),
         (lambda t: t.masked_scatter(Tensor([0, 1, 1]), t), DTypeError,
          "masked_scatter needs a mask of bool, got dtypes.int\n  made at "),
     ],

@@ -7,6 +7,7 @@ gives 0 and a write is dropped; with CHECK_INDEX=1 indices are read and checked.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.uop.ops import FACTS, Ops, ScatterArg
+from tinygraft.uop.sizes import is_concrete
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
@@ -62,7 +64,8 @@ def index_select(self: Tensor, dim: int, index: Any) -> Tensor:
 def _written(self: Tensor, what: str, dim: int, index: Any, source: Any, op: Ops | None) -> Tensor:
     """source stored at, or combined by `op` with, the slices along dim that index names, in this dtype.
 
-    source is a number or has the shape of those slices. Raises ShapeError if not, and as `_line` does.
+    source is a number, or a tensor without axes, or has the shape of those slices. Raises ShapeError if not, and as
+    `_line` does.
     """
     axis = self._axis(dim)
     whole = self if self.ndim else reshaped(self, (1,))
@@ -71,6 +74,7 @@ def _written(self: Tensor, what: str, dim: int, index: Any, source: Any, op: Ops
     if isinstance(source, TensorBase):
         value: Any = source._again()._cast(self.dtype)
         value = value.reshape(wanted) if not self.ndim and source.ndim < 2 and value.size == 1 else value
+        value = value if value.ndim else value.expand(wanted)  # as a number
         if value.shape != wanted:
             raise ShapeError(
                 f"{what} along axis {axis} of shape {self.shape} by {line.shape[0]} indices needs a source of shape "
@@ -388,9 +392,10 @@ def as_strided_scatter(
 def masked_scatter(self: Tensor, mask: Any, source: Any) -> Tensor:
     """self with the first elements of source, one after another, where mask, a tensor of bools, is true. A new tensor.
 
-    Tensor and mask broadcast together. Where source has fewer elements than are true, the others become 0; a source of
-    no elements changes nothing. Raises DTypeError for a mask not of bools, or a source of another dtype, ShapeError for
-    shapes that do not broadcast.
+    Tensor and mask broadcast together. Where source has fewer elements than are true, it is a ShapeError if the mask is
+    in memory of the host (65,536 elements at most); else the others become 0, and a source of no elements changes
+    nothing. Raises DTypeError for a mask not of bools, or a source of another dtype, ShapeError for shapes that do not
+    broadcast.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2, 3]).masked_scatter(Tensor([True, False, True]), Tensor([8, 9])).tolist()
@@ -409,6 +414,15 @@ def masked_scatter(self: Tensor, mask: Any, source: Any) -> Tensor:
             f"  mask made at {mask._where()}      tensor made at {self._where()}"
         )
     wide, where = self.expand(shape), mask.expand(shape)
+    found = index_checks.known_array(mask)
+    if found is not None and is_concrete((*shape, *source.shape)):
+        count = int(found.sum()) * (math.prod(shape) // found.size)
+        if count > source.size:
+            raise ShapeError(
+                f"masked_scatter needs an element of its source for each of {count} that the mask takes, got "
+                f"{source.size} of shape {source.shape}\n"
+                f"  mask made at {mask._where()}      source made at {source._where()}"
+            )
     if not source.size:
         return self._wrap(wide.uop)
     index = reshaped(where.flatten()._cast(dtypes.int32).cumsum(0), shape) - 1

@@ -15,6 +15,7 @@ from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.casting import as_positions
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.movement import reshaped
+from tinygraft.tensor.state.gradient_cuts import name_cut
 from tinygraft.uop.ops import Ops
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ def searchsorted(
         before = (less & (tried <= n)).where(tried, before)
         step //= 2
     before._set_flag(False)
-    return before if out_int32 else as_positions(before)
+    before = before if out_int32 else as_positions(before)
+    name_cut(before.uop, "searchsorted")
+    return before
 
 
 def _by(self: Tensor, sorter: Any) -> Tensor:
@@ -99,6 +102,7 @@ def bucketize(self: Tensor, boundaries: Any, right: bool = False, out_int32: boo
     if boundaries.ndim != 1:
         raise ShapeError(f"bucketize needs one line of boundaries, got shape {boundaries.shape}")
     found: Tensor = boundaries.searchsorted(self, right, out_int32=out_int32)
+    name_cut(found.uop, "bucketize")
     return found
 
 
