@@ -6,6 +6,7 @@ import copy
 import io
 import pickle
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -212,3 +213,40 @@ def test_pickling_and_deepcopy(dtype: str) -> None:
     tied = copy.deepcopy({"a": layer, "b": layer.weight})
     assert tied["a"].weight is tied["b"] and tied["b"] is not layer.weight
     assert pickle.loads(pickle.dumps(layer)).weight.tolist() == layer.weight.tolist()
+
+
+def test_a_gradient_of_torch_that_is_lost_is_warned_of() -> None:
+    """Its .grad stayed None silently. A copy of a parameter is meant, and so is what no_grad or detach() says."""
+    torch = pytest.importorskip("torch", reason="its tensors come and go here")
+    x, t = torch.ones(3, requires_grad=True), Tensor([1.0, 2.0, 3.0], requires_grad=True)
+    uses = [
+        lambda x: x * t, lambda x: t * x, lambda x: t.maximum(x), lambda x: (t > 0).where(x, t), lambda x: t.dot(x),
+        lambda x: t.smooth_l1_loss(x), lambda x: x @ t,
+    ]  # fmt: skip
+    said = r"^a tensor of PyTorch that requires a gradient is a constant here: .* none\n  hint: x.detach\(\) says"
+    for use in uses:
+        for lost in (x, x * 2):
+            with pytest.warns(UserWarning, match=said) as caught:
+                use(lost)
+            assert len(caught) == 1 and caught[0].filename == __file__
+    with pytest.warns(UserWarning, match=said):
+        Tensor(x * 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for use in uses:
+            use(x.detach())
+            with torch.no_grad():
+                use(x)
+        Tensor(x), Tensor(torch.nn.Parameter(x)), t.assign(x.detach())
+
+
+def test_the_warning_is_shown_once_a_line() -> None:
+    """A loop of training would repeat it."""
+    torch = pytest.importorskip("torch", reason="its tensors come and go here")
+    x, t = torch.ones(3, requires_grad=True), Tensor([1.0, 2.0, 3.0])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            x * t
+        x * t
+    assert len(caught) == 2

@@ -328,6 +328,14 @@ def line_in(code: CodeType, instruction: int) -> int:
     return code.co_firstlineno
 
 
-def warn_user(text: str, category: type[Warning]) -> None:
-    """Warn at the line of the nearest caller outside this package, however deep in it this is."""
-    warnings.warn_explicit(text, category, *user_line())
+_warned: dict[
+    str | tuple[str, type[Warning], int], int
+] = {}  # what Python's warnings note of those that are shown once
+
+
+def warn_user(text: str, category: type[Warning], once: bool = False) -> None:
+    """Warn at the line of the nearest caller outside this package, however deep in it this is.
+
+    With `once` each line shows it once, unless a filter of Python's warnings says otherwise.
+    """
+    warnings.warn_explicit(text, category, *user_line(), registry=_warned if once else None)

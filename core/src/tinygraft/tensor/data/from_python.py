@@ -7,6 +7,7 @@ has the bytes. numpy is imported only where a numpy value is given.
 from __future__ import annotations
 
 import struct
+import sys
 from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from tinygraft.device.buffer import new_buffer
 from tinygraft.dtype import DType, bits_of, coerce, dtypes
 from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.helpers import warn_user
 from tinygraft.tensor.primitives import number_range
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -165,13 +167,27 @@ def array_of(data: Any) -> Any:
     if isinstance(data, np.ndarray) and type(data) is not np.ndarray and np.any(getattr(data, "mask", False)):
         raise DTypeError("a tensor has no mask, this array has; fill it (x.filled(0)), or take both x.data and x.mask")
     if hasattr(data, "detach") and getattr(data, "requires_grad", False):
-        data = data.detach()  # a parameter of PyTorch, which refuses to be read as an array
+        if getattr(data, "grad_fn", None) is not None:  # of a parameter it is the copy that is meant
+            warn_of_gradient(data)
+        data = data.detach()  # PyTorch refuses to read it as an array
     try:
         return np.asarray(data)
     except ValueError as error:
         if isinstance(data, (list, tuple)):
             flatten(data)
         raise ShapeError(f"nested lists and arrays must have equal lengths and few axes, numpy says: {error}") from None
+
+
+def warn_of_gradient(value: Any) -> None:
+    """Warn of a tensor of PyTorch that requires a gradient, outside of its no_grad: it will get none from here."""
+    torch = sys.modules.get("torch")
+    if torch is not None and getattr(value, "requires_grad", False) and torch.is_grad_enabled():
+        warn_user(
+            "a tensor of PyTorch that requires a gradient is a constant here: backward gives it none\n"
+            "  hint: x.detach() says that this is meant; Tensor(x.detach(), requires_grad=True) gets a gradient here",
+            UserWarning,
+            once=True,
+        )
 
 
 def _path(index: int, shape: Sequence[int]) -> str:

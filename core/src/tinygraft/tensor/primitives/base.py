@@ -19,6 +19,7 @@ from tinygraft.dtype import DType, DTypeLike, dtypes, promote, promote_scalar, t
 from tinygraft.engine.exclusive import import_late
 from tinygraft.errors import AxisError, DeviceError, DTypeError, NumberOutOfRange, ShapeError
 from tinygraft.helpers import line_in
+from tinygraft.tensor.data.from_python import warn_of_gradient
 from tinygraft.tensor.primitives import size_checks
 from tinygraft.tensor.primitives.broadcasting import Scalar, broadcast_shape, expand, number_node, on_device, symbols
 from tinygraft.tensor.primitives.number_range import beyond, hint, wrapped
@@ -348,7 +349,7 @@ class TensorBase:
         if isinstance(value, (TensorBase, bool, int, float, complex)) or _is_symbolic(value):
             return value
         if isinstance(value, (list, tuple, UOp)) or hasattr(value, "__array__"):
-            return type(self)(value, device=self.device)  # type: ignore[call-arg]
+            return self._of_values(value)
         raise DTypeError(
             f"cannot {verb(op)} a tensor of shape {self.shape} and {type(value).__name__}\n  made at {self._where()}"
         )
@@ -361,11 +362,17 @@ class TensorBase:
         if isinstance(value, TensorBase):
             return value
         if isinstance(value, (bool, int, float, complex, list, tuple, UOp)) or hasattr(value, "__array__"):
-            return type(self)(value, device=self.device)  # type: ignore[call-arg]
+            return self._of_values(value)
         raise DTypeError(
             f"{what} needs {name} that are a tensor, numbers in a list or an array, got {value!r}\n"
             f"  beside a tensor of shape {self.shape} made at {self._where()}"
         )
+
+    def _of_values(self, value: Any) -> Any:
+        """Return numbers, a list or an array as a tensor on this device; one of PyTorch that has gradients is noted."""
+        if getattr(value, "requires_grad", False) and getattr(value, "grad_fn", None) is None:
+            warn_of_gradient(value)
+        return type(self)(value, device=self.device)  # type: ignore[call-arg]
 
     def _beyond(self, value: Any) -> int:
         """Return 1 for a number above the range of this integer dtype, -1 for one below it, else 0.
