@@ -301,8 +301,8 @@ FAST = "fast"
 PRECISION = Setting(
     "PRECISION",
     "",
-    "fast: sums may be less exact than one of all products in their dtype, where that takes less time; now in "
-    "convolutions of 3x3 and 5x5 on devices that have the routine",
+    "fast: sums may be less exact than one of all products in their dtype, where that takes less time, and infinities "
+    "become NaN; now in convolutions of 3x3 and 5x5 on devices that have the routine",
 )
 
 

@@ -132,6 +132,21 @@ def test_infinities_and_nan_are_those_of_the_sum() -> None:
     assert np.isnan(got).sum() == 8 * (9 + 6)
 
 
+@pytest.mark.parametrize("taps", [3, 5])
+@pytest.mark.parametrize("turned", [0, 1])
+def test_infinite_weights_are_multiplied_with_zeros_around_an_image(turned: int, taps: int) -> None:
+    """NaN there, as by kernels and by the direct routine; turned weights have no products there. VALIDATE=1 agrees."""
+    x, w = numbers(1, 2, 1, 16, 12, 12), numbers(1, 1, 16, 16, taps, taps)
+    w[0, 0, 3, 2, 0, 1] = np.inf
+    options = (*[taps // 2] * 4, turned, 0)
+    got, wanted = run(x, w, options), routine_values("convolution", [x, w], options)[0]
+    assert np.isinf(got).any() and np.isnan(got).any() != turned
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
+    np.testing.assert_array_equal(np.isinf(got), np.isinf(wanted))
+    direct_ = convolved("direct_convolution", x, w, (*options[:5], 1, 1), got.shape)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(direct_))
+
+
 def test_zeros_are_positive() -> None:
     """As in a sum that starts at 0."""
     got = run(-abs(numbers(1, 1, 1, 16, 9, 9)), np.zeros((1, 1, 4, 16, 3, 3), np.float32), (1, 1, 1, 1, 0, 0))

@@ -19,15 +19,33 @@ def convolution(operands: Sequence[Array], options: RoutineOptions) -> list[Arra
 
 
 def direct_convolution(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
-    """Return the same for windows in steps, which are the last options."""
+    """Return the same for windows in steps, which are the last options.
+
+    Turned weights have no products with the zeros around x: what they stand for slides back over it (FOLD).
+    """
     x, w = [operand.astype(np.float64) for operand in operands]
     above, below, left, right, turned, step_down, step_right = options
     if turned:
         w = w.swapaxes(2, 3)[..., ::-1, ::-1]
-    x = np.pad(x, [(0, 0)] * 4 + [(above, below), (left, right)])
+    around = [(above, below), (left, right)]
+    inside = np.pad(np.full(x.shape[4:], True), around)
+    x = np.pad(x, [(0, 0)] * 4 + around)
+    if turned and not np.isfinite(w).all():
+        return [_inside(x, w, inside)[..., ::step_down, ::step_right]]
     windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[-2:], axis=(-2, -1))
     windows = windows[..., ::step_down, ::step_right, :, :]
     return [np.einsum("ebgcyxij,egfcij->ebgfyx", windows, w, optimize=True)]
+
+
+def _inside(x: Array, w: Array, inside: Array) -> Array:
+    """Return the sums of a convolution in steps of 1 whose products are those where `inside` is True in x alone."""
+    rows, columns = (size - n + 1 for size, n in zip(x.shape[4:], w.shape[4:], strict=True))
+    total = np.zeros((*x.shape[:3], w.shape[2], rows, columns))
+    for i, j in np.ndindex(w.shape[-2:]):
+        place = slice(i, i + rows), slice(j, j + columns)
+        products = np.einsum("ebgcyx,egfc->ebgfyx", x[..., *place], w[..., i, j], optimize=True)
+        total += np.where(inside[place], products, 0.0)
+    return total
 
 
 def transposed_convolution(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:

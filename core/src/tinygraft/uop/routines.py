@@ -327,9 +327,10 @@ ROUTINES: dict[str, RoutineFacts] = {
     "convolution": RoutineFacts(
         "the sum over channels and a window of x (examples, batch, groups, channels, height, width), with zeros around "
         "it, times weights (examples, groups, filters, channels, window, window), which if `turned` are (examples, "
-        "groups, channels, filters, ...) and from the last element of the window to the first: (examples, batch, "
-        "groups, filters, rows, columns). Windows are 3 x 3 or 5 x 5, in steps of 1. No sum is less exact than one of "
-        "all products one after another in its dtype, but with `fast`, when also infinities may become NaN",
+        "groups, channels, filters, ...) and from the last element of the window to the first, and have no products "
+        "with those zeros: (examples, batch, groups, filters, rows, columns). Windows are 3 x 3 or 5 x 5, in steps of "
+        "1. No sum is less exact than one of all products one after another in its dtype, but with `fast`, when also "
+        "infinities may become NaN",
         (6, 6), ("values",), _convolved, ("above", "below", "left", "right", "turned", "fast"),
         exact=False, flops=_convolution_flops,
     ),

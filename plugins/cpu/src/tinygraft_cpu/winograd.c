@@ -114,7 +114,8 @@ static QUICK void copy_strips(int n, const convolution *job, const block *b, lon
     }
 }
 
-/* A result by a direct sum in double precision: that at (row, column) of a tile of a block. */
+/* A result by a direct sum in double precision: that at (row, column) of a tile of a block. Weights are multiplied with the
+   zeros around an image, which an infinite one shows; those that are turned have no products there. */
 static __attribute__((noinline)) double one_result(const convolution *job, const block *b, const float *w, long filter,
                                                    long tile, long row, long column) {
     const strip *s = b->strip;
@@ -131,6 +132,8 @@ static __attribute__((noinline)) double one_result(const convolution *job, const
                 long at = i * taps + j;
                 if (row + i >= 0 && row + i < job->height && column + j >= 0 && column + j < job->width)
                     sum += (double)x[(row + i) * job->width + column + j] * g[job->turned ? last - at : at];
+                else if (!job->turned)
+                    sum += 0.0 * g[at];
             }
     }
     return sum;
