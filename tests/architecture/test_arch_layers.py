@@ -32,10 +32,9 @@ LAYERS = [
     {"codegen", "device"},
     {"engine"},
     {"tensor"},
-    {"onnx"},
+    {"onnx", "jit"},
     {
         "array_api",
-        "jit",
         "nn",
         "interop",
         "functions",

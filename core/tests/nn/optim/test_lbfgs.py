@@ -9,6 +9,8 @@ import pytest
 
 from tinygraft import Tensor, TinyJit, nn
 from tinygraft.errors import TrainingError
+from tinygraft.nn.optim.curvature import Curvature
+from tinygraft.nn.optim.lbfgs_programs import Programs
 
 torch = pytest.importorskip("torch")
 
@@ -91,6 +93,57 @@ def test_under_tinyjit_it_is_run_in_every_call() -> None:
     losses = [step().item() for _ in range(4)]
     assert losses == sorted(losses, reverse=True)
     assert len(set(losses)) == 4
+
+
+@pytest.mark.parametrize("most", [1, 3, 12])
+def test_directions_are_those_of_the_two_loops(most: int) -> None:
+    """Of the last pairs, where some are refused, one with NaN among them; there is room for more than the first few."""
+    rng, pairs, shape = np.random.default_rng(0), [], 1.0
+    start = rng.standard_normal(5)
+    last, programs = start, Programs()
+    curvature = Curvature(Tensor(last), most, programs)
+    params = [Tensor(np.array([1.0, 2.0, 3.0])), Tensor(np.array([4.0, 5.0]))]
+    for number in range(30):
+        direction = rng.standard_normal(5)
+        gradient = last + (np.nan if number == 7 else 1.0 if number % 5 else -1.0) * direction * rng.random(5)
+        curvature.add(Tensor(direction), 0.5, Tensor(gradient), Tensor(last))
+        move, bend = 0.5 * direction, gradient - last
+        if move @ bend > 1e-10:
+            pairs, shape = [*pairs, (move, bend)][-most:], (move @ bend) / (bend @ bend)
+        gradient = start if number == 7 else gradient
+        if number == 7:
+            curvature.slopes[: len(curvature.rows)] = curvature.rows.numpy() @ gradient
+        expected, steps = -gradient, []
+        for move, bend in reversed(pairs):
+            steps.append((move @ expected) / (move @ bend))
+            expected = expected - steps[-1] * bend
+        expected = expected * shape
+        for move, bend in pairs:
+            expected = expected + move * (steps.pop() - (bend @ expected) / (move @ bend))
+        heading = curvature.heading(params, Tensor(gradient))
+        np.testing.assert_allclose(heading.direction.numpy(), expected, rtol=1e-8)
+        np.testing.assert_allclose(heading.slope, expected @ gradient, rtol=1e-8)
+        np.testing.assert_allclose(heading.greatest, np.abs(expected).max(), rtol=1e-8)
+        assert heading.start.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
+        last = gradient
+    assert len(pairs) == most
+
+
+def test_a_closure_under_tinyjit_is_as_one_without() -> None:
+    """It gives gradients in memory; those of the other are realised with the loss."""
+    found = []
+    for wrapper in (TinyJit, lambda function: function):
+        p, q = (Tensor(v, requires_grad=True) for v in START)
+        lbfgs = nn.optim.LBFGS([p, q], max_iter=4, line_search_fn="strong_wolfe")
+
+        @wrapper
+        def closure(p: Tensor = p, q: Tensor = q) -> Tensor:
+            p.grad = q.grad = None
+            return quartic(p, q).backward().realize()  # type: ignore[no-any-return]
+
+        with Tensor.train():
+            found.append([lbfgs.step(lambda call=closure: call()).item() for _ in range(4)] + p.tolist() + q.tolist())
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
 
 
 def test_refusals() -> None:

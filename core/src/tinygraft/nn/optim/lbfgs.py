@@ -1,17 +1,17 @@
 """LBFGS: steps by an estimate of the curvature, from the last changes of the parameters and of their gradient.
 
 A step calls the loss several times and decides by its value: it reads numbers, and a function under TinyJit that has
-such a step is run in every call. Vectors stay on the device.
+such a step is run in every call. Vectors stay on the device (`lbfgs_programs`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tinygraft.errors import TrainingError
 from tinygraft.nn.optim.curvature import Curvature
+from tinygraft.nn.optim.lbfgs_programs import Heading, Programs, SeenGradient
 from tinygraft.nn.optim.line_search import LinePoint, strong_wolfe
 from tinygraft.nn.optim.optimizer import Optimizer
 from tinygraft.nn.optim.update import wide
@@ -70,8 +70,9 @@ class LBFGS(Optimizer):
         if len(self.param_groups) > 1:
             raise ValueError(f"LBFGS has one group of parameters, got {len(self.param_groups)}")
         self.curvature: Curvature | None = None
-        self.direction: Tensor | None = None
+        self.heading: Heading | None = None
         self.last_gradient: Tensor | None = None
+        self._programs = Programs()
         self.length, self.evaluations, self.iterations = 0.0, 0, 0
         self._realize_state()
 
@@ -89,42 +90,40 @@ class LBFGS(Optimizer):
             raise TypeError(
                 "LBFGS calls the loss several times a step: step(closure), which computes it and its gradients"
             )
-        loss = closure().realize()
-        value, gradient = float(loss.item()), self._gradient()
+        loss, value, seen = self._evaluate(closure)
         used, self.evaluations = 1, self.evaluations + 1
-        if _greatest(gradient) <= self.tolerance_grad:
+        if seen.greatest <= self.tolerance_grad:
             return loss
         for number in range(1, self.max_iter + 1):
             self.iterations += 1
-            direction = self._next_direction(gradient)
-            self.last_gradient, before, rate = gradient, value, float(self.lr.item())
-            self.length = min(1.0, 1.0 / float(gradient.abs().sum().item())) * rate if self.iterations == 1 else rate
-            slope = _dot(gradient, direction)
-            if slope > -self.tolerance_change:
+            heading = self._next_heading(seen)
+            self.last_gradient, before, rate = seen.gradient, value, float(self.lr.item())
+            self.length = min(1.0, 1.0 / seen.total) * rate if self.iterations == 1 else rate
+            if heading.slope > -self.tolerance_change:
                 break
-            more, done = 0, _greatest(gradient) <= self.tolerance_grad
+            more = 0
             if self.line_search_fn is not None:
-                value, gradient, more = self._search(closure, direction, value, gradient, slope, used)
-                done = _greatest(gradient) <= self.tolerance_grad
+                value, seen, more = self._search(closure, heading, value, seen)
             else:
-                self._move(self._flat(), direction, self.length)
+                self._programs.move(self.params, heading.start, heading.direction, self.length)
                 if number != self.max_iter:
-                    value, gradient, more = float(closure().item()), self._gradient(), 1
-                    done = _greatest(gradient) <= self.tolerance_grad
+                    _, value, seen = self._evaluate(closure)
+                    more = 1
             used += more
             self.evaluations += more
-            if self._is_over(number, used, done, direction, value, before):
+            done = seen.greatest <= self.tolerance_grad
+            if self._is_over(number, used, done, heading, value, before):
                 break
         return loss
 
-    def _is_over(self, number: int, used: int, done: bool, direction: Tensor, value: float, before: float) -> bool:
+    def _is_over(self, number: int, used: int, done: bool, heading: Heading, value: float, before: float) -> bool:
         """Return whether a limit ends the step after move `number` and `used` calls of the closure.
 
         `done` says that the gradient is small enough; `before` was the loss before the move, `value` is it now.
         """
         if number == self.max_iter or used >= self.max_eval or done:
             return True
-        moved = _greatest(direction) * abs(self.length)
+        moved = heading.greatest * abs(self.length)
         return moved <= self.tolerance_change or abs(value - before) < self.tolerance_change
 
     def schedule_step(self) -> list[Tensor]:
@@ -133,55 +132,54 @@ class LBFGS(Optimizer):
             "a step of LBFGS decides by values of the loss and cannot be scheduled; hint: step(closure)"
         )
 
-    def _next_direction(self, gradient: Tensor) -> Tensor:
+    def _next_heading(self, seen: SeenGradient) -> Heading:
         """Return the direction of the next move, after adding the change of the last one to what is known."""
         if self.curvature is None:
-            self.curvature = Curvature(gradient, self.history_size)
-        if self.direction is not None and self.last_gradient is not None:
-            length = Tensor(self.length, dtype=gradient.dtype, device=gradient.device)
-            move, bend = (self.direction * length).realize(), (gradient - self.last_gradient).realize()
-            self.curvature.add(move, bend)
-        self.direction = self.curvature.direction(gradient)
-        return self.direction
+            self.curvature = Curvature(seen.gradient, self.history_size, self._programs)
+        if self.heading is not None and self.last_gradient is not None:
+            self.curvature.add(self.heading.direction, self.length, seen.gradient, self.last_gradient)
+        self.heading = self.curvature.heading(self.params, seen.gradient)
+        return self.heading
+
+    def _evaluate(self, closure: Closure) -> tuple[Tensor, float, SeenGradient]:
+        """Call the closure; return the loss, realised, its value, and what is known of the gradient.
+
+        That has its slope along the present direction; 0 before there is one.
+        """
+        loss = closure()
+        gradients = self.gradients()
+        loss.realize(*gradients)
+        if self.heading is None:
+            first = gradients[0].detach().flatten()[:1].zeros_like()
+            direction = wide(first).expand(sum(int(p.numel()) for p in self.params)).contiguous().realize()
+        else:
+            direction = self.heading.direction
+        return loss, float(loss.item()), self._programs.see(gradients, direction)
 
     def _search(
-        self, closure: Closure, direction: Tensor, value: float, gradient: Tensor, slope: float, used: int
-    ) -> tuple[float, Tensor, int]:
-        """Move by a line search; return the loss and the gradient there, and how often the closure was called.
+        self, closure: Closure, heading: Heading, value: float, seen: SeenGradient
+    ) -> tuple[float, SeenGradient, int]:  # fmt: skip
+        """Move by a line search; return the loss, what is known of the gradient there, and how often it was computed.
 
-        It begins at the present parameters, whose loss, gradient and slope along `direction` are given.
+        It begins at the present parameters, whose loss and gradient are given.
         """
-        start = self._flat()
+
+        latest = 0.0
 
         def at(length: float) -> LinePoint:
-            self._move(start, direction, length)
-            loss = float(closure().item())
-            found = self._gradient()
-            return LinePoint(length, loss, found, _dot(found, direction))
+            nonlocal latest
+            latest = length
+            self._programs.move(self.params, heading.start, heading.direction, length)
+            _, loss, found = self._evaluate(closure)
+            return LinePoint(length, loss, found, found.slope)
 
-        first = LinePoint(0.0, value, gradient, slope)
+        first = LinePoint(0.0, value, seen, heading.slope)
         # 25 evaluations at most, as in PyTorch
-        best, calls = strong_wolfe(at, first, self.length, _greatest(direction), self.tolerance_change, 25)
+        best, calls = strong_wolfe(at, first, self.length, heading.greatest, self.tolerance_change, 25)
         self.length = best.length
-        self._move(start, direction, self.length)
-        return best.value, best.gradient, calls
-
-    def _gradient(self) -> Tensor:
-        """Return all gradients as one vector, computed."""
-        return _vector([wide(g) for g in self.gradients()])
-
-    def _flat(self) -> Tensor:
-        """Return all parameters as one vector, computed."""
-        return _vector([wide(p) for p in self.params])
-
-    def _move(self, start: Tensor, direction: Tensor, length: float) -> None:
-        """Assign the parameters start + length * direction, two vectors of all of them, now."""
-        new, at = _plus(start, direction, length), 0
-        for p in self.params:
-            count = p.numel()
-            p.assign(new[at : at + count].reshape(p.shape).cast(p.dtype))
-            at += count
-        self.params[0].realize(*self.params[1:])
+        if latest != best.length:
+            self._programs.move(self.params, heading.start, heading.direction, best.length)
+        return best.value, best.seen, calls
 
     def state_dict(self) -> dict[str, Any]:
         """Refused: what LBFGS knows is of this run. Make another one, which begins with the gradient."""
@@ -190,25 +188,3 @@ class LBFGS(Optimizer):
     def load_state_dict(self, state_dict: Any) -> None:
         """Refused as `state_dict`."""
         raise TrainingError("the state of LBFGS cannot be loaded; hint: load the parameters, and make another LBFGS")
-
-
-def _vector(tensors: list[Tensor]) -> Tensor:
-    """Return the elements of tensors as one realised vector without a gradient."""
-    first, *others = (t.detach().flatten() for t in tensors)
-    return (first.cat(*others) if others else first.clone()).contiguous().realize()
-
-
-def _dot(a: Tensor, b: Tensor) -> float:
-    """Return the product of two vectors as a number, which is read."""
-    return float((a * b).sum().item())
-
-
-def _greatest(a: Tensor) -> float:
-    """Return the greatest magnitude of a vector as a number; infinity where it has a NaN."""
-    found = float(a.abs().max().item())
-    return math.inf if math.isnan(found) else found
-
-
-def _plus(a: Tensor, b: Tensor, share: float) -> Tensor:
-    """Return a + share * b, realised. `share` enters as a tensor, or each new one would be a new kernel."""
-    return (a + b * Tensor(share, dtype=a.dtype, device=a.device)).realize()

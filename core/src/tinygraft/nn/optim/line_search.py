@@ -6,18 +6,18 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tinygraft.tensor.tensor import Tensor
+from tinygraft.nn.optim.lbfgs_programs import SeenGradient
 
 LESS, FLATTER = 1e-4, 0.9  # given: the constants of the two conditions, as PyTorch has them, 2026-11-23
 
 
 @dataclass(frozen=True)
 class LinePoint:
-    """What is known at a length: the loss, its gradient, and the slope along the direction."""
+    """What is known at a length: the loss, its gradient with the slope along the direction, and that slope."""
 
     length: float
     value: float
-    gradient: Tensor
+    seen: SeenGradient
     slope: float
 
 
