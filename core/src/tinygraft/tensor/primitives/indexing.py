@@ -403,7 +403,7 @@ def from_front(index: Any, size: sint, known: bool = False) -> tuple[Any, Any]:
     front, low, high = index._cast(wide), index.uop.lo, index.uop.hi
     if known:
         return front, None
-    if low < 0:  # as nodes: three tensors that nobody sees take 30 us
+    if low < 0:  # as nodes: three more tensors take 30 us
         node, shape = front.uop, front.uop.shape
         below = UOp(Ops.CMPLT, dtypes.bool, (node, front._number(0, wide, shape)))
         counted = UOp(Ops.ADD, wide, (node, front._number(size, wide, shape)))
