@@ -13,11 +13,11 @@ from setuptools.command.bdist_wheel import bdist_wheel
 HERE = Path(__file__).parent
 SOURCES = "src/tinygraft_cpu"
 FILES = ("pool", "replay", "routines", "ordering", "matrices", "fourier", "scans", "attention", "winograd",
-         "transposed", "direct", "depthwise")  # fmt: skip
+         "transposed", "direct", "depthwise", "weights")  # fmt: skip
 HEADERS = ("pool", "processor_level", "routines", "radix", "fourier", "fourier_long", "fourier_steps",
            "attention", "attention_tiles",
            "attention_levels", "attention_end", "winograd_tiles", "bands", "transposed_tiles", "direct_tiles",
-           "tile_levels", "interleave", "filter_tiles", "depthwise", "depthwise_tiles",
+           "tile_levels", "interleave", "filter_tiles", "depthwise", "depthwise_tiles", "weights_tiles",
            "little", "little_matrices")  # fmt: skip
 
 ffi = FFI()

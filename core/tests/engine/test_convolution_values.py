@@ -35,3 +35,18 @@ def test_what_slides_back() -> None:
     for c, y, at, i, j in np.ndindex(3, 4, 3, 2, 5):
         wanted[..., y * 3 + i, at * 2 + j] += x[:, :, :, None, c, y, at] * w[:, None, :, c, :, i, j]
     np.testing.assert_allclose(found, wanted[..., 1:12, 2:8], atol=1e-12)
+
+
+def test_gradients_of_weights() -> None:
+    """Each is the sum over images and results of theirs times an element of x."""
+    chance = np.random.default_rng(3)
+    x, g = chance.standard_normal((2, 2, 2, 3, 5, 7)), chance.standard_normal((2, 2, 2, 4, 3, 4))
+    above, left, down, right, below, beside = 1, 2, 2, 1, 1, 2
+    (found,) = routine_values("convolution_weights", [x, g], (above, left, down, right, below, beside, 2, 3))
+    assert found.shape == (2, 2, 4, 3, 2, 3)
+    wanted = np.zeros_like(found)
+    for i, j, row, column in np.ndindex(2, 3, 3, 4):
+        y, at = row * down + i * below - above, column * right + j * beside - left
+        if 0 <= y < 5 and 0 <= at < 7:
+            wanted[..., i, j] += np.einsum("ebgc,ebgf->egfc", x[..., y, at], g[..., row, column])
+    np.testing.assert_allclose(found, wanted, atol=1e-12)

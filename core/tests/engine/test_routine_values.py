@@ -77,6 +77,8 @@ def test_results_have_the_shapes_of_the_table(name: str) -> None:
         shapes[1], options = (2, 3, 4, 2, 3, 2), (1, 0, 2, 1, 0, 2, 3)
     if name == "depthwise_convolution":
         shapes, options = [(2, 1, 3, 1, 5, 4), (2, 3, 1, 1, 3, 2)], (1, 0, 2, 1, 0, 2, 3)
+    if name == "convolution_weights":
+        shapes[1], options = (2, 1, 3, 4, 3, 2), (1, 0, 2, 1, 1, 2, 2, 2)
     if name == "transposed_convolution":
         shapes[1], options = (2, 3, 2, 4, 3, 2), (2, 3, 1, 0, 8, 9)
     kind = np.int32 if name == "histogram" else np.float32

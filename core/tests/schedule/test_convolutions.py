@@ -251,3 +251,29 @@ def test_what_one_operation_reads_is_its_kernel() -> None:
     assert routines(found.relu() + found.mean((0, 2, 3), keepdim=True), target=DEPTHWISE) == [(1, 1, 1, 1, 0, 2, 2)]
     found, _ = depthwise(7, 7, 1)
     assert routines(found.relu(), target=DEPTHWISE) == [(3, 3, 3, 3, 0, 1, 1)]
+
+
+def test_gradients_of_weights() -> None:
+    """With padding, steps and gaps, of one axis too; and of what slides back, where channels are before places."""
+    target = replace(TARGET, routines=(DeclaredRoutine("convolution_weights", (dtypes.float32,)),))
+
+    def slope(found: Tensor, w: Tensor) -> Tensor:
+        """Return the gradient of weights."""
+        return found.gradient(w, gradient=memory(*found.shape))[0]
+
+    x, w = memory(4, 48, 28, 30), memory(64, 24, 3, 5)
+    found = slope(x.conv2d(w, groups=2, stride=(1, 2), padding=(1, 0), dilation=(2, 1)), w)
+    (call,) = schedule([found.uop], lambda _: target).calls
+    assert isinstance(call, RoutineCall)
+    assert call.routine.options == (1, 0, 1, 2, 2, 1, 3, 5)
+    assert [shape for _, shape in call.routine.operands] == [(1, 4, 2, 24, 28, 30), (1, 4, 2, 32, 26, 13)]
+    row, flat = memory(4, 48, 400), memory(64, 48, 3)
+    assert routines(slope(row.conv2d(flat, padding=4, dilation=4), flat), target=target) == [(0, 4, 1, 1, 1, 4, 1, 3)]
+    back = memory(48, 32, 4, 4)
+    assert routines(slope(x.conv_transpose2d(back, stride=2, padding=1), back), target=target) == [
+        (1, 1, 2, 2, 1, 1, 4, 4)
+    ]
+    one = memory(1, 48, 28, 30)
+    assert len(routines(slope(one.conv2d(w, groups=2), w), target=target)) == 1
+    few = memory(20, 48, 3, 3)
+    assert routines(slope(x.conv2d(few), few), target=target) == []

@@ -292,7 +292,7 @@ def test_where_routines_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
         assert routine_sources.about() == (
             "routines: cholesky, eigh, eigvalsh, fft, inverse, irfft, rfft, solve, svd, svdvals by NumPy; "
             "sort, topk, unique, histogram, running, attention, attention_backward, convolution, direct_convolution, "
-            "transposed_convolution, depthwise_convolution, lu, triangular, qr by kernels"
+            "transposed_convolution, depthwise_convolution, convolution_weights, lu, triangular, qr by kernels"
         )
     finally:
         routine_sources.sources.cache_clear()

@@ -62,3 +62,22 @@ def transposed_convolution(operands: Sequence[Array], options: RoutineOptions) -
         products = np.einsum("ebgcyx,egcf->ebgfyx", x, w[..., i, j], optimize=True)
         whole[..., i : i + tall + 1 : down, j : j + wide + 1 : right] += products
     return [whole[..., top : top + rows, left : left + columns]]
+
+
+def convolution_weights(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return the gradient of weights, in float64, as (examples, groups, filters, channels, tall, wide).
+
+    Operands and options are those of the routine (uop/routines.py).
+    """
+    x, g = [operand.astype(np.float64) for operand in operands]
+    above, left, down, right, below, beside, tall, wide = options
+    rows, columns = g.shape[-2:]
+    high, broad = (rows - 1) * down + (tall - 1) * below + 1, (columns - 1) * right + (wide - 1) * beside + 1
+    around = [(above, max(0, high - above - x.shape[-2])), (left, max(0, broad - left - x.shape[-1]))]
+    x = np.pad(x, [(0, 0)] * 4 + around)
+    found = np.zeros((x.shape[0], x.shape[2], g.shape[3], x.shape[3], tall, wide))
+    for i, j in np.ndindex(tall, wide):
+        top, start = i * below, j * beside
+        part = x[..., top : top + (rows - 1) * down + 1 : down, start : start + (columns - 1) * right + 1 : right]
+        found[..., i, j] = np.einsum("ebgcyx,ebgfyx->egfc", part, g, optimize=True)
+    return [found]

@@ -14,7 +14,12 @@ import numpy as np
 
 from tinygraft.engine.arithmetic import Array
 from tinygraft.engine.attention_values import attention, attention_backward
-from tinygraft.engine.convolution_values import convolution, direct_convolution, transposed_convolution
+from tinygraft.engine.convolution_values import (
+    convolution,
+    convolution_weights,
+    direct_convolution,
+    transposed_convolution,
+)
 from tinygraft.uop.routines import RoutineOptions
 
 
@@ -236,4 +241,5 @@ MEANINGS: dict[str, Callable[[Sequence[Array], RoutineOptions], list[Array]]] = 
     "direct_convolution": direct_convolution,
     "transposed_convolution": transposed_convolution,
     "depthwise_convolution": direct_convolution,
+    "convolution_weights": convolution_weights,
 }

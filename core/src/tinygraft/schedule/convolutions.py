@@ -5,7 +5,8 @@
 A tensor graph goes in, one of the same values comes out, in which a ROUTINE replaces each convolution that it suits:
 two spatial axes, windows without gaps, float32. That is a sum of products of a WINDOW and weights, and what slides back
 over such a product in steps of 1, a FOLD: the gradient of the input, whose weights are turned. What slides back in
-longer steps is a routine of its own (transposed.py). All others, and those for which no routine is expected to take
+longer steps is a routine of its own (transposed.py), and so is the gradient of the weights, of one spatial axis and
+with gaps too (weight_gradients.py). All others, and those for which no routine is expected to take
 less time, stay a product, which codegen computes in tiles.
 
 Groups of one channel and one filter are depthwise convolutions, which have a routine of their own (depthwise.py). For
@@ -28,6 +29,8 @@ from tinygraft.schedule.depthwise import NAME as DEPTHWISE
 from tinygraft.schedule.depthwise import alone, is_depthwise_faster
 from tinygraft.schedule.transposed import NAME as TRANSPOSED
 from tinygraft.schedule.transposed import Transposed, in_memory, is_faster, routine_of
+from tinygraft.schedule.weight_gradients import NAME as WEIGHTS
+from tinygraft.schedule.weight_gradients import Weights, gradient_of, weights_are_faster, weights_of
 from tinygraft.target import Target
 from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops, ReduceArg, RoutineArg, WindowArg
@@ -79,6 +82,9 @@ class Convolution:
         return (height - self.window[0]) // self.step[0] + 1, (width - self.window[1]) // self.step[1] + 1
 
 
+Found = Convolution | Transposed | Weights
+
+
 def by_routine(
     order: Sequence[UOp], outputs: Sequence[UOp], target_of: Callable[[str], Target], fast: bool
 ) -> dict[UOp, UOp]:
@@ -99,22 +105,26 @@ def by_routine(
         """Return the ROUTINE of a chosen node, on what its operands became; of other nodes what they are."""
         if node in chosen:
             c, name = chosen[node]
-            new = routine_of(c, done) if isinstance(c, Transposed) else _routine(c, name, done, fast)
+            if isinstance(c, Weights):
+                results = (1, *c.sizes[:2], c.filters, *c.results)
+                new = gradient_of(c, in_memory(done[c.x], (1, *c.sizes)), in_memory(done[c.w], results))
+            else:
+                new = routine_of(c, done) if isinstance(c, Transposed) else _routine(c, name, done, fast)
         done[node] = new
         return new
 
     return rebuild(order, {}, replace)
 
 
-def convolutions(order: Sequence[UOp], outputs: Sequence[UOp]) -> dict[UOp, Convolution | Transposed]:
+def convolutions(order: Sequence[UOp], outputs: Sequence[UOp]) -> dict[UOp, Found]:
     """Return the convolutions of a graph by their nodes. A FOLD of which only a part is used is none by itself."""
-    found: dict[UOp, Convolution | Transposed] = {}
+    found: dict[UOp, Found] = {}
     cut: set[UOp] = set()
     whole = {fold for node in outputs if (fold := _fold_of(node)) is not None}
     for node in order:
-        convolution: Convolution | Transposed | None = None
+        convolution: Found | None = None
         if node.op is Ops.REDUCE_AXIS:
-            convolution = _forward(node)
+            convolution = _forward(node) or weights_of(node)
         elif node.op is Ops.SHRINK and (fold := _fold_of(node.src[0])) is not None:
             convolution = _cut(node, fold)
             (cut if convolution else whole).add(fold)
@@ -272,9 +282,7 @@ def _weights(node: UOp, shape: tuple[int, ...]) -> UOp | None:
     return node if node.shape == shape else None
 
 
-def _suited(
-    node: UOp, c: Convolution | Transposed, target_of: Callable[[str], Target], fast: bool, stored: bool
-) -> str:
+def _suited(node: UOp, c: Found, target_of: Callable[[str], Target], fast: bool, stored: bool) -> str:
     """Return the routine of the convolution's device that is expected to take least time; empty where kernels are.
 
     `stored` says whether its results are memory with either. What is computed in a half type is left to kernels, which
@@ -283,6 +291,8 @@ def _suited(
     target = target_of(node.device or "")
     if any(_comes_from_half(operand) for operand in (c.x, c.w)) or not target.vector_bytes:
         return ""
+    if isinstance(c, Weights):
+        return WEIGHTS if weights_are_faster(c, target) else ""
     if c.sizes[1] > 1 and c.sizes[2] == c.filters == 1:
         name = TRANSPOSED if isinstance(c, Transposed) else DEPTHWISE
         if not target.has_routine(name, node.dtype, prod(c.sizes)):

@@ -223,6 +223,18 @@ def _transposed_flops(operands: Sequence[RoutineOperand], options: RoutineOption
     return 2 * prod(front) * height * width * prod(weights[3:])
 
 
+def _weighted(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of the gradient of a convolution's weights; the last options are those of the window."""
+    (dtype, x), (_, results) = operands
+    return ((dtype, (x[0], x[2], results[3], x[3], *options[-2:])),)
+
+
+def _weights_flops(operands: Sequence[RoutineOperand], options: RoutineOptions) -> int:
+    """Return the operations of that gradient."""
+    (_, x), (_, results) = operands
+    return 2 * prod(results) * x[3] * prod(options[-2:])
+
+
 ROUTINES: dict[str, RoutineFacts] = {
     "sort": RoutineFacts(
         "the elements of each row in ascending order (from the greatest if `descending`: NaN first), and the index in "
@@ -348,6 +360,16 @@ ROUTINES: dict[str, RoutineFacts] = {
         "another in its dtype",
         (6, 6), ("values",), _slid_back, ("down", "right", "top", "left", "rows", "columns"),
         exact=False, flops=_transposed_flops,
+    ),
+    "convolution_weights": RoutineFacts(
+        "the gradient of the weights of a convolution of x (examples, batch, groups, channels, height, width), from "
+        "that of its results (examples, batch, groups, filters, rows, columns): each is the sum over results of theirs "
+        "times the element of x that the weight is multiplied with, or 0 around x. `above` and `left` are rows and "
+        "columns of zeros before x, gaps the distance of elements of a window: (examples, groups, filters, channels, "
+        "tall, wide). No sum is less exact than one of all products one after another in its dtype",
+        (6, 6), ("values",), _weighted,
+        ("above", "left", "step_down", "step_right", "gap_down", "gap_right", "tall", "wide"),
+        exact=False, flops=_weights_flops,
     ),
     "depthwise_convolution": RoutineFacts(
         "a direct convolution of groups that have one channel and one filter",

@@ -2,14 +2,15 @@
    and vectors transposed. LANES, INLINE, vector and places are those of the header that includes this one. */
 
 #ifdef POSITIONS_OF_TILES
-/* sums[position][filter] += x[from[k] + place[position]] * w[k][filter] over `terms` terms k; from 0 if it is the first. */
+/* sums[position][filter] += x[from[k] + place[position]] * w[k][filter] over `terms` terms k; from 0 if it is the first.
+   What there is comes before all terms, or after their sum if it is `late`. */
 INLINE void NAME(multiply)(const int deep, long terms, const float *restrict w, const float *restrict x, const int *from,
-                           const int *place, float *restrict sums, int first) {
+                           const int *place, float *restrict sums, int first, const int late) {
     NAME(vector) sum[POSITIONS][4];
     const float *at[POSITIONS];
 #pragma GCC unroll 8
     for (int p = 0; p < POSITIONS; p++) at[p] = x + place[p];
-    if (first) {
+    if (first || late) {
 #pragma GCC unroll 8
         for (int p = 0; p < POSITIONS; p++)
 #pragma GCC unroll 8
@@ -30,6 +31,11 @@ INLINE void NAME(multiply)(const int deep, long terms, const float *restrict w, 
 #pragma GCC unroll 8
             for (int v = 0; v < deep; v++) sum[p][v] += at[p][here] * weight[v];
     }
+    if (late && !first)
+#pragma GCC unroll 8
+        for (int p = 0; p < POSITIONS; p++)
+#pragma GCC unroll 8
+            for (int v = 0; v < deep; v++) sum[p][v] += *(const NAME(vector) *)(sums + (p * deep + v) * LANES);
 #pragma GCC unroll 8
     for (int p = 0; p < POSITIONS; p++)
 #pragma GCC unroll 8

@@ -31,6 +31,7 @@ BY_EXTENSION: dict[str, tuple[DType, ...]] = {
     "direct_convolution": (dtypes.float32,),
     "transposed_convolution": (dtypes.float32,),
     "depthwise_convolution": (dtypes.float32,),
+    "convolution_weights": (dtypes.float32,),
 }
 MOST = 2**31 - 1  # elements of a row: its indices are int32, and so are counts
 MOST_OF_LAPACK = 2**29  # of a matrix: LAPACK's integers have 32 bits, and count a workspace of 2 n**2 numbers

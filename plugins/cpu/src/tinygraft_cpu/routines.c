@@ -30,6 +30,7 @@ void tg_convolution(void **buffers, const long long *facts);
 void tg_direct_convolution(void **buffers, const long long *facts);
 void tg_transposed_convolution(void **buffers, const long long *facts);
 void tg_depthwise_convolution(void **buffers, const long long *facts);
+void tg_convolution_weights(void **buffers, const long long *facts);
 
 static void run_split(void **buffers, const long long *variables) {
     tg_part function = (tg_part)buffers[1];
@@ -130,7 +131,7 @@ uintptr_t tg_routine(const char *name) {
                  {"rfft", tg_rfft}, {"irfft", tg_irfft}, {"running", tg_running}, {"attention", tg_attention},
                  {"attention_backward", tg_attention_backward}, {"convolution", tg_convolution},
                  {"direct_convolution", tg_direct_convolution}, {"transposed_convolution", tg_transposed_convolution},
-                 {"depthwise_convolution", tg_depthwise_convolution}};
+                 {"depthwise_convolution", tg_depthwise_convolution}, {"convolution_weights", tg_convolution_weights}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(known[i].name, name)) return (uintptr_t)known[i].code;
     return 0;

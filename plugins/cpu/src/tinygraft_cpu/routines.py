@@ -50,6 +50,8 @@ def program(routine: Routine, threads: int) -> Program:
         return NativeRoutine(routine.name, _transposed_convolution(routine, threads))
     if routine.name == "depthwise_convolution":
         return NativeRoutine(routine.name, _depthwise_convolution(routine, threads))
+    if routine.name == "convolution_weights":
+        return NativeRoutine(routine.name, _convolution_weights(routine, threads))
     if routine.name in FUNCTIONS:
         count, m, n = shape
         if routine.name in ("solve", "triangular"):
@@ -192,6 +194,12 @@ def _depthwise_convolution(routine: Routine, threads: int) -> list[int]:
     results = [(size - n) // step + 1 for size, n, step in zip(padded, (tall, wide), steps, strict=True)]
     given = [height, width, tall, wide, *steps, above, left, *results]
     return [threads, batch, channels, *given, turned, PROCESSOR, examples]
+
+
+def _convolution_weights(routine: Routine, threads: int) -> list[int]:
+    """Return the sizes, padding, steps and gaps of a gradient of weights as weights.c takes them."""
+    (_, (examples, *sizes, height, width)), (_, (*_, filters, rows, columns)) = routine.operands
+    return [threads, *sizes, filters, height, width, rows, columns, *routine.options, PROCESSOR, examples]
 
 
 def _number(bits: int) -> float:

@@ -99,6 +99,15 @@ def slid_back(x: Tensor, w: Tensor) -> list[Tensor]:
     return [found, *(slopes * slopes.detach()).sum().gradient(images)]
 
 
+def slope_of_weights(x: Tensor, g: Tensor) -> list[Tensor]:
+    """Return the gradient of the weights of a convolution of the routine's operands."""
+    _, batch, groups, channels, *size = x.shape
+    images, filters = x[0].reshape(batch, groups * channels, *size), g.shape[3]
+    weights = Tensor.zeros(groups * filters, channels, 3, 4, device=x.device, requires_grad=True).contiguous()
+    found = images.conv2d(weights, groups=groups, stride=(2, 1), padding=(1, 2), dilation=(1, 2))
+    return [*found.gradient(weights, gradient=g[0].reshape(found.shape))]
+
+
 CASES = [
     RoutineCase("sort", (0,), lambda x: x.sort()),
     RoutineCase("sort", (1,), lambda x: x.sort(descending=True)),
@@ -131,6 +140,7 @@ CASES = [
     RoutineCase("convolution", (2, 0, 0, 3, 1, 0), lambda x, w: convolved(x, w.transpose(2, 3).flip(-1, -2))),
     RoutineCase("direct_convolution", (1, 0, 2, 1, 0, 2, 3), convolved_in_steps),
     RoutineCase("transposed_convolution", (2, 3, 1, 2, 26, 57), slid_back),
+    RoutineCase("convolution_weights", (1, 2, 2, 1, 1, 2, 3, 4), slope_of_weights),
     RoutineCase("depthwise_convolution", (1, 0, 2, 1, 0, 2, 3), convolved_in_steps),
     RoutineCase("depthwise_convolution", (2, 2, 1, 0, 1, 1, 1), convolved),
 ]
@@ -140,7 +150,7 @@ def operands_of(case: RoutineCase, dtype: DType, device: str) -> list[Tensor]:
     """Return the operands of a case on a device, realised."""
     if case.name.startswith("attention"):
         return operands_of_attention(case, dtype, device)
-    if case.name.endswith("convolution"):
+    if "convolution" in case.name:
         return operands_of_convolution(case, dtype, device)
     chance = np.random.default_rng(5)
     axes = ROUTINES[case.name].axes
@@ -194,6 +204,8 @@ def operands_of_convolution(case: RoutineCase, dtype: DType, device: str) -> lis
         sizes = (ROWS, 3, 2, 16, 13, 19), (ROWS, 2, 16, 24, 4, 5)
     elif case.name == "direct_convolution":
         sizes = (ROWS, 3, 2, 16, 13, 19), (ROWS, 2, 24, 16, 4, 5)
+    elif case.name == "convolution_weights":
+        sizes = (ROWS, 3, 2, 16, 43, 19), (ROWS, 3, 2, 40, 22, 17)
     elif case.name == "depthwise_convolution":
         sizes = (ROWS, 3, 40, 1, 13, 25 if case.options[4] else 7), (ROWS, 40, 1, 1, 4, 5)
     else:
