@@ -11,6 +11,7 @@ import pytest
 
 from jit_steps import KINDS, take_step
 from tinygraft import Tensor, TinyJit
+from tinygraft.jit import trace
 
 State = list[Tensor]
 
@@ -106,3 +107,25 @@ def test_a_function_that_reads_a_value_is_run() -> None:
         assert (total, result.tolist()) == (i + 1, expected)
         assert g(Tensor([float(i), 1.0])).tolist() == [v + 1 for v in expected]
     assert (f.captured, g.captured) == (0, 0)
+
+
+def test_data_is_not_read_where_a_value_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that reads a value is run in every call: what it makes of Python's data is compared with nothing."""
+    read: list[int] = []
+    digest = trace._digest
+    monkeypatch.setattr(trace, "_digest", lambda buffer: read.append(buffer.nbytes) or digest(buffer))
+
+    @TinyJit
+    def positive(x: Tensor) -> Tensor:
+        return (x * 2).masked_select(x > 0).realize()
+
+    @TinyJit
+    def plus(x: Tensor) -> Tensor:
+        return (x + Tensor([1.0, 2.0, 3.0])).realize()
+
+    for k in range(4):
+        assert positive(Tensor([1.0 + k, -1.0, 2.0])).tolist() == [2.0 + 2 * k, 4.0]
+    assert not read
+    for k in range(4):
+        assert plus(Tensor([1.0 * k, 0.0, 0.0])).tolist() == [k + 1.0, 2.0, 3.0]
+    assert read == [12, 12]

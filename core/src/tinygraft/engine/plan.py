@@ -130,8 +130,8 @@ def without_functions(outputs: Sequence[UOp]) -> dict[UOp, UOp]:
     """Return each output rebuilt with the value of each FUNCTION in its graph: old node -> new node.
 
     A FUNCTION has a derivative of its own, which matters to no kernel. One that is an output itself becomes a value in
-    memory of its own, also where another output has the same value; the result of a routine is that already, unless
-    another output has it too.
+    memory of its own, also where another output has the same value; the result of a routine, or a copy, is that
+    already, unless another output has it too.
     """
     done: dict[UOp, UOp] = {}
     for node in toposort(*outputs):
@@ -141,7 +141,7 @@ def without_functions(outputs: Sequence[UOp]) -> dict[UOp, UOp]:
     bases = [memory_base(done[node]) for node in outputs]
     own = {
         n: Own(-1 - i) for i, n in enumerate(outputs)
-        if n.op is Ops.FUNCTION and not (bases[i].op is Ops.ROUTINE and bases.count(bases[i]) == 1)
+        if n.op is Ops.FUNCTION and not (bases[i].op in (Ops.ROUTINE, Ops.COPY) and bases.count(bases[i]) == 1)
     }  # fmt: skip
     return {
         n: UOp(Ops.CONTIGUOUS, n.dtype, (done[n],), tag=own[n]) if n in own

@@ -20,6 +20,7 @@ from tinygraft.tensor.data.from_python import array_of, refuse_nothing
 from tinygraft.tensor.primitives import index_checks, size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import broadcast_shape, number_node
+from tinygraft.tensor.primitives.host_picks import masked_slices
 from tinygraft.tensor.primitives.index_picks import AxisElement, AxisIndices, AxisSlice, Gap, Pick, basic, parse
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.keyword_aliases import either_spelling
@@ -70,6 +71,10 @@ def __getitem__(self: Tensor, indices: Any) -> Tensor:
         return row
     if isinstance(indices, TensorBase) and (rows := _rows(self, indices)) is not None:
         return rows
+    if isinstance(indices, TensorBase) and indices.dtype is dtypes.bool and indices.ndim:
+        mask: Any = indices
+        if mask.shape == self.shape[: mask.ndim] and is_concrete(mask.shape):
+            return masked_slices(self, mask)
     picks = parse(self, indices)
     view: Tensor = basic(self, picks)
     plan = _plan(view, picks)

@@ -11,10 +11,12 @@ from tinygraft.tensor.primitives.argument_checks import as_tensor
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import Scalar, broadcast_shape
 from tinygraft.tensor.primitives.casting import as_positions
+from tinygraft.tensor.primitives.host_picks import masked_slices
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.tensor.primitives.number_range import check
 from tinygraft.uop.ops import Ops, ScanArg, ScatterArg
+from tinygraft.uop.sizes import is_concrete
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
@@ -70,9 +72,9 @@ def masked_select(self: Tensor, mask: TensorBase, size: int | None = None, fill_
         )
     where: Any = mask._again()
     flat = self.expand(shape).flatten()
-    indices = true_at(where.expand(shape).flatten(), size)
     if size is None:
-        return flat._join(Ops.GATHER, indices, arg=0)
+        return masked_slices(flat, where.expand(shape).flatten())
+    indices = true_at(where.expand(shape).flatten(), size)
     found = flat._join(Ops.GATHER, indices, arg=0)
     check(fill_value, self.dtype)
     if self.dtype.kind in ("int", "uint"):
@@ -93,6 +95,8 @@ def nonzero(self: Tensor, size: int | None = None, fill_value: int = 0, as_tuple
     """
     if as_tuple and not self.ndim:
         return reshaped(self, (1,)).nonzero(size, fill_value, True)
+    if size is None and is_concrete(self.shape):
+        return _nonzero_now(self, as_tuple)
     flat = as_positions(true_at(self.bool().flatten(), size))
     columns = []
     for axis in range(self.ndim):
@@ -106,8 +110,26 @@ def nonzero(self: Tensor, size: int | None = None, fill_value: int = 0, as_tuple
     return columns[0].stack(*columns[1:], dim=1)
 
 
-def true_at(self: Tensor, size: int | None, starts: bool = False) -> Tensor:
-    """The indices where this mask, of one axis, is True, in order; with `starts` 0 and those behind these.
+def _nonzero_now(self: Tensor, as_tuple: bool) -> Any:
+    """What nonzero returns without a size, all of it found by the host: kernels would be made for each count."""
+    import numpy as np
+
+    mask = self.bool().flatten().numpy()
+    kind = np.int64 if dtypes.default_int.itemsize == 8 or mask.size >= 2**31 else np.int32
+    found = np.flatnonzero(mask).astype(kind)
+    columns = [found] if self.ndim == 1 else np.unravel_index(found, self.shape) if self.ndim else []
+    if as_tuple:
+        return tuple([type(self)(column.astype(kind), device=self.device) for column in columns])
+    if self.ndim == 1:
+        return type(self)(found.reshape(-1, 1), device=self.device)
+    rows = np.empty((found.size, self.ndim), kind)
+    for axis, column in enumerate(columns):
+        rows[:, axis] = column
+    return type(self)(rows, device=self.device)
+
+
+def true_at(self: Tensor, size: int | None) -> Tensor:
+    """The indices where this mask, of one axis, is True, in order.
 
     With a size so many of them, filled up with -1, or cut. They are int32, or int64 for a mask of 2**31 elements or
     more. Without a size the mask is read.
@@ -117,8 +139,6 @@ def true_at(self: Tensor, size: int | None, starts: bool = False) -> Tensor:
 
         mask = self.numpy()
         found = np.flatnonzero(mask)
-        if starts:
-            found = np.concatenate([[0], found + 1])
         found = found.astype(np.int32 if mask.size < 2**31 else np.int64)
         return type(self)(found, device=self.device)
     # the k-th True has the rank k in a running sum: scatter each index to its rank (stream compaction)

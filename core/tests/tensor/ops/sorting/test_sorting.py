@@ -93,3 +93,27 @@ def test_equal_elements_of_many_rows() -> None:
         check(np.zeros((4, 2100), np.int32))
         check(np.arange(2500, dtype=np.float32))
         check(np.arange(2500, dtype=np.float32)[::-1].copy())
+
+
+@pytest.mark.parametrize("dim", [None, 0, 1])
+@pytest.mark.parametrize("kind", ["int64", "float32", "bool"])
+def test_runs_of_equals(kind: str, dim: int | None) -> None:
+    """unique_consecutive of elements and of slices, held to its definition; NaN begins a run, -0.0 equals 0.0."""
+    a = np.random.default_rng(3).integers(0, 2, (60, 2)).astype(kind)
+    if kind == "float32":
+        a[4:6], a[7] = np.nan, -0.0
+    line = a.reshape(-1, 1) if dim is None else a if dim == 0 else a.T
+    begins = [0, *[i for i in range(1, len(line)) if (line[i] != line[i - 1]).any()]]
+    values, inverse, counts = Tensor(a).unique_consecutive(True, True, dim)
+    wanted = line[begins, 0] if dim is None else line[begins] if dim == 0 else line[begins].T
+    np.testing.assert_array_equal(values.numpy(), wanted)
+    np.testing.assert_array_equal(inverse.flatten().numpy(), np.searchsorted(begins, np.arange(len(line)), "right") - 1)
+    np.testing.assert_array_equal(counts.numpy(), np.diff([*begins, len(line)]))
+    np.testing.assert_array_equal(Tensor(a).unique_consecutive(dim=dim).numpy(), wanted)
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_runs_of_no_neighbours(n: int) -> None:
+    """One element, and none."""
+    values, inverse, counts = Tensor(np.zeros(n)).unique_consecutive(True, True)
+    assert (values.tolist(), inverse.tolist(), counts.tolist()) == ([0.0] * n, [0] * n, [1] * n)

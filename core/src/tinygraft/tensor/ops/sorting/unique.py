@@ -13,6 +13,7 @@ from tinygraft.dtype import dtypes
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.casting import as_positions
 from tinygraft.tensor.primitives.custom import may_require_grad
+from tinygraft.tensor.primitives.host_picks import slices_at
 from tinygraft.tensor.primitives.iota import iota
 from tinygraft.tensor.primitives.joining import pad_constant
 from tinygraft.tensor.primitives.keyword_aliases import either_spelling
@@ -68,12 +69,27 @@ def unique_consecutive(
     >>> Tensor([1, 1, 2, 1]).unique_consecutive().tolist()
     [1, 2, 1]
     """
+    import numpy as np
+
     rows, shape = _as_rows(self, dim)
-    keys = rows._ranks()
-    if not return_inverse and not return_counts:
-        return _answer(self, _starts(keys), dim, [])
-    inverse, counts, firsts = _runs(keys)
-    return _answer(self, firsts, dim, [reshaped(inverse, shape)] * return_inverse + [counts] * return_counts)
+    rows = rows.detach()
+    count, columns = size_math.as_ints(rows.shape, "unique_consecutive")
+    fresh: Any = type(self).full((0,), False, device=self.device)
+    if count > 1:  # neighbours are compared, and where they differ is read
+        fresh = rows.shrink(((1, count), (0, columns))) != rows.shrink(((0, count - 1), (0, columns)))
+        fresh = reshaped(fresh, (count - 1,)) if columns == 1 else fresh.any(1)
+    firsts = np.concatenate([np.arange(min(count, 1)), np.flatnonzero(fresh.numpy()) + 1])
+    whole = self.flatten() if dim is None or not self.ndim else self.movedim(self._axis(dim), 0)
+    values = slices_at(whole, firsts)
+    values = values if dim is None or not self.ndim else values.movedim(0, self._axis(dim))
+    more = []
+    if return_inverse:
+        steps = pad_constant(fresh._cast(dtypes.int32), [(min(count, 1), 0)], 0)
+        more.append(as_positions(reshaped(scanned(steps, Ops.ADD, 0), shape)))
+    if return_counts:
+        lengths = np.diff(np.append(firsts, count)).astype(np.int32)
+        more.append(as_positions(type(self)(lengths, device=self.device)))
+    return (values, *more) if more else values
 
 
 def _by_routine(self: Tensor, shape: Any, return_inverse: bool, return_counts: bool) -> Any:
@@ -87,7 +103,7 @@ def _by_routine(self: Tensor, shape: Any, return_inverse: bool, return_counts: b
     type(self).realize(*found)
     count = int(found[1].item())
     values = _front(found[0], count)
-    values = self._join(Ops.GATHER, values, arg=0) if differentiable else values
+    values = slices_at(self, values.numpy()) if differentiable else values
     inverse = [as_positions(reshaped(found[2], shape))] if return_inverse else []
     counts = [as_positions(_front(found[-1], count))] if return_counts else []
     return (values, *inverse, *counts) if return_inverse or return_counts else values
@@ -150,14 +166,6 @@ def _answer(self: Tensor, firsts: Any, dim: int | None, more: list[Any]) -> Any:
     whole = self.flatten() if dim is None or not self.ndim else self
     values = whole._join(Ops.GATHER, firsts, arg=0 if dim is None else self._axis(dim))
     return (values, *(as_positions(indices) for indices in more)) if more else values
-
-
-def _starts(keys: Any) -> Any:
-    """Where each run of a line of keys begins, int32: neighbours are compared, and where they differ is read."""
-    count = keys.shape[0]
-    if count < 2:
-        return iota(type(keys), count, keys.device)._cast(dtypes.int32)
-    return true_at(keys.shrink(((1, count),)) != keys.shrink(((0, count - 1),)), None, True)
 
 
 def _runs(keys: Any) -> tuple[Any, Any, Any]:
