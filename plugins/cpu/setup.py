@@ -17,8 +17,8 @@ FILES = ("pool", "replay", "routines", "ordering", "matrices", "fourier", "scans
 HEADERS = ("pool", "processor_level", "routines", "radix", "fourier", "fourier_long", "fourier_steps",
            "attention", "attention_tiles",
            "attention_levels", "attention_end", "winograd_tiles", "bands", "transposed_tiles", "direct_tiles",
-           "tile_levels", "interleave", "filter_tiles", "depthwise", "depthwise_tiles", "weights_tiles",
-           "little", "little_matrices")  # fmt: skip
+           "tile_levels", "interleave", "filter_tiles", "depthwise", "depthwise_tiles", "depthwise_slopes",
+           "weights_tiles", "little", "little_matrices")  # fmt: skip
 
 ffi = FFI()
 header = (HERE / SOURCES / "pool.h").read_text()

@@ -275,5 +275,9 @@ def test_gradients_of_weights() -> None:
     ]
     one = memory(1, 48, 28, 30)
     assert len(routines(slope(one.conv2d(w, groups=2), w), target=target)) == 1
+    for size, window, step, wanted in ((56, 3, 1, 0), (56, 3, 2, 1), (56, 5, 1, 1), (7, 3, 1, 1), (14, 3, 1, 0)):
+        images, each = memory(4, 48, size, size), memory(48, 1, window, window)
+        own = slope(images.conv2d(each, groups=48, padding=window // 2, stride=step), each)
+        assert len(routines(own, target=target)) == wanted
     few = memory(20, 48, 3, 3)
     assert routines(slope(x.conv2d(few), few), target=target) == []

@@ -42,14 +42,20 @@ def test_values(level: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """Return a number from `least` to `most`."""
         return int(chance.integers(least, most + 1))
 
-    for number in range(40):
+    for number in range(90):
         channels, filters = (upto(12), upto(90)) if number % 10 else (upto(140, 70), upto(140, 70))
+        if number >= 40:  # depthwise
+            channels = filters = 1
         window, step, gap = (upto(5), upto(5)), (upto(3), upto(3)), (upto(2), upto(3))
         results = (upto(15), upto((9, 30, 160)[number % 3])) if number % 4 else (1, upto(700, 150))
+        if number >= 40 and number % 2:
+            window, step, gap = (upto(9), upto(9)), (upto(2),) * 2, (1, 1)
+            results = upto(12), upto((8, 30, 70)[number % 3])
         pads = [(upto(4, 0), upto(4, 0)) for _ in range(2)]
         reach = [(r - 1) * s + (n - 1) * d + 1 for r, s, n, d in zip(results, step, window, gap, strict=True)]
         size = [max(1, n - sum(pad) + upto(2, 0)) for n, pad in zip(reach, pads, strict=True)]
-        x = numbers(upto(2), upto(7), upto(2), channels, *size, seed=number)
+        groups = upto(40 if number >= 40 else 2)
+        x = numbers(upto(2), upto(7), groups, channels, *size, seed=number)
         g = numbers(*x.shape[:3], filters, *results, seed=9)
         options = (pads[0][0], pads[1][0], *step, *gap, *window)
         if kind == "whole":

@@ -2,7 +2,9 @@
 
 Each is a sum of products of a WINDOW of images, or of a row of elements, and of the gradients of results, over
 images and places. Codegen packs a panel of the windows, whose elements it gathers; the routine reads them where they
-are, as numbers that it multiplies with vectors of filters, of which it wastes those that a tile has too many.
+are, as numbers that it multiplies with vectors of filters, of which it wastes those that a tile has too many. Those of
+depthwise convolutions have lanes that are columns, or channels where rows are short; kernels of 3 x 3 in steps of 1 are
+as fast.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 
 from tinygraft.dtype import dtypes
 from tinygraft.helpers import prod, round_up
+from tinygraft.schedule.depthwise import LARGE, NARROW
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops, RoutineArg
 from tinygraft.uop.sizes import is_concrete
@@ -105,6 +108,9 @@ def weights_are_faster(c: Weights, target: Target) -> bool:
     copied = groups * prod(c.sizes[2:]) * batch
     if not target.has_routine(NAME, dtypes.float32, prod(c.sizes)) or copied > MOST:
         return False
+    if groups > 1 and channels == c.filters == 1:
+        short = c.results[1] <= NARROW and 2 * c.results[1] <= lanes and groups >= lanes
+        return c.gap == (1, 1) and (short or max(c.step) > 1 or prod(c.window) >= LARGE)
     elements, results = channels * prod(c.window), batch * prod(c.results)
     # tiles are whole vectors, and with one the sums of six weights wait for each other
     if c.filters <= lanes or round_up(c.filters, lanes) > WASTE * c.filters:

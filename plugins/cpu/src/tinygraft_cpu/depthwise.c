@@ -40,6 +40,7 @@ typedef struct {
     long band, planes, taken;               /* results of a phase at once; channels of a task; floats of work */
     long sums, apart;                       /* of phases: floats, and from a row to the next */
     int narrow, direct;
+    long below, beside; /* from an element of the window to the next, of gradients of weights */
     phase down[LISTED_PHASES], right[LISTED_PHASES];
 } plan;
 
@@ -162,6 +163,54 @@ void tg_depthwise_planes(const tg_depthwise *given, long examples) {
         d->x += d->batch * d->channels * d->down.size * d->right.size;
         d->w += d->channels * squared;
         d->y += d->batch * d->channels * area;
+    }
+}
+
+static void weights_tasks(void *given, int number, int count) {
+    const plan *p = given;
+    long blocks = (p->of->channels + p->planes - 1) / p->planes, end = tg_begin(blocks, number + 1, count);
+    size_t bytes = (size_t)p->taken * sizeof(float) + ALIGNED;
+    void *memory = tg_workspace(bytes);
+    float *work = aligned_floats(memory);
+    memset(work, 0, (size_t)p->taken * sizeof(float));
+    for (long block = tg_begin(blocks, number, count); block < end; block++)
+#ifdef SEVERAL_PROCESSORS
+        if (p->of->level == 2) weights_of_2(p, block, work);
+        else if (p->of->level == 1) weights_of_1(p, block, work);
+        else
+#endif
+            weights_of_0(p, block, work);
+    tg_leave(memory, bytes);
+}
+
+/* Gradients of weights, y (channel, window), of those of results in place of weights, (batch, channels, rows, columns): of a
+   window whose elements are `below` and `beside` apart. */
+void tg_depthwise_weights(const tg_depthwise *given, long below, long beside, long examples) {
+    tg_depthwise one = *given, *d = &one;
+    plan made = {.of = d, .below = below, .beside = beside, .origin_right = -d->right.cut}, *p = &made;
+    long lanes = d->level == 2 ? 16 : d->level == 1 ? 8 : 4, squared = d->down.window * d->right.window;
+    long area = d->down.size * d->right.size, results = d->down.results * d->right.results;
+    long high = p->most_rows = (d->down.results - 1) * d->down.step + (d->down.window - 1) * below + 1;
+    p->needed = (d->right.results - 1) * d->right.step + (d->right.window - 1) * beside + 1;
+    p->narrow = d->right.results <= WIDEST && 2 * d->right.results <= lanes && area >= lanes && results >= lanes
+                && d->channels >= lanes;
+    p->planes = p->narrow ? lanes : 1;
+    p->taken = distance(squared * lanes);
+    if (p->narrow) {
+        p->row = p->needed;
+        p->taken += distance((high * p->row + 1) * lanes) + distance(results * lanes) + distance(area) + distance(results);
+    } else {
+        p->pitch = (p->needed + d->right.step - 1) / d->right.step;
+        if (d->right.step <= 2) p->pitch = (p->pitch + lanes - 1) / lanes * lanes;
+        p->row = p->pitch * d->right.step;
+        p->taken += distance((high + 1) * p->row + 4 * lanes) + distance(d->right.window) + distance(p->row / lanes + 1);
+    }
+    long blocks = (d->channels + p->planes - 1) / p->planes, threads = d->threads < blocks ? d->threads : blocks;
+    for (long example = 0; example < examples; example++) {
+        tg_split(weights_tasks, p, (int)threads);
+        d->x += d->batch * d->channels * area;
+        d->w += d->batch * d->channels * results;
+        d->y += d->channels * squared;
     }
 }
 

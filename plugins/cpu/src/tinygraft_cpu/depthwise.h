@@ -21,5 +21,6 @@ typedef struct {
 } tg_depthwise;
 
 void tg_depthwise_planes(const tg_depthwise *given, long examples);
+void tg_depthwise_weights(const tg_depthwise *given, long below, long beside, long examples); /* w: gradients of results */
 
 #endif

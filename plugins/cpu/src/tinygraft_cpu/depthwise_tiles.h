@@ -133,6 +133,14 @@ TARGET static void NAME(sums_of)(NAME(tile) t, long tall, long rows, long column
     }
 }
 
+/* Note which elements of a row of a copy are inside of x, a bit each, LANES in a number. */
+INLINE void NAME(list_inside)(const plan *p, uint32_t *inside) {
+    memset(inside, 0, (size_t)(p->row / LANES + 1) * sizeof *inside);
+    for (long k = 0; k < p->row; k++)
+        if (k + p->origin_right >= 0 && k + p->origin_right < p->of->right.size && k < p->needed)
+            inside[k / LANES] |= 1u << k % LANES;
+}
+
 /* Copy the rows of x that a band reads, with zeros around, each in the parts of every step-th element. `inside` has a bit for
    each element of a copy that is inside of x. */
 INLINE void NAME(copy_rows)(const plan *p, const float *x, long first, long rows, const uint32_t *inside, float *to) {
@@ -356,10 +364,7 @@ TARGET static __attribute__((noinline)) void NAME(planes_of)(const plan *p, long
         float *line = sums + distance(p->sums + LANES);
         int *of = (int *)(line + distance(d->right.results + 4 * LANES));
         uint32_t *inside = (uint32_t *)(of + distance(d->right.window));
-        memset(inside, 0, (size_t)(p->row / LANES + 1) * sizeof *inside);
-        for (long k = 0; k < p->row; k++)
-            if (k + p->origin_right >= 0 && k + p->origin_right < d->right.size && k < p->needed)
-                inside[k / LANES] |= 1u << k % LANES;
+        NAME(list_inside)(p, inside);
         for (long j = 0; j < d->right.window; j++) of[j] = (int)(j % d->right.step * p->pitch + j / d->right.step);
         for (long c = 0; c < count; c++) NAME(pack_window)(p, w + c * squared, windows + c * squared);
         for (long n = image; n < image + images && !strange; n++)
@@ -376,6 +381,7 @@ TARGET static __attribute__((noinline)) void NAME(planes_of)(const plan *p, long
 #undef ONE
 #undef OF_TALL
 #undef LISTED
+#include "depthwise_slopes.h"
 #undef LANES
 #undef INLINE
 #undef AT

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "bands.h"
+#include "depthwise.h"
 #include "processor_level.h"
 #include "routines.h"
 
@@ -85,6 +86,14 @@ void tg_convolution_weights(void **buffers, const long long *facts) {
     gradient *job = &given;
     long threads = (long)facts[0], area = job->rows * job->columns, cache = 0;
     if (facts[17] < job->level) job->level = (int)facts[17];
+    if (job->channels == 1 && job->filters == 1) {
+        tg_depthwise d = {.y = job->y, .x = job->x, .w = job->g, .batch = job->batch, .channels = job->groups,
+                          .threads = threads, .level = job->level,
+                          .down = {job->tall, job->height, job->rows, job->down, 1, job->top},
+                          .right = {job->wide, job->width, job->columns, job->right, 1, job->left}};
+        tg_depthwise_weights(&d, job->below, job->beside, facts[18]);
+        return;
+    }
 #ifdef _SC_LEVEL2_CACHE_SIZE
     cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
 #endif
