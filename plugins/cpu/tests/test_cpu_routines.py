@@ -34,7 +34,7 @@ def run(name: str, operands: Sequence[Array], options: tuple[int, ...], wanted: 
     backend = Device["CPU"]
     kinds = {
         np.dtype("f4"): dtypes.float32, np.dtype("f8"): dtypes.float64, np.dtype("i4"): dtypes.int32,
-        np.dtype("u8"): dtypes.uint64,
+        np.dtype("u8"): dtypes.uint64, np.dtype("u1"): dtypes.uint8, np.dtype("i8"): dtypes.int64,
     }  # fmt: skip
     given = tuple((kinds[x.dtype], x.shape) for x in operands)
     program = routines.program(Routine(name, options, given, tuple(range(len(wanted)))), threads)
@@ -61,6 +61,41 @@ def test_any_number_of_threads_gives_the_same_bits(n: int) -> None:
         for threads in (2, 3, 7):
             for one, other in zip(first, run(name, [x], options, wanted, threads), strict=True):
                 assert one.tobytes() == other.tobytes(), (name, threads)
+
+
+@needs_ext
+@pytest.mark.parametrize("kind", ["f4", "f8", "i4", "u1", "i8"])
+@pytest.mark.parametrize("k", [1, 2, 10, 16, 17, 65, 300])
+def test_the_first_of_each_row(k: int, kind: str) -> None:
+    """topk of few and of many: rows in order either way, in none, all equal, with NaN and infinities; ties in order."""
+    dtype = {"f4": dtypes.float32, "f8": dtypes.float64, "i4": dtypes.int32, "u1": dtypes.uint8, "i8": dtypes.int64}[
+        kind
+    ]
+    chance, n = np.random.default_rng(k), 523
+    rows = [
+        np.arange(n) % 251,
+        np.arange(n)[::-1] % 251,
+        np.zeros(n),
+        chance.integers(0, 9, n),
+        np.arange(n) // 3 % 251,
+    ]
+    x = np.array([*rows, chance.permutation(n) % 251], kind)
+    if kind[0] == "f":
+        x = np.concatenate([x, x[3:]])
+        x[-1, ::5], x[-2, ::7], x[-3] = np.nan, -np.inf, np.nan
+        x[-2, 1::7], x[0, 7] = np.inf, -0.0
+    for greatest in (0, 1):
+        keys = np.where(np.isnan(x), np.inf, x) if kind[0] == "f" else x.astype(np.int64)
+        nan = np.isnan(x) if kind[0] == "f" else np.zeros(x.shape, bool)
+        places = np.broadcast_to(np.arange(n), x.shape)
+        order = np.lexsort(
+            (places, -keys if greatest else keys, nan != bool(greatest)) if greatest else (places, keys, nan)
+        )
+        wanted = [((len(x), k), dtype), ((len(x), k), dtypes.int32)]
+        for threads in (1, 3):
+            values, indices = run("topk", [x], (k, greatest), wanted, threads)
+            np.testing.assert_array_equal(indices, order[:, :k])
+            np.testing.assert_array_equal(values, np.take_along_axis(x, order[:, :k], 1))
 
 
 @needs_ext

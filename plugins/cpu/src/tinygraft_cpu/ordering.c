@@ -180,6 +180,21 @@ void tg_sort(void **buffers, const long long *facts) {
 
 #define BLOCK 64 /* elements that are compared together */
 #define GROUP 16 /* elements that are looked at one by one where one of them comes in */
+#define IN_ORDER 16 /* k up to which those kept are always in order: a sort of 300 takes longer than all of a short row */
+
+/* Put a pair among `count` pairs in order, behind those with the same key. */
+static inline __attribute__((always_inline)) void put_in_order(void *pairs, long count, uint64_t key, long at,
+                                                               int bytes) {
+    if (bytes == 8) {
+        pair64 *p = pairs;
+        for (; count > 0 && p[count - 1].key > key; count--) p[count] = p[count - 1];
+        p[count] = (pair64){key, (uint64_t)at};
+    } else {
+        pair32 *p = pairs;
+        for (; count > 0 && p[count - 1].key > key; count--) p[count] = p[count - 1];
+        p[count] = (pair32){(uint32_t)key, (uint32_t)at};
+    }
+}
 
 /* Whether one of `count` elements from number i on has a key below `bound`. Floats are compared as such, in vectors. */
 static inline __attribute__((always_inline)) int any_below(const void *x, long i, int count, uint64_t bound,
@@ -223,16 +238,22 @@ static inline __attribute__((always_inline)) long select_any(char *pairs, char *
             }
             if (full && !any_below(x, j, 1, bound, order, bytes, kind, flip)) continue;
             uint64_t key = tg_key(tg_raw(x, j, bytes), 8 * bytes, kind, nan_above) ^ flip;
+            if (k <= IN_ORDER) {
+                put_in_order(pairs, full ? k - 1 : kept++, key, j, bytes);
+                if (kept == k) full = 1, bound = key_at(pairs, k - 1, order);
+                continue;
+            }
             if (bytes == 8) ((pair64 *)pairs)[kept++] = (pair64){key, (uint64_t)j};
             else ((pair32 *)pairs)[kept++] = (pair32){(uint32_t)key, (uint32_t)j};
         }
-        if (kept + BLOCK > most) {
+        if (k > IN_ORDER && kept + BLOCK > most) {
             void *sorted = sort_pairs(pairs, room, kept, order, 1);
             kept = kept < k ? kept : k;
             if (sorted != pairs) memcpy(pairs, sorted, (size_t)kept * pair_bytes(order));
             if (kept == k) full = 1, bound = key_at(pairs, k - 1, order);
         }
     }
+    if (k <= IN_ORDER) return kept;
     void *sorted = sort_pairs(pairs, room, kept, order, 1);
     kept = kept < k ? kept : k;
     if (sorted != pairs) memcpy(pairs, sorted, (size_t)kept * pair_bytes(order));
