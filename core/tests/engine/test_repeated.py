@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from tinygraft import Context, Tensor, TinyJit
+from tinygraft import Context, GlobalCounters, Tensor, TinyJit
 from tinygraft.engine import plan, repeated
 
 
@@ -81,13 +81,30 @@ def test_numbers_under_tinyjit(capsys):
     ]
 
 
-def test_a_value_that_a_tinyjit_reads_is_a_warning():
-    """Also without DEBUG, once, at the user's line: each call is captured anew, which is slower than no TinyJit."""
+def test_a_value_that_a_tinyjit_reads_is_an_argument_of_kernels():
+    """Few of its calls are recorded, and these take the numbers that they read as arguments: nothing compiles anew."""
     layer = Tensor([7.0, 8.0]).realize()
 
     @TinyJit
     def scaled(t):
-        return (t * layer / t.max().item()).realize()  # here
+        return (t * layer / t.max().item()).realize()
+
+    with Context(DEBUG=0), warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for i in range(40):
+            assert scaled(Tensor([i + 3.0, 2.0]).realize()).tolist() == pytest.approx([7.0, 16.0 / (i + 3.0)])
+            if i == 3:
+                before = GlobalCounters.kernels_compiled
+    assert not found and GlobalCounters.kernels_compiled == before
+
+
+def test_a_number_that_changes_in_a_tinyjit_is_a_warning():
+    """Also without DEBUG, once, at the user's line: each call is captured anew, which is slower than no TinyJit."""
+    layer, numbers = Tensor([7.0, 8.0]).realize(), iter(range(2, 20))
+
+    @TinyJit
+    def scaled(t):
+        return (t * layer / next(numbers)).realize()  # here
 
     with Context(DEBUG=0), warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")

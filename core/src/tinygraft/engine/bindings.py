@@ -48,11 +48,11 @@ def agreeing(order: Sequence[UOp], tensors: Sequence[HasNode]) -> tuple[list[Has
     """
     if not tensors:
         return [], []
-    known = values_in(order)
+    known, here = values_in(order), set(order)
     compatible: list[HasNode] = []
     other: list[HasNode] = []
     for tensor in tensors:
-        mine = values_in(toposort(tensor.uop))
+        mine = values_in(toposort(tensor.uop, enter=lambda node: node not in here))  # those of `here` are in `known`
         both = None if known is None or mine is None else together(known, mine)
         (other if both is None else compatible).append(tensor)
         known = known if both is None else both

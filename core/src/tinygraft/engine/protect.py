@@ -47,7 +47,7 @@ def protect(order: Sequence[UOp], writes: Collection[UOp], computed: Sequence[Ha
             if tensor.uop in reading:
                 (readers if needs_old(tensor) else co_realised).append(tensor)
             continue
-        new = _own_nodes(tensor.uop, here, overwritten)
+        new = _own_nodes(tensor.uop, here, reading)
         if new is not None:
             plain = memory_base(tensor.uop).op in HELD
             (readers if plain or new > MOST_OWN_NODES or needs_old(tensor) else co_realised).append(tensor)
@@ -87,12 +87,12 @@ def beside(order: Sequence[UOp], memory: set[UOp], others: Sequence[HasNode]) ->
 
     It is for memory that is written soon, in another realisation, which would compute them from the start.
     """
-    here, found = set(order), []
+    here, reading, found = set(order), _reading(order, memory), []
     for tensor in others:
         node = memory_base(tensor.uop)
         if node.op in HELD or node.op is Ops.ASSIGN or _is_number(tensor.uop):
             continue
-        new = _own_nodes(tensor.uop, here, memory)
+        new = _own_nodes(tensor.uop, here, reading)
         if new is not None and new <= MOST_OWN_NODES:
             found.append(tensor)
     return agreeing(order, found)[0]
@@ -135,19 +135,20 @@ def _is_number(node: UOp) -> bool:
     return node.op is Ops.CONST
 
 
-def _own_nodes(root: UOp, here: set[UOp], overwritten: set[UOp]) -> float | None:
+def _own_nodes(root: UOp, here: set[UOp], reading: set[UOp]) -> float | None:
     """Return how many nodes of the graph of `root` are not in `here`; None where it reads nothing that is overwritten.
 
-    Infinity where one of them is a PLACEHOLDER, which has no value. `here` is the graph that is about to be run; what
-    one of its writes to memory is computed from is not looked at. `overwritten` are the BUFFERs that it writes to.
+    Infinity where one of them is a PLACEHOLDER, which has no value. `here` is the graph that is about to be run; the
+    walk ends at its nodes, since `reading` has those that are computed from what is overwritten (`_reading`).
     """
     seen, stack, new, reads = {root}, [root], 0.0, False
     while stack:
         node = stack.pop()
-        reads |= node in overwritten
-        new += math.inf if node.op is Ops.PLACEHOLDER else node not in here
-        if node.op is Ops.ASSIGN and node in here and writes_memory(node):
-            continue  # the new value, which is computed now: its sources are not read for this tensor
+        if node in reading:
+            reads = True
+        if node in here:
+            continue
+        new += math.inf if node.op is Ops.PLACEHOLDER else 1
         for source in node.src:
             if source not in seen:
                 seen.add(source)

@@ -695,8 +695,13 @@ def to_save(overwritten: Collection[UOp], replaced: Collection[UOp]) -> list[Tap
             return []
         found: dict[int, TapeEntry] = {}
         for buffer in overwritten:
+            if (readers := _readers.get(buffer)) is None:
+                continue
+            if not (entries := tuple(readers)):  # all are dead: else each replay of a step would look at them again
+                del _readers[buffer]
+                continue
             untracked = buffer in replaced and can_save_untracked((buffer,))
-            for entry in tuple(_readers.get(buffer, ())):
+            for entry in entries:
                 if entry.used or not (entry.tracked or untracked):
                     continue
                 if (mine := current(entry).get(buffer)) is None:

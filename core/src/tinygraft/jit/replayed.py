@@ -270,8 +270,13 @@ class ReplayedTrace:
 
         Such a tensor is an argument or one of `followers`, and gets the new value.
         """
-        mine = {id(tensor) for tensor in arguments.tensors}
-        return lambda tensor: id(tensor) in mine or tensor in self.followers
+        mine, refs = {id(tensor) for tensor in arguments.tensors}, self.followers.refs
+
+        def follows(tensor: TensorBase) -> bool:  # each replay asks it of all that is written
+            key = id(tensor)
+            return ((ref := refs.get(key)) is not None and ref() is tensor) or key in mine
+
+        return follows
 
     def _run_over(self, nodes: Sequence[UOp], values: dict[str, int], overwritten: set[UOp], dropped: set[UOp],
                   follows: Callable[[TensorBase], bool], guard: Guard) -> None:  # fmt: skip
@@ -356,14 +361,14 @@ class WeakIds:
     """Tensors by identity, weakly: == of tensors is a tensor."""
 
     def __init__(self) -> None:
-        self._refs: dict[int, weakref.ref[TensorBase]] = {}
+        self.refs: dict[int, weakref.ref[TensorBase]] = {}
 
     def add(self, tensor: TensorBase) -> None:
         """Add a tensor."""
-        self._refs[id(tensor)] = weakref.ref(tensor)
+        self.refs[id(tensor)] = weakref.ref(tensor)
 
     def __contains__(self, tensor: TensorBase) -> bool:
-        ref = self._refs.get(id(tensor))
+        ref = self.refs.get(id(tensor))
         return ref is not None and ref() is tensor
 
 

@@ -266,6 +266,8 @@ class TinyJit(Generic[P, R]):
         before = BeforeCall(own, kwargs, arguments)  # first, since it counts references, and `live` is one
         live = live_holders()
         others = any(key != arguments.key for known in (self._ready, self._seen) for key in known)
+        if (seen := self._seen.get(arguments.key)) is not None and seen.reads:
+            others = True  # numbers that it reads are arguments of kernels: they are other ones in each call
         with capturing(live, others) as capture, size_checks.noting() as claims, noting_touched() as touched:
             del live
             result = self.fxn(*args, **kwargs)

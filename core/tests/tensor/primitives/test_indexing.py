@@ -18,6 +18,8 @@ from graph_numpy import evaluate, values
 from tinygraft import Tensor, dtypes
 from tinygraft.config import Context
 from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
+from tinygraft.tensor.primitives.index_picks import basic, parse
+from tinygraft.tensor.primitives.indexing import _row_node, _slice_node
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, toposort
 
@@ -573,3 +575,27 @@ def test_a_bool_is_no_row() -> None:
     t = Tensor([[1, 2], [3, 4]])
     assert t[True].tolist() == [[[1, 2], [3, 4]]]
     assert t[False].shape == (0, 2, 2)
+
+
+BOUNDS = (None, -9, -2, -1, 0, 1, 2, 4, 9)
+
+
+@pytest.mark.parametrize("shape", [(6,), (5, 3), (1, 4), (2, 1, 3)])
+def test_rows_that_are_written_at_once_are_those_that_are_parsed(shape: tuple[int, ...]) -> None:
+    """By an int and by a slice: the same views, and what does not take this way has its values too."""
+    data = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+    t = Tensor(data).realize()
+    indices = [
+        *range(-shape[0], shape[0]),
+        *(slice(a, b) for a in BOUNDS for b in BOUNDS),
+        slice(0, 2, 1),
+        slice(0, 2, 2),
+    ]
+    for index in indices:
+        found = _slice_node(t.uop, index) if isinstance(index, slice) else _row_node(t.uop, index)
+        assert found is None or found is basic(t, parse(t, index)).uop
+        for value in (7, 2.5, True, np.float32(3), np.full(data[index].shape, 4, np.float32)):
+            expected, written = data.copy(), Tensor(data)
+            expected[index] = value
+            written[index] = Tensor(value) if isinstance(value, np.ndarray) else value
+            np.testing.assert_array_equal(values(written), expected)

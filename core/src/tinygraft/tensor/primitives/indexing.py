@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
 
 
+_BOUNDS = (int, type(None))  # of a slice
 _SCATTER_OPS = {None: None, "add": Ops.ADD, "multiply": Ops.MUL}
 REDUCE_OPS = {"sum": Ops.ADD, "prod": Ops.MUL, "mean": Ops.ADD, "amax": Ops.MAX, "amin": Ops.MIN}
 
@@ -119,8 +120,24 @@ def _row_node(node: UOp, number: int) -> UOp | None:
     return UOp(Ops.RESHAPE, node.dtype, (found,), shape[1:])
 
 
-def _set_row(self: Tensor, number: int, value: Any) -> bool:
-    """Write a number, or a tensor of just the right form, to one row, in a third of the time.
+def _slice_node(node: UOp, part: slice) -> UOp | None:
+    """Return the view of some rows, but not all, of the value of `node`; None for what `parse` has to look at."""
+    shape, step = node.shape, part.step
+    plain = (
+        type(part.start) in _BOUNDS
+        and type(part.stop) in _BOUNDS
+        and (step is None or (type(step) is int and step == 1))
+    )
+    if not plain or not shape or not is_concrete(shape) or ondisk.unread(node) is not None:
+        return None
+    start, stop, _ = part.indices(shape[0])
+    if stop <= start or stop - start == shape[0]:
+        return None
+    return UOp(Ops.SHRINK, node.dtype, (node,), ((start, stop), *[(0, size) for size in shape[1:]]))
+
+
+def _set_rows(self: Tensor, index: int | slice, value: Any) -> bool:
+    """Write a number, or a tensor of just the right form, to one row or to some, in a third of the time.
 
     Return whether that was done: all else is for `parse` and `_fitted`.
     """
@@ -131,8 +148,8 @@ def _set_row(self: Tensor, number: int, value: Any) -> bool:
     else:
         return False
     with exclusive:
-        view = _row_node(self.uop, number)
-        if view is None or view is self.uop or self.shape[0] == 1 or 0 in view.shape:
+        view = _slice_node(self.uop, index) if isinstance(index, slice) else _row_node(self.uop, index)
+        if view is None or self.shape[0] == 1 or 0 in view.shape:
             return False
         if node is None:
             node = number_node(value, self.dtype, self.device, view.shape)
@@ -155,7 +172,7 @@ def __setitem__(self: Tensor, indices: Any, value: Any) -> None:
     >>> t.tolist()
     [1, 0, 0, 4]
     """
-    if type(indices) is int and _set_row(self, indices, value):
+    if (type(indices) is int or type(indices) is slice) and _set_rows(self, indices, value):
         return
     refuse_nothing(value, self._where)
     if _set_masked(self, indices, value):

@@ -225,7 +225,7 @@ class Live:
                     continue
                 if tensor._storage is not None:
                     tensor._storage.is_shared(tensor)
-                if not _rests(tensor, entry) or (memory and not _memory_of(tensor).isdisjoint(memory)):
+                if (key in _awake and not _rests(tensor, entry)) or (memory and _is_over(tensor, memory)):
                     found.append((entry.serial, tensor))
             if len(found) > 1:
                 found.sort(key=_by_serial)
@@ -360,6 +360,14 @@ def _memory_of(tensor: TensorBase) -> set[UOp]:
     storage = tensor._storage
     own = buffers_of(tensor.uop.base)
     return {*own} if storage is None else {*own, *buffers_of(storage.uop.base)}
+
+
+def _is_over(tensor: TensorBase, memory: Collection[UOp]) -> bool:
+    """Return whether a tensor for which `_may_rest` holds, or its storage, is over one of `memory`."""
+    base = tensor.uop.base
+    if tensor._storage is None and base.op is Ops.BUFFER:
+        return base in memory
+    return not _memory_of(tensor).isdisjoint(memory)
 
 
 def _prune() -> None:
