@@ -15,7 +15,7 @@ SOURCES = "src/tinygraft_cpu"
 FILES = ("pool", "replay", "routines", "ordering", "matrices", "fourier", "scans", "attention", "winograd",
          "transposed", "direct", "depthwise", "weights")  # fmt: skip
 HEADERS = ("pool", "processor_level", "routines", "radix", "fourier", "fourier_long", "fourier_steps",
-           "attention", "attention_tiles",
+           "attention", "attention_tiles", "epilogue",
            "attention_levels", "attention_end", "winograd_tiles", "bands", "transposed_tiles", "direct_tiles",
            "tile_levels", "interleave", "filter_tiles", "depthwise", "depthwise_tiles", "depthwise_slopes",
            "weights_tiles", "little", "little_matrices")  # fmt: skip

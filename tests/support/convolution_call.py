@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,24 @@ Array = np.ndarray[Any, Any]
 
 
 def convolved(
-    name: str, x: Array, w: Array, options: tuple[int, ...], shape: tuple[int, ...], threads: int = 2
+    name: str,
+    x: Array,
+    w: Array,
+    options: tuple[int, ...],
+    shape: tuple[int, ...],
+    threads: int = 2,
+    others: Sequence[Array] = (),
 ) -> Array:
-    """Return the result, of `shape`, of the routine `name` on operands in its axes, (examples, batch, groups, ...)."""
+    """Return the result, of `shape`, of the routine `name` on operands in its axes, (examples, batch, groups, ...).
+
+    `others` are the operands of its epilogue.
+    """
     backend = Device["CPU"]
-    operands = tuple((dtypes.float32, array.shape) for array in (x, w))
+    every = (x, w, *others)
+    operands = tuple((dtypes.float32, array.shape) for array in every)
     program = routines.program(Routine(name, options, operands, (0,)), threads)
-    memory = [backend.allocator.alloc(4 * int(np.prod(shape))), *[backend.allocator.alloc(a.nbytes) for a in (x, w)]]
-    for handle, array in zip(memory[1:], (x, w), strict=True):
+    memory = [backend.allocator.alloc(4 * int(np.prod(shape))), *[backend.allocator.alloc(a.nbytes) for a in every]]
+    for handle, array in zip(memory[1:], every, strict=True):
         backend.allocator.copy_in(handle, memoryview(np.ascontiguousarray(array)).cast("B"))
     program.launch(memory, [], (1, 1, 1))
     return np.frombuffer(bytes(memory[0].view), np.float32).reshape(shape)

@@ -29,12 +29,14 @@ class DeclaredRoutine:
     """A routine of uop/routines.py that a device brings itself, and for which dtypes of its first operand.
 
     `least` and `most` are the numbers of elements of an example between which it is the faster way (most 0: no bound).
+    `epilogue` are the ops that it applies to results before it stores them (uop/epilogues.py), of those that have one.
     """
 
     name: str
     dtypes: tuple[DType, ...]
     least: int = 0
     most: int = 0
+    epilogue: tuple[Ops, ...] = ()
 
 
 @names_fields
@@ -132,6 +134,10 @@ class Target:
             if known.name == name and dtype in known.dtypes:
                 return known.least <= elements and (not known.most or elements <= known.most)
         return False
+
+    def epilogue_of(self, name: str) -> tuple[Ops, ...]:
+        """Return the ops that the device's routine `name` applies to its results before it stores them."""
+        return next((known.epilogue for known in self.routines if known.name == name), ())
 
     def text(self) -> str:
         """Return all fields as text: equal for equal Targets, in every process, and so part of keys on disk."""

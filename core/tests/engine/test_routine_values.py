@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from tinygraft.engine.routine_values import MEANINGS, routine_values
+from tinygraft.uop.epilogues import EpilogueStep, StepOperand, to_options
+from tinygraft.uop.ops import Ops
 from tinygraft.uop.routines import ROUTINES, results_of
 
 NAN, INF = math.nan, math.inf
@@ -88,6 +90,22 @@ def test_results_have_the_shapes_of_the_table(name: str) -> None:
     given = [(dtypes.int32 if kind is np.int32 else dtypes.float32, shape) for shape in shapes]
     found = routine_values(name, operands, options)
     assert [result.shape for result in found] == [shape for _, shape in results_of(name, given, options)]
+
+
+def test_steps_after_a_convolution() -> None:
+    """A number, one for each channel, one for each result: the greater of two is NaN where one of them is."""
+    x, w = np.arange(4.0, dtype=np.float32).reshape(1, 1, 1, 1, 2, 2), np.ones((1, 1, 2, 1, 1, 1), np.float32)
+    steps = [
+        EpilogueStep(Ops.MUL, StepOperand.CHANNEL),
+        EpilogueStep(Ops.SUB, StepOperand.ELEMENT),
+        EpilogueStep(Ops.ADD, StepOperand.NUMBER, 0x3F800000),
+        EpilogueStep(Ops.MAX, StepOperand.NUMBER),
+    ]
+    added = np.full((1, 1, 1, 2, 2, 2), 2.0)
+    added[..., 0, 0] = math.nan
+    given = [x, w, np.array([[[1.0, -1.0]]]), added]
+    (found,) = routine_values("direct_convolution", given, (0, 0, 0, 0, 0, 1, 1, *to_options(steps)))
+    np.testing.assert_array_equal(found.ravel(), [math.nan, 0, 1, 2, math.nan, 0, 0, 0])
 
 
 def test_an_unknown_routine() -> None:

@@ -7,9 +7,10 @@ import pytest
 from tinygraft import Context
 from tinygraft.dtype import dtypes
 from tinygraft.errors import GraphError, ShapeError
+from tinygraft.uop.epilogues import EpilogueStep, StepOperand, to_options
 from tinygraft.uop.nodes import fault
 from tinygraft.uop.ops import Ops, RoutineArg
-from tinygraft.uop.routines import ROUTINES, results_of, seen_pairs
+from tinygraft.uop.routines import ROUTINES, flops_of, results_of, seen_pairs
 from tinygraft.uop.uop import UOp
 
 
@@ -62,3 +63,26 @@ def test_operands_that_options_leave_out() -> None:
     assert facts.flops(operands, (1, 0, 0, 0)) == 2 * 2 * 18 * (8 + 3)
     with pytest.raises(ShapeError, match="the routine attention takes operands of 6 and 5 and 5 and 6 axes with"):
         results_of("attention", operands, (0, 0, 1, 0))
+
+
+def test_operands_of_an_epilogue() -> None:
+    """They come behind those of the routine, which counts an operation for each step; a wrong shape is an error."""
+    x, w = (dtypes.float32, (1, 2, 3, 4, 5, 6)), (dtypes.float32, (1, 3, 7, 4, 1, 1))
+    own, steps = (
+        (0, 0, 0, 0, 0, 1, 1),
+        [
+            EpilogueStep(Ops.MUL, StepOperand.CHANNEL),
+            EpilogueStep(Ops.ADD, StepOperand.ELEMENT),
+            EpilogueStep(Ops.MAX, StepOperand.NUMBER),
+        ],
+    )
+    after = [(dtypes.float32, (1, 3, 7)), (dtypes.float32, (1, 2, 3, 7, 5, 6))]
+    options = (*own, *to_options(steps))
+    assert results_of("direct_convolution", [x, w, *after], options) == ((dtypes.float32, (1, 2, 3, 7, 5, 6)),)
+    results = 2 * 3 * 7 * 5 * 6
+    assert flops_of("direct_convolution", [x, w], own) == results * 8
+    assert flops_of("direct_convolution", [x, w, *after], options) == results * (8 + 3)
+    with pytest.raises(ShapeError, match=r"takes an operand of the shape \(1, 3, 7\), got \(1, 7, 3\)"):
+        results_of("direct_convolution", [x, w, (dtypes.float32, (1, 7, 3)), after[1]], options)
+    with pytest.raises(ShapeError, match="takes operands of 6 and 6 and 3 and 6 axes"):
+        results_of("direct_convolution", [x, w], options)

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from convolution_call import convolved, in_order, numbers
-from tinygraft import Context, Tensor
+from tinygraft import Context, Tensor, TinyJit
 from tinygraft.engine.routine_values import routine_values
+from tinygraft.uop import epilogues
+from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import RoutineCall
 from tinygraft_cpu import machine, routine_sources, routines
 
@@ -135,3 +137,61 @@ def test_which_processors_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         monkeypatch.undo()
         routine_sources.sources.cache_clear()
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_epilogues(level: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step has the bits of that op on stored results: of random sizes, NaN, infinities and zeros of both signs."""
+    monkeypatch.setattr(routines, "PROCESSOR", level)
+    chance = np.random.default_rng(level)
+    strange = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], np.float32)
+    for number in range(24):
+        filters, turned = int(chance.integers(1, 90)), number % 2
+        x = numbers(2, *chance.integers(1, 5, 3), *chance.integers(3, 14, 2), seed=number)
+        channels = (x.shape[3], filters) if turned else (filters, x.shape[3])
+        w = numbers(2, x.shape[2], *channels, 3, 2, seed=9)
+        if number % 4 == 3:
+            w[0, 0, 0, 0] = np.inf
+        options = (1, 2, 0, 1, turned, *map(int, chance.integers(1, 3, 2)))
+        plain = run(x, w, options)
+        wanted, steps, others = plain, [], []
+        for _ in range(int(chance.integers(1, 7))):
+            op, kind = epilogues.OPS[int(chance.integers(4))], epilogues.StepOperand(int(chance.integers(3)))
+            shape = ((), (2, *plain.shape[2:4]), plain.shape)[kind]
+            other = np.where(
+                chance.random(shape) < 0.1, chance.choice(strange, shape), numbers(*shape, seed=len(steps))
+            )
+            other = np.asarray(other, np.float32)
+            steps.append(epilogues.EpilogueStep(op, kind, int(other.view(np.uint32)) if kind == 0 else 0))
+            others += [other] if kind else []
+            other = other[:, None, :, :, None, None] if kind == 1 else other
+            with np.errstate(all="ignore"):
+                if op is Ops.MAX:
+                    wanted = np.where((other > wanted) | np.isnan(other), other, wanted)
+                else:
+                    wanted = {Ops.ADD: np.add, Ops.SUB: np.subtract, Ops.MUL: np.multiply}[op](wanted, other)
+        options = (*options, *epilogues.to_options(steps))
+        for threads in (1, 3):
+            got = convolved(NAME, x, w, options, plain.shape, threads, others)
+            np.testing.assert_array_equal(got, wanted)
+            there = ~np.isnan(wanted)
+            np.testing.assert_array_equal(np.signbit(got)[there], np.signbit(wanted)[there])
+
+
+def test_a_block_of_a_network() -> None:
+    """Batch norm, what goes around and relu give the bits that they give as kernels, in replays too."""
+    x, w = Tensor(numbers(3, 40, 27, 29)).realize(), Tensor(numbers(40, 40, 3, 3, seed=1)).realize()
+    scale, shift = (Tensor(numbers(40, 1, 1, seed=n)).realize() for n in (2, 3))
+
+    def block(x: Tensor) -> Tensor:
+        """Return a block's results."""
+        return ((x.conv2d(w, padding=1) - shift) * scale + shift + x).relu().realize()
+
+    replayed = TinyJit(block)
+    with Context(DEBUG=0):
+        stored = x.conv2d(w, padding=1).realize()
+        wanted = ((stored - shift) * scale + shift + x).relu().numpy()
+    for _ in range(3):
+        np.testing.assert_array_equal(replayed(x).numpy(), wanted)
+    with Context(VALIDATE=1):
+        block(x)

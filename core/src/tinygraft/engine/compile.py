@@ -175,7 +175,7 @@ def _made_routine(backend: Backend, routine: Routine) -> Compiled:
 
     Raises what the plugin raises, with a note, UnsupportedError above all; DeviceError where it returns no Program.
     """
-    from tinygraft.uop.routines import COLLECTIVES, EVERY_ROUTINE, results_of  # few programs use a routine
+    from tinygraft.uop.routines import COLLECTIVES, flops_of, results_of  # few programs use a routine
 
     results = results_of(routine.name, routine.operands, routine.options)
     every = [*[(results[number], True) for number in routine.results], *[(o, False) for o in routine.operands]]
@@ -194,7 +194,7 @@ def _made_routine(backend: Backend, routine: Routine) -> Compiled:
     if DEBUG.value >= 3:
         print(f"{name}\n[a routine of {backend.name} itself: {routine}]")
     moved = sum(param.size * param.dtype.itemsize for param in params)
-    cost = Cost(EVERY_ROUTINE[routine.name].flops(routine.operands, routine.options), moved)
+    cost = Cost(flops_of(routine.name, routine.operands, routine.options), moved)
     timeline = None if routine.name in COLLECTIVES else backend.timeline  # the host runs it, and waits
     return Compiled(name, program, Signature(params), cost, "", b"", timeline, routine)
 

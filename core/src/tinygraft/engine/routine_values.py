@@ -20,7 +20,16 @@ from tinygraft.engine.convolution_values import (
     direct_convolution,
     transposed_convolution,
 )
-from tinygraft.uop.routines import RoutineOptions
+from tinygraft.uop.epilogues import StepOperand
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.routines import ROUTINES, RoutineOptions
+
+STEPS: dict[Ops, Callable[[Array, Array], Array]] = {
+    Ops.ADD: np.add,
+    Ops.SUB: np.subtract,
+    Ops.MUL: np.multiply,
+    Ops.MAX: np.maximum,
+}
 
 
 def routine_values(name: str, operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
@@ -31,8 +40,21 @@ def routine_values(name: str, operands: Sequence[Array], options: RoutineOptions
     """
     if name not in MEANINGS:
         raise NotImplementedError(f"no meaning of the routine {name} in NumPy")
+    facts = ROUTINES[name]
+    own = (operands[: len(facts.axes)], options[: len(facts.options)]) if facts.channels else (operands, options)
     with np.errstate(all="ignore"):
-        return MEANINGS[name](operands, options)
+        results = MEANINGS[name](*own)
+        rest = iter(operands[len(own[0]) :])
+        for step in facts.steps(options):
+            if step.kind == StepOperand.NUMBER:
+                other: Array = np.array(step.bits, np.uint32).view(np.float32)
+            else:
+                other = next(rest)
+            if step.kind == StepOperand.CHANNEL:
+                axes = {0, *facts.channels}
+                other = other.reshape([n if axis in axes else 1 for axis, n in enumerate(results[0].shape)])
+            results = [STEPS[step.op](x, other) for x in results]
+        return results
 
 
 def _indices(x: Array, descending: bool) -> Array:

@@ -20,11 +20,12 @@ counts of steps below.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tinygraft.dtype import dtypes
 from tinygraft.helpers import prod, round_up
+from tinygraft.schedule.after_routines import Epilogue, Start, epilogues
 from tinygraft.schedule.depthwise import NAME as DEPTHWISE
 from tinygraft.schedule.depthwise import alone, is_depthwise_faster
 from tinygraft.schedule.transposed import NAME as TRANSPOSED
@@ -32,6 +33,7 @@ from tinygraft.schedule.transposed import Transposed, in_memory, is_faster, rout
 from tinygraft.schedule.weight_gradients import NAME as WEIGHTS
 from tinygraft.schedule.weight_gradients import Weights, gradient_of, weights_are_faster, weights_of
 from tinygraft.target import Target
+from tinygraft.uop.epilogues import StepOperand, to_options
 from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import Ops, ReduceArg, RoutineArg, WindowArg
 from tinygraft.uop.sizes import is_concrete
@@ -86,11 +88,16 @@ Found = Convolution | Transposed | Weights
 
 
 def by_routine(
-    order: Sequence[UOp], outputs: Sequence[UOp], target_of: Callable[[str], Target], fast: bool
+    order: Sequence[UOp],
+    outputs: Sequence[UOp],
+    target_of: Callable[[str], Target],
+    fast: bool,
+    waiting: Iterable[UOp] = (),
 ) -> dict[UOp, UOp]:
     """Return what becomes of each node of the graph `order` (sources before users); empty where nothing changes.
 
-    `outputs` are the nodes that are requested. `fast` allows sums that are less exact than direct ones.
+    `outputs` are the nodes that are requested, `waiting` those that wait for others or are waited for. `fast` allows
+    sums that are less exact than direct ones.
     """
     found = convolutions(order, outputs)
     stored = alone(found, order, outputs)
@@ -100,16 +107,27 @@ def by_routine(
     if not chosen:
         return {}
     done: dict[UOp, UOp] = {}
+    starts = {
+        node: Start((c.sizes[0], c.sizes[1], c.filters, *c.results), ops, (c.x,))
+        for node, (c, name) in chosen.items()
+        if isinstance(c, Convolution) and (ops := target_of(node.device or "").epilogue_of(name))
+    }
+    after = epilogues(order, {*outputs, *waiting}, starts) if starts else {}
+    last = {chain.last: (node, chain) for node, chain in after.items()}
 
     def replace(node: UOp, new: UOp) -> UOp:
-        """Return the ROUTINE of a chosen node, on what its operands became; of other nodes what they are."""
-        if node in chosen:
-            c, name = chosen[node]
+        """Return the ROUTINE of a chosen node, on what its operands became; of other nodes what they are.
+
+        One with an epilogue is where that ends; no node uses those before it.
+        """
+        first, chain = last.get(node, (node, None))
+        if first in chosen and (chain is not None or node not in after):
+            c, name = chosen[first]
             if isinstance(c, Weights):
                 results = (1, *c.sizes[:2], c.filters, *c.results)
                 new = gradient_of(c, in_memory(done[c.x], (1, *c.sizes)), in_memory(done[c.w], results))
             else:
-                new = routine_of(c, done) if isinstance(c, Transposed) else _routine(c, name, done, fast)
+                new = routine_of(c, done) if isinstance(c, Transposed) else _routine(c, name, done, fast, chain)
         done[node] = new
         return new
 
@@ -358,12 +376,24 @@ def time_of(c: Convolution, target: Target, fast: bool) -> float:
     return groups * (elements * (product + transformed * step) + batch * c.filters * prod(c.results) * STORED)
 
 
-def _routine(c: Convolution, name: str, done: dict[UOp, UOp], fast: bool) -> UOp:
-    """Return the routine `name` of a convolution on what its operands became, in the shape of its node."""
-    _, groups, channels, *_ = c.sizes
+def _routine(c: Convolution, name: str, done: dict[UOp, UOp], fast: bool, after: Epilogue | None) -> UOp:
+    """Return the routine `name` of a convolution on what its operands became, in the shape of its node.
+
+    With an epilogue `after` it, in the shape of that.
+    """
+    batch, groups, channels, *_ = c.sizes
     shape = (channels, c.filters) if c.turned else (c.filters, channels)
     x = in_memory(done[c.x], (1, *c.sizes))
     w = in_memory(done[c.w], (1, groups, *shape, *c.window))
     last = c.step if name in (DIRECTLY, DEPTHWISE) else (int(fast),)
-    found = UOp(Ops.ROUTINE, dtypes.float32, (x, w), RoutineArg(name, 0, (*c.padding, int(c.turned), *last)))
-    return UOp(Ops.RESHAPE, found.dtype, (found,), c.shape)
+    more = []
+    if after is not None:
+        of_kind = {
+            StepOperand.CHANNEL: (1, groups, c.filters),
+            StepOperand.ELEMENT: (1, batch, groups, c.filters, *c.results),
+        }
+        pairs = zip(after.steps, after.operands, strict=True)
+        more = [in_memory(done[node], of_kind[step.kind]) for step, node in pairs if node is not None]
+        last = (*last, *to_options(after.steps))
+    found = UOp(Ops.ROUTINE, dtypes.float32, (x, w, *more), RoutineArg(name, 0, (*c.padding, int(c.turned), *last)))
+    return UOp(Ops.RESHAPE, found.dtype, (found,), c.shape if after is None else after.last.shape)

@@ -159,7 +159,8 @@ def choose_routines(state: ScheduleState) -> ScheduleState:
     ):
         return state
     fast = config.PRECISION.value == config.FAST
-    done = _replaced(state, by_routine(state.order, state.outputs, state.target_of, fast))
+    waiting = {*state.waits, *state.waits.values()}
+    done = _replaced(state, by_routine(state.order, state.outputs, state.target_of, fast, waiting))
     done = _replaced(done, rows_by_routine(done.order, done.target_of))
     if done is state:
         return state

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
 from tinygraft.helpers import prod
+from tinygraft.uop.epilogues import EpilogueStep, StepOperand, steps_of
 from tinygraft.uop.stages import RoutineOperand
 
 RoutineOptions = tuple[int, ...]
@@ -28,7 +29,8 @@ class RoutineFacts:
 
     `axes` are the numbers of axes of its operands, `left_out` which of them some options leave out, `results` gives
     dtype and shape of each result from the operands and the options, `names` are those of the results and `options`
-    those of the options. `flops` counts the operations of one run, about.
+    those of the options. `flops` counts the operations of one run, about. `channels` are the axes of a result that tell
+    its channel; a routine with these may have an epilogue (epilogues.py) behind its own options and operands.
     """
 
     meaning: str
@@ -39,11 +41,22 @@ class RoutineFacts:
     exact: bool = True
     flops: Callable[[Sequence[RoutineOperand], RoutineOptions], int] = lambda operands, options: 0
     left_out: Callable[[RoutineOptions], tuple[int, ...]] = lambda options: ()
+    channels: tuple[int, ...] = ()
 
     def axes_with(self, options: RoutineOptions) -> tuple[int, ...]:
         """Return the numbers of axes of the operands that there are with these options."""
         missing = self.left_out(options)
-        return tuple([count for number, count in enumerate(self.axes) if number not in missing])
+        own = [count for number, count in enumerate(self.axes) if number not in missing]
+        kinds = [step.kind for step in self.steps(options) if step.kind != StepOperand.NUMBER]
+        return (*own, *[1 + len(self.channels) if kind == StepOperand.CHANNEL else self.axes[0] for kind in kinds])
+
+    def steps(self, options: RoutineOptions) -> list[EpilogueStep]:
+        """Return the steps of the epilogue; none for a routine without."""
+        return steps_of(options[len(self.options) :]) if self.channels else []
+
+    def of_step(self, kind: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of the operand of a step of this kind, for results of `shape`."""
+        return (shape[0], *[shape[axis] for axis in self.channels]) if kind == StepOperand.CHANNEL else shape
 
 
 def results_of(name: str, operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
@@ -57,7 +70,24 @@ def results_of(name: str, operands: Sequence[RoutineOperand], options: RoutineOp
     if tuple(map(len, shapes)) != expected or len({shape[0] for shape in shapes}) != 1:
         axes = " and ".join(map(str, expected))
         raise ShapeError(f"the routine {name} takes operands of {axes} axes with the same axis 0, got {shapes}")
-    return facts.results(operands, options)
+    if not facts.channels:
+        return facts.results(operands, options)
+    own = len(facts.axes)
+    results = facts.results(operands[:own], options[: len(facts.options)])
+    kinds = [step.kind for step in facts.steps(options) if step.kind != StepOperand.NUMBER]
+    for kind, shape in zip(kinds, shapes[own:], strict=True):
+        if shape != (wanted := facts.of_step(kind, results[0][1])):
+            raise ShapeError(f"a step after the routine {name} takes an operand of the shape {wanted}, got {shape}")
+    return results
+
+
+def flops_of(name: str, operands: Sequence[RoutineOperand], options: RoutineOptions) -> int:
+    """Return the operations of one run, about. Raises KeyError for a name that is no routine."""
+    facts = EVERY_ROUTINE[name]
+    if not facts.channels:
+        return facts.flops(operands, options)
+    own = operands[: len(facts.axes)], options[: len(facts.options)]
+    return facts.flops(*own) + len(facts.steps(options)) * prod(facts.results(*own)[0][1])
 
 
 def _sorted(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
@@ -351,6 +381,7 @@ ROUTINES: dict[str, RoutineFacts] = {
         "another, or sums that are no less exact",
         (6, 6), ("values",), _convolved_in_steps,
         ("above", "below", "left", "right", "turned", "step_down", "step_right"), exact=False, flops=_direct_flops,
+        channels=(2, 3),
     ),
     "transposed_convolution": RoutineFacts(
         "the sum over channels and windows of x (examples, batch, groups, channels, height, width) times weights "

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "bands.h"
+#include "epilogue.h"
 #include "processor_level.h"
 #include "routines.h"
 
@@ -29,6 +30,7 @@ typedef struct {
     long together, bands, blocks, tiles, parts; /* images of a block; bands of rows; all blocks; tiles, in parts */
     long at_once, packed, summed, room;    /* channels of which weights are packed; floats of weights, sums and all */
     int turned, level;
+    epilogue after;
     atomic_long next;
 } direct;
 
@@ -75,9 +77,10 @@ static void borders_again(const direct *job, const band *b, long filter, long en
             for (long y = b->first; y < b->end; y++)
                 for (long column = 0; column < job->columns; column++) {
                     long down = y * job->down - job->top, right = column * job->right - job->left;
+                    long at = ((of * job->filters + f) * job->rows + y) * job->columns + column;
                     if (down < 0 || right < 0 || down + job->tall > job->height || right + job->wide > job->width)
-                        job->y[((of * job->filters + f) * job->rows + y) * job->columns + column] =
-                            one_result(job, x, w, y, column);
+                        job->y[at] = epilogue_one(&job->after, one_result(job, x, w, y, column),
+                                                  b->group * job->filters + f, at);
                 }
         }
 }
@@ -149,14 +152,15 @@ static void divide(direct *job, long threads, long width) {
 
 /* facts: threads; batch, groups, channels and filters of a group, height, width, rows and columns of the window, steps down
    and to the right, padding above and to the left, rows and columns of results; whether weights are turned: (group,
-   channel, filter) and from the last element of the window to the first; the kind of processor at most; examples. Operands:
-   x (batch, groups, channels, height, width), weights (group, filter, channel, window). Result: (batch, groups, filters, rows,
-   columns). */
+   channel, filter) and from the last element of the window to the first; the kind of processor at most; examples; how many
+   steps its epilogue has, and these (epilogue.h). Operands: x (batch, groups, channels, height, width), weights (group, filter,
+   channel, window), and those of steps. Result: (batch, groups, filters, rows, columns). */
 void tg_direct_convolution(void **buffers, const long long *facts) {
     direct given = {.y = buffers[0], .x = buffers[1], .w = buffers[2], .batch = facts[1], .groups = facts[2],
                     .channels = facts[3], .filters = facts[4], .height = facts[5], .width = facts[6], .tall = facts[7],
                     .wide = facts[8], .down = facts[9], .right = facts[10], .top = facts[11], .left = facts[12],
-                    .rows = facts[13], .columns = facts[14], .turned = (int)facts[15], .level = level_of_processor()};
+                    .rows = facts[13], .columns = facts[14], .turned = (int)facts[15], .level = level_of_processor(),
+                    .after = epilogue_of(facts + 19, (long)facts[18], buffers + 3)};
     direct *job = &given;
     long threads = (long)facts[0], squared = job->tall * job->wide;
     if (facts[16] < job->level) job->level = (int)facts[16];
@@ -182,6 +186,8 @@ void tg_direct_convolution(void **buffers, const long long *facts) {
         job->x += job->batch * job->groups * job->channels * job->height * job->width;
         job->w += job->groups * job->channels * job->filters * squared;
         job->y += job->batch * job->groups * job->filters * job->rows * job->columns;
+        epilogue_next(&job->after, job->groups * job->filters,
+                      job->batch * job->groups * job->filters * job->rows * job->columns);
     }
     tg_give(memory);
 }

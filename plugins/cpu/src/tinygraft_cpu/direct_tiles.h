@@ -74,9 +74,50 @@ INLINE void NAME(copy_plane)(const direct *job, const float *image, long first, 
     }
 }
 
+/* x[i] = x[i] `op` a vector `y` that may depend on i, for all of LANES vectors. */
+#define FOR_EACH(y, result)                    \
+    _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) { \
+        NAME(vector) a = x[i], b = y;          \
+        x[i] = result;                         \
+    }
+#define WITH_EACH(y)                                                       \
+    switch (step->op) {                                                    \
+    case BY_ADD: FOR_EACH(y, a + b) break;                                 \
+    case BY_SUB: FOR_EACH(y, a - b) break;                                 \
+    case BY_MUL: FOR_EACH(y, a * b) break;                                 \
+    default: FOR_EACH(y, NAME(greater)(a, b))                              \
+    }
+
+/* The greater of each pair; NaN where one is NaN. */
+INLINE NAME(vector) NAME(greater)(NAME(vector) a, NAME(vector) b) {
+    NAME(places) second = (b > a) | (b != b);
+    return (NAME(vector))(((NAME(places))b & second) | ((NAME(places))a & ~second));
+}
+
+/* Do the steps of an epilogue with LANES results from y[at] on of as many filters, `apart` elements from each other, of
+   which the first is `channel`. */
+INLINE void NAME(finish)(const epilogue *all, float *y, long at, long apart, long channel) {
+    NAME(vector) x[LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) x[i] = *(const NAME(vector) *)(y + at + i * apart);
+    for (long k = 0; k < all->count; k++) {
+        const epilogue_step *step = all->steps + k;
+        const float *of = step->operand;
+        if (step->kind == OF_CHANNEL) {
+            WITH_EACH(of[channel + i] - (NAME(vector)){0})
+        } else if (step->kind == OF_ELEMENT) {
+            WITH_EACH(*(const NAME(vector) *)(of + at + i * apart))
+        } else {
+            WITH_EACH(step->number - (NAME(vector)){0})
+        }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++) *(NAME(vector) *)(y + at + i * apart) = x[i];
+}
+
 /* Store the sums of the filters of a tile: (position, filter) of each image as (filter, position). */
 INLINE void NAME(store)(const direct *job, const band *b, long filter, int deep, const float *sums) {
-    long width = deep * LANES, here = (b->end - b->first) * job->columns;
+    long width = deep * LANES, here = (b->end - b->first) * job->columns, channel = b->group * job->filters + filter;
     for (long n = 0; n < b->images; n++, sums += here * width) {
         long of = ((b->image + n) * job->groups + b->group) * job->filters, area = job->rows * job->columns;
         for (long v = 0; v < width && filter + v < job->filters; v += LANES) {
@@ -86,9 +127,12 @@ INLINE void NAME(store)(const direct *job, const band *b, long filter, int deep,
                 if (filters == LANES && here >= LANES) {
                     if (p + LANES > here) p = here - LANES; /* some once more */
                     NAME(turn)(sums + p * width + v, width, LANES, LANES, y + p, area);
+                    if (job->after.count) NAME(finish)(&job->after, job->y, y + p - job->y, area, channel + v);
                 } else
                     for (long f = 0; f < filters; f++)
-                        for (long i = p; i < here && i < p + LANES; i++) y[f * area + i] = sums[i * width + v + f];
+                        for (long i = p; i < here && i < p + LANES; i++)
+                            y[f * area + i] = epilogue_one(&job->after, sums[i * width + v + f], channel + v + f,
+                                                           y + f * area + i - job->y);
             }
         }
     }
@@ -128,5 +172,7 @@ TARGET static __attribute__((noinline)) void NAME(band_of)(const direct *job, co
     }
 }
 
+#undef FOR_EACH
+#undef WITH_EACH
 #undef LANES
 #undef INLINE

@@ -10,7 +10,7 @@ import functools
 import importlib.util
 import sys
 
-from tinygraft.plugin import DeclaredRoutine, DType, dtypes
+from tinygraft.plugin import DeclaredRoutine, DType, Ops, dtypes
 from tinygraft_cpu import extension, machine
 
 ORDERED = (dtypes.bool, *dtypes.ints, dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
@@ -33,6 +33,7 @@ BY_EXTENSION: dict[str, tuple[DType, ...]] = {
     "depthwise_convolution": (dtypes.float32,),
     "convolution_weights": (dtypes.float32,),
 }
+EPILOGUES = {"direct_convolution": (Ops.ADD, Ops.SUB, Ops.MUL, Ops.MAX)}
 MOST = 2**31 - 1  # elements of a row: its indices are int32, and so are counts
 MOST_OF_LAPACK = 2**29  # of a matrix: LAPACK's integers have 32 bits, and count a workspace of 2 n**2 numbers
 BY_LAPACK = ("cholesky", "lu", "solve", "triangular", "inverse", "qr", "eigh", "eigvalsh", "svd", "svdvals")
@@ -57,7 +58,12 @@ def sources() -> dict[str, str]:
 def declared() -> tuple[DeclaredRoutine, ...]:
     """Return the routines that there are here, each with its dtypes."""
     return tuple([
-        DeclaredRoutine(name, BY_EXTENSION.get(name, REAL), most=MOST_OF_LAPACK if source == "lapack" else MOST)
+        DeclaredRoutine(
+            name,
+            BY_EXTENSION.get(name, REAL),
+            most=MOST_OF_LAPACK if source == "lapack" else MOST,
+            epilogue=EPILOGUES.get(name, ()),
+        )
         for name, source in sources().items()
     ])  # fmt: skip
 

@@ -18,6 +18,7 @@ PROCESSOR = 2  # given: the kind of processor that attention.c may use at most; 
 # rows of a Fourier transform that are matrices: of so many numbers, fewer where both sides fill all lanes,
 # or where most lanes would have no row; and of no prime length. Measured, see benchmarks/NOTES.md, 2026-11-29
 LONG, LONG_WITHOUT_REST, FEW_ROWS, LEAST_SIDE = 4096, 256, 16, 4
+MOST_STEPS = 16  # given: that epilogue.h has room for
 KINDS = {"bool": 0, "uint": 0, "int": 1, "float": 2}
 
 
@@ -169,13 +170,15 @@ def _convolution(routine: Routine, threads: int) -> list[int]:
 
 
 def _direct_convolution(routine: Routine, threads: int) -> list[int]:
-    """Return the sizes, steps and padding of a convolution as direct.c takes them."""
-    above, below, left, right, turned, *steps = routine.options
-    (_, (examples, *sizes, height, width)), (_, (*front, tall, wide)) = routine.operands
+    """Return the sizes, steps and padding of a convolution, and its epilogue, as direct.c takes them."""
+    (above, below, left, right, turned, *steps), after = routine.options[:7], routine.options[7:]
+    (_, (examples, *sizes, height, width)), (_, (*front, tall, wide)) = routine.operands[:2]
+    if len(after) > 2 * MOST_STEPS:
+        raise UnsupportedError(f"routines of the CPU have epilogues of up to {MOST_STEPS} steps, not {len(after) // 2}")
     padded = height + above + below, width + left + right
     results = [(size - n) // step + 1 for size, n, step in zip(padded, (tall, wide), steps, strict=True)]
     given = [front[3 if turned else 2], height, width, tall, wide, *steps, above, left, *results]
-    return [threads, *sizes, *given, turned, PROCESSOR, examples]
+    return [threads, *sizes, *given, turned, PROCESSOR, examples, len(after) // 2, *after]
 
 
 def _transposed_convolution(routine: Routine, threads: int) -> list[int]:

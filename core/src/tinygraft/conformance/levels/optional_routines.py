@@ -8,7 +8,8 @@ vectors whose sign is not determined by what they make of the matrix.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -22,7 +23,9 @@ from tinygraft.engine.compile import routine_on
 from tinygraft.engine.evaluate import evaluate
 from tinygraft.engine.routine_values import MEANINGS, routine_values
 from tinygraft.engine.run import run_kernel
+from tinygraft.target import Target
 from tinygraft.tensor.tensor import Tensor
+from tinygraft.uop.epilogues import EpilogueStep, StepOperand, to_options
 from tinygraft.uop.held import memory_base
 from tinygraft.uop.routines import ROUTINES, results_of
 from tinygraft.uop.stages import Routine
@@ -30,6 +33,7 @@ from tinygraft.uop.stages import Routine
 BOUNDS = {dtypes.float32: 2e-4, dtypes.float64: 1e-11}  # of matrices that are far from singular, and transforms
 ROWS, SIZE, COLUMNS = 3, 37, 21
 KEYS = 261  # of attention: methods leave fewer to kernels
+ONE_HALF = 0x3F000000  # 0.5 as bits of a float32: the number of a step
 HALF, QUARTER = 0x3FE0000000000000, 0x3FD0000000000000  # 0.5 and 0.25 as bits of a float64: a scale, a probability
 
 
@@ -214,6 +218,24 @@ def operands_of_convolution(case: RoutineCase, dtype: DType, device: str) -> lis
     return [Tensor(chance.standard_normal(size), device=device).cast(dtype).realize() for size in sizes]
 
 
+def steps_after(case: RoutineCase, target: Target) -> tuple[EpilogueStep, ...]:
+    """Return a step by each op that the device has after a routine, with each kind of operand; none without one."""
+    if not ROUTINES[case.name].channels:
+        return ()
+    ops = target.epilogue_of(case.name)
+    return tuple([EpilogueStep(op, kind, 0 if kind else ONE_HALF) for op in ops for kind in StepOperand])
+
+
+def operands_of_steps(case: RoutineCase, steps: Sequence[EpilogueStep], given: Sequence[Tensor]) -> list[Tensor]:
+    """Return the operands of steps after a routine on operands that are `given`."""
+    facts, chance = ROUTINES[case.name], np.random.default_rng(8)
+    kinds = [(operand.dtype, tuple(map(int, operand.shape))) for operand in given]
+    shape = results_of(case.name, kinds, case.options)[0][1]
+    sizes = [facts.of_step(step.kind, shape) for step in steps if step.kind != StepOperand.NUMBER]
+    device, dtype = given[0].device, given[0].dtype
+    return [Tensor(chance.standard_normal(size), device=device).cast(dtype).realize() for size in sizes]
+
+
 def launched(backend: Backend, case: RoutineCase, operands: Sequence[Tensor], wanted: tuple[int, ...]) -> list[Array]:
     """Return the `wanted` results of a routine of the device on memory of its own."""
     kinds = [(operand.dtype, tuple(map(int, operand.shape))) for operand in operands]
@@ -253,9 +275,12 @@ class Routines:
 
     @pytest.mark.parametrize("case", CASES, ids=str)
     def test_routine(self, backend: Backend, case: RoutineCase) -> None:
-        """A routine computes its meaning, whichever of its results are wanted."""
-        for dtype in next(known.dtypes for known in backend.target.routines if known.name == case.name):
-            operands = operands_of(case, dtype, backend.name)
+        """A routine computes its meaning, whichever of its results are wanted, and with each step after it."""
+        plain, dtypes_of = case, next(known.dtypes for known in backend.target.routines if known.name == case.name)
+        for dtype, steps in product(dtypes_of, dict.fromkeys([(), steps_after(plain, backend.target)])):
+            case = replace(plain, options=(*plain.options, *to_options(steps)))
+            operands = [*operands_of(plain, dtype, backend.name)]
+            operands += operands_of_steps(plain, steps, operands)
             arrays = [evaluate(operand.uop) for operand in operands]
             every = tuple(range(len(ROUTINES[case.name].names)))
             found = launched(backend, case, operands, every)
