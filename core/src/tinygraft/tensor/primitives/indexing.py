@@ -59,9 +59,10 @@ def __getitem__(self: Tensor, indices: Any) -> Tensor:
     """The elements at an index: integers, slices, None, ..., tensors or lists of integers, masks of bools.
 
     Without index tensors and masks it is a view. Axes are as in NumPy: those of index tensors and of a mask's True
-    elements come first where a slice, None or ... is between two of them. A mask is read. An index tensor that is
-    outside gives 0, unless that is known. Raises IndexOutOfRange for indices that are known to be outside or too many,
-    and a mask of another shape, ShapeError for a step of 0, DTypeError for what is no index.
+    elements come first where a slice, None or ... is between two of them. A mask is read, and with a mask alone this
+    tensor where the host sees its memory. An index tensor that is outside gives 0, unless that is known. Raises
+    IndexOutOfRange for indices that are known to be outside or too many, and a mask of another shape, ShapeError for a
+    step of 0, DTypeError for what is no index.
 
     >>> from tinygraft import Tensor
     >>> t = Tensor([[1, 2, 3], [4, 5, 6]])

@@ -51,6 +51,8 @@ def masked_fill(self: Tensor, mask: TensorBase, value: Any) -> Tensor:
 def masked_select(self: Tensor, mask: TensorBase, size: int | None = None, fill_value: Scalar = 0) -> Tensor:
     """The elements where mask is true, one-dimensional. Reads the mask, unless size says how many there are.
 
+    Where the host sees the memory it reads this tensor too, so that no other number of elements is another kernel.
+
     Tensor and mask are broadcast together. With size the result has that length: filled up with fill_value, or cut.
     Raises ShapeError for shapes that do not broadcast, NumberOutOfRange for a fill_value out of the range of this
     integer dtype, DTypeError for a size with a mask that is not of bool.
