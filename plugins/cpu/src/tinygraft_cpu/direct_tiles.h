@@ -16,7 +16,7 @@ INLINE void NAME(all_places)(const int deep, const direct *job, long count, long
     for (long i = 0; i < count; i++, place += POSITIONS, sums += POSITIONS * deep * LANES) {
         for (long end = row + each < next->rows ? row + each : next->rows; row < end; row++)
             for (long n = 0; n < lines; n++) __builtin_prefetch(next->start + row * next->pitch + n * LINE, 0, 2);
-        NAME(multiply)(deep, terms, w, x, job->from, place, sums, first, 0);
+        NAME(multiply_filters)(deep, terms, w, x, job->from, place, sums, first, 0);
     }
 }
 

@@ -4,7 +4,7 @@
 #ifdef POSITIONS_OF_TILES
 /* sums[position][filter] += x[from[k] + place[position]] * w[k][filter] over `terms` terms k; from 0 if it is the first.
    What there is comes before all terms, or after their sum if it is `late`. */
-INLINE void NAME(multiply)(const int deep, long terms, const float *restrict w, const float *restrict x, const int *from,
+INLINE void NAME(multiply_filters)(const int deep, long terms, const float *restrict w, const float *restrict x, const int *from,
                            const int *place, float *restrict sums, int first, const int late) {
     NAME(vector) sum[POSITIONS][4];
     const float *at[POSITIONS];

@@ -7,7 +7,8 @@
    columns goes on into the next one, and only the zeros between two rows are multiplied for nothing. Where rows are short
    there is a copy for each place in a row from which windows read, which has no zeros between rows.
 
-   A tile has ROWS filters and VECTORS vectors of columns in registers. Zeros around an image are multiplied as well, which
+   A tile has ROWS filters and VECTORS vectors of columns in registers, or, of vectors of 64 bytes and as many filters, vectors of
+   filters and POSITIONS results (filter_tiles.h): then no zeros between rows are multiplied. Zeros around an image are multiplied as well, which
    changes nothing where weights are finite; where one is not, results at the borders are summed again without them. */
 
 #include <math.h>
@@ -20,7 +21,7 @@
 #include "processor_level.h"
 #include "routines.h"
 
-enum { COPIED = 2, MOST_ROWS = 8, LEAST_TILES = 2, LEAST_ROWS = 4 };
+enum { POSITIONS = 6, AT_ONCE = 144, FILTERS = 64, LEAST_FILTERS = 40, COPIED = 2, MOST_ROWS = 8, LEAST_TILES = 2, LEAST_ROWS = 4 };
 
 /* An axis: of the window, steps, results that are cut off before the first, results, elements of x. The first element
    that a phase reads for result 0 at `least`, and how many more than one for each result; see `measure`. */
@@ -39,7 +40,7 @@ typedef struct {
     long copies, each;                /* of a channel: how many, and elements from one to the next */
     long rows, tiles, of_tile;        /* filters of a tile, tiles of a group, weights of a tile */
     long bands, parts, together, blocks, room; /* of results, of tiles, images of a block, floats of work for each thread */
-    int level, dense; /* dense: without zeros between rows */
+    int level, dense, deep; /* dense: without zeros between rows; deep: vectors of filters of a tile, 0 for vectors of columns */
     atomic_int strange; /* whether a weight is not finite */
     atomic_long next;
 } transposed;
@@ -52,6 +53,7 @@ static inline long phase_terms(const axis *a, long r) {
     return (a->window - (r + a->cut) % a->stride + a->stride - 1) / a->stride;
 }
 
+#define POSITIONS_OF_TILES
 #define LEVELLED(x, level) x##_##level
 #define TILES "transposed_tiles.h"
 #include "tile_levels.h"
@@ -170,7 +172,8 @@ static void tasks(void *given, int number, int count) {
         long first = tg_begin(job->tiles, (int)part, (int)job->parts);
         long last = tg_begin(job->tiles, (int)part + 1, (int)job->parts);
 #ifdef SEVERAL_PROCESSORS
-        if (job->level == 2) band_of_2(job, &b, first, last, work);
+        if (job->level == 2 && job->deep) filters_of_2(job, &b, first, last, work);
+        else if (job->level == 2) band_of_2(job, &b, first, last, work);
         else if (job->level == 1) band_of_1(job, &b, first, last, work);
         else
 #endif
@@ -186,6 +189,11 @@ static long lay_out(transposed *job, long bands) {
     job->each = job->before + (rows + job->down.more + 1) * job->pitch + LINE;
     job->plane = distance(job->copies * job->each);
     job->apart = distance(rows * job->pitch + LINE);
+    if (job->deep) {
+        job->apart = distance((rows * job->right.counts + POSITIONS) * job->rows);
+        job->room = job->together * job->channels * job->plane + job->down.stride * job->right.stride * job->apart;
+        return job->room += distance(rows * job->right.counts + POSITIONS);
+    }
     job->room = job->together * job->channels * job->plane + job->down.stride * job->right.stride * MOST_ROWS * job->apart;
     return job->room += distance(job->right.results + 2 * LINE);
 }
@@ -246,6 +254,10 @@ void tg_transposed_convolution(void **buffers, const long long *facts) {
         return;
     }
     job->rows = job->level == 2 ? 8 : job->level == 1 ? 4 : rows_of_tile_0;
+    if (job->level == 2 && job->filters >= LEAST_FILTERS) {
+        long vectors = (job->filters + LINE - 1) / LINE, tiles = (vectors * LINE + FILTERS - 1) / FILTERS;
+        job->deep = (int)((vectors + tiles - 1) / tiles), job->rows = job->deep * LINE;
+    }
     measure(down), measure(right);
     job->before = right->least < 0 ? -right->least : 0;
     long after = right->counts + right->least + right->more - right->size; /* that is read beyond a row */
@@ -255,7 +267,7 @@ void tg_transposed_convolution(void **buffers, const long long *facts) {
     long vectors = ((rows - 1) * job->pitch + right->counts + lanes - 1) / lanes;
     long dense = (rows * right->counts + lanes - 1) / lanes;
     /* vectors that are saved, of all that are multiplied with an element, beside the cycles of more copies of it */
-    if ((vectors - dense) * job->filters * squared > COPIED * vectors * right->more * lanes)
+    if (!job->deep && (vectors - dense) * job->filters * squared > COPIED * vectors * right->more * lanes)
         job->dense = 1, job->copies = right->more + 1, job->before = 0, job->pitch = right->counts;
     job->tiles = (job->filters + job->rows - 1) / job->rows;
     job->of_tile = job->channels * squared * job->rows;

@@ -145,5 +145,88 @@ TARGET static __attribute__((noinline)) void NAME(band_of)(const transposed *job
         }
 }
 
+#if WIDTH == 64
+#include "filter_tiles.h"
+
+/* sums[position][filter] of a phase over `terms` terms, of which some are multiplied with all positions at once. */
+TARGET static __attribute__((noinline)) void NAME(phase_of_filters)(int deep, long tiles, long terms, const float *w,
+                                                                    const float *x, const int *from, const int *place,
+                                                                    float *sums) {
+    for (long k = 0; k == 0 || k < terms; k += AT_ONCE) {
+        long here = terms - k < AT_ONCE ? terms - k : AT_ONCE;
+#define EACH(deep) \
+    for (long i = 0; i < tiles; i++) \
+        NAME(multiply_filters)(deep, here, w + k * deep * LANES, x, from + k, place + i * POSITIONS, \
+                               sums + i * POSITIONS * deep * LANES, k == 0, 0)
+        switch (deep) {
+        case 1: EACH(1); break;
+        case 2: EACH(2); break;
+        case 3: EACH(3); break;
+        default: EACH(4);
+        }
+#undef EACH
+    }
+}
+
+/* Store a row of results of LANES filters, or of those that there are: `sums` has (phase, position, filter), the phases of
+   columns `apart`. */
+INLINE void NAME(store_filters)(const transposed *job, const float *sums, long apart, long filters, float *y, long area) {
+    long columns = job->right.results, stride = job->right.stride;
+    for (long x = 0; x < columns; x += LANES) {
+        NAME(vector) all[LANES];
+        if (x + LANES > columns && columns >= LANES) x = columns - LANES; /* some once more */
+        long phase = x % stride, at = x / stride;
+        for (int i = 0; i < LANES; i++) {
+            all[i] = x + i < columns ? *(const NAME(vector) *)(sums + phase * apart + at * job->rows) : (NAME(vector)){0};
+            if (++phase == stride) phase = 0, at++;
+        }
+        NAME(transpose)(all);
+        for (long f = 0; f < filters; f++)
+            if (columns >= LANES) *(NAME(vector) *)(y + f * area + x) = all[f];
+            else
+                for (long i = 0; i < columns; i++) y[f * area + i] = ((const float *)&all[f])[i];
+    }
+}
+
+/* Compute the results of some tiles for a band, whose lanes are filters, in `work` (see lay_out). */
+TARGET static __attribute__((noinline)) void NAME(filters_of)(const transposed *job, const band *b, long first, long last,
+                                                              float *work) {
+    const axis *down = &job->down, *right = &job->right;
+    long rows = b->end - b->first, apart = job->apart, image = job->height * job->width, counts = right->counts;
+    long every = job->channels * job->plane, end = b->end * down->stride, count = 0, area = down->results * right->results;
+    if (end > down->results) end = down->results;
+    float *planes = work, *sums = planes + job->together * every;
+    int *place = (int *)(sums + down->stride * right->stride * apart);
+    for (long y = 0; y < rows; y++)
+        for (long x = 0; x < counts; x++) place[count++] = (int)(y * job->pitch + x);
+    for (; count % POSITIONS; count++) place[count] = place[count - 1];
+    for (long n = 0; n < b->images; n++) {
+        const float *x = job->x + ((b->image + n) * job->groups + b->group) * job->channels * image;
+        for (long c = 0; c < job->channels; c++)
+            NAME(copy_plane)(job, x + c * image, b->first + down->least, rows + down->more, planes + n * every + c * job->plane);
+    }
+    for (long tile = first; tile < last; tile++)
+        for (long n = 0; n < b->images; n++) {
+            const float *w = job->weights + (b->group * job->tiles + tile) * job->of_tile;
+            const int *from = job->from;
+            for (long i = 0; i < down->stride; i++)
+                for (long j = 0; j < right->stride; j++) {
+                    long terms = job->channels * phase_terms(down, i) * phase_terms(right, j);
+                    NAME(phase_of_filters)(job->deep, count / POSITIONS, terms, w, planes + n * every, from, place,
+                                           sums + (i * right->stride + j) * apart);
+                    w += terms * job->rows, from += terms;
+                }
+            for (long v = 0; v < job->rows; v += LANES) {
+                long filter = tile * job->rows + v, filters = job->filters - filter < LANES ? job->filters - filter : LANES;
+                float *y = job->y + (((b->image + n) * job->groups + b->group) * job->filters + filter) * area;
+                for (long q = 0, o = b->first * down->stride; filters > 0 && q < rows; q++)
+                    for (long i = 0; i < down->stride && o < end; i++, o++)
+                        NAME(store_filters)(job, sums + i * right->stride * apart + q * counts * job->rows + v, apart, filters,
+                                            y + o * right->results, area);
+            }
+        }
+}
+#endif
+
 #undef LANES
 #undef INLINE

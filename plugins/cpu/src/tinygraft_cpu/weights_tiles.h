@@ -14,7 +14,7 @@ TARGET static __attribute__((noinline)) void NAME(products)(int deep, long tiles
                                                             float *sums, int first) {
 #define EACH(deep) \
     for (long i = 0; i < tiles; i++) \
-        NAME(multiply)(deep, terms, g, x, from, place + i * POSITIONS, sums + i * POSITIONS * deep * LANES, first, 1)
+        NAME(multiply_filters)(deep, terms, g, x, from, place + i * POSITIONS, sums + i * POSITIONS * deep * LANES, first, 1)
     switch (deep) {
     case 1: EACH(1); break;
     case 2: EACH(2); break;
