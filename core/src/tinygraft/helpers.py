@@ -328,9 +328,8 @@ def line_in(code: CodeType, instruction: int) -> int:
     return code.co_firstlineno
 
 
-_warned: dict[
-    str | tuple[str, type[Warning], int], int
-] = {}  # what Python's warnings note of those that are shown once
+# what Python's warnings note of those that are shown once
+_warned: dict[str | tuple[str, type[Warning], int], int] = {}
 
 
 def warn_user(text: str, category: type[Warning], once: bool = False) -> None:

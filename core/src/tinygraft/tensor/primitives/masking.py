@@ -118,7 +118,7 @@ def _nonzero_now(self: Tensor, as_tuple: bool) -> Any:
 
     mask = self.bool().flatten().numpy()
     kind = np.int64 if dtypes.default_int.itemsize == 8 or mask.size >= 2**31 else np.int32
-    found = np.flatnonzero(mask).astype(kind)
+    found: np.ndarray[tuple[int], np.dtype[np.signedinteger[Any]]] = np.flatnonzero(mask).astype(kind)
     columns = [found] if self.ndim == 1 else np.unravel_index(found, self.shape) if self.ndim else []
     if as_tuple:
         return tuple([type(self)(column.astype(kind), device=self.device) for column in columns])
