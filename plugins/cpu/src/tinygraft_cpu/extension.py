@@ -9,7 +9,7 @@ import functools
 import importlib
 from typing import Any
 
-ABI = 7  # of pool.h: increased there and here when a function or a structure changes
+ABI = 8  # of pool.h: increased there and here when a function, a structure or what a routine is given changes
 
 
 @functools.cache

@@ -36,7 +36,7 @@ typedef struct {
 
 int tg_launch(uintptr_t code, uintptr_t *buffers, const long long *variables, int count, int parts, int scratch);
 void tg_copy(uintptr_t target, uintptr_t source, long long bytes, int parts); /* in at most `parts` chunks */
-int tg_abi(void); /* increased with each change of what is declared here */
+int tg_abi(void); /* increased with each change of what is declared here, and of what a routine is given */
 int tg_workers(void);
 int tg_replay(const tg_graph *graph, int next, long long nanoseconds);
 uintptr_t tg_nothing(void);
