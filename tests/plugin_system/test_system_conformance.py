@@ -10,6 +10,9 @@ import pytest
 
 from kit_run import KitRun
 from tinygraft.cli.main import main
+from tinygraft.conformance.levels import ops_values
+from tinygraft.dtype import dtypes
+from tinygraft.uop.ops import Ops
 
 pytestmark = pytest.mark.slow
 
@@ -436,3 +439,25 @@ def test_ctrl_c_ends_the_command_as_any_other(monkeypatch: pytest.MonkeyPatch) -
     """With 130, and not with the 2 of a device that cannot be tested."""
     monkeypatch.setattr(pytest, "main", lambda words, plugins: pytest.ExitCode.INTERRUPTED)
     assert main(["conformance", "--device", "PYTHON"]) == 130
+
+
+def test_only_values_of_tests_that_are_left_are_computed(kit: KitRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all ops of a dtype there is a kernel of which a slow compiler needs many seconds; -k chooses three of them."""
+    computed: set[Any] = set()
+    plain = ops_values.outcomes
+
+    def noted(backend: Any, jobs: Any) -> Any:
+        """Note the jobs of the device under test, which is asked before PYTHON is."""
+        computed.update(job.key for job in jobs)
+        return plain(backend, jobs)
+
+    monkeypatch.setattr(ops_values, "outcomes", noted)
+    code = 'class TestIt(DeviceConformance):\n    device = "PYTHON"\n'
+    done = kit(code, "-k", "test_elementwise and (TRUNC or SQRT) or test_constants and MUL-float32")
+    assert done.counts("PYTHON") == {"ops": {"passed": 9}} and done.code == 0
+    constants = {key[0] for key in computed if isinstance(key, tuple)}
+    assert constants == {Ops.MUL} and computed >= {Ops.TRUNC, Ops.SQRT}
+    assert {key for key in computed if not isinstance(key, tuple)} == {Ops.TRUNC, Ops.SQRT}
+    computed.clear()
+    assert kit(code, "-k", "(test_cast or test_bitcast) and int8-float32").counts("PYTHON") == {"ops": {"passed": 2}}
+    assert computed == {dtypes.float32}

@@ -551,7 +551,7 @@ MUTANTS: dict[str, Mutant] = {
     "SWALLOWS": Mutant(Swallows, ("test_what_is_no_program_is_refused",), ("test_elementwise[IDIV-int32]",)),
     "MUTE": Mutant(Mute, ("test_what_is_no_program_is_refused",), ("test_elementwise[IDIV-int32]",)),
     "BYNAME": Mutant(ByName, ("test_elementwise[WHERE-float32]", "test_as_written[product-plus-float32]"),
-                     ("test_elementwise[IDIV-int32]",)),
+                     ("test_elementwise[ADD-float32]", "test_elementwise[IDIV-int32]")),
     "REFUSING": Mutant(Refusing, ("test_elementwise[SIN-float32]", "test_constants[SIN-float32]"),
                        ("test_elementwise[SQRT-float32]", "test_constants[EXP2-float32]")),
     "NUMBERED": Mutant(Numbered, ("test_binaries_serve_another_process",), ("test_elementwise[IDIV-int32]",)),

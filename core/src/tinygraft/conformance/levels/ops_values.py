@@ -20,6 +20,7 @@ from tinygraft.uop.ops import FACTS, Ops
 from tinygraft.uop.uop import UOp
 
 Jobs = Callable[[DType], list[BatchedExpression]]
+Asked = Callable[[DType, Hashable], bool]  # whether a dtype's job of that key is wanted
 OPERATIONS = [pytest.param(op, dtype, id=f"{op.name}-{NAMES[dtype]}") for op, dtype in CASES]
 PAIRS = [pytest.param(a, b, id=f"{NAMES[a]}-{NAMES[b]}") for a in dtypes.all for b in dtypes.all]
 ALIKE = [pytest.param(a, b, id=f"{NAMES[a]}-{NAMES[b]}") for a in dtypes.all for b in dtypes.all
@@ -41,14 +42,17 @@ AS_WRITTEN = [pytest.param(form, dtype, id=f"{form}-{NAMES[dtype]}") for form in
 class Judged:
     """The outcomes of jobs on a backend and on PYTHON. All jobs of a dtype are run when one of them is first requested.
 
-    `jobs` returns the jobs of a dtype. Where the backend may flush subnormal numbers, PYTHON's are several.
+    `jobs` returns the jobs of a dtype, of which those that `asked` says are run: with -k the ops of the tests that are
+    left, since a kernel of all of them may take a compiler seconds. Where the backend may flush subnormal numbers,
+    PYTHON's are several.
     """
 
     backend: Backend
     jobs: Jobs
+    asked: Asked
 
-    def __init__(self, backend: Backend, jobs: Jobs) -> None:
-        self.backend, self.jobs = backend, jobs
+    def __init__(self, backend: Backend, jobs: Jobs, asked: Asked = lambda dtype, key: True) -> None:
+        self.backend, self.jobs, self.asked = backend, jobs, asked
         self.got: dict[DType, dict[Hashable, Outcome]] = {}
         self.want: dict[DType, list[dict[Hashable, Outcome]]] = {}
         self.by_key: dict[DType, dict[Hashable, BatchedExpression]] = {}
@@ -56,12 +60,26 @@ class Judged:
     def __call__(self, dtype: DType, key: Hashable) -> tuple[BatchedExpression, Outcome, *tuple[Outcome, ...]]:
         """Return the job of a key, its outcome on the backend, and those on PYTHON that the backend may have."""
         if dtype not in self.got:
-            jobs = self.jobs(dtype)
+            jobs = [job for job in self.jobs(dtype) if self.asked(dtype, job.key)]
             self.by_key[dtype] = {job.key: job for job in jobs}
             self.got[dtype] = outcomes(self.backend, jobs)
             also = [[replace(job, build=one) for one in variants(self.backend.target, job.build)] for job in jobs]
             self.want[dtype] = [outcomes(python(), which) for which in (jobs, *zip(*also, strict=True))]
         return self.by_key[dtype][key], self.got[dtype][key], *(found[key] for found in self.want[dtype])
+
+
+def asked_of(request: pytest.FixtureRequest, test: str, of_key: str) -> Asked:
+    """Return which jobs the tests named `test` that will run ask for; `of_key` is the parameter that a key is.
+
+    Where a key is a pair, its first half is the parameter. A test has a dtype beside it.
+    """
+    cases = [
+        item.callspec.params
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.originalname == test and item.cls is request.cls
+    ]
+    asked = {(case["dtype"], case[of_key]) for case in cases}
+    return lambda dtype, key: (dtype, key[0] if isinstance(key, tuple) else key) in asked
 
 
 def operation(op: Ops) -> Callable[..., UOp]:
@@ -124,15 +142,15 @@ class Values:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def buffers(cls, backend: Backend) -> Judged:
+    def buffers(cls, request: pytest.FixtureRequest, backend: Backend) -> Judged:
         """Return the outcomes of ops on buffers."""
-        return Judged(backend, of_buffers)
+        return Judged(backend, of_buffers, asked_of(request, "test_elementwise", "op"))
 
     @pytest.fixture(scope="class")
     @classmethod
-    def literals(cls, backend: Backend) -> Judged:
+    def literals(cls, request: pytest.FixtureRequest, backend: Backend) -> Judged:
         """Return the outcomes of ops with constants."""
-        return Judged(backend, of_constants)
+        return Judged(backend, of_constants, asked_of(request, "test_constants", "op"))
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -142,15 +160,15 @@ class Values:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def casts(cls, backend: Backend) -> Judged:
+    def casts(cls, request: pytest.FixtureRequest, backend: Backend) -> Judged:
         """Return the outcomes of casts."""
-        return Judged(backend, of_casts)
+        return Judged(backend, of_casts, asked_of(request, "test_cast", "to"))
 
     @pytest.fixture(scope="class")
     @classmethod
-    def bitcasts(cls, backend: Backend) -> Judged:
+    def bitcasts(cls, request: pytest.FixtureRequest, backend: Backend) -> Judged:
         """Return the outcomes of bitcasts."""
-        return Judged(backend, of_bitcasts)
+        return Judged(backend, of_bitcasts, asked_of(request, "test_bitcast", "to"))
 
     @pytest.mark.parametrize(("op", "dtype"), OPERATIONS)
     def test_elementwise(self, target: Target, buffers: Judged, op: Ops, dtype: DType) -> None:
