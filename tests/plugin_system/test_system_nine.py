@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -26,16 +27,28 @@ NINE = {  # device -> what its module does, the state it ends in, what is said o
 needs_signals = pytest.mark.skipif(os.name != "posix", reason="no signals here")
 
 
+@pytest.fixture(scope="module")
+def patience():
+    """Seconds that nine children have to say why they end: on a busy machine each takes a multiple of a second.
+
+    Measured with one child that is imported like a plugin, which has a processor to itself; nine share them, and what
+    else runs may begin later.
+    """
+    started = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import tinygraft.plugin"], check=True, timeout=120)
+    return max(1.5, round(12 * (time.monotonic() - started), 1))
+
+
 @pytest.fixture
-def nine(fakes, installed_hooks, monkeypatch):
+def nine(fakes, installed_hooks, patience, monkeypatch):
     """All nine installed; the commands look at them and nothing else, with little patience."""
     for name, (code, _, _) in NINE.items():
         fakes.add(name, MARK + code + "\n")
     registry = fakes.registry()
     for module in (devices, doctor):
         monkeypatch.setattr(module, "Device", registry)
-    monkeypatch.setattr(devices, "LIMIT", 1.5)
-    monkeypatch.setattr(doctor, "LIMITS", (1.5, 1.5))
+    monkeypatch.setattr(devices, "LIMIT", patience)
+    monkeypatch.setattr(doctor, "LIMITS", (patience, patience))
     return fakes
 
 
@@ -59,7 +72,7 @@ def test_a_listing_imports_none_of_them(nine, capsys):
 
 @pytest.mark.slow
 @needs_signals
-def test_devices_gives_the_reason_of_each(nine, capsys):
+def test_devices_gives_the_reason_of_each(nine, patience, capsys):
     """`devices --json` has the state and the reason of all nine; they were imported in child processes alone."""
     assert main(["devices", "--json"]) == 1
     said = capsys.readouterr()
@@ -67,7 +80,7 @@ def test_devices_gives_the_reason_of_each(nine, capsys):
     assert {name: record["status"] for name, record in records.items()} == {n: s for n, (_, s, _) in NINE.items()}
     assert {n: r["detail"] for n, r in records.items() if NINE[n][2] not in r["detail"]} == {}
     assert [name for name, record in records.items() if not record["hint"]] == []
-    assert "waiting for SLOW (tinygraft-slow 1.0) in a child process, at most 1.5 s" in said.err
+    assert f"waiting for SLOW (tinygraft-slow 1.0) in a child process, at most {patience:g} s" in said.err
     assert set(importers(nine)) == set(NINE)
     assert all(os.getpid() not in pids for pids in importers(nine).values())
 

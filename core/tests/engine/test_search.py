@@ -209,14 +209,18 @@ def test_what_crashes_or_hangs_is_passed_over(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("TRIED", str(tmp_path / "tried"))
     monkeypatch.setattr(search, "COMMAND", (sys.executable, str(script)))
     monkeypatch.setattr(search, "HANGS", 1.0)
-    with search.TrialProcess() as child:
-        one = search.Search(Kernel(transposed()), BACKEND, child, 6.0)
-        result = one.run(2)
-        assert child.is_running()
-    assert not child.is_running()
+    for budget in (6.0, 12.0, 24.0, 48.0):  # seconds: a busy machine starts a child and tries versions more slowly
+        (tmp_path / "tried").unlink(missing_ok=True)
+        with search.TrialProcess() as child:
+            one = search.Search(Kernel(transposed()), BACKEND, child, budget)
+            result = one.run(2)
+            assert child.is_running()
+        assert not child.is_running()
+        bad = [t for t in one.tried if any(part in t for part in ("unroll(0, 2)", "unroll(0, 4)", "unroll(1, 2)"))]
+        if len(bad) >= 3 and any(seconds is not None for text, seconds in one.tried.items() if text):
+            break
     assert result is not None
     assert result[1] > 0
-    bad = [text for text in one.tried if any(part in text for part in ("unroll(0, 2)", "unroll(0, 4)", "unroll(1, 2)"))]
     assert len(bad) >= 3
     assert all(one.tried[text] is None for text in bad)
     assert result[0] not in bad
