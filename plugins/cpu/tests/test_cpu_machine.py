@@ -1,6 +1,7 @@
 """Host memory, and what the plugin finds out about the machine."""
 
 import os
+import warnings
 from pathlib import Path
 
 import pytest
@@ -143,3 +144,19 @@ def test_cc_may_carry_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     tool.chmod(0o755)
     monkeypatch.setenv("CC", f"'{tool}' -m64")
     assert machine.find_cc() == [str(tool), "-m64"]
+
+
+@pytest.mark.parametrize("name", ["CPU_COUNT", "NUM_CPU_THREADS"])
+def test_the_number_of_threads_by_another_name_is_answered(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing reads it, and nothing was said; beside the setting, and where it is no number, it is another program's."""
+    monkeypatch.delenv("CPU_THREADS", raising=False)
+    monkeypatch.setenv(name, "3")
+    with pytest.warns(UserWarning, match=f"^{name}=3 changes nothing: .* did you mean CPU_THREADS.$"):
+        CpuBackend("CPU", 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        monkeypatch.setenv("CPU_THREADS", "2")
+        CpuBackend("CPU", 0)
+        monkeypatch.delenv("CPU_THREADS")
+        monkeypatch.setenv(name, "many")
+        CpuBackend("CPU", 0)

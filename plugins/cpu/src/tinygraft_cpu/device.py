@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Sequence
 
 from tinygraft.plugin import (
@@ -30,6 +32,16 @@ PLAIN_OPS = {Ops.IDIV, Ops.MOD, Ops.SHL, Ops.SHR}
 NATIVE_OPS = BASIC_OPS - PLAIN_OPS | {Ops.MAX, Ops.MIN, Ops.SQRT, Ops.TRUNC, Ops.FMA, Ops.RECIPROCAL}
 
 
+def _warn_of_other_names() -> None:
+    """Warn of the number of threads under a name that other libraries have for it, which nothing reads."""
+    for name in ("CPU_COUNT", "NUM_CPU_THREADS"):
+        value = os.environ.get(name, "").strip()
+        if value.isdigit() and "CPU_THREADS" not in os.environ:
+            warnings.warn(
+                f"{name}={value} changes nothing: there is no such setting; did you mean CPU_THREADS?", stacklevel=2
+            )
+
+
 class CpuBackend(Backend):
     """The host's processor. `compiler_name` is the route in use, llvm or c; `threads` how many a kernel may use."""
 
@@ -38,6 +50,7 @@ class CpuBackend(Backend):
     def __init__(self, name: str, ordinal: int) -> None:
         super().__init__(name, ordinal)
         self.compiler_name: str = choose_compiler()
+        _warn_of_other_names()
         self.threads: int = CPU_THREADS.value if CPU_THREADS.value > 0 else machine.thread_limit()
         threads = self.threads if extension.library() is not None else 1  # without the pool a launch is one thread
         self.target = host_target(threads, self.compiler_name)
