@@ -148,7 +148,7 @@ def test_cc_may_carry_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 @pytest.mark.parametrize("name", ["CPU_COUNT", "NUM_CPU_THREADS"])
 def test_the_number_of_threads_by_another_name_is_answered(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing reads it, and nothing was said; beside the setting, and where it is no number, it is another program's."""
+    """Nothing reads it; beside the setting, and where it is no number, it is that of another program."""
     monkeypatch.delenv("CPU_THREADS", raising=False)
     monkeypatch.setenv(name, "3")
     with pytest.warns(UserWarning, match=f"^{name}=3 changes nothing: .* did you mean CPU_THREADS.$"):
