@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from general_road import collections, numbers, without_shortcuts
 from tinygraft import Context, GlobalCounters, Tensor, TinyJit, Variable, dtypes
-from tinygraft.engine import plan, realize, shortcut, tape
+from tinygraft.engine import plan, shortcut
 from tinygraft.events import LaunchEvent, observe
 from tinygraft.uop.ops import Ops
 
@@ -19,30 +20,14 @@ from tinygraft.uop.ops import Ops
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
     """No test finds the shortcuts or the tape of another one; all of this runs on the PYTHON device."""
-    plan.clear()
-    tape.clear()
-    with Context(DEV="PYTHON"):
+    with without_shortcuts():
         yield
-    plan.clear()
 
 
 @pytest.fixture
 def collected(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """An element for each realisation that takes the general road."""
-    seen: list[int] = []
-    collect = realize.collect
-
-    def noted(*args: Any) -> Any:
-        seen.append(len(seen))
-        return collect(*args)
-
-    monkeypatch.setattr(realize, "collect", noted)
-    return seen
-
-
-def numbers(*values: float) -> Tensor:
-    """A tensor of floats in memory."""
-    return Tensor([float(value) for value in values]).realize()
+    return collections(monkeypatch)
 
 
 def general(collected: list[int], make: Callable[[], object]) -> int:

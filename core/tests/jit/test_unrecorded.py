@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
+from general_road import calls_of
 from tinygraft import Tensor, TinyJit
 from tinygraft.jit import tinyjit
 from tinygraft.jit.trace import Trace
@@ -16,15 +15,7 @@ from tinygraft.uop.ops import Ops
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """An element for each call that is recorded."""
-    seen: list[int] = []
-    start = Trace.__init__
-
-    def noted(*args: Any) -> None:
-        seen.append(len(seen))
-        start(*args)
-
-    monkeypatch.setattr(Trace, "__init__", noted)
-    return seen
+    return calls_of(monkeypatch, Trace, "__init__")
 
 
 def test_few_calls_are_recorded(recorded: list[int]) -> None:

@@ -108,20 +108,27 @@ INLINE void NAME(store_row)(const transposed *job, const float *sums, long apart
     NAME(copy)(y, row, columns);
 }
 
+/* Copy the rows that a band reads of all its images and channels, with zeros around them, to `planes`. */
+TARGET static void NAME(copy_planes)(const transposed *job, const band *b, float *planes) {
+    const axis *down = &job->down;
+    long area = job->height * job->width, channels = job->channels;
+    for (long n = 0; n < b->images; n++) {
+        const float *image = job->x + ((b->image + n) * job->groups + b->group) * channels * area;
+        for (long c = 0; c < channels; c++)
+            NAME(copy_plane)(job, image + c * area, b->first + down->least, b->end - b->first + down->more,
+                             planes + (n * channels + c) * job->plane);
+    }
+}
+
 /* Compute the results of the filters of some tiles for a band, in `work` (see lay_out). */
 TARGET static __attribute__((noinline)) void NAME(band_of)(const transposed *job, const band *b, long first, long last,
                                                            float *work) {
     const axis *down = &job->down, *right = &job->right;
-    long pitch = job->pitch, rows = b->end - b->first, apart = job->apart, area = job->height * job->width;
+    long pitch = job->pitch, rows = b->end - b->first, apart = job->apart;
     long every = job->channels * job->plane, end = b->end * down->stride;
     if (end > down->results) end = down->results;
     float *planes = work, *sums = planes + job->together * every, *row = sums + down->stride * right->stride * ROWS * apart;
-    for (long n = 0; n < b->images; n++) {
-        const float *image = job->x + ((b->image + n) * job->groups + b->group) * job->channels * area;
-        for (long c = 0; c < job->channels; c++)
-            NAME(copy_plane)(job, image + c * area, b->first + down->least, rows + down->more,
-                             planes + n * every + c * job->plane);
-    }
+    NAME(copy_planes)(job, b, planes);
     for (long tile = first; tile < last; tile++)
         for (long n = 0; n < b->images; n++) {
             const float *w = job->weights + (b->group * job->tiles + tile) * job->of_tile;
@@ -192,7 +199,7 @@ INLINE void NAME(store_filters)(const transposed *job, const float *sums, long a
 TARGET static __attribute__((noinline)) void NAME(filters_of)(const transposed *job, const band *b, long first, long last,
                                                               float *work) {
     const axis *down = &job->down, *right = &job->right;
-    long rows = b->end - b->first, apart = job->apart, image = job->height * job->width, counts = right->counts;
+    long rows = b->end - b->first, apart = job->apart, counts = right->counts;
     long every = job->channels * job->plane, end = b->end * down->stride, count = 0, area = down->results * right->results;
     if (end > down->results) end = down->results;
     float *planes = work, *sums = planes + job->together * every;
@@ -200,11 +207,7 @@ TARGET static __attribute__((noinline)) void NAME(filters_of)(const transposed *
     for (long y = 0; y < rows; y++)
         for (long x = 0; x < counts; x++) place[count++] = (int)(y * job->pitch + x);
     for (; count % POSITIONS; count++) place[count] = place[count - 1];
-    for (long n = 0; n < b->images; n++) {
-        const float *x = job->x + ((b->image + n) * job->groups + b->group) * job->channels * image;
-        for (long c = 0; c < job->channels; c++)
-            NAME(copy_plane)(job, x + c * image, b->first + down->least, rows + down->more, planes + n * every + c * job->plane);
-    }
+    NAME(copy_planes)(job, b, planes);
     for (long tile = first; tile < last; tile++)
         for (long n = 0; n < b->images; n++) {
             const float *w = job->weights + (b->group * job->tiles + tile) * job->of_tile;
