@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from tinygraft import Tensor, TinyJit
@@ -205,3 +206,26 @@ def test_what_is_detached_behind_a_step_has_no_gradient() -> None:
     (x.detach().round() * y.round()).sum().backward()
     assert x.grad is None
     assert y.grad is not None and y.grad.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("realized", [False, True])
+@pytest.mark.parametrize("mask", [lambda w: (w > 0).float(), lambda w: w.argmax().float(), lambda w: w.int().float()])
+def test_what_is_cut_off_becomes_a_leaf(mask: Callable[[Tensor], Tensor], realized: bool) -> None:
+    """A mask of a weight has a gradient of its own once it is to require one, beside that of the weight."""
+    w = Tensor([1.0, -2.0, 3.0], requires_grad=True)
+    leaf = mask(w)
+    if realized:
+        leaf.realize()
+    leaf.requires_grad_()
+    (leaf * 2 * w.sum()).sum().backward()
+    assert leaf.grad is not None and leaf.grad.tolist() == (np.zeros(leaf.shape) + 4).tolist()
+    assert w.grad is not None and w.grad.tolist() == (2 * leaf.sum() * Tensor.ones(3)).tolist()
+
+
+def test_what_is_drawn_stays_what_it_is() -> None:
+    """Asking it twice for a gradient makes no second leaf: what was computed before has its gradient."""
+    w = Tensor.rand(3, requires_grad=True)
+    loss = (w * 2).sum()
+    w.requires_grad_()
+    loss.backward()
+    assert w.grad is not None and w.grad.tolist() == [2.0, 2.0, 2.0]

@@ -16,9 +16,10 @@ from tinygraft.tensor.data.from_python import refuse_nothing
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import broadcast_shape, expand
 from tinygraft.tensor.state import no_grad
+from tinygraft.tensor.state.gradient_cuts import cuts
 from tinygraft.tensor.state.leaf_nodes import by_itself, leaf, marked, own_memory
 from tinygraft.tensor.state.leaf_rule import is_detached_value, is_leaf
-from tinygraft.tensor.state.live import borrows, has_twin, note_assigned, note_touched
+from tinygraft.tensor.state.live import borrows, has_twin, live_tensors, note_assigned, note_touched
 from tinygraft.tensor.state.made_at import here
 from tinygraft.tensor.state.storage import check_no_overlap, is_detached, whole_value, write
 from tinygraft.tensor.state.view_steps import over_moves, steps_to
@@ -82,7 +83,7 @@ def requires_grad_(self: Tensor, requires_grad: bool | None = True) -> Tensor:
 def _leaf_node(self: Tensor) -> UOp:
     """Return the node of this tensor as a leaf: a new one where another tensor may have the same node."""
     node, is_view = self.uop, self._storage is not None and bool(self._chain)
-    if self.requires_grad or isinstance(node.tag, Own):
+    if isinstance(node.tag, Own) or (self.requires_grad and not _is_cut_off(self)):
         return leaf(node)
     if is_view or memory_base(node).op not in MEMORY:
         if has_leaf(node) and not is_detached_value(node) and no_grad.may_have_gradient(node, None):
@@ -95,6 +96,19 @@ def _leaf_node(self: Tensor) -> UOp:
     else:
         return leaf(node)
     return marked(node) if stays_view or not is_concrete(self.shape) else own_memory(node)
+
+
+def _is_cut_off(self: Tensor) -> bool:
+    """Return whether this lazy value is computed from a tensor that requires a gradient, which reaches none of these.
+
+    A mask of a weight as floats is such a value: it requires a gradient as what it is computed from, and has no use
+    for it before it is a leaf.
+    """
+    node = self.uop
+    if memory_base(node).op in MEMORY or has_leaf(node):
+        return False
+    others = [t for t in live_tensors() if t is not self and t.requires_grad and t.dtype.kind == "float"]
+    return bool(cuts(node, {t.uop for t in others} - {node}))
 
 
 def assign(self: Tensor, x: Any) -> Tensor:
