@@ -292,16 +292,20 @@ class KeptRanks:
         if self.signal:
             ended_well = len(begun) == self.count and all(kept.code == 0 for kept in begun)
             return 0 if ended_well else 128 + self.signal
-        if failed is not None and failed.code is not None:
+        lost = [kept for kept in begun if kept.code is None]
+        # MPI_Abort: mpiexec kills all, and a keeper may tell of its rank's SIGKILL before it is killed itself
+        by_launcher = bool(lost) and self.process.returncode > 0
+        killed = failed is not None and failed.code == -signal.SIGKILL
+        if failed is not None and failed.code is not None and not (killed and by_launcher):
             others = "" if self.count == 1 else ", and the other ranks were ended"
             self._say(f"rank {failed.number} {_how(failed.code)}{others}")
             return failed.code if failed.code > 0 else 128 - failed.code
-        if begun and (lost := [kept for kept in begun if kept.code is None]):
+        if lost:
             numbers = ", ".join(str(kept.number) for kept in sorted(lost, key=lambda one: one.number))
             how = _how(self.process.returncode)
             self._say(f"{'rank' if len(lost) == 1 else 'ranks'} {numbers} ended with {self.front[0]}, which {how}")
         code = self.process.returncode
-        return 1 if begun and lost and not code else code if code >= 0 else 128 - code
+        return 1 if lost and not code else code if code >= 0 else 128 - code
 
     def _say(self, text: str) -> None:
         """Print a line, after what ranks have printed."""

@@ -312,14 +312,10 @@ def logsumexp(self: Tensor, axis: Axis = None, keepdim: bool = False) -> Tensor:
     return logsumexp_floats(self._in_float(), axis, keepdim)._narrowed(self.dtype)
 
 
-def logsumexp_floats(self: Tensor, axis: Axis, keepdim: bool, infinite: bool = True) -> Tensor:
-    """log(sum(exp(x - max))) + max of float32 or float64, so that exp does not overflow. Axes as for logsumexp.
-
-    Without `infinite` a maximum that is an infinity gives NaN, in all of the gradient too, as log_softmax does.
-    """
-    greatest = base = self._move(Ops.DETACH, None)._reduce(Ops.MAX, axis, True)
-    if infinite:
-        base = greatest.isfinite()._op(Ops.WHERE, greatest, 0.0)  # -inf - -inf would be NaN, and the result is -inf
+def logsumexp_floats(self: Tensor, axis: Axis, keepdim: bool) -> Tensor:
+    """log(sum(exp(x - max))) + max of float32 or float64, so that exp does not overflow. Axes as for logsumexp."""
+    greatest = self._move(Ops.DETACH, None)._reduce(Ops.MAX, axis, True)
+    base = greatest.isfinite()._op(Ops.WHERE, greatest, 0.0)  # -inf - -inf would be NaN, and the result is -inf
     total = log_floats(exp_below_zero(self._op(Ops.SUB, base))._reduce(Ops.ADD, axis, True))._op(Ops.ADD, base)
     return total if keepdim else without_axes(total, self._axes(axis))
 

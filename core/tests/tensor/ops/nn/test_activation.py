@@ -84,3 +84,8 @@ def test_unknown_approximation_is_refused() -> None:
     """gelu knows tanh and none."""
     with pytest.raises(ValueError, match="gelu approximates by 'tanh' or 'none', got 'fast'"):
         Tensor([1.0]).gelu("fast")
+
+
+def test_hardswish_of_half_is_as_wide_as_its_result() -> None:
+    """x * 6 is no half from 10,923 on, and the result is x."""
+    assert Tensor([11000.0, 60000.0]).cast(dtypes.float16).hardswish().tolist() == [11000.0, 60000.0]

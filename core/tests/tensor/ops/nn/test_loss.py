@@ -223,3 +223,25 @@ def test_a_logit_of_minus_inf_is_a_class_that_is_left_out() -> None:
     assert loss.item() == pytest.approx(math.log(2))
     assert loss.gradient(x)[0].tolist() == [[0.0, -0.5, 0.5]]
     assert x.cross_entropy(Tensor([0])).item() == math.inf
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4, 1e6, 1e7, -1e9])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_what_all_logits_share_costs_no_digits(offset: float, smoothing: float) -> None:
+    """It was added to the logarithm and taken off with the label's logit: at 1e7 the loss was 1.5 in place of 1.9."""
+    logits = np.array([[1, 2, 3, 4], [0, 0, 0, 0]], np.float32) + np.float32(offset)
+    x, y = torch.tensor(logits, requires_grad=True), torch.tensor([1, 2])
+    want = torch.nn.functional.cross_entropy(x, y, label_smoothing=smoothing)
+    want.backward()
+    t = Tensor(logits, requires_grad=True)
+    loss = t.cross_entropy(Tensor([1, 2]), label_smoothing=smoothing).backward()
+    np.testing.assert_allclose(loss.item(), want.item(), rtol=1e-6)
+    np.testing.assert_allclose(t.grad.numpy(), x.grad.numpy(), atol=1e-7)
+    same = t.sparse_categorical_crossentropy(Tensor([1, 2]), label_smoothing=smoothing)
+    np.testing.assert_allclose(same.item(), want.item(), rtol=1e-6)
+
+
+def test_equal_logits_of_any_size_are_equally_likely() -> None:
+    """Near the greatest number, where a sum with it has no digit left."""
+    loss = Tensor([[3e38, 3e38, -3e38]]).cross_entropy(Tensor([0])).item()
+    assert loss == pytest.approx(math.log(2), rel=1e-6)

@@ -178,7 +178,8 @@ def hardsigmoid(self: Tensor, alpha: float = 1 / 6, beta: float = 0.5) -> Tensor
 
 def hardswish(self: Tensor) -> Tensor:
     """x * relu6(x + 3) / 6, a float."""
-    return self._op(Ops.MUL, self._op(Ops.ADD, 3).relu6())._op(Ops.MUL, 1 / 6)
+    x = self._in_float()  # wider than half: six times 11,000 is none
+    return x._op(Ops.MUL, x._op(Ops.ADD, 3).relu6())._op(Ops.MUL, 1 / 6)._narrowed(self.dtype)
 
 
 def hardtanh(self: Tensor, min_val: float = -1, max_val: float = 1) -> Tensor:

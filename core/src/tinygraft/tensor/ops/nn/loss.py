@@ -23,8 +23,8 @@ from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.elementwise import swapped
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.movement import reshaped
-from tinygraft.tensor.primitives.reduce import logsumexp_floats, mean_floats
-from tinygraft.tensor.primitives.transcendental import log_floats
+from tinygraft.tensor.primitives.reduce import mean_floats
+from tinygraft.tensor.primitives.transcendental import exp_below_zero, log_floats
 from tinygraft.uop.ops import Ops
 
 if TYPE_CHECKING:
@@ -277,11 +277,13 @@ def _label_loss(self: Tensor, Y: Tensor, axis: int, smoothing: float) -> Tensor:
     Raises ValueError for a smoothing outside [0, 1].
     """
     _check_smoothing(smoothing)
-    likely = _picked(self, Y, axis)
+    # below the greatest logit on both sides of the difference: what all logits share has digits that the loss has not
+    below = self._op(Ops.SUB, self._move(Ops.DETACH, None)._reduce(Ops.MAX, axis, True))
+    likely = _picked(below, Y, axis)
     if smoothing:
         likely = likely._op(Ops.MUL, 1 - smoothing)
-        likely = likely._op(Ops.ADD, mean_floats(self, axis, False)._op(Ops.MUL, smoothing))
-    return logsumexp_floats(self, axis, False, infinite=False)._op(Ops.SUB, likely)
+        likely = likely._op(Ops.ADD, mean_floats(below, axis, False)._op(Ops.MUL, smoothing))
+    return log_floats(exp_below_zero(below)._reduce(Ops.ADD, axis))._op(Ops.SUB, likely)
 
 
 def check_reduction(reduction: str) -> None:
