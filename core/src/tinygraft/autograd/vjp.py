@@ -145,7 +145,7 @@ def _exp(n: UOp, g: UOp) -> UOp:
 
 
 def _expm1(n: UOp, g: UOp) -> UOp:
-    return g * (n + 1.0)
+    return g * n.src[0].alu(Ops.EXP)  # n + 1 has no digit left far below 0
 
 
 def _log(n: UOp, g: UOp) -> UOp:

@@ -89,3 +89,13 @@ def test_unknown_approximation_is_refused() -> None:
 def test_hardswish_of_half_is_as_wide_as_its_result() -> None:
     """x * 6 is no half from 10,923 on, and the result is x."""
     assert Tensor([11000.0, 60000.0]).cast(dtypes.float16).hardswish().tolist() == [11000.0, 60000.0]
+
+
+@pytest.mark.parametrize("name", ["elu", "celu", "expm1"])
+def test_gradients_far_below_zero_have_their_digits(name: str) -> None:
+    """exp(x), and not exp(x) - 1 with 1 added again: at -16 that was 6 % off, at -20 it is 0."""
+    x = np.array([-1e-3, -1.0, -10.0, -16.0, -20.0, -80.0], np.float32)
+    t = Tensor(x, requires_grad=True)
+    getattr(t, name)().sum().backward()
+    assert t.grad is not None
+    np.testing.assert_allclose(t.grad.numpy(), np.exp(x.astype(np.float64)), rtol=1e-6)
