@@ -38,8 +38,8 @@ print(t.sort(axis=1)[0].tolist(), t.cumsum(axis=0).tolist(), t.argmax(axis=1).to
 [[1, 2, 3], [4, 5, 6]] [[3, 1, 2], [9, 6, 6]] [0, 0]
 ```
 
-Operators (`+`, `-`, `*`, `/`, `//`, `%`, `**`, `@`, `&`, `|`, `^`, `<<`, `>>`, `~`, comparisons, their reflections and
-in-place forms), indexing and `len` mean what they mean in NumPy; each is one of the methods below.
+Operators, indexing and `len` mean what they mean in NumPy: `+`, `-`, `*`, `/`, `//`, `%`, `**`, `@`, `&`, `|`, `^`,
+`<<`, `>>`, `~` and comparisons, their reflections and in-place forms. Each is one of the methods below.
 
 ## What a reduction accumulates in
 
