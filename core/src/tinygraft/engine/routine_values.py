@@ -41,7 +41,7 @@ def routine_values(name: str, operands: Sequence[Array], options: RoutineOptions
     if name not in MEANINGS:
         raise NotImplementedError(f"no meaning of the routine {name} in NumPy")
     facts = ROUTINES[name]
-    own = (operands[: len(facts.axes)], options[: len(facts.options)]) if facts.channels else (operands, options)
+    own = facts.without_steps(operands, options)
     with np.errstate(all="ignore"):
         results = MEANINGS[name](*own)
         rest = iter(operands[len(own[0]) :])

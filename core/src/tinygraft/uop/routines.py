@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError
@@ -21,6 +22,7 @@ from tinygraft.uop.epilogues import EpilogueStep, StepOperand, steps_of
 from tinygraft.uop.stages import RoutineOperand
 
 RoutineOptions = tuple[int, ...]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +49,22 @@ class RoutineFacts:
         """Return the numbers of axes of the operands that there are with these options."""
         missing = self.left_out(options)
         own = [count for number, count in enumerate(self.axes) if number not in missing]
-        kinds = [step.kind for step in self.steps(options) if step.kind != StepOperand.NUMBER]
-        return (*own, *[1 + len(self.channels) if kind == StepOperand.CHANNEL else self.axes[0] for kind in kinds])
+        channel = 1 + len(self.channels)
+        return (*own, *[channel if kind == StepOperand.CHANNEL else self.axes[0] for kind in self.step_kinds(options)])
 
     def steps(self, options: RoutineOptions) -> list[EpilogueStep]:
         """Return the steps of the epilogue; none for a routine without."""
         return steps_of(options[len(self.options) :]) if self.channels else []
+
+    def step_kinds(self, options: RoutineOptions) -> list[StepOperand]:
+        """Return of which kind each operand behind the routine's own is."""
+        return [step.kind for step in self.steps(options) if step.kind != StepOperand.NUMBER]
+
+    def without_steps(self, operands: Sequence[T], options: RoutineOptions) -> tuple[Sequence[T], RoutineOptions]:
+        """Return the routine's own operands and options: all of them, but for those of an epilogue."""
+        if not self.channels:
+            return operands, options
+        return operands[: len(self.axes)], options[: len(self.options)]
 
     def of_step(self, kind: int, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of the operand of a step of this kind, for results of `shape`."""
@@ -70,12 +82,8 @@ def results_of(name: str, operands: Sequence[RoutineOperand], options: RoutineOp
     if tuple(map(len, shapes)) != expected or len({shape[0] for shape in shapes}) != 1:
         axes = " and ".join(map(str, expected))
         raise ShapeError(f"the routine {name} takes operands of {axes} axes with the same axis 0, got {shapes}")
-    if not facts.channels:
-        return facts.results(operands, options)
-    own = len(facts.axes)
-    results = facts.results(operands[:own], options[: len(facts.options)])
-    kinds = [step.kind for step in facts.steps(options) if step.kind != StepOperand.NUMBER]
-    for kind, shape in zip(kinds, shapes[own:], strict=True):
+    results = facts.results(*facts.without_steps(operands, options))
+    for kind, shape in zip(facts.step_kinds(options), shapes[len(facts.axes) :], strict=True):
         if shape != (wanted := facts.of_step(kind, results[0][1])):
             raise ShapeError(f"a step after the routine {name} takes an operand of the shape {wanted}, got {shape}")
     return results
@@ -84,10 +92,8 @@ def results_of(name: str, operands: Sequence[RoutineOperand], options: RoutineOp
 def flops_of(name: str, operands: Sequence[RoutineOperand], options: RoutineOptions) -> int:
     """Return the operations of one run, about. Raises KeyError for a name that is no routine."""
     facts = EVERY_ROUTINE[name]
-    if not facts.channels:
-        return facts.flops(operands, options)
-    own = operands[: len(facts.axes)], options[: len(facts.options)]
-    return facts.flops(*own) + len(facts.steps(options)) * prod(facts.results(*own)[0][1])
+    own, steps = facts.without_steps(operands, options), facts.steps(options)
+    return facts.flops(*own) + (len(steps) * prod(facts.results(*own)[0][1]) if steps else 0)
 
 
 def _sorted(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:

@@ -14,7 +14,7 @@ from tinygraft_cpu.routine_sources import sources
 
 # kinds of keys, as routines.h has them, and for floats the bits of infinity: greater magnitudes are NaN
 INFINITY = {dtypes.float16: 0x7C00, dtypes.bfloat16: 0x7F80, dtypes.float32: 0x7F800000, dtypes.float64: 0x7FF << 52}
-PROCESSOR = 2  # given: the kind of processor that attention.c may use at most; tests lower it
+PROCESSOR = 2  # given: the kind of processor that routines in C may use at most; tests lower it
 # rows of a Fourier transform that are matrices: of so many numbers, fewer where both sides fill all lanes,
 # or where most lanes would have no row; and of no prime length. Measured, see benchmarks/NOTES.md, 2026-11-29
 LONG, LONG_WITHOUT_REST, FEW_ROWS, LEAST_SIDE = 4096, 256, 16, 4

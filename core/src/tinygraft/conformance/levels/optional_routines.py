@@ -231,7 +231,7 @@ def operands_of_steps(case: RoutineCase, steps: Sequence[EpilogueStep], given: S
     facts, chance = ROUTINES[case.name], np.random.default_rng(8)
     kinds = [(operand.dtype, tuple(map(int, operand.shape))) for operand in given]
     shape = results_of(case.name, kinds, case.options)[0][1]
-    sizes = [facts.of_step(step.kind, shape) for step in steps if step.kind != StepOperand.NUMBER]
+    sizes = [facts.of_step(kind, shape) for kind in facts.step_kinds((*case.options, *to_options(steps)))]
     device, dtype = given[0].device, given[0].dtype
     return [Tensor(chance.standard_normal(size), device=device).cast(dtype).realize() for size in sizes]
 

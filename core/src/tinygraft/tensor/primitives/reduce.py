@@ -255,10 +255,10 @@ def std_mean(
 # Softmax and its relatives
 
 
-def _shifted(self: Tensor, axis: Axis) -> Tensor:
-    """Return the values less their maximum along `axis`, so that exp does not overflow. Softmax does not change by it.
+def shifted_floats(self: Tensor, axis: Axis) -> Tensor:
+    """The values, of float32 or float64, less their maximum along `axis`, so that exp does not overflow.
 
-    So the maximum has no gradient, and is detached.
+    Softmax does not change by it, so the maximum has no gradient, and is detached.
     """
     return self._op(Ops.SUB, self._move(Ops.DETACH, None)._reduce(Ops.MAX, axis, True))
 
@@ -281,7 +281,7 @@ def softmax(self: Tensor, axis: int = -1, dtype: DTypeLike | None = None) -> Ten
     [0.5, 0.5]
     """
     x, to = _to_softmax(self, dtype)
-    powers = exp_below_zero(_shifted(x, axis))
+    powers = exp_below_zero(shifted_floats(x, axis))
     return powers._op(Ops.FDIV, powers._reduce(Ops.ADD, axis, True))._cast(to)
 
 
@@ -289,7 +289,7 @@ def softmax(self: Tensor, axis: int = -1, dtype: DTypeLike | None = None) -> Ten
 def log_softmax(self: Tensor, axis: int = -1, dtype: DTypeLike | None = None) -> Tensor:
     """log(softmax), without underflow, with the arguments and errors of softmax."""
     x, to = _to_softmax(self, dtype)
-    shifted = _shifted(x, axis)
+    shifted = shifted_floats(x, axis)
     return shifted._op(Ops.SUB, log_floats(exp_below_zero(shifted)._reduce(Ops.ADD, axis, True)))._cast(to)
 
 

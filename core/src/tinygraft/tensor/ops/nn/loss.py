@@ -23,7 +23,7 @@ from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.elementwise import swapped
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.movement import reshaped
-from tinygraft.tensor.primitives.reduce import mean_floats
+from tinygraft.tensor.primitives.reduce import mean_floats, shifted_floats
 from tinygraft.tensor.primitives.transcendental import exp_below_zero, log_floats
 from tinygraft.uop.ops import Ops
 
@@ -278,7 +278,7 @@ def _label_loss(self: Tensor, Y: Tensor, axis: int, smoothing: float) -> Tensor:
     """
     _check_smoothing(smoothing)
     # below the greatest logit on both sides of the difference: what all logits share has digits that the loss has not
-    below = self._op(Ops.SUB, self._move(Ops.DETACH, None)._reduce(Ops.MAX, axis, True))
+    below = shifted_floats(self, axis)
     likely = _picked(below, Y, axis)
     if smoothing:
         likely = likely._op(Ops.MUL, 1 - smoothing)
