@@ -65,7 +65,7 @@ class Target:
       none.
     - `l2_bytes`: the second cache of a core, which tiles are made to fit.
     - `l3_bytes`: the last cache, before memory.
-    - `stream_bytes`: the size of an output above which it is stored past the caches; 0 for never.
+    - `stream_bytes`: the size of an output above which it may be stored past the caches; 0 for never.
     - `fused_sums`: whether FMA is an instruction, so that sums of products are accumulated by it.
     - `subnormals`: whether subnormal numbers of float32, float64 and bfloat16 are kept. Where they are not, an
       operation may take one for 0, and give 0 in place of one.

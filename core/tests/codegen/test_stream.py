@@ -18,7 +18,7 @@ from tinygraft.uop.stages import Kernel
 from tinygraft.uop.uop import UOp
 
 F = dtypes.float32
-MACHINE = Target(vector_bytes=64, alignment=64, chunks=2, stream_bytes=4096)
+MACHINE = Target(vector_bytes=64, alignment=64, chunks=2, stream_bytes=4096, l3_bytes=0)
 
 
 def streams(*stores: UOp, target: Target = MACHINE) -> list[bool]:
@@ -41,6 +41,37 @@ def test_an_output_larger_than_the_target_says_is_streamed() -> None:
     assert streams(doubled(1040)) == [True]
     assert streams(doubled(1024)) == [False]
     assert streams(doubled(1 << 20), target=replace(MACHINE, stream_bytes=0)) == [False]
+
+
+def test_a_kernel_that_reads_little_leaves_its_output_in_the_caches() -> None:
+    """It reads more than 3/4 of the last cache, or the output is four times that: 2,400 floats are 9,600 bytes."""
+    assert streams(doubled(2400), target=replace(MACHINE, l3_bytes=12_799)) == [True]
+    assert streams(doubled(2400), target=replace(MACHINE, l3_bytes=12_800)) == [False]
+    i, j = UOp.range(64, 0), UOp.range(80, 1)
+    few = load(param(1, F, 64), i) * load(param(2, F, 80), j)  # 5,120 products of 144 floats
+    outer = store(param(0, F, 64 * 80), ix.add(ix.mul(i, 80), j), few)
+    assert streams(outer, target=replace(MACHINE, l3_bytes=6827)) == [False]
+    assert streams(outer, target=replace(MACHINE, l3_bytes=6826)) == [True]
+
+
+def test_of_a_cache_that_many_share_threads_have_a_part() -> None:
+    """16 MB for each thread, so that two fill it with 24 MB: 6.3 million floats."""
+    shared = replace(MACHINE, l3_bytes=105 << 20)
+    assert streams(doubled(6 << 20), target=shared) == [False]
+    assert streams(doubled((6 << 20) + 16), target=shared) == [True]
+    assert streams(doubled((6 << 20) + 16), target=replace(shared, chunks=3)) == [False]
+
+
+def test_of_large_memory_what_is_read_counts() -> None:
+    """A part of it, as often as loads run; and memory that is read again and again no more than it has."""
+    i, j = UOp.range(128, 0), UOp.range(32, 1)
+    at = ix.add(ix.mul(i, 32), j)
+    part = store(param(0, F, 4096), at, load(param(1, F, 1 << 20), at) + 1.0)
+    row = store(param(0, F, 4096), at, load(param(1, F, 32), j) + 1.0)
+    room = replace(MACHINE, l3_bytes=21_845)  # 3/4 of that are 1 byte less than the output
+    assert streams(part, target=room) == [True]
+    assert streams(part, target=replace(room, l3_bytes=21_846)) == [False]
+    assert streams(row, target=room) == [False]
 
 
 def test_each_output_is_looked_at_by_itself() -> None:

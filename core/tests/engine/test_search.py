@@ -105,7 +105,7 @@ def test_what_is_chosen_comes_first() -> None:
     chosen = to_linear(Kernel(matmul()), RICH).actions
     first = next(variants.firsts(collapse(matmul()), RICH))
     assert tuple(map(str, first)) == chosen
-    large = Target(vector_bytes=32, stream_bytes=64, alignment=64)
+    large = Target(vector_bytes=32, stream_bytes=64, l3_bytes=0, alignment=64)
     i = UOp.range(64, 0)
     copied = UOp(Ops.SINK, src=(store(param(0, F, 64), i, load(param(1, F, 64), i)),))
     assert show(next(variants.firsts(copied, large))) == "vectorise(0, 8), stream"
