@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from tinygraft.codegen.heuristics import choose
+from tinygraft.codegen.lower import to_linear
 from tinygraft.conformance.kernels import load, param, store
 from tinygraft.dtype import dtypes
 from tinygraft.target import Target
 from tinygraft.uop import index as ix
-from tinygraft.uop.ops import Ops, ParamArg, ReduceArg
+from tinygraft.uop.ops import AxisKind, Ops, ParamArg, ReduceArg
+from tinygraft.uop.stages import Kernel
 from tinygraft.uop.uop import UOp
 
 F = dtypes.float32
@@ -45,11 +47,15 @@ def test_only_long_kernels_are_shared_out() -> None:
     assert taken(POOL, copied(0, (1 << 14) - 1)) == ()
 
 
-def test_a_store_outside_of_all_loops_is_not_shared_out() -> None:
-    """Every thread would do it: beside a loop that could be shared, the kernel stays with one thread."""
+def test_a_store_outside_of_all_loops_is_of_one_thread() -> None:
+    """Beside loops that are shared out it has a loop of one iteration, which one of the threads has."""
     single = store(param(1, F, 1), ix.const(0), UOp.const(F, 1.0))
     assert taken(POOL, copied(0, 1 << 14), copied(2, 1 << 14)) == ("parallel",)
-    assert taken(POOL, copied(0, 1 << 14), single) == ()
+    assert taken(POOL, copied(0, 1 << 14), single) == ("parallel",)
+    assert taken(POOL, single) == ()
+    found = to_linear(Kernel(UOp(Ops.SINK, src=(copied(0, 1 << 14), single))), POOL).uops
+    shared = [u.src[0].arg for u in found if u.op is Ops.RANGE and u.arg.kind is AxisKind.PARALLEL]
+    assert shared == [1 << 14, 1]
 
 
 def test_stores_that_are_not_in_all_loops_share_those_that_all_are_in() -> None:

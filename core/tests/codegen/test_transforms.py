@@ -113,11 +113,12 @@ def beside(*inside: tuple[int, ...]) -> UOp:
         ([(0, 1), (1,)], [1]),
         ([(1,), (0, 1), (2, 3)], [1, 2]),
         ([(0, 1), (1, 2), (0, 2)], None),
-        ([(0, 1), ()], None),
+        ([(0, 1), ()], [0]),
+        ([()], None),
     ],
 )
 def test_every_store_is_in_one_parallel_loop(inside: list[tuple[int, ...]], chosen: list[int] | None) -> None:
-    """In two, each thread would do a part of its part, and some iterations none; in none, all would do all of it."""
+    """In two, each thread would do a part of its part, and some iterations none; a single element has no choice."""
     sink = beside(*inside)
     found = transforms.loop_of_each(sink)
     assert (found and [r.arg.axis for r in found]) == chosen

@@ -150,7 +150,7 @@ def _vectorise(sink: UOp, one: Action, target: Target) -> UOp:
     # masks of axis numbers, as UOp.ranges has them
     vectors = sum(1 << n.arg.axis for n in nodes if n.op is Ops.RANGE and n.arg.kind is AxisKind.VECTOR)
     if vectors >> loop.arg.axis + transforms.VECTOR & 1 or any(
-        n.ranges >> loop.arg.axis & 1 and n.ranges & vectors for n in nodes
+        n.ranges >> loop.arg.axis & 1 and n.ranges & vectors for n in nodes if n.op is not Ops.SINK
     ):
         raise ActionError(f"{one}: another loop is in vectors inside of or around this one")
     return transforms.vectorise(sink, loop, width)

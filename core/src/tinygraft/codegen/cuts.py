@@ -79,21 +79,40 @@ def _change(condition: UOp) -> tuple[UOp, int] | None:
 def _cut(sink: UOp, bounds: dict[UOp, list[int]]) -> UOp:
     """Return `sink` with the stores inside of each loop of `bounds` once for each part between its bounds.
 
-    Ranges are numbered anew, parts of a loop after each other.
+    Outermost loops first: what is no longer asked in a part, as which column it is in a row of zeros, cuts nothing
+    there. Stores of the same loops stay together, since they may share loads. Ranges are numbered anew, parts of a loop
+    after each other.
     """
     gap = MOST + 1
     wide = {r: UOp.range(r.src[0], r.arg.axis * gap, r.arg.kind) for r in _ranges(sink)}
     sink = apply(sink, postorder(sink), wide)
-    for old, places in bounds.items():
-        loop = wide[old]
-        stores: list[UOp] = []
+    for old in sorted(bounds, key=lambda r: int(r.arg.axis)):
+        loop, places = wide[old], bounds[old]
+        asked = {store.ranges for store in sink.src if _asks(store, loop)}
+        whole = UOp.range(loop.src[0], loop.arg.axis + len(places) - 1)
+        stores: dict[UOp, None] = dict.fromkeys(
+            _with(sink, whole, loop, [s for s in sink.src if s.ranges not in asked])
+        )
+        together = [s for s in sink.src if s.ranges in asked]
         for number, (start, length) in enumerate(zip(places, _lengths(places), strict=False)):
             inner = UOp.range(length, loop.arg.axis + number) if length > 1 else 0
-            stores += ix.rebuild_simplified((sink,), {loop: ix.add(loop.src[0].const_like(start), inner)})[sink].src
-        sink = UOp(Ops.SINK, src=tuple(dict.fromkeys(stores)))
+            stores |= dict.fromkeys(_with(sink, ix.add(loop.src[0].const_like(start), inner), loop, together))
+        sink = UOp(Ops.SINK, src=tuple(stores))
     order = sorted(_ranges(sink), key=lambda r: r.arg.axis)
     numbered = {r: UOp.range(r.src[0], number, r.arg.kind) for number, r in enumerate(order)}
     return apply(sink, postorder(sink), numbered)
+
+
+def _asks(store: UOp, loop: UOp) -> bool:
+    """Return whether a store has a condition that changes within `loop`."""
+    changes = (_change(n) for n in postorder(store) if n.op is Ops.CMPLT and n.ranges >> loop.arg.axis & 1)
+    return any(found is not None and found[0] is loop for found in changes)
+
+
+def _with(sink: UOp, part: UOp, loop: UOp, stores: Sequence[UOp]) -> tuple[UOp, ...]:
+    """Return `stores` with the index expression `part` in place of `loop`."""
+    some = sink.replace(src=tuple(stores))
+    return ix.rebuild_simplified((some,), {loop: part})[some].src if stores else ()
 
 
 def _ranges(sink: UOp) -> list[UOp]:

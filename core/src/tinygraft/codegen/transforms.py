@@ -196,10 +196,13 @@ def rekind(sink: UOp, kinds: dict[UOp, RangeArg]) -> UOp:
 def loop_of_each(sink: UOp) -> list[UOp] | None:
     """Return loops of which every store of `sink` is inside of exactly one, or None where there is no such choice.
 
+    Left out are stores that no loop concerns, as those of the corners of what is padded: `parallel` has one for them.
     The first store has its outermost loop, unless that leaves another store with two loops or with none: a loop that
     two stores share may be the outermost one of only one of them, as the loop over blocks is beside a tile.
     """
-    stores = list(dict.fromkeys(store.ranges for store in sink.src))
+    stores = list(dict.fromkeys(store.ranges for store in sink.src if not _is_single(store)))
+    if not stores:
+        return None
     pending: list[tuple[list[int], list[UOp], list[UOp]]] = [(stores, loops_of(sink), [])]
     while pending:
         without, free, chosen = pending.pop()
@@ -214,5 +217,20 @@ def loop_of_each(sink: UOp) -> list[UOp] | None:
 
 
 def parallel(sink: UOp, loops: Sequence[UOp]) -> UOp:
-    """Return `sink` with `loops` made parallel: the threads of a pool divide their iterations."""
-    return rekind(sink, {r: RangeArg(r.arg.axis, AxisKind.PARALLEL) for r in loops})
+    """Return `sink` with `loops` made parallel: the threads of a pool divide their iterations.
+
+    Stores that no loop concerns are in one of a single iteration, after all others, which one of the threads runs.
+    """
+    sink = rekind(sink, {r: RangeArg(r.arg.axis, AxisKind.PARALLEL) for r in loops})
+    if not any(_is_single(store) for store in sink.src):
+        return sink
+    axis = max(n.arg.axis for n in postorder(sink) if n.op is Ops.RANGE) + GAP
+    once = UOp.range(1, axis, AxisKind.PARALLEL)
+    return sink.replace(src=tuple(
+        s.replace(src=(s.src[0], ix.add(once, s.src[1]), *s.src[2:])) if _is_single(s) else s for s in sink.src
+    ))  # fmt: skip
+
+
+def _is_single(store: UOp) -> bool:
+    """Return whether a store is of one element that no loop is needed for, not even a reduction."""
+    return not any(n.op is Ops.RANGE for n in postorder(store))

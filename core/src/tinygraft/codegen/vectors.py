@@ -136,12 +136,14 @@ class _LoopFacts:
     def independent(self, first: UOp, loops: Sequence[UOp]) -> list[UOp]:
         """Return those of `loops`, in their order, that nest neither in `first` nor in each other, without `first`.
 
-        So are the three loops of a softmax. Of two that nest, the one that comes first is chosen.
+        So are the three loops of a softmax, and those of the parts of what is joined. Of two that nest, the one that
+        comes first is chosen.
         """
+        inside = {n.ranges for n in self.nodes if n.op is not Ops.SINK}  # what is beside each other meets there
         chosen = [first]
         for loop in loops:
             masks = [1 << loop.arg.axis | 1 << other.arg.axis for other in chosen]
-            if loop not in chosen and not any(n.ranges & mask == mask for n in self.nodes for mask in masks):
+            if loop not in chosen and not any(ranges & mask == mask for ranges in inside for mask in masks):
                 chosen.append(loop)
         return chosen[1:]
 
