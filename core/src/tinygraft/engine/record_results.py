@@ -33,7 +33,7 @@ def record_results(computed: Sequence[HasNode], lazy: Sequence[HasNode], others:
         elif node.dtype.kind == "float":
             wanted[node] = may or wanted.get(node, False)
     for may, roots in expressions.items() if lazy else ():
-        for node in toposort(*roots, enter=lambda node: node not in results):
+        for node in toposort(*roots, enter=lambda node: node not in results and node.op is not Ops.DETACH):
             if node in results and node.dtype.kind == "float":
                 wanted[node] = may or wanted.get(node, False)
     requiring = tape.nodes_requiring_grad((*computed, *others)) if wanted else set()

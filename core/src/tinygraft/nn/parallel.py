@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from tinygraft.collectives import Communicator, world
 from tinygraft.collectives.other_names import MEANT
 from tinygraft.dtype import DType
-from tinygraft.engine.capture import open_captures, predates_capture
-from tinygraft.engine.protect import beside
+from tinygraft.engine.capture import open_captures
 from tinygraft.errors import CollectiveError, ShapeError, TrainingError, in_place_of, no_such_name
 from tinygraft.helpers import prod
 from tinygraft.nn.mesh import Mesh as Mesh
 from tinygraft.nn.optim.lbfgs import LBFGS
 from tinygraft.nn.optim.reduced import is_reduced, mark_reduced, note_parallel
+from tinygraft.nn.optim.replayed_step import read_beside
 from tinygraft.nn.rank_checkpoints import load_checkpoint as load_checkpoint
 from tinygraft.nn.rank_checkpoints import save_checkpoint as save_checkpoint
 from tinygraft.nn.rank_tensors import all_gather as all_gather
@@ -33,11 +33,8 @@ from tinygraft.nn.rank_tensors import all_to_all as all_to_all
 from tinygraft.nn.rank_tensors import broadcast as broadcast
 from tinygraft.nn.rank_tensors import reduce_scatter as reduce_scatter
 from tinygraft.nn.rank_tensors import rows_of
-from tinygraft.tensor.state.live import LIVE
 from tinygraft.tensor.tensor import Tensor
-from tinygraft.uop.held import buffers_of, memory_base
 from tinygraft.uop.sharding import even, own_rank
-from tinygraft.uop.uop import postorder
 
 if TYPE_CHECKING:
     from tinygraft.nn.optim.optimizer import Optimizer
@@ -180,7 +177,7 @@ class BucketReduction:
         if world().size > 1 and wanted:
             buckets = self._buckets(wanted)
             flat = [_joined([p.grad for p in bucket if p.grad is not None]) for bucket in buckets]
-            flat[0].realize(*flat[1:], *_beside(flat, params))
+            flat[0].realize(*flat[1:], *read_beside(flat, params))
             for bucket, values in zip(buckets, flat, strict=True):
                 mean, first = all_reduce(values, "mean"), 0
                 for p in bucket:
@@ -203,18 +200,6 @@ class BucketReduction:
             bucket.append(p)
             filling[key] = bucket, size + nbytes
         return found
-
-
-def _beside(flat: Sequence[Tensor], params: Sequence[Tensor]) -> list[Tensor]:
-    """Return live tensors that the step would compute from the start, such as the loss: before it overwrites `params`.
-
-    They are nearly computed with the gradients, which `flat` are made of.
-    """
-    order = postorder(*[memory_base(t.uop) for t in flat])
-    memory = {node for p in params for node in buffers_of(p.uop)}
-    known = {id(t) for t in (*flat, *params, *[p.grad for p in params])}
-    others = [t for t in LIVE.near(memory) if id(t) not in known and not predates_capture(t, t.uop)]
-    return [t for t in beside(order, memory, others) if isinstance(t, Tensor)]
 
 
 def _joined(grads: Sequence[Tensor]) -> Tensor:

@@ -1,7 +1,8 @@
 """Optimizers (SGD to Muon), learning rates over time (`lr_scheduler`), and what belongs to a training step.
 
 `optimizer` is the base class: parameters (`given_params`) in groups (`param_group`) with options (`group_option`,
-`step_options`), their state (`optimizer_state`), and the step (`update`: what it knows of each parameter).
+`step_options`), their state (`optimizer_state`), and the step (`update`: what it knows of each parameter;
+`replayed_step`: outside of a capture it is a program that is captured once).
 `momentum`, `moments`, `adam_variants`, `squares`, `muon` and `lbfgs` are the optimizers by what they are made of.
 `clipping` limits gradients, `averaging` has means of weights, `loss_scaler` trains in float16.
 """

@@ -22,6 +22,7 @@ from tinygraft.nn.optim.given_params import grouped, is_trained, nothing_to_trai
 from tinygraft.nn.optim.group_option import GroupOption
 from tinygraft.nn.optim.optimizer_state import checked, load_into, saved_state
 from tinygraft.nn.optim.param_group import FixedList, ParamGroup, as_rate, how_many, pair
+from tinygraft.nn.optim.replayed_step import StepProgram, may_replay, replay_steps
 from tinygraft.nn.optim.shared_memory import check_views, give_own_memory
 from tinygraft.nn.optim.step_options import OTHERWISE, maximizes
 from tinygraft.nn.optim.update import StepValues
@@ -124,6 +125,7 @@ class Optimizer(StepValues):
         self.__dict__["lr"] = rates[0] if len(rates) == 1 else rates  # its name in a state_dict
         self._made = MadeTensors([*rates, *(g.numbers for g in self.param_groups if g.numbers is not None)], shared)
         self._begin_steps()
+        self._program = StepProgram()
         self.reduction: Callable[[Sequence[Tensor]], list[Tensor]] | None = None  # of ranks: nn.parallel sets it
 
     # the step
@@ -136,15 +138,23 @@ class Optimizer(StepValues):
     def step(self, closure: None = None) -> None:
         """Give each parameter its new value, now. Raises TrainingError as schedule_step does, TypeError for a closure.
 
-        Only LBFGS computes the loss anew in a step.
+        Only LBFGS computes the loss anew in a step. Outside of a capture the update is replayed (replayed_step.py).
         """
         if closure is not None:
             raise TypeError(
                 f"{type(self).__name__}.step takes no closure, got {type(closure).__name__}\n"
                 "  hint: compute the loss and call backward before step(); only LBFGS calls a closure"
             )
-        first, *others = self.schedule_step()
-        first.realize(*others)
+        each = self._apart()
+        if all(map(may_replay, each)):
+            replay_steps(each)
+        else:
+            first, *others = self.schedule_step()
+            first.realize(*others)
+
+    def _apart(self) -> Sequence[Optimizer]:
+        """Return the optimizers that this one is: itself."""
+        return (self,)
 
     def schedule_step(self) -> list[Tensor]:
         """Give each parameter its new value, lazily; return all that one realize() call has to compute.
@@ -153,11 +163,15 @@ class Optimizer(StepValues):
         readable. Raises TrainingError outside training mode, and for a parameter without a gradient.
         """
         grads = self.gradients()
+        return [*self.updated(grads), *self.buffers, *grads]
+
+    def updated(self, grads: list[Tensor]) -> list[Tensor]:
+        """Give each parameter its new value by `grads`, lazily; return parameters and state, to be computed."""
         self._forget_numbers()
         with guarded(whole=True):  # a signal finds all of them with a new value to come, or none
             self._step(grads)
         self._forget_numbers()
-        return [*self.params, *self._made.tensors, *self.buffers, *grads]
+        return [*self.params, *self._made.tensors]
 
     def gradients(self) -> list[Tensor]:
         """Return the gradient of each parameter. Raises TrainingError as `schedule_step` does."""
@@ -383,6 +397,10 @@ class OptimizerGroup(Optimizer):
     def add_param_group(self, param_group: Mapping[str, Any]) -> None:
         """Raise TrainingError: which of the optimizers would train it is not known."""
         raise TrainingError("an OptimizerGroup has several optimizers; hint: group.optimizers[0].add_param_group(...)")
+
+    def _apart(self) -> Sequence[Optimizer]:
+        """Return the optimizers of the group."""
+        return self.optimizers
 
     def schedule_step(self) -> list[Tensor]:
         """Return what schedule_step of each returns, in one list. Raises TrainingError as these."""
