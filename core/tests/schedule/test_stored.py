@@ -12,6 +12,7 @@ from tinygraft.schedule.stored import decide
 from tinygraft.target import Target
 from tinygraft.uop.held import memory_base
 from tinygraft.uop.ops import BufferArg, Ops, ReduceArg, ScanArg, ScatterArg, WindowArg
+from tinygraft.uop.units import MatrixUnit
 from tinygraft.uop.uop import UOp, postorder
 
 F = dtypes.float32
@@ -384,3 +385,30 @@ def test_the_gradient_of_convolution_weights_is_cut() -> None:
     both = windows * move(Ops.EXPAND, g, (128, 8, 3, 24, 24, 3, 3))
     node = UOp(Ops.REDUCE_AXIS, F, (both,), ReduceArg(Ops.ADD, (0, 3, 4)))
     assert cut(node)[0][:2] == (32, 4)
+
+
+def _product_of(left: UOp, right: UOp) -> UOp:
+    """left (m, k) times right (k, n), as matmul writes it."""
+    (m, k), n = left.shape, right.shape[1]
+    across = move(Ops.RESHAPE, move(Ops.PERMUTE, right, (1, 0)), (1, n, k))
+    wide = [
+        move(Ops.EXPAND, move(Ops.RESHAPE, left, (m, 1, k)), (m, n, k)).cast(F),
+        move(Ops.EXPAND, across, (m, n, k)).cast(F),
+    ]
+    return UOp(Ops.REDUCE_AXIS, F, (UOp(Ops.MUL, F, tuple(wide)),), ReduceArg(Ops.ADD, (2,)))
+
+
+def test_factors_that_are_rounded_for_packed_lanes_are_stored() -> None:
+    """Each row of tiles would convert them again; a product of few rows, or that no such unit computes, does not."""
+    dot = MatrixUnit("dot", 1, 16, 2, dtypes.bfloat16, dtypes.bfloat16, F, 2)
+    tiles = MatrixUnit("tiles", 16, 16, 32, dtypes.bfloat16, dtypes.bfloat16, F, 2)
+    a, b = memory(128, 64).cast(dtypes.bfloat16), memory(64, 128).cast(dtypes.bfloat16)
+    y = _product_of(a, b)
+    assert stored(y, target=Target(matrix=(dot,))) == {a, b}
+    assert stored(y, target=Target(matrix=(tiles,))) == set()
+    assert stored(y) == set()
+    few = memory(4, 1024).cast(dtypes.bfloat16)
+    large = memory(1024, 128).cast(dtypes.bfloat16)
+    assert stored(_product_of(few, large), target=Target(matrix=(dot,))) == {few}
+    small = memory(8, 8).cast(dtypes.bfloat16)
+    assert stored(_product_of(small, small), target=Target(matrix=(dot,))) == set()

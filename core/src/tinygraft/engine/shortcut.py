@@ -45,7 +45,7 @@ from tinygraft.uop.uop import UOp
 # given: nodes by which a realisation may concern other tensors, that have no value yet, or are on several devices
 INVOLVED = frozenset({
     Ops.ASSIGN, Ops.BIND, Ops.CONTIGUOUS, Ops.COPY, Ops.FUNCTION, Ops.MULTI, Ops.PLACEHOLDER, Ops.ROUTINE, Ops.SHARD,
-    Ops.THREEFRY, Ops.VARIABLE,
+    Ops.VARIABLE,
 })  # fmt: skip
 # assumed: bounds on memory that no usual program meets, as those of plans
 MOST = 256  # shortcuts; all are dropped then, and those that are in use are noted again
@@ -140,12 +140,14 @@ class KnownLaunches:
 class Walked:
     """A graph as the walk found it: its key, None where it gets no shortcut; its nodes and BUFFERs, sources first.
 
-    `numbers` are those that are not in the key, `places` where they are.
+    `numbers` are those that are not in the key, `places` where they are. `first` is the least serial of what becomes
+    memory: the root, and a CONTIGUOUS below it.
     """
 
     key: Key | None
     order: list[UOp]
     buffers: list[UOp]
+    first: int = 0
     numbers: list[GraphNumber] = field(default_factory=list)
     places: list[NumberPlace] = field(default_factory=list)
 
@@ -175,8 +177,8 @@ def is_possible() -> bool:
 def walk(root: UOp) -> Walked:
     """Return the order, the key and the BUFFERs of the graph of `root`, by one walk that enters no known constants.
 
-    The key is None where the graph has a node of INVOLVED, but for a `root` that is an ASSIGN, or more than LONGEST
-    nodes; the rest is of no use then.
+    The key is None where the graph has a node of INVOLVED, or more than LONGEST nodes; the rest is of no use then. The
+    `root` may be an ASSIGN, and what is not written may have a CONTIGUOUS.
     """
     at: dict[UOp, int] = {root: 0}  # the place of each node in the key
     key: list[Any] = []
@@ -186,7 +188,7 @@ def walk(root: UOp) -> Walked:
     places: list[NumberPlace] = []
     stack: list[tuple[UOp, Iterator[UOp]]] = []
     same = _same
-    node, remaining = root, iter(root.src)
+    node, remaining, first = root, iter(root.src), root.serial
     while True:
         for source in remaining:
             if source not in at:
@@ -215,8 +217,10 @@ def walk(root: UOp) -> Walked:
                     key.append(source)
         else:
             op, src, arg, tag = node.op, node.src, node.arg, node.tag
-            if op in INVOLVED and (op is not Ops.ASSIGN or node is not root):
-                return Walked(None, order, buffers)
+            if op in INVOLVED:
+                if (node is not root) if op is Ops.ASSIGN else (op is not Ops.CONTIGUOUS or root.op is Ops.ASSIGN):
+                    return Walked(None, order, buffers)
+                first = min(first, node.serial)
             at[node] = len(key)
             order.append(node)
             if tag is not None and isinstance(tag, Own):
@@ -234,7 +238,7 @@ def walk(root: UOp) -> Walked:
             if not stack:
                 break
             node, remaining = stack.pop()
-    return Walked(tuple(key) if len(key) <= LONGEST else None, order, buffers, numbers, places)
+    return Walked(tuple(key) if len(key) <= LONGEST else None, order, buffers, first, numbers, places)
 
 
 def constant_below(node: UOp) -> UOp | None:
@@ -275,9 +279,9 @@ def launches_for(walked: Walked) -> tuple[Shortcut, dict[str, int] | None] | Non
 def realise_again(tensor: HasNode, root: UOp, walked: Walked, live: LiveTensors) -> bool:
     """Realise `tensor` where the graph of `root`, its node that becomes memory, has a shortcut; else return False.
 
-    Nothing has changed then. False, too, where another live tensor may have `root` in its graph, or what is taped
-    depends on more than this graph. Raises what allocating and launching raise; the tensor is as before then. The
-    caller has the lock.
+    Nothing has changed then. False, too, where another live tensor may have `root`, or a CONTIGUOUS below it, in its
+    graph, or what is taped depends on more than this graph. Raises what allocating and launching raise; the tensor is
+    as before then. The caller has the lock.
     """
     launches = launches_for(walked)
     if launches is None:
@@ -289,7 +293,7 @@ def realise_again(tensor: HasNode, root: UOp, walked: Walked, live: LiveTensors)
     flag, shape = tensor.requires_grad, tensor.uop
     if flag is False or (root is not shape and not (shape.op is Ops.RESHAPE and shape.src == (root,))):
         return False
-    others = live.beside(tensor, root.serial)
+    others = live.beside(tensor, walked.first)
     if others is None:
         return False
     tracked = False
@@ -374,6 +378,8 @@ def note(
     graph without memory upstream become known as such: where there are new ones, later walks make another key, and the
     next graph is noted again.
     """
+    if len(plan.memory) != 1:
+        return
     (memory,) = plan.memory
     count = len(walked.buffers)
     writes, steps = root.op is Ops.ASSIGN, len(plan.steps)

@@ -1,8 +1,8 @@
 """Which nodes of a tensor graph become memory; all others are computed where they are needed.
 
 A value is stored when it must be (an output, a copy, an assigned value, a scatter or a scan, a routine and what it
-reads) or when storing it is
-cheaper than computing it again. The cost of a node is counted in simple operations for each of its elements; `evals`
+reads), when an instruction reads it as packed lanes (rounded.py), or when storing it is cheaper than computing it
+again. The cost of a node is counted in simple operations for each of its elements; `evals`
 is how often its elements would be computed in all, were it not stored. Six rules decide, from the outputs backwards:
 
 - a reduction, or what an elementwise chain made of one, is stored when more than one stored node needs it, or when
@@ -32,6 +32,7 @@ from tinygraft.dtype import dtypes
 from tinygraft.schedule.effort import spend
 from tinygraft.schedule.kernel_body import LENGTH, numel
 from tinygraft.schedule.regroup import FEW
+from tinygraft.schedule.rounded import rounded_factors
 from tinygraft.schedule.weighing import (
     AGAIN,
     AGAIN_FREE,
@@ -83,6 +84,7 @@ def decide(order: Sequence[UOp], outputs: set[UOp], target: Target) -> set[UOp]:
     stored = {node for node in order if node in outputs or node.op in ALWAYS}
     stored |= {memory_base(node.src[0]) for node in order if node.op is Ops.COPY}
     stored |= {memory_base(source) for node in order if node.op is Ops.ROUTINE for source in node.src}
+    stored |= rounded_factors(order, target)
     rules = _Rules(order)
     for _ in range(WALKS):
         anchors = rules.apply(stored)

@@ -1,9 +1,9 @@
 """Random numbers: Threefry 2x32 with a counter for each device, equal on every device and with every compiler.
 
 A shape in, a lazy tensor of random values out. The state of a device is one buffer of two uint64: how many 32-bit
-words have been drawn, and the key. A draw of n words first assigns the counter plus n, then reads it back and takes
-n off again; so each draw depends on the update that goes with it, graphs of equal draws are equal, and a replayed
-graph moves on by itself.
+words have been drawn, and the key. In a capture a draw of n words first assigns the counter plus n, then reads it back
+and takes n off again; so each draw depends on the update that goes with it, graphs of equal draws are equal, and a
+replayed graph moves on by itself. Outside of one the host counts, where it sees that memory (drawn_now.py).
 
 Source of the generator: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
@@ -14,6 +14,7 @@ import hashlib
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.autograd.build import laid
@@ -24,6 +25,7 @@ from tinygraft.errors import DeviceError, DTypeChoiceError, DTypeError, FileForm
 from tinygraft.start_seed import start_seed
 from tinygraft.tensor.data.assigning import rebind
 from tinygraft.tensor.data.from_python import bytes_node
+from tinygraft.tensor.ops.drawn_now import draw_now, note_graph
 from tinygraft.tensor.primitives import index_checks, size_math
 from tinygraft.tensor.primitives.argument_checks import as_number
 from tinygraft.tensor.primitives.base import TensorBase
@@ -176,17 +178,21 @@ def _draw(cls: type[Tensor], words: int, devices: Place) -> tuple[Tensor, Tensor
     On several devices it is the first one's numbers that are drawn, so that they are those of one device.
     """
     name, device = _source_of(devices)
-    step = cls.full((1,), words, device=device, dtype=dtypes.uint64)._move(Ops.PAD, ((0, 1),))
     state = _states.get(name)
     if state is None:
         start = _restored.pop(name, None) or _state_bytes(name)
         state = _states[name] = cls._from(bytes_node(start, (2,), device, dtypes.uint64), False)
+    if not isinstance(devices, tuple) and (drawn := draw_now(state, words)) is not None:
+        before = cls._from(bytes_node(drawn, (2,), device, dtypes.uint64), False)
+        return sliced(before, 0, 0, 1), sliced(before, 0, 1, 2)
+    step = cls.full((1,), words, device=device, dtype=dtypes.uint64)._move(Ops.PAD, ((0, 1),))
     waiting = 0 if memory_base(state.uop).op is Ops.BUFFER else _waiting.get(name, 0) + 1
     if waiting >= MOST_WAITING:
         state.realize()
         waiting = 0
     _waiting[name] = waiting
     rebind(state, state._op(Ops.ADD, step).uop)
+    note_graph(state)
     now = cls._from(laid(state.uop, devices, None), False)
     return sliced(now, 0, 0, 1)._op(Ops.SUB, words), sliced(now, 0, 1, 2)
 
@@ -207,11 +213,20 @@ def _words_of(cls: type[Tensor], key: TensorBase, num: int) -> Tensor:
     `key` is a uint64 of shape (1,).
     """
     half = -(-num // 2)
-    low = iota(cls, half, key.device)._cast(dtypes.uint64)
-    counters = low._op(Ops.ADD, half)._op(Ops.SHL, 32)._op(Ops.OR, low)
+    counters, shifts = (cls._from(node, False) for node in _constants(cls, half, key.device))
     pairs = reshaped(counters._op(Ops.THREEFRY, key), (1, half))
-    shifts = reshaped(iota(cls, 2, key.device)._cast(dtypes.uint64)._op(Ops.MUL, 32), (2, 1))
     return sliced(reshaped(pairs._op(Ops.SHR, shifts)._cast(dtypes.uint32), (2 * half,)), 0, 0, num)
+
+
+@lru_cache(maxsize=64)
+def _constants(cls: type[Tensor], half: int, device: Place) -> tuple[UOp, UOp]:
+    """Return the counters of `half` pairs of words, and by how many bits each of a pair is shifted, as nodes.
+
+    They read no memory, and are the same in every draw of so many words: making them took a third of its graph.
+    """
+    low = iota(cls, half, device)._cast(dtypes.uint64)
+    counters = low._op(Ops.ADD, half)._op(Ops.SHL, 32)._op(Ops.OR, low)
+    return counters.uop, reshaped(iota(cls, 2, device)._cast(dtypes.uint64)._op(Ops.MUL, 32), (2, 1)).uop
 
 
 def _drawn_key(cls: type[Tensor], count: int, device: str) -> Tensor:

@@ -14,7 +14,7 @@ from tinygraft.tensor.primitives import size_checks as claims
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.argument_checks import shown
 from tinygraft.tensor.primitives.base import TensorBase
-from tinygraft.tensor.primitives.broadcasting import Scalar, broadcast_shape
+from tinygraft.tensor.primitives.broadcasting import Scalar, broadcast_shape, symbols
 from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import BeforeAfter, own_axis, reshaped, sliced
 from tinygraft.tensor.primitives.size_math import as_ints, as_sizes
@@ -93,8 +93,10 @@ def cat(self: Tensor, *args: Any, dim: int = 0) -> Tensor:
     dtype = promote(*(part.dtype for part in every))
     if len(parts) == 1:
         return first._again() if dtype is first.dtype else first._cast(dtype)
-    cast = [part._cast(dtype) for part in parts]
-    return cast[0]._join(Ops.CAT, *cast[1:], arg=axis)
+    if dtype.kind == "complex":
+        cast = [part._cast(dtype) for part in parts]
+        return cast[0]._join(Ops.CAT, *cast[1:], arg=axis)
+    return _joined(parts, [part.uop.cast(dtype) for part in parts], axis)
 
 
 @either_spelling
@@ -110,8 +112,28 @@ def stack(self: Tensor, *args: Any, dim: int = 0) -> Tensor:
     parts: list[Tensor] = several("stack", self, args)
     for part in parts[1:]:
         _check_alike("stack", parts[0], part)
-    wide = [part.unsqueeze(dim) for part in parts]
-    return wide[0].cat(*wide[1:], dim=dim if dim >= 0 else dim + wide[0].ndim)
+    first = parts[0]
+    axis = first._axis(dim, extra=1)
+    dtype = promote(*(part.dtype for part in parts))
+    if len(parts) == 1 or dtype.kind == "complex":
+        wide = [part.unsqueeze(axis) for part in parts]
+        return wide[0].cat(*wide[1:], dim=axis)
+    nodes = []
+    for part in parts:
+        shape = (*part.shape[:axis], 1, *part.shape[axis:])
+        sizes = symbols(Ops.RESHAPE, shape)
+        nodes.append(UOp(Ops.RESHAPE, dtype, (part.uop.cast(dtype), *sizes), shape))
+    return _joined(parts, nodes, axis)
+
+
+def _joined(parts: list[Tensor], nodes: list[UOp], axis: int) -> Tensor:
+    """The `nodes`, which are made of the tensors `parts`, one after another along `axis`. Raises DeviceError.
+
+    No tensor is made for each of them, which took two thirds of the time of a hundred rows.
+    """
+    first, *others = parts
+    first._same_device(Ops.CAT, parts)
+    return first._wrap(UOp(Ops.CAT, nodes[0].dtype, tuple(nodes), axis), *others)
 
 
 def repeat(self: Tensor, repeats: Any = (), *args: Any) -> Tensor:
@@ -360,16 +382,20 @@ def pad_to(self: Tensor, shape: Any = (), *args: Any, value: Scalar = 0) -> Tens
 
 def _check_alike(what: str, first: TensorBase, other: TensorBase, free: int | None = None) -> None:
     """Raise ShapeError unless both have the same axes, but for axis `free`. `what` names the method in the message."""
-    both = f"cannot {what} shapes {show_arg(first.shape)} and {show_arg(other.shape)}"
-    along = "" if free is None else f" along axis {free}"
-    made = f"  first made at {first._where()}      other made at {other._where()}"
-    if first.ndim != other.ndim:
-        raise ShapeError(f"{both}: they have {first.ndim} and {other.ndim} axes\n{made}")
-    for axis, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)):
-        if axis != free and not size_math.same(a, b):
-            raise ShapeError(
-                f"{both}{along}: axis {axis} is {show_arg(a)} in the first and {show_arg(b)} in the other\n{made}"
-            )
+    if first.ndim == other.ndim:
+        pairs = enumerate(zip(first.shape, other.shape, strict=True))
+        axis = next((axis for axis, (a, b) in pairs if axis != free and not size_math.same(a, b)), None)
+        if axis is None:
+            return
+        a, b = show_arg(first.shape[axis]), show_arg(other.shape[axis])
+        along = "" if free is None else f" along axis {free}"
+        why = f"{along}: axis {axis} is {a} in the first and {b} in the other"
+    else:
+        why = f": they have {first.ndim} and {other.ndim} axes"
+    raise ShapeError(
+        f"cannot {what} shapes {show_arg(first.shape)} and {show_arg(other.shape)}{why}\n"
+        f"  first made at {first._where()}      other made at {other._where()}"
+    )
 
 
 def several(what: str, first: Any, others: tuple[Any, ...]) -> list[Any]:
