@@ -80,6 +80,22 @@ def test_values_without_elements(collected: list[int]) -> None:
     assert none.tolist() == []
 
 
+def test_copies_of_weights_and_flags_that_are_false_take_the_shortcut(collected: list[int]) -> None:
+    """A target network, a copy that is no longer of the graph, and the rate of an optimizer."""
+    weight = Tensor([1.0, 2.0, 3.0], requires_grad=True).realize()
+    target, rate = numbers(0, 0, 0), Tensor([0.1], requires_grad=False).realize()
+    assert general(collected, lambda i: target.assign(weight.detach()).realize()) == 0
+    assert target.tolist() == [1, 2, 3]
+    assert general(collected, lambda i: target.assign(target * 0.5 + weight.detach() * 0.5).realize()) == 0
+    assert target.tolist() == [1, 2, 3]
+    assert general(collected, lambda i: rate.assign(Tensor([0.5 * i])).realize()) == 0
+    assert rate.tolist() == [6.0]
+    (target * weight).sum().backward()
+    assert weight.grad is not None
+    assert weight.grad.tolist() == [1, 2, 3]
+    assert general(collected, lambda i: target.assign(weight * 2).realize()) == 8  # a gradient goes on to the weight
+
+
 def test_what_reads_the_memory_takes_the_general_road(collected: list[int]) -> None:
     """A lazy reader keeps the old values, a view has the new ones; a lazy tensor of other memory is no reason."""
     x, y = numbers(1, 2, 3), numbers(5, 6, 7)

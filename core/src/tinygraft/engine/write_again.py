@@ -16,12 +16,13 @@ from tinygraft.device.buffer import buffer_of
 from tinygraft.device.registry import Device
 from tinygraft.engine import tape
 from tinygraft.engine.assigns import HasNode, LiveTensors
+from tinygraft.engine.gradient_reach import goes_on
 from tinygraft.engine.shortcut import Walked, launch, launches_for
 from tinygraft.engine.transaction import settle_alone
 from tinygraft.interrupt import guarded
 from tinygraft.uop.held import in_shape
 from tinygraft.uop.ops import Ops, Own
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import UOp, toposort
 
 
 def write_again(tensor: HasNode, root: UOp, walked: Walked, live: LiveTensors) -> bool:
@@ -36,7 +37,7 @@ def write_again(tensor: HasNode, root: UOp, walked: Walked, live: LiveTensors) -
     launches, values = found
     flag, is_float = tensor.requires_grad, root.dtype.kind == "float"
     target = _memory(root.src[0])
-    if target is None or tensor.uop is not root or root.tag is not None or flag or (is_float and flag is False):
+    if target is None or tensor.uop is not root or root.tag is not None or flag:
         return False
     for name, backend in launches.backends:
         if Device[name] is not backend:
@@ -45,7 +46,7 @@ def write_again(tensor: HasNode, root: UOp, walked: Walked, live: LiveTensors) -
     if beside is None:
         return False
     requiring, same = beside
-    if is_float and not _is_untracked(walked, requiring):
+    if is_float and not _is_untracked(root, requiring):
         return False
     buffers = list(map(buffer_of, walked.buffers))
     if any([not buffer.is_allocated() for buffer in buffers]):  # noqa: C419  faster
@@ -76,18 +77,20 @@ def _memory(node: UOp) -> UOp | None:
     return node if node.op is Ops.BUFFER else None
 
 
-def _is_untracked(walked: Walked, tensors: Sequence[HasNode]) -> bool:
-    """Return whether no gradient is required of what a graph reads, as far as that is known from it alone.
+def _is_untracked(root: UOp, tensors: Sequence[HasNode]) -> bool:
+    """Return whether no gradient is required of what a gradient of `root` reaches, as far as its graph alone says so.
 
     `tensors` are those that require a gradient.
     """
     requiring = tape.nodes_requiring_grad(tensors)
     if not requiring:
         return True
-    if not requiring.isdisjoint(walked.order) or any([isinstance(node.tag, Own) for node in walked.order]):  # noqa: C419
+    reached = toposort(root, enter=goes_on)
+    if not requiring.isdisjoint(reached) or any([isinstance(node.tag, Own) for node in reached]):  # noqa: C419
         return False
-    for buffer in walked.buffers:
-        entry = tape.entry_of(buffer)
-        if (entry is not None and entry.tracked) or tape.origin_of(buffer) is not None:
-            return False
+    for node in reached:
+        if node.op is Ops.BUFFER:
+            entry = tape.entry_of(node)
+            if (entry is not None and entry.tracked) or tape.origin_of(node) is not None:
+                return False
     return True

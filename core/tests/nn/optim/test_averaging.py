@@ -95,3 +95,31 @@ def test_batchnorms_are_measured_as_pytorch_does() -> None:
     with pytest.raises(TrainingError, match="update_batchnorm got no batches, and measured nothing"):
         nn.optim.update_batchnorm(model, [])
     nn.optim.update_batchnorm(nn.Linear(1, 1), [])  # there is nothing to measure
+
+
+def test_an_update_runs_its_python_twice_and_a_class_of_another_package_each_time() -> None:
+    """Weights that have moved elsewhere in between, and a decay that is set later, are those that count."""
+
+    class Counting(nn.optim.EMA):
+        """A mean that may do anything."""
+
+        runs = 0
+
+        def schedule_update(self) -> list[Tensor]:
+            """Count the updates."""
+            type(self).runs += 1
+            return super().schedule_update()
+
+    p, q = Tensor([1.0, 2.0]), Tensor([1.0, 2.0])
+    ema, other = nn.optim.EMA([p], decay=0.5), Counting([q], decay=0.5)
+    for step in range(6):
+        for weight, average in ((p, ema), (q, other)):
+            if step == 3:
+                weight.replace(Tensor([7.0, -1.0]).realize())
+            if step == 4:
+                average.decay = 0.25
+            weight.assign(weight + step)
+            average.update()
+    assert Counting.runs == 6
+    np.testing.assert_array_equal(ema.averages[0].numpy(), other.averages[0].numpy())
+    assert ema.count.tolist() == [6.0]

@@ -11,6 +11,7 @@ from tinygraft.errors import TrainingError
 from tinygraft.nn.norm import BatchNorm
 from tinygraft.nn.optim.given_params import as_list
 from tinygraft.nn.optim.param_group import how_many
+from tinygraft.nn.optim.replayed_step import OwnProgram, is_ours
 from tinygraft.nn.optim.update import wide
 from tinygraft.nn.state import objects_in
 from tinygraft.tensor.primitives.argument_checks import as_number
@@ -35,6 +36,7 @@ class WeightAverage:
             raise TrainingError(f"{type(self).__name__} got {got} and none of weights to average")
         self.averages: list[Tensor] = [_copy(t) for t in self.params]
         self.count: Tensor = Tensor([0.0], device=self.params[0].device, requires_grad=False)
+        self._program = OwnProgram(_update_means)
         self.count.realize(*self.averages)
 
     def _mean(self, average: Tensor, weight: Tensor, count: Tensor) -> Tensor:
@@ -53,8 +55,11 @@ class WeightAverage:
 
     def update(self) -> None:
         """Let the present weights enter the means, now: after each step of the optimizer, also within a TinyJit."""
-        first, *others = self.schedule_update()
-        first.realize(*others)
+        if is_ours(self):
+            self.params[0].realize(*self.params[1:])
+            self._program.run(self)
+        else:
+            _update_means(self, {})
 
     def copy_to(self) -> None:
         """Make the means the weights, in their memory, now; the means stay."""
@@ -169,6 +174,12 @@ def update_batchnorm(model: Any, batches: Iterable[Tensor]) -> None:
     for t, total in zip([t for pair in held for t in pair], totals, strict=True):
         t.assign(total / count)
     totals[0].realize(*[t for pair in held for t in pair])
+
+
+def _update_means(average: WeightAverage, plain: dict[str, Any]) -> None:
+    """Do the update of `average`, now. `plain` are its attributes that make it a call of another kind."""
+    first, *others = average.schedule_update()
+    first.realize(*others)
 
 
 def _copy(t: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from tinygraft.nn.optim.given_params import grouped, is_trained, nothing_to_trai
 from tinygraft.nn.optim.group_option import GroupOption
 from tinygraft.nn.optim.optimizer_state import checked, load_into, saved_state
 from tinygraft.nn.optim.param_group import FixedList, ParamGroup, as_rate, how_many, pair
-from tinygraft.nn.optim.replayed_step import StepProgram, may_replay, replay_steps
+from tinygraft.nn.optim.replayed_step import OwnProgram, is_ours, replay_steps, update_of
 from tinygraft.nn.optim.shared_memory import check_views, give_own_memory
 from tinygraft.nn.optim.step_options import OTHERWISE, maximizes
 from tinygraft.nn.optim.update import StepValues
@@ -125,7 +125,7 @@ class Optimizer(StepValues):
         self.__dict__["lr"] = rates[0] if len(rates) == 1 else rates  # its name in a state_dict
         self._made = MadeTensors([*rates, *(g.numbers for g in self.param_groups if g.numbers is not None)], shared)
         self._begin_steps()
-        self._program = StepProgram()
+        self._program = OwnProgram(update_of)
         self.reduction: Callable[[Sequence[Tensor]], list[Tensor]] | None = None  # of ranks: nn.parallel sets it
 
     # the step
@@ -146,7 +146,7 @@ class Optimizer(StepValues):
                 "  hint: compute the loss and call backward before step(); only LBFGS calls a closure"
             )
         each = self._apart()
-        if all(map(may_replay, each)):
+        if all(is_ours(one) and one._skip is None for one in each):
             replay_steps(each)
         else:
             first, *others = self.schedule_step()

@@ -6,7 +6,7 @@ each time, of a dozen nodes for each parameter: captured once, it costs no more 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinygraft.engine.capture import open_captures, predates_capture
@@ -24,30 +24,39 @@ if TYPE_CHECKING:
 _PLAIN = (bool, int, float, tuple)  # the attributes of an optimizer by which its step may be another graph
 
 
-class StepProgram:
-    """The captured update of one optimizer. A copy of an optimizer captures its own; no state_dict looks in here."""
+class OwnProgram:
+    """What an optimizer or an average computes in each step, captured once: `function(owner, *tensors, plain)`.
 
-    __slots__ = ("_run",)
+    A copy of the owner captures its own; no state_dict looks in here.
+    """
 
-    def __init__(self) -> None:
-        self._run: Any = TinyJit(_update)
+    __slots__ = ("_function", "_run")
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self._function = function
+        self._run: Any = TinyJit(function)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return StepProgram, ()
+        return OwnProgram, (self._function,)
 
-    def run(self, optimizer: Optimizer, grads: Sequence[Tensor]) -> None:
-        """Give parameters and state their new values, now. `grads` are those of the parameters, realised."""
-        plain = {name: value for name, value in vars(optimizer).items() if type(value) in _PLAIN}
-        self._run(optimizer, [grad.detach() for grad in grads], plain)
+    def run(self, owner: object, *tensors: Sequence[Tensor]) -> None:
+        """Compute it, now; `tensors` are realised. Numbers among the attributes of `owner` make it another program."""
+        plain = {name: value for name, value in vars(owner).items() if type(value) in _PLAIN}
+        self._run(owner, *tensors, plain)
 
 
-def may_replay(optimizer: Optimizer) -> bool:
-    """Return whether the update of `optimizer` may be replayed: it is one of ours, and no capture is open.
+def is_ours(owner: object) -> bool:
+    """Return whether what `owner` computes in each step may be replayed here: its class is ours, no capture is open.
 
-    A capture has gradients and update in one schedule. The step of a class that is not ours may do what no launch
-    repeats.
+    A capture has it in one schedule with all else. A class that is not ours may do what no launch repeats.
     """
-    return type(optimizer).__module__.startswith("tinygraft.") and optimizer._skip is None and not open_captures()
+    return type(owner).__module__.startswith("tinygraft.") and not open_captures()
+
+
+def update_of(optimizer: Optimizer, grads: list[Tensor], plain: dict[str, Any]) -> None:
+    """Do the update of `optimizer`, now. `plain` are its attributes that make it a call of another kind."""
+    first, *others = optimizer.updated(grads)
+    first.realize(*others)
 
 
 def replay_steps(optimizers: Sequence[Optimizer]) -> None:
@@ -63,7 +72,7 @@ def replay_steps(optimizers: Sequence[Optimizer]) -> None:
         _cut(grad)
     wanted[0].realize(*wanted[1:], *beside_them)
     for optimizer, mine in zip(optimizers, grads, strict=True):
-        optimizer._program.run(optimizer, mine)
+        optimizer._program.run(optimizer, [grad.detach() for grad in mine])
 
 
 def read_beside(wanted: Sequence[Tensor], params: Sequence[Tensor]) -> list[Tensor]:
@@ -85,9 +94,3 @@ def _cut(grad: Tensor) -> None:
     """
     if grad.requires_grad is False and grad._storage is None and memory_base(grad.uop).op not in HELD:
         grad.uop = UOp(Ops.DETACH, grad.dtype, (grad.uop,))
-
-
-def _update(optimizer: Optimizer, grads: list[Tensor], plain: dict[str, Any]) -> None:
-    """Do the update of `optimizer`, now. `plain` are its attributes that make it a call of another kind."""
-    first, *others = optimizer.updated(grads)
-    first.realize(*others)

@@ -305,11 +305,11 @@ class Live:
 
 
 def _is_apart(nodes: Sequence[UOp], target: UOp, order: Sequence[UOp]) -> bool:
-    """Return whether graphs have no node of `order` but memory, and of that not `target`.
+    """Return whether graphs have no node of `order` but memory, such as a leaf, and of that not `target`.
 
     False, too, where more than MOST_BESIDE of their nodes would have to be looked at.
     """
-    shared = {node for node in order if node.op is not Ops.BUFFER or node is target}
+    shared = {node for node in order if node is target or memory_base(node).op is not Ops.BUFFER}
     first = min([node.serial for node in shared])
     seen: set[UOp] = set()
     stack = list(nodes)
