@@ -291,7 +291,9 @@ def realise_again(tensor: HasNode, root: UOp, walked: Walked, live: LiveTensors)
         if Device[name] is not backend:
             return False
     flag, shape = tensor.requires_grad, tensor.uop
-    if flag is False or (root is not shape and not (shape.op is Ops.RESHAPE and shape.src == (root,))):
+    if flag is False and root.dtype.kind == "float":
+        return False
+    if root is not shape and not (shape.op is Ops.RESHAPE and shape.src == (root,)):
         return False
     others = live.beside(tensor, walked.first)
     if others is None:
