@@ -7,7 +7,7 @@ each time, of a dozen nodes for each parameter: captured once, it costs no more 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from tinygraft.engine.capture import open_captures, predates_capture
 from tinygraft.engine.protect import beside
@@ -17,9 +17,6 @@ from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.held import HELD, buffers_of, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp, postorder
-
-if TYPE_CHECKING:
-    from tinygraft.nn.optim.optimizer import Optimizer
 
 _PLAIN = (bool, int, float, tuple)  # the attributes of an optimizer by which its step may be another graph
 
@@ -53,13 +50,27 @@ def is_ours(owner: object) -> bool:
     return type(owner).__module__.startswith("tinygraft.") and not open_captures()
 
 
-def update_of(optimizer: Optimizer, grads: list[Tensor], plain: dict[str, Any]) -> None:
+class Stepping(Protocol):
+    """What is asked of an optimizer here."""
+
+    params: list[Tensor]
+    buffers: list[Tensor]
+    _program: OwnProgram
+
+    def gradients(self) -> list[Tensor]:
+        """Return the gradient of each parameter."""
+
+    def updated(self, grads: list[Tensor]) -> list[Tensor]:
+        """Give each parameter its new value, lazily; return parameters and state."""
+
+
+def update_of(optimizer: Stepping, grads: list[Tensor], plain: dict[str, Any]) -> None:
     """Do the update of `optimizer`, now. `plain` are its attributes that make it a call of another kind."""
     first, *others = optimizer.updated(grads)
     first.realize(*others)
 
 
-def replay_steps(optimizers: Sequence[Optimizer]) -> None:
+def replay_steps(optimizers: Sequence[Stepping]) -> None:
     """Do a step of each, now: their gradients and buffers in one realisation, then each update by its program.
 
     Raises TrainingError as `Optimizer.schedule_step`; nothing has changed then.
