@@ -72,6 +72,18 @@ def test_values(level: int, infinite: bool, monkeypatch: pytest.MonkeyPatch) -> 
         assert (abs(got - wanted) <= UNIT * np.sqrt(terms + 4) * 2 * magnitudes).all(), (x.shape, w.shape, options)
 
 
+@pytest.mark.parametrize(("channels", "filters", "size", "step"), [(136, 128, 3, 2), (72, 256, 4, 3), (64, 48, 2, 2)])
+def test_small_images(channels: int, filters: int, size: int, step: int) -> None:
+    """Several of them share tiles, and threads have filters of their own where weights are large."""
+    x, w = numbers(1, 9, 1, channels, size, size), numbers(1, 1, channels, filters, 4, 4, seed=1)
+    options = (step, step, 1, 1, (size - 1) * step + 2, (size - 1) * step + 2)
+    got, wanted = run(x, w, options), routine_values(NAME, [x, w], options)[0]
+    np.testing.assert_array_equal(got, run(x, w, options, 1))
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=2e-5 * abs(wanted).max())
+    w[0, 0, 5, 7, 1, 2] = np.inf
+    np.testing.assert_array_equal(np.isnan(run(x, w, options)), np.isnan(slid_back_in_order(x, w, options)))
+
+
 def test_zeros_are_positive() -> None:
     """As in a sum that starts at 0, also where a step leaves results that no window covers."""
     x, w = -abs(numbers(1, 1, 1, 16, 9, 9)), np.zeros((1, 1, 16, 4, 2, 2), np.float32)

@@ -8,7 +8,7 @@
    there is a copy for each place in a row from which windows read, which has no zeros between rows.
 
    A tile has ROWS filters and VECTORS vectors of columns in registers, or, of vectors of 64 bytes and as many filters, vectors of
-   filters and POSITIONS results (filter_tiles.h): then no zeros between rows are multiplied. Zeros around an image are multiplied as well, which
+   filters and POSITIONS results (filter_tiles.h), of all images of a block: then no zeros between rows are multiplied. Zeros around an image are multiplied as well, which
    changes nothing where weights are finite; where one is not, results at the borders are summed again without them. */
 
 #include <math.h>
@@ -41,6 +41,7 @@ typedef struct {
     long rows, tiles, of_tile;        /* filters of a tile, tiles of a group, weights of a tile */
     long bands, parts, together, blocks, room; /* of results, of tiles, images of a block, floats of work for each thread */
     int level, dense, deep; /* dense: without zeros between rows; deep: vectors of filters of a tile, 0 for vectors of columns */
+    int own;            /* whether each thread has tiles of its own */
     atomic_int strange; /* whether a weight is not finite */
     atomic_long next;
 } transposed;
@@ -53,6 +54,9 @@ static inline long phase_terms(const axis *a, long r) {
     return (a->window - (r + a->cut) % a->stride + a->stride - 1) / a->stride;
 }
 
+#ifdef SEVERAL_PROCESSORS
+#include <immintrin.h>
+#endif
 #define POSITIONS_OF_TILES
 #define LEVELLED(x, level) x##_##level
 #define TILES "transposed_tiles.h"
@@ -77,6 +81,12 @@ static void pack(void *given, int number, int count) {
             const float *w = job->w + ((group * job->channels + c) * job->filters + filter) * squared;
             float *packed = job->weights + tile * job->of_tile;
             strange |= tg_strange(w, here * squared);
+#ifdef SEVERAL_PROCESSORS
+            if (job->deep) {
+                pack_filters_2(job, w, here, c, packed);
+                continue;
+            }
+#endif
             for (long k = 0; k < squared; k++) {
                 float *to = packed + start[k] + c * step[k];
                 if (here == 8)
@@ -161,25 +171,33 @@ static void borders_again(const transposed *job, const band *b, long first, long
                     job->y[((of + filter) * down->results + y) * right->results + x] = one_result(job, b, filter, y, x);
 }
 
+/* Results of one block of bands, of the filters of one part of the tiles. */
+static void block_of(const transposed *job, long block, long part, float *work) {
+    /* its rows are those of a phase: results q * stride + r of all r, q from `first` to before `end` */
+    band b = band_of(block, job->batch, job->groups, job->together, job->bands, job->down.counts);
+    long first = tg_begin(job->tiles, (int)part, (int)job->parts);
+    long last = tg_begin(job->tiles, (int)part + 1, (int)job->parts);
+#ifdef SEVERAL_PROCESSORS
+    if (job->level == 2 && job->deep) filters_of_2(job, &b, first, last, work);
+    else if (job->level == 2) band_of_2(job, &b, first, last, work);
+    else if (job->level == 1) band_of_1(job, &b, first, last, work);
+    else
+#endif
+        band_of_0(job, &b, first, last, work);
+    for (long end = b.image + b.images; job->strange && b.image < end; b.image++) borders_again(job, &b, first, last);
+}
+
 static void tasks(void *given, int number, int count) {
     transposed *job = given;
     float *work = job->work + number * job->room;
-    (void)count;
-    for (long task; (task = atomic_fetch_add(&job->next, 1)) < job->blocks * job->parts;) {
-        long part = task % job->parts;
-        /* its rows are those of a phase: results q * stride + r of all r, q from `first` to before `end` */
-        band b = band_of(task / job->parts, job->batch, job->groups, job->together, job->bands, job->down.counts);
-        long first = tg_begin(job->tiles, (int)part, (int)job->parts);
-        long last = tg_begin(job->tiles, (int)part + 1, (int)job->parts);
-#ifdef SEVERAL_PROCESSORS
-        if (job->level == 2 && job->deep) filters_of_2(job, &b, first, last, work);
-        else if (job->level == 2) band_of_2(job, &b, first, last, work);
-        else if (job->level == 1) band_of_1(job, &b, first, last, work);
-        else
-#endif
-            band_of_0(job, &b, first, last, work);
-        for (long end = b.image + b.images; job->strange && b.image < end; b.image++) borders_again(job, &b, first, last);
+    if (job->own) { /* of the tiles that this thread has packed */
+        long end = tg_begin(job->parts, number + 1, count);
+        for (long part = tg_begin(job->parts, number, count); part < end; part++)
+            for (long block = 0; block < job->blocks; block++) block_of(job, block, part, work);
+        return;
     }
+    for (long task; (task = atomic_fetch_add(&job->next, 1)) < job->blocks * job->parts;)
+        block_of(job, task / job->parts, task % job->parts, work);
 }
 
 /* Lay out planes and sums for `bands` bands; returns the floats of work that a thread needs. */
@@ -190,9 +208,10 @@ static long lay_out(transposed *job, long bands) {
     job->plane = distance(job->copies * job->each);
     job->apart = distance(rows * job->pitch + LINE);
     if (job->deep) {
-        job->apart = distance((rows * job->right.counts + POSITIONS) * job->rows);
+        long positions = job->together * rows * job->right.counts + POSITIONS;
+        job->apart = distance((positions + LINE) * job->rows); /* and what is read beyond a short row */
         job->room = job->together * job->channels * job->plane + job->down.stride * job->right.stride * job->apart;
-        return job->room += distance(rows * job->right.counts + POSITIONS);
+        return job->room += distance(positions);
     }
     job->room = job->together * job->channels * job->plane + job->down.stride * job->right.stride * MOST_ROWS * job->apart;
     return job->room += distance(job->right.results + 2 * LINE);
@@ -209,8 +228,12 @@ static void divide(transposed *job, long threads) {
     job->together = 1;
     while (bands < most && lay_out(job, bands) * bytes > cache / 2) bands++;
     lay_out(job, bands);
-    if (bands == 1 && job->tiles * job->of_tile * bytes > cache / 4) {
-        long image = job->channels * job->plane * bytes, room = cache / 2 / image < 1 ? 1 : cache / 2 / image;
+    int large = job->tiles * job->of_tile * bytes > cache / 4;
+    if (bands == 1 && (large || job->deep)) {
+        long results = job->down.stride * job->right.stride * job->down.counts * job->right.counts * job->rows;
+        long image = (job->channels * job->plane + (job->deep ? results : 0)) * bytes, room = cache / 2 / image;
+        if (!large && room > job->batch / (2 * threads)) room = job->batch / (2 * threads);
+        if (room < 1) room = 1;
         long blocks = (job->batch + room - 1) / room;
         job->together = (job->batch + blocks - 1) / blocks;
     }
@@ -229,6 +252,9 @@ static void divide(transposed *job, long threads) {
     }
     lay_out(job, bands);
     job->blocks = blocks * bands;
+    /* a line of packed weights that both write and read would go from one cache to the other */
+    job->own = large && threads > 1 && job->groups == 1 && job->tiles % threads == 0;
+    if (job->own) job->parts = threads;
 }
 
 /* facts: threads; batch, groups, channels and filters of a group, height, width, rows and columns of the window, steps

@@ -175,24 +175,62 @@ TARGET static __attribute__((noinline)) void NAME(phase_of_filters)(int deep, lo
     }
 }
 
+/* Load LANES results of a row, from x on, of LANES filters each: of one phase, or in turns of two or more. */
+INLINE void NAME(load_results)(const transposed *job, const float *sums, long apart, long x, NAME(vector) *all) {
+    long stride = job->right.stride, rows = job->rows, phase = x % stride, at = x / stride;
+    const float *even = sums + phase * apart + at * rows;
+    if (stride == 1) {
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) all[i] = *(const NAME(vector) *)(even + i * rows);
+    } else if (stride == 2) {
+        const float *odd = phase ? sums + (at + 1) * rows : even + apart;
+#pragma GCC unroll 8
+        for (int i = 0; i < LANES / 2; i++) {
+            all[2 * i] = *(const NAME(vector) *)(even + i * rows);
+            all[2 * i + 1] = *(const NAME(vector) *)(odd + i * rows);
+        }
+    } else
+        for (int i = 0; i < LANES; i++) {
+            all[i] = *(const NAME(vector) *)(sums + phase * apart + at * rows);
+            if (++phase == stride) phase = 0, at++;
+        }
+}
+
 /* Store a row of results of LANES filters, or of those that there are: `sums` has (phase, position, filter), the phases of
-   columns `apart`. */
+   columns `apart`. Beyond a short row there are numbers that are not used. */
 INLINE void NAME(store_filters)(const transposed *job, const float *sums, long apart, long filters, float *y, long area) {
-    long columns = job->right.results, stride = job->right.stride;
+    long columns = job->right.results;
     for (long x = 0; x < columns; x += LANES) {
         NAME(vector) all[LANES];
         if (x + LANES > columns && columns >= LANES) x = columns - LANES; /* some once more */
-        long phase = x % stride, at = x / stride;
-        for (int i = 0; i < LANES; i++) {
-            all[i] = x + i < columns ? *(const NAME(vector) *)(sums + phase * apart + at * job->rows) : (NAME(vector)){0};
-            if (++phase == stride) phase = 0, at++;
-        }
+        NAME(load_results)(job, sums, apart, x, all);
         NAME(transpose)(all);
-        for (long f = 0; f < filters; f++)
-            if (columns >= LANES) *(NAME(vector) *)(y + f * area + x) = all[f];
-            else
-                for (long i = 0; i < columns; i++) y[f * area + i] = ((const float *)&all[f])[i];
+        __mmask16 here = columns >= LANES ? 0xffff : (__mmask16)((1u << columns) - 1);
+        if (filters == LANES) {
+#pragma GCC unroll 16
+            for (int f = 0; f < LANES; f++) _mm512_mask_storeu_ps(y + f * area + x, here, (__m512)all[f]);
+        } else
+            for (long f = 0; f < filters; f++) _mm512_mask_storeu_ps(y + f * area + x, here, (__m512)all[f]);
     }
+}
+
+/* Pack the weights of a channel for a tile, `here` of its filters; see `pack`. */
+TARGET static __attribute__((noinline)) void NAME(pack_filters)(const transposed *job, const float *w, long here, long c,
+                                                                float *packed) {
+    long squared = job->down.window * job->right.window;
+    const int *start = job->start, *step = start + squared;
+    for (long v = 0; v < job->rows; v += LANES)
+        for (long k = 0; k < squared; k += LANES) {
+            NAME(vector) all[LANES];
+            long left = squared - k < LANES ? squared - k : LANES;
+            __mmask16 there = (__mmask16)((1u << left) - 1);
+#pragma GCC unroll 16
+            for (int i = 0; i < LANES; i++)
+                all[i] = (NAME(vector))_mm512_maskz_loadu_ps(v + i < here ? there : 0, w + (v + i) * squared + k);
+            NAME(transpose)(all);
+            for (long i = 0; i < left; i++)
+                *(NAME(vector) *)(packed + start[k + i] + c * step[k + i] + v) = all[i];
+        }
 }
 
 /* Compute the results of some tiles for a band, whose lanes are filters, in `work` (see lay_out). */
@@ -204,30 +242,32 @@ TARGET static __attribute__((noinline)) void NAME(filters_of)(const transposed *
     if (end > down->results) end = down->results;
     float *planes = work, *sums = planes + job->together * every;
     int *place = (int *)(sums + down->stride * right->stride * apart);
-    for (long y = 0; y < rows; y++)
-        for (long x = 0; x < counts; x++) place[count++] = (int)(y * job->pitch + x);
+    for (long n = 0; n < b->images; n++)
+        for (long y = 0; y < rows; y++)
+            for (long x = 0; x < counts; x++) place[count++] = (int)(n * every + y * job->pitch + x);
     for (; count % POSITIONS; count++) place[count] = place[count - 1];
     NAME(copy_planes)(job, b, planes);
-    for (long tile = first; tile < last; tile++)
-        for (long n = 0; n < b->images; n++) {
-            const float *w = job->weights + (b->group * job->tiles + tile) * job->of_tile;
-            const int *from = job->from;
-            for (long i = 0; i < down->stride; i++)
-                for (long j = 0; j < right->stride; j++) {
-                    long terms = job->channels * phase_terms(down, i) * phase_terms(right, j);
-                    NAME(phase_of_filters)(job->deep, count / POSITIONS, terms, w, planes + n * every, from, place,
-                                           sums + (i * right->stride + j) * apart);
-                    w += terms * job->rows, from += terms;
-                }
+    for (long tile = first; tile < last; tile++) {
+        const float *w = job->weights + (b->group * job->tiles + tile) * job->of_tile;
+        const int *from = job->from;
+        for (long i = 0; i < down->stride; i++)
+            for (long j = 0; j < right->stride; j++) {
+                long terms = job->channels * phase_terms(down, i) * phase_terms(right, j);
+                NAME(phase_of_filters)(job->deep, count / POSITIONS, terms, w, planes, from, place,
+                                       sums + (i * right->stride + j) * apart);
+                w += terms * job->rows, from += terms;
+            }
+        for (long n = 0; n < b->images; n++)
             for (long v = 0; v < job->rows; v += LANES) {
                 long filter = tile * job->rows + v, filters = job->filters - filter < LANES ? job->filters - filter : LANES;
                 float *y = job->y + (((b->image + n) * job->groups + b->group) * job->filters + filter) * area;
+                const float *of = sums + n * rows * counts * job->rows + v;
                 for (long q = 0, o = b->first * down->stride; filters > 0 && q < rows; q++)
                     for (long i = 0; i < down->stride && o < end; i++, o++)
-                        NAME(store_filters)(job, sums + i * right->stride * apart + q * counts * job->rows + v, apart, filters,
+                        NAME(store_filters)(job, of + i * right->stride * apart + q * counts * job->rows, apart, filters,
                                             y + o * right->results, area);
             }
-        }
+    }
 }
 #endif
 
