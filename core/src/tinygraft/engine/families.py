@@ -13,8 +13,8 @@ it is: each member is compiled.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +39,8 @@ from tinygraft.uop.uop import UOp
 MOST = 256  # families; the least recently used one is dropped first
 MOST_NODES = 1_000_000  # of all their graphs together
 VARIANTS, SEEN = 8, 8  # plans with arguments of a family, and members whose numbers tell which ones vary
-MOST_ARGUMENTS = 24  # of the kernels of one plan: devices have room for some hundred bytes of them
+MOST_ARGUMENTS = 1024  # of one plan; a kernel has at most as many as its Target says
+MANY = 8  # numbers that vary, of which two are likely to have kept their distance in two members
 
 Groups = tuple[tuple[tuple[int, int], ...], ...]  # for each argument its slots, each with its distance from the first
 
@@ -114,12 +115,16 @@ def clear() -> None:
 
 @dataclass(slots=True)
 class FamilyMember:
-    """A graph with its numbers, as one of its family."""
+    """A graph with its numbers, as one of its family.
+
+    `originals` has, where picks are nodes of their own (own_picks.py), the node of the user's graph for each of them.
+    """
 
     family: Family
     numbers: Numbers
     order: Sequence[UOp]
     outputs: Sequence[UOp]
+    originals: Mapping[UOp, UOp] = field(default_factory=dict)
 
     def known(self, sums_as_before: Callable[[Lifted], bool]) -> tuple[Variant, dict[str, int]] | None:
         """Return a plan of the family that takes these numbers as arguments, and the arguments; None if none does.
@@ -146,19 +151,40 @@ class FamilyMember:
 
     def slots_of(self, variant: Variant) -> dict[str, list[tuple[NumberSlot, int]]]:
         """Return the slots of this graph that each argument of a plan is for, with their distances, by its name."""
-        slots = self.numbers.slots
+        slots, originals = self.numbers.slots, self.originals
         return {
-            name: [(slots[slot], distance) for slot, distance in group]
+            name: [((originals.get(slots[s][0], slots[s][0]), slots[s][1]), distance) for s, distance in group]
             for name, group in zip(variant.names, variant.groups, strict=True)
         }
 
+    def merges(self, variant: Variant) -> bool:
+        """Return whether numbers of the user's graph are one argument of a plan each.
+
+        Else picks that are equal by chance have an argument each: few other graphs have the same ones.
+        """
+        taken: dict[NumberSlot, str] = {}
+        return all(
+            taken.setdefault(slot, name) == name for name, slots in self.slots_of(variant).items() for slot, _ in slots
+        )
+
     def varied(self) -> list[int]:
-        """Return the slots whose numbers differ among the members so far, with all starts of the same slices."""
+        """Return the slots whose numbers differ among the members so far, with all starts of the same slices.
+
+        Of MANY slices of one form those along each axis vary together, and none along an axis where all stay: which
+        of them differ between two members is chance.
+        """
         values, differ = self.numbers.values, self.family.varied
         differ |= {i for i, value in enumerate(values) if any(other[i] != value for other in self.family.seen)}
         slots = self.numbers.slots
-        slices = {slots[i][0] for i in differ if slots[i][1] >= START}
-        return [i for i, (node, place) in enumerate(slots) if i in differ or (place >= START and node in slices)]
+        slices = Counter([_form_of(node) for node in {node for node, place in slots if place >= START}])
+        many = {form for form, count in slices.items() if count > MANY}
+        varied: set[Any] = set()
+        for node, place in [slots[i] for i in differ if slots[i][1] >= START]:
+            varied.add((form, place) if (form := _form_of(node)) in many else node)
+        return [
+            i for i, (node, place) in enumerate(slots)
+            if i in differ or (place >= START and (node in varied or (_form_of(node), place) in varied))
+        ]  # fmt: skip
 
     def lift(self, target_of: Callable[[str], Target]) -> Lifted | None:
         """Return this graph with the numbers that vary as arguments; None where it is the first of its family.
@@ -172,7 +198,7 @@ class FamilyMember:
         slots = self.numbers.slots
         groups = self._groups(varied)
         if len(groups) > MOST_ARGUMENTS:
-            self.family.stays = f"{len(groups)} numbers vary, and kernels take {MOST_ARGUMENTS} at most"
+            self.family.stays = f"{len(groups)} numbers vary, and a plan takes {MOST_ARGUMENTS} at most"
             return None
         for device in {node.arg for node in self.order if node.op is Ops.DEVICE}:
             known = target_of(device)
@@ -197,8 +223,10 @@ class FamilyMember:
     def _groups(self, varied: Sequence[int]) -> Groups:
         """Return the slots of each argument: constants that were equal, or starts at one distance, in all members.
 
-        `varied` are the slots whose numbers vary. Each slot stands with its distance from the first of its argument.
+        `varied` are the slots whose numbers vary. Each slot stands with its distance from the first of its argument. Of
+        MANY that have an earlier plan, some have kept their distance by chance, so only starts that were equal are one.
         """
+        by_chance = len(varied) > MANY and bool(self.family.variants)
         members = [self.numbers.values, *self.family.seen]
         found: dict[Any, list[int]] = {}
         for slot in varied:
@@ -207,8 +235,9 @@ class FamilyMember:
                 dtype = constant_of(self.numbers.slots[slot]).dtype
                 key: Any = (dtype, tuple([values[slot] for values in members]))
             else:
-                moves = tuple([values[slot] - members[0][slot] for values in members])
-                key = (place, moves) if any(moves) else slot
+                first = members[0][slot]
+                moves = tuple([values[slot] - first for values in members])
+                key = (place, moves, first if by_chance else 0) if any(moves) else slot
             found.setdefault(key, []).append(slot)
         return tuple([tuple([(s, members[0][s] - members[0][group[0]]) for s in group]) for group in found.values()])
 
@@ -258,11 +287,17 @@ class FamilyMember:
         del self.family.variants[VARIANTS:]
 
 
-def member(numbers: Numbers, where: Any, order: Sequence[UOp], outputs: Sequence[UOp]) -> FamilyMember:
+def _form_of(node: UOp) -> tuple[Any, ...]:
+    """Return the shapes of a slice and of what it is cut from."""
+    return node.src[0].shape, node.shape
+
+
+def member(numbers: Numbers, where: Any, order: Sequence[UOp], outputs: Sequence[UOp],
+           originals: Mapping[UOp, UOp] | None = None) -> FamilyMember:  # fmt: skip
     """Return a graph as a member of its family, the first one of a new one. `where` are its backends and options.
 
     The families least recently used are dropped beyond MOST, or MOST_NODES of all together. `numbers` are those of the
-    graph of `outputs`, whose postorder is `order`.
+    graph of `outputs`, whose postorder is `order`; `originals` are as in a FamilyMember.
     """
     global _nodes
     key = (numbers.key, where)
@@ -276,4 +311,4 @@ def member(numbers: Numbers, where: Any, order: Sequence[UOp], outputs: Sequence
                 _nodes -= len(dropped)
         else:
             _families.move_to_end(key)
-    return FamilyMember(family, numbers, order, outputs)
+    return FamilyMember(family, numbers, order, outputs, originals or {})

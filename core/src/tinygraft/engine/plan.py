@@ -33,23 +33,25 @@ from tinygraft.engine.own_numbers import given, numbers_in
 from tinygraft.engine.pack import BufferNumber, Plan, Planned
 from tinygraft.errors import DeviceError, GraphError
 from tinygraft.events import ScheduleEvent, SpanEvent
-from tinygraft.schedule.form import Form, form_of
+from tinygraft.schedule.form import LARGEST, Form, form_of
 from tinygraft.schedule.schedule import Schedule, schedule
 from tinygraft.target import Target
 from tinygraft.uop import graph_spec
 from tinygraft.uop.held import buffers_of, memory_base, together
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.sharding import OF_RANK
-from tinygraft.uop.stages import CopyCall
+from tinygraft.uop.stages import CopyCall, KernelCall
 from tinygraft.uop.uop import UOp, postorder, toposort
 
 if TYPE_CHECKING:
     from tinygraft.engine.families import FamilyMember, Lifted
+    from tinygraft.schedule.own_picks import OwnPicks
     from tinygraft.schedule.slots import NumberSlot
 
 # assumed: bounds on memory that no usual program meets
 MOST = 256  # plans in memory; the least recently used one is dropped first
 MOST_NODES = 1_000_000  # of all their graphs together
+ARGUMENTS = 24  # numbers that kernels of each device have room for
 PlanKey = tuple[tuple[Any, ...], tuple[Backend, ...], Options]
 
 
@@ -218,8 +220,9 @@ def _work_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan | None:
     captured = bool(open_captures())
     lifts = all(capture.others for capture in open_captures())
     member: FamilyMember | None = None
-    if _varying and lifts and tuple([node.op for node in order]) in _varying:
-        member = _member(order, outputs)
+    own = _own_picks(order, outputs)
+    if _varying and lifts and tuple([node.op for node in (order if own is None else own.order)]) in _varying:
+        member = _member(order, outputs, own)
         if member is not None and (work := _of_family(member, outputs)) is not None:
             return work
     form = form_of(order, outputs)
@@ -231,16 +234,17 @@ def _work_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan | None:
         work.plan, work.devices = plan, form.devices
         return work
     if member is None:
-        member = _member(order, outputs)
+        member = _member(order, outputs, own)
         if member is not None and lifts and (work := _of_family(member, outputs)) is not None:
             return work
     if member is not None and lifts and (lifted := _lifted(member, key)) is not None:
         plan, arguments = lifted
         return _captured(_on(plan, form.buffers, outputs, form.values | arguments), arguments)
-    if captured or DEBUG.value >= 1 or events.on_repeat:
-        from tinygraft.engine import repeated  # it reports, which few programs ask for
+    stays = "" if member is None else member.family.stays
+    if captured or stays or DEBUG.value >= 1 or events.on_repeat:
+        from tinygraft.engine import repeated  # it reports, which few programs need
 
-        repeated.note(order, outputs, captured, "" if member is None else member.family.stays)
+        repeated.note(order, outputs, captured, stays)
     plan = _plan_for(key, form, outputs)
     if member is not None:
         member.compiled()
@@ -255,7 +259,8 @@ def _of_family(member: FamilyMember, outputs: Sequence[UOp]) -> BoundPlan | None
         return None
     variant, arguments = found
     work = _on(variant.plan, numbers.buffers, outputs, numbers.bound | arguments)
-    work.plan, work.devices, work.arguments = variant.plan, numbers.devices, member.slots_of(variant)
+    if not member.originals or member.merges(variant):
+        work.plan, work.devices, work.arguments = variant.plan, numbers.devices, member.slots_of(variant)
     return _captured(work, arguments)
 
 
@@ -277,13 +282,28 @@ def _where(devices: Iterable[str]) -> tuple[tuple[Backend, ...], Options]:
     return backends, _options(backends)
 
 
-def _member(order: Sequence[UOp], outputs: Sequence[UOp]) -> FamilyMember | None:
-    """Return a graph as one of its family; None where it has no numbers."""
+def _own_picks(order: Sequence[UOp], outputs: Sequence[UOp]) -> OwnPicks | None:
+    """Return the graph with picks of their own (own_picks.py), where it has shared ones.
+
+    None too for a recording, which has origins of nodes as they were written.
+    """
+    if events.origins is not None or len(order) > LARGEST or not any([node.op is Ops.SHRINK for node in order]):  # noqa: C419
+        return None
+    from tinygraft.schedule.own_picks import own_picks  # imported where slices are computed with
+
+    return own_picks(order, outputs)
+
+
+def _member(order: Sequence[UOp], outputs: Sequence[UOp], own: OwnPicks | None) -> FamilyMember | None:
+    """Return a graph as one of its family; None where it has no numbers. `own` is the graph with picks of their own."""
     from tinygraft.engine import families  # both are imported when something is compiled
     from tinygraft.schedule.slots import numbers_of
 
+    originals: Mapping[UOp, UOp] = {}
+    if own is not None:
+        order, outputs, originals = own.order, own.outputs, own.originals
     numbers = numbers_of(order, outputs)
-    return None if numbers is None else families.member(numbers, _where(numbers.devices), order, outputs)
+    return None if numbers is None else families.member(numbers, _where(numbers.devices), order, outputs, originals)
 
 
 def _lifted(member: FamilyMember, key: PlanKey) -> tuple[Plan, dict[str, int]] | None:
@@ -293,7 +313,7 @@ def _lifted(member: FamilyMember, key: PlanKey) -> tuple[Plan, dict[str, int]] |
     would be added in another order. The plan is added to the family. `key` is that of the plan with constants.
     """
     lifted = member.lift(target_of)
-    if lifted is None:
+    if lifted is None or not _takes(member, lifted):
         return None
     if not _sums_as_before(member, lifted, key[2]):
         if not member.special(lifted.groups):  # other numbers may do
@@ -312,6 +332,23 @@ def _lifted(member: FamilyMember, key: PlanKey) -> tuple[Plan, dict[str, int]] |
     return plan, {name: form.values[name] for name in lifted.names}
 
 
+def _takes(member: FamilyMember, lifted: Lifted) -> bool:
+    """Return whether each kernel of a graph with arguments has room for those that it reads; else the family stays.
+
+    Devices have some hundred bytes for arguments: a kernel takes as many numbers as it takes buffers, or ARGUMENTS.
+    """
+    least = min([target_of(node.arg).max_params for node in member.order if node.op is Ops.DEVICE])
+    least = max(least, ARGUMENTS)
+    if len(lifted.names) <= least:
+        return True
+    calls = [call for call in schedule(lifted.outputs, target_of).calls if isinstance(call, KernelCall)]
+    names = [{n.arg.name for n in postorder(call.kernel.sink) if n.op is Ops.VARIABLE} for call in calls]
+    if (most := max([len(each.intersection(lifted.names)) for each in names], default=0)) <= least:
+        return True
+    member.family.stays = f"{most} numbers of a kernel vary, and it takes {least} at most"
+    return False
+
+
 def _sums_as_before(member: FamilyMember, lifted: Lifted, options: Options) -> bool:
     """Return whether a graph with arguments adds floats in the order of the one with constants.
 
@@ -320,8 +357,11 @@ def _sums_as_before(member: FamilyMember, lifted: Lifted, options: Options) -> b
     if not member.numbers.combines:
         return True
     from tinygraft.engine.same_sums import same_sums  # imported when a reduction has numbers that vary
+    from tinygraft.schedule.slots import with_arguments
 
-    fixed, made = schedule(member.outputs, target_of), schedule(lifted.outputs, target_of)
+    # without the tags of copies, as it was written
+    written = with_arguments(member.order, member.outputs, {}) if member.originals else member.outputs
+    fixed, made = schedule(written, target_of), schedule(lifted.outputs, target_of)
     targets = {call.device: target_of(call.device) for call in made.calls if not isinstance(call, CopyCall)}
     return same_sums(fixed, made, frozenset(lifted.names), targets, options)
 

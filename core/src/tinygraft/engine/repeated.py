@@ -1,4 +1,6 @@
-"""DEBUG=1, profiles and TinyJit: says once where the same operations are compiled again and again, and why.
+"""Says once where the same operations are compiled again and again, and why.
+
+DEBUG=1, profiles and TinyJit do so for all; a program that asks for nothing is warned where numbers are no arguments.
 
 note(order, outputs, captured, stays)       called for graphs that have no plan yet
 """
@@ -39,7 +41,7 @@ def note(order: Sequence[UOp], outputs: Sequence[UOp], captured: bool, stays: st
     """Count a graph that is compiled; when its operations are for the TOLDth time, report why they are so often.
 
     DEBUG=1 prints it, and observers are notified of it. Where a TinyJit captures it, that is a RuntimeWarning: who
-    wrote `@TinyJit` expects that it is captured once.
+    wrote `@TinyJit` expects that it is captured once. So it is where numbers stay constants, as each call is slow then.
     `captured`: a TinyJit records it. `stays` says why its numbers are no arguments of kernels, or nothing.
     """
     numbers = {node: number for number, node in enumerate(order)}
@@ -60,6 +62,8 @@ def note(order: Sequence[UOp], outputs: Sequence[UOp], captured: bool, stays: st
             print(f"{where}: {text}")
         elif captured:
             warn_user(f"{text}\n  a TinyJit that captures each call anew is slower than none", RuntimeWarning)
+        elif stays and len(found.shapes) == 1:
+            warn_user(text, RuntimeWarning)
         if events.on_repeat:
             events.notify(events.RepeatEvent(why=why))
     found.args = args

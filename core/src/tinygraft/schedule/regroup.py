@@ -41,6 +41,7 @@ NARROW = 1 << 10  # elements of a CAT up to which one kernel has as many stored 
 # assumed: never measured
 MORE_GROUPS = 1.25  # times the fewest groups of a CAT, where groups are then of equal length and can be one loop
 SLACK = 1.5  # times TERMS that a product may have without being cut
+_SINGLE = (SAME_INDEX | MOVEMENT) - {Ops.CONTIGUOUS}  # ops of one element of each source
 
 
 def regroup(order: Sequence[UOp], target: Target) -> dict[UOp, UOp]:
@@ -49,7 +50,7 @@ def regroup(order: Sequence[UOp], target: Target) -> dict[UOp, UOp]:
     A node with nothing upstream that is cut stays itself. `target` says whether running products can be computed in
     float64.
     """
-    scattered = _scattered_cats(order)
+    scattered = _scattered_cats(order) | _summed_picks(order)
     if not scattered and not any(
         _parts(n) or _is_wide(n, target) or blocked_scans.is_long(n) or has_phases(n) for n in order
     ):
@@ -91,6 +92,27 @@ def _scattered_cats(order: Sequence[UOp]) -> set[UOp]:
         elif node in read and node.op in SAME_INDEX | {Ops.RESHAPE, Ops.PERMUTE} and node.op is not Ops.CONTIGUOUS:
             read.update(node.src)
     return {node for node in read if node.op is Ops.CAT and len(node.src) > SOURCES and is_of_sections(node)}
+
+
+def _summed_picks(order: Sequence[UOp]) -> set[UOp]:
+    """Return the CATs of single elements that slices read, as log-probabilities of actions, of which floats are summed.
+
+    Stored first, they are summed in one order, whichever elements they are: in one kernel with the sum, that would
+    depend on how their positions simplify, and each batch of them would be compiled (engine/same_sums.py).
+    """
+    cats = {n for n in order if n.op is Ops.CAT and all(numel(source.shape) == 1 for source in n.src)}
+    if not cats:
+        return set()
+    sliced: set[UOp] = set()
+    read: set[UOp] = set()
+    for node in order:
+        if node.op is Ops.SHRINK or (node.op in _SINGLE and not sliced.isdisjoint(node.src)):
+            sliced.add(node)
+    for node in reversed(order):
+        sums = node.op is Ops.REDUCE_AXIS and node.dtype.kind == "float"
+        if sums or (node in read and node.op in _SINGLE):
+            read.update(node.src)
+    return {cat for cat in cats & read if not sliced.isdisjoint(cat.src)}
 
 
 def _is_wide(node: UOp, target: Target) -> bool:

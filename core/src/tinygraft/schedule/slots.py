@@ -25,6 +25,7 @@ from tinygraft import events
 from tinygraft.dtype import bits_of
 from tinygraft.schedule.form import LARGEST, FormKey, note_value, with_numbers
 from tinygraft.schedule.multiplied import by_argument, exponent_kind
+from tinygraft.schedule.own_picks import OwnPick
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import Ops, Own, VariableArg
 from tinygraft.uop.sizes import is_concrete, symbolic_sizes
@@ -299,8 +300,9 @@ def with_arguments(order: Sequence[UOp], outputs: Sequence[UOp], chosen: Mapping
         if (node, 1) in chosen and (kind := exponent_kind(node.op, 1, constant_of((node, 1)))):
             done[node] = by_argument(src[0], src[1], kind)
             continue
-        same = arg is node.arg and all(new is old for new, old in zip(src, node.src, strict=True))
-        done[node] = node if same else UOp(node.op, node.dtype, tuple(src), arg, node.tag)
+        tag = None if isinstance(node.tag, OwnPick) else node.tag
+        same = arg is node.arg and tag is node.tag and all(new is old for new, old in zip(src, node.src, strict=True))
+        done[node] = node if same else UOp(node.op, node.dtype, tuple(src), arg, tag)
     if events.origins is not None:
         events.origins.pass_on(done)
     return [done[node] for node in outputs]

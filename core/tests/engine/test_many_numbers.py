@@ -1,0 +1,144 @@
+"""Many Python numbers in one graph: a few compilations, however many there are and whichever of them are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tinygraft import Context, Tensor
+from tinygraft.engine import plan
+from tinygraft.engine.diskcache import clear as clear_disk
+
+R = np.random.default_rng(0)
+ROWS = R.standard_normal((40, 6)).astype(np.float32)
+IMAGES = R.standard_normal((16, 2, 12, 12)).astype(np.float32)
+PLANE = R.standard_normal((32, 32)).astype(np.float32)
+CALLS, LEARNT = 12, 4  # calls with other numbers, and how many of them may compile
+
+
+class Held:
+    """Values in memory, made once on the device of the tests."""
+
+    rows: Tensor
+    images: Tensor
+    plane: Tensor
+
+
+H = Held()
+
+
+@pytest.fixture(autouse=True)
+def held():
+    """The tests start without plans, on the PYTHON device."""
+    plan.clear()
+    clear_disk()
+    with Context(DEV="PYTHON"):
+        H.rows, H.images, H.plane = Tensor(ROWS).realize(), Tensor(IMAGES).realize(), Tensor(PLANE).realize()
+        yield
+    vars(H).clear()
+    plan.clear()
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """A list that grows with each plan that is made from a graph: each compiles one or more kernels."""
+    found = []
+    real = plan.shown_schedule
+    monkeypatch.setattr(plan, "shown_schedule", lambda outputs: found.append(outputs) or real(outputs))
+    return found
+
+
+Both = tuple[Tensor, np.ndarray]
+
+
+def rows(rng: np.random.Generator) -> Both:
+    """A batch of rows, with repeats."""
+    at = rng.integers(0, 40, 32)
+    return Tensor.stack(*[H.rows[int(i)] for i in at]), ROWS[at]
+
+
+def sum_of_rows(rng: np.random.Generator) -> Both:
+    """A sum that Python adds."""
+    at = rng.integers(0, 40, 32)
+    return sum([H.rows[int(i)] for i in at[1:]], H.rows[int(at[0])]), sum([ROWS[i] for i in at[1:]], ROWS[at[0]])
+
+
+def computed_rows(rng: np.random.Generator) -> Both:
+    """Operations on rows, some of which are equal and so one node."""
+    at = rng.integers(0, 6, 5)
+    wanted = np.stack([ROWS[i] * np.float32(2) + np.float32(1) for i in at])
+    return Tensor.stack(*[H.rows[int(i)] * 2 + 1 for i in at]), wanted
+
+
+def picks_summed(rng: np.random.Generator) -> Both:
+    """One element of each computed row, summed, as log-probabilities of actions are."""
+    at = rng.integers(0, 6, 16)
+    wanted = np.float32(0)
+    for row, i in enumerate(at):
+        wanted += ROWS[row, i] * np.float32(2)
+    return Tensor.stack(*[(H.rows * 2)[row, int(i)] for row, i in enumerate(at)]).sum(), wanted
+
+
+def crops(rng: np.random.Generator) -> Both:
+    """Crops of a batch of images."""
+    at = rng.integers(0, 5, (16, 2))
+    found = [H.images[k, :, int(y) : int(y) + 8, int(x) : int(x) + 8] for k, (y, x) in enumerate(at)]
+    return Tensor.stack(*found), np.stack([IMAGES[k, :, y : y + 8, x : x + 8] for k, (y, x) in enumerate(at)])
+
+
+def writes(rng: np.random.Generator) -> Both:
+    """Parts of rows set to 0."""
+    at, y, wanted = rng.integers(0, 24, (32, 2)), H.plane.clone(), PLANE.copy()
+    for i, j in at:
+        y[int(i), int(j) : int(j) + 8] = 0
+        wanted[i, j : j + 8] = 0
+    return y, wanted
+
+
+def elements_written(rng: np.random.Generator) -> Both:
+    """Single elements set to 1."""
+    at, y, wanted = rng.integers(0, 32, (16, 2)), H.plane.clone(), PLANE.copy()
+    for i, j in at:
+        y[int(i), int(j)] = 1
+        wanted[i, j] = 1
+    return y, wanted
+
+
+def rows_copied(rng: np.random.Generator) -> Both:
+    """Rows of one tensor written to rows of another, some of them twice."""
+    at, y, wanted = rng.integers(0, 32, (16, 2)), H.plane.clone(), PLANE.copy()
+    for i, j in at:
+        y[int(i), :6] = H.rows[int(j)]
+        wanted[i, :6] = ROWS[j]
+    return y, wanted
+
+
+@pytest.mark.parametrize(
+    "case", [rows, sum_of_rows, computed_rows, picks_summed, crops, writes, elements_written, rows_copied]
+)
+def test_a_few_compilations(case: Callable[[np.random.Generator], Both], made):
+    """Random numbers compile in a few calls at most, the last of them in none; each value has NumPy's bits."""
+    rng = np.random.default_rng(1)
+    compiled = []
+    for _ in range(CALLS):
+        del made[:]
+        found, wanted = case(rng)
+        np.testing.assert_array_equal(found.numpy(), wanted)
+        compiled.append(bool(made))
+    assert sum(compiled) <= LEARNT
+    assert not any(compiled[-4:])
+
+
+def test_a_pick_that_is_used_twice_stays_one(made):
+    """What a program reads once and uses several times is one argument of a kernel, and takes the shortcut."""
+    for i in range(12):
+        row = H.rows[i]
+        np.testing.assert_array_equal((row * row + row).numpy(), ROWS[i] * ROWS[i] + ROWS[i])
+    assert len(made) == 2
+    lifted = made[-1][0]
+    from tinygraft.uop.ops import Ops
+    from tinygraft.uop.uop import postorder
+
+    assert sum(node.op is Ops.SHRINK for node in postorder(lifted)) == 1
