@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 SOURCES = "src/tinygraft_cpu"
 FILES = ("pool", "replay", "routines", "ordering", "matrices", "fourier", "scans", "attention", "winograd",
          "transposed", "direct", "depthwise", "weights")  # fmt: skip
-HEADERS = ("pool", "processor_level", "routines", "radix", "fourier", "fourier_long", "fourier_steps",
+HEADERS = ("pool", "processor_level", "routines", "radix", "distinct", "fourier", "fourier_long", "fourier_steps",
            "attention", "attention_tiles", "epilogue",
            "attention_levels", "attention_end", "winograd_tiles", "bands", "transposed_tiles", "direct_tiles",
            "tile_levels", "interleave", "filter_tiles", "depthwise", "depthwise_tiles", "depthwise_slopes",

@@ -339,37 +339,48 @@ void tg_topk(void **buffers, const long long *facts) {
     }
 }
 
+#include "distinct.h"
+
+/* The results of one row by its sorted pairs; returns how many there are. The key of NaN equals no key. */
+static long distinct_sorted(tg_job *job) {
+    int bytes = job->order.bytes, is_float = job->order.kind == FLOAT_KEY;
+    uint64_t nan = bytes == 8 ? ~0ull : (1ull << (8 * bytes)) - 1, before = 0;
+    long begun = 0, run = -1;
+    sort_row(job);
+    for (long i = 0; i < job->n; i++) {
+        uint64_t key = key_at(job->sorted, i, &job->order);
+        long at = index_at(job->sorted, i, &job->order);
+        if (!i || key != before || (is_float && key == nan)) {
+            if (job->counts && run >= 0) job->counts[run] = (int32_t)(i - begun);
+            begun = i, run++;
+            if (job->indices) job->indices[run] = (int32_t)at;
+            if (job->values) tg_put(job->values, run, bytes, tg_raw(job->x, at, bytes));
+        }
+        if (job->inverse) job->inverse[at] = (int32_t)run;
+        before = key;
+    }
+    if (job->counts) job->counts[run] = (int32_t)(job->n - begun);
+    tg_give(job->a);
+    return run + 1;
+}
+
 /* Results: the distinct elements of each row in order, how many there are, for each element which of them it is, how
-   often each occurs, and where it is first. The key of NaN equals no key. */
+   often each occurs, and where it is first. */
 void tg_unique(void **buffers, const long long *facts) {
     void *values, *count, *inverse, *counts, *firsts;
     tg_job job = job_of(buffers, facts, (void **[]){&values, &count, &inverse, &counts, &firsts}, 5);
-    uint64_t nan = job.order.kind == FLOAT_KEY ? job.order.bytes == 8 ? ~0ull : (1ull << (8 * job.order.bytes)) - 1 : 0;
+    job.values = values, job.inverse = inverse, job.counts = counts, job.indices = firsts;
+    long n = job.n, bytes = job.order.bytes;
+    if (n < TOGETHER) job.parts = 1;
     for (long row = 0; row < job.rows; row++) {
-        if (job.n < TOGETHER) job.parts = 1;
-        sort_row(&job);
-        long begun = 0, run = -1, n = job.n;
-        uint64_t before = 0;
-        for (long i = 0; i < n; i++) {
-            uint64_t key = key_at(job.sorted, i, &job.order);
-            long at = index_at(job.sorted, i, &job.order);
-            if (!i || key != before || (job.order.kind == FLOAT_KEY && key == nan)) {
-                if (counts && run >= 0) ((int32_t *)counts)[row * n + run] = (int32_t)(i - begun);
-                begun = i, run++;
-                if (firsts) ((int32_t *)firsts)[row * n + run] = (int32_t)at;
-                if (values) tg_put(values, row * n + run, job.order.bytes, tg_raw(job.x, at, job.order.bytes));
-            }
-            if (inverse) ((int32_t *)inverse)[row * n + at] = (int32_t)run;
-            before = key;
-        }
-        if (counts) ((int32_t *)counts)[row * n + run] = (int32_t)(n - begun);
-        if (count) ((int32_t *)count)[row] = (int32_t)(run + 1);
-        for (long i = run + 1; i < n; i++) {
-            if (values) tg_put(values, row * n + i, job.order.bytes, 0);
-            if (counts) ((int32_t *)counts)[row * n + i] = 0;
-            if (firsts) ((int32_t *)firsts)[row * n + i] = 0;
-        }
-        tg_give(job.a);
-        job.x += n * job.order.bytes;
+        long found = distinct_close(&job);
+        if (found < 0) found = distinct_sorted(&job);
+        if (count) ((int32_t *)count)[row] = (int32_t)found;
+        size_t rest = (size_t)(n - found);
+        if (job.values) memset(job.values + found * bytes, 0, rest * bytes), job.values += n * bytes;
+        if (job.counts) memset(job.counts + found, 0, rest * sizeof(int32_t)), job.counts += n;
+        if (job.indices) memset(job.indices + found, 0, rest * sizeof(int32_t)), job.indices += n;
+        if (job.inverse) job.inverse += n;
+        job.x += n * bytes;
     }
 }
