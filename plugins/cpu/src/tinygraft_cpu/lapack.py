@@ -18,13 +18,13 @@ FUNCTIONS = {
     "solve": ("getrf", "getrs"),
     "triangular": ("trsm", "trsv"),
     "inverse": ("getrf", "getrs", "getri"),
-    "qr": ("geqrf", "orgqr"),
+    "qr": ("gemm",),
     "eigh": ("syevd",),
     "eigvalsh": ("syevd",),
     "svd": ("gesdd",),
     "svdvals": ("gesdd",),
 }
-OF_BLAS = ("trsm", "trsv")
+OF_BLAS = ("trsm", "trsv", "gemm")
 OF_PRODUCTS = ("cholesky", "lu", "solve", "triangular", "inverse")  # most of whose work are products of matrices
 SET_THREADS = "openblas_set_num_threads_local"  # of a whole process all the same; it returns how many there were
 

@@ -269,36 +269,30 @@ void tg_triangular(void **buffers, const long long *facts) {
 
 /* qr: Q of `option` columns, and R of as many rows. */
 
-typedef void (*geqrf)(int *, int *, void *, int *, void *, void *, int *, int *);
-typedef void (*orgqr)(int *, int *, int *, void *, int *, void *, void *, int *, int *);
+/* columns that are factored together; those of a block behind them, or more; rows or reflections that are few */
+enum { PANEL = 32, COLUMNS = 64, FEW_ROWS = 16 };
+
+/* Columns of a block: eight blocks, or fewer of COLUMNS. */
+static int block_of(int columns) { return columns > 8 * COLUMNS ? (columns + 7) / 8 : COLUMNS; }
+
+#undef NUMBER
+#undef NAME
+#define NUMBER float
+#define NAME(x) x##_single
+#include "householder.h"
+#undef NUMBER
+#undef NAME
+#define NUMBER double
+#define NAME(x) x##_double
+#include "householder.h"
 
 static void qr(const matrices *job, long number) {
-    int m = job->m, n = job->n, k = job->option, least = m < n ? m : n, info = 0, bytes = job->bytes;
-    int wide = k > n ? k : n, room = 64 * wide;
-    size_t size = (size_t)m * wide * bytes;
-    size_t all = size + (size_t)(room + least) * bytes + (size_t)least;
-    char *a = tg_workspace(all), *work = a + size, *tau = work + (size_t)room * bytes;
-    transpose(a, job->a + (size_t)number * m * n * bytes, m, n, n, bytes);
-    ((geqrf)job->function[0])(&m, &n, a, &m, tau, work, &room, &info);
-    /* a column that is 0 below its diagonal is not reflected by LAPACK, and is by kernels if there is a row below */
-    char *turned = tau + (size_t)least * bytes;
-    for (int i = 0; i < least; i++)
-        turned[i] = get(tau, i, bytes) == 0 && i < m - 1 && get(a, (long)i * m + i, bytes) != 0;
-    if (job->out[1]) {
-        char *r = job->out[1] + (size_t)number * k * n * bytes;
-        for (long i = 0; i < k; i++)
-            for (long j = 0; j < n; j++) {
-                double value = j < i ? 0 : get(a, j * m + i, bytes);
-                set(r, i * n + j, bytes, i < least && turned[i] ? -value : value);
-            }
-    }
-    if (job->out[0]) {
-        ((orgqr)job->function[1])(&m, &k, &least, a, &m, tau, work, &room, &info);
-        for (long j = 0; j < least; j++)
-            for (long i = 0; turned[j] && i < m; i++) set(a, j * m + i, bytes, -get(a, j * m + i, bytes));
-        transpose(job->out[0] + (size_t)number * m * k * bytes, a, k, m, m, bytes);
-    }
-    tg_leave(a, all);
+    int m = job->m, n = job->n, k = job->option, parts = job->set_threads ? job->threads : 1;
+    const char *a = job->a + (size_t)number * m * n * job->bytes;
+    char *q = job->out[0] ? job->out[0] + (size_t)number * m * k * job->bytes : 0;
+    char *r = job->out[1] ? job->out[1] + (size_t)number * k * n * job->bytes : 0;
+    if (job->bytes == 4) q_and_r_single(job->function[0], (const void *)a, (void *)q, (void *)r, m, n, k, parts);
+    else q_and_r_double(job->function[0], (const void *)a, (void *)q, (void *)r, m, n, k, parts);
 }
 
 void tg_qr(void **buffers, const long long *facts) {
