@@ -53,6 +53,19 @@ def test_rows_as_numpy_has_them(shape: tuple[int, ...], name: str, kind: str) ->
     assert found.numpy().tobytes() == by_numpy(name, x).tobytes()
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_few_rows_are_enough_for_few_threads(name: str) -> None:
+    """Four rows for each thread are one call; fewer are divided in blocks, so that all threads have some."""
+    threads = Device["CPU"].target.chunks
+    x = numbers("f4", min(64, 4 * threads), 700)
+    for rows, calls in ((len(x), 1), (len(x) - 1, 2)):
+        tensor = Tensor(x[:rows]).realize()
+        before = GlobalCounters.kernel_count
+        found = getattr(tensor, name)(1).realize()
+        assert (GlobalCounters.kernel_count - before > 1) == (calls > 1)
+        np.testing.assert_allclose(found.numpy(), by_numpy(name, x[:rows]), rtol=2e-7)
+
+
 def test_special_numbers() -> None:
     """Zeros keep their sign, infinities and NaN run on, and no sum stops at 2**24."""
     x = np.ones((70, 200), np.float32)

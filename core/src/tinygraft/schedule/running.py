@@ -4,7 +4,8 @@
 
 A SCAN that loops is one element after another in each row, or blocks whose elements are read twice (blocked_scans.py).
 The routine has several rows side by side, which no loop of a kernel is, and reads them once. Along other axes than the
-last one the rows of kernels are vectors already; of few rows each is divided among threads in blocks.
+last one the rows of kernels are vectors already. Of fewer rows than threads compute at once each is divided among
+threads in blocks.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp, rebuild
 
 NAME = "running"
+# measured: 8 rows of 50,257 on 2 threads, running products 0.49 ms in blocks and 0.17 by the routine (2026-11-29)
+SIDE_BY_SIDE = 4  # rows that a thread of the routine computes at once
 
 
 def rows_by_routine(order: Sequence[UOp], target_of: Callable[[str], Target]) -> dict[UOp, UOp]:
@@ -42,10 +45,12 @@ def rows_by_routine(order: Sequence[UOp], target_of: Callable[[str], Target]) ->
 
 
 def _suits(node: UOp, target_of: Callable[[str], Target]) -> bool:
-    """Return whether a long SCAN is of at least ROWS whole rows, and the device has the routine for its dtype."""
+    """Return whether a long SCAN is of rows enough for all threads, and the device has the routine for its dtype."""
     shape, arg = node.shape, node.arg
     if arg.op not in (Ops.ADD, Ops.MUL) or arg.axis != len(shape) - 1 or not is_concrete(shape):
         return False
-    if prod(shape[:-1]) < ROWS or not isinstance(node.device, str):
+    if not isinstance(node.device, str):
         return False
-    return target_of(node.device).has_routine(NAME, node.dtype, prod(shape))
+    target = target_of(node.device)
+    enough = min(ROWS, SIDE_BY_SIDE * target.chunks)
+    return prod(shape[:-1]) >= enough and target.has_routine(NAME, node.dtype, prod(shape))
