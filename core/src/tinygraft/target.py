@@ -54,6 +54,7 @@ class Target:
       non-negative by positive, shifts below the width), unless they are listed here.
     - `vector_bytes`: the width of a vector register; 0 where the renderer has no vectors.
     - `registers`: how many registers there are: of vectors, or of a thread of a thread block.
+    - `multipliers`: how many vectors a core is known to multiply in a cycle; 0 where that is not known.
     - `matrix`: the instructions that multiply small matrices (MatrixUnit), the preferred ones first.
     - `chunks`: how many threads divide the PARALLEL ranges of a kernel; each of its launches is then run once for
       each chunk, as `Signature.chunked` says.
@@ -85,6 +86,7 @@ class Target:
     native_ops: frozenset[Ops] = BASIC_OPS - CHECKED_OPS
     vector_bytes: int = 0
     registers: int = 16
+    multipliers: int = 0
     matrix: tuple[MatrixUnit, ...] = ()
     chunks: int = 1
     grid_dims: int = 0
@@ -158,10 +160,10 @@ _MEMBERS: dict[str, type] = {
 _FLAGS = ("fused_sums", "subnormals", "branches")
 # field -> the least value and the most
 _NUMBERS: dict[str, tuple[int, int | None]] = {
-    "vector_bytes": (0, None), "registers": (1, None), "chunks": (1, None), "grid_dims": (0, 3),
-    "block_threads": (1, None), "shared_memory": (0, None), "local_memory": (0, None), "l2_bytes": (0, None),
-    "l3_bytes": (0, None), "stream_bytes": (0, None), "max_params": (1, None), "max_ops": (1, None),
-    "alignment": (1, None),
+    "vector_bytes": (0, None), "registers": (1, None), "multipliers": (0, None), "chunks": (1, None),
+    "grid_dims": (0, 3), "block_threads": (1, None), "shared_memory": (0, None), "local_memory": (0, None),
+    "l2_bytes": (0, None), "l3_bytes": (0, None), "stream_bytes": (0, None), "max_params": (1, None),
+    "max_ops": (1, None), "alignment": (1, None),
 }  # fmt: skip
 
 

@@ -217,6 +217,20 @@ def test_the_gradient_of_what_slides_back_is_a_convolution() -> None:
     assert [shape for _, shape in call.routine.operands] == [(1, 4, 1, 96, 56, 90), (1, 1, 64, 96, 4, 3)]
 
 
+def test_one_multiplier() -> None:
+    """A core that multiplies one vector in a cycle gains in steps, and by Winograd's algorithm in steps of 1."""
+    target, w = replace(BOTH, multipliers=1), memory(64, 64, 3, 3)
+    for x, window, padding, stride, name in (
+        (memory(8, 64, 56, 56), memory(128, 64, 3, 3), 1, 2, "direct_convolution"),
+        (memory(8, 64, 56, 56), w, 1, 1, "convolution"),
+        (memory(8, 3, 112, 112), memory(64, 3, 7, 7), 3, 2, "direct_convolution"),
+        (memory(8, 64, 56, 56), memory(128, 64, 1, 1), 0, 2, ""),
+        (memory(8, 64, 56, 56), memory(64, 64, 1, 1), 0, 1, ""),
+    ):
+        calls = schedule([x.conv2d(window, padding=padding, stride=stride).uop], lambda _: target).calls
+        assert [call.routine.name for call in calls if isinstance(call, RoutineCall)] == [name] * bool(name)
+
+
 DEPTHWISE = replace(TARGET, routines=(*TARGET.routines, DeclaredRoutine("depthwise_convolution", (dtypes.float32,))))
 
 

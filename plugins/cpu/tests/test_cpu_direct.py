@@ -107,10 +107,13 @@ def names(t: Tensor) -> list[str]:
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize(("window", "step"), [(3, 1), (3, 2), (4, 1)])
 def test_methods_and_gradients(groups: int, window: int, step: int) -> None:
-    """conv2d and the gradient in steps of 1 for its image are this routine where the CPU has it, and right."""
-    if NAME not in routine_sources.sources():
+    """conv2d and the gradient in steps of 1 for its image are this routine where the CPU has it, and right.
+
+    Of such small windows only in longer steps where a core multiplies one vector in a cycle.
+    """
+    if NAME not in routine_sources.sources() or (machine.multipliers() == 1 and step == 1):
         pytest.skip("not on this processor")
-    x, w = numbers(4, 64 * groups, 20, 23), numbers(64 * groups, 64, window, window, seed=1)
+    x, w = numbers(4, 64 * groups, 20 * step, 23 * step), numbers(64 * groups, 64, window, window, seed=1)
     by_kernels: list[Array] = []
     by_routine: list[Array] = []
     for found, wanted in ((by_kernels, 0), (by_routine, 1)):
@@ -127,10 +130,10 @@ def test_methods_and_gradients(groups: int, window: int, step: int) -> None:
 
 
 def test_which_processors_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that are known to multiply two vectors of 64 bytes in each cycle."""
+    """Those that are known to multiply a vector of 64 bytes in each cycle, or two."""
     routine_sources.sources.cache_clear()
     try:
-        for count, wanted in ((2, True), (1, False), (0, False)):
+        for count, wanted in ((2, True), (1, True), (0, False)):
             monkeypatch.setattr(machine, "multipliers", lambda count=count: count)
             assert (NAME in routine_sources.sources()) is wanted
             routine_sources.sources.cache_clear()

@@ -49,9 +49,11 @@ PRODUCT = 1.1  # for a vector of products of transformed tiles
 READ, WRITTEN, WEIGHED = 2.2, 2.5, 0.6  # for each element that is transformed, of tiles, results and weights
 STORED = 2.0  # for each result, which the kernel that goes on with it has to read
 BLOCK = 48  # tiles for which weights are transformed once
-# measured: beside both others (2026-11-28, two threads of a Sapphire Rapids, benchmarks/NOTES.md; processors with one
-# multiplier do not declare the routine)
+# measured: beside both others (2026-11-28, two threads of a Sapphire Rapids, benchmarks/NOTES.md)
 TILED = 0.75  # for a vector of products in tiles of filters
+# measured: where a core multiplies one vector in a cycle (2026-11-29, two threads of an EPYC with AVX-512)
+TILED_BY_ONE, STORED_BY_ONE = 1.03, 0.5  # of the routine
+STRIDED = 1.4  # of the direct way, in steps: lanes of a window are apart
 COPIED, PACKED = 1.5, 2.0  # for each element of x with zeros around, and each weight in each block of elements
 LEAST = 1 << 21  # products, below which a call takes most of the time
 MOST_ELEMENTS = 1 << 30  # given: of the images that are copied at once; the routine has 32 bits for places in them
@@ -323,8 +325,8 @@ def _suited(node: UOp, c: Found, target_of: Callable[[str], Target], fast: bool,
     if target.has_routine(DIRECTLY, node.dtype, prod(c.sizes)) and _fits_tiles(c):
         times[DIRECTLY] = tiled_time(c, target)
     unit = c.window[0] == c.window[1] and c.window[0] in WINDOWS and c.step == (1, 1)
-    # of 3 x 3 elements a quarter of the products, in float64, was nowhere faster than all in float32
-    beaten = DIRECTLY in times and c.window[0] == WINDOWS[0] and not fast
+    # of 3 x 3 elements a quarter of the products, in float64, was nowhere faster than all in float32 by two multipliers
+    beaten = DIRECTLY in times and c.window[0] == WINDOWS[0] and not fast and target.multipliers != 1
     if unit and not beaten and target.has_routine(NAME, node.dtype, prod(c.sizes)):
         times[NAME] = time_of(c, target, fast)
     return min(times, key=lambda name: times[name])
@@ -348,7 +350,8 @@ def direct_time(c: Convolution, target: Target) -> float:
     """Return cycles of one thread for a convolution as a product in tiles."""
     batch, groups, channels, *_ = c.sizes
     lanes = target.vector_bytes // 4
-    return batch * groups * prod(c.results) * c.filters * channels * prod(c.window) / lanes * DIRECT
+    cycles = STRIDED if target.multipliers == 1 and max(c.step) > 1 else DIRECT
+    return batch * groups * prod(c.results) * c.filters * channels * prod(c.window) / lanes * cycles
 
 
 def tiled_time(c: Convolution, target: Target) -> float:
@@ -357,9 +360,10 @@ def tiled_time(c: Convolution, target: Target) -> float:
     lanes = target.vector_bytes // 4
     above, below, left, right = c.padding
     copied = (height + above + below) * (width + left + right) if max(c.window) > 1 else prod(c.results)
-    products = prod(c.results) * round_up(c.filters, lanes) * channels * prod(c.window) / lanes * TILED
+    cycles, stored = (TILED_BY_ONE, STORED_BY_ONE) if target.multipliers == 1 else (TILED, STORED)
+    products = prod(c.results) * round_up(c.filters, lanes) * channels * prod(c.window) / lanes * cycles
     packed = c.filters * channels * prod(c.window) * PACKED
-    return groups * (batch * (products + copied * channels * COPIED + c.filters * prod(c.results) * STORED) + packed)
+    return groups * (batch * (products + copied * channels * COPIED + c.filters * prod(c.results) * stored) + packed)
 
 
 def time_of(c: Convolution, target: Target, fast: bool) -> float:

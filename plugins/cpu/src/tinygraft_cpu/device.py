@@ -109,6 +109,7 @@ def host_target(threads: int, compiler: str) -> Target:
         gathers=machine.gathers() if compiler == "llvm" else (),  # C has no word for them
         branches=compiler == "llvm",
         registers=machine.registers(),
+        multipliers=machine.multipliers(),
         matrix=units.units(compiler),
         chunks=threads,
         local_memory=768 << 10,

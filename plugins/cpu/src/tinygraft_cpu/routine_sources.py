@@ -48,8 +48,8 @@ def sources() -> dict[str, str]:
     if library is not None and sys.byteorder == "little":
         # an extension that was built from older sources lacks some: kernels compute these, and `about` says so
         found |= {name: "extension" for name in BY_EXTENSION if library.tg_routine(name.encode())}
-        if machine.multipliers() < 2:
-            found.pop("direct_convolution", None)  # kernels and Winograd's algorithm are as fast there
+        if not machine.multipliers():
+            found.pop("direct_convolution", None)  # it is not measured beside kernels there
         if importlib.util.find_spec("scipy") is not None:
             found |= dict.fromkeys(BY_LAPACK, "lapack")
     return found
