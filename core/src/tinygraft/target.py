@@ -54,7 +54,6 @@ class Target:
       non-negative by positive, shifts below the width), unless they are listed here.
     - `vector_bytes`: the width of a vector register; 0 where the renderer has no vectors.
     - `registers`: how many registers there are: of vectors, or of a thread of a thread block.
-    - `multipliers`: how many vectors a core is known to multiply in a cycle; 0 where that is not known.
     - `matrix`: the instructions that multiply small matrices (MatrixUnit), the preferred ones first.
     - `chunks`: how many threads divide the PARALLEL ranges of a kernel; each of its launches is then run once for
       each chunk, as `Signature.chunked` says.
@@ -78,6 +77,7 @@ class Target:
       others.
     - `gathers`: the sizes in bytes of elements of which one instruction loads a vector, from an address for each lane.
     - `branches`: whether what WHEREs choose rarely is behind a branch: some rules have a cheap path then.
+    - `multipliers`: how many vectors a core is known to multiply in a cycle; 0 where that is not known.
     """
 
     arch: str = ""
@@ -86,7 +86,6 @@ class Target:
     native_ops: frozenset[Ops] = BASIC_OPS - CHECKED_OPS
     vector_bytes: int = 0
     registers: int = 16
-    multipliers: int = 0
     matrix: tuple[MatrixUnit, ...] = ()
     chunks: int = 1
     grid_dims: int = 0
@@ -105,6 +104,7 @@ class Target:
     routines: tuple[DeclaredRoutine, ...] = ()
     gathers: tuple[int, ...] = ()
     branches: bool = False
+    multipliers: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what no device can be, with the field; sets and lists become the frozensets and tuples of the fields.
