@@ -10,6 +10,8 @@ import pytest
 from tinygraft import Context, Tensor
 from tinygraft.engine import plan
 from tinygraft.engine.diskcache import clear as clear_disk
+from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import postorder
 
 R = np.random.default_rng(0)
 ROWS = R.standard_normal((40, 6)).astype(np.float32)
@@ -115,8 +117,19 @@ def rows_copied(rng: np.random.Generator) -> Both:
     return y, wanted
 
 
+def gradient_of_picks(rng: np.random.Generator) -> Both:
+    """The gradient of a sum of log-probabilities: what surrounds each begins where its slice did."""
+    at = rng.integers(0, 6, 6)
+    t = Tensor(ROWS[:6] + np.float32(rng.integers(5)), requires_grad=True).realize()
+    computed = t * 2
+    Tensor.stack(*[computed[k, int(i)] for k, i in enumerate(at)]).sum().backward()
+    assert t.grad is not None
+    return t.grad, np.eye(6, dtype=np.float32)[at] * 2
+
+
 @pytest.mark.parametrize(
-    "case", [rows, sum_of_rows, computed_rows, picks_summed, crops, writes, elements_written, rows_copied]
+    "case",
+    [rows, sum_of_rows, computed_rows, picks_summed, crops, writes, elements_written, rows_copied, gradient_of_picks],
 )
 def test_a_few_compilations(case: Callable[[np.random.Generator], Both], made):
     """Random numbers compile in a few calls at most, the last of them in none; each value has NumPy's bits."""
@@ -138,7 +151,16 @@ def test_a_pick_that_is_used_twice_stays_one(made):
         np.testing.assert_array_equal((row * row + row).numpy(), ROWS[i] * ROWS[i] + ROWS[i])
     assert len(made) == 2
     lifted = made[-1][0]
-    from tinygraft.uop.ops import Ops
-    from tinygraft.uop.uop import postorder
-
     assert sum(node.op is Ops.SHRINK for node in postorder(lifted)) == 1
+
+
+def test_the_padding_of_a_convolution_stays(made):
+    """A routine or a kernel for convolutions is made for its padding."""
+    weights = Tensor(IMAGES[:4, :, :3, :3]).realize()
+    for before in range(3):
+        padded = H.images[:2].pad(((0, 0), (0, 0), (before, 2 - before), (1, 1)))
+        found = padded.conv2d(weights).numpy()
+        wanted = np.pad(IMAGES[:2], ((0, 0), (0, 0), (before, 2 - before), (1, 1)))
+        windows = np.lib.stride_tricks.sliding_window_view(wanted, (3, 3), (2, 3))
+        np.testing.assert_allclose(found, np.einsum("bcyxhw,fchw->bfyx", windows, IMAGES[:4, :, :3, :3]), atol=1e-5)
+    assert not any(node.op is Ops.BIND for outputs in made for node in postorder(*outputs))

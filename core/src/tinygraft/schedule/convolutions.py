@@ -183,6 +183,8 @@ def _forward(node: UOp) -> Convolution | None:
             image = image.src[0]
         if image.op is Ops.PAD and image.arg[:2] == ((0, 0), (0, 0)) and len(image.shape) == 4:
             (above, below), (left, right) = image.arg[2:]
+            if not is_concrete((above, below, left, right)):
+                return None
             image, padding = image.src[0], (above, below, left, right)
         sizes = (batch, groups, channels, *image.shape[-2:])
         return Convolution(

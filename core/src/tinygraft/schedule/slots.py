@@ -10,7 +10,7 @@ an argument computes the same bits:
   is stored, scattered or assigned. Functions of constants stay, and so do sizes, paddings, bools and NaN.
 - 0, 1 and -1 beside a reduction of floats only where that is found to be summed in the same order: rules remove them
   (rules/fold.py).
-- the start of a slice of known length. The length is part of the key.
+- the start of a slice of known length, and where a padding begins, as in the gradient of one. Lengths are in the key.
 
 The values of the graph `with_arguments` are those of the original, node by node: a slot becomes a BIND of a variable.
 """
@@ -41,13 +41,13 @@ _TAKES = _EXACT | {Ops.POW}  # a function, but no device has one of its own
 _MOVES = frozenset({Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.FLIP, Ops.PAD, Ops.SHRINK, Ops.DETACH})
 _KEEPS = _EXACT | _MOVES  # of constants alone they are as good as one
 _MADE = frozenset({Ops.IOTA, Ops.CONTIGUOUS, Ops.CAT, Ops.SCATTER, Ops.GATHER})  # these are values of their own
-# given: the order of sources of these ops
-_VALUE_AT = {Ops.ASSIGN: 1, Ops.SCATTER: 2, Ops.GATHER: 1, Ops.CONTIGUOUS: 0}  # of an operand that may be any value
+# given: the order of sources of these ops, of which one may be any value
+_VALUE_AT = {Ops.ASSIGN: 1, Ops.SCATTER: 2, Ops.GATHER: 1, Ops.CONTIGUOUS: 0, Ops.PAD: 0}
 _BROADCAST = frozenset({Ops.RESHAPE, Ops.EXPAND})  # a constant stays one number
 _COMBINING = frozenset({Ops.REDUCE_AXIS, Ops.SCAN, Ops.FOLD, Ops.SCATTER})  # in an order that may decide the last bits
 
-# An operand that is a constant: the node that it is an operand of, and at which place. Or a SHRINK, and an axis that it
-# cuts, counted from START on.
+# An operand that is a constant: the node that it is an operand of, and at which place. Or a SHRINK or PAD, and an axis
+# that it cuts or pads, counted from START on.
 NumberSlot = tuple[UOp, int]
 # given: more than any op has operands
 START = 1000
@@ -117,8 +117,12 @@ class _NumberReader:
             note_value(node, self.bound)
             arg = None
         operands = self._operands(node)
-        if op is Ops.SHRINK and node in self.held:
+        if op is Ops.SHRINK and (node in self.held or node in self.pure):
             arg = self._starts(node)
+        elif op is Ops.PAD:
+            arg = self._paddings(node)
+        elif op is Ops.WINDOW:
+            self._keep_padding(src[0])
         if len(src) > 1 and type(arg) is tuple:
             arg = with_numbers(arg, self.numbers)
         self.numbers[node] = len(self.key)
@@ -135,7 +139,7 @@ class _NumberReader:
             self.held.add(node)
             if op in _COMBINING and node.dtype.kind == "float":
                 self.combines = True
-        elif op in _MADE:
+        elif op in _MADE or _is_placed(node):
             self.held.add(node)
         elif op in _KEEPS and all(source in self.broadcast or source in self.pure for source in src):
             self.pure.add(node)
@@ -183,6 +187,25 @@ class _NumberReader:
             found.append(bounds)
         return tuple(found)
 
+    def _paddings(self, node: UOp) -> tuple[Any, ...]:
+        """Return the arg of a PAD with a slot for each axis that it pads; in the key stands ("padding", both sides)."""
+        found: list[Any] = []
+        for axis, (before, after) in enumerate(node.arg):
+            bounds: tuple[Any, Any] = before, after
+            if is_concrete(bounds) and before + after > 0:
+                self.slots.append((node, START + axis))
+                self.values.append(before)
+                bounds = "padding", before + after
+            found.append(bounds)
+        return tuple(found)
+
+    def _keep_padding(self, node: UOp) -> None:
+        """Note that the padding of what windows slide over stays: routines of convolutions are chosen by it."""
+        while node.op in _MOVES:
+            if node.op is Ops.PAD:
+                self.stays.append(node)
+            node = node.src[0]
+
     def finish(self, outputs: Sequence[UOp]) -> Numbers:
         """Return the numbers of the graph of `outputs`, whose nodes were all read. Call it once: it ends the key.
 
@@ -204,6 +227,11 @@ class _NumberReader:
         return Numbers(
             tuple(self.key), slots, tuple(values), self.combines, special, self.buffers, self.devices, self.bound
         )
+
+
+def _is_placed(node: UOp) -> bool:
+    """Return whether a node is a PAD: where its source is depends on positions, so it is more than a constant."""
+    return node.op is Ops.PAD and any(is_concrete(pair) and sum(pair) > 0 for pair in node.arg)
 
 
 def _is_value(op: Ops, place: int) -> bool:
@@ -266,12 +294,14 @@ def constant_of(slot: NumberSlot) -> UOp:
 
 
 def room(slot: NumberSlot) -> tuple[int, int]:
-    """Return the least and the greatest start that a slice of this length may have.
+    """Return the least and the greatest start that a slice of this length, or a padding of this sum, may have.
 
     The slot is that of a start.
     """
     node, place = slot
     start, end = node.arg[place - START]
+    if node.op is Ops.PAD:
+        return 0, start + end
     return 0, node.src[0].shape[place - START] - (end - start)
 
 
@@ -290,11 +320,14 @@ def with_arguments(order: Sequence[UOp], outputs: Sequence[UOp], chosen: Mapping
         for place in places.get(node, ()):
             if place < START:
                 src[place] = _broadcast_as(node.src[place], chosen[node, place])
-        if places.get(node, (0,))[-1] >= START:
+        if max(places.get(node, (0,))) >= START:
             bounds = []
             for axis, (start, end) in enumerate(arg):
                 at = chosen.get((node, START + axis), start)
-                bounds.append((at, end if at is start else ix.add(at, end - start)))
+                if node.op is Ops.PAD:
+                    bounds.append((at, end if at is start else ix.sub(start + end, at)))
+                else:
+                    bounds.append((at, end if at is start else ix.add(at, end - start)))
             arg = tuple(bounds)
             src += symbolic_sizes([size for pair in arg for size in pair if size not in src])
         if (node, 1) in chosen and (kind := exponent_kind(node.op, 1, constant_of((node, 1)))):

@@ -77,7 +77,10 @@ def weights_of(node: UOp) -> Weights | None:
             image = image.src[0]
         others = len(image.shape) - axes
         if image.op is Ops.PAD and image.arg[:others] == ((0, 0),) * others:
-            image, before = image.src[0], tuple([pair[0] for pair in image.arg[others:]])
+            before = tuple([pair[0] for pair in image.arg[others:]])
+            if not is_concrete(before):
+                return None
+            image = image.src[0]
         sizes = (batch, groups, channels, *_pair(image.shape[-axes:], 1))
         places, element, step, gap = [_pair(n, 1) for n in (results, window, slid.arg.stride, slid.arg.dilation)]
         return Weights(image, given, sizes, filters, places, element, step, gap, _pair(before, 0), node.shape)
