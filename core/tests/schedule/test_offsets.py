@@ -184,7 +184,7 @@ def test_a_capture_sees_other_numbers() -> None:
 
 @pytest.mark.parametrize("layer", [nn.RNN, pytest.param(nn.GRU, marks=pytest.mark.slow)])
 def test_equal_cells_are_one_form(layer) -> None:
-    """A training step of a recurrent layer compiles as many kernels for 12 steps as for 9."""
+    """A training step of a recurrent layer, in one schedule, compiles as many kernels for 12 steps as for 9."""
     with Context(DEV="NULL"), Tensor.train():
         counts = []
         for steps in (9, 12):
@@ -198,6 +198,7 @@ def test_equal_cells_are_one_form(layer) -> None:
             before = GlobalCounters.kernels_compiled
             output, _ = model(x)
             (output * output).mean().backward()
-            optimizer.step()
+            first, *others = optimizer.schedule_step()
+            first.realize(*others)
             counts.append(GlobalCounters.kernels_compiled - before)
     assert counts[1] <= counts[0] + 2, counts
