@@ -10,7 +10,7 @@ from tinygraft.target import Target
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import AxisKind, Ops, ParamArg, ReduceArg
 from tinygraft.uop.stages import Kernel
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import UOp, postorder
 
 F = dtypes.float32
 POOL = Target(chunks=4)
@@ -56,6 +56,23 @@ def test_a_store_outside_of_all_loops_is_of_one_thread() -> None:
     found = to_linear(Kernel(UOp(Ops.SINK, src=(copied(0, 1 << 14), single))), POOL).uops
     shared = [u.src[0].arg for u in found if u.op is Ops.RANGE and u.arg.kind is AxisKind.PARALLEL]
     assert shared == [1 << 14, 1]
+
+
+def test_an_element_that_counts_is_of_one_thread_unless_others_read_it() -> None:
+    """It is read where it is written; another thread would read the count before it or after it."""
+    count = param(1, F, 1)
+    counting = store(count, ix.const(0), load(count, ix.const(0)) + UOp.const(F, 1.0))
+    beside = UOp(Ops.SINK, src=(copied(0, 1 << 14), counting))
+    chosen, actions = choose(beside, POOL)
+    assert tuple(map(str, actions)) == ("parallel",)
+    (once,) = [n for n in postorder(chosen) if n.op is Ops.RANGE and n.src[0].arg == 1]
+    assert {once in postorder(n.src[1]) for n in postorder(chosen) if n.op is Ops.LOAD and n.src[0] is count} == {True}
+    to_linear(Kernel(beside), POOL)  # proves that each element is read before it is written
+    i = UOp.range(1 << 14, 0)
+    scaled = store(param(0, F, 1 << 14), i, load(param(4, F, 1 << 14), i) * load(count, ix.const(0)))
+    assert taken(POOL, scaled, counting) == ()
+    other = store(param(2, F, 1), ix.const(0), load(param(0, F, 1 << 14), ix.const(7)))
+    assert taken(POOL, copied(0, 1 << 14), other) == (), "it reads what another thread writes"
 
 
 def test_stores_that_are_not_in_all_loops_share_those_that_all_are_in() -> None:

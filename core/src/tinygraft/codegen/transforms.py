@@ -14,7 +14,7 @@ from tinygraft.codegen.collapse import apply
 from tinygraft.rules.fold import fold
 from tinygraft.uop import index as ix
 from tinygraft.uop.ops import AxisKind, Ops, RangeArg, ReduceArg
-from tinygraft.uop.uop import UOp, postorder
+from tinygraft.uop.uop import UOp, postorder, rebuild
 
 # given: more than the seven numbers below
 GAP = 8
@@ -197,11 +197,13 @@ def loop_of_each(sink: UOp) -> list[UOp] | None:
     """Return loops of which every store of `sink` is inside of exactly one, or None where there is no such choice.
 
     Left out are stores that no loop concerns, as those of the corners of what is padded: `parallel` has one for them.
+    There is no choice where another thread might read or write their memory at the same time, as the count of the steps
+    of an optimizer, which all parameters read.
     The first store has its outermost loop, unless that leaves another store with two loops or with none: a loop that
     two stores share may be the outermost one of only one of them, as the loop over blocks is beside a tile.
     """
     stores = list(dict.fromkeys(store.ranges for store in sink.src if not _is_single(store)))
-    if not stores:
+    if not stores or _is_shared(sink):
         return None
     pending: list[tuple[list[int], list[UOp], list[UOp]]] = [(stores, loops_of(sink), [])]
     while pending:
@@ -226,9 +228,34 @@ def parallel(sink: UOp, loops: Sequence[UOp]) -> UOp:
         return sink
     axis = max(n.arg.axis for n in postorder(sink) if n.op is Ops.RANGE) + GAP
     once = UOp.range(1, axis, AxisKind.PARALLEL)
-    return sink.replace(src=tuple(
-        s.replace(src=(s.src[0], ix.add(once, s.src[1]), *s.src[2:])) if _is_single(s) else s for s in sink.src
-    ))  # fmt: skip
+    return sink.replace(src=tuple(_within(store, once) if _is_single(store) else store for store in sink.src))
+
+
+def _within(store: UOp, once: UOp) -> UOp:
+    """Return a store of a single element in the loop `once`, with what it reads of the memory that it writes."""
+    own = {
+        n: n.replace(src=(n.src[0], ix.add(once, n.src[1]), *n.src[2:]))
+        for n in postorder(store) if n.op is Ops.LOAD and n.src[0] is store.src[0]
+    }  # fmt: skip
+    store = rebuild((store,), own)[store] if own else store
+    return store.replace(src=(store.src[0], ix.add(once, store.src[1]), *store.src[2:]))
+
+
+def _is_shared(sink: UOp) -> bool:
+    """Return whether a store that no loop concerns has memory in common with another store."""
+    for single in sink.src:
+        if _is_single(single):
+            others = sink.replace(src=tuple([store for store in sink.src if store is not single]))
+            read, read_by_others = _loaded(single), _loaded(others)
+            written = {store.src[0] for store in others.src}
+            if single.src[0] in read_by_others or not read.isdisjoint(written):
+                return True
+    return False
+
+
+def _loaded(node: UOp) -> set[UOp]:
+    """Return the memory that is read in the graph of `node`."""
+    return {n.src[0] for n in postorder(node) if n.op is Ops.LOAD}
 
 
 def _is_single(store: UOp) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 from tinygraft.dtype import dtypes
 from tinygraft.errors import ShapeError, UnsupportedError
 from tinygraft.tensor.nested import mapped
+from tinygraft.tensor.ops.drawn_now import counted_in_graphs
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.routine_nodes import written_out
 from tinygraft.tensor.state.live import alive, live_tensors, noting_touched
@@ -124,7 +125,7 @@ def _as_tensors(nested: Any) -> Any:
 
 def _called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Return what the function returns in evaluation mode."""
-    with Tensor.train(False), written_out(SORTS):
+    with Tensor.train(False), written_out(SORTS), counted_in_graphs():
         return function(*args, **kwargs)
 
 

@@ -9,6 +9,9 @@ where a graph that counts concerns all that was drawn before: an eager draw of a
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from tinygraft.device.buffer import buffer_of
@@ -21,6 +24,17 @@ from tinygraft.uop.uop import UOp
 
 # States whose memory a graph may read: that of a draw which counted in its graph, and is not computed
 _in_graphs: weakref.WeakSet[UOp] = weakref.WeakSet()
+_only_in_graphs: ContextVar[bool] = ContextVar("_only_in_graphs", default=False)
+
+
+@contextmanager
+def counted_in_graphs() -> Iterator[None]:
+    """Let the graphs count in the block, whose writes are undone: nothing is drawn then."""
+    token = _only_in_graphs.set(True)
+    try:
+        yield
+    finally:
+        _only_in_graphs.reset(token)
 
 
 def note_graph(state: Any) -> None:
@@ -34,10 +48,10 @@ def note_graph(state: Any) -> None:
 def draw_now(state: Any, words: int) -> bytes | None:
     """Count `words` as drawn, in the memory of `state`; return its bytes before that.
 
-    None, and nothing is counted, where a capture is open, whose replays have to count, and
+    None, and nothing is counted, where a capture is open, whose replays have to count, in `counted_in_graphs`, and
     where the state is no memory that the host sees at once, or a graph still reads it.
     """
-    if open_captures() or state.uop.op is not Ops.BUFFER:
+    if open_captures() or _only_in_graphs.get() or state.uop.op is not Ops.BUFFER:
         return None
     node = state.uop
     buffer = buffer_of(node)
