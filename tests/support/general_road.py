@@ -1,8 +1,8 @@
-"""Which realisations take the general road, counted for the tests of both kinds of shortcuts, on the PYTHON device."""
+"""Which realisations take the general road, and which plans are made, counted on the PYTHON device."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +10,8 @@ import pytest
 
 from tinygraft import Context, Tensor
 from tinygraft.engine import plan, realize, tape
+from tinygraft.engine.diskcache import clear as clear_disk
+from tinygraft.uop.uop import UOp
 
 
 @contextmanager
@@ -17,6 +19,16 @@ def without_shortcuts() -> Iterator[None]:
     """What runs here finds no shortcut and no tape from before it, on the PYTHON device, and leaves no shortcut."""
     plan.clear()
     tape.clear()
+    with Context(DEV="PYTHON"):
+        yield
+    plan.clear()
+
+
+@contextmanager
+def without_plans() -> Iterator[None]:
+    """What runs here finds no plan from before it, in memory or on disk, on the PYTHON device, and leaves none."""
+    plan.clear()
+    clear_disk()
     with Context(DEV="PYTHON"):
         yield
     plan.clear()
@@ -43,3 +55,16 @@ def collections(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def numbers(*values: float) -> Tensor:
     """A tensor of floats in memory."""
     return Tensor([float(value) for value in values]).realize()
+
+
+def plans_made(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[UOp]]:
+    """Return a list that has the outputs of each graph that a plan is made of from now on: each compiles kernels."""
+    found: list[Sequence[UOp]] = []
+    plain = plan.shown_schedule
+
+    def noted(outputs: Sequence[UOp]) -> Any:
+        found.append(outputs)
+        return plain(outputs)
+
+    monkeypatch.setattr(plan, "shown_schedule", noted)
+    return found

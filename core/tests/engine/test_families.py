@@ -7,28 +7,22 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
+from general_road import plans_made, without_plans
 from tinygraft import Context, GlobalCounters, Tensor, TinyJit, Variable, dtypes
 from tinygraft.engine import families, plan
-from tinygraft.engine.diskcache import clear as clear_disk
 
 
 @pytest.fixture(autouse=True)
 def empty():
     """Each test starts without plans, on the PYTHON device."""
-    plan.clear()
-    clear_disk()
-    with Context(DEV="PYTHON"):
+    with without_plans():
         yield
-    plan.clear()
 
 
 @pytest.fixture
 def made(monkeypatch):
-    """A list that grows with each plan that is made from a graph: each compiles one or more kernels."""
-    found = []
-    real = plan.shown_schedule
-    monkeypatch.setattr(plan, "shown_schedule", lambda outputs: found.append(outputs) or real(outputs))
-    return found
+    """An element for each plan that is made."""
+    return plans_made(monkeypatch)
 
 
 X = np.arange(64, dtype=np.float32) * 0.37 - 5

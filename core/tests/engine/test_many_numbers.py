@@ -7,9 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tinygraft import Context, Tensor
-from tinygraft.engine import plan
-from tinygraft.engine.diskcache import clear as clear_disk
+from general_road import plans_made, without_plans
+from tinygraft import Tensor
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import postorder
 
@@ -34,22 +33,16 @@ H = Held()
 @pytest.fixture(autouse=True)
 def held():
     """The tests start without plans, on the PYTHON device."""
-    plan.clear()
-    clear_disk()
-    with Context(DEV="PYTHON"):
+    with without_plans():
         H.rows, H.images, H.plane = Tensor(ROWS).realize(), Tensor(IMAGES).realize(), Tensor(PLANE).realize()
         yield
-    vars(H).clear()
-    plan.clear()
+        vars(H).clear()
 
 
 @pytest.fixture
 def made(monkeypatch):
-    """A list that grows with each plan that is made from a graph: each compiles one or more kernels."""
-    found = []
-    real = plan.shown_schedule
-    monkeypatch.setattr(plan, "shown_schedule", lambda outputs: found.append(outputs) or real(outputs))
-    return found
+    """An element for each plan that is made."""
+    return plans_made(monkeypatch)
 
 
 Both = tuple[Tensor, np.ndarray]

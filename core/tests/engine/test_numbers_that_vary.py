@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinygraft import Context, Tensor, dtypes
+from general_road import plans_made, without_plans
+from tinygraft import Tensor, dtypes
 from tinygraft.engine import plan
-from tinygraft.engine.diskcache import clear as clear_disk
 
 R = np.random.default_rng(0)
 X = R.standard_normal((4, 6)).astype(np.float32)
@@ -45,9 +45,7 @@ H = Held()
 @pytest.fixture(autouse=True)
 def held():
     """The tests start without plans, on the PYTHON device."""
-    plan.clear()
-    clear_disk()
-    with Context(DEV="PYTHON"):
+    with without_plans():
         for name, data in {
             "x": X, "y": Y, "positive": np.abs(X) + 0.5, "n": N, "long": N.astype(np.int64) * 1000,
             "bytes_": (N + 100).astype(np.uint8), "v": V, "b": X > 0, "rows": np.abs(N[:2]) % 4,
@@ -55,8 +53,7 @@ def held():
         }.items():  # fmt: skip
             setattr(H, name, Tensor(data).realize())
         yield
-    vars(H).clear()
-    plan.clear()
+        vars(H).clear()
 
 
 def f(i: int) -> float:
@@ -166,9 +163,7 @@ ROWS: dict[str, Callable[[int], Any]] = {
 @pytest.mark.parametrize("name", ROWS)
 def test_30_numbers_compile_twice(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few plans are made, and each result has the bits of one with constants."""
-    made: list[Any] = []
-    real = plan.shown_schedule
-    monkeypatch.setattr(plan, "shown_schedule", lambda outputs: made.append(outputs) or real(outputs))
+    made = plans_made(monkeypatch)
     compute = ROWS[name]
     gradient(lambda t: t * t, np.abs(X) + 0.5)  # what all gradients need is compiled
     Tensor([0]).realize()

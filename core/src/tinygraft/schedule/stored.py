@@ -2,8 +2,8 @@
 
 A value is stored when it must be (an output, a copy, an assigned value, a scatter or a scan, a routine and what it
 reads), when an instruction reads it as packed lanes (rounded.py), or when storing it is cheaper than computing it
-again. The cost of a node is counted in simple operations for each of its elements; `evals`
-is how often its elements would be computed in all, were it not stored. Six rules decide, from the outputs backwards:
+again. The cost of a node is counted in simple operations for each of its elements; `evals` is how often its elements
+would be computed in all, were it not stored. Six rules decide, from the outputs backwards:
 
 - a reduction, or what an elementwise chain made of one, is stored when more than one stored node needs it, or when
   it would be computed more often than it has elements: the last node that all of its users share is stored;

@@ -10,7 +10,7 @@ from functools import reduce
 from typing import Any
 
 from tinygraft.errors import TrainingError
-from tinygraft.nn.optim.optimizer import Optimizer, OptimizerGroup
+from tinygraft.nn.optim.optimizer import Optimizer
 from tinygraft.nn.optim.reduced import as_reduced
 from tinygraft.nn.optim.update import wide
 from tinygraft.tensor.primitives.argument_checks import as_number
@@ -83,12 +83,12 @@ class LossScaler:
         """
         if not self.enabled:
             return
-        if any(id(each) in self._unscaled for each in _each(optimizer)):
+        if any(id(each) in self._unscaled for each in optimizer.apart()):
             raise TrainingError(
                 "the gradients of this optimizer were unscaled before, and update() was not called since"
             )
         inverse = 1 / self.scale_factor.detach().reshape(())
-        for each in _each(optimizer):
+        for each in optimizer.apart():
             grads, found = each.gradients(), []
             for p, g in zip(each.params, grads, strict=True):
                 found.append((wide(g).isfinite().logical_not()).any().to(self.found_inf.device))
@@ -103,7 +103,7 @@ class LossScaler:
         """
         if not self.enabled:
             return optimizer.schedule_step()
-        inner = _each(optimizer)
+        inner = optimizer.apart()
         if any(id(each) in self._stepped for each in inner):
             raise TrainingError(
                 "this optimizer has stepped before, and update() was not called since: its next gradients would be "
@@ -198,8 +198,3 @@ def _check_factors(scale: float, growth_factor: float, backoff_factor: float, gr
             f"LossScaler needs an init_scale above 0, growth_factor > 1 > backoff_factor > 0 and a growth_interval "
             f"of at least 1; got {scale}, {growth_factor}, {backoff_factor} and {growth_interval}"
         )
-
-
-def _each(optimizer: Optimizer) -> tuple[Optimizer, ...]:
-    """Return the optimizers of a group; an optimizer that is none by itself."""
-    return optimizer.optimizers if isinstance(optimizer, OptimizerGroup) else (optimizer,)

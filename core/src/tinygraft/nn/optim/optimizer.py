@@ -145,14 +145,14 @@ class Optimizer(StepValues):
                 f"{type(self).__name__}.step takes no closure, got {type(closure).__name__}\n"
                 "  hint: compute the loss and call backward before step(); only LBFGS calls a closure"
             )
-        each = self._apart()
+        each = self.apart()
         if all(is_ours(one) and one._skip is None for one in each):
             replay_steps(each)
         else:
             first, *others = self.schedule_step()
             first.realize(*others)
 
-    def _apart(self) -> Sequence[Optimizer]:
+    def apart(self) -> Sequence[Optimizer]:
         """Return the optimizers that this one is: itself."""
         return (self,)
 
@@ -398,7 +398,7 @@ class OptimizerGroup(Optimizer):
         """Raise TrainingError: which of the optimizers would train it is not known."""
         raise TrainingError("an OptimizerGroup has several optimizers; hint: group.optimizers[0].add_param_group(...)")
 
-    def _apart(self) -> Sequence[Optimizer]:
+    def apart(self) -> Sequence[Optimizer]:
         """Return the optimizers of the group."""
         return self.optimizers
 
