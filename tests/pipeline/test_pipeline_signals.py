@@ -10,6 +10,8 @@ import textwrap
 import threading
 import traceback
 from contextlib import suppress
+from contextvars import copy_context
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,9 +20,11 @@ from failures import failing
 from signal_lines import alarms, each_line, signal_at
 from tinygraft import Context, Tensor, TinyJit, interrupt, nn
 from tinygraft.config import DEBUG, NOOPT
+from tinygraft.device.buffer import Borrowed
 from tinygraft.device.interfaces import GraphExecutor
 from tinygraft.engine import run
 from tinygraft.engine.exclusive import exclusive
+from tinygraft.engine.own_numbers import Compiled
 from tinygraft.errors import DeviceError
 from tinygraft.reference.python import PythonProgram
 
@@ -359,6 +363,36 @@ def test_a_signal_at_any_line_leaves_settings_as_they_were():
     assert {name for name in ("config.py", "no_grad.py") if any(f"{name}:" in r and "__exit__" in r for r in seen)} == {
         "config.py", "no_grad.py"
     }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_signal_while_an_object_is_freed_is_heard_afterwards():
+    """A block of settings, memory of another library, a kernel: Python would drop what a finaliser raises."""
+    waiting: list[object] = []
+    left: list[int] = []
+    timeline = SimpleNamespace(release_later=lambda what, uses: waiting.append(what))
+
+    class Kernel(Compiled):
+        def __init__(self) -> None:
+            for name, value in (("program", "program"), ("timeline", timeline)):
+                object.__setattr__(self, name, value)  # it is frozen
+
+    def work():
+        Kernel()
+        Borrowed(SimpleNamespace(timeline=timeline, lost=False), "owner")
+        Context(NOOPT=1).__enter__()  # nothing ends it but its __del__
+        left.append(NOOPT.value)
+
+    ends = {"config.py": "_end_blocks", "own_numbers.py": "_release", "buffer.py": "_release"}
+    seen = set()
+    for reached in each_line(lambda: copy_context().run(work), files=tuple(ends)):
+        file, function = os.path.basename(reached.partition(":")[0]), reached.rpartition(" ")[2]
+        if function == ends[file]:
+            seen.add(file)
+        assert not any(left) or function == "__del__", reached  # where it begins nothing comes, but Python traces
+        left.clear()
+    assert seen == set(ends)
+    assert {"program", "owner"} <= set(waiting)
 
 
 @pytest.mark.parametrize("how", [{}, {"whole": True}, {"sealed": True}])

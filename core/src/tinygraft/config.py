@@ -12,10 +12,11 @@ from collections.abc import Callable
 from contextlib import ContextDecorator, suppress
 from contextvars import ContextVar, Token
 from importlib import import_module
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from tinygraft.errors import SettingError, SettingWarning, did_you_mean
-from tinygraft.interrupt import guarded
+from tinygraft.interrupt import come_again, guarded
 
 T = TypeVar("T", int, str)
 
@@ -169,9 +170,17 @@ class Context(ContextDecorator):
 
     def __del__(self) -> None:
         """End blocks that are still open: a signal before the first line of `__exit__` leaves one."""
+        try:
+            self._end_blocks()
+        except KeyboardInterrupt:  # Python drops exceptions of finalisers: raise it later
+            self._end_blocks()
+            come_again()
+
+    def _end_blocks(self) -> None:
         key = getattr(self, "_key", None)
-        while key is not None and any(other is key for other, _ in _open.get()):
-            self.__exit__()
+        while key is not None and key in map(itemgetter(0), _open.get()):
+            with suppress(RuntimeError):  # settings that were reset before a signal
+                self.__exit__()
 
 
 # Settings of tinygrad that have no counterpart, with what to do instead. Scripts may import and set them

@@ -23,6 +23,7 @@ from tinygraft.dtype import DType
 from tinygraft.errors import DeviceLostError
 from tinygraft.events import MemoryEvent
 from tinygraft.files import FilePart
+from tinygraft.interrupt import come_again
 from tinygraft.uop import uop as uop_table
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -49,6 +50,13 @@ class Borrowed:
         self.uses: Uses | None = None
 
     def __del__(self) -> None:
+        try:
+            self._release()
+        except KeyboardInterrupt:  # Python drops exceptions of finalisers: raise it later
+            self._release()
+            come_again()
+
+    def _release(self) -> None:
         if (timeline := self.pool.timeline) is not None and not self.pool.lost:
             timeline.release_later(self.owner, self.uses)
 

@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 from tinygraft.device.interfaces import Program
 from tinygraft.device.timeline import Timeline
 from tinygraft.engine.exclusive import lock_over_forks
+from tinygraft.interrupt import come_again
 from tinygraft.uop.routines import COLLECTIVES
 from tinygraft.uop.stages import Cost, Routine, Signature
 
@@ -49,6 +50,13 @@ class Compiled:
 
     def __del__(self) -> None:
         """Retain the program until the launches of it have passed: a plugin may unload it when it is freed."""
+        try:
+            self._release()
+        except KeyboardInterrupt:  # Python drops exceptions of finalisers: raise it later
+            self._release()
+            come_again()
+
+    def _release(self) -> None:
         if (timeline := getattr(self, "timeline", None)) is not None:
             timeline.release_later(self.program, None)
 
