@@ -242,9 +242,9 @@ def depthwise(size: int, window: int, step: int, channels: int = 48) -> tuple[Te
 
 
 def test_depthwise_convolutions() -> None:
-    """In steps, and where rows are short; and what slides back in steps, or to rows that are not short."""
+    """In steps, of 3x3, and where rows are short; and what slides back in steps, or to rows that are not short."""
     for size, window, step, forward, back in (
-        (56, 3, 1, [], [(1, 1, 1, 1, 1, 1, 1)]),
+        (56, 3, 1, [(1, 1, 1, 1, 0, 1, 1)], [(1, 1, 1, 1, 1, 1, 1)]),
         (14, 3, 1, [], []),
         (7, 7, 1, [(3, 3, 3, 3, 0, 1, 1)], [(3, 3, 3, 3, 1, 1, 1)]),
         (56, 5, 1, [(2, 2, 2, 2, 0, 1, 1)], [(2, 2, 2, 2, 1, 1, 1)]),

@@ -121,6 +121,26 @@ def test_bands_of_rows() -> None:
         np.testing.assert_array_equal(convolved(BACK, x, w, options, shape), routine_values(BACK, [x, w], options)[0])
 
 
+@pytest.mark.parametrize("level", [1, 2])
+def test_windows_of_three(level: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of any length, in strips of several vectors, of planes that are read once; nothing beside x is read as x."""
+    monkeypatch.setattr(routines, "PROCESSOR", level)
+    w = np.round(numbers(1, 5, 1, 1, 3, 3, seed=9) * 4)
+    for width in (*range(5, 36), 47, 48, 49, 63, 64, 65, 66, 80, 97, 129, 131):
+        step, above, below = 1 + width % 2, width % 4, width // 3 % 4
+        for left, right in ((1, 1), (0, 0), (width // 2 % 4, width // 5 % 4)):
+            x = np.round(numbers(1, 2, 5, 1, 90 if width > 90 else 9, width, seed=width) * 4)
+            for steps, turned in (((step, step), 0), ((3 - step, 3 - step), 0), ((1, 1), 1)):
+                options = (above, below, left, right, turned, *steps)
+                got = run(x, w, options)
+                np.testing.assert_array_equal(got, routine_values(NAME, [x, w], options)[0], f"{x.shape} {options}")
+    x[0, 0, 0, 0, :, 20] = np.nan
+    x[0, 1, 2, 0, 4, 0], x[0, 1, 2, 0, 7, -1] = np.inf, -np.inf
+    for step in (1, 2):
+        options = (1, 1, 1, 1, 0, step, step)
+        same_kinds(run(x, w, options), in_order(x, w, options, fused=True))
+
+
 def test_zeros_are_positive() -> None:
     """As in a sum that starts at 0."""
     got = run(-abs(numbers(1, 1, 16, 1, 9, 9)), np.zeros((1, 16, 1, 1, 3, 2), np.float32), (1, 1, 1, 1, 0, 2, 1))
@@ -166,6 +186,15 @@ def test_methods_beside_torch(
         torch.tensor(turned[0].numpy()), torch.tensor(turned[1]), groups=19, stride=step
     )
     same_kinds(slid.numpy(), other.numpy())
+
+
+def test_windows_of_three_that_are_this_routine() -> None:
+    """Where results are memory, and rows are not short; else the kernel does what follows too."""
+    w = Tensor(numbers(32, 1, 3, 3))
+    for size, wanted in ((40, [NAME]), (14, [])):
+        found = Tensor(numbers(2, 32, size, size)).conv2d(w, groups=32, padding=1)
+        assert names(found) == wanted
+        assert names(found.relu()) == []
 
 
 def test_which_are_this_routine() -> None:

@@ -1,8 +1,8 @@
 """Depthwise convolutions, and their gradients for the image, that a routine of the device computes where it is faster.
 
 Kernels slide a window over a copy with zeros around (codegen/stencil.py), and do with the results what follows. So does
-the routine, but for that: its results are read again. It has lanes that are channels where rows are short, and
-interleaves what slides back in steps as it stores it, which kernels do by a copy of its own.
+the routine, but for that: its results are read again. It needs no copy for windows of 3x3, has lanes that are channels
+where rows are short, and interleaves what slides back in steps as it stores it, which kernels do by a copy of its own.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def is_depthwise_faster(
         return large or stored
     if turned:
         return results[1] >= WIDE and (large or stored)
-    return stored and (max(step) > 1 or (large and results[1] >= 2 * WIDE))
+    by_rows = window == (3, 3) and results[1] >= WIDE
+    return stored and (max(step) > 1 or by_rows or (large and results[1] >= 2 * WIDE))
 
 
 def alone(found: Container[UOp], order: Sequence[UOp], outputs: Sequence[UOp]) -> set[UOp]:

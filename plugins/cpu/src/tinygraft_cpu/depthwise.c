@@ -17,7 +17,7 @@
 #include "processor_level.h"
 #include "routines.h"
 
-enum { TALLEST = 7, WIDEST = 8, BAND = 6144, MOST_CHANNELS = 16, LISTED_PHASES = 2 };
+enum { TALLEST = 7, WIDEST = 8, BAND = 6144, MOST_CHANNELS = 16, LISTED_PHASES = 2, LEAST_BAND = 16, BYTES_OF_STRIP = 256 };
 
 /* A phase of an axis: how many results and elements of the window it has, which element of the window is multiplied
    with the first element of x, how far apart the next ones are, and the first element of x for result 0. */
@@ -39,7 +39,7 @@ typedef struct {
     long pitch, row;                        /* of a copy: from the part of a row to the next, and from a row to the next */
     long band, planes, taken;               /* results of a phase at once; channels of a task; floats of work */
     long sums, apart;                       /* of phases: floats, and from a row to the next */
-    int narrow, direct;
+    int narrow, direct, by_rows;
     long below, beside; /* from an element of the window to the next, of gradients of weights */
     phase down[LISTED_PHASES], right[LISTED_PHASES];
 } plan;
@@ -132,7 +132,19 @@ void tg_depthwise_planes(const tg_depthwise *given, long examples) {
     p->needed = (columns - 1) * d->right.step + reach(&d->right, d->back, &p->origin_right);
     p->narrow = columns <= WIDEST && 2 * columns <= lanes && d->down.size * d->right.size >= lanes && area >= lanes
                 && d->channels >= lanes;
-    if (p->narrow) {
+    long step = d->down.step, vectors = (columns + lanes - 1) / lanes;
+    p->by_rows = !p->narrow && d->level && d->down.phases == 1 && d->right.phases == 1 && d->down.window == 3
+                 && d->right.window == 3 && step == d->right.step && step <= 2;
+    if (!p->narrow) {
+        p->planes = MOST_CHANNELS;
+        while (p->planes > 1 && (d->channels + p->planes - 1) / p->planes * d->batch < 8 * d->threads) p->planes /= 2;
+    }
+    if (p->by_rows) {
+        p->band = BAND / (d->right.size * step) < LEAST_BAND ? LEAST_BAND : BAND / (d->right.size * step);
+        if (vectors <= 4) p->band = p->most_rows; /* one strip */
+        p->taken = distance(p->planes * squared) + distance(6 * vectors * lanes);
+        p->taken += distance(vectors * BYTES_OF_STRIP / (long)sizeof(float));
+    } else if (p->narrow) {
         p->planes = lanes;
         p->row = p->needed;
         p->taken = distance(squared * lanes) + distance((d->down.size * p->row + 1) * lanes) + distance(area * lanes);
@@ -150,8 +162,6 @@ void tg_depthwise_planes(const tg_depthwise *given, long examples) {
         }
         p->apart = (columns + lanes - 1) / lanes * lanes;
         p->sums = p->direct ? 0 : d->down.phases * d->right.phases * p->band * p->apart;
-        p->planes = MOST_CHANNELS;
-        while (p->planes > 1 && (d->channels + p->planes - 1) / p->planes * d->batch < 8 * d->threads) p->planes /= 2;
         long rows = (p->band - 1) * d->down.step + p->more_rows;
         p->taken = distance(p->planes * squared) + distance((rows + 1) * p->row + 4 * lanes + d->right.window);
         p->taken += distance(p->sums + lanes) + distance(d->right.window);

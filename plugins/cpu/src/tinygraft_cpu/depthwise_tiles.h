@@ -249,6 +249,10 @@ INLINE void NAME(plane)(const plan *p, const float *x, const float *windows, flo
     }
 }
 
+#if WIDTH >= 32
+#include "depthwise_rows.h"
+#endif
+
 /* to[place[k]] has elements k of `count` planes at x, `area` apart, as a vector. */
 INLINE void NAME(planes_to_lanes)(const float *x, long area, long count, const int *place, float *to) {
     for (long k = 0; k < area; k += LANES) {
@@ -358,6 +362,17 @@ TARGET static __attribute__((noinline)) void NAME(planes_of)(const plan *p, long
         for (long n = image; n < image + images && !strange; n++)
             NAME(planes_in_lanes)(p, d->x + (n * d->channels + channel) * area, windows,
                                   d->y + (n * d->channels + channel) * results, count, copy, sums, place);
+#if WIDTH >= 32
+    } else if (p->by_rows) {
+        long vectors = (d->right.results + LANES - 1) / LANES;
+        NAME(known_strip) *strips = (NAME(known_strip) *)(copy + distance(6 * vectors * LANES));
+        long strip_count = NAME(list_strips)(p, (NAME(lanes) *)copy, strips);
+        for (long c = 0; c < count; c++) NAME(pack_window)(p, w + c * squared, windows + c * squared);
+        for (long n = image; n < image + images && !strange; n++)
+            for (long c = 0; c < count; c++)
+                NAME(plane_by_rows)(p, d->x + (n * d->channels + channel + c) * area, windows + c * squared,
+                                    d->y + (n * d->channels + channel + c) * results, strips, strip_count);
+#endif
     } else {
         long rows = (p->band - 1) * d->down.step + p->more_rows;
         float *sums = copy + distance((rows + 1) * p->row + 4 * LANES + d->right.window);
