@@ -288,6 +288,9 @@ MATRICES: dict[str, Callable[[Tensor], Sequence[Tensor]]] = {
     "qr": lambda a: a.qr("reduced"),
     "eigh": lambda a: [*a.eigh(), a.eigvalsh()],
     "svd": lambda a: [*a.svd(), a.svdvals()],
+    "lstsq": lambda a: [a.lstsq(a + 1).solution, a[:, :40].lstsq(a[:, :40]).solution],
+    "det": lambda a: [a.det(), *a.slogdet()],
+    "matrix_exp": lambda a: [(a * 0.1).matrix_exp()],
 }
 
 
@@ -327,7 +330,8 @@ def test_where_routines_come_from(monkeypatch: pytest.MonkeyPatch) -> None:
         assert routine_sources.about() == (
             "routines: cholesky, eigh, eigvalsh, fft, inverse, irfft, rfft, solve, svd, svdvals by NumPy; "
             "sort, topk, unique, histogram, running, attention, attention_backward, convolution, direct_convolution, "
-            "transposed_convolution, depthwise_convolution, convolution_weights, lu, triangular, qr by kernels"
+            "transposed_convolution, depthwise_convolution, convolution_weights, lu, triangular, qr, det, "
+            "lstsq, matrix_exp by kernels"
         )
     finally:
         routine_sources.sources.cache_clear()

@@ -211,6 +211,46 @@ def _lu(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
     return [a.astype(operands[0].dtype), pivots, order]
 
 
+def _det(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return the determinant of each matrix, its sign, and the logarithm of its magnitude."""
+    (a,) = _in_float64(operands)
+    return [x.reshape(-1, 1).astype(operands[0].dtype) for x in (np.linalg.det(a), *np.linalg.slogdet(a))]
+
+
+def _lstsq(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return the smallest of the least squares solutions of each matrix and its sides, and its rank.
+
+    Option 0 has the bits of the part of the greatest singular value up to which others do not count.
+    """
+    a, b = _in_float64(operands)
+    rcond = float(np.array(options[0], np.int64).view(np.float64))
+    found, ranks = np.full((len(a), a.shape[2], b.shape[2]), np.nan), np.zeros((len(a), 1), np.int32)
+    for number, matrix in enumerate(a):
+        if np.isfinite(matrix).all():
+            ranks[number] = np.linalg.matrix_rank(matrix, rtol=rcond)
+            found[number] = np.linalg.pinv(matrix, rcond) @ b[number]
+    return [found.astype(operands[1].dtype), ranks]
+
+
+def _matrix_exp(operands: Sequence[Array], options: RoutineOptions) -> list[Array]:
+    """Return e to the power of each matrix: the Taylor series of a fraction of it, squared."""
+    (a,) = _in_float64(operands)
+    found = np.full(a.shape, np.nan)
+    for number, matrix in enumerate(a):
+        norm = np.abs(matrix).sum(axis=1).max()
+        if not np.isfinite(norm):
+            continue
+        halvings = max(0, int(np.ceil(np.log2(norm * 4)))) if norm else 0
+        term = total = np.eye(a.shape[1])
+        for k in range(1, 14):
+            term = term @ matrix / (k * 2.0**halvings)
+            total = total + term
+        for _ in range(halvings):
+            total = total @ total
+        found[number] = total
+    return [found.astype(operands[0].dtype)]
+
+
 def _transform(x: Array, inverse: int) -> Array:
     """Return the Fourier transform along axis 1, or the inverse one without its division by the length."""
     return np.asarray(np.fft.ifft(x, axis=1) * x.shape[1] if inverse else np.fft.fft(x, axis=1))
@@ -249,6 +289,9 @@ MEANINGS: dict[str, Callable[[Sequence[Array], RoutineOptions], list[Array]]] = 
     "running": _running,
     "cholesky": _cholesky,
     "lu": _lu,
+    "det": _det,
+    "lstsq": _lstsq,
+    "matrix_exp": _matrix_exp,
     "solve": _solve,
     "triangular": _triangular,
     "inverse": _solve,

@@ -136,6 +136,18 @@ def _solved(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tupl
     return (operands[-1],)
 
 
+def _determinant(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what det yields: three numbers of each matrix."""
+    dtype, (count, _, _) = operands[0]
+    return ((dtype, (count, 1)),) * 3
+
+
+def _fitted(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
+    """Return dtype and shape of what lstsq yields: the solution and the rank of each matrix."""
+    (dtype, (count, _, n)), (_, (_, _, k)) = operands
+    return (dtype, (count, n, k)), (dtypes.int32, (count, 1))
+
+
 def _qr(operands: Sequence[RoutineOperand], options: RoutineOptions) -> tuple[RoutineOperand, ...]:
     """Return dtype and shape of what qr yields: Q and R; option 0 is how many columns Q has."""
     dtype, (count, m, n) = operands[0]
@@ -318,6 +330,20 @@ ROUTINES: dict[str, RoutineFacts] = {
     ),
     "inverse": RoutineFacts(
         "the inverse, by LU; infinities and NaN for a singular matrix", (3,), ("inverse",), _solved, exact=False
+    ),
+    "det": RoutineFacts(
+        "the determinant, its sign (0 for a singular matrix) and the logarithm of its magnitude (-inf there)",
+        (3,), ("det", "sign", "logabsdet"), _determinant, exact=False,
+    ),
+    "lstsq": RoutineFacts(
+        "the X for which the sum of the squares of A @ X - B is least, and of those the smallest, and the rank of A: "
+        "how many of its singular values count, which are more than `rcond` (the bits of a float64) times the "
+        "greatest. NaN and 0 where an element of A is not finite",
+        (3, 3), ("solution", "rank"), _fitted, ("rcond",), exact=False,
+    ),
+    "matrix_exp": RoutineFacts(
+        "e to the power of a square matrix; NaN where an element is not finite", (3,), ("exponential",), _like,
+        exact=False,
     ),
     "qr": RoutineFacts(
         "the first `columns` columns of an orthogonal Q, and as many rows of the upper triangular R, with Q @ R equal "

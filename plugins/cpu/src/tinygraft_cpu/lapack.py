@@ -23,9 +23,20 @@ FUNCTIONS = {
     "eigvalsh": ("syevd",),
     "svd": ("gesdd",),
     "svdvals": ("gesdd",),
+    "det": ("getrf",),
+    "lstsq": ("gemm", "trtri", "trsm", "gelsd"),
+    "matrix_exp": ("gemm",),
 }
 OF_BLAS = ("trsm", "trsv", "gemm")
-OF_PRODUCTS = ("cholesky", "lu", "solve", "triangular", "inverse")  # most of whose work are products of matrices
+OF_PRODUCTS = (
+    "cholesky",
+    "lu",
+    "solve",
+    "triangular",
+    "inverse",
+    "det",
+    "matrix_exp",
+)  # most of whose work are products
 SET_THREADS = "openblas_set_num_threads_local"  # of a whole process all the same; it returns how many there were
 
 
@@ -59,6 +70,6 @@ def set_threads() -> int:
 
 
 def addresses(routine: str, itemsize: int) -> list[int]:
-    """Return the addresses that a routine takes among its facts, three, for numbers of 4 or 8 bytes."""
+    """Return the addresses that a routine takes among its facts, four, for numbers of 4 or 8 bytes."""
     found = [address(("s" if itemsize == 4 else "d") + name) for name in FUNCTIONS[routine]]
-    return found + [0] * (3 - len(found))
+    return found + [0] * (4 - len(found))

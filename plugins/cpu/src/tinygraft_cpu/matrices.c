@@ -18,11 +18,11 @@
    products. Rows of a tile that is transposed */
 enum { SMALL = 96, TILE = 16 };
 
-/* facts: three addresses, how many matrices, rows, columns, an option, which results are wanted, bytes of a number,
+/* facts: four addresses, how many matrices, rows, columns, an option, which results are wanted, bytes of a number,
    threads, the address of a function that sets the threads of BLAS and returns how many it had (or 0), and whether most
    of the work is products */
 typedef struct {
-    uintptr_t function[3];
+    uintptr_t function[4];
     long count;
     int m, n, option, wanted, bytes, threads;
     const char *a, *b;
@@ -30,6 +30,7 @@ typedef struct {
     int room; /* numbers of workspace, where LAPACK was asked */
     uintptr_t set_threads;
     int products;
+    double rcond; /* of lstsq */
 } matrices;
 
 typedef void (*one)(const matrices *job, long number);
@@ -39,9 +40,10 @@ typedef struct {
 } every;
 
 static matrices job_of(void **buffers, const long long *facts, int results) {
-    matrices job = {{(uintptr_t)facts[0], (uintptr_t)facts[1], (uintptr_t)facts[2]}, facts[3], (int)facts[4],
-                    (int)facts[5], (int)facts[6], (int)facts[7], (int)facts[8], (int)facts[9], 0, 0, {0, 0, 0}, 0,
-                    (uintptr_t)facts[10], (int)facts[11]};
+    matrices job = {{(uintptr_t)facts[0], (uintptr_t)facts[1], (uintptr_t)facts[2], (uintptr_t)facts[3]}};
+    job.count = facts[4], job.m = (int)facts[5], job.n = (int)facts[6], job.option = (int)facts[7];
+    job.wanted = (int)facts[8], job.bytes = (int)facts[9], job.threads = (int)facts[10];
+    job.set_threads = (uintptr_t)facts[11], job.products = (int)facts[12];
     for (int i = 0; i < results; i++)
         if (job.wanted >> i & 1) job.out[i] = *buffers++;
     job.a = buffers[0];
@@ -407,3 +409,5 @@ void tg_svdvals(void **buffers, const long long *facts) {
     job.room = room_of_svd(&job, "N", 1, 1);
     for_each(&job, svdvals);
 }
+
+#include "of_matrices.h"

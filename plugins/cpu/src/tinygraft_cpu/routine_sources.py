@@ -36,7 +36,21 @@ BY_EXTENSION: dict[str, tuple[DType, ...]] = {
 EPILOGUES = {"direct_convolution": (Ops.ADD, Ops.SUB, Ops.MUL, Ops.MAX)}
 MOST = 2**31 - 1  # elements of a row: its indices are int32, and so are counts
 MOST_OF_LAPACK = 2**29  # of a matrix: LAPACK's integers have 32 bits, and count a workspace of 2 n**2 numbers
-BY_LAPACK = ("cholesky", "lu", "solve", "triangular", "inverse", "qr", "eigh", "eigvalsh", "svd", "svdvals")
+BY_LAPACK = (
+    "cholesky",
+    "lu",
+    "solve",
+    "triangular",
+    "inverse",
+    "qr",
+    "eigh",
+    "eigvalsh",
+    "svd",
+    "svdvals",
+    "det",
+    "lstsq",
+    "matrix_exp",
+)
 BY_NUMPY = ("cholesky", "solve", "inverse", "eigh", "eigvalsh", "svd", "svdvals", "fft", "rfft", "irfft")
 
 

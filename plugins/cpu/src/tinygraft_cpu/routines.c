@@ -16,6 +16,9 @@ void tg_irfft(void **buffers, const long long *facts);
 void tg_running(void **buffers, const long long *facts);
 void tg_cholesky(void **buffers, const long long *facts);
 void tg_lu(void **buffers, const long long *facts);
+void tg_det(void **buffers, const long long *facts);
+void tg_lstsq(void **buffers, const long long *facts);
+void tg_matrix_exp(void **buffers, const long long *facts);
 void tg_solve(void **buffers, const long long *facts);
 void tg_inverse(void **buffers, const long long *facts);
 void tg_qr(void **buffers, const long long *facts);
@@ -128,6 +131,7 @@ uintptr_t tg_routine(const char *name) {
                  {"cholesky", tg_cholesky}, {"lu", tg_lu}, {"solve", tg_solve}, {"inverse", tg_inverse},
                  {"qr", tg_qr}, {"eigh", tg_eigh}, {"svd", tg_svd}, {"fft", tg_fft},
                  {"eigvalsh", tg_eigvalsh}, {"svdvals", tg_svdvals}, {"triangular", tg_triangular},
+                 {"det", tg_det}, {"lstsq", tg_lstsq}, {"matrix_exp", tg_matrix_exp},
                  {"rfft", tg_rfft}, {"irfft", tg_irfft}, {"running", tg_running}, {"attention", tg_attention},
                  {"attention_backward", tg_attention_backward}, {"convolution", tg_convolution},
                  {"direct_convolution", tg_direct_convolution}, {"transposed_convolution", tg_transposed_convolution},

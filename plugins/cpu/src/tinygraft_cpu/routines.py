@@ -61,8 +61,10 @@ def program(routine: Routine, threads: int) -> Program:
         option = options[0] if options else 0
         if routine.name == "triangular":
             option += 2 * options[1]
+        if routine.name == "lstsq":
+            option = routine.operands[1][1][2]
         sizes = [count, m, n, option, wanted, dtype.itemsize, threads]
-        return NativeRoutine(routine.name, [*first, *sizes, set_threads(), routine.name in OF_PRODUCTS])
+        return NativeRoutine(routine.name, [*first, *sizes, set_threads(), routine.name in OF_PRODUCTS, *options[:1]])
     raise UnsupportedError(f"the CPU has no routine {routine.name}")
 
 

@@ -8,9 +8,10 @@ NaN and no error, since a check would have to read the values.
 from __future__ import annotations
 
 import math
+import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tinygraft.dtype import dtypes, part_of
+from tinygraft.dtype import dtypes, part_of, promote
 from tinygraft.errors import ShapeError
 from tinygraft.tensor.ops.linalg.decompositions import (
     common_batch,
@@ -24,7 +25,7 @@ from tinygraft.tensor.ops.linalg.triangles import check_matrix, conjugate_transp
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.matmul import accumulator_dtypes
-from tinygraft.tensor.primitives.movement import reshaped
+from tinygraft.tensor.primitives.movement import reshaped, sliced
 from tinygraft.tensor.primitives.routine_nodes import has_routine, of_matrices
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.sizes import is_concrete
@@ -171,8 +172,11 @@ def det(self: Tensor) -> Tensor:
     """
     square_size(self, "det")
     a = self._in_field()
-    packed, _, pivots = pivoted(a, "det")
-    value = packed.diagonal(0, -2, -1).prod(-1) * _sign_of(packed, pivots)
+    if has_routine(a, "det", 2):
+        value = of_matrices("det", [a])[0].squeeze(-1)
+    else:
+        packed, _, pivots = pivoted(a, "det")
+        value = packed.diagonal(0, -2, -1).prod(-1) * _sign_of(packed, pivots)
 
     def rule(gradient: Tensor, det: Tensor, a: Tensor) -> Tensor:
         return (gradient * det._conj()).unsqueeze(-1).unsqueeze(-1) * conjugate_transpose(a.inv())
@@ -199,10 +203,14 @@ def slogdet(self: Tensor) -> Slogdet:
     """
     square_size(self, "slogdet")
     a = self._in_field()
-    packed, _, pivots = pivoted(a, "slogdet")
-    diagonal = packed.diagonal(0, -2, -1)
-    sign = (diagonal.sign().prod(-1) * _sign_of(packed, pivots))._op(Ops.ADD, 0.0)  # of a singular one 0, never -0
-    value = diagonal.abs().log().sum(-1)
+    if has_routine(a, "det", 2):
+        sign, value = (found.squeeze(-1) for found in of_matrices("det", [a], wanted=(1, 2)))
+        sign._set_flag(False)
+    else:
+        packed, _, pivots = pivoted(a, "slogdet")
+        diagonal = packed.diagonal(0, -2, -1)
+        sign = (diagonal.sign().prod(-1) * _sign_of(packed, pivots))._op(Ops.ADD, 0.0)  # of a singular one 0, not -0
+        value = diagonal.abs().log().sum(-1)
 
     def rule(gradient: Tensor, found: Tensor, a: Tensor) -> Tensor:
         return gradient.unsqueeze(-1).unsqueeze(-1) * conjugate_transpose(a.inv())
@@ -243,17 +251,21 @@ def pinv(self: Tensor, rtol: Any = None, hermitian: bool = False) -> Tensor:
     inverse = counted.where(counted.where(values, 1.0).reciprocal(), 0.0)
     value = (right * inverse.unsqueeze(-2)) @ conjugate_transpose(left)
 
-    def rule(g: Tensor, p: Tensor, a: Tensor) -> Tensor:
-        """Golub and Pereyra, "The differentiation of pseudo-inverses", 1973."""
-        adjoint, back = conjugate_transpose(p), conjugate_transpose(g)
-        m, n = a.shape[-2:]
-        first = -(adjoint @ g @ adjoint)
-        second = (identity_of(a, m, m) - a @ p) @ back @ p @ adjoint
-        third = adjoint @ p @ back @ (identity_of(a, n, n) - p @ a)
-        return first + second + third
-
     # detached: the derivative of svd would be infinite where singular values are equal, and this one is not
-    return self._with_gradient("pinv", value.detach(), [a], rule)._narrowed(self.dtype)
+    return self._with_gradient("pinv", value.detach(), [a], _back_from_pinv)._narrowed(self.dtype)
+
+
+def _back_from_pinv(g: Tensor, p: Tensor, a: Tensor) -> Tensor:
+    """The gradient of matrices from that of their pseudo-inverses `p`.
+
+    Source: Golub and Pereyra, "The differentiation of pseudo-inverses", 1973.
+    """
+    adjoint, back = conjugate_transpose(p), conjugate_transpose(g)
+    m, n = a.shape[-2:]
+    first = -(adjoint @ g @ adjoint)
+    second = (identity_of(a, m, m) - a @ p) @ back @ p @ adjoint
+    third = adjoint @ p @ back @ (identity_of(a, n, n) - p @ a)
+    return first + second + third
 
 
 def pinverse(self: Tensor, rcond: Any = None) -> Tensor:
@@ -299,7 +311,7 @@ def lstsq(self: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = No
 
     `self` is (..., m, n), B (..., m, k) or (m,), the solution (..., n, k) or (n,). Singular values up to `rcond` times
     the largest count as 0; None is max(m, n) times the machine epsilon. Results are those that PyTorch returns for a
-    driver, although all are computed by the pseudo-inverse: the rank of each matrix (but for "gels"); for "gelsd" and
+    driver, whichever computes them: the rank of each matrix (but for "gels"); for "gelsd" and
     "gelss" the singular values; for these and "gels" the sum of the squared residuals of each column, where there are
     more rows than columns. Others are empty.
     Raises ShapeError for other shapes, and ValueError for another `driver`.
@@ -320,18 +332,48 @@ def lstsq(self: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = No
         )
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise ValueError(f"the driver of lstsq is gels, gelsy, gelsd or gelss, got {driver!r}")
-    solution = self.pinv(rcond) @ right
-    sizes = self.svdvals()
-    none = sizes.detach().flatten()[:0]
-    residual = self @ solution - right
-    squares = (residual * residual._conj())._real().sum(-2) if m > n and driver not in (None, "gelsy") else none
-    rank = (sizes > _smallest(self._in_field(), sizes, rcond)).sum(-1)._cast(dtypes.int64)
+    by_values = driver in ("gelsd", "gelss")
+    fitted = None if by_values else _fitted(self, right, rcond)
+    if fitted is None:
+        sizes = self._in_field().svd(full_matrices=False)[1]  # that of pinv: it is computed once
+        rank = (sizes > _smallest(self._in_field(), sizes, rcond)).sum(-1)._cast(dtypes.int64)
+        solution = self.pinv(rcond) @ right
+    else:
+        solution, rank = fitted
+    none = type(self)([], device=self.device, dtype=part_of(solution.dtype))
+    squares = none
+    if m > n and driver not in (None, "gelsy"):
+        residual = self @ solution - right
+        squares = (residual * residual._conj())._real().sum(-2)
     return Lstsq(
         solution.squeeze(-1) if vector else solution,
         squares,
         none._cast(dtypes.int64) if driver == "gels" else rank,
-        sizes if driver in ("gelsd", "gelss") else none,
+        sizes._narrowed(none.dtype) if by_values else none,
     )
+
+
+def _fitted(self: Tensor, b: Tensor, rcond: Any) -> tuple[Tensor, Tensor] | None:
+    """The solution and the rank of lstsq by a routine of the device; None where it has none for these."""
+    a, right = self._in_field(), b._in_field()
+    m, n = size_math.as_ints(a.shape[-2:], "lstsq")
+    number = rcond is None or isinstance(rcond, (int, float))
+    if not number or a.dtype != right.dtype or not has_routine(a, "lstsq", 2) or not is_concrete(right.shape):
+        return None
+    batch = common_batch("lstsq", a, right)
+    if 0 in (*batch, *right.shape):
+        return None
+    a, right = (x.expand(*batch, *x.shape[-2:]) for x in (a, right))
+    least = _rounding(a, m, n) if rcond is None else float(rcond)
+    (bits,) = struct.unpack("<q", struct.pack("<d", least))
+    solution, rank = of_matrices("lstsq", [a, right], (bits,), (0, 1))
+
+    def rule(gradient: Tensor, x: Tensor, a: Tensor, b: Tensor) -> Any:
+        inverse = a.pinv(least)
+        return _back_from_pinv(gradient @ conjugate_transpose(b), inverse, a), conjugate_transpose(inverse) @ gradient
+
+    solution = self._with_gradient("lstsq", solution, [a, right], rule)._narrowed(promote(self.dtype, b.dtype))
+    return solution, rank.squeeze(-1)._cast(dtypes.int64)
 
 
 def matrix_power(self: Tensor, n: int) -> Tensor:
@@ -362,8 +404,8 @@ def matrix_power(self: Tensor, n: int) -> Tensor:
 def matrix_exp(self: Tensor) -> Tensor:
     """e to the power of each square matrix, floats, by scaling and squaring.
 
-    That is a polynomial of degree 18 of the matrix over a power of two that makes its norm at most 1, squared as often;
-    for norms up to 2**20. Raises ShapeError for matrices that are not square.
+    That is a polynomial of the matrix over a power of two, which makes its norm small, squared as often; for norms up
+    to 2**20. Raises ShapeError for matrices that are not square.
 
     >>> from tinygraft import Tensor
     >>> [round(x, 4) for x in Tensor([[0.0, 1.0], [0.0, 0.0]]).matrix_exp().flatten().tolist()]
@@ -371,16 +413,37 @@ def matrix_exp(self: Tensor) -> Tensor:
     """
     n = square_size(self, "matrix_exp")
     a = self._in_field()
-    norm = write_bound(a).detach()
-    halvings = norm.maximum(1.0).log2().ceil().minimum(20.0)
-    small, eye = a * (-halvings).exp2(), identity_of(a, n, n)
-    # the Taylor polynomial by Horner's rule: 1 / 19! is below half a unit in the last place of float64 for a norm of 1
-    total = eye
-    for k in range(18, 0, -1):
-        total = stored_now(eye + small @ total * step_number(a, k)._cast(a.dtype).reciprocal())
+    if not has_routine(a, "matrix_exp", 2):
+        return _exponential_by_kernels(a, n)._narrowed(self.dtype)
+
+    def rule(gradient: Tensor, x: Tensor, a: Tensor) -> Tensor:
+        # e^[[A', G], [0, A']] has the derivative of e^A' in the direction G above its diagonal (Mathias, "A chain rule
+        # for matrix functions and applications", 1996)
+        adjoint = a.transpose(-2, -1)
+        both = adjoint.cat(gradient, dim=-1).cat((adjoint * 0.0).cat(adjoint, dim=-1), dim=-2).matrix_exp()
+        return sliced(sliced(both, both.ndim - 2, 0, n), both.ndim - 1, n, 2 * n)
+
+    return self._with_gradient("matrix_exp", of_matrices("matrix_exp", [a])[0], [a], rule)._narrowed(self.dtype)
+
+
+def _exponential_by_kernels(a: Tensor, n: int) -> Tensor:
+    """matrix_exp of floats (..., n, n): six products for the series to degree 16, and up to 20 squarings.
+
+    The series is one of degree 3 in A^4, whose coefficients have A to degree 3 (Paterson and Stockmeyer). What it
+    leaves out is below half a unit in the last place of float64 for a norm of 0.8.
+    """
+    halvings = (write_bound(a).detach() / 0.8).maximum(1.0).log2().ceil().minimum(20.0)
+    first, eye = stored_now(a * (-halvings).exp2()), identity_of(a, n, n)
+    second = stored_now(first @ first)
+    third, fourth = stored_now(second @ first), stored_now(second @ second)
+    total = fourth * (1 / math.factorial(16))
+    for k in range(12, -1, -4):
+        part = eye * (1 / math.factorial(k)) + first * (1 / math.factorial(k + 1))
+        part = part + second * (1 / math.factorial(k + 2)) + third * (1 / math.factorial(k + 3))
+        total = stored_now(part + (total if k == 12 else total @ fourth))
     for k in range(20):  # as many for all matrices of a batch, and without reading the norms; each stops at its own
         total = stored_now((halvings > step_number(a, k)).where(total @ total, total))
-    return total._narrowed(self.dtype)
+    return total
 
 
 def tensorinv(self: Tensor, ind: int = 2) -> Tensor:
