@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinygraft import Context, Tensor
+from tinygraft import Context, GlobalCounters, Tensor
 from tinygraft.device.registry import Device
 from tinygraft.dtype import dtypes
 from tinygraft.engine.routine_values import routine_values
@@ -64,3 +64,38 @@ def test_the_method_is_that_of_numpy(kind: str) -> None:
             found = Tensor(x).unique(return_inverse=True, return_counts=True)
         for ours, theirs in zip(found, np.unique(x, return_inverse=True, return_counts=True), strict=True):
             np.testing.assert_array_equal(ours.numpy(), theirs)
+
+
+@pytest.mark.parametrize("kind", ["i8", "f4"])
+@pytest.mark.parametrize("shape", [(1, 1), (6, 2), (40, 5), (20, 2, 3)])
+def test_slices_by_the_routine(shape: tuple[int, ...], kind: str) -> None:
+    """Ranks of columns, of pairs of them and so on: what NumPy finds along each axis, in a few launches."""
+    x = np.random.default_rng(3).integers(0, 3, shape).astype(kind)
+    x = x * (1 << 61) - (1 << 60) if kind == "i8" else x
+    for axis in range(len(shape)):
+        given = Tensor(x).realize()
+        before = GlobalCounters.kernel_count
+        found = given.unique(dim=axis, return_inverse=True, return_counts=True)
+        columns = x.size // shape[axis]
+        assert GlobalCounters.kernel_count - before <= 3 * columns.bit_length() + 2
+        wanted = np.unique(x, axis=axis, return_inverse=True, return_counts=True)
+        for ours, theirs in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(ours.numpy(), theirs.reshape(ours.shape))
+
+
+def test_slices_with_nan() -> None:
+    """Each is one of its own and comes last; the gradient goes to the first of equal slices."""
+    nan = np.nan
+    x = Tensor([[0.0, nan], [nan, 1.0], [0.0, 1.0], [0.0, nan], [-0.0, 1.0]], requires_grad=True)
+    found = x.unique(dim=0)
+    np.testing.assert_array_equal(found.numpy(), [[0, 1], [0, nan], [0, nan], [nan, 1]])
+    (slope,) = (found * Tensor([[1.0], [2.0], [3.0], [4.0]])).sum().gradient(x)
+    assert slope.tolist() == [[2.0, 2.0], [4.0, 4.0], [1.0, 1.0], [3.0, 3.0], [0.0, 0.0]]
+
+
+def test_runs_are_found_without_a_launch() -> None:
+    """Memory of the host is compared there."""
+    x = Tensor([[1, 2], [1, 2], [3, 2]]).realize()
+    before = GlobalCounters.kernel_count
+    assert [t.tolist() for t in x.unique_consecutive(True, True, 0)] == [[[1, 2], [3, 2]], [0, 0, 1], [2, 1]]
+    assert GlobalCounters.kernel_count == before

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinygraft.device.buffer import buffer_of
 from tinygraft.dtype import dtypes
+from tinygraft.tensor.data.from_python import NUMPY_NAME
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.casting import as_positions
 from tinygraft.tensor.primitives.custom import may_require_grad
@@ -26,6 +27,8 @@ from tinygraft.uop.ops import Ops, ScatterArg
 from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:
+    from numpy import ndarray
+
     from tinygraft.tensor.tensor import Tensor
 
 
@@ -47,6 +50,8 @@ def unique(
     if dim is None and has_routine(line := self.flatten(), "unique"):
         return _by_routine(line, self.shape, return_inverse, return_counts)
     rows, shape = _as_rows(self, dim)
+    if dim is not None and (line := _key_of_rows(rows)) is not None:
+        return _slices_by_routine(self, line, self._axis(dim) if self.ndim else 0, return_inverse, return_counts)
     keys = rows._ranks()
     # stable, so that the first of equals in sorted order is the first in this tensor
     order = keys.argsort(0)
@@ -74,22 +79,38 @@ def unique_consecutive(
     rows, shape = _as_rows(self, dim)
     rows = rows.detach()
     count, columns = size_math.as_ints(rows.shape, "unique_consecutive")
-    fresh: Any = type(self).full((0,), False, device=self.device)
-    if count > 1:  # neighbours are compared, and where they differ is read
-        fresh = rows.shrink(((1, count), (0, columns))) != rows.shrink(((0, count - 1), (0, columns)))
-        fresh = reshaped(fresh, (count - 1,)) if columns == 1 else fresh.any(1)
-    firsts = np.concatenate([np.arange(min(count, 1)), np.flatnonzero(fresh.numpy()) + 1])
+    fresh = _fresh(rows, count, columns)
+    firsts = np.concatenate([np.arange(min(count, 1)), np.flatnonzero(fresh) + 1])
     whole = self.flatten() if dim is None or not self.ndim else self.movedim(self._axis(dim), 0)
     values = slices_at(whole, firsts)
     values = values if dim is None or not self.ndim else values.movedim(0, self._axis(dim))
+    lengths = np.diff(np.append(firsts, count)).astype(np.int32)
     more = []
     if return_inverse:
-        steps = pad_constant(fresh._cast(dtypes.int32), [(min(count, 1), 0)], 0)
-        more.append(as_positions(reshaped(scanned(steps, Ops.ADD, 0), shape)))
+        inverse = np.repeat(np.arange(len(firsts), dtype=np.int32), lengths)
+        more.append(as_positions(reshaped(type(self)(inverse, device=self.device), shape)))
     if return_counts:
-        lengths = np.diff(np.append(firsts, count)).astype(np.int32)
         more.append(as_positions(type(self)(lengths, device=self.device)))
     return (values, *more) if more else values
+
+
+def _fresh(rows: Tensor, count: int, columns: int) -> ndarray[Any, Any]:
+    """Where a row of (count, columns) differs from the one before it, from the second on.
+
+    Of memory that the host sees it is compared there: for neighbours of a line a kernel takes longer to launch.
+    """
+    import numpy as np
+
+    if count < 2:
+        return np.zeros(0, bool)
+    if rows.dtype.fmt is not None and columns and isinstance(rows.device, str) and not rows.is_complex():
+        view = rows._stored().as_memoryview()
+        if view is not None:
+            x = np.frombuffer(view, NUMPY_NAME[rows.dtype], count * columns).reshape(count, columns)
+            return np.asarray(x[1:, 0] != x[:-1, 0] if columns == 1 else (x[1:] != x[:-1]).any(axis=1))
+    fresh = rows.shrink(((1, count), (0, columns))) != rows.shrink(((0, count - 1), (0, columns)))
+    found: ndarray[Any, Any] = (reshaped(fresh, (count - 1,)) if columns == 1 else fresh.any(1)).numpy()
+    return found
 
 
 def _by_routine(self: Tensor, shape: Any, return_inverse: bool, return_counts: bool) -> Any:
@@ -105,6 +126,39 @@ def _by_routine(self: Tensor, shape: Any, return_inverse: bool, return_counts: b
     values = _front(found[0], count)
     values = slices_at(self, values.numpy()) if differentiable else values
     inverse = [as_positions(reshaped(found[2], shape))] if return_inverse else []
+    counts = [as_positions(_front(found[-1], count))] if return_counts else []
+    return (values, *inverse, *counts) if return_inverse or return_counts else values
+
+
+def _key_of_rows(self: Tensor) -> Any:
+    """A number for each row of (count, columns) as in `_ranks`, by a routine of the device; None where it has none.
+
+    Which of a column's distinct elements each is, is its rank; what two columns make together is ranked again.
+    """
+    count, columns = size_math.as_ints(self.shape, "unique")
+    line = self.detach()
+    if not has_routine(line, "unique") or not has_routine(line, "unique", dtype=dtypes.int64):
+        return None
+    ranks: Any = line.transpose(0, 1)
+    while columns > 1:
+        (ranks,) = results("unique", [ranks], (), (2,))
+        if columns % 2:
+            ranks = pad_constant(ranks, [(0, 1), (0, 0)], 0)
+        columns = (columns + 1) // 2
+        pairs = reshaped(ranks._cast(dtypes.int64), (columns, 2, count))
+        ranks = pairs[:, 0] * count + pairs[:, 1]
+    return reshaped(ranks, (count,))
+
+
+def _slices_by_routine(self: Tensor, keys: Tensor, axis: int, return_inverse: bool, return_counts: bool) -> Any:
+    """unique along an axis, from a number for each slice; the indices of the first ones are read."""
+    wanted = (4, 1, *([2] if return_inverse else []), *([3] if return_counts else []))
+    found = results("unique", [reshaped(keys, (1, keys.shape[0]))], (), wanted)
+    type(self).realize(*found)
+    count = int(found[1].item())
+    firsts = _front(found[0], count).numpy()
+    values = slices_at(self.movedim(axis, 0), firsts).movedim(0, axis) if self.ndim else reshaped(self, (1,))
+    inverse = [as_positions(found[2].flatten())] if return_inverse else []
     counts = [as_positions(_front(found[-1], count))] if return_counts else []
     return (values, *inverse, *counts) if return_inverse or return_counts else values
 
