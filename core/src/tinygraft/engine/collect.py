@@ -4,7 +4,7 @@
 
 `collect` lists tensors and nodes and changes nothing. Beside the requested tensors the realisation computes those that
 need an old value (protect.py), and intermediate values of which a live tensor needs memory: random numbers, which are
-drawn once, and memory that the program requested with contiguous().
+drawn once, memory that the program requested with contiguous(), and what was computed before (computed_again.py).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from tinygraft.engine.assigns import HasNode, LiveTensors, assigned_for, overwritten_by, without, writes_of
 from tinygraft.engine.bindings import computable_first, values_in
 from tinygraft.engine.capture import open_captures, predates_capture
+from tinygraft.engine.computed_again import due
 from tinygraft.engine.protect import old_values_for, protect, readers_of
 from tinygraft.engine.shortcut import Walked
 from tinygraft.uop.held import HELD, memory_base
@@ -126,7 +127,12 @@ def collect(tensors: Sequence[HasNode], live: LiveTensors) -> RealizeRequest | N
     assigns = writes_of(order) if Ops.ASSIGN in ops else []
     others = without(live.near(overwritten_by(assigns)), requested)
     if INVOLVED.isdisjoint(ops) and not open_captures():
-        return RealizeRequest(requested, [], others, [], order, {node: node for node in wanted}, [], [], set(), live)
+        stored_now: list[HasNode] = _computed_again(order, wanted, others, requested)
+        if stored_now:
+            wanted = _wanted([*requested, *stored_now])
+            order = postorder(*wanted)
+        homes = {node: node for node in wanted}
+        return RealizeRequest(requested, stored_now, others, [], order, homes, [], [], set(), live)
     if Ops.BIND in ops and values_in(order) is None and (split := _split(requested, order, wanted)) is not None:
         raise split
     co_realised: list[HasNode] = [t for t in requested if isinstance(t, Pending)]
@@ -166,6 +172,10 @@ def collect(tensors: Sequence[HasNode], live: LiveTensors) -> RealizeRequest | N
         order = postorder(*wanted)
         assigns = writes_of(order)
     if not assigns:
+        if not open_captures() and (again := _computed_again(order, wanted, others, requested)):
+            co_realised += again
+            wanted = _wanted([*requested, *co_realised])
+            order = postorder(*wanted)
         return RealizeRequest(
             requested, co_realised, others, pinned, order, {node: node for node in wanted}, [], [], set(), live
         )
@@ -273,6 +283,12 @@ def _shared(order: Sequence[UOp], wanted: Sequence[UOp], others: Iterable[HasNod
             if node.op is not Ops.ASSIGN and node not in done:
                 found[node] = None
     return [Pending(node, requested) for node in found]
+
+
+def _computed_again(order: Sequence[UOp], wanted: Sequence[UOp], others: Iterable[HasNode],
+                    requested: Sequence[HasNode]) -> list[HasNode]:  # fmt: skip
+    """Return, as Pendings, the values in `order` that were computed for earlier results and are stored from now on."""
+    return [Pending(node, requested) for node in due(order, wanted, others)]
 
 
 def _stored_anyway(order: Sequence[UOp], wanted: Sequence[UOp], others: Iterable[HasNode]) -> list[HasNode]:

@@ -30,6 +30,7 @@ from tinygraft.device.registry import Device
 from tinygraft.engine.arena import free_temporaries, place_again
 from tinygraft.engine.assigns import HasNode, LiveTensors
 from tinygraft.engine.capture import open_captures
+from tinygraft.engine.computed_again import due, was_computed
 from tinygraft.engine.own_numbers import Compiled
 from tinygraft.engine.pack import Plan
 from tinygraft.engine.run import launch_failed, run_kernel
@@ -51,6 +52,8 @@ INVOLVED = frozenset({
 MOST = 256  # shortcuts; all are dropped then, and those that are in use are noted again
 LONGEST = 4096  # nodes of a graph that gets one
 VARIANTS = 4  # launches with arguments for one key
+# given: operations and bytes of some 30 us, and nodes that take as long to build
+LONG_WORK, LONG_GRAPH = 1 << 20, 32
 _BROADCAST = frozenset({Ops.RESHAPE, Ops.EXPAND})  # of a constant: still one number
 Key = tuple[Any, ...]
 GraphNumber = UOp | int  # a CONST, or the start of a slice
@@ -81,7 +84,8 @@ class Shortcut:
     """What graphs of one form launch. `backends` are those that it was noted for, by their names.
 
     `result` is the number of the buffer of the value; `made` has the device, size and dtype of each buffer that the
-    graph does not name, `numbers` the values of variables that belong to a launch.
+    graph does not name, `numbers` the values of variables that belong to a launch. `is_long` says that the launches
+    take longer than to find out whether a part of the graph was computed before.
     """
 
     plan: Plan
@@ -90,6 +94,7 @@ class Shortcut:
     result: int
     made: list[tuple[str, int, Any]]
     numbers: dict[str, int]
+    is_long: bool
 
 
 @dataclass(slots=True)
@@ -298,6 +303,8 @@ def realise_again(tensor: HasNode, root: UOp, walked: Walked, live: LiveTensors)
     others = live.beside(tensor, walked.first)
     if others is None:
         return False
+    if (found.is_long or was_computed(walked.order)) and due(walked.order, (root,), live.near(())):
+        return False
     tracked = False
     if root.dtype.kind == "float":
         requiring = nodes_requiring_grad(others)
@@ -407,7 +414,9 @@ def note(
             PreparedLaunch(step.kernel, step.device, step.buffers, variables, values, (x, y, z), flops, moved)
         )
     backends = [(name, Device[name]) for name in dict.fromkeys(names)]
-    _add(walked, Shortcut(plan, backends, launches, memory[0], list(plan.made), plan.numbers), arguments)
+    work = sum([each.flops + each.moved for each in launches])
+    is_long = work > LONG_WORK or len(walked.order) > LONG_GRAPH
+    _add(walked, Shortcut(plan, backends, launches, memory[0], list(plan.made), plan.numbers, is_long), arguments)
     # not `root`, as a graph of constants alone is in memory then, nor what has a number that varies
     own = {root, *[node for slots in arguments.values() for (node, _), _ in slots]}
     for node in walked.order:

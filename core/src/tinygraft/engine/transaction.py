@@ -17,6 +17,7 @@ from tinygraft import events
 from tinygraft.config import VALIDATE
 from tinygraft.device.buffer import buffer_of
 from tinygraft.device.pool import Allocation
+from tinygraft.engine import computed_again
 from tinygraft.engine.after_failure import Aftermath, finish, touched, why
 from tinygraft.engine.arena import free_temporaries
 from tinygraft.engine.assigns import HasNode, LiveTensors, replaced_by
@@ -249,6 +250,7 @@ def _rebind(swap: dict[UOp, UOp], tensors: Sequence[HasNode]) -> None:
     if not all(map(swap.__contains__, nodes)):
         done = rebuild(nodes, swap)
         note_rebuilt(done)
+        computed_again.note_rebuilt(done)
     for tensor in tensors:
         new = base = done[tensor.uop]
         while base.op is Ops.RESHAPE:  # a DETACH stays: a gradient of later results must end there
