@@ -246,3 +246,20 @@ def test_signed_zeros_have_plans_of_their_own() -> None:
     for device in (Device.DEFAULT, "PYTHON"):
         found = [(1.0 / Tensor(zero, device=device)).item() for zero in (0.0, -0.0, 0.0)]
         assert found == [math.inf, -math.inf, math.inf]
+
+
+def test_a_long_graph_is_looked_for_by_its_form_first(monkeypatch) -> None:
+    """One whose plan is known is not copied with slices of their own, even where others have families."""
+    rows = Tensor([[float(i)] * 4 for i in range(4)]).realize()
+
+    def value() -> Tensor:
+        row = rows[1]
+        for _ in range(3):
+            row = row * row + row
+        return row.sum()
+
+    first = value().item()
+    monkeypatch.setattr(plan, "LONG", 1)
+    monkeypatch.setattr(plan, "_varying", {(Ops.CONST,)})
+    monkeypatch.setattr(plan, "_own_picks", lambda order, outputs: pytest.fail("it was copied"))
+    assert value().item() == first
