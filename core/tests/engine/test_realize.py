@@ -368,3 +368,23 @@ def test_what_is_in_the_graph_anyway_is_asked_about_once(monkeypatch: pytest.Mon
     b.realize()
     assert len(asked) == first + 1
     assert (product.tolist(), total.item(), b.tolist()) == ([50, 110, 450], 610, [660, 720, 1060])
+
+
+def test_the_collector_rests_while_a_graph_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is made for a long graph is no garbage; after it, and after a failure, Python collects as before."""
+    seen = []
+    run_request = transaction.run_request
+
+    def noted(*arguments: Any) -> None:
+        seen.append(gc.isenabled())
+        run_request(*arguments)
+
+    monkeypatch.setattr("tinygraft.engine.realize.run_request", noted)
+    a, b = numbers(1, 2), numbers(3, 4)
+    Tensor.realize(a + b, a * b)
+    assert seen == [False]
+    assert gc.isenabled()
+    monkeypatch.setattr("tinygraft.engine.realize.run_request", lambda *arguments: pytest.fail("as said"))
+    with pytest.raises(pytest.fail.Exception, match="as said"):
+        Tensor.realize(a - b, a / b)
+    assert gc.isenabled()

@@ -24,7 +24,7 @@ from tinygraft.engine.exclusive import exclusive
 from tinygraft.engine.launching import conclude
 from tinygraft.engine.transaction import drop, run_request
 from tinygraft.engine.write_again import write_again
-from tinygraft.helpers import lazily
+from tinygraft.helpers import disable_gc, lazily
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.interrupt import Guard, guarded
 from tinygraft.uop.held import HELD, memory_base
@@ -134,11 +134,12 @@ def _realize(tensors: Sequence[HasNode], live: LiveTensors | None, walked: short
         return
     request.walked = walked
     try:
-        if not request.assigns:  # nothing is overwritten, so all of it can be repeated: signals need not wait
-            run_request(request, Guard())
-        else:
-            with guarded() as guard:
-                run_request(request, guard)
+        with disable_gc():  # what it makes is no cycle, and of a long graph it would be walked over again and again
+            if not request.assigns:  # nothing is overwritten, so all of it can be repeated: signals need not wait
+                run_request(request, Guard())
+            else:
+                with guarded() as guard:
+                    run_request(request, guard)
     except BaseException:
         if begun:
             conclude(failed=True)

@@ -11,6 +11,7 @@ import pytest
 from graph_numpy import values
 from tinygraft import Tensor, Variable, dtypes
 from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.tensor.state.paths import GradientPath
 
 
 def grad(tensor: Tensor) -> Any:
@@ -613,3 +614,20 @@ def test_a_value_that_is_detached_and_used_in_one_realise_keeps_its_gradient(ord
     Tensor.realize(*[tensors[name] for name in order.split(", ")])
     tensors["on"].sum().backward()
     assert x.grad is not None and x.grad.tolist() == [18.0, 36.0, 54.0]
+
+
+def test_the_collector_rests_while_gradients_are_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By backward and by gradient; after it Python collects as before."""
+    seen = []
+    gradients = GradientPath.gradients
+
+    def noted(self: GradientPath, *arguments: Any) -> Any:
+        seen.append(gc.isenabled())
+        return gradients(self, *arguments)
+
+    monkeypatch.setattr(GradientPath, "gradients", noted)
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    loss = (x * x).sum().backward()
+    loss.gradient(x)
+    assert seen == [False, False]
+    assert gc.isenabled()

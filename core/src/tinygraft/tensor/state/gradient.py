@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tinygraft.autograd.build import laid_like
 from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.helpers import disable_gc
 from tinygraft.tensor.data.assigning import rebind
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase
@@ -42,7 +43,9 @@ def backward(self: Tensor, gradient: TensorBase | None = None, retain_graph: boo
     [2.0, 4.0]
     """
     seed = _seed(self, "backward", gradient)
-    for tensor, node in Leaves(self).of_each(seed):  # all gradients are built before the first .grad changes
+    with disable_gc():  # of a long graph it would walk over all nodes again and again, and none is in a cycle
+        built = Leaves(self).of_each(seed)
+    for tensor, node in built:  # all gradients are built before the first .grad changes
         node, old = laid_like(node, tensor.uop), tensor.grad
         total = node if old is None else old.uop + node
         total = UOp(Ops.DETACH, total.dtype, (total,))  # .grad is a constant, as in PyTorch without create_graph
@@ -80,7 +83,8 @@ def gradient(self: Tensor, *targets: TensorBase, gradient: TensorBase | None = N
     path = GradientPath(self.uop, untracked=True)  # a target needs no requires_grad=True
     path.unfolded.check_lost({buffer for part in parts for buffer in memories(part.uop)}, always=False)
     wanted = [path.nodes_of(part.uop) or [path.unfolded.of(part.uop)] for part in parts]
-    nodes = path.gradients(wanted, seed)
+    with disable_gc():
+        nodes = path.gradients(wanted, seed)
     path.note_used(self, [self.uop])
     found = iter([
         self._wrap(laid_like(part.uop.const_like(0) if node is None else node, part.uop), part)
