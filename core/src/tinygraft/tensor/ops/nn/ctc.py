@@ -13,12 +13,16 @@ from tinygraft.tensor.data.from_python import array_of
 from tinygraft.tensor.ops.nn.loss import nan_where, reduced
 from tinygraft.tensor.primitives import index_checks, size_math
 from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.custom import with_derivative
 from tinygraft.tensor.primitives.iota import iota, positions_along
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
+
+LEAD = 2  # columns before the states, which no path is in: what a step reads from before a sample's first state
 
 
 def ctc_loss(
@@ -64,11 +68,7 @@ def ctc_loss(
     )
     if wrong is not None:  # what is beyond the lengths may be any number
         labels = (wrong | counted.logical_not()).where(blank, labels)
-    alpha = _forward(x, labels, ends, blank)
-    states = positions_along(alpha, 1)
-    last = 2 * sizes.unsqueeze(1)
-    final = ((states.eq(last)) | (states.eq(last - 1))).where(alpha, -math.inf)
-    losses: Tensor = -_sum_of_powers(final, 1)
+    losses: Tensor = -_likelihood(x, labels, ends, sizes, blank)
     for sample in (None if wrong is None else wrong.any(1), late, long):
         losses = nan_where(losses, sample)
     if zero_infinity:
@@ -140,33 +140,111 @@ def _labels(self: Tensor, targets: Tensor, given: Any, sizes: Tensor) -> Tensor:
     return targets._join(Ops.GATHER, indices, arg=0)
 
 
-def _forward(self: Tensor, labels: Tensor, ends: Tensor, blank: int) -> Tensor:
-    """The log likelihood (N, 2 S + 1) of ending in each state: blank, label, blank, ..., after the last step.
+def _likelihood(self: Tensor, labels: Tensor, ends: Tensor, sizes: Tensor, blank: int) -> Tensor:
+    """The log likelihood (N,) of all alignments.
 
-    self are the log probabilities (T, N, classes), labels (N, S), ends (N,) the number of steps of each sample.
+    self are the log probabilities (T, N, classes), labels (N, S), ends (N,) the number of steps of each sample, sizes
+    (N,) that of its labels. States of a sample are blank, label, blank, ..., 2 S + 1 of them.
     """
     steps, count, _ = size_math.as_ints(self.shape, "ctc_loss")
-    size = 2 * size_math.as_int(labels.shape[1], "ctc_loss") + 1
     wide = labels._cast(dtypes.int32)
-    named = reshaped(wide._const(blank).stack(wide, dim=2), (count, size - 1)).pad(((0, 0), (0, 1)), value=blank)
+    size = LEAD + 2 * size_math.as_int(labels.shape[1], "ctc_loss") + 1
+    pairs = reshaped(wide._const(blank).stack(wide, dim=2), (count, size - LEAD - 1))
+    named = pairs.pad(((0, 0), (LEAD, 1)), value=blank)
     emitted = self.gather(2, named.unsqueeze(0).expand(steps, count, size)).contiguous()
     before = named.pad(((0, 0), (2, 0)), value=blank)[:, :size]
-    skips = named.ne(blank) & named.ne(before)
-    indices = positions_along(named, 1)
-    alpha = indices.eq(0).where(named._const(0.0, self.dtype), -math.inf)  # of a sample without steps
-    if steps:
-        alpha = (ends > 0).unsqueeze(1).where((indices < 2).where(emitted[0], -math.inf), alpha)
+    skips = (named.ne(blank) & named.ne(before)).contiguous()
+    alphas = _alphas(emitted, skips, ends)
+    known = (emitted.uop, skips.uop, ends.uop), [alpha.uop for alpha in alphas]
+    return with_derivative("ctc_loss", _ending(alphas, sizes), [emitted, skips, ends, sizes], partial(_slope, known))
+
+
+def _slope(
+    known: tuple[tuple[UOp, ...], list[UOp]], node: UOp, start: Tensor, wanted: list[bool]
+) -> list[Tensor | None]:
+    """Return the gradient of `_likelihood`: of what is emitted, the probability that a state is passed at a step.
+
+    `known` has the operands of `_alphas` and the nodes that it made of them, for where they are still the same.
+
+    That is the likelihood of all paths that begin with what leads there (alpha) and end with what leads from there
+    (beta), which is alpha of the sequence from its end. Source: Graves et al., equation 16.
+    """
+    emitted, skips, ends, sizes = [start._wrap(source) for source in node.src[1:]]
+    steps, count, size = size_math.as_ints(emitted.shape, "ctc_loss")
+    if not steps:
+        return [emitted._const(0.0), None, None, None]
+    same = node.src[1:4] == known[0]
+    alphas = [start._wrap(alpha) for alpha in known[1]] if same else _alphas(emitted, skips, ends)
+    total = _ending(alphas, sizes).reshape(1, count, 1)
+    states, last = positions_along(skips, 1) - LEAD, 2 * sizes.unsqueeze(1)
+    times, ends_ = reshaped(iota(type(start), steps, start.device), (steps, 1, 1)), ends.reshape(1, count, 1)
+    inside = (times < ends_) & ((states >= 0) & (states <= last)).unsqueeze(0)
+    turned = (ends_ - 1 - times) * size + (last - states + LEAD).unsqueeze(0)
+    turned = reshaped(inside.where(turned, 0).permute(1, 0, 2), (count, steps * size)).contiguous()
+
+    def from_end(x: Tensor) -> Tensor:
+        """Return (T, N, states) with the steps and the states of each sample from its end."""
+        line = reshaped(x.permute(1, 0, 2), (count, steps * size)).gather(1, turned)
+        return reshaped(line, (count, steps, size)).permute(1, 0, 2).contiguous()
+
+    follows = (states >= 2) & (states <= last)
+    back_skips = (follows & skips.gather(1, follows.where(last - states + 2 + LEAD, 0))).contiguous()
+    paths = alphas[0].stack(*alphas[1:]).contiguous()
+    betas = _alphas(from_end(emitted), back_skips, ends)
+    reached = inside & paths.ne(-math.inf) & total.ne(-math.inf)
+    passed = paths + from_end(betas[0].stack(*betas[1:])) - emitted - total
+    return [reached.where(passed, -math.inf).exp() * start.reshape(1, count, 1), None, None, None]
+
+
+def _alphas(emitted: Tensor, skips: Tensor, ends: Tensor) -> list[Tensor]:
+    """Return the log likelihood (N, states) of ending in each state, after each step; without steps that before any.
+
+    emitted (T, N, states) has that of what a state emits, skips (N, states) whether a state may follow the last but
+    one, ends (N,) the number of steps of each sample: after these its likelihoods stay. Each step reads a row of what
+    is made for all of them, so that one kernel does for all; and it is one loop over all samples, whose states follow
+    those of the sample before.
+    """
+    steps, count, size = size_math.as_ints(emitted.shape, "ctc_loss")
+    states = positions_along(skips, 1) - LEAD
+    alpha = states.eq(0).where(skips._const(0.0, emitted.dtype), -math.inf)  # of a sample without steps
+    if not steps:
+        return [alpha]
+    times = reshaped(iota(type(emitted), steps, emitted.device), (steps, 1, 1))
+    counted = ((times < ends.reshape(1, count, 1)) & (states >= 0).unsqueeze(0)).contiguous()
+    first = counted[0].where((states < 2).where(emitted[0], -math.inf), alpha)
+    line = (count * size,)
+    found = [reshaped(first, line).contiguous()]
+    skips, emitted, counted = reshaped(skips, line), *[reshaped(x, (steps, *line)) for x in (emitted, counted)]
     for t in range(1, steps):
-        moved = alpha.pad(((0, 0), (2, 0)), value=-math.inf)
-        jumped = skips.where(moved[:, :size], -math.inf)
-        total = _sum_of_powers(alpha.stack(moved[:, 1 : size + 1], jumped, dim=2), 2) + emitted[t]
-        alpha = (ends > t).unsqueeze(1).where(total, alpha).contiguous()
-    return alpha
+        alpha = found[-1]
+        moved = alpha.pad(((LEAD, 0),), value=-math.inf)
+        near, far = moved[LEAD - 1 : -1], skips.where(moved[:-LEAD], -math.inf)
+        found.append(counted[t].where(_sum_of_powers(alpha, near, far) + emitted[t], alpha).contiguous())
+    return [reshaped(alpha, (count, size)) for alpha in found]
 
 
-def _sum_of_powers(x: Any, axis: int) -> Any:
-    """logsumexp along an axis, which is gone, with no gradient where all are -inf."""
-    most = x.detach().max(axis, keepdim=True)
+def _ending(alphas: list[Tensor], sizes: Tensor) -> Tensor:
+    """Return the log likelihood (N,) of ending in the last label or the blank after it."""
+    alpha = alphas[-1]
+    states, last = positions_along(alpha, 1) - LEAD, 2 * sizes.unsqueeze(1)
+    final = (states.eq(last) | states.eq(last - 1)).where(alpha, -math.inf)
+    most = final.detach().max(1, keepdim=True)
     none = most.eq(-math.inf)
-    total = (x - none.where(0.0, most)).exp().sum(axis, keepdim=True)
-    return none.where(-math.inf, none.where(1.0, total).log() + none.where(0.0, most)).squeeze(axis)
+    total = (final - none.where(0.0, most)).exp().sum(1, keepdim=True)
+    return (none.where(-math.inf, none.where(1.0, total).log() + none.where(0.0, most))).squeeze(1)
+
+
+def _sum_of_powers(*terms: Any) -> Any:
+    """Return the logarithm of the sum of e to the power of terms of one shape, with no gradient where all are -inf."""
+    most = terms[0].detach()
+    for term in terms[1:]:
+        most = most.maximum(term.detach())
+    exponent, digits = dtypes.finfo(most.dtype)
+    most = most.maximum(
+        -(2 - 2.0**-digits) * 2.0 ** (2 ** (exponent - 1) - 1)
+    )  # of infinities a difference would be NaN
+    total = (terms[0] - most).exp()
+    for term in terms[1:]:
+        total = total + (term - most).exp()
+    none = total.eq(0)
+    return none.where(-math.inf, none.where(1.0, total).log() + most)
