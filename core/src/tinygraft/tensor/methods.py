@@ -16,6 +16,7 @@ from typing import Any
 from tinygraft.engine.exclusive import import_late
 from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.state.storage import VIEWS, declare, declare_caller
+from tinygraft.tensor.templates import METHODS, serve, templated
 
 
 @dataclass(frozen=True)
@@ -379,6 +380,8 @@ def _member(module: dict[str, Any], name: str, kind: str) -> Any:
     if _has_keywords(name, function):
         function = either_spelling(function)
         function.__qualname__, function.__module__ = f"Tensor.{name}", "tinygraft"  # where pickle finds it
+    if kind == "methods" and name in METHODS:
+        function = templated(function)
     return {"classmethods": classmethod, "staticmethods": staticmethod}.get(kind, lambda found: found)(function)
 
 
@@ -405,6 +408,7 @@ def bind(cls: type, theme: Theme) -> None:
 
 def bind_all(cls: type) -> None:
     """Give all members to a class, those of themes that are not `EAGER` as what imports them."""
+    serve(cls)
     for theme in THEMES:
         for name, kind in theme.names().items():
             setattr(cls, name, (LateProperty if kind == "properties" else LateMember)(cls, theme, name))

@@ -14,7 +14,7 @@ import struct
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tinygraft import events
 from tinygraft.dtype import DType, DTypeLike, coerce, dtypes, to_dtype
@@ -240,6 +240,14 @@ class UOp:
         """Return a PLACEHOLDER, for which `what` substitutes a value later; no two calls return the same node."""
         src = () if device is None else (UOp.on(device),)
         return UOp(Ops.PLACEHOLDER, dtype, src, PlaceholderArg(next(_buffer_ids), shape, what))
+
+    @staticmethod
+    def stand_in(node: UOp, what: str) -> UOp:
+        """Return a PLACEHOLDER with the facts of `node`, on one device: its bounds too."""
+        shown = UOp.placeholder(node.shape, node.dtype, node.device, what)
+        for name in ("lo", "hi"):
+            object.__setattr__(shown, name, getattr(node, name))
+        return shown
 
     @staticmethod
     def next_buffer() -> int:
@@ -517,6 +525,65 @@ def _make_buffer(dtype: DType, src: tuple[UOp], arg: BufferArg) -> UOp:
         node.__class__ = UOp
         _table[key] = entry
     return node
+
+
+class NodeStep(NamedTuple):
+    """A node as a step of a recorded graph: its parts, `places` of its sources, and what follows from these.
+
+    Only for nodes on one device, without a tag and open ranges.
+    """
+
+    op: Ops
+    dtype: DType
+    arg: Any
+    places: tuple[int, ...]
+    shape: Shape
+    device: Place
+    lo: Any
+    hi: Any
+
+
+def make_again(steps: Sequence[NodeStep], nodes: list[UOp]) -> None:
+    """Append the node of each step to `nodes`, which has the sources of the first ones: as by UOp, without the rules.
+
+    The caller knows that sources have the shapes, devices and bounds of those that the steps were recorded of; with
+    SPEC=2 each node is made by the rules and compared.
+    """
+    global _last_serial
+    if check_node is not None:
+        _make_and_compare(steps, nodes)
+        return
+    for op, dtype, arg, places, shape, device, lo, hi in steps:
+        src = tuple(map(nodes.__getitem__, places))
+        key = (op, dtype, src, arg, None)
+        known = _table.get(key)
+        if known is not None and (found := known()) is not None:
+            nodes.append(found)
+            continue
+        node: UOp = object.__new__(_MutableUOp)
+        node.op, node.dtype, node.src, node.arg, node.tag = op, dtype, src, arg, None
+        node.shape, node.device, node.lo, node.hi, node.sharding, node.ranges = shape, device, lo, hi, None, 0
+        entry = _InternedNode(node, _forget)
+        entry.key = key
+        with _lock:
+            _last_serial = node.serial = next(_serials)
+            node.__class__ = UOp
+            known = _table.setdefault(key, entry)
+            if known is not entry:
+                if (found := known()) is not None:
+                    node = found
+                else:
+                    _table[key] = entry
+        nodes.append(node)
+
+
+def _make_and_compare(steps: Sequence[NodeStep], nodes: list[UOp]) -> None:
+    """Do what `make_again` does, by the rules. Raises AssertionError where they give something else."""
+    for op, dtype, arg, places, *facts in steps:
+        node = UOp(op, dtype, tuple([nodes[place] for place in places]), arg)
+        assert [node.shape, node.device, node.lo, node.hi] == facts, f"recorded {facts}, by the rules {node}"
+        assert node.sharding is None and not node.ranges, f"{node} is on several devices, or in a kernel"
+        nodes.append(node)
 
 
 def _devices_of(src: tuple[UOp, ...], arg: Any) -> tuple[str, ...]:

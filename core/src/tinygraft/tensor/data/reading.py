@@ -19,6 +19,7 @@ from tinygraft.tensor.data.element import element
 from tinygraft.tensor.data.from_python import NUMPY_NAME
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.state.made_at import file_and_line, here
+from tinygraft.tensor.state.recording import impure
 from tinygraft.uop.held import HELD, is_stored, memories, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.sharding import local_devices
@@ -36,6 +37,7 @@ def _stored(self: Tensor) -> Buffer:
 
     Raises ShapeError for a symbolic shape.
     """
+    impure()
     node = self.uop
     if not is_concrete(node.shape):
         raise ShapeError(

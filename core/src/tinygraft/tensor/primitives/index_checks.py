@@ -23,6 +23,7 @@ from tinygraft.tensor.data.from_python import array_of
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.listeners import Listening
+from tinygraft.tensor.state.recording import again, impure
 from tinygraft.uop.held import HELD, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.sizes import Shape
@@ -103,7 +104,10 @@ def check(tensor: Any, index: Any, axis: int, from_end: bool = True) -> None:
     # bounds of the values decide without reading them: as for arange, argmax, or x % n
     if size is not None and least <= node.lo and node.hi < size:
         return
+    if again(check, (tensor, index), axis, from_end):
+        return
     if CHECK_INDEX.value:
+        impure()
         read(index, use(tensor, axis, index, from_end))
     elif size is None:
         return
@@ -126,6 +130,8 @@ def known(index: Any) -> memoryview | None:
     the host, for more than READ_AT_MOST, for floats that Python has no format for, and while a TinyJit captures.
     """
     base = memory_base(index.uop)
+    if base.op in (Ops.BUFFER, Ops.PLACEHOLDER):
+        impure()
     if base.op is not Ops.BUFFER or open_captures() or not 0 < base.shape[0] <= READ_AT_MOST or not index.dtype.fmt:
         return None
     buffer = buffer_of(base)
@@ -173,6 +179,25 @@ def labels(
         return None
     if ignored is not None:
         counted, counted_of = given.ne(ignored), lambda values: values != ignored
+    if size is not None:
+        _check_labels(predictions, given, axis, ignored, may_ignore, counted, counted_of)
+    # not known: the caller makes NaN of the loss there (`nan_where`)
+    wrong = (given < 0) | (given >= predictions.shape[axis])
+    return wrong if counted is None else wrong & counted
+
+
+def _check_labels(
+    predictions: Any, given: Any, axis: int, ignored: int | None, may_ignore: bool, counted: Any = None,
+    counted_of: Callable[[Any], Any] | None = None,
+) -> None:  # fmt: skip
+    """Raise IndexOutOfRange as `labels` does; `counted` and `counted_of` may be left out where `ignored` makes them."""
+    if counted is None or ignored is not None:
+        if again(_check_labels, (predictions, given), axis, ignored, may_ignore):
+            return
+        if ignored is not None and counted is None:
+            counted, counted_of = given.ne(ignored), lambda values: values != ignored
+    size = _length(predictions.shape, axis)
+    assert size is not None, "the classes are counted"
 
     def message(value: int, where: str) -> str:
         """Return the message for a wrong label; `where` is "", or the label's index, as in ", at (1,),"."""
@@ -183,11 +208,7 @@ def labels(
             + (f"\n  hint: ignore_index={value} leaves these samples out" if may_ignore and value < 0 else "")
         )
 
-    if size is not None:
-        _check_below(given, size, message, counted, counted_of=counted_of)
-    # not known: the caller makes NaN of the loss there (`nan_where`)
-    wrong = (given < 0) | (given >= predictions.shape[axis])
-    return wrong if counted is None else wrong & counted
+    _check_below(given, size, message, counted, counted_of=counted_of)
 
 
 def classes(given: Any, count: int, values: Any = None) -> None:
@@ -195,6 +216,8 @@ def classes(given: Any, count: int, values: Any = None) -> None:
 
     `values` are those of `given` as a numpy array, where the caller has read them.
     """
+    if values is None and not _is_within(given, count) and again(classes, (given,), count):
+        return
 
     def message(value: int, where: str) -> str:
         """Return the message for a number that is no class; `where` as in `labels`."""
@@ -276,6 +299,8 @@ def _check_below(
     if values is None:
         node = given.uop
         is_known = bool(given.size) and bool(node.lo == node.hi and not 0 <= node.lo < size)
+        if CHECK_INDEX.value or is_known:
+            impure()
         if not (CHECK_INDEX.value or is_known) or any(source.op is Ops.PLACEHOLDER for source in toposort(node)):
             return
         values = given.numpy()
@@ -293,6 +318,7 @@ def weights(given: Any, least: int) -> None:
     Only weights that are realised are checked, and none while a TinyJit captures: a function that reads values cannot
     be replayed.
     """
+    impure()
     is_realised = memory_base(given.uop).op in (*HELD, Ops.CONST) and not open_captures()
     if not (CHECK_INDEX.value or is_realised) or any(n.op is Ops.PLACEHOLDER for n in toposort(given.uop)):
         return

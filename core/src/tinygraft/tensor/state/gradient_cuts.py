@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 from weakref import WeakKeyDictionary
 
 from tinygraft.engine.gradient_reach import gradient_sources
+from tinygraft.tensor.state import recording
 from tinygraft.uop.held import HELD
 from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.uop import UOp, toposort
@@ -20,6 +21,7 @@ _COMPARISONS = frozenset({Ops.CMPLT, Ops.CMPEQ, Ops.CMPNE})
 def name_cut(result: UOp, method: str) -> None:
     """Name a result of integers by its method in messages, which would name the comparisons that it is made of."""
     _named[result] = method
+    recording.named(result, method)
 
 
 def made_integer(root: UOp) -> list[str]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tinygraft.engine.assigns import HasNode
 from tinygraft.engine.exclusive import exclusive
+from tinygraft.tensor.state.recording import impure
 from tinygraft.uop.held import HELD, buffers_of, memory_base
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -421,6 +422,7 @@ def assigned_tensors() -> list[TensorBase]:
 
 def note_assigned(tensor: TensorBase) -> None:
     """List a tensor with a pending assignment for `assigned_tensors` of this thread."""
+    impure()
     if _noting.touched:
         note_touched("written", tensor)
     entry = _Assigned(tensor, _forget_assigned)

@@ -16,6 +16,7 @@ from tinygraft.tensor.ops.nn.loss import reduced
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.elementwise import size_root
 from tinygraft.tensor.primitives.keyword_aliases import either_spelling
+from tinygraft.tensor.state.recording import impure
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
@@ -28,6 +29,7 @@ def both_floats(self: Tensor, other: Any) -> tuple[Tensor, Tensor, DType]:
     """
     a, b = self._broadcasted(other)
     if hasattr(other, "shape") and a.shape not in (self.shape, tuple(other.shape)):
+        impure()
         warn_user(
             f"a loss of shapes {self.shape} and {tuple(other.shape)} is of each with each, which is shape {a.shape}\n"
             f"  hint: give both one shape, as in target.reshape({', '.join(map(str, self.shape))})",
