@@ -418,3 +418,70 @@ def test_gradients_through_numbers_that_vary() -> None:
         middle = (w * number).realize()
         (grad,) = (middle * middle).sum().gradient(w)
         assert grad.tolist() == [2 * number**2, 4 * number**2]
+
+
+def test_several_tensors_take_one_shortcut(collected: list[int]) -> None:
+    """Values of one realisation take it together, those of routines and of a no_grad block too."""
+    x = numbers(1, 2, 3)
+
+    def several() -> list[Tensor]:
+        found = [x + 1.0, x * 2.0, (x * 3.0).sum()]
+        found[0].realize(*found[1:])
+        return found
+
+    assert general(collected, several) == 0
+    assert [found.tolist() for found in several()] == [[2.0, 3.0, 4.0], [2.0, 4.0, 6.0], 18.0]
+
+    def quiet() -> list[Tensor]:
+        with Tensor.no_grad():
+            found = [(x + 1.0).square(), x.sum()]
+        found[0].realize(*found[1:])
+        return found
+
+    assert general(collected, quiet) == 0
+    assert [found.tolist() for found in quiet()] == [[4.0, 9.0, 16.0], 6.0]
+    first, second = quiet()
+    assert first.uop.op is Ops.DETACH and second.uop.op is Ops.DETACH
+    assert general(collected, lambda: quiet()[0]) == 0
+
+
+def test_a_root_in_the_graph_of_another_takes_the_general_road(collected: list[int]) -> None:
+    """Where one value is read by another, it is stored once, and the gradient goes through both."""
+    x = Tensor([1.0, 2.0], requires_grad=True).realize()
+
+    def nested() -> tuple[Tensor, Tensor]:
+        below = x * 2.0
+        above = below.square().sum()
+        below.realize(above)
+        return below, above
+
+    assert general(collected, nested) == 10
+    (gradient,) = nested()[1].gradient(x)
+    assert gradient.tolist() == [8.0, 16.0]
+
+
+def test_a_loss_and_its_gradients_take_one_shortcut(collected: list[int]) -> None:
+    """A loss that a backward went through is taped as used, and its gradients are no leaves of it."""
+    x = numbers(1, 2, 3)
+
+    def step(number: float) -> tuple[float, list[float]]:
+        w = Tensor([number, 1.0, 2.0]).realize().requires_grad_()
+        loss = (x * w).square().sum()
+        loss.backward()
+        assert w.grad is not None
+        loss.realize(w.grad)
+        return loss.item(), w.grad.tolist()
+
+    assert general(collected, lambda: step(3.0)) == 0
+    assert step(5.0) == (25.0 + 4.0 + 36.0, [10.0, 8.0, 36.0])
+
+
+def test_another_tensor_that_reads_one_of_several_values_gets_it(collected: list[int]) -> None:
+    """A live expression over a value that is realised with others reads its memory afterwards."""
+    x = numbers(1, 2, 3)
+    for _ in range(5):
+        one, two = x + 4.0, x - 1.0
+        reader = two * 2.0
+        one.realize(two)
+        assert any(node.op is Ops.BUFFER for node in (reader.uop.src[0], reader.uop.src[0].base))
+        assert reader.tolist() == [0.0, 2.0, 4.0]

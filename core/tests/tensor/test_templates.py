@@ -25,8 +25,8 @@ OF_FLOATS = (
     "prod min any all mean var var_mean std std_mean softmax log_softmax softmin logsumexp normalize layernorm argmax "
     "argmin sum max floor ceil round isnan isfinite cov diff norm vector_norm matrix_norm trace triu tril "
     "nan_to_num logit sinc frac relu6 leaky_relu sigmoid logsigmoid softplus softsign swish silu quick_gelu "
-    "gelu mish elu celu selu hardsigmoid hardswish hardtanh hardshrink softshrink tanhshrink glu cumsum cummax cummin logcumsumexp "
-    "median nanmedian mode amax amin aminmax count_nonzero histc sort argsort"
+    "gelu mish elu celu selu hardsigmoid hardswish hardtanh hardshrink softshrink tanhshrink glu cumsum "
+    "cummax cummin logcumsumexp median nanmedian mode amax amin aminmax count_nonzero histc sort argsort"
 )
 OF_TWO = (
     "matmul dot __matmul__ atan2 remainder hypot xlogy logaddexp isclose __mod__ __floordiv__ cdist kron l1_loss "

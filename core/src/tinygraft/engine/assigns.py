@@ -31,10 +31,10 @@ class LiveTensors(Protocol):
     def near(self, memory: Collection[UOp]) -> Sequence[HasNode]:
         """Return those that are lazy or require a gradient, and those over the BUFFERs in `memory`."""
 
-    def beside(self, tensor: HasNode, serial: int) -> Sequence[HasNode] | None:
-        """Return those that require a gradient, without `tensor`; None where a graph may have its node.
+    def beside(self, tensors: Sequence[HasNode], serial: int) -> Sequence[HasNode] | None:
+        """Return those that require a gradient, without `tensors`; None where a graph may have one of their nodes.
 
-        `serial` is that of this node, which no older graph has. None, too, for a tensor that shares a storage.
+        `serial` is the least of these nodes, which no older graph has. None, too, for a tensor that shares a storage.
         """
 
     def beside_write(
@@ -54,7 +54,7 @@ class NoTensors:
         """Return an empty sequence."""
         return ()
 
-    def beside(self, tensor: HasNode, serial: int) -> Sequence[HasNode] | None:
+    def beside(self, tensors: Sequence[HasNode], serial: int) -> Sequence[HasNode] | None:
         """Return an empty sequence."""
         return ()
 
@@ -76,7 +76,7 @@ class With:
         """Return those of `live` that are near `memory`, and all of `more`, each once."""
         return list({id(tensor): tensor for tensor in (*self.live.near(memory), *self.more)}.values())
 
-    def beside(self, tensor: HasNode, serial: int) -> Sequence[HasNode] | None:
+    def beside(self, tensors: Sequence[HasNode], serial: int) -> Sequence[HasNode] | None:
         """Return None: those of `more` are realised together."""
         return None
 

@@ -1,6 +1,6 @@
 """Realising tensors: their graphs are scheduled and run, and their nodes become the memory of the results.
 
-shortcut.py        one tensor whose graph was launched before: all of the following in one short walk
+shortcut.py        tensors whose graph was launched before: all of the following in one short walk
 write_again.py     the same for a write into memory that one tensor has
 collect.py         which tensors are computed, and which others are affected: a RealizeRequest; changes nothing
 bindings.py        which of them are computed first, where a variable has two values
@@ -50,25 +50,29 @@ def realize_tensors(tensors: Sequence[HasNode], live: LiveTensors | None = None)
         if events.on_span:
             with events.span("realize"):
                 _realize(tensors, live)
-        elif len(tensors) != 1 or live is None or not shortcut.is_possible():
+        elif live is None or not shortcut.is_possible():
             _realize(tensors, live)
         else:
-            _realize_alone(tensors, live)
+            _realize_again(tensors, live)
 
 
-def _realize_alone(tensors: Sequence[HasNode], live: LiveTensors) -> None:
-    """Realise one tensor by a shortcut, or where its graph has none yet in the general way, which may note one."""
-    (tensor,) = tensors
-    root = memory_base(tensor.uop)
-    if root.op in HELD:
-        return
-    walked = shortcut.walk(root)
+def _realize_again(tensors: Sequence[HasNode], live: LiveTensors) -> None:
+    """Realise tensors by a shortcut, or where their graph has none yet in the general way, which may note one."""
+    roots = [memory_base(tensor.uop) for tensor in tensors]
+    if any([root.op in HELD for root in roots]):  # noqa: C419  faster
+        tensors = [tensor for tensor, root in zip(tensors, roots, strict=True) if root.op not in HELD]
+        roots = [root for root in roots if root.op not in HELD]
+        if not roots:
+            return
+    walked = shortcut.walk(*roots)
     if walked.key is None:
         _realize(tensors, live)
         return
     try:
-        again = write_again if root.op is Ops.ASSIGN else shortcut.realise_again
-        done = again(tensor, root, walked, live)
+        if roots[0].op is Ops.ASSIGN:
+            done = write_again(tensors[0], roots[0], walked, live)
+        else:
+            done = shortcut.realise_again(tensors, roots, walked, live)
     except BaseException:
         if begun:
             conclude(failed=True)
@@ -112,7 +116,7 @@ def _realize(tensors: Sequence[HasNode], live: LiveTensors | None, walked: short
     """Do what `realize_tensors` does, under its lock.
 
     Realises first what has to be, as random numbers from before a capture. Reports the launches at the end. `walked` is
-    the graph of the one tensor, where a shortcut may be noted for it.
+    the graph of the tensors, where a shortcut may be noted for it.
     """
     try:
         request = collect(tensors, live or NoTensors())

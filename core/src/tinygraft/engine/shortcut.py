@@ -1,12 +1,13 @@
-"""A realisation like an earlier one: one tensor, whose graph has a form that was launched before, in one short walk.
+"""A realisation like an earlier one: tensors whose graph has a form that was launched before, in one short walk.
 
-    realise_again(tensor, live) -> bool
+    realise_again(tensors, roots, walked, live) -> bool
 
-Eager loops and small expressions realise one tensor at a time, and the launch of a small kernel costs less than finding
-out that nothing else is concerned. What `realize.py` does in general is done here where the answers are known: one walk
-makes the order of the graph, its key and its BUFFERs; the key leads to prepared launches; nothing is overwritten, no
-capture is open, and nothing observes. All else, and what fails a test here, is realised in general (collect.py and
-so on), which calls `note` with its plan when it found that by its form. `clear()` drops all shortcuts.
+Eager loops and small expressions realise one tensor at a time, or a loss with its gradients, and the launch of a small
+kernel costs less than finding out that nothing else is concerned. What `realize.py` does in general is done here where
+the answers are known: one walk makes the order of the graph, its key and its BUFFERs; the key leads to prepared
+launches; nothing is overwritten, no capture is open, and nothing observes. All else, and what fails a test here, is
+realised in general (collect.py and so on), which calls `note` with its plan when it found that by its form. `clear()`
+drops all shortcuts.
 
 The key differs from that of a form (schedule/form.py) in two ways. Nodes without memory upstream stand for themselves,
 so that the walk does not enter them: equal ones are one object. They are known after a graph was noted once. And
@@ -34,20 +35,29 @@ from tinygraft.engine.computed_again import due, was_computed
 from tinygraft.engine.own_numbers import Compiled
 from tinygraft.engine.pack import Plan
 from tinygraft.engine.run import launch_failed, run_kernel
-from tinygraft.engine.tape import defer, is_tracked_alone, may_defer, nodes_requiring_grad, record_alone
+from tinygraft.engine.tape import (
+    defer,
+    is_tracked_alone,
+    is_used,
+    may_defer,
+    nodes_requiring_grad,
+    note_rebuilt,
+    record_alone,
+)
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.schedule.multiplied import exponent_kind
 from tinygraft.schedule.slots import START, NumberSlot, argument_of
-from tinygraft.uop.held import in_shape
+from tinygraft.uop.held import PLAIN, in_shape, is_no_memory
 from tinygraft.uop.index import size_of
 from tinygraft.uop.ops import Ops, Own
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import UOp, rebuild, toposort
 
 # given: nodes by which a realisation may concern other tensors, that have no value yet, or are on several devices
 INVOLVED = frozenset({
     Ops.ASSIGN, Ops.BIND, Ops.CONTIGUOUS, Ops.COPY, Ops.FUNCTION, Ops.MULTI, Ops.PLACEHOLDER, Ops.ROUTINE, Ops.SHARD,
     Ops.VARIABLE,
 })  # fmt: skip
+_STORED = frozenset({Ops.CONTIGUOUS, Ops.ROUTINE})  # of these, what only tensors concern that are younger
 # assumed: bounds on memory that no usual program meets, as those of plans
 MOST = 256  # shortcuts; all are dropped then, and those that are in use are noted again
 LONGEST = 4096  # nodes of a graph that gets one
@@ -83,15 +93,15 @@ class PreparedLaunch:
 class Shortcut:
     """What graphs of one form launch. `backends` are those that it was noted for, by their names.
 
-    `result` is the number of the buffer of the value; `made` has the device, size and dtype of each buffer that the
-    graph does not name, `numbers` the values of variables that belong to a launch. `is_long` says that the launches
-    take longer than to find out whether a part of the graph was computed before.
+    `results` are the numbers of the buffers of the values; `made` has the device, size and dtype of each buffer that
+    the graph does not name, `numbers` the values of variables that belong to a launch. `is_long` says that the
+    launches take longer than to find out whether a part of the graph was computed before.
     """
 
     plan: Plan
     backends: list[tuple[str, Backend]]
     launches: list[PreparedLaunch]
-    result: int
+    results: tuple[int, ...]
     made: list[tuple[str, int, Any]]
     numbers: dict[str, int]
     is_long: bool
@@ -146,12 +156,13 @@ class Walked:
     """A graph as the walk found it: its key, None where it gets no shortcut; its nodes and BUFFERs, sources first.
 
     `numbers` are those that are not in the key, `places` where they are. `first` is the least serial of what becomes
-    memory: the root, and a CONTIGUOUS below it.
+    memory: the `roots`, a CONTIGUOUS below them, and the results of a routine.
     """
 
     key: Key | None
     order: list[UOp]
     buffers: list[UOp]
+    roots: tuple[UOp, ...] = ()
     first: int = 0
     numbers: list[GraphNumber] = field(default_factory=list)
     places: list[NumberPlace] = field(default_factory=list)
@@ -179,12 +190,14 @@ def is_possible() -> bool:
     )  # fmt: skip
 
 
-def walk(root: UOp) -> Walked:
-    """Return the order, the key and the BUFFERs of the graph of `root`, by one walk that enters no known constants.
+def walk(*roots: UOp) -> Walked:
+    """Return the order, the key and the BUFFERs of the graph of `roots`, by one walk that enters no known constants.
 
-    The key is None where the graph has a node of INVOLVED, or more than LONGEST nodes; the rest is of no use then. The
-    `root` may be an ASSIGN, and what is not written may have a CONTIGUOUS.
+    The key is None where the graph has a node of INVOLVED, more than LONGEST nodes, or one root in the graph of
+    another; the rest is of no use then. One root may be an ASSIGN, and what is not written may have a CONTIGUOUS or the
+    result of a routine.
     """
+    root, *more = roots
     at: dict[UOp, int] = {root: 0}  # the place of each node in the key
     key: list[Any] = []
     order: list[UOp] = []
@@ -193,6 +206,7 @@ def walk(root: UOp) -> Walked:
     places: list[NumberPlace] = []
     stack: list[tuple[UOp, Iterator[UOp]]] = []
     same = _same
+    writes = root.op is Ops.ASSIGN
     node, remaining, first = root, iter(root.src), root.serial
     while True:
         for source in remaining:
@@ -223,9 +237,10 @@ def walk(root: UOp) -> Walked:
         else:
             op, src, arg, tag = node.op, node.src, node.arg, node.tag
             if op in INVOLVED:
-                if (node is not root) if op is Ops.ASSIGN else (op is not Ops.CONTIGUOUS or root.op is Ops.ASSIGN):
+                if (node is not root or more) if op is Ops.ASSIGN else (op not in _STORED or writes):
                     return Walked(None, order, buffers)
-                first = min(first, node.serial)
+                # an equal routine with another result may be older than this one, but not than what it reads
+                first = min(first, node.serial if op is Ops.CONTIGUOUS else 1 + max([each.serial for each in src]))
             at[node] = len(key)
             order.append(node)
             if tag is not None and isinstance(tag, Own):
@@ -240,10 +255,20 @@ def walk(root: UOp) -> Walked:
                 key.append((op, node.dtype, arg, tag, at[src[0]]))
             else:
                 key.append((op, node.dtype, arg, tag, *map(at.__getitem__, src)))
-            if not stack:
+            if stack:
+                node, remaining = stack.pop()
+            elif not more:
                 break
-            node, remaining = stack.pop()
-    return Walked(tuple(key) if len(key) <= LONGEST else None, order, buffers, first, numbers, places)
+            else:
+                node = more.pop(0)
+                if node in at:
+                    return Walked(None, order, buffers)
+                at[node], remaining, first = 0, iter(node.src), min(first, node.serial)
+    if len(roots) > 1:
+        if not all(map({*roots}.isdisjoint, [each.src for each in order])):
+            return Walked(None, order, buffers)
+        key.append(tuple([at[each] for each in roots]))
+    return Walked(tuple(key) if len(key) <= LONGEST else None, order, buffers, roots, first, numbers, places)
 
 
 def constant_below(node: UOp) -> UOp | None:
@@ -281,12 +306,12 @@ def launches_for(walked: Walked) -> tuple[Shortcut, dict[str, int] | None] | Non
     return None
 
 
-def realise_again(tensor: HasNode, root: UOp, walked: Walked, live: LiveTensors) -> bool:
-    """Realise `tensor` where the graph of `root`, its node that becomes memory, has a shortcut; else return False.
+def realise_again(tensors: Sequence[HasNode], roots: Sequence[UOp], walked: Walked, live: LiveTensors) -> bool:
+    """Realise `tensors` where the graph of `roots`, their nodes that become memory, has a shortcut; else return False.
 
-    Nothing has changed then. False, too, where another live tensor may have `root`, or a CONTIGUOUS below it, in its
-    graph, or what is taped depends on more than this graph. Raises what allocating and launching raise; the tensor is
-    as before then. The caller has the lock.
+    Nothing has changed then. False, too, where another live tensor may have one of `roots`, or a CONTIGUOUS below it,
+    in its graph, or what is taped depends on more than this graph. Raises what allocating and launching raise; the
+    tensors are as before then. The caller has the lock.
     """
     launches = launches_for(walked)
     if launches is None:
@@ -295,52 +320,84 @@ def realise_again(tensor: HasNode, root: UOp, walked: Walked, live: LiveTensors)
     for name, backend in found.backends:
         if Device[name] is not backend:
             return False
-    flag, shape = tensor.requires_grad, tensor.uop
-    if flag is False and root.dtype.kind == "float":
-        return False
-    if root is not shape and not (shape.op is Ops.RESHAPE and shape.src == (root,)):
-        return False
-    others = live.beside(tensor, walked.first)
+    taped: list[UOp] = []
+    for tensor, root in zip(tensors, roots, strict=True):
+        shape = tensor.uop
+        if shape is root or (shape.op is Ops.RESHAPE and shape.src == (root,)):
+            if root.dtype.kind == "float":
+                if tensor.requires_grad is False:
+                    return False
+                taped.append(root)
+        elif not _is_detached(tensor, root):
+            return False
+    others = live.beside(tensors, walked.first)
     if others is None:
         return False
-    if (found.is_long or was_computed(walked.order)) and due(walked.order, (root,), live.near(())):
+    if (found.is_long or was_computed(walked.order)) and due(walked.order, roots, live.near(())):
         return False
-    tracked = False
-    if root.dtype.kind == "float":
+    tracked: dict[UOp, bool] = {}
+    if taped:
         requiring = nodes_requiring_grad(others)
-        if requiring and (root in requiring or shape in requiring or not _same.isdisjoint(requiring)):
+        if requiring and not (
+            requiring.isdisjoint(roots)
+            and requiring.isdisjoint([t.uop for t in tensors])
+            and _same.isdisjoint(requiring)
+        ):
             return False
-        if flag:
-            requiring.add(root)
-        alone = is_tracked_alone(root, walked.order, walked.buffers, requiring)
-        if alone is None:
-            return False
-        tracked = alone
-    memory = _run(found, walked.buffers, values)
-    new = in_shape(memory, root.shape)
-    if root.dtype.kind == "float":
-        keep = defer if may_defer(tracked, walked.buffers) else record_alone
-        keep(root, memory, walked.order, tracked)
-        tensor.uop = new if root is shape else UOp(Ops.RESHAPE, root.dtype, (new,), shape.shape, shape.tag)
-    else:
-        tensor.uop = in_shape(memory, shape.shape)
+        for tensor, root in zip(tensors, roots, strict=True):
+            if tensor.requires_grad:
+                requiring.add(root)
+        for root in taped:
+            alone = is_tracked_alone(root, walked.order, walked.buffers, requiring)
+            if alone is None:
+                return False
+            tracked[root] = alone
+    for tensor, root, memory in zip(tensors, roots, _run(found, walked.buffers, values), strict=True):
+        _commit(tensor, root, memory, walked, tracked.get(root, False))
     return True
 
 
-def _run(found: Shortcut, graph_buffers: Sequence[UOp], values: dict[str, int] | None) -> UOp:
-    """Launch what `found` has on the BUFFERs of a graph. Returns the new BUFFER of the value.
+def _is_detached(tensor: HasNode, root: UOp) -> bool:
+    """Return whether a tensor is `root`, reshaped and detached, and no leaf: as a result in a no_grad block."""
+    node, found = tensor.uop, False
+    while node is not root:
+        if node.op not in PLAIN or node.tag is not None or len(node.src) != 1:
+            return False
+        found = found or node.op is Ops.DETACH
+        node = node.src[0]
+    return found and not tensor.requires_grad
+
+
+def _commit(tensor: HasNode, root: UOp, memory: UOp, walked: Walked, tracked: bool) -> None:
+    """Give a tensor the `memory` of its value, and tape how it was computed, unless it is detached."""
+    new, shape = in_shape(memory, root.shape), tensor.uop
+    if shape is not root and (shape.op is not Ops.RESHAPE or shape.src[0] is not root):
+        done = rebuild((shape,), {root: new})
+        note_rebuilt(done)
+        tensor.uop = done[shape]
+    elif root.dtype.kind == "float":
+        order = walked.order if len(walked.roots) == 1 else toposort(root, enter=is_no_memory)
+        keep = defer if may_defer(tracked, walked.buffers) and not is_used(root) else record_alone
+        keep(root, memory, order, tracked)
+        tensor.uop = new if root is shape else UOp(Ops.RESHAPE, root.dtype, (new,), shape.shape, shape.tag)
+    else:
+        tensor.uop = in_shape(memory, shape.shape)
+
+
+def _run(found: Shortcut, graph_buffers: Sequence[UOp], values: dict[str, int] | None) -> list[UOp]:
+    """Launch what `found` has on the BUFFERs of a graph. Returns the new BUFFERs of the values.
 
     `values` are those of variables where numbers of the graph are arguments.
     """
     buffers = list(map(buffer_of, graph_buffers))
-    memory = None
+    memory: dict[int, UOp] = {}
     for made in found.made:
-        if len(buffers) == found.result:
-            memory, buffer = new_buffer(*made)
+        number = len(buffers)
+        if number in found.results:
+            memory[number], buffer = new_buffer(*made)
             buffers.append(buffer)
         else:
             buffers.append(Buffer(*made))
-    assert memory is not None, "a shortcut makes the memory of its value"
     placed: list[Buffer] = []
     try:
         if len(found.launches) > 1:
@@ -352,7 +409,7 @@ def _run(found: Shortcut, graph_buffers: Sequence[UOp], values: dict[str, int] |
     finally:
         if placed:
             free_temporaries(placed)
-    return memory
+    return [memory[number] for number in found.results]
 
 
 def launch(
@@ -378,7 +435,7 @@ def launch(
 
 
 def note(
-    walked: Walked, root: UOp, plan: Plan, names: Sequence[str],
+    walked: Walked, roots: Sequence[UOp], plan: Plan, names: Sequence[str],
     arguments: Mapping[str, Sequence[tuple[NumberSlot, int]]],
 ) -> None:  # fmt: skip
     """Note `plan`, that of a graph, as what its like launch; nothing happens where it is no simple one.
@@ -387,19 +444,23 @@ def note(
     graph without memory upstream become known as such: where there are new ones, later walks make another key, and the
     next graph is noted again.
     """
-    if len(plan.memory) != 1:
+    if tuple(roots) != walked.roots or any([len(memory) != 1 for memory in plan.memory]):  # noqa: C419  faster
         return
-    (memory,) = plan.memory
+    results = tuple([memory for (memory,) in plan.memory])
     count = len(walked.buffers)
-    writes, steps = root.op is Ops.ASSIGN, len(plan.steps)
-    if len(memory) != 1 or (memory[0] < count) is not writes:
+    writes, steps = roots[0].op is Ops.ASSIGN, len(plan.steps)
+    if len(results) != len(roots) or len({*results}) != len(results):
+        return
+    if any([(memory < count) is not writes for memory in results]):  # noqa: C419  faster
         return
     if steps != 1 if writes else steps > 1 and not plan.placements:
         return
     launches = []
     for step in plan.steps:
         written = [step.buffers[place] for place in step.written]
-        if step.kernel is None or (written != [memory[0]] if writes else any(slot < count for slot in written)):
+        if step.kernel is None or step.kernel.on_host:
+            return
+        if written != [*results] if writes else any(slot < count for slot in written):
             return
         signature, cost = step.kernel.signature, step.kernel.cost
         variables = signature.variables
@@ -416,9 +477,9 @@ def note(
     backends = [(name, Device[name]) for name in dict.fromkeys(names)]
     work = sum([each.flops + each.moved for each in launches])
     is_long = work > LONG_WORK or len(walked.order) > LONG_GRAPH
-    _add(walked, Shortcut(plan, backends, launches, memory[0], list(plan.made), plan.numbers, is_long), arguments)
-    # not `root`, as a graph of constants alone is in memory then, nor what has a number that varies
-    own = {root, *[node for slots in arguments.values() for (node, _), _ in slots]}
+    _add(walked, Shortcut(plan, backends, launches, results, list(plan.made), plan.numbers, is_long), arguments)
+    # not `roots`, as a graph of constants alone is in memory then, nor what has a number that varies
+    own = {*roots, *[node for slots in arguments.values() for (node, _), _ in slots]}
     for node in walked.order:
         if node.op is not Ops.BUFFER and node not in own and not isinstance(node.tag, Own) and _is_pure(node):
             _same.add(node)

@@ -247,7 +247,7 @@ def record_deferred(node: UOp, memory: UOp, order: Sequence[UOp], requiring: Col
     the graph alone does not say whether the value is tracked.
     """
     read = [each for each in order if each.op in HELD]
-    found = is_tracked_alone(node, order, read, requiring)
+    found = None if node in _used else is_tracked_alone(node, order, read, requiring)
     if found is None or not may_defer(found, read):
         return False
     defer(node, memory, order, found)
@@ -283,7 +283,10 @@ def defer(node: UOp, memory: UOp, order: Sequence[UOp], tracked: bool) -> None:
 def record_alone(node: UOp, memory: UOp, order: Sequence[UOp], tracked: bool) -> None:
     """Record at once, where `may_defer` is False, that `memory`, a new BUFFER, has the value of `node`."""
     with _lock:
-        _put(node, memory, _entry(node, order, tracked, True, Written(set(), 0), {}))
+        entry = _entry(node, order, tracked, True, Written(set(), 0), {})
+        if entry is not None:
+            entry.used = node in _used
+        _put(node, memory, entry)
 
 
 def record_write(node: UOp, memory: UOp, order: Sequence[UOp]) -> None:
@@ -315,8 +318,6 @@ def _tracked_alone(node: UOp, order: Sequence[UOp], requiring: Collection[UOp]) 
     None where that depends on more than the nodes of its graph, which is `order`: on writes, on leaves that graphs have
     by a tag, on whether a lazy value is a leaf itself.
     """
-    if node in _used:
-        return None
     marks = {each.tag for each in requiring if each.op is Ops.RESHAPE and isinstance(each.tag, Own)}
     leaves: set[UOp | None] = {b for each in requiring for b in memories(each)} if _origins else set()
     reach: set[UOp] = set()  # nodes at which a gradient is needed

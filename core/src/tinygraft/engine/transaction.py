@@ -67,7 +67,7 @@ def _run_request(request: RealizeRequest, guard: Guard) -> BoundPlan:
     if not request.assigns and not open_captures():
         work = work_for(request.order, outputs)
         if request.walked is not None and work.plan is not None:
-            note(request.walked, outputs[0], work.plan, work.devices, work.arguments)
+            note(request.walked, outputs, work.plan, work.devices, work.arguments)
         if len(work.calls) == 1 and not VALIDATE:  # no temporaries, and nothing to be restored after a failure
             call = work.calls[0]
             Launch(call.kernel, call.device, [buffer_of(node) for node in call.buffers], call.origins).run(work.values)
@@ -86,7 +86,7 @@ def _run_request(request: RealizeRequest, guard: Guard) -> BoundPlan:
             and work.plan is not None
             and list(request.homes) == outputs == [request.order[-1]]
         ):
-            note(request.walked, outputs[0], work.plan, work.devices, work.arguments)
+            note(request.walked, outputs, work.plan, work.devices, work.arguments)
         if request.pinned:
             here = set(request.order)
             note_pinned([tensor for tensor in request.pinned if tensor.uop in here])

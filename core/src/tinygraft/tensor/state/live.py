@@ -233,21 +233,24 @@ class Live:
             return _with_storages([tensor for _, tensor in found])
 
     @staticmethod
-    def beside(tensor: HasNode, serial: int) -> list[TensorBase] | None:
-        """Return the awake tensors that require a gradient, without `tensor`, whose node has `serial`.
+    def beside(tensors: Sequence[HasNode], serial: int) -> list[TensorBase] | None:
+        """Return the awake tensors that require a gradient, without `tensors`, the oldest of whose nodes has `serial`.
 
-        None where the graph of another one may have this node, as it is not older, and where one of them is a view or
+        None where the graph of another one may have such a node, as it is not older, and where one of them is a view or
         has views, and they do not rest.
         """
         found: list[TensorBase] = []
-        if getattr(tensor, "_storage", tensor) is not None:  # a view, or the storage of several
-            return None
+        own: set[int] = set()
+        for tensor in tensors:
+            if getattr(tensor, "_storage", tensor) is not None:  # a view, or the storage of several
+                return None
+            own.add(id(tensor))
         for key, entry in list(_awake.items()):
             other = entry()
             if other is None:
                 if _awake.get(key) is entry:
                     del _awake[key]
-            elif other is not tensor:
+            elif key not in own:
                 if other._storage is not None:
                     other._storage.is_shared(other)
                     if not _rests(other, entry):
