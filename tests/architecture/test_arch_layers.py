@@ -127,10 +127,10 @@ def test_import_tinygraft_is_light():
 
 
 def test_tensor_is_light():
-    """Its import loads at most 90 modules of ours: no compiler, no scheduler, and nothing that reads metadata."""
+    """Its import loads at most 92 modules of ours: no compiler, no scheduler, and nothing that reads metadata."""
     loaded = loaded_by("from tinygraft import Tensor")
     ours = {name for name in loaded if name.partition(".")[0] == "tinygraft"}
-    assert len(ours) <= 90
+    assert len(ours) <= 92
     late = {"codegen", "schedule", "rules", "cli", "jit", "nn", "array_api", "conformance", "plugin", "reference"}
     assert {name.split(".")[1] for name in ours if "." in name} & late == set()
     assert not loaded & {*HEAVY, "subprocess", "tempfile", "difflib", "email"}

@@ -23,9 +23,9 @@ from typing import Any
 from tinygraft import events
 from tinygraft.config import AUTOCAST, CHECK_INDEX, DEFAULT_FLOAT, DEFAULT_INT, ROUTINES, TRAINING
 from tinygraft.dtype import DType
+from tinygraft.engine.exclusive import import_late
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state import no_grad, recording
-from tinygraft.tensor.state.gradient_cuts import name_cut
 from tinygraft.uop import uop as nodes_of_graphs
 from tinygraft.uop.held import PLAIN
 from tinygraft.uop.ops import Ops
@@ -179,7 +179,7 @@ def _repeated(template: Template, operands: list[UOp]) -> Any:
     nodes += template.constants
     make_again(template.steps, nodes)
     for place, name in template.names:
-        name_cut(nodes[place], name)
+        import_late("tinygraft.tensor.state.gradient_cuts").name_cut(nodes[place], name)
     new = object.__new__
     found = []
     for place, flag in template.results:
