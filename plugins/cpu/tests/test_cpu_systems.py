@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
-from tinygraft import Context, Tensor
+from tinygraft import Context, Tensor, grad, jvp
 from tinygraft.engine.arithmetic import Array
 from tinygraft.engine.routine_values import routine_values
 
@@ -103,3 +103,38 @@ def test_determinants(n: int) -> None:
     sign, size = np.linalg.slogdet(x)
     assert found.sign.tolist() == sign.tolist()
     np.testing.assert_allclose(found.logabsdet.numpy(), size, rtol=1e-10)
+
+
+def test_the_sign_of_a_determinant_has_a_gradient_of_zero() -> None:
+    """As that of other signs, so that sign * exp(log) has the gradient of the determinant."""
+    x = np.random.default_rng(4).standard_normal((2, 3, 3))
+    a = Tensor(x, requires_grad=True)
+    sign, size = a.slogdet()
+    (sign * size.exp()).sum().backward()
+    assert a.grad is not None
+    np.testing.assert_allclose(a.grad.numpy(), grad(lambda a: a.det().sum())(Tensor(x)).numpy(), rtol=1e-10)
+    assert grad(lambda a: a.slogdet().sign.sum())(Tensor(x)).numpy().tolist() == np.zeros((2, 3, 3)).tolist()
+    pushed = jvp(lambda a: a.slogdet()[0] * a.slogdet()[1], (Tensor(x),), (Tensor(x),))[1]
+    np.testing.assert_allclose(pushed.numpy(), 3 * sign.numpy(), rtol=1e-10)
+
+
+def test_derivatives_of_exponentials() -> None:
+    """In a direction, whose derivative does not depend on it, and the second and third by the matrix: differences."""
+    x, direction = np.random.default_rng(5).standard_normal((2, 2, 3, 3)) / 2
+    step = 1e-6
+
+    def along(function: Callable[[Tensor], Tensor]) -> np.ndarray:
+        return (function(Tensor(x + step * direction)) - function(Tensor(x - step * direction))).numpy() / (2 * step)
+
+    def first(a: Tensor) -> Tensor:
+        return grad(lambda a: a.matrix_exp().sin().sum())(a)  # type: ignore[no-any-return]
+
+    def second(a: Tensor) -> Tensor:
+        return grad(lambda a: (first(a) * Tensor(direction)).sum())(a)  # type: ignore[no-any-return]
+
+    value, pushed = jvp(lambda a: a.matrix_exp(), (Tensor(x),), (Tensor(direction),))
+    np.testing.assert_allclose(value.numpy(), Tensor(x).matrix_exp().numpy(), rtol=1e-12)
+    np.testing.assert_allclose(pushed.numpy(), along(lambda a: a.matrix_exp()), rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(second(Tensor(x)).numpy(), along(first), rtol=1e-6, atol=1e-7)
+    third = jvp(second, (Tensor(x),), (Tensor(direction),))[1]
+    np.testing.assert_allclose(third.numpy(), along(second), rtol=1e-6, atol=1e-7)

@@ -205,7 +205,8 @@ def slogdet(self: Tensor) -> Slogdet:
     a = self._in_field()
     if has_routine(a, "det", 2):
         sign, value = (found.squeeze(-1) for found in of_matrices("det", [a], wanted=(1, 2)))
-        sign._set_flag(False)
+        # as that of the signs of pivots is
+        sign = self._with_gradient("slogdet", sign, [a], lambda gradient, sign, a: a.zeros_like())
     else:
         packed, _, pivots = pivoted(a, "slogdet")
         diagonal = packed.diagonal(0, -2, -1)
@@ -417,13 +418,37 @@ def matrix_exp(self: Tensor) -> Tensor:
         return _exponential_by_kernels(a, n)._narrowed(self.dtype)
 
     def rule(gradient: Tensor, x: Tensor, a: Tensor) -> Tensor:
-        # e^[[A', G], [0, A']] has the derivative of e^A' in the direction G above its diagonal (Mathias, "A chain rule
-        # for matrix functions and applications", 1996)
-        adjoint = a.transpose(-2, -1)
-        both = adjoint.cat(gradient, dim=-1).cat((adjoint * 0.0).cat(adjoint, dim=-1), dim=-2).matrix_exp()
-        return sliced(sliced(both, both.ndim - 2, 0, n), both.ndim - 1, n, 2 * n)
+        return _exponential_along(a.transpose(-2, -1), gradient)
 
     return self._with_gradient("matrix_exp", of_matrices("matrix_exp", [a])[0], [a], rule)._narrowed(self.dtype)
+
+
+def _exponential_along(a: Tensor, direction: Tensor) -> Tensor:
+    """The derivative of e^a in a direction, which e^[[a, direction], [0, a]] has above its diagonal.
+
+    Mathias, "A chain rule for matrix functions and applications", 1996. It is linear in the direction, as its own
+    derivative says: that of the blocks would depend on it.
+    """
+    n = a.shape[-1]
+    (both,) = of_matrices("matrix_exp", [_blocks(a, direction, a.zeros_like(), a)])
+
+    def rule(gradient: Tensor, found: Tensor, a: Tensor, direction: Tensor) -> Any:
+        adjoint, zeros = a.transpose(-2, -1), a.zeros_like()
+        turned = _blocks(adjoint, zeros, direction.transpose(-2, -1), adjoint)
+        by_blocks = _exponential_along(turned, _blocks(zeros, gradient, zeros, zeros))
+        return _block(by_blocks, n, 0, 0) + _block(by_blocks, n, 1, 1), _exponential_along(adjoint, gradient)
+
+    return a._with_gradient("matrix_exp", _block(both, n, 0, 1), [a, direction], rule)
+
+
+def _blocks(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
+    """The matrices [[a, b], [c, d]]."""
+    return a.cat(b, dim=-1).cat(c.cat(d, dim=-1), dim=-2)
+
+
+def _block(whole: Tensor, n: Any, row: int, column: int) -> Tensor:
+    """One of the four blocks of matrices (..., 2n, 2n)."""
+    return sliced(sliced(whole, whole.ndim - 2, row * n, (row + 1) * n), whole.ndim - 1, column * n, (column + 1) * n)
 
 
 def _exponential_by_kernels(a: Tensor, n: int) -> Tensor:
