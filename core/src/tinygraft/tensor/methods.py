@@ -377,12 +377,11 @@ def _member(module: dict[str, Any], name: str, kind: str) -> Any:
     function = module[name]
     if kind == "properties":
         return property(function, module.get(f"set_{name}"))
-    written = function
-    if _has_keywords(name, function):
-        function = either_spelling(function)
+    wrappers: list[Callable[[Any], Any]] = [either_spelling] if _has_keywords(name, function) else []
     if kind == "methods" and name in METHODS:
-        function = templated(function)
-    if function is not written:
+        wrappers.append(templated)
+    for wrapper in wrappers:
+        function = wrapper(function)
         function.__qualname__, function.__module__ = f"Tensor.{name}", "tinygraft"  # where pickle finds it
     return {"classmethods": classmethod, "staticmethods": staticmethod}.get(kind, lambda found: found)(function)
 

@@ -54,6 +54,7 @@ METHODS = frozenset({
     "scatter_add", "index_select", "index_add", "index_put", "take_along_dim", "inverse", "det", "cholesky",
 })  # fmt: skip
 MOST = 512  # templates and keys that were seen once; assumed: programs that repeat expressions have fewer
+MOST_LISTED = 16  # elements of a list that is no data: axes, sizes, a pair for each axis
 _LONGEST = 4096  # nodes of a graph that is recorded
 _REFUSED = frozenset({
     Ops.ASSIGN, Ops.BIND, Ops.BUFFER, Ops.COPY, Ops.FUNCTION, Ops.MULTI, Ops.SHARD, Ops.VARIABLE
@@ -124,6 +125,8 @@ def templated(method: Callable[..., Any]) -> Callable[..., Any]:
                 return method(*args, **kwargs)
         for check, places, rest in template.checks:
             check(*[tensors[place] for place in places], *rest)
+        if template.checks and any(tensor._node is not node for tensor, node in zip(tensors, operands, strict=True)):
+            return method(*args, **kwargs)  # a check has realised one
         result = _repeated(template, operands)
         if nodes_of_graphs.check_node is not None:
             _compare(result, method(*args, **kwargs), method.__name__)
@@ -132,10 +135,13 @@ def templated(method: Callable[..., Any]) -> Callable[..., Any]:
     return repeat
 
 
-def _describe(values: Iterable[Any], key: list[Any], operands: list[UOp], tensors: list[Any]) -> bool:
+def _describe(
+    values: Iterable[Any], key: list[Any], operands: list[UOp], tensors: list[Any], depth: int = 0
+) -> bool:  # fmt: skip
     """Add the form of arguments to `key`, and the nodes of tensors to `operands`, each once and with its tensor.
 
-    Return False for what has no template: other objects, a subclass of Tensor, constants and several devices.
+    Return False for what has no template: other objects, a subclass of Tensor, constants, several devices, and lists
+    that are data. `depth` is how many lists the values are in.
     """
     for value in values:
         kind = value.__class__
@@ -158,9 +164,9 @@ def _describe(values: Iterable[Any], key: list[Any], operands: list[UOp], tensor
             key += (kind, value)
         elif kind is float:
             key.append(repr(value))  # 0.0 and -0.0 differ, and NaN is one
-        elif kind is tuple or kind is list:
+        elif (kind is tuple or kind is list) and depth < 2 and len(value) <= MOST_LISTED:
             key += (kind, len(value))
-            if not _describe(value, key, operands, tensors):
+            if not _describe(value, key, operands, tensors, depth + 1):
                 return False
         else:
             return False
@@ -191,23 +197,11 @@ def _repeated(template: Template, operands: list[UOp]) -> Any:
 
 def _recorded(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Template | None:
     """Run a method on stand-ins of its tensors. Returns the template of its graph; None where it has none."""
-    home, shown = _home, dict[UOp, UOp]()
-
-    def stand_in(value: Any) -> Any:
-        if type(value) in (tuple, list):
-            return type(value)(map(stand_in, value))
-        if type(value) is not home or not isinstance(value, TensorBase):
-            return value
-        node = value.uop
-        if node not in shown:
-            shown[node] = _stand_in(node, method.__name__)
-        new: Any = object.__new__(home)
-        new._set(shown[node], value.requires_grad)
-        return new
-
+    shown: dict[UOp, UOp] = {}
     call, before = recording.Recording(), recording.here.open
     recording.here.open = (*before, call)
-    given, named = [stand_in(value) for value in args], {name: stand_in(value) for name, value in kwargs.items()}
+    given = [_shown(value, shown, method.__name__) for value in args]
+    named = {name: _shown(value, shown, method.__name__) for name, value in kwargs.items()}
     try:
         result = method(*given, **named)
     except Exception:
@@ -216,11 +210,29 @@ def _recorded(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
         recording.here.open = before
     if not call.is_pure or not all(is_concrete(node.shape) for node in shown):
         return None
-    kind = None if type(result) is home else getattr(type(result), "_make", type(result))
+    kind = None if type(result) is _home else getattr(type(result), "_make", type(result))
     results = [result] if kind is None else list(result) if isinstance(result, (tuple, list)) else []
-    if not results or any(type(found) is not home or not _is_new(found, shown) for found in results):
+    if not results or any(type(found) is not _home or not _is_new(found, shown) for found in results):
         return None
     return _template([found.uop for found in results], [found.requires_grad for found in results], kind, shown, call)
+
+
+def _shown(value: Any, shown: dict[UOp, UOp], name: str) -> Any:
+    """Return an argument of the method `name` with stand-ins for tensors; `shown` has those of nodes, and gets more.
+
+    No function in `_recorded`: one that calls itself is a cycle, which keeps the memory of operands until the next
+    collection of garbage.
+    """
+    if type(value) in (tuple, list):
+        return type(value)([_shown(part, shown, name) for part in value])
+    if type(value) is not _home or not isinstance(value, TensorBase):
+        return value
+    node = value.uop
+    if node not in shown:
+        shown[node] = _stand_in(node, name)
+    new: Any = object.__new__(_home)
+    new._set(shown[node], value.requires_grad)
+    return new
 
 
 def _stand_in(node: UOp, name: str) -> UOp:

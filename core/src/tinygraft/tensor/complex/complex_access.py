@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tinygraft.device.registry import Device
@@ -27,8 +28,17 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
 _HERE = "tinygraft.tensor."  # the package whose functions a message looks through
-# what stands around a method: the aliases of its parameters, and AUTOCAST
-_AROUND = {Tensor.sum.__code__, Tensor.sum.__wrapped__.__code__, Tensor.matmul.__code__}  # type: ignore[attr-defined]
+
+
+def _wrappers(method: Any) -> Iterator[CodeType]:
+    """Yield the code of each function that stands around a method."""
+    while hasattr(method, "__wrapped__"):
+        yield method.__code__
+        method = method.__wrapped__
+
+
+# what stands around methods: templates, the aliases of parameters, and AUTOCAST
+_AROUND = {*_wrappers(Tensor.sum), *_wrappers(Tensor.matmul)}
 
 
 def partwise(name: str) -> Callable[..., Any]:

@@ -30,13 +30,13 @@ class Recording:
         self.names: list[tuple[UOp, str]] = []
 
 
-class _Here(threading.local):
+class _OpenRecordings(threading.local):
     """The calls that this thread is recording, the innermost last."""
 
     open: tuple[Recording, ...] = ()
 
 
-here = _Here()
+here = _OpenRecordings()
 
 
 def impure() -> None:
