@@ -10,6 +10,7 @@ written by `python docs/write_tensor_stub.py`.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
