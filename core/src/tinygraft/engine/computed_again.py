@@ -14,8 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 
 from tinygraft.engine.assigns import HasNode
+from tinygraft.helpers import prod
 from tinygraft.uop.held import HELD, memory_base
 from tinygraft.uop.ops import MOVEMENT, Ops
+from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp, toposort
 
 TIMES = 2  # given: how often a value is computed without being stored
@@ -55,8 +57,9 @@ def due(order: Sequence[UOp], wanted: Iterable[UOp], others: Iterable[HasNode]) 
     if not lazy and not _computed:
         return []
     inside = _computed_whole(order, wanted)
-    again = [serial for serial in (_computed.keys() & inside.keys()) if _computed[serial] >= TIMES]
-    for serial in {*(_computed.keys() & inside.keys()), *inside.keys() & lazy}:
+    known = _computed.keys() & inside.keys()
+    again = [serial for serial in known if _computed[serial] >= TIMES]
+    for serial in known | (inside.keys() & lazy):
         _computed[serial] = _computed.get(serial, 0) + 1
     while len(_computed) > MOST:
         del _computed[next(iter(_computed))]
@@ -94,9 +97,6 @@ def _is_worth(node: UOp, graph: Iterable[UOp]) -> bool:
             return False
         if each.op is Ops.BUFFER:
             memory += each.arg.size * each.dtype.itemsize
-    size = node.dtype.itemsize
-    for length in node.shape:
-        if not isinstance(length, int):
-            return False
-        size *= length
-    return node.op not in MOVEMENT and 0 < size <= memory
+    if node.op in MOVEMENT or not is_concrete(node.shape):
+        return False
+    return 0 < node.dtype.itemsize * prod(node.shape) <= memory

@@ -49,9 +49,9 @@ METHODS = frozenset({
     "sparse_categorical_crossentropy", "cross_entropy", "nll_loss", "l1_loss", "mse_loss", "smooth_l1_loss",
     "huber_loss", "kl_div", "cosine_similarity", "pairwise_distance", "binary_cross_entropy",
     "binary_cross_entropy_with_logits", "cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "kthvalue", "median",
-    "nanmedian", "mode", "quantile", "nanquantile", "amax", "amin", "aminmax", "count_nonzero", "histc", "sort",
+    "nanmedian", "mode", "amax", "amin", "aminmax", "count_nonzero", "histc", "sort",
     "argsort", "topk", "searchsorted", "bucketize", "isin", "one_hot", "gather", "scatter", "scatter_reduce",
-    "scatter_add", "index_select", "index_add", "index_put", "take_along_dim", "inverse", "det", "cholesky",
+    "scatter_add", "index_select", "index_add", "take_along_dim",
 })  # fmt: skip
 MOST = 512  # templates and keys that were seen once; assumed: programs that repeat expressions have fewer
 MOST_LISTED = 16  # elements of a list that is no data: axes, sizes, a pair for each axis
@@ -80,8 +80,6 @@ class Template:
 
 
 _known: dict[tuple[Any, ...], Template | bool | None] = {}  # None: seen once; False: refused
-
-
 _home: type = object  # the class whose methods are templated
 
 

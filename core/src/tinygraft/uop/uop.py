@@ -478,7 +478,6 @@ def _make(key: NodeKey, op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any, t
 
     Raises what the rule of its shape raises, ShapeError above all, and GraphError with SPEC=2 for a node that is none.
     """
-    global _last_serial
     node: UOp = object.__new__(_MutableUOp)
     node.op, node.dtype, node.src, node.arg, node.tag = op, dtype, src, arg, tag
     if check_node is not None:
@@ -494,6 +493,12 @@ def _make(key: NodeKey, op: Ops, dtype: DType, src: tuple[UOp, ...], arg: Any, t
         device = arg if op is Ops.DEVICE else _devices_of(src, arg) if op is Ops.MULTI else src[1].device
     node.sharding = _sharding(op, src, arg, node.shape) if type(device) is tuple else None
     node.device, node.ranges = device, _ranges(op, src, arg) if op in _OWN_RANGES else ranges
+    return _interned(node, key)
+
+
+def _interned(node: UOp, key: NodeKey) -> UOp:
+    """Intern a node that was just made, under `key`; return an equal one that another thread has interned meanwhile."""
+    global _last_serial
     entry = _InternedNode(node, _forget)
     entry.key = key
     with _lock:
@@ -549,7 +554,6 @@ def make_again(steps: Sequence[NodeStep], nodes: list[UOp]) -> None:
     The caller knows that sources have the shapes, devices and bounds of those that the steps were recorded of; with
     SPEC=2 each node is made by the rules and compared.
     """
-    global _last_serial
     if check_node is not None:
         _make_and_compare(steps, nodes)
         return
@@ -563,18 +567,7 @@ def make_again(steps: Sequence[NodeStep], nodes: list[UOp]) -> None:
         node: UOp = object.__new__(_MutableUOp)
         node.op, node.dtype, node.src, node.arg, node.tag = op, dtype, src, arg, None
         node.shape, node.device, node.lo, node.hi, node.sharding, node.ranges = shape, device, lo, hi, None, 0
-        entry = _InternedNode(node, _forget)
-        entry.key = key
-        with _lock:
-            _last_serial = node.serial = next(_serials)
-            node.__class__ = UOp
-            known = _table.setdefault(key, entry)
-            if known is not entry:
-                if (found := known()) is not None:
-                    node = found
-                else:
-                    _table[key] = entry
-        nodes.append(node)
+        nodes.append(_interned(node, key))
 
 
 def _make_and_compare(steps: Sequence[NodeStep], nodes: list[UOp]) -> None:

@@ -177,10 +177,10 @@ def labels(
     size = _length(predictions.shape, axis)
     if _is_within(given, size):
         return None
-    if ignored is not None:
-        counted, counted_of = given.ne(ignored), lambda values: values != ignored
     if size is not None:
         _check_labels(predictions, given, axis, ignored, may_ignore, counted, counted_of)
+    if ignored is not None:
+        counted = given.ne(ignored)
     # not known: the caller makes NaN of the loss there (`nan_where`)
     wrong = (given < 0) | (given >= predictions.shape[axis])
     return wrong if counted is None else wrong & counted
@@ -190,12 +190,11 @@ def _check_labels(
     predictions: Any, given: Any, axis: int, ignored: int | None, may_ignore: bool, counted: Any = None,
     counted_of: Callable[[Any], Any] | None = None,
 ) -> None:  # fmt: skip
-    """Raise IndexOutOfRange as `labels` does; `counted` and `counted_of` may be left out where `ignored` makes them."""
-    if counted is None or ignored is not None:
-        if again(_check_labels, (predictions, given), axis, ignored, may_ignore):
-            return
-        if ignored is not None and counted is None:
-            counted, counted_of = given.ne(ignored), lambda values: values != ignored
+    """Raise IndexOutOfRange as `labels` does; a repeated call does so again, unless `counted` is given."""
+    if counted is None and again(_check_labels, (predictions, given), axis, ignored, may_ignore):
+        return
+    if ignored is not None:
+        counted, counted_of = given.ne(ignored), lambda values: values != ignored
     size = _length(predictions.shape, axis)
     assert size is not None, "the classes are counted"
 

@@ -205,7 +205,7 @@ def slogdet(self: Tensor) -> Slogdet:
     a = self._in_field()
     if has_routine(a, "det", 2):
         sign, value = (found.squeeze(-1) for found in of_matrices("det", [a], wanted=(1, 2)))
-        # as that of the signs of pivots is
+        # 0, as without the routine, where the signs of pivots have it
         sign = self._with_gradient("slogdet", sign, [a], lambda gradient, sign, a: a.zeros_like())
     else:
         packed, _, pivots = pivoted(a, "slogdet")
