@@ -341,3 +341,29 @@ def test_the_clock_notes_each_step() -> None:
     found = measured("vae", train)
     assert len(Clock.marks) == STEPS + 1
     assert 0 <= found["least"] <= found["median"] and found["first"] >= 0
+
+
+def test_a_sweep_measures_an_operator_in_both_libraries(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every expression is one; results that differ are said; what cannot be measured is said and passed over."""
+    torch = pytest.importorskip("torch", reason="the sweep is beside PyTorch")
+    from benchmarks import operators
+
+    expressions = operators.expressions()
+    assert len(expressions) == len(set(expressions)) > 250
+    for one in expressions:
+        compile(one, one, "eval")
+    monkeypatch.setattr(operators, "SECONDS", 0.001)
+    monkeypatch.setattr(operators, "expressions", lambda: ["v.exp()", "v.nothing()"])
+    for more in ([], ["--replay"], ["--backward"]):
+        monkeypatch.setattr("sys.argv", ["operators", "--small", *more])
+        operators.main()
+        said = capsys.readouterr().out
+        assert said.count("  v.exp()\n") == 2 and "differ" not in said
+        assert "v.nothing()   (AttributeError: " in said
+    one, two = torch.tensor([1.0]), torch.tensor([1.0, 1.0])
+    assert operators.difference([one], [one + 1e-4]) == ""
+    assert operators.difference([one], [one + 0.5]) == "values"
+    assert operators.difference([one], [two]) == "shape (1,), not (2,)"
+    assert operators.difference([one], []) == "1 results, not 0"

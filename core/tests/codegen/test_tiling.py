@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tinygraft import Tensor
 from tinygraft.codegen.collapse import collapse
 from tinygraft.codegen.tiling import Tiling, tilings
@@ -82,3 +84,15 @@ def test_a_window_over_many_terms_has_blocks_of_few_rows() -> None:
     assert found.window is not None
     assert found.tile_rows == 3
     assert found.scratch <= 512 << 10
+
+
+@pytest.mark.parametrize("side", [256, 509, 512, 1024, 2048])
+def test_results_of_a_tile_have_registers(side: int) -> None:
+    """With 16 registers of 32 bytes the results, a row of the panel and one element of the rows fit into them.
+
+    One result that is kept in memory doubles the time of the products: it waits for itself in each iteration.
+    """
+    narrow = replace(WIDE, vector_bytes=32, registers=16)
+    t = tilings(with_gaps(rows_apart(side, side, side, side)), narrow)[0]
+    assert t.tile_rows * t.vectors + t.vectors + 1 <= narrow.registers
+    assert t.tile_rows * t.vectors >= 8

@@ -52,6 +52,9 @@ JOINING = frozenset(
 # the first sum under a gate it loads what differs from row to row for all rows: without registers for these 1.0 to
 # 2.0 times (2026-11-24, two threads of an EPYC, Zen 4)
 SPILLED = 1.3  # times longer that a tile takes then
+# measured: of 16 registers 12 for results, 4 for a row of the panel and 1 for the rows take 1.6 to 2.1 times as long as
+# 12, 2 and 1 (products of 512 and 1024, 2026-11-30, an EPYC with AVX2): a result kept in memory waits for itself
+OUTGROWN = 2.0  # times longer that a tile takes whose results have no registers
 # measured: with ROW and VECTOR (2026-11-20)
 RAGGED = 1.03  # times longer that tiles take whose last one is not whole
 # measured: gradients of 4x4 convolutions whose rows are 16 KiB apart take as long with 8 rows as with 4, with 12 1.3
@@ -337,8 +340,7 @@ def _priced(t: Tiling, prices: Prices, target: Target) -> Tiling:
         + VECTOR * t.vectors
         + (0.0 if t.packs else MISSED * _missed(t, prices))
     )
-    if _spills(t, target):
-        step *= SPILLED
+    step *= _spilled(t, target)
     if any(size(r) % tile_rows for r, tile_rows in zip(c.rows, t.unrolled, strict=True)):
         step *= RAGGED
     idle, split = _shares(t, blocks, target.chunks)
@@ -359,14 +361,18 @@ def _priced(t: Tiling, prices: Prices, target: Target) -> Tiling:
     return replace(t, split=split, cost=cost + trip_count((*c.rows, *c.columns, *c.outer)) * stored)
 
 
-def _spills(t: Tiling, target: Target) -> bool:
-    """Return whether results, and the operands that are loaded before they are multiplied, need too many registers.
+def _spilled(t: Tiling, target: Target) -> float:
+    """Return how many times longer a tile takes since its results and operands need more registers than there are.
 
-    Products under a gate, as those of a transposed convolution, are multiplied after the loads of all rows.
+    Compilers load all vectors of a row of the panel, and then one element of the rows after another. Products under a
+    gate, as those of a transposed convolution, are multiplied after the loads of all rows.
     """
+    results = t.tile_rows * t.vectors
+    if results + t.vectors + 1 > target.registers:
+        return OUTGROWN
     if t.contraction.reduce.src[0].op is Ops.WHERE:
-        return t.tile_rows * t.vectors + t.tile_rows + t.vectors > target.registers
-    return t.vectors > 2 and t.tile_rows * (t.vectors + 1) >= target.registers
+        return SPILLED if results + t.tile_rows + t.vectors > target.registers else 1.0
+    return SPILLED if t.vectors > 2 and results + t.tile_rows >= target.registers else 1.0
 
 
 def _missed(t: Tiling, prices: Prices) -> int:
