@@ -58,11 +58,10 @@ def realize_tensors(tensors: Sequence[HasNode], live: LiveTensors | None = None)
 
 def _realize_again(tensors: Sequence[HasNode], live: LiveTensors) -> None:
     """Realise tensors by a shortcut, or where their graph has none yet in the general way, which may note one."""
-    roots = [memory_base(tensor.uop) for tensor in tensors]
-    if any([root.op in HELD for root in roots]):  # noqa: C419  faster
-        tensors = [tensor for tensor, root in zip(tensors, roots, strict=True) if root.op not in HELD]
-        roots = [root for root in roots if root.op not in HELD]
-        if not roots:
+    roots = [root for tensor in tensors if (root := memory_base(tensor.uop)).op not in HELD]
+    if len(roots) < len(tensors):
+        tensors = [tensor for tensor in tensors if memory_base(tensor.uop).op not in HELD]
+        if not tensors:
             return
     walked = shortcut.walk(*roots)
     if walked.key is None:

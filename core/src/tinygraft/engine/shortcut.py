@@ -321,15 +321,18 @@ def realise_again(tensors: Sequence[HasNode], roots: Sequence[UOp], walked: Walk
         if Device[name] is not backend:
             return False
     taped: list[UOp] = []
-    for tensor, root in zip(tensors, roots, strict=True):
-        shape = tensor.uop
+    required: list[UOp] = []
+    for tensor, root in zip(tensors, roots):  # noqa: B905  faster
+        shape, flag = tensor.uop, tensor.requires_grad
         if shape is root or (shape.op is Ops.RESHAPE and shape.src == (root,)):
             if root.dtype.kind == "float":
-                if tensor.requires_grad is False:
+                if flag is False:
                     return False
                 taped.append(root)
         elif not _is_detached(tensor, root):
             return False
+        if flag:
+            required.append(root)
     others = live.beside(tensors, walked.first)
     if others is None:
         return False
@@ -344,15 +347,14 @@ def realise_again(tensors: Sequence[HasNode], roots: Sequence[UOp], walked: Walk
             and _same.isdisjoint(requiring)
         ):
             return False
-        for tensor, root in zip(tensors, roots, strict=True):
-            if tensor.requires_grad:
-                requiring.add(root)
+        if required:
+            requiring.update(required)
         for root in taped:
             alone = is_tracked_alone(root, walked.order, walked.buffers, requiring)
             if alone is None:
                 return False
             tracked[root] = alone
-    for tensor, root, memory in zip(tensors, roots, _run(found, walked.buffers, values), strict=True):
+    for tensor, root, memory in zip(tensors, roots, _run(found, walked.buffers, values)):  # noqa: B905  faster
         _commit(tensor, root, memory, walked, tracked.get(root, False))
     return True
 
@@ -370,14 +372,16 @@ def _is_detached(tensor: HasNode, root: UOp) -> bool:
 
 def _commit(tensor: HasNode, root: UOp, memory: UOp, walked: Walked, tracked: bool) -> None:
     """Give a tensor the `memory` of its value, and tape how it was computed, unless it is detached."""
-    new, shape = in_shape(memory, root.shape), tensor.uop
+    shape = tensor.uop
     if shape is not root and (shape.op is not Ops.RESHAPE or shape.src[0] is not root):
-        done = rebuild((shape,), {root: new})
+        done = rebuild((shape,), {root: in_shape(memory, root.shape)})
         note_rebuilt(done)
         tensor.uop = done[shape]
     elif root.dtype.kind == "float":
+        new = in_shape(memory, root.shape)
         order = walked.order if len(walked.roots) == 1 else toposort(root, enter=is_no_memory)
-        keep = defer if may_defer(tracked, walked.buffers) and not is_used(root) else record_alone
+        # what is not tracked no backward has gone through
+        keep = defer if may_defer(tracked, walked.buffers) and not (tracked and is_used(root)) else record_alone
         keep(root, memory, order, tracked)
         tensor.uop = new if root is shape else UOp(Ops.RESHAPE, root.dtype, (new,), shape.shape, shape.tag)
     else:
