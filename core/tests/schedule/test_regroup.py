@@ -13,7 +13,10 @@ from tinygraft.uop.uop import postorder
 
 @pytest.mark.parametrize(
     "shape",
-    [(33, 40, 32, 1), (31, 31, 41), (2, 2, 40, 37, 11), (1, 40000), (64, 513), (3, 19, 17, 41)],
+    [
+        (33, 40, 32, 1), (31, 31, 41), (2, 2, 40, 37, 11), (1, 40000), (64, 513), (3, 19, 17, 41), (33, 40, 128, 1),
+        (31, 71, 61), (2, 2, 80, 37, 21), (1, 140000), (64, 2049), (3, 39, 57, 81),
+    ],
 )  # fmt: skip
 def test_a_long_reduction_over_short_axes(shape: tuple[int, ...]) -> None:
     """No axis has to be long for the whole to be: each is cut into at most as many parts as it has elements."""
@@ -26,7 +29,7 @@ def test_a_long_reduction_over_short_axes(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize(
     ("shape", "axis"),
-    [((512, 1024), 0), ((64, 5000), 0), ((8, 512, 512), 1), ((1, 40000), 1), ((63, 5000), 1)],
+    [((512, 1024), 0), ((64, 5000), 0), ((8, 512, 512), 1), ((1, 140000), 1), ((63, 5000), 1)],
 )
 def test_parts_are_whole_rows(shape: tuple[int, ...], axis: int) -> None:
     """The first axis that is long enough is cut: a part of the longest one has short pieces that are far apart."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tensor_nodes import memory, move, total
@@ -330,8 +332,8 @@ def test_sizes_are_never_values_to_store() -> None:
 
 
 def test_long_reductions_to_few_results_are_cut_in_two() -> None:
-    """From 32,768 elements for a result, with fewer than 16 results."""
-    few, long = 16, 1 << 15
+    """From 131,072 elements for a result, with fewer than 16 results."""
+    few, long = 16, 1 << 17
     assert regroup(postorder(total(memory(long - 1), 0)), TARGET) == {}
     assert regroup(postorder(total(memory(few, long), 1)), TARGET) == {}
     for node in (total(memory(long), 0), total(memory(few - 1, long), 1), total(memory(long, 3), 0)):
@@ -340,6 +342,25 @@ def test_long_reductions_to_few_results_are_cut_in_two() -> None:
         assert new.shape == node.shape
         assert len(parts) == 2
         assert parts[0].shape != node.shape
+
+
+def test_elements_that_are_much_to_compute_are_cut_sooner() -> None:
+    """From 32,768 where an element is a logarithm and more, or a reduction; a few simple operations are none."""
+    much = 1 << 15
+
+    def cut(elements: int, value: Callable[[UOp], UOp]) -> bool:
+        x = memory(elements, 2)
+        return bool(regroup(postorder(total(value(move(Ops.SHRINK, x, ((0, elements), (0, 1)))), 0)), TARGET))
+
+    def heavy(x: UOp) -> UOp:
+        return UOp(Ops.LOG, F, (UOp(Ops.EXP, F, (x,)),))
+
+    def inner(x: UOp) -> UOp:
+        return total(x * x, 1)
+
+    assert not cut(much, lambda x: x * x + x)
+    assert cut(much, heavy) and cut(much, inner)
+    assert not cut(much - 1, heavy) and not cut(much - 1, inner)
 
 
 def test_a_prime_length_leaves_a_rest() -> None:
