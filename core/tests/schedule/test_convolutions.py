@@ -231,6 +231,19 @@ def test_one_multiplier() -> None:
         assert [call.routine.name for call in calls if isinstance(call, RoutineCall)] == [name] * bool(name)
 
 
+def test_two_multipliers_of_half_the_width() -> None:
+    """Windows that vectors of 32 bytes slide over are the routine's, in steps too; 5x5 are Winograd's, 1x1 products."""
+    target = replace(BOTH, vector_bytes=32, registers=16, multipliers=2)
+    for x, window, padding, stride, name in (
+        (memory(8, 64, 56, 56), memory(128, 64, 3, 3), 1, 2, "direct_convolution"),
+        (memory(8, 64, 56, 56), memory(64, 64, 3, 3), 1, 1, "direct_convolution"),
+        (memory(8, 64, 56, 56), memory(64, 64, 5, 5), 2, 1, "convolution"),
+        (memory(8, 64, 56, 56), memory(64, 64, 1, 1), 0, 1, ""),
+    ):
+        calls = schedule([x.conv2d(window, padding=padding, stride=stride).uop], lambda _: target).calls
+        assert [call.routine.name for call in calls if isinstance(call, RoutineCall)] == [name] * bool(name)
+
+
 DEPTHWISE = replace(TARGET, routines=(*TARGET.routines, DeclaredRoutine("depthwise_convolution", (dtypes.float32,))))
 
 

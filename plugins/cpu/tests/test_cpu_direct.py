@@ -130,7 +130,7 @@ def test_methods_and_gradients(groups: int, window: int, step: int) -> None:
 
 
 def test_which_processors_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that are known to multiply a vector of 64 bytes in each cycle, or two."""
+    """Those that are known to multiply a vector in each cycle, or two."""
     routine_sources.sources.cache_clear()
     try:
         for count, wanted in ((2, True), (1, True), (0, False)):

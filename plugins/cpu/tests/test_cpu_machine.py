@@ -137,6 +137,35 @@ def test_an_unreadable_system_has_modest_defaults(monkeypatch: pytest.MonkeyPatc
         machine.cache_bytes.cache_clear()
 
 
+@pytest.mark.parametrize(
+    ("flags", "vendor", "family", "model", "wanted"),
+    [
+        ("avx512f avx512dq avx512bw avx512vl avx2 fma", "GenuineIntel", 6, 143, 2),
+        ("avx512f avx512dq avx512bw avx512vl avx2 fma", "AuthenticAMD", 25, 17, 1),
+        ("avx2 fma", "AuthenticAMD", 25, 1, 2),
+        ("avx2 fma", "AuthenticAMD", 23, 49, 2),
+        ("avx2 fma", "AuthenticAMD", 23, 1, 1),
+        ("avx2 fma", "HygonGenuine", 24, 1, 1),
+        ("avx2 fma", "GenuineIntel", 6, 79, 2),
+        ("avx2", "GenuineIntel", 6, 79, 0),
+        ("avx", "GenuineIntel", 6, 42, 0),
+        ("", "GenuineIntel", 6, 42, 0),
+    ],
+)
+def test_multipliers(
+    monkeypatch: pytest.MonkeyPatch, flags: str, vendor: str, family: int, model: int, wanted: int
+) -> None:
+    """How many whole vectors a core multiplies in a cycle, by what /proc/cpuinfo says."""
+    text = f"processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\nflags\t\t: {flags}\n"
+    monkeypatch.setattr(machine, "_read", lambda path: text if path == "/proc/cpuinfo" else "")
+    monkeypatch.setattr(machine, "is_x86", lambda: True)
+    machine.features.cache_clear()
+    try:
+        assert machine.multipliers() == wanted
+    finally:
+        machine.features.cache_clear()
+
+
 def test_cc_may_carry_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """CC is a command with its options; quotes are understood."""
     tool = tmp_path / "my cc"

@@ -60,10 +60,31 @@ def registers() -> int:
 
 
 def multipliers() -> int:
-    """Return how many vectors of 64 bytes a core is known to multiply in a cycle: 2 on Intel's servers, else 0 or 1."""
-    if vector_bytes() != 64:
-        return 0
-    return 2 if re.search(r"^vendor_id\s*:\s*GenuineIntel$", _read("/proc/cpuinfo"), re.MULTILINE) else 1
+    """Return how many vectors of vector_bytes() a core is known to multiply in a cycle; 0 where that is not known.
+
+    Of 64 bytes 2 on Intel's servers, else 1; of 32 bytes 2, but 1 where the processor makes two halves of each.
+    """
+    width = vector_bytes()
+    if width == 64:
+        return 2 if _is_intel() else 1
+    if width == 32 and has_fma():
+        return 1 if _has_halves() else 2
+    return 0
+
+
+def _is_intel() -> bool:
+    """Return whether this is Intel's processor."""
+    return re.search(r"^vendor_id\s*:\s*GenuineIntel$", _read("/proc/cpuinfo"), re.MULTILINE) is not None
+
+
+def _has_halves() -> bool:
+    """Return whether vectors of 32 bytes are two of 16: AMD's before Zen 2 (family 23, model 48), Hygon's."""
+    found = re.search(
+        r"^vendor_id\s*:\s*(AuthenticAMD|HygonGenuine)\ncpu family\s*:\s*(\d+)\nmodel\s*:\s*(\d+)$",
+        _read("/proc/cpuinfo"),
+        re.MULTILINE,
+    )
+    return found is not None and (found[1] == "HygonGenuine" or (int(found[2]), int(found[3])) < (23, 48))
 
 
 def has_fma() -> bool:
