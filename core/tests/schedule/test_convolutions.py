@@ -11,6 +11,8 @@ from tinygraft import Context, Device, Tensor, Variable, dtypes
 from tinygraft.schedule.convolutions import Convolution, convolutions, direct_time, time_of
 from tinygraft.schedule.schedule import schedule
 from tinygraft.target import DeclaredRoutine, Target
+from tinygraft.uop.epilogues import EpilogueStep, StepOperand, to_options
+from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import RoutineCall
 from tinygraft.uop.uop import postorder
 
@@ -278,6 +280,17 @@ def test_what_one_operation_reads_is_its_kernel() -> None:
     assert routines(found.relu() + found.mean((0, 2, 3), keepdim=True), target=DEPTHWISE) == [(1, 1, 1, 1, 0, 2, 2)]
     found, _ = depthwise(7, 7, 1)
     assert routines(found.relu(), target=DEPTHWISE) == [(3, 3, 3, 3, 0, 1, 1)]
+
+
+def test_what_an_epilogue_does_is_no_kernel() -> None:
+    """Where the routine does the one operation that reads its results they are memory; with one more it is a kernel."""
+    own = DeclaredRoutine("depthwise_convolution", (dtypes.float32,), epilogue=(Ops.ADD, Ops.MAX))
+    target = replace(TARGET, routines=(*TARGET.routines, own))
+    found, _ = depthwise(56, 3, 2)
+    steps = [EpilogueStep(Ops.ADD, StepOperand.CHANNEL), EpilogueStep(Ops.MAX, StepOperand.NUMBER)]
+    with_bias = found + memory(48, 1, 1)
+    assert routines(with_bias.relu(), target=target) == [(1, 1, 1, 1, 0, 2, 2, *to_options(steps))]
+    assert routines(with_bias.relu().exp(), target=target) == []
 
 
 def test_gradients_of_weights() -> None:

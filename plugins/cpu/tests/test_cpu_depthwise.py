@@ -11,6 +11,8 @@ import pytest
 from convolution_call import convolved, in_order, numbers, slid_back_in_order
 from tinygraft import Context, Tensor, dtypes
 from tinygraft.engine.routine_values import routine_values
+from tinygraft.uop import epilogues
+from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import RoutineCall
 from tinygraft_cpu import routines
 
@@ -147,6 +149,46 @@ def test_zeros_are_positive() -> None:
     assert (got == 0).all() and not np.signbit(got).any()
 
 
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["rows", "lanes", "copies", "an infinite weight"])
+def test_epilogues(level: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step has the bits of that op on stored results, whichever way those are computed, in bands of rows too."""
+    monkeypatch.setattr(routines, "PROCESSOR", level)
+    chance = np.random.default_rng(level)
+    strange = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], np.float32)
+    for number in range(8):
+        size = (7, 6) if kind == "lanes" else (number * 20 + 9, number * 20 + 21)
+        x = numbers(2, 2, 18 if kind == "lanes" else 3, 1, *size, seed=number)
+        window = (3, 3) if kind == "rows" else (5, 4)
+        w = numbers(2, x.shape[2], 1, 1, *window, seed=9)
+        if kind == "an infinite weight":
+            w[:, 1, ..., 2, 1] = np.inf
+        options = (1, 2, 1, 1, number // 2 % 2, 1 + number % 2, 1 + number % 2)
+        plain = run(x, w, options)
+        wanted, steps, others = plain, [], []
+        for _ in range(int(chance.integers(1, 7))):
+            op, of = epilogues.OPS[int(chance.integers(4))], epilogues.StepOperand(int(chance.integers(3)))
+            shape = ((), plain.shape[:1] + plain.shape[2:4], plain.shape)[of]
+            other = np.where(
+                chance.random(shape) < 0.1, chance.choice(strange, shape), numbers(*shape, seed=len(steps))
+            )
+            other = np.asarray(other, np.float32)
+            steps.append(epilogues.EpilogueStep(op, of, int(other.view(np.uint32)) if of == 0 else 0))
+            others += [other] if of else []
+            other = other[:, None, :, :, None, None] if of == 1 else other
+            with np.errstate(all="ignore"):
+                if op is Ops.MAX:
+                    wanted = np.where((other > wanted) | np.isnan(other), other, wanted)
+                else:
+                    wanted = {Ops.ADD: np.add, Ops.SUB: np.subtract, Ops.MUL: np.multiply}[op](wanted, other)
+        options = (*options, *epilogues.to_options(steps))
+        for threads in (1, 3):
+            got = convolved(NAME, x, w, options, plain.shape, threads, others)
+            np.testing.assert_array_equal(got, wanted)
+            there = ~np.isnan(wanted)
+            np.testing.assert_array_equal(np.signbit(got)[there], np.signbit(wanted)[there])
+
+
 def names(t: Tensor) -> list[str]:
     """Return the routines of a tensor's schedule."""
     return [call.routine.name for call in t.schedule() if isinstance(call, RoutineCall)]
@@ -189,17 +231,18 @@ def test_methods_beside_torch(
 
 
 def test_windows_of_three_that_are_this_routine() -> None:
-    """Where results are memory, and rows are not short; else the kernel does what follows too."""
+    """Where results are memory, or its epilogue does what follows, and rows are not short; else kernels do both."""
     w = Tensor(numbers(32, 1, 3, 3))
     for size, wanted in ((40, [NAME]), (14, [])):
         found = Tensor(numbers(2, 32, size, size)).conv2d(w, groups=32, padding=1)
         assert names(found) == wanted
-        assert names(found.relu()) == []
+        assert names(found.relu()) == wanted
+        assert names(found.exp()) == []
 
 
 def test_which_are_this_routine() -> None:
     """Of float32; others, and those that few operations follow, are kernels."""
-    x, w = Tensor(numbers(2, 32, 7, 7)), Tensor(numbers(32, 1, 5, 5))
+    x, w = Tensor(numbers(2, 32, 2, 2)), Tensor(numbers(32, 1, 5, 5))
     assert names(x.conv2d(w, groups=32, padding=2)) == [NAME]
     assert names(x.conv2d(w, groups=32, padding=4, dilation=2)) == []
     for dtype in (dtypes.float64, dtypes.bfloat16):

@@ -20,7 +20,7 @@ counts of steps below.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tinygraft.dtype import dtypes
@@ -101,20 +101,19 @@ def by_routine(
     `outputs` are the nodes that are requested, `waiting` those that wait for others or are waited for. `fast` allows
     sums that are less exact than direct ones.
     """
-    found = convolutions(order, outputs)
-    stored = alone(found, order, outputs)
+    found, kept = convolutions(order, outputs), {*outputs, *waiting}
+    if not found:
+        return {}
+    each = {node: DEPTHWISE for node, c in found.items() if _is_depthwise(c)}
+    ends = {node: chain.last for node, chain in _epilogues(order, kept, found, each, target_of).items()}
+    stored = alone(found, order, outputs, ends)
     chosen = {
         node: (c, name) for node, c in found.items() if (name := _suited(node, c, target_of, fast, node in stored))
     }
     if not chosen:
         return {}
     done: dict[UOp, UOp] = {}
-    starts = {
-        node: Start((c.sizes[0], c.sizes[1], c.filters, *c.results), ops, (c.x,))
-        for node, (c, name) in chosen.items()
-        if isinstance(c, Convolution) and (ops := target_of(node.device or "").epilogue_of(name))
-    }
-    after = epilogues(order, {*outputs, *waiting}, starts) if starts else {}
+    after = _epilogues(order, kept, found, {node: name for node, (_, name) in chosen.items()}, target_of)
     last = {chain.last: (node, chain) for node, chain in after.items()}
 
     def replace(node: UOp, new: UOp) -> UOp:
@@ -134,6 +133,27 @@ def by_routine(
         return new
 
     return rebuild(order, {}, replace)
+
+
+def _epilogues(
+    order: Sequence[UOp],
+    kept: set[UOp],
+    found: Mapping[UOp, Found],
+    names: Mapping[UOp, str],
+    target_of: Callable[[str], Target],
+) -> dict[UOp, Epilogue]:
+    """Return what the routines `names` of nodes do with their results, of those that do something."""
+    starts = {
+        node: Start((c.sizes[0], c.sizes[1], c.filters, *c.results), ops, (c.x,))
+        for node, name in names.items()
+        if isinstance(c := found[node], Convolution) and (ops := target_of(node.device or "").epilogue_of(name))
+    }
+    return epilogues(order, kept, starts) if starts else {}
+
+
+def _is_depthwise(c: Found) -> bool:
+    """Return whether each channel has a window of its own, and one filter."""
+    return not isinstance(c, Weights) and c.sizes[1] > 1 and c.sizes[2] == c.filters == 1
 
 
 def convolutions(order: Sequence[UOp], outputs: Sequence[UOp]) -> dict[UOp, Found]:
@@ -315,7 +335,7 @@ def _suited(node: UOp, c: Found, target_of: Callable[[str], Target], fast: bool,
         return ""
     if isinstance(c, Weights):
         return WEIGHTS if weights_are_faster(c, target) else ""
-    if c.sizes[1] > 1 and c.sizes[2] == c.filters == 1:
+    if _is_depthwise(c):
         name = TRANSPOSED if isinstance(c, Transposed) else DEPTHWISE
         if not target.has_routine(name, node.dtype, prod(c.sizes)):
             return ""

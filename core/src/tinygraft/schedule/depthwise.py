@@ -7,7 +7,7 @@ where rows are short, and interleaves what slides back in steps as it stores it,
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from tinygraft.helpers import prod
 from tinygraft.target import Target
@@ -51,10 +51,12 @@ def is_depthwise_faster(
     return stored and (max(step) > 1 or by_rows or (large and results[1] >= 2 * WIDE))
 
 
-def alone(found: Container[UOp], order: Sequence[UOp], outputs: Sequence[UOp]) -> set[UOp]:
+def alone(
+    found: Container[UOp], order: Sequence[UOp], outputs: Sequence[UOp], ends: Mapping[UOp, UOp] | None = None
+) -> set[UOp]:
     """Return which of the nodes `found` of a graph are memory anyway: no one operation is all that reads them.
 
-    Where one is, a kernel that computes the node does it too.
+    Where one is, a kernel that computes the node does it too. `ends` are what the routine of a node computes from it.
     """
     users: dict[UOp, list[UOp]] = {}
     for node in order:
@@ -64,7 +66,8 @@ def alone(found: Container[UOp], order: Sequence[UOp], outputs: Sequence[UOp]) -
     for node in order:
         if node not in found:
             continue
-        last, read = node, users.get(node, [])
+        last = (ends or {}).get(node, node)
+        read = users.get(last, [])
         while last not in wanted and len(read) == 1 and read[0].op in MOVED:
             last, read = read[0], users.get(read[0], [])
         if last in wanted or len(read) != 1 or read[0].op not in ELEMENTWISE:

@@ -438,6 +438,7 @@ ROUTINES: dict[str, RoutineFacts] = {
         "a direct convolution of groups that have one channel and one filter",
         (6, 6), ("values",), _convolved_in_steps,
         ("above", "below", "left", "right", "turned", "step_down", "step_right"), exact=False, flops=_direct_flops,
+        channels=(2, 3),
     ),
 }  # fmt: skip
 

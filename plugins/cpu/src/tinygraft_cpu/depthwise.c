@@ -173,6 +173,7 @@ void tg_depthwise_planes(const tg_depthwise *given, long examples) {
         d->x += d->batch * d->channels * d->down.size * d->right.size;
         d->w += d->channels * squared;
         d->y += d->batch * d->channels * area;
+        epilogue_next(&d->after, d->channels, d->batch * d->channels * area);
     }
 }
 
@@ -226,12 +227,13 @@ void tg_depthwise_weights(const tg_depthwise *given, long below, long beside, lo
 
 /* facts: threads; batch, channels, height, width, rows and columns of the window, steps down and to the right, padding above and
    to the left, rows and columns of results, whether weights are turned, from the last element of the window to the
-   first; the kind of processor at most; examples. Operands: x (batch, channels, height, width), weights (channel, window).
-   Result: (batch, channels, rows, columns). */
+   first; the kind of processor at most; examples; how many steps its epilogue has, and these (epilogue.h). Operands: x (batch,
+   channels, height, width), weights (channel, window), and those of steps. Result: (batch, channels, rows, columns). */
 void tg_depthwise_convolution(void **buffers, const long long *facts) {
     int back = (int)facts[13];
     tg_depthwise d = {.y = buffers[0], .x = buffers[1], .w = buffers[2], .threads = facts[0], .batch = facts[1],
                       .channels = facts[2], .back = back, .level = (int)facts[14],
+                      .after = epilogue_of(facts + 17, (long)facts[16], buffers + 3),
                       .down = {facts[5], facts[3], facts[11], facts[7], 1, facts[9]},
                       .right = {facts[6], facts[4], facts[12], facts[8], 1, facts[10]}};
     if (back) d.down.cut = d.down.window - 1 - d.down.cut, d.right.cut = d.right.window - 1 - d.right.cut;

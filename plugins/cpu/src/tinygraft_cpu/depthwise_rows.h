@@ -164,18 +164,21 @@ INLINE long NAME(list_strips)(const plan *p, NAME(lanes) *ends, NAME(known_strip
 }
 
 /* Results of a channel of one image, by rows of x. */
-INLINE void NAME(plane_by_rows)(const plan *p, const float *x, const float *windows, float *y, const NAME(known_strip) *strips,
-                                long count) {
+INLINE void NAME(plane_by_rows)(const plan *p, const float *x, const float *windows, float *y, long channel,
+                                const NAME(known_strip) *strips, long count) {
     const tg_depthwise *d = p->of;
-    for (long begin = 0; begin < d->down.results; begin += p->band)
+    for (long begin = 0; begin < d->down.results; begin += p->band) {
+        long rows = d->down.results - begin < p->band ? d->down.results - begin : p->band;
         for (long k = 0; k < count; k++) {
             NAME(strip) s = strips[k].all;
             s.w = windows;
-            s.rows = d->down.results - begin < p->band ? d->down.results - begin : p->band;
+            s.rows = rows;
             s.first = begin * d->down.step + phase_down(p, 0).start;
             s.x = x + strips[k].from * d->right.step + phase_right(p, 0).start, s.y = y + begin * d->right.results + strips[k].from;
             strips[k].function(&s);
         }
+        NAME(finish_part)(d, y + begin * d->right.results, rows * d->right.results, channel);
+    }
 }
 
 #undef SET_LANE

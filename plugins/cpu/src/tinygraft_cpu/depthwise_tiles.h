@@ -40,6 +40,49 @@ INLINE NAME(vector) NAME(load_lanes)(const float *from, uint32_t lanes) {
 #endif
 }
 
+/* The greater of each pair; NaN where one is NaN. */
+INLINE NAME(vector) NAME(greater)(NAME(vector) a, NAME(vector) b) {
+    NAME(places) second = (b > a) | (b != b);
+    return (NAME(vector))(((NAME(places))b & second) | ((NAME(places))a & ~second));
+}
+
+/* Do the steps of the epilogue with results y[0] to before y[count] of a channel: elements from `place` on of all results.
+   They are still in the first cache. */
+#define WITH_EACH(y_of_vector, y_of_one, result, result_of_one) \
+    for (; k + LANES <= count; k += LANES) {                   \
+        NAME(vector) a = GIVEN(y + k), b = y_of_vector;        \
+        AT(y + k) = result;                                    \
+    }                                                          \
+    for (; k < count; k++) {                                   \
+        float a = y[k], b = y_of_one;                          \
+        y[k] = result_of_one;                                  \
+    }
+#define BY_EACH_OP(y_of_vector, y_of_one)                                                                  \
+    switch (step->op) {                                                                                    \
+    case BY_ADD: WITH_EACH(y_of_vector, y_of_one, a + b, a + b) break;                                     \
+    case BY_SUB: WITH_EACH(y_of_vector, y_of_one, a - b, a - b) break;                                     \
+    case BY_MUL: WITH_EACH(y_of_vector, y_of_one, a * b, a * b) break;                                     \
+    default: WITH_EACH(y_of_vector, y_of_one, NAME(greater)(a, b), b > a || b != b ? b : a)                \
+    }
+TARGET static __attribute__((noinline)) void NAME(finish)(const epilogue *all, float *y, long count, long channel, long place) {
+    for (long i = 0; i < all->count; i++) {
+        const epilogue_step *step = all->steps + i;
+        long k = 0;
+        if (step->kind == OF_ELEMENT) {
+            const float *of = step->operand + place;
+            BY_EACH_OP(GIVEN(of + k), of[k])
+        } else {
+            float one = step->kind == A_NUMBER ? step->number : step->operand[channel];
+            BY_EACH_OP(one - (NAME(vector)){0}, one)
+        }
+    }
+}
+
+/* The same for results of which those from y on are a part, if there are steps. */
+INLINE void NAME(finish_part)(const tg_depthwise *d, float *y, long count, long channel) {
+    if (d->after.count) NAME(finish)(&d->after, y, count, channel, y - d->y);
+}
+
 /* Where a tile is: x[i * row + of[j]] is element (i, j) of the window for the first result of a row, that of the second
    vector `second` further; w[j * tall + i] its weight. Results are `apart`, of `count` lanes in the only or last vector;
    they are added to what there is if `more`. */
@@ -213,7 +256,7 @@ INLINE void NAME(pack_window)(const plan *p, const float *w, float *to) {
 }
 
 /* Results of a channel of one image, by rows of vectors. */
-INLINE void NAME(plane)(const plan *p, const float *x, const float *windows, float *y, float *copy, float *sums,
+INLINE void NAME(plane)(const plan *p, const float *x, const float *windows, float *y, long channel, float *copy, float *sums,
                         float *line, const int *of, const uint32_t *inside) {
     const tg_depthwise *d = p->of;
     long columns = d->right.results, phases = d->down.phases, across = d->right.phases;
@@ -241,11 +284,16 @@ INLINE void NAME(plane)(const plan *p, const float *x, const float *windows, flo
                 }
             }
         }
-        if (p->direct) continue;
+        if (p->direct) {
+            NAME(finish_part)(d, y + begin * columns, (end - begin) * columns, channel);
+            continue;
+        }
         for (long q = begin; q < end; q++)
             for (long a = 0; a < phases && q * phases + a < d->down.results; a++)
                 NAME(store_phases)(sums + (a * across * p->band + q - begin) * p->apart, p->band * p->apart, across, columns,
                                    line, y + (q * phases + a) * columns);
+        long first = begin * phases, last = end * phases < d->down.results ? end * phases : d->down.results;
+        NAME(finish_part)(d, y + first * columns, (last - first) * columns, channel);
     }
 }
 
@@ -359,9 +407,11 @@ TARGET static __attribute__((noinline)) void NAME(planes_of)(const plan *p, long
                             *to++ = w[(c < count ? c : count - 1) * squared
                                       + (down.first + i * down.apart) * d->right.window + right.first + j * right.apart];
             }
-        for (long n = image; n < image + images && !strange; n++)
-            NAME(planes_in_lanes)(p, d->x + (n * d->channels + channel) * area, windows,
-                                  d->y + (n * d->channels + channel) * results, count, copy, sums, place);
+        for (long n = image; n < image + images && !strange; n++) {
+            float *y = d->y + (n * d->channels + channel) * results;
+            NAME(planes_in_lanes)(p, d->x + (n * d->channels + channel) * area, windows, y, count, copy, sums, place);
+            for (long c = 0; c < count; c++) NAME(finish_part)(d, y + c * results, results, channel + c);
+        }
 #if WIDTH >= 32
     } else if (p->by_rows) {
         long vectors = (d->right.results + LANES - 1) / LANES;
@@ -371,7 +421,7 @@ TARGET static __attribute__((noinline)) void NAME(planes_of)(const plan *p, long
         for (long n = image; n < image + images && !strange; n++)
             for (long c = 0; c < count; c++)
                 NAME(plane_by_rows)(p, d->x + (n * d->channels + channel + c) * area, windows + c * squared,
-                                    d->y + (n * d->channels + channel + c) * results, strips, strip_count);
+                                    d->y + (n * d->channels + channel + c) * results, channel + c, strips, strip_count);
 #endif
     } else {
         long rows = (p->band - 1) * d->down.step + p->more_rows;
@@ -385,16 +435,20 @@ TARGET static __attribute__((noinline)) void NAME(planes_of)(const plan *p, long
         for (long n = image; n < image + images && !strange; n++)
             for (long c = 0; c < count; c++)
                 NAME(plane)(p, d->x + (n * d->channels + channel + c) * area, windows + c * squared,
-                            d->y + (n * d->channels + channel + c) * results, copy, sums, line, of, inside);
+                            d->y + (n * d->channels + channel + c) * results, channel + c, copy, sums, line, of, inside);
     }
     for (long n = image; n < image + images && strange; n++)
-        for (long c = 0; c < count; c++)
-            one_after_another(d, d->x + (n * d->channels + channel + c) * area, w + c * squared,
-                              d->y + (n * d->channels + channel + c) * results);
+        for (long c = 0; c < count; c++) {
+            float *y = d->y + (n * d->channels + channel + c) * results;
+            one_after_another(d, d->x + (n * d->channels + channel + c) * area, w + c * squared, y);
+            NAME(finish_part)(d, y, results, channel + c);
+        }
 }
 
 #undef ONE
 #undef OF_TALL
+#undef WITH_EACH
+#undef BY_EACH_OP
 #undef LISTED
 #include "depthwise_slopes.h"
 #undef LANES

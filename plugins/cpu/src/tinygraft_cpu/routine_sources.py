@@ -33,7 +33,7 @@ BY_EXTENSION: dict[str, tuple[DType, ...]] = {
     "depthwise_convolution": (dtypes.float32,),
     "convolution_weights": (dtypes.float32,),
 }
-EPILOGUES = {"direct_convolution": (Ops.ADD, Ops.SUB, Ops.MUL, Ops.MAX)}
+EPILOGUES = dict.fromkeys(("direct_convolution", "depthwise_convolution"), (Ops.ADD, Ops.SUB, Ops.MUL, Ops.MAX))
 MOST = 2**31 - 1  # elements of a row: its indices are int32, and so are counts
 MOST_OF_LAPACK = 2**29  # of a matrix: LAPACK's integers have 32 bits, and count a workspace of 2 n**2 numbers
 BY_LAPACK = (

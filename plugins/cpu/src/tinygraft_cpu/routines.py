@@ -175,12 +175,17 @@ def _direct_convolution(routine: Routine, threads: int) -> list[int]:
     """Return the sizes, steps and padding of a convolution, and its epilogue, as direct.c takes them."""
     (above, below, left, right, turned, *steps), after = routine.options[:7], routine.options[7:]
     (_, (examples, *sizes, height, width)), (_, (*front, tall, wide)) = routine.operands[:2]
-    if len(after) > 2 * MOST_STEPS:
-        raise UnsupportedError(f"routines of the CPU have epilogues of up to {MOST_STEPS} steps, not {len(after) // 2}")
     padded = height + above + below, width + left + right
     results = [(size - n) // step + 1 for size, n, step in zip(padded, (tall, wide), steps, strict=True)]
     given = [front[3 if turned else 2], height, width, tall, wide, *steps, above, left, *results]
-    return [threads, *sizes, *given, turned, PROCESSOR, examples, len(after) // 2, *after]
+    return [threads, *sizes, *given, turned, PROCESSOR, examples, *_epilogue(after)]
+
+
+def _epilogue(after: tuple[int, ...]) -> list[int]:
+    """Return the number of steps and these, as epilogue.h takes them. Raises UnsupportedError for too many."""
+    if len(after) > 2 * MOST_STEPS:
+        raise UnsupportedError(f"routines of the CPU have epilogues of up to {MOST_STEPS} steps, not {len(after) // 2}")
+    return [len(after) // 2, *after]
 
 
 def _transposed_convolution(routine: Routine, threads: int) -> list[int]:
@@ -192,13 +197,13 @@ def _transposed_convolution(routine: Routine, threads: int) -> list[int]:
 
 
 def _depthwise_convolution(routine: Routine, threads: int) -> list[int]:
-    """Return the sizes, steps and padding of a depthwise convolution as depthwise.c takes them."""
-    above, below, left, right, turned, *steps = routine.options
-    (_, (examples, batch, channels, _, height, width)), (_, (*_, tall, wide)) = routine.operands
+    """Return the sizes, steps and padding of a depthwise convolution, and its epilogue, as depthwise.c takes them."""
+    (above, below, left, right, turned, *steps), after = routine.options[:7], routine.options[7:]
+    (_, (examples, batch, channels, _, height, width)), (_, (*_, tall, wide)) = routine.operands[:2]
     padded = height + above + below, width + left + right
     results = [(size - n) // step + 1 for size, n, step in zip(padded, (tall, wide), steps, strict=True)]
     given = [height, width, tall, wide, *steps, above, left, *results]
-    return [threads, batch, channels, *given, turned, PROCESSOR, examples]
+    return [threads, batch, channels, *given, turned, PROCESSOR, examples, *_epilogue(after)]
 
 
 def _convolution_weights(routine: Routine, threads: int) -> list[int]:
