@@ -19,6 +19,8 @@ KERNEL = Tensor(np.arange(144, dtype=np.float32).reshape(4, 4, 3, 3) / 9).realiz
 INTS = Tensor(np.arange(64, dtype=np.int32).reshape(8, 8) % 11 - 3).realize()
 GRID = Tensor(np.linspace(-1, 1, 64, dtype=np.float32).reshape(2, 4, 4, 2)).realize()
 LABELS = Tensor(np.arange(8, dtype=np.int32)).realize()
+SQUARE = (X / 9 + Tensor.eye(8) * 3).realize()
+POSITIVE = (SQUARE @ SQUARE.T).realize()
 QUERY = Tensor(np.arange(64, dtype=np.float32).reshape(1, 2, 4, 8) / 64).realize()
 
 OF_FLOATS = (
@@ -26,13 +28,16 @@ OF_FLOATS = (
     "argmin sum max floor ceil round isnan isfinite cov diff norm vector_norm matrix_norm trace triu tril "
     "nan_to_num logit sinc frac relu6 leaky_relu sigmoid logsigmoid softplus softsign swish silu quick_gelu "
     "gelu mish elu celu selu hardsigmoid hardswish hardtanh hardshrink softshrink tanhshrink glu cumsum "
-    "cummax cummin logcumsumexp median nanmedian mode amax amin aminmax count_nonzero histc sort argsort"
+    "cummax cummin logcumsumexp median nanmedian mode amax amin aminmax count_nonzero histc sort argsort "
+    "sign sinh cosh asinh atanh erfinv digamma lgamma i0 i0e i1 i1e frexp isinf square rsqrt corrcoef"
 )
 OF_TWO = (
     "matmul dot __matmul__ atan2 remainder hypot xlogy logaddexp isclose __mod__ __floordiv__ cdist kron l1_loss "
     "mse_loss smooth_l1_loss huber_loss kl_div cosine_similarity pairwise_distance binary_crossentropy_logits "
-    "searchsorted isin heaviside outer"
+    "searchsorted isin heaviside outer copysign floor_divide div ldexp mm stack cat tensordot"
 )
+OF_SQUARE = ("inv", "inverse", "det", "slogdet", "qr", "svd", "svdvals", "lu_factor", "matrix_exp", "pinv")
+OF_POSITIVE = ("cholesky", "cholesky_inverse", "eigh", "eigvalsh", "logdet", "matrix_rank")
 CALLS = [
     *[(name, X, (), {}) for name in OF_FLOATS.split()],
     *[(name, X, (Y,), {}) for name in OF_TWO.split() if name != "outer"],
@@ -54,6 +59,19 @@ CALLS = [
     ("scaled_dot_product_attention", QUERY.transpose(1, 2), (QUERY.transpose(1, 2), QUERY.transpose(1, 2)), {}),
     ("batchnorm", IMAGE, (None, None, IMAGE.mean((0, 2, 3)), IMAGE.var((0, 2, 3))), {}),
     ("cross_entropy", X, (LABELS,), {}), ("nll_loss", X, (LABELS,), {}), ("gather", X, (1, INTS.abs() % 8), {}),
+    ("masked_fill", X, (Y > 0, 0.0), {}), ("roll", X, (3, 1), {}), ("roll", X, (100,), {}),
+    ("cat", X, (Y, X), {"dim": 1}),
+    ("stack", ROW, (ROW, LABELS.float()), {"dim": 1}), ("embedding", LABELS.reshape(2, 4), (X,), {}),
+    ("index_copy", X, (0, LABELS, Y), {}), ("index_fill", X, (1, LABELS, 0.5), {}), ("polygamma", Y.abs(), (2,), {}),
+    ("addmm", X, (X, Y), {}), ("baddbmm", IMAGE[0], (IMAGE[0], IMAGE[1]), {}), ("bmm", IMAGE[0], (IMAGE[1],), {}),
+    ("mv", X, (ROW,), {}), ("addmv", ROW, (X, ROW), {}),
+    *[(name, SQUARE, (), {}) for name in OF_SQUARE],
+    *[(name, POSITIVE, (), {}) for name in OF_POSITIVE],
+    *[(name, SQUARE, (X,), {}) for name in ("solve", "cholesky_solve")], ("cholesky", POSITIVE, (True,), {}),
+    *[("solve_triangular", SQUARE, (X,), {"upper": upper}) for upper in (True, False)], ("acosh", X.abs() + 1, (), {}),
+    ("bilinear", ROW.reshape(1, 8), (ROW.reshape(1, 8), KERNEL.reshape(-1)[:128].reshape(2, 8, 8)), {}),
+    ("matrix_power", X, (5,), {}),
+    ("local_response_norm", IMAGE, (3,), {}),
     ("sparse_categorical_crossentropy", X, (LABELS,), {}), ("one_hot", LABELS, (8,), {}),
 ]  # fmt: skip
 
@@ -84,6 +102,18 @@ def test_a_repeated_call_makes_the_nodes_of_the_method(name, tensor, args, kwarg
 
 def _templates() -> list[templates.Template]:
     return [found for found in templates._known.values() if isinstance(found, templates.Template)]
+
+
+def test_a_class_method_and_calls_with_numbers_that_vary():
+    """Einsum has a template, and keys that come once do not end it."""
+    templates.clear()
+    for _ in range(3):
+        found = Tensor.einsum("ij,kj->ik", X, Y)
+    np.testing.assert_allclose(found.numpy(), np.einsum("ij,kj->ik", X.numpy(), Y.numpy()), rtol=1e-5)
+    before = _templates()
+    for number in range(2 * templates.MOST):
+        X.clamp(-number - 2, number + 0.25)
+    assert before and all(one in _templates() for one in before)
 
 
 def test_a_template_is_made_of_the_second_call_and_runs_no_python_of_the_method(monkeypatch):
@@ -153,6 +183,21 @@ def test_a_gradient_goes_through_a_repeated_call():
         np.testing.assert_allclose(x.grad.numpy(), wanted.grad.numpy(), atol=1e-6)
 
 
+def test_a_derivative_is_shared_where_it_refers_to_no_tensor():
+    """The derivative of an operator is one for the same options, also by a template, and a user's is of its call."""
+    templates.clear()
+    inverses = [X.inv().uop.arg for _ in range(4)]
+    assert inverses[0].is_shared and all(arg is inverses[0] for arg in inverses)
+    one, other = (X.solve_triangular(Y, upper=upper).uop.arg for upper in (True, False))
+    assert one.is_shared and other.is_shared and one is not other
+    for _ in range(4):
+        x = SQUARE.clone().requires_grad_()
+        (x.inv() * Y).sum().backward()
+        assert x.grad is not None
+        inverse = np.linalg.inv(x.numpy().astype(np.float64))
+        np.testing.assert_allclose(x.grad.numpy(), -(inverse.T @ Y.numpy() @ inverse.T), rtol=1e-3, atol=1e-4)
+
+
 def test_errors_and_the_line_that_made_a_tensor_stay():
     """Errors and the line that made a tensor stay."""
     for _ in range(4):
@@ -189,4 +234,4 @@ def test_no_more_keys_than_are_bounded():
     templates.clear()
     for number in range(530):
         X.clamp(-number - 2, number + 0.5)
-    assert len(templates._known) <= 512
+    assert len(templates._known) <= 512 and 0 < len(templates._seen) <= 512

@@ -379,7 +379,7 @@ def _member(module: dict[str, Any], name: str, kind: str) -> Any:
     if kind == "properties":
         return property(function, module.get(f"set_{name}"))
     wrappers: list[Callable[[Any], Any]] = [either_spelling] if _has_keywords(name, function) else []
-    if kind == "methods" and name in METHODS:
+    if kind in ("methods", "classmethods") and name in METHODS:
         wrappers.append(templated)
     for wrapper in wrappers:
         function = wrapper(function)

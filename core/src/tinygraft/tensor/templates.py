@@ -9,8 +9,8 @@ method is run on stand-ins, PLACEHOLDERs of the same facts. The graph that it ma
 that key make the nodes of the steps over their own operands, and a tensor for each result. The method does not run.
 
 What does more than build a graph is refused, and runs as it was written: a method that looks at values, writes, warns,
-reads memory of its own, draws numbers, gives a view, or has a derivative of its own. With SPEC=2, as in all tests, each
-repeated call also runs the method, whose nodes have to be the same ones.
+reads memory of its own, draws numbers, gives a view, or has a derivative of its own that refers to tensors of one call.
+With SPEC=2, as in all tests, each repeated call also runs the method, whose nodes have to be the same ones.
 """
 
 from __future__ import annotations
@@ -52,12 +52,18 @@ METHODS = frozenset({
     "nanmedian", "mode", "amax", "amin", "aminmax", "count_nonzero", "histc", "sort",
     "argsort", "topk", "searchsorted", "bucketize", "isin", "one_hot", "gather", "scatter", "scatter_reduce",
     "scatter_add", "index_select", "index_add", "take_along_dim",
+    "sign", "sinh", "cosh", "asinh", "acosh", "atanh", "erfinv", "digamma", "polygamma", "lgamma", "i0", "i0e", "i1",
+    "i1e", "copysign", "floor_divide", "div", "frexp", "ldexp", "isinf", "masked_fill", "roll", "cat", "stack",
+    "embedding", "index_copy", "index_fill", "tensordot", "einsum", "mm", "bmm", "mv", "addmm", "baddbmm", "addmv",
+    "inv", "inverse", "det", "slogdet", "logdet", "cholesky", "cholesky_solve", "cholesky_inverse", "qr", "svd",
+    "svdvals", "eigh", "eigvalsh", "solve", "solve_triangular", "lu_factor", "matrix_exp", "pinv", "matrix_rank",
+    "bilinear", "local_response_norm", "corrcoef", "matrix_power", "square", "rsqrt",
 })  # fmt: skip
-MOST = 512  # templates and keys that were seen once; assumed: programs that repeat expressions have fewer
+MOST = 512  # templates, and keys that were seen once; assumed: programs that repeat expressions have fewer
 MOST_LISTED = 16  # elements of a list that is no data: axes, sizes, a pair for each axis
 _LONGEST = 4096  # nodes of a graph that is recorded
 _REFUSED = frozenset({
-    Ops.ASSIGN, Ops.BIND, Ops.BUFFER, Ops.COPY, Ops.FUNCTION, Ops.MULTI, Ops.SHARD, Ops.VARIABLE
+    Ops.ASSIGN, Ops.BIND, Ops.BUFFER, Ops.COPY, Ops.MULTI, Ops.SHARD, Ops.VARIABLE
 })  # fmt: skip
 _CONSTANT = frozenset({Ops.CONST, Ops.DEVICE, Ops.IOTA, Ops.VARIABLE, Ops.BIND})
 _NUMBERS = (int, bool, str, type(None), DType)
@@ -79,7 +85,8 @@ class Template:
     checks: list[tuple[Callable[..., Any], list[int], tuple[Any, ...]]]
 
 
-_known: dict[tuple[Any, ...], Template | bool | None] = {}  # None: seen once; False: refused
+_known: dict[tuple[Any, ...], Template | None] = {}  # None: refused
+_seen: set[tuple[Any, ...]] = set()  # keys that came once, apart: those with a number that varies come once only
 _home: type = object  # the class whose methods are templated
 
 
@@ -92,6 +99,7 @@ def serve(cls: type) -> None:
 def clear() -> None:
     """Drop all templates."""
     _known.clear()
+    _seen.clear()
 
 
 def templated(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -111,16 +119,9 @@ def templated(method: Callable[..., Any]) -> Callable[..., Any]:
             AUTOCAST.value, TRAINING.value, ROUTINES.value, CHECK_INDEX.value, DEFAULT_FLOAT.value, DEFAULT_INT.value,
             bool(no_grad.here.blocks) and no_grad.is_quiet(),
         )  # fmt: skip
-        template = _known.get(found := tuple(key), True)
-        if template.__class__ is not Template:
-            if template is None:
-                template = _known[found] = _recorded(method, args, kwargs) or False
-            elif template is True:
-                if len(_known) >= MOST:
-                    clear()
-                _known[found] = None
-            if not template or template is True:
-                return method(*args, **kwargs)
+        template = _known.get(found := tuple(key))
+        if template is None and (template := _made(found, method, args, kwargs)) is None:
+            return method(*args, **kwargs)
         for check, places, rest in template.checks:
             check(*[tensors[place] for place in places], *rest)
         if template.checks and any(tensor._node is not node for tensor, node in zip(tensors, operands, strict=True)):
@@ -131,6 +132,24 @@ def templated(method: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return repeat
+
+
+def _made(
+    key: tuple[Any, ...], method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Template | None:  # fmt: skip
+    """Return the template of a call of a key that has none, where the key came before; None for the first call."""
+    if key in _known:  # refused
+        return None
+    if key not in _seen:
+        if len(_seen) >= MOST:
+            _seen.clear()
+        _seen.add(key)
+        return None
+    if len(_known) >= MOST:
+        _known.clear()
+    _seen.discard(key)
+    template = _known[key] = _recorded(method, args, kwargs)
+    return template
 
 
 def _describe(
@@ -160,6 +179,8 @@ def _describe(
             )  # fmt: skip
         elif kind in _NUMBERS:
             key += (kind, value)
+        elif value is _home:  # of a class method
+            key.append(value)
         elif kind is float:
             key.append(repr(value))  # 0.0 and -0.0 differ, and NaN is one
         elif (kind is tuple or kind is list) and depth < 2 and len(value) <= MOST_LISTED:
@@ -259,6 +280,8 @@ def _template(
         if node in places:
             continue
         if node.op in _REFUSED or node.op is Ops.PLACEHOLDER or node.tag is not None or isinstance(node.device, tuple):
+            return None
+        if node.op is Ops.FUNCTION and not node.arg.is_shared:
             return None
         if not above.isdisjoint(node.src):
             above.add(node)

@@ -294,18 +294,22 @@ class RoutineArg:
 
 
 class FunctionArg:
-    """The derivative of one FUNCTION: equal only to itself, and printed by its name.
+    """The derivative of a FUNCTION: equal only to itself, and printed by its name.
 
-    rule(node, gradient, numbers) returns the gradients of the sources with these numbers, None for one without.
+    rule(node, gradient, numbers) returns the gradients of the sources with these numbers, None for one without. One
+    that `is_shared` refers to no tensor, and is that of all calls of an operator with the same options.
     """
 
     name: str
     rule: Callable[[UOp, UOp, tuple[int, ...]], Sequence[UOp | None]]
+    is_shared: bool
 
-    __slots__ = ("name", "rule")
+    __slots__ = ("is_shared", "name", "rule")
 
-    def __init__(self, name: str, rule: Callable[[UOp, UOp, tuple[int, ...]], Sequence[UOp | None]]) -> None:
-        self.name, self.rule = name, rule
+    def __init__(
+        self, name: str, rule: Callable[[UOp, UOp, tuple[int, ...]], Sequence[UOp | None]], is_shared: bool = False
+    ) -> None:
+        self.name, self.rule, self.is_shared = name, rule, is_shared
 
     def __repr__(self) -> str:
         return self.name
