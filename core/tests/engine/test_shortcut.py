@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from general_road import collections, numbers, without_shortcuts
-from tinygraft import Context, GlobalCounters, Tensor, TinyJit, Variable, dtypes
-from tinygraft.engine import plan, shortcut
+from tinygraft import Context, Function, GlobalCounters, Tensor, TinyJit, Variable, dtypes, nn
+from tinygraft.autograd import gradient_steps
+from tinygraft.engine import plan, shortcut, tape
 from tinygraft.events import LaunchEvent, observe
 from tinygraft.uop.ops import Ops
 
@@ -445,7 +446,7 @@ def test_several_tensors_take_one_shortcut(collected: list[int]) -> None:
     assert general(collected, lambda: quiet()[0]) == 0
 
 
-def test_a_root_in_the_graph_of_another_takes_the_general_road(collected: list[int]) -> None:
+def test_a_root_in_the_graph_of_another_takes_the_shortcut(collected: list[int]) -> None:
     """Where one value is read by another, it is stored once, and the gradient goes through both."""
     x = Tensor([1.0, 2.0], requires_grad=True).realize()
 
@@ -455,9 +456,133 @@ def test_a_root_in_the_graph_of_another_takes_the_general_road(collected: list[i
         below.realize(above)
         return below, above
 
-    assert general(collected, nested) == 10
-    (gradient,) = nested()[1].gradient(x)
-    assert gradient.tolist() == [8.0, 16.0]
+    assert general(collected, nested) == 0
+    for order in (1, -1):
+        below, above = nested()[::order][::order]
+        (gradient,) = above.gradient(x)
+        assert gradient.tolist() == [8.0, 16.0]
+        assert above.gradient(below)[0].tolist() == [4.0, 8.0]
+
+    del below, above, gradient  # else the tape has the same nodes, older than these
+
+    def turned() -> tuple[Tensor, Tensor]:
+        below = x * 2.0
+        above = below.square().sum()
+        above.realize(below)
+        return below, above
+
+    assert general(collected, turned) == 0
+    below, above = turned()
+    assert (below.tolist(), above.item(), above.gradient(x)[0].tolist()) == ([2.0, 4.0], 20.0, [8.0, 16.0])
+
+
+def test_a_view_that_is_left_alone_takes_the_shortcut(collected: list[int]) -> None:
+    """Its storage ends when it is realised; one beside its base, or that repeats elements, takes the general road."""
+    x = Tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True).realize()
+
+    def alone() -> Tensor:
+        return (x * 3.0).reshape(-1).realize()
+
+    assert general(collected, alone) == 0
+    found = alone()
+    assert found._storage is None and found.requires_grad
+    found.sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [[3.0, 3.0], [3.0, 3.0]]
+    x.grad = None
+    with Tensor.no_grad():
+        found[0] = 7.0
+    assert found.tolist() == [7.0, 6.0, 9.0, 12.0]
+
+    def beside() -> None:
+        base = x * 3.0
+        view = base.reshape(-1).realize()
+        assert view.tolist() == base.flatten().tolist() == [3.0, 6.0, 9.0, 12.0]
+
+    def repeated() -> None:
+        view = (x * 3.0).sum(1, keepdim=True).expand(2, 2).realize()
+        assert view.tolist() == [[9.0, 9.0], [21.0, 21.0]] and view._storage is not None
+
+    assert general(collected, beside) == 10
+    assert general(collected, repeated) == 10
+
+
+def test_derivatives_of_their_own_and_copies_take_the_shortcut(collected: list[int]) -> None:
+    """What a FUNCTION is computed by is the same for each; a scatter starts as a copy of what it is into."""
+    x, index = numbers(1.5, 2.5, 3.5), Tensor([2, 0], dtype=dtypes.int32, device="PYTHON").realize()
+    assert general(collected, lambda: x.lgamma().realize()) == 0
+    assert x.lgamma().tolist() == [pytest.approx(math.lgamma(value), rel=1e-6) for value in (1.5, 2.5, 3.5)]
+    assert general(collected, lambda: (x.lgamma() * 2.0 + x).sum().realize()) == 0
+    leaf = numbers(1.5, 2.5, 3.5).requires_grad_()
+    for _ in range(5):
+        leaf.grad = None
+        leaf.lgamma().realize().sum().backward()
+        assert leaf.grad is not None and leaf.grad.tolist() == leaf.digamma().tolist()
+    assert general(collected, lambda: x.index_add(0, index, numbers(10, 20)).realize()) == 0
+    assert x.index_add(0, index, numbers(10, 20)).tolist() == [21.5, 2.5, 13.5] and x.tolist() == [1.5, 2.5, 3.5]
+
+    class Scaled(Function):
+        """A value with a gradient of another function, which reads memory that the value does not."""
+
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            self.y = y
+            return x * 2.0
+
+        def backward(self, gradient: Tensor) -> tuple[Tensor, None]:
+            return gradient * self.y, None
+
+    for number in range(6):
+        y = numbers(number, 1, 2)
+        leaf.grad = None
+        found = Scaled.apply(leaf, y).realize()
+        assert found.tolist() == [3.0, 5.0, 7.0]
+        found.sum().backward()
+        assert leaf.grad is not None and leaf.grad.tolist() == [number, 1.0, 2.0]
+
+
+def test_results_without_a_flag_take_the_shortcut(collected: list[int]) -> None:
+    """What is computed from tensors of requires_grad=False is taped as in general: not, unless a leaf is upstream."""
+    x, y = numbers(1, 2, 3).requires_grad_(False), numbers(4, 5, 6).requires_grad_(False)
+    assert general(collected, lambda: (x * y + 1.0).realize()) == 0
+    found = (x * y + 1.0).realize()
+    assert found.requires_grad is False and found.tolist() == [5.0, 11.0, 19.0]
+    assert tape.entry_of(found.uop.base) is None
+    leaf = numbers(1, 2, 3).requires_grad_()
+
+    gradients = []
+    for _ in range(6):  # the first takes the general road
+        written = numbers(0, 0, 0).requires_grad_(False)
+        written[1:2] = leaf[:1] * 3.0
+        written.realize()
+        found = (written * y).realize()
+        entry = tape.entry_of(found.uop.base)
+        gradients.append(
+            (found.requires_grad, entry is not None and entry.tracked, found.sum().gradient(leaf)[0].tolist())
+        )
+    assert all(found == gradients[0] for found in gradients) and gradients[0][2] == [15.0, 0.0, 0.0]
+
+
+def test_steps_of_an_optimizer_are_those_of_the_general_road(collected: list[int]) -> None:
+    """Losses and weights of training steps, bit by bit, with and without what is known of earlier ones."""
+
+    def train(forget: bool) -> list[Any]:
+        w, b = numbers(0.5, -1.25, 2.0).requires_grad_(), numbers(0.25).requires_grad_()
+        optimizer = nn.optim.Adam([w, b], lr=0.125)
+        found: list[Any] = []
+        for number in range(9):
+            if forget:
+                shortcut.clear()
+                gradient_steps.clear()
+            x = numbers(number, 1, 2)
+            optimizer.zero_grad()
+            with Tensor.train():
+                likely = ((x * w).sum() + b).sigmoid().reshape(-1)
+                loss = -(likely * 0.75).log().mean()
+                loss.backward()
+                optimizer.step()
+            found += [loss.item(), likely.tolist(), w.tolist(), b.tolist()]
+        return found
+
+    assert train(False) == train(True)
 
 
 def test_a_loss_and_its_gradients_take_one_shortcut(collected: list[int]) -> None:

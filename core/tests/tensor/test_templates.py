@@ -111,7 +111,7 @@ def test_a_class_method_and_calls_with_numbers_that_vary():
         found = Tensor.einsum("ij,kj->ik", X, Y)
     np.testing.assert_allclose(found.numpy(), np.einsum("ij,kj->ik", X.numpy(), Y.numpy()), rtol=1e-5)
     before = _templates()
-    for number in range(2 * templates.MOST):
+    for number in range(1024):
         X.clamp(-number - 2, number + 0.25)
     assert before and all(one in _templates() for one in before)
 

@@ -34,7 +34,8 @@ class LiveTensors(Protocol):
     def beside(self, tensors: Sequence[HasNode], serial: int) -> Sequence[HasNode] | None:
         """Return those that require a gradient, without `tensors`; None where a graph may have one of their nodes.
 
-        `serial` is the least of these nodes, which no older graph has. None, too, for a tensor that shares a storage.
+        `serial` is the least of these nodes, which no older graph has. None, too, for a tensor that shares a storage;
+        that of one that is left alone in it is among the result.
         """
 
     def beside_write(

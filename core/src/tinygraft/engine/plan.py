@@ -210,8 +210,13 @@ def work_for(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan:
 def _work_of_others(others: Mapping[UOp, UOp]) -> BoundPlan:
     """Return the BoundPlan of outputs that are computed as other nodes: `others` is output -> node of equal value."""
     roots = list(others.values())
-    work = work_for(postorder(*roots), roots)
-    return replace(work, memory={node: work.memory[root] for node, root in others.items()})
+    order = postorder(*roots)
+    work = work_for(order, roots)
+    named, read = ([node for node in nodes if node.op is Ops.BUFFER] for nodes in (postorder(*others), order))
+    return replace(
+        work, memory={node: work.memory[root] for node, root in others.items()},
+        plan=work.plan if named == read else None,  # the buffers of a plan are numbered as the graph has them
+    )  # fmt: skip
 
 
 def _work_of(order: Sequence[UOp], outputs: Sequence[UOp]) -> BoundPlan | None:

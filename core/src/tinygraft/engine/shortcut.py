@@ -34,7 +34,9 @@ from tinygraft.engine.capture import open_captures
 from tinygraft.engine.computed_again import due, was_computed
 from tinygraft.engine.own_numbers import Compiled
 from tinygraft.engine.pack import Plan
-from tinygraft.engine.run import launch_failed, run_kernel
+from tinygraft.engine.rebind import rebind
+from tinygraft.engine.record_results import record_results
+from tinygraft.engine.run import copy, launch_failed, run_kernel
 from tinygraft.engine.tape import (
     defer,
     is_tracked_alone,
@@ -47,15 +49,14 @@ from tinygraft.engine.tape import (
 from tinygraft.hooks.manager import here as hooks
 from tinygraft.schedule.multiplied import exponent_kind
 from tinygraft.schedule.slots import START, NumberSlot, argument_of
-from tinygraft.uop.held import PLAIN, in_shape, is_no_memory
+from tinygraft.uop.held import HELD, PLAIN, in_shape, is_no_memory, memory_base
 from tinygraft.uop.index import size_of
 from tinygraft.uop.ops import Ops, Own
-from tinygraft.uop.uop import UOp, rebuild, toposort
+from tinygraft.uop.uop import UOp, postorder, rebuild, toposort
 
 # given: nodes by which a realisation may concern other tensors, that have no value yet, or are on several devices
 INVOLVED = frozenset({
-    Ops.ASSIGN, Ops.BIND, Ops.CONTIGUOUS, Ops.COPY, Ops.FUNCTION, Ops.MULTI, Ops.PLACEHOLDER, Ops.ROUTINE, Ops.SHARD,
-    Ops.VARIABLE,
+    Ops.ASSIGN, Ops.BIND, Ops.CONTIGUOUS, Ops.COPY, Ops.MULTI, Ops.PLACEHOLDER, Ops.ROUTINE, Ops.SHARD, Ops.VARIABLE,
 })  # fmt: skip
 _STORED = frozenset({Ops.CONTIGUOUS, Ops.ROUTINE})  # of these, what only tensors concern that are younger
 # assumed: bounds on memory that no usual program meets, as those of plans
@@ -76,10 +77,10 @@ NumberPlace = (
 class PreparedLaunch:
     """A kernel with all that its launch needs but memory: `slots` are numbers of buffers, as in a Plan.
 
-    `variables` are the values of `names`; empty where these are arguments that vary.
+    A copy has none. `variables` are the values of `names`; empty where these are arguments that vary.
     """
 
-    kernel: Compiled
+    kernel: Compiled | None
     device: str
     slots: tuple[int, ...]
     names: tuple[str, ...]
@@ -193,8 +194,8 @@ def is_possible() -> bool:
 def walk(*roots: UOp) -> Walked:
     """Return the order, the key and the BUFFERs of the graph of `roots`, by one walk that enters no known constants.
 
-    The key is None where the graph has a node of INVOLVED, more than LONGEST nodes, or one root in the graph of
-    another; the rest is of no use then. One root may be an ASSIGN, and what is not written may have a CONTIGUOUS or the
+    The key is None where the graph has a node of INVOLVED, more than LONGEST nodes, or one root twice; the rest is of
+    no use then. One root may be an ASSIGN, and what is not written may have a CONTIGUOUS or the
     result of a routine.
     """
     root, *more = roots
@@ -249,6 +250,8 @@ def walk(*roots: UOp) -> Walked:
                 arg = _lengths(node, numbers, places)
             elif op is Ops.POW and (constant := constant_below(src[1])) is not None:
                 arg = exponent_kind(op, 1, constant)
+            elif op is Ops.FUNCTION:
+                arg = None  # a derivative changes no kernel
             if len(src) == 2:
                 key.append((op, node.dtype, arg, tag, at[src[0]], at[src[1]]))
             elif len(src) == 1:
@@ -260,12 +263,15 @@ def walk(*roots: UOp) -> Walked:
             elif not more:
                 break
             else:
+                first = min(first, *[each.serial for each in more])
+                while more and more[0] in at:  # in the graph of an earlier one, or it twice
+                    more.pop(0)
+                if not more:
+                    break
                 node = more.pop(0)
-                if node in at:
-                    return Walked(None, order, buffers)
-                at[node], remaining, first = 0, iter(node.src), min(first, node.serial)
+                at[node], remaining = 0, iter(node.src)
     if len(roots) > 1:
-        if not all(map({*roots}.isdisjoint, [each.src for each in order])):
+        if len({*roots}) < len(roots):
             return Walked(None, order, buffers)
         key.append(tuple([at[each] for each in roots]))
     return Walked(tuple(key) if len(key) <= LONGEST else None, order, buffers, roots, first, numbers, places)
@@ -310,8 +316,7 @@ def realise_again(tensors: Sequence[HasNode], roots: Sequence[UOp], walked: Walk
     """Realise `tensors` where the graph of `roots`, their nodes that become memory, has a shortcut; else return False.
 
     Nothing has changed then. False, too, where another live tensor may have one of `roots`, or a CONTIGUOUS below it,
-    in its graph, or what is taped depends on more than this graph. Raises what allocating and launching raise; the
-    tensors are as before then. The caller has the lock.
+    in its graph. Raises what allocating and launching raise; the tensors are as before then. The caller has the lock.
     """
     launches = launches_for(walked)
     if launches is None:
@@ -322,15 +327,16 @@ def realise_again(tensors: Sequence[HasNode], roots: Sequence[UOp], walked: Walk
             return False
     taped: list[UOp] = []
     required: list[UOp] = []
+    plain = True
     for tensor, root in zip(tensors, roots):  # noqa: B905  faster
         shape, flag = tensor.uop, tensor.requires_grad
         if shape is root or (shape.op is Ops.RESHAPE and shape.src == (root,)):
             if root.dtype.kind == "float":
                 if flag is False:
-                    return False
+                    plain = False
                 taped.append(root)
         elif not _is_detached(tensor, root):
-            return False
+            plain = False
         if flag:
             required.append(root)
     others = live.beside(tensors, walked.first)
@@ -338,25 +344,50 @@ def realise_again(tensors: Sequence[HasNode], roots: Sequence[UOp], walked: Walk
         return False
     if (found.is_long or was_computed(walked.order)) and due(walked.order, roots, live.near(())):
         return False
-    tracked: dict[UOp, bool] = {}
-    if taped:
-        requiring = nodes_requiring_grad(others)
-        if requiring and not (
-            requiring.isdisjoint(roots)
-            and requiring.isdisjoint([t.uop for t in tensors])
-            and _same.isdisjoint(requiring)
-        ):
-            return False
-        if required:
-            requiring.update(required)
-        for root in taped:
-            alone = is_tracked_alone(root, walked.order, walked.buffers, requiring)
-            if alone is None:
-                return False
-            tracked[root] = alone
-    for tensor, root, memory in zip(tensors, roots, _run(found, walked.buffers, values)):  # noqa: B905  faster
+    tracked = _tracked(tensors, roots, taped, required, walked, others) if taped and plain else {}
+    memories = _run(found, walked.buffers, values)
+    if tracked is None or not plain:
+        results = {root: in_shape(memory, root.shape) for root, memory in zip(roots, memories, strict=True)}
+        lazy = [each for each in others if each.uop.serial >= walked.first and memory_base(each.uop).op not in HELD]
+        record_results(tensors, lazy, others, live, results, postorder(*roots), (), {})
+        rebind(results, [*tensors, *lazy])
+        return True
+    for tensor, root, memory in zip(tensors, roots, memories):  # noqa: B905  faster
         _commit(tensor, root, memory, walked, tracked.get(root, False))
     return True
+
+
+def _tracked(
+    tensors: Sequence[HasNode], roots: Sequence[UOp], taped: Sequence[UOp], required: Sequence[UOp], walked: Walked,
+    others: Sequence[HasNode],
+) -> dict[UOp, bool] | None:  # fmt: skip
+    """Return which of `taped` are tracked; None where that, or what is recorded, does not follow from each graph alone.
+
+    `required` are those of `roots` whose tensors require a gradient, as do `others`.
+    """
+    requiring = nodes_requiring_grad(others)
+    if requiring and not (
+        requiring.isdisjoint(roots)
+        and requiring.isdisjoint([t.uop for t in tensors])
+        and _same.isdisjoint(requiring)
+    ):  # fmt: skip
+        return None
+    if len(roots) > 1 and not all([_is_apart(root, roots) for root in taped]):  # noqa: C419  faster
+        return None
+    if required:
+        requiring.update(required)
+    tracked: dict[UOp, bool] = {}
+    for root in taped:
+        alone = is_tracked_alone(root, walked.order, walked.buffers, requiring)
+        if alone is None:
+            return None
+        tracked[root] = alone
+    return tracked
+
+
+def _is_apart(root: UOp, roots: Sequence[UOp]) -> bool:
+    """Return whether the graph of `root` has no other one of `roots`, whose memory its entry on the tape would name."""
+    return {*roots}.isdisjoint(toposort(root, enter=is_no_memory)[:-1])
 
 
 def _is_detached(tensor: HasNode, root: UOp) -> bool:
@@ -424,6 +455,9 @@ def launch(
     Else they are `numbers`. Raises what the plugin raises.
     """
     kernel = prepared.kernel
+    if kernel is None:
+        copy(buffers[0], buffers[1])
+        return
     if kernel.timeline is not None:
         run_kernel(kernel, prepared.device, buffers, values or numbers)
         return
@@ -462,9 +496,15 @@ def note(
     launches = []
     for step in plan.steps:
         written = [step.buffers[place] for place in step.written]
-        if step.kernel is None or step.kernel.on_host:
-            return
         if written != [*results] if writes else any(slot < count for slot in written):
+            return
+        if step.kernel is None:
+            if writes:
+                return
+            nbytes = plan.made[written[0] - count][1] * plan.made[written[0] - count][2].itemsize
+            launches.append(PreparedLaunch(None, step.device, step.buffers, (), [], (1, 1, 1), 0, 2 * nbytes))
+            continue
+        if step.kernel.on_host:
             return
         signature, cost = step.kernel.signature, step.kernel.cost
         variables = signature.variables

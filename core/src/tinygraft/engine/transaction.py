@@ -10,14 +10,13 @@ written are committed, and after_failure.py decides which of the others still ha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from tinygraft import events
 from tinygraft.config import VALIDATE
 from tinygraft.device.buffer import buffer_of
 from tinygraft.device.pool import Allocation
-from tinygraft.engine import computed_again
 from tinygraft.engine.after_failure import Aftermath, finish, touched, why
 from tinygraft.engine.arena import free_temporaries
 from tinygraft.engine.assigns import HasNode, LiveTensors, replaced_by
@@ -25,14 +24,15 @@ from tinygraft.engine.capture import note_pinned, open_captures
 from tinygraft.engine.collect import RealizeRequest, collect
 from tinygraft.engine.plan import BoundPlan, work_for
 from tinygraft.engine.protect import Saved
+from tinygraft.engine.rebind import read_of, rebind
 from tinygraft.engine.record_results import record_results
 from tinygraft.engine.run import Launch, Prepared, Progress, prepare, run_prepared, stored_before, writes
 from tinygraft.engine.shortcut import note
-from tinygraft.engine.tape import nodes_requiring_grad, note_rebuilt, record_deferred
+from tinygraft.engine.tape import nodes_requiring_grad, record_deferred
 from tinygraft.interrupt import Guard
 from tinygraft.uop.held import HELD, buffers_of, in_shape, memory_base
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.uop import UOp, rebuild
+from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:
     from tinygraft.engine.validate import Checking
@@ -182,7 +182,7 @@ def _commit(request: RealizeRequest, work: BoundPlan, homes: dict[UOp, UOp], mor
     before and were overwritten, `saved` has copies of their old values. Returns, for each node, what reads its memory.
     `work` is the plan that has run.
     """
-    results = {node: _read_of(node, work.memory[home]) for node, home in homes.items()}
+    results = {node: read_of(node, work.memory[home]) for node, home in homes.items()}
     if more:
         results |= more
     first = min([node.serial for node in results], default=0)  # no graph whose root is older has one of them
@@ -190,7 +190,7 @@ def _commit(request: RealizeRequest, work: BoundPlan, homes: dict[UOp, UOp], mor
     others = [*request.others, *request.pinned] if request.pinned else request.others
     copies = {} if saved is None else saved.copies
     record_results(request.computed, lazy, others, request.live, results, request.order, written, copies)
-    _rebind(results, [*request.computed, *lazy])
+    rebind(results, [*request.computed, *lazy])
     return results
 
 
@@ -232,28 +232,3 @@ def settle_alone(tensor: HasNode, live: LiveTensors, error: BaseException) -> No
     prepared = prepare(work.calls, set(work.existing), work.existing)
     progress = Progress([False], True, 0, {0} if stored_before(error) else set())
     _settle(request, work, prepared, progress, Saved([], ()), error)
-
-
-def _read_of(node: UOp, memory: UOp) -> UOp:
-    """Return the node that reads the value of `node` from `memory`."""
-    return in_shape(memory, node.shape) if memory.op is Ops.BUFFER else memory
-
-
-def _rebind(swap: dict[UOp, UOp], tensors: Sequence[HasNode]) -> None:
-    """Replace the nodes of `swap` by their results in the graphs of `tensors`, which get the new nodes.
-
-    A tensor that is memory in the end reads it by one RESHAPE, except where a gradient may be requested at one of
-    several.
-    """
-    nodes = [tensor.uop for tensor in tensors]
-    done = swap
-    if not all(map(swap.__contains__, nodes)):
-        done = rebuild(nodes, swap)
-        note_rebuilt(done)
-        computed_again.note_rebuilt(done)
-    for tensor in tensors:
-        new = base = done[tensor.uop]
-        while base.op is Ops.RESHAPE:  # a DETACH stays: a gradient of later results must end there
-            base = base.src[0]
-        differentiable = tensor.requires_grad is not False and new.dtype.kind == "float"
-        tensor.uop = new if new is base or base.op is not Ops.BUFFER or differentiable else _read_of(new, base)

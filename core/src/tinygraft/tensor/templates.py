@@ -30,7 +30,7 @@ from tinygraft.uop import uop as nodes_of_graphs
 from tinygraft.uop.held import PLAIN
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.sizes import is_concrete
-from tinygraft.uop.uop import NodeStep, UOp, make_again, toposort
+from tinygraft.uop.uop import NodeStep, UOp, make_again, steps_to, toposort
 
 # given: methods that only build a graph, of more than two nodes
 METHODS = frozenset({
@@ -286,16 +286,9 @@ def _template(
         if not above.isdisjoint(node.src):
             above.add(node)
             made.append(node)
-    constants = list(dict.fromkeys(source for node in made for source in node.src if source not in above))
-    for node in (*constants, *made):
-        places[node] = len(places)
+    constants, steps = steps_to(made, places)
     if not all(root in above for root in roots):
         return None
-    steps = [
-        NodeStep(node.op, node.dtype, node.arg, tuple([places[source] for source in node.src]), node.shape, node.device,
-                 node.lo, node.hi)
-        for node in made
-    ]  # fmt: skip
     if any(places.get(node, len(shown)) >= len(shown) for _, tensors, _ in call.checks for node in tensors):
         return None
     checks = [(check, [places[node] for node in tensors], rest) for check, tensors, rest in call.checks]

@@ -548,6 +548,22 @@ class NodeStep(NamedTuple):
     hi: Any
 
 
+def steps_to(made: Iterable[UOp], places: dict[UOp, int]) -> tuple[list[UOp], list[NodeStep]]:
+    """Return the steps that make the nodes `made`, sources first, and the constants that they refer to beside operands.
+
+    `places` has the operands, and gets the constants and `made`, in this order, as the list of `make_again` does.
+    """
+    above = {*places, *made}
+    constants = list(dict.fromkeys(source for node in made for source in node.src if source not in above))
+    for node in (*constants, *made):
+        places[node] = len(places)
+    return constants, [
+        NodeStep(node.op, node.dtype, node.arg, tuple([places[source] for source in node.src]), node.shape, node.device,
+                 node.lo, node.hi)
+        for node in made
+    ]  # fmt: skip
+
+
 def make_again(steps: Sequence[NodeStep], nodes: list[UOp]) -> None:
     """Append the node of each step to `nodes`, which has the sources of the first ones: as by UOp, without the rules.
 

@@ -35,6 +35,9 @@ class SharedValue(HasNode, Protocol):
     def is_shared(self, tensor: TensorBase) -> bool:
         """Return whether `tensor`, which is over this value, still needs it."""
 
+    def is_left_by(self, tensor: TensorBase) -> bool:
+        """Return whether `tensor` leaves this value when it is realised."""
+
 
 class LiveEntry(weakref.ref["TensorBase"]):
     """A weak reference to a live tensor. `serial` counts tensors as they are made.
@@ -233,17 +236,22 @@ class Live:
             return _with_storages([tensor for _, tensor in found])
 
     @staticmethod
-    def beside(tensors: Sequence[HasNode], serial: int) -> list[TensorBase] | None:
+    def beside(tensors: Sequence[HasNode], serial: int) -> list[TensorBase | SharedValue] | None:
         """Return the awake tensors that require a gradient, without `tensors`, the oldest of whose nodes has `serial`.
 
         None where the graph of another one may have such a node, as it is not older, and where one of them is a view or
-        has views, and they do not rest.
+        has views, and they do not rest. Of `tensors` one may be a view that no other one is left beside, and that its
+        storage is left by when it is realised; such storages follow in the result.
         """
-        found: list[TensorBase] = []
+        found: list[TensorBase | SharedValue] = []
         own: set[int] = set()
+        left: list[TensorBase | SharedValue] = []
         for tensor in tensors:
-            if getattr(tensor, "_storage", tensor) is not None:  # a view, or the storage of several
-                return None
+            storage: Any = getattr(tensor, "_storage", tensor)
+            if storage is not None:
+                if storage is tensor or not storage.is_left_by(tensor):
+                    return None
+                left.append(storage)
             own.add(id(tensor))
         for key, entry in list(_awake.items()):
             other = entry()
@@ -263,7 +271,7 @@ class Live:
                     return None
         if len(found) > 1:
             found.sort(key=_entry_serial)
-        return found
+        return found + left if left else found
 
     @staticmethod
     def beside_write(
@@ -327,7 +335,7 @@ def _is_apart(nodes: Sequence[UOp], target: UOp, order: Sequence[UOp]) -> bool:
     return True
 
 
-def _entry_serial(tensor: TensorBase) -> int:
+def _entry_serial(tensor: TensorBase | SharedValue) -> int:
     """Return the serial of the entry of a live tensor."""
     return _all[id(tensor)].serial
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tinygraft.autograd.walk import gradient as gradient_nodes
+from tinygraft.autograd.gradient_steps import gradient_again
 from tinygraft.autograd.walk import nodes_on_path
 from tinygraft.engine import gradient_reach, tape
 from tinygraft.engine.assigns import assigned_to, is_detached_write, written_over
@@ -85,7 +85,7 @@ class GradientPath:
         `seed` is the gradient of the result. Raises GraphError where one needs a value that was lost.
         """
         flat = list(dict.fromkeys(node for nodes in targets for node in nodes))
-        each = dict(zip(flat, gradient_nodes(self.root, flat, seed), strict=True))
+        each = dict(zip(flat, gradient_again(self.root, flat, seed), strict=True))
         sums: list[UOp | None] = []
         for nodes in targets:
             parts = [part for node in nodes if (part := each[node]) is not None]

@@ -175,13 +175,15 @@ class SharedStorage:
         That is a realised tensor that is the last one. A view made by expand or unfold never leaves: its elements
         overlap, and `check_no_overlap` has to refuse writes.
         """
-        if self.has_several() or memory_base(tensor.uop).op not in HELD:
-            return True
-        if any(op in (Ops.EXPAND, Ops.WINDOW) for op, *_ in tensor._chain):
+        if memory_base(tensor.uop).op not in HELD or not self.is_left_by(tensor):
             return True
         tensor._lender, tensor._computed, tensor._wrote = self._lender, self._computed, self._wrote
         self.leave(tensor)
         return False
+
+    def is_left_by(self, tensor: TensorBase) -> bool:
+        """Return whether `tensor`, which is over this value, leaves it when it is realised: as the last one."""
+        return not self.has_several() and not any(op in (Ops.EXPAND, Ops.WINDOW) for op, *_ in tensor._chain)
 
     def is_pending(self) -> bool:
         """Return whether there is a pending assignment. Updates `written`."""
