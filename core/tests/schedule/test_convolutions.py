@@ -246,6 +246,26 @@ def test_two_multipliers_of_half_the_width() -> None:
         assert [call.routine.name for call in calls if isinstance(call, RoutineCall)] == [name] * bool(name)
 
 
+def test_one_spatial_axis() -> None:
+    """Rows are images of one row for the routines, with bias and relu; with vectors of 32 bytes, else kernels."""
+    ops = (Ops.ADD, Ops.MAX)
+    both = [
+        DeclaredRoutine(name, (dtypes.float32,), epilogue=ops)
+        for name in ("direct_convolution", "depthwise_convolution")
+    ]
+    target = replace(TARGET, vector_bytes=32, registers=16, multipliers=2, routines=tuple(both))
+    steps = [EpilogueStep(Ops.ADD, StepOperand.CHANNEL), EpilogueStep(Ops.MAX, StepOperand.NUMBER)]
+    x = memory(8, 64, 3000)
+    for weights, groups in ((memory(64, 64, 3), 1), (memory(64, 1, 3), 64), (memory(128, 32, 9), 2)):
+        found = x.conv1d(weights, memory(weights.shape[0]), groups=groups, stride=2, padding=1).relu()
+        assert routines(found, target=target) == [(0, 0, 1, 1, 0, 1, 2, *to_options(steps))]
+        assert routines(found, target=replace(target, vector_bytes=64)) == []
+        gaps = x.conv1d(weights, groups=groups, dilation=2)
+        assert routines(gaps, target=target) == []
+    assert routines(x[:1, :, :200].conv1d(memory(64, 1, 3), groups=64), target=target) == []
+    assert routines(x.double().conv1d(memory(64, 64, 3).double()), target=target) == []
+
+
 DEPTHWISE = replace(TARGET, routines=(*TARGET.routines, DeclaredRoutine("depthwise_convolution", (dtypes.float32,))))
 
 

@@ -14,7 +14,7 @@ from tinygraft.engine.routine_values import routine_values
 from tinygraft.uop import epilogues
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import RoutineCall
-from tinygraft_cpu import routines
+from tinygraft_cpu import machine, routines
 
 pytestmark = pytest.mark.needs("ext")
 Array = np.ndarray[Any, Any]
@@ -143,6 +143,19 @@ def test_windows_of_three(level: int, monkeypatch: pytest.MonkeyPatch) -> None:
         same_kinds(run(x, w, options), in_order(x, w, options, fused=True))
 
 
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_one_row(level: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of any length: parts of it are rows of a tile, and what is left has its own."""
+    monkeypatch.setattr(routines, "PROCESSOR", level)
+    for number, width in enumerate((9, 27, 28, 29, 55, 56, 57, 63, 111, 113, 225, 448, 450, 1001, 6500)):
+        x = np.round(numbers(1, 2, 5, 1, 1, width, seed=width) * 4)
+        for window, step, left, right in ((3, 1, 1, 1), (9, 1, 4, 4), (2, 2, 0, 1), (5, 3, 2, 0)):
+            w = np.round(numbers(1, 5, 1, 1, 1, window, seed=9) * 4)
+            options = (0, 0, left, right, number % 2 if step == 1 else 0, 1 + number % 3, step)
+            got = run(x, w, options)
+            np.testing.assert_array_equal(got, routine_values(NAME, [x, w], options)[0], f"{x.shape} {options}")
+
+
 def test_zeros_are_positive() -> None:
     """As in a sum that starts at 0."""
     got = run(-abs(numbers(1, 1, 16, 1, 9, 9)), np.zeros((1, 16, 1, 1, 3, 2), np.float32), (1, 1, 1, 1, 0, 2, 1))
@@ -238,6 +251,36 @@ def test_windows_of_three_that_are_this_routine() -> None:
         assert names(found) == wanted
         assert names(found.relu()) == wanted
         assert names(found.exp()) == []
+
+
+@pytest.mark.parametrize(
+    ("channels", "filters", "groups", "length", "window", "step", "padding"),
+    [
+        (64, 64, 1, 500, 3, 1, 1), (20, 20, 20, 333, 9, 1, 4), (20, 20, 20, 999, 4, 2, 3), (33, 47, 1, 800, 7, 2, 0),
+        (24, 48, 3, 900, 5, 1, 2), (20, 40, 20, 333, 5, 1, 2),
+    ],
+)  # fmt: skip
+def test_one_spatial_axis(
+    channels: int, filters: int, groups: int, length: int, window: int, step: int, padding: int
+) -> None:
+    """conv1d with bias and relu, and its gradients, whichever of routines and kernels computes them."""
+    torch = pytest.importorskip("torch")
+    x, w, b = (
+        numbers(2, channels, length),
+        numbers(filters, channels // groups, window, seed=1),
+        numbers(filters, seed=2),
+    )
+    ours = [Tensor(one, requires_grad=True) for one in (x, w, b)]
+    theirs = [torch.tensor(one, dtype=torch.float64, requires_grad=True) for one in (x, w, b)]
+    found = ours[0].conv1d(*ours[1:], stride=step, padding=padding, groups=groups).relu()
+    wanted = torch.nn.functional.conv1d(*theirs, stride=step, padding=padding, groups=groups).relu()
+    if machine.vector_bytes() == 32 and filters < 40:
+        assert names(found) == [NAME]
+    start = numbers(*wanted.shape, seed=3)
+    slopes = found.gradient(*ours, gradient=Tensor(start))
+    others = torch.autograd.grad(wanted, theirs, torch.tensor(start).double())
+    for got, other in zip((found, *slopes), (wanted, *others), strict=True):
+        np.testing.assert_allclose(got.numpy(), other.detach().numpy(), 1e-4, 1e-4 * float(abs(other.detach()).max()))
 
 
 def test_which_are_this_routine() -> None:

@@ -96,6 +96,9 @@ def _step(user: UOp, node: UOp, start: Start, stored: set[UOp]) -> tuple[Epilogu
         (batch, groups, channels, rows, columns): (1, groups, channels, 1, 1),
         (batch, groups * channels, rows, columns): (1, groups * channels, 1, 1),
     }
+    if rows == 1:  # of one spatial axis
+        whole |= {(batch, groups, channels, columns): (1, groups, channels, 1)}
+        whole |= {(batch, groups * channels, columns): (1, groups * channels, 1)}
     each = whole.get(user.shape)
     if each is None:
         return None

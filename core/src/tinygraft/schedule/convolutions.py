@@ -3,11 +3,11 @@
     becomes = by_routine(order, outputs, target_of, fast)
 
 A tensor graph goes in, one of the same values comes out, in which a ROUTINE replaces each convolution that it suits:
-two spatial axes, windows without gaps, float32. That is a sum of products of a WINDOW and weights, and what slides back
-over such a product in steps of 1, a FOLD: the gradient of the input, whose weights are turned. What slides back in
-longer steps is a routine of its own (transposed.py), and so is the gradient of the weights, of one spatial axis and
-with gaps too (weight_gradients.py). All others, and those for which no routine is expected to take
-less time, stay a product, which codegen computes in tiles.
+two spatial axes (or one, with vectors of 32 bytes), windows without gaps, float32. That is a sum of products of a
+WINDOW and weights, and what slides back over such a product in steps of 1, a FOLD: the gradient of the input, whose
+weights are turned. What slides back in longer steps is a routine of its own (transposed.py), and so is the gradient of
+the weights, of one spatial axis and with gaps too (weight_gradients.py). All others, and those for which no routine is
+expected to take less time, stay a product, which codegen computes in tiles.
 
 Groups of one channel and one filter are depthwise convolutions, which have a routine of their own (depthwise.py). For
 others there are two. `convolution` is Winograd's algorithm for windows of 3 x 3 or 5 x 5 in steps of 1, in which
@@ -40,6 +40,7 @@ from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp, rebuild
 
 NAME, DIRECTLY = "convolution", "direct_convolution"
+ROW_AXES = 6  # given: of the product of a convolution of one spatial axis
 WINDOWS = (3, 5)  # given: those of the routine (uop/routines.py)
 TILE = 4  # given: results of a tile along an axis
 # measured: cycles of one thread, with vectors of 64 bytes (2026-11-24, an EPYC with AVX-512, convolutions of ResNet-18,
@@ -55,6 +56,8 @@ TILED = 0.75  # for a vector of products in tiles of filters
 TILED_BY_ONE, STORED_BY_ONE = 1.03, 0.5  # of the routine
 STRIDED = 1.4  # of the direct way, in steps: lanes of a window are apart
 COPIED, PACKED = 1.5, 2.0  # for each element of x with zeros around, and each weight in each block of elements
+# measured: rows of one spatial axis, with vectors of 32 bytes only (2026-11-30, an EPYC with AVX2); others keep kernels
+MEASURED_OF_ROWS = 32
 LEAST = 1 << 21  # products, below which a call takes most of the time
 MOST_ELEMENTS = 1 << 30  # given: of the images that are copied at once; the routine has 32 bits for places in them
 GAIN = 0.9  # part of the direct way's time that the routine may be expected to take
@@ -182,7 +185,11 @@ def convolutions(order: Sequence[UOp], outputs: Sequence[UOp]) -> dict[UOp, Foun
 def _forward(node: UOp) -> Convolution | None:
     """Return the convolution that a sum over channels and a window is, or None."""
     product = node.src[0]
-    if product.op is not Ops.MUL or not _is_plain(product):
+    if product.op is not Ops.MUL:
+        return None
+    if _is_of_rows(node):
+        return _forward_of_rows(node)
+    if not _is_plain(product):
         return None
     if node.arg == ReduceArg(Ops.ADD, (5, 6, 7)):
         batch, groups, filters, *_, channels, tall, wide = product.shape
@@ -210,6 +217,37 @@ def _forward(node: UOp) -> Convolution | None:
         return Convolution(
             image, w, sizes, filters, (tall, wide), slid.arg.stride, padding, turned=False, shape=node.shape
         )
+    return None
+
+
+def _is_of_rows(node: UOp) -> bool:
+    """Return whether a node is a sum of a product with the axes of a convolution of one spatial axis."""
+    return node.op is Ops.REDUCE_AXIS and len(node.src[0].shape) == ROW_AXES
+
+
+def _forward_of_rows(node: UOp) -> Convolution | None:
+    """Return the convolution of one spatial axis that a sum is, as one of images of one row, or None."""
+    product = node.src[0]
+    if not _is_plain(product, ROW_AXES) or node.arg != ReduceArg(Ops.ADD, (4, 5)):
+        return None
+    batch, groups, filters, _, channels, wide = product.shape
+    for first, second in (product.src, product.src[::-1]):
+        w, slid = _weights(second, (1, groups, filters, 1, channels, wide)), _same(first, Ops.EXPAND)
+        if w is None or slid.op is not Ops.PERMUTE or slid.arg != (0, 1, 2, 4, 3, 5):
+            continue
+        slid = _same(shaped := slid.src[0], Ops.RESHAPE)
+        if slid.op is not Ops.WINDOW or slid.arg.size != (wide,) or slid.arg.dilation != (1,):
+            continue
+        if shaped.shape != (batch, groups, 1, channels, *slid.shape[-2:]):
+            continue
+        image, padding = slid.src[0], (0, 0)
+        while image.op is Ops.RESHAPE and image.shape[-1:] == image.src[0].shape[-1:]:
+            image = image.src[0]
+        if image.op is Ops.PAD and image.arg[:-1] == ((0, 0),) * (len(image.shape) - 1):
+            image, padding = image.src[0], image.arg[-1]
+        if is_concrete(padding):
+            sizes, step = (batch, groups, channels, 1, image.shape[-1]), (1, *slid.arg.stride)
+            return Convolution(image, w, sizes, filters, (1, wide), step, (0, 0, *padding), False, node.shape)
     return None
 
 
@@ -302,10 +340,10 @@ def _slid_back(fold: UOp) -> tuple[UOp, UOp, tuple[int, int, int, int, int]] | N
     return None
 
 
-def _is_plain(product: UOp) -> bool:
+def _is_plain(product: UOp, axes: int = 8) -> bool:
     """Return whether a product is of float32, of known sizes above 0, with the eight axes that conv2d makes."""
     shape = product.shape
-    return product.dtype is dtypes.float32 and len(shape) == 8 and is_concrete(shape) and 0 not in shape
+    return product.dtype is dtypes.float32 and len(shape) == axes and is_concrete(shape) and 0 not in shape
 
 
 def _is_plain_window(arg: WindowArg, tall: int, wide: int) -> bool:
@@ -331,6 +369,8 @@ def _suited(node: UOp, c: Found, target_of: Callable[[str], Target], fast: bool,
     multiply several at once.
     """
     target = target_of(node.device or "")
+    if isinstance(c, Convolution) and _is_of_rows(node) and target.vector_bytes != MEASURED_OF_ROWS:
+        return ""
     if any(_comes_from_half(operand) for operand in (c.x, c.w)) or not target.vector_bytes:
         return ""
     if isinstance(c, Weights):

@@ -20,6 +20,7 @@ MOVED = {Ops.RESHAPE, Ops.PERMUTE, Ops.SHRINK}
 NARROW = 8  # columns of results up to which lanes are channels, at half of a vector and less
 LARGE = 25  # elements of a window, from which the routine gains more than it takes to read results once more
 WIDE = 20  # columns of results, below which kernels do other windows as fast
+LONG = 256  # columns of results of one row, which is divided into rows of a tile
 MOST = 1 << 28  # given: elements of a plane; the routine has 32 bits for places in it
 
 
@@ -48,6 +49,8 @@ def is_depthwise_faster(
     if turned:
         return results[1] >= WIDE and (large or stored)
     by_rows = window == (3, 3) and results[1] >= WIDE
+    if results[0] == window[0] == 1:
+        return stored and results[1] >= LONG and window[1] > 1
     return stored and (max(step) > 1 or by_rows or (large and results[1] >= 2 * WIDE))
 
 

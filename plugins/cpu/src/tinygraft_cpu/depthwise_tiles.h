@@ -7,7 +7,8 @@ typedef int NAME(places) __attribute__((vector_size(WIDTH)));
 #define INLINE static inline __attribute__((always_inline)) TARGET
 #define AT(p) (*(NAME(vector) *)(p))
 #define GIVEN(p) (*(const NAME(vector) *)(p))
-enum { NAME(tile_rows) = ROWS == 8 ? 7 : 4, NAME(tile_vectors) = ROWS == 8 ? 2 : 1 };
+/* of 16 registers 7 have sums, as many as two multipliers keep waiting, and up to 7 the weights of a column */
+enum { NAME(tile_rows) = ROWS == 8 || WIDTH == 32 ? 7 : 4, NAME(tile_vectors) = ROWS == 8 ? 2 : 1 };
 /* GCC would load an element again for each product, and vectors that cross a line of the cache take two turns */
 #if WIDTH == 64
 #define LOADED_ONCE(x) __asm__("" : "+v"(x))
@@ -176,6 +177,18 @@ TARGET static void NAME(sums_of)(NAME(tile) t, long tall, long rows, long column
     }
 }
 
+/* The same of one row of results by one row of the window: parts of it are the rows of a tile, whose sums do not wait for each
+   other. */
+TARGET static void NAME(sums_of_row)(NAME(tile) t, long columns) {
+    long many = NAME(tile_rows), part = columns / many / LANES * LANES, done = many * part;
+    if (part) {
+        t.row = t.apart = part, t.step = 1;
+        NAME(sums_of)(t, 1, many, part, 0);
+    }
+    t.x += done, t.to += done;
+    if (columns > done) NAME(sums_of)(t, 1, 1, columns - done, 0);
+}
+
 /* Note which elements of a row of a copy are inside of x, a bit each, LANES in a number. */
 INLINE void NAME(list_inside)(const plan *p, uint32_t *inside) {
     memset(inside, 0, (size_t)(p->row / LANES + 1) * sizeof *inside);
@@ -278,7 +291,8 @@ INLINE void NAME(plane)(const plan *p, const float *x, const float *windows, flo
                     long tall = down.terms - part < TALLEST ? down.terms - part : TALLEST;
                     t.x = copy + (down.start - p->origin_down + part) * p->row + right.start - p->origin_right;
                     t.w = w, t.more = part > 0;
-                    if (last > begin && right.results > 0)
+                    if (p->direct && tall == 1 && last - begin == 1) NAME(sums_of_row)(t, right.results);
+                    else if (last > begin && right.results > 0)
                         NAME(sums_of)(t, tall, last - begin, right.results, !p->direct);
                     w += tall * right.terms;
                 }
