@@ -249,6 +249,28 @@ def spans(predictions: Any, given: Any, most: int, name: str, values: Any = None
     return (given < 0) | (given > most) if values is None else None
 
 
+def no_blank(given: Any, blank: int, counted_of: Callable[[Any], Any] | None = None) -> None:
+    """Raise ValueError for a label of ctc_loss that is the blank; `counted_of` makes the mask of those that count.
+
+    They are checked where they are `known`, and with CHECK_INDEX=1 in any case.
+    """
+    if not given.uop.lo <= blank <= given.uop.hi:
+        return
+    found = known_array(given)
+    if found is None and CHECK_INDEX.value and not any(n.op is Ops.PLACEHOLDER for n in toposort(given.uop)):
+        found = given.numpy()
+    if found is None:
+        return
+    wrong = found == blank if counted_of is None else (found == blank) & counted_of(found)
+    if wrong.any():
+        at = tuple(int(part[0]) for part in wrong.nonzero())
+        raise ValueError(
+            f"ctc_loss needs labels that are not its blank, {blank}: the one at {at} of labels of shape {given.shape} "
+            f"is\n  labels made at {given._where()}\n  hint: blank is a class of its own; set blank=, or leave it out "
+            "of the labels"
+        )
+
+
 def bag_offsets(numbers: Any, given: Any, most: int) -> None:
     """Raise ValueError for offsets of bags that do not begin with 0, that fall, or that are more than `most`.
 

@@ -38,19 +38,41 @@ def test_gradients_are_those_of_differences() -> None:
     np.testing.assert_allclose(values(curved), (slopes[0] - slopes[1]) / (2 * step), rtol=1e-6, atol=1e-8)
 
 
-def test_what_no_path_reaches_has_no_gradient() -> None:
-    """A sample without an alignment is infinite and has no gradient, nor has a class of probability 0; others do."""
+@pytest.mark.parametrize("zero_infinity", [False, True])
+def test_what_no_path_reaches(zero_infinity: bool) -> None:
+    """A sample without an alignment is infinite and its gradient NaN, 0 and 0 with zero_infinity, as in PyTorch.
+
+    A class of probability 0 has no gradient; others do.
+    """
     x = np.log(np.full((3, 2, 3), 1 / 3, np.float32))
     x[1, 1, 2] = -math.inf
     leaf = Tensor(x, requires_grad=True)
-    losses = leaf.ctc_loss(Tensor(np.array([[1, 1, 1], [2, 0, 0]], np.int32)), [3, 3], [3, 1], reduction="none")
+    losses = leaf.ctc_loss(Tensor(np.array([[1, 1, 1], [2, 0, 0]], np.int32)), [3, 3], [3, 1], 0, "none", zero_infinity)
     (slope,) = losses.sum().gradient(leaf)
     found, slopes = values(losses), values(slope)
-    assert found[0] == math.inf
+    assert found[0] == (0 if zero_infinity else math.inf)
     # of the six alignments of one label in three steps, the two that do not pass it in the second one
     np.testing.assert_allclose(found[1], -math.log(2 / 27), rtol=1e-6)
-    assert not slopes[:, 0].any()
+    assert not slopes[:, 0].any() if zero_infinity else np.isnan(slopes[:, 0, :2]).all()
     np.testing.assert_allclose(slopes[:, 1], [[-0.5, 0, -0.5], [-1, 0, 0], [-0.5, 0, -0.5]], atol=1e-6)
+
+
+def test_a_label_that_is_the_blank() -> None:
+    """Is refused where it is known, or looked up, also one after another; beyond a length it may be any number."""
+    x = Tensor(scores()).log_softmax(2)
+    labels = np.array([[1, 2, 2], [3, 2, 0], [0, 0, 0]], np.int32)
+    for given in (Tensor(labels), labels.tolist()):
+        with pytest.raises(ValueError, match=r"not its blank, 2: the one at \(0, 1\) of labels of shape \(3, 3\)"):
+            x.ctc_loss(given, ENDS, SIZES, blank=2)
+        with pytest.raises(ValueError, match="not its blank, 0"):
+            x.ctc_loss(given, ENDS, [3, 3, 0])
+        assert math.isfinite(x.ctc_loss(given, ENDS, SIZES).item())
+    with pytest.raises(ValueError, match=r"not its blank, 3: the one at \(2,\) of labels of shape \(4,\)"):
+        x.ctc_loss(Tensor([1, 2, 3, 1]), ENDS, [3, 1, 0], blank=3)
+    computed = Tensor(labels) + 0
+    with Context(CHECK_INDEX=1), pytest.raises(ValueError, match="not its blank, 2"):
+        x.ctc_loss(computed, ENDS, SIZES, blank=2)
+    assert x.ctc_loss(Tensor(labels) + 0, ENDS, SIZES, blank=2).shape == ()
 
 
 def test_no_steps() -> None:

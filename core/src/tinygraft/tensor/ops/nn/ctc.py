@@ -33,11 +33,12 @@ def ctc_loss(
 
     targets are (N, S) labels, or those of all samples one after another; lengths are tensors or lists of N integers
     (read, where they say how targets are cut). Without N in the probabilities there is one sample. blank is the class
-    that stands for no label. A mean is over samples, each divided by its target length; zero_infinity gives 0 (and no
-    gradient) where no alignment fits. A label within its length that is no class, and a length of more than T steps or
-    S labels, is treated as in loss.py: IndexOutOfRange where it is known or with CHECK_INDEX=1, else NaN. The T steps
-    are a loop in Python, so the graph grows with T. Raises ShapeError for other shapes and for lengths that do not add
-    up, DTypeError for lengths that are no integers, ValueError for a blank that is no class and for another reduction.
+    that stands for no label. A mean is over samples, each divided by its target length; where no alignment fits the
+    loss is infinite and its gradient NaN, with zero_infinity both are 0. A label within its length that is no class,
+    and a length of more than T steps or S labels, is treated as in loss.py: IndexOutOfRange where it is known or with
+    CHECK_INDEX=1, else NaN. The T steps are a loop in Python, so the graph grows with T. Raises ShapeError for other
+    shapes and for lengths that do not add up, DTypeError for lengths that are no integers, ValueError for a blank that
+    is no class, for a label that is known to be the blank (or with CHECK_INDEX=1), and for another reduction.
 
     Source: Graves et al., "Connectionist temporal classification", ICML 2006.
 
@@ -61,14 +62,16 @@ def ctc_loss(
     sizes, long, known = _lengths(x, "target_lengths", target_lengths, most)
     labels = _labels(x, targets, target_lengths, sizes)
     counted = positions_along(labels, 1) < sizes.unsqueeze(1)
+    of_known = None if known is None else partial(_within, known)
     if labels is not targets:  # one after another, all of them count
         index_checks.labels(x, targets, 2)
-    wrong = index_checks.labels(
-        x, labels, 2, counted=counted, counted_of=None if known is None else partial(_within, known)
-    )
+        index_checks.no_blank(targets, blank)
+    elif of_known is not None:
+        index_checks.no_blank(labels, blank, of_known)
+    wrong = index_checks.labels(x, labels, 2, counted=counted, counted_of=of_known)
     if wrong is not None:  # what is beyond the lengths may be any number
         labels = (wrong | counted.logical_not()).where(blank, labels)
-    losses: Tensor = -_likelihood(x, labels, ends, sizes, blank)
+    losses: Tensor = -_likelihood(x, labels, ends, sizes, blank, zero_infinity)
     for sample in (None if wrong is None else wrong.any(1), late, long):
         losses = nan_where(losses, sample)
     if zero_infinity:
@@ -140,8 +143,8 @@ def _labels(self: Tensor, targets: Tensor, given: Any, sizes: Tensor) -> Tensor:
     return targets._join(Ops.GATHER, indices, arg=0)
 
 
-def _likelihood(self: Tensor, labels: Tensor, ends: Tensor, sizes: Tensor, blank: int) -> Tensor:
-    """The log likelihood (N,) of all alignments.
+def _likelihood(self: Tensor, labels: Tensor, ends: Tensor, sizes: Tensor, blank: int, zero_infinity: bool) -> Tensor:
+    """The log likelihood (N,) of all alignments; where there is none its gradient is NaN, 0 with zero_infinity.
 
     self are the log probabilities (T, N, classes), labels (N, S), ends (N,) the number of steps of each sample, sizes
     (N,) that of its labels. States of a sample are blank, label, blank, ..., 2 S + 1 of them.
@@ -156,15 +159,17 @@ def _likelihood(self: Tensor, labels: Tensor, ends: Tensor, sizes: Tensor, blank
     skips = (named.ne(blank) & named.ne(before)).contiguous()
     alphas = _alphas(emitted, skips, ends)
     known = (emitted.uop, skips.uop, ends.uop), [alpha.uop for alpha in alphas]
-    return with_derivative("ctc_loss", _ending(alphas, sizes), [emitted, skips, ends, sizes], partial(_slope, known))
+    derive = partial(_slope, known, 0.0 if zero_infinity else math.nan)
+    return with_derivative("ctc_loss", _ending(alphas, sizes), [emitted, skips, ends, sizes], derive)
 
 
 def _slope(
-    known: tuple[tuple[UOp, ...], list[UOp]], node: UOp, start: Tensor, wanted: list[bool]
+    known: tuple[tuple[UOp, ...], list[UOp]], without: float, node: UOp, start: Tensor, wanted: list[bool]
 ) -> list[Tensor | None]:
     """Return the gradient of `_likelihood`: of what is emitted, the probability that a state is passed at a step.
 
-    `known` has the operands of `_alphas` and the nodes that it made of them, for where they are still the same.
+    `known` has the operands of `_alphas` and the nodes that it made of them, for where they are still the same;
+    `without` is the gradient of a sample that no alignment fits.
 
     That is the likelihood of all paths that begin with what leads there (alpha) and end with what leads from there
     (beta), which is alpha of the sequence from its end. Source: Graves et al., equation 16.
@@ -193,7 +198,8 @@ def _slope(
     betas = _alphas(from_end(emitted), back_skips, ends)
     reached = inside & paths.ne(-math.inf) & total.ne(-math.inf)
     passed = paths + from_end(betas[0].stack(*betas[1:])) - emitted - total
-    return [reached.where(passed, -math.inf).exp() * start.reshape(1, count, 1), None, None, None]
+    slopes = reached.where(passed, -math.inf).exp() * start.reshape(1, count, 1)
+    return [(inside & total.eq(-math.inf)).where(without, slopes), None, None, None]
 
 
 def _alphas(emitted: Tensor, skips: Tensor, ends: Tensor) -> list[Tensor]:
