@@ -79,7 +79,7 @@ def _parts_of(value: object) -> Hashable:
     if isinstance(value, FunctionType) and value.__module__.partition(".")[0] == _PACKAGE and not value.__kwdefaults__:
         cells = [] if value.__closure__ is None else [cell.cell_contents for cell in value.__closure__]
         refers = _parts_of((*cells, *(value.__defaults__ or ())))
-        return None if refers is None else (value.__code__, refers)
+        return None if refers is None else (value.__module__, value.__code__, refers)
     return None
 
 
