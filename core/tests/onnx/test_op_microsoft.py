@@ -150,7 +150,8 @@ CASES: list[tuple[str, list[Any], dict[str, Any], int]] = [
     ("RotaryEmbedding", [x, np.array([[0, 1, 2, 3, 4], [5, 3, 2, 1, 0]]), small(6, 2), small(6, 2)],
      {"num_heads": 2}, 1),
     ("RotaryEmbedding", [x, np.array([2]), small(9, 4), small(9, 4)], {"interleaved": 1}, 1),
-    ("QAttention", [rows.reshape(1, 3, 8), RNG.integers(-127, 128, (8, 24)).astype(I8), small(24), step[0],
+    # of 7 bits: without VNNI the runtime adds two products of bytes in 16 bits, which saturate beyond
+    ("QAttention", [rows.reshape(1, 3, 8), RNG.integers(-64, 64, (8, 24)).astype(I8), small(24), step[0],
                     np.float32(0.002), None, step[1], I8(0)], {"num_heads": 2}, 1),
 ]  # fmt: skip
 
