@@ -6,10 +6,13 @@ import gc
 import pickle
 import threading
 
+import pytest
+
 from tinygraft import Tensor, Variable
 from tinygraft.dtype import dtypes
+from tinygraft.uop import uop
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.uop import UOp, live_nodes, rebuild
+from tinygraft.uop.uop import UOp, live_nodes, make_again, rebuild, steps_to
 
 
 def test_equal_parts_are_one_node() -> None:
@@ -101,3 +104,16 @@ def test_a_rule_is_asked_once_for_each_node() -> None:
     assert len(asked) == 4
     assert done[x + y] is UOp(Ops.NEG, dtypes.index, (x + x,))
     assert done[total].src[0] is done[x + y]
+
+
+def test_a_step_that_is_repeated_makes_the_node_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of steps interns as UOp does: constants by their bits, of which 0.0 and -0.0 are two."""
+    monkeypatch.setattr(uop, "check_node", None)  # with SPEC the rules make each node, and these compare
+    device = UOp(Ops.DEVICE, arg="CPU")
+    made = [UOp(Ops.CONST, dtypes.float32, (device,), number) for number in (0.0, -0.0, 2.5)]
+    made += [UOp(Ops.ADD, dtypes.float32, (made[2], made[1]))]
+    constants, steps = steps_to(made, {device: 0})
+    nodes = [device, *constants]
+    make_again(steps, nodes)
+    assert all(one is other for one, other in zip(nodes[1:], made, strict=True))
+    assert made[0] is not made[1]

@@ -575,7 +575,7 @@ def make_again(steps: Sequence[NodeStep], nodes: list[UOp]) -> None:
         return
     for op, dtype, arg, places, shape, device, lo, hi in steps:
         src = tuple(map(nodes.__getitem__, places))
-        key = (op, dtype, src, arg, None)
+        key = (op, dtype, src, constant_bits(arg) if op is Ops.CONST else arg, None)
         known = _table.get(key)
         if known is not None and (found := known()) is not None:
             nodes.append(found)
