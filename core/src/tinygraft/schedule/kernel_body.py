@@ -165,8 +165,10 @@ class Lowering:
             yield index[0].cast(node.dtype)
         elif node.op is Ops.BUFFER:
             yield self.load(node, index[0], gate)
+        elif node.op is Ops.BIND:  # without a device: what is computed with it would have constants on it
+            yield UOp(Ops.BIND, node.dtype, node.src[:1], node.arg)
         else:
-            yield node  # VARIABLE, BIND
+            yield node  # VARIABLE
 
     def _elementwise(self, node: UOp, index: Index, gate: UOp | None) -> Answer:
         """Yield the op of `node` applied to the values of its sources at the same index, and add to `length`."""

@@ -107,3 +107,16 @@ def test_half_types(dtype: Any) -> None:
     found = x.cast(dtype).ctc_loss(Tensor(LABELS), ENDS, SIZES)
     assert found.dtype is dtype
     assert abs(found.item() - wanted) < 0.05 * wanted
+
+
+def test_labels_that_are_computed_with_a_number_that_varies() -> None:
+    """The number becomes an argument of kernels, in which it is on no device."""
+    labels = Tensor([[3, 3, 1, 2], [3, 2, 2, 1], [1, 3, 1, 1]]).realize()
+    for more in (0, 0, 0, 1, 1):
+        scores = Tensor(np.zeros((8, 3, 5), np.float32), requires_grad=True)
+        lengths = Tensor([8, 8, 8]), Tensor([4, 2, 3])
+        losses = scores.log_softmax(-1).ctc_loss(labels + more, *lengths, reduction="none")
+        np.testing.assert_allclose(losses.tolist(), [7.76956, 7.52840, 6.73994], rtol=1e-5)
+        losses.sum().backward()
+        assert scores.grad is not None
+        np.testing.assert_allclose(float(np.abs(scores.grad.numpy()).sum()), 23.70043, rtol=1e-5)
