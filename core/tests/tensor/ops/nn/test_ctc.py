@@ -10,6 +10,7 @@ import pytest
 
 from graph_numpy import values
 from tinygraft import Context, GlobalCounters, Tensor, dtypes
+from tinygraft.errors import DTypeError
 
 LABELS = np.array([[1, 2, 2], [3, 1, 0], [0, 0, 0]], np.int32)
 ENDS, SIZES = [6, 5, 4], [3, 2, 0]
@@ -120,3 +121,15 @@ def test_labels_that_are_computed_with_a_number_that_varies() -> None:
         losses.sum().backward()
         assert scores.grad is not None
         np.testing.assert_allclose(float(np.abs(scores.grad.numpy()).sum()), 23.70043, rtol=1e-5)
+
+
+def test_labels_are_integers() -> None:
+    """Floats are refused, one after another too; an empty list, which has no kind, is one of integers."""
+    scores = Tensor.zeros(4, 2, 3).log_softmax(-1)
+    for labels in (Tensor([[1.0], [2.0]]), Tensor([1.0, 2.0])):
+        with pytest.raises(
+            DTypeError, match="^ctc_loss needs targets of integers, got dtypes.float\n  made at .*test_ctc"
+        ):
+            scores.ctc_loss(labels, [4, 4], [1, 1])
+    none = scores.ctc_loss(Tensor([]), [4, 4], [0, 0], reduction="none")
+    np.testing.assert_allclose(none.numpy(), 4 * np.log(3), rtol=1e-6)

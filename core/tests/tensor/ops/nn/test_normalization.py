@@ -81,6 +81,20 @@ def test_embedding() -> None:
         np.testing.assert_allclose(found.sum().gradient(ours)[0].numpy(), theirs.grad.numpy(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(("dtype", "near"), [(np.float16, 1e-3), (np.float64, 1e-15)])
+def test_embedding_scaled_by_counts_keeps_its_dtype(dtype: Any, near: float) -> None:
+    """Rows and their gradient are of the table's dtype, and as exact."""
+    table, index = numbers(5, 3).astype(dtype), np.array([0, 1, 1, 1, 2])
+    ours, theirs = Tensor(table, requires_grad=True), torch.tensor(table, requires_grad=True)
+    found = Tensor(index).embedding(ours, scale_grad_by_freq=True)
+    assert found.numpy().dtype == dtype
+    F.embedding(torch.tensor(index), theirs, scale_grad_by_freq=True).square().sum().backward()
+    assert theirs.grad is not None
+    got = found.square().sum().gradient(ours)[0].numpy()
+    assert got.dtype == dtype
+    np.testing.assert_allclose(got, theirs.grad.numpy(), rtol=near, atol=near)
+
+
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_embedding_bag(mode: str) -> None:
     """Rows of numbers and bags by offsets, an empty bag among them, padding that does not count."""

@@ -37,8 +37,8 @@ def ctc_loss(
     loss is infinite and its gradient NaN, with zero_infinity both are 0. A label within its length that is no class,
     and a length of more than T steps or S labels, is treated as in loss.py: IndexOutOfRange where it is known or with
     CHECK_INDEX=1, else NaN. The T steps are a loop in Python, so the graph grows with T. Raises ShapeError for other
-    shapes and for lengths that do not add up, DTypeError for lengths that are no integers, ValueError for a blank that
-    is no class, for a label that is known to be the blank (or with CHECK_INDEX=1), and for another reduction.
+    shapes and for lengths that do not add up, DTypeError for labels and lengths that are no integers, ValueError for a
+    blank that is no class, a label that is known to be the blank (or with CHECK_INDEX=1), and another reduction.
 
     Source: Graves et al., "Connectionist temporal classification", ICML 2006.
 
@@ -58,6 +58,10 @@ def ctc_loss(
         raise ValueError(f"ctc_loss needs a blank of its {classes} classes, got {blank}")
     ends, late, _ = _lengths(x, "input_lengths", input_lengths, size_math.as_int(x.shape[0], "ctc_loss"))
     targets = x._argument("ctc_loss", "targets", targets)
+    if 0 in targets.shape:
+        targets = targets._cast(dtypes.int32)  # an empty list is one of floats
+    if targets.dtype.kind not in ("int", "uint"):
+        raise DTypeError(f"ctc_loss needs targets of integers, got {targets.dtype}\n  made at {targets._where()}")
     most = size_math.as_int(targets.shape[-1], "ctc_loss") if targets.ndim else 0
     sizes, long, known = _lengths(x, "target_lengths", target_lengths, most)
     labels = _labels(x, targets, target_lengths, sizes)

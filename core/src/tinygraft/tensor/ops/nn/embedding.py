@@ -71,9 +71,11 @@ def embedding(
     if scale_grad_by_freq:
         flat = self.flatten()
         # the count of each number of the batch, as PyTorch counts
-        often = type(self).zeros(count, device=self.device).scatter_add(0, flat, flat._const(1.0))[self]
+        wide = dtypes.float64 if rows.dtype is dtypes.float64 else dtypes.float32  # a half counts to 2,048
+        ones = flat._const(1.0, wide)
+        often = type(self).zeros(count, dtype=wide, device=self.device).scatter_add(0, flat, ones)[self]
         # the values of rows with the gradient of part: the detached difference adds no gradient
-        part = rows * (1 / often).unsqueeze(-1)
+        part = (rows * (1 / often).unsqueeze(-1))._cast(rows.dtype)
         rows = part + (rows - part).detach()
     return rows
 
