@@ -1,10 +1,10 @@
 """A sweep over single operators beside PyTorch, to find where a script would fall off a cliff.
 
-    python -m benchmarks.operators                         all of them, in the end those furthest behind last
+    python -m benchmarks.operators                         all of them; at the end once more, those furthest behind last
     python -m benchmarks.operators --only sort,conv2d      those whose expression has one of these words
     python -m benchmarks.operators --small                 with a few elements each: the latency of an operator
     python -m benchmarks.operators --replay                ours under TinyJit
-    python -m benchmarks.operators --backward              forward and the gradient of its sum
+    python -m benchmarks.operators --backward              the gradients of its sum, with the forward
 
 Each expression of LINES is evaluated by both libraries, in this process and in turns: the names in it are their own
 tensors of the same numbers, and f finds a function by its name. A time is the least of many calls by the clock, in

@@ -195,8 +195,7 @@ def walk(*roots: UOp) -> Walked:
     """Return the order, the key and the BUFFERs of the graph of `roots`, by one walk that enters no known constants.
 
     The key is None where the graph has a node of INVOLVED, more than LONGEST nodes, or one root twice; the rest is of
-    no use then. One root may be an ASSIGN, and what is not written may have a CONTIGUOUS or the
-    result of a routine.
+    no use then. One root may be an ASSIGN, and what is not written may have a CONTIGUOUS or the result of a routine.
     """
     root, *more = roots
     at: dict[UOp, int] = {root: 0}  # the place of each node in the key
