@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from tinygraft import Tensor, checkpoint, grad, jvp, nn, onnx, vmap
 from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.nn.data import DataLoader, TensorDataset, random_split
+from tinygraft.tensor.primitives.keyword_aliases import flags_of
 
 t, m, i = Tensor([1.0, 2.0, 3.0]), Tensor([[1.0, 2.0], [3.0, 4.0]]), Tensor([1, 2, 0])
 layer = nn.Linear(2, 2)
@@ -173,6 +175,28 @@ def test_what_is_like_a_bool_is_a_flag() -> None:
     no: list[Any] = [False, 0, np.False_, np.array(0)]
     assert [t.sum(0, keepdim=flag).shape for flag in yes] == [(1,)] * 4
     assert [t.sum(0, keepdim=flag).shape for flag in no] == [()] * 4
+
+
+UNREAD = ("reverse", "retain_graph", "do_update_stats")  # of operators, which Python calls; and what changes nothing
+FLAGS = [
+    (name, flag)
+    for name in sorted(vars(Tensor))
+    if not name.startswith("_") and inspect.isfunction(method := getattr(Tensor, name))
+    for flag, _ in flags_of(inspect.unwrap(method))
+    if flag not in UNREAD
+]
+
+
+@pytest.mark.parametrize(("name", "flag"), FLAGS)
+def test_every_flag_of_every_method_is_one(name: str, flag: str) -> None:
+    """Of each parameter that is annotated as a bool; "no" was true in methods that AUTOCAST casts for."""
+    with pytest.raises(DTypeError, match=f"^{name} needs True or False as {flag}, got 'no'"):
+        getattr(m, name)(**{flag: "no"})
+
+
+def test_there_are_many_flags() -> None:
+    """So that the list above is one."""
+    assert len(FLAGS) > 100
 
 
 def test_vmap_of_a_number_has_it_for_each_example() -> None:

@@ -18,7 +18,7 @@ from tinygraft.device.known import NAMES
 from tinygraft.dtype import DType, dtypes, to_dtype
 from tinygraft.errors import SettingError
 from tinygraft.tensor.primitives.base import TensorBase
-from tinygraft.tensor.primitives.keyword_aliases import unknown_keyword
+from tinygraft.tensor.primitives.keyword_aliases import check_flags, flags_of, unknown_keyword
 
 HALF = (dtypes.float16, dtypes.bfloat16)
 # products: what matrix units do
@@ -53,9 +53,12 @@ WHOLE = frozenset({
 def casting(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     """Return `method`, called `name`, as one that does what AUTOCAST says; a dtype that a caller gives wins."""
     narrow = name in NARROW
+    flags = flags_of(method)  # none, where the method itself answers wrong ones
 
     @wraps(method)
     def cast_first(*args: Any, **kwargs: Any) -> Any:
+        if flags:
+            check_flags(name, flags, args, kwargs)
         casts = AUTOCAST.value and kwargs.get("dtype") is None
         if casts:
             args, kwargs = _changed(args, kwargs, narrow)
