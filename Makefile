@@ -80,6 +80,11 @@ $(VENV)/.test: $(METADATA) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --group test -e core -e plugins/cpu -e 'plugins/opencl[pocl,intel]' -e 'plugins/cuda[headers,sass]' -e 'plugins/amd[zig]' -e plugins/metal -e 'plugins/mpi[mpich]'
 	@touch $@ $(VENV)/.train
 
+# Both at once: the extension of the CPU plugin is compiled once.
+$(VENV)/.all: $(METADATA) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --group test --group check -e core -e plugins/cpu -e 'plugins/opencl[pocl,intel]' -e 'plugins/cuda[headers,sass]' -e 'plugins/amd[zig]' -e plugins/metal -e 'plugins/mpi[mpich]'
+	@touch $@ $(VENV)/.train $(VENV)/.test $(VENV)/.check
+
 $(VENV)/.check: $(METADATA) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --group check -e core -e plugins/cpu -e plugins/opencl -e plugins/cuda -e plugins/amd -e plugins/metal -e plugins/mpi
 	@touch $@

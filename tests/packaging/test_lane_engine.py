@@ -56,7 +56,6 @@ def open_mpi(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("tests", [
-    pytest.param(("plugins/mpi/tests/test_mpi_launch.py", "not slow and not long"), id="launch"),
     pytest.param(("plugins/mpi/tests", "not slow and not long"), id="fast", marks=pytest.mark.long),
     *(
         pytest.param((f"plugins/mpi/tests/test_mpi_{name}.py", "slow and not long"), id=name, marks=pytest.mark.long)

@@ -46,6 +46,7 @@ def test_the_steps_of_a_convnet_are_those_of_the_cpu() -> None:
     assert compiled[1] == compiled[2]
 
 
+@pytest.mark.long
 def test_digits_are_learnt_as_well_as_on_the_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The script of the README with DEV=OPENCL: the accuracy on images not seen is that of the CPU."""
     spec = importlib.util.spec_from_file_location("train_digits_on_opencl", EXAMPLE)

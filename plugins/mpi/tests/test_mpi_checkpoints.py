@@ -185,7 +185,15 @@ print(comm.rank, drawn())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("saved", "loaded"), [(2, 1), (1, 2), (2, 2), (2, 3)])
+@pytest.mark.parametrize(
+    ("saved", "loaded"),
+    [
+        (2, 1),
+        pytest.param(1, 2, marks=pytest.mark.long),
+        pytest.param(2, 2, marks=pytest.mark.long),
+        (2, 3),
+    ],
+)
 def test_random_numbers_of_a_mesh_go_on_on_any_number_of_ranks(saved, loaded, tmp_path):
     """What a Mesh draws after a checkpoint is what it draws after that is loaded, on more ranks, fewer and one."""
     ended = [launched(count, DRAWN, tmp_path, how) for count, how in ((saved, "save"), (loaded, "load"))]

@@ -339,7 +339,7 @@ def test_a_module(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.long), 3])
 def test_what_ranks_start_may_import_tinygraft(count, tmp_path):
     """Subprocesses, pools that spawn, workers of a DataLoader, a launch in a launch: for any number of ranks."""
     head = HEAD.replace("comm = collectives.world()\n", "")
