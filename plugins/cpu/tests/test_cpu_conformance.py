@@ -21,13 +21,14 @@ class TestCpu(DeviceConformance):
     device = "CPU"
 
 
-OTHERS = ("int8", "int16", "int64", "uint", "float64", "float16", "fp8", "bool")  # parts of names: bfloat16, uint8
+# parts of names: uint8 and bfloat16 too; routines are the extension's, and kernels in their place take a third of the time
+OTHERS = ("int8", "int16", "int64", "uint", "float64", "float16", "fp8", "bool", "routine")
 
 
 @pytest.mark.slow
 @pytest.mark.needs("cc")
 @pytest.mark.parametrize(("chosen", "least"), [
-    pytest.param(" and ".join(f"not {name}" for name in OTHERS), 500, id="float32 and int32"),
+    pytest.param(" and ".join(f"not {name}" for name in OTHERS), 400, id="float32 and int32"),
     pytest.param("test", 1100, id="all", marks=pytest.mark.long),
 ])  # fmt: skip
 def test_the_kit_passes_through_the_c_compiler(tmp_path: Path, chosen: str, least: int) -> None:
