@@ -18,9 +18,16 @@ BLOCKS = blocks_of(PAGE.name)
 
 @pytest.mark.slow
 @pytest.mark.needs("cc")
-def test_the_tutorial(tmp_path: Path) -> None:
-    """From the generated project to one with words and vectors of its own, which passes the whole kit."""
-    follow(BLOCKS, tmp_path)
+@pytest.mark.parametrize("options", [
+    "--tinygraft-level spec,render,memory,program",
+    pytest.param("", marks=pytest.mark.long, id="whole"),
+])  # fmt: skip
+def test_the_tutorial(tmp_path: Path, options: str) -> None:
+    """From the generated project to one with words and vectors of its own, which passes the whole kit.
+
+    In the gate its pytest leaves out the kit's level of ops, whose kernels are compiled for minutes.
+    """
+    follow(BLOCKS, tmp_path, PYTEST_ADDOPTS=options)
 
 
 def test_the_page_shows_every_kind_of_step() -> None:
