@@ -1,5 +1,5 @@
-"""For every test: graphs are checked at each stage (SPEC=2) if nothing else is set, as make test-slow has it; disk caches
-start empty, and what is missing is said.
+"""For every test: graphs are checked at each stage (SPEC=2) unless SPEC is set, as by make test-slow; disk caches start
+empty, and what is missing is said.
 
 A test that needs a C compiler, the native extension, an OpenCL driver or a package index that pip can ask is marked
 `@pytest.mark.needs("cc")`, `needs("ext")`, `needs("opencl")`, `needs("mpi")` or `needs("index")`. It is skipped, with

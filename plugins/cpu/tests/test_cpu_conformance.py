@@ -21,7 +21,7 @@ class TestCpu(DeviceConformance):
     device = "CPU"
 
 
-# parts of names: uint8 and bfloat16 too; routines are the extension's, and kernels in their place take a third of the time
+# parts of names: uint8 and bfloat16 too; routines are the extension's, kernels in their place a third of the time
 OTHERS = ("int8", "int16", "int64", "uint", "float64", "float16", "fp8", "bool", "routine")
 
 
