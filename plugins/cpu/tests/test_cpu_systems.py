@@ -81,6 +81,26 @@ def test_least_squares_near_the_bound() -> None:
         np.testing.assert_allclose(Tensor(a).lstsq(Tensor(b), Tensor(rcond)).solution.numpy(), wanted, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+@pytest.mark.parametrize("spectrum", ["flat", "falling", "one large"])
+@pytest.mark.parametrize("shape", [(60, 60), (150, 130), (130, 150)])
+def test_least_squares_next_to_the_bound(shape: tuple[int, int], spectrum: str, kind: str) -> None:
+    """The smallest singular value is 0.5 to 3 times the bound: those below do not count, whatever the others are."""
+    m, n = shape
+    least, chance = min(shape), np.random.default_rng(m)
+    left, right = (np.linalg.qr(chance.standard_normal((size, least)))[0] for size in shape)
+    values = {"flat": np.ones(least), "falling": np.logspace(0, -2, least), "one large": np.full(least, 0.02)}[spectrum]
+    values[0] = 1
+    shares = (0.5, 0.8, 1.25, 1.6, 3)
+    bound = float(np.finfo(kind).eps) * max(shape)
+    matrices = [left * np.r_[values[:-1], share * bound] @ right.T for share in shares]
+    sides = np.stack([matrix @ np.ones((n, 2)) for matrix in matrices])
+    found = Tensor(np.stack(matrices).astype(kind)).lstsq(Tensor(sides.astype(kind)))
+    assert found.rank.tolist() == [least - (share < 1) for share in shares]
+    near = np.stack(matrices) @ found.solution.numpy()
+    np.testing.assert_allclose(near, sides, rtol=0, atol=50 * bound * np.abs(sides).max())
+
+
 def test_least_squares_of_what_is_not_finite() -> None:
     """Such a matrix has NaN and no rank, such a side NaN in its column alone, whichever way is taken."""
     a = np.stack([of_rank(6, 3, 3, "f8"), of_rank(6, 3, 2, "f8"), np.ones((6, 3))])

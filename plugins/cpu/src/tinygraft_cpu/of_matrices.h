@@ -15,6 +15,10 @@ static double inverse_factorial(int k) {
     return 1 / found;
 }
 
+/* what singular values are bounded by, of what 40 rounds find; how far off the first bounds of a condition may be */
+#define CLOSE 1.1
+#define LOOSE 64
+
 #undef NUMBER
 #undef NAME
 #define NUMBER float
