@@ -281,12 +281,18 @@ static int block_of(int columns) { return columns > 8 * COLUMNS ? (columns + 7) 
 #undef NAME
 #define NUMBER float
 #define NAME(x) x##_single
+#define LARGE 1e15
 #include "householder.h"
+#include "symmetric.h"
 #undef NUMBER
 #undef NAME
+#undef LARGE
 #define NUMBER double
 #define NAME(x) x##_double
+#define LARGE 1e140
 #include "householder.h"
+#include "symmetric.h"
+#undef LARGE
 
 static void qr(const matrices *job, long number) {
     int m = job->m, n = job->n, k = job->option, parts = job->set_threads ? job->threads : 1;
@@ -309,30 +315,49 @@ void tg_qr(void **buffers, const long long *facts) {
 
 typedef void (*syevd)(char *, char *, int *, void *, int *, void *, void *, int *, int *, int *, int *);
 
-static void eigen(const matrices *job, long number, char *vectors) {
-    int n = job->n, info = 0, bytes = job->bytes, whole = 3 + 5 * n;
-    int room = 1 + 6 * n + 2 * n * n + 64 * n;
-    size_t size = (size_t)n * n * bytes;
-    size_t all = size + (size_t)(room + n) * bytes + (size_t)whole * sizeof(int);
+/* Bytes of a matrix that the second cache has room for beside all that a step reads, and rows below which LAPACK takes as
+   long (measured: benchmarks/NOTES.md, 2026-11-30). */
+enum { IN_CACHE = 5 << 18, FEWEST = 24 };
+
+/* By LAPACK alone. */
+static int eigen_by_lapack(const matrices *job, const char *x, char *values, char *vectors, int with_vectors) {
+    int n = job->n, info = 0, bytes = job->bytes, whole = 3 + 5 * n, room = 1 + 6 * n + 2 * n * n + 64 * n;
+    size_t size = (size_t)n * n * bytes, all = size + (size_t)room * bytes + (size_t)whole * sizeof(int);
     char *a = tg_workspace(all), *work = a + size;
-    char *values = work + (size_t)room * bytes;
-    int *integers = (int *)(values + (size_t)n * bytes);
-    memcpy(a, job->a + number * size, size);
-    for (long i = 0; i < n; i++) /* what LAPACK reads of each row */
-        info |= job->option ? !is_finite(a + (i * n + i) * bytes, n - i, bytes)
-                            : !is_finite(a + i * n * bytes, i + 1, bytes);
-    if (!info)
-        ((syevd)job->function[0])(vectors, job->option ? "L" : "U", &n, a, &n, values, work, &room,
-                                  integers, &whole, &info);
-    if (info) fill(values, n, bytes, NAN), fill(a, (long)n * n, bytes, NAN);
-    if (job->out[0]) memcpy(job->out[0] + (size_t)number * n * bytes, values, (size_t)n * bytes);
-    if (job->out[1]) transpose(job->out[1] + number * size, a, n, n, n, bytes);
+    memcpy(a, x, size);
+    ((syevd)job->function[0])(with_vectors ? "V" : "N", job->option ? "L" : "U", &n, a, &n, values, work, &room,
+                              (int *)(work + (size_t)room * bytes), &whole, &info);
+    if (vectors) transpose(vectors, a, n, n, n, bytes);
     tg_leave(a, all);
+    return info;
 }
 
-static void eigh(const matrices *job, long number) { eigen(job, number, "V"); }
+static void eigen(const matrices *job, long number, int with_vectors) {
+    int n = job->n, info = 0, bytes = job->bytes, parts = job->set_threads ? job->threads : 1;
+    size_t size = (size_t)n * n * bytes, line = (size_t)n * bytes;
+    const char *x = job->a + number * size;
+    char *own = job->out[0] ? 0 : tg_take(line), *values = own ? own : job->out[0] + number * line;
+    char *vectors = job->out[1] ? job->out[1] + number * size : 0;
+    for (long i = 0; i < n; i++) /* what is read of each row */
+        info |= job->option ? !is_finite(x + (i * n + i) * bytes, n - i, bytes) : !is_finite(x + i * n * bytes, i + 1, bytes);
+    if (info) {
+    } else if (n < FEWEST || size > IN_CACHE) info = eigen_by_lapack(job, x, values, vectors, with_vectors);
+    else if (bytes == 4)
+        info = eigen_single(job->function, (const void *)x, (void *)values, (void *)vectors, n, job->option, with_vectors,
+                            parts);
+    else
+        info = eigen_double(job->function, (const void *)x, (void *)values, (void *)vectors, n, job->option, with_vectors,
+                            parts);
+    if (info) {
+        fill(values, n, bytes, NAN);
+        fill(vectors, (long)n * n, bytes, NAN);
+    }
+    tg_give(own);
+}
 
-static void eigvalsh(const matrices *job, long number) { eigen(job, number, "N"); }
+static void eigh(const matrices *job, long number) { eigen(job, number, 1); }
+
+static void eigvalsh(const matrices *job, long number) { eigen(job, number, 0); }
 
 void tg_eigvalsh(void **buffers, const long long *facts) {
     matrices job = job_of(buffers, facts, 1);
