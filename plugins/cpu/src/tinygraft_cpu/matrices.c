@@ -317,7 +317,7 @@ typedef void (*syevd)(char *, char *, int *, void *, int *, void *, void *, int 
 
 /* Bytes of a matrix that the second cache has room for beside all that a step reads, and rows below which LAPACK takes as
    long (measured: benchmarks/NOTES.md, 2026-11-30). */
-enum { IN_CACHE = 5 << 18, FEWEST = 24 };
+enum { IN_CACHE = 5 << 18, FEWEST = 16 };
 
 /* By LAPACK alone. */
 static int eigen_by_lapack(const matrices *job, const char *x, char *values, char *vectors, int with_vectors) {
