@@ -194,6 +194,27 @@ def test_every_flag_of_every_method_is_one(name: str, flag: str) -> None:
         getattr(m, name)(**{flag: "no"})
 
 
+def test_flags_that_may_be_none_are_checked_too() -> None:
+    """align_corners: None is False."""
+    image, grid = Tensor.ones(1, 1, 2, 2), Tensor.zeros(1, 1, 1, 2)
+    for name, call in {
+        "interpolate": lambda flag: image.interpolate((3, 3), "bilinear", flag),
+        "grid_sample": lambda flag: image.grid_sample(grid, align_corners=flag),
+        "affine_grid": lambda flag: Tensor.ones(1, 2, 3).affine_grid((1, 1, 1, 2), flag),
+    }.items():
+        for flag in (None, False, True, 1):
+            call(flag).realize()
+        with pytest.raises(DTypeError, match=f"^{name} needs True or False as align_corners, got 'no'"):
+            call("no")
+
+
+@pytest.mark.parametrize("given", [None, True, "X"])
+def test_a_triangle_is_named_by_a_letter(given: Any) -> None:
+    """None and True failed inside of eigh."""
+    with pytest.raises(ValueError, match=f"^UPLO is L or U, got {given!r}"):
+        m.eigh(given)
+
+
 def test_there_are_many_flags() -> None:
     """So that the list above is one."""
     assert len(FLAGS) > 100

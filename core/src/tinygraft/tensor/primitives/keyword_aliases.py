@@ -87,6 +87,12 @@ def check_flags(
             raise DTypeError(f"{what} needs True or False as {name}, got {value!r}")
 
 
+def optional_flag(what: str, name: str, value: Any) -> bool:
+    """Return a flag that may be None, for False, as a bool. Raises DTypeError for what is none, as check_flags does."""
+    check_flags(what, ((name, 0),), (value is not None and value,), {})
+    return bool(value)
+
+
 def _is_flag(value: Any) -> bool:
     """Return whether a value is 0 or 1, or one of NumPy's that are."""
     if isinstance(value, int):

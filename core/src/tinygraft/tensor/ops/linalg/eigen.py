@@ -73,7 +73,7 @@ def eigh(self: Tensor, UPLO: str = "L") -> Eigen:
 
 def _reads_upper(UPLO: str) -> bool:
     """Return whether the upper triangle is read, of "L" and "U". Raises ValueError for others."""
-    if UPLO.upper() not in ("L", "U"):
+    if not isinstance(UPLO, str) or UPLO.upper() not in ("L", "U"):
         raise ValueError(f"UPLO is L or U, got {UPLO!r}")
     return UPLO.upper() == "U"
 
