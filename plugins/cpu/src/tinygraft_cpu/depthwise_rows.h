@@ -16,15 +16,28 @@ typedef NAME(places) NAME(lanes);
 #define MASKED(from, mask) ((NAME(vector))_mm256_maskload_ps(from, (__m256i)(mask)))
 #endif
 
+/* Which lanes are inside of x at the ends of a strip; all others have to be. */
+#if WIDTH == 64
+/* `before`: the last lane is that of the element before the first vector of x; the first and the last vector; `after`: the first
+   element after the last one, in steps of 2 the other half of what the last vector of results is made of */
+typedef struct {
+    NAME(lanes) before, first, last, after;
+} NAME(ends);
+#else
+/* 2 * j: the first vector and column j of the window, 2 * j + 1: the last vector; in steps of 2 a pair of columns, in the first half
+   of what the first vector is made of, and in the second one of the last */
+typedef struct {
+    NAME(lanes) of[6];
+} NAME(ends);
+#endif
+
 /* Columns of results, some vectors of them: x[row * width] is what the first column of the window meets for the first of them,
-   `first` the row for the first row of results, which may be outside. w[j * 3 + i] is a weight. inside[2 * j] are the lanes of
-   x for the first vector and column j of the window, inside[2 * j + 1] those for the last one; in steps of 2 those of a pair of
-   columns, in the first half of what the first vector is made of, and in the second one of the last. The last vector begins
-   `last` elements after the first one, and `count` of its lanes are stored. */
+   `first` the row for the first row of results, which may be outside. w[j * 3 + i] is a weight. The last vector begins `last`
+   elements after the first one, and `count` of its lanes are stored. */
 typedef struct {
     const float *x, *w;
     float *y;
-    const NAME(lanes) *inside;
+    const NAME(ends) *ends;
     long width, columns, height, first, rows, last, count;
 } NAME(strip);
 
@@ -32,10 +45,52 @@ typedef struct {
 /* which of the sums that are live is that of the row of results that meets row i of the window, in turn k */
 #define LIVE(k, i) (((k) - (i) + 2 * step * live) / step % live)
 
-/* Add the products of a row of x. Of a strip of several vectors only what is at its two ends may be outside. */
-INLINE void NAME(add_row)(const int vectors, const int step, const int k, long last, const float *x, const NAME(lanes) *inside,
-                          const NAME(vector) *w, NAME(vector) (*sum)[4]) {
+/* Add the products of vector v of x for columns j, j + 1, ... of the window in turn k. */
+INLINE void NAME(add_products)(const int step, const int k, const int v, const int j, const int count, NAME(vector) *here,
+                               const NAME(vector) *w, NAME(vector) (*sum)[4]) {
     const int live = step == 1 ? 3 : 2;
+    UNROLLED for (int part = 0; part < count; part++)
+        UNROLLED for (int i = 0; i < 3; i++)
+            if ((k + i) % step == 0) sum[LIVE(k, i)][v] += w[(j + part) * 3 + i] * here[part];
+}
+
+#if WIDTH == 64
+#define NEXT_TO(a, b, first) ((NAME(vector))_mm512_alignr_epi32((__m512i)(b), (__m512i)(a), first))
+
+/* Add the products of a row of x. Each vector is loaded once, for the column in the middle; what the other two meet is in it and
+   in the vector next to it: most vectors are in two lines of the cache, and loading them for each column takes three times
+   as long as these steps between registers. */
+INLINE void NAME(add_row)(const int vectors, const int step, const int k, long last, const float *x, const NAME(ends) *ends,
+                          const NAME(vector) *w, NAME(vector) (*sum)[4]) {
+    NAME(vector) all[10], here[3];
+    x++, (void)last;
+    UNROLLED for (int v = 0; v < vectors * step; v++) __builtin_prefetch(x + AHEAD + v * LANES);
+    all[0] = MASKED(x - LANES, ends->before);
+    UNROLLED for (int v = 0; v <= (vectors - 1) * step; v++) {
+        const float *from = x + v * LANES;
+        const int last_one = v == (vectors - 1) * step;
+        all[v + 1] = v == 0 ? MASKED(from, ends->first) : last_one ? MASKED(from, ends->last) : GIVEN(from);
+    }
+    all[vectors * step + (step == 1)] = MASKED(x + (vectors * step - (step == 2)) * LANES, ends->after);
+    UNROLLED for (int v = 0; v < vectors; v++) {
+        if (step == 1) {
+            here[0] = NEXT_TO(all[v], all[v + 1], LANES - 1);
+            here[1] = all[v + 1];
+            here[2] = NEXT_TO(all[v + 1], all[v + 2], 1);
+        } else {
+            here[1] = SHUFFLED(all[2 * v + 1], all[2 * v + 2], NAME(places), EVEN);
+            here[2] = SHUFFLED(all[2 * v + 1], all[2 * v + 2], NAME(places), ODD);
+            here[0] = NEXT_TO(all[0], here[2], LANES - 1);
+            all[0] = here[2];
+        }
+        NAME(add_products)(step, k, v, 0, 3, here, w, sum);
+    }
+}
+#else
+/* Add the products of a row of x. Of a strip of several vectors only what is at its two ends may be outside. */
+INLINE void NAME(add_row)(const int vectors, const int step, const int k, long last, const float *x, const NAME(ends) *all_ends,
+                          const NAME(vector) *w, NAME(vector) (*sum)[4]) {
+    const NAME(lanes) *inside = all_ends->of;
     UNROLLED for (int j = 0; j < 3; j += step)
         UNROLLED for (int v = 0; v < vectors; v++) {
             const int begins = v == 0, ends = v + 1 == vectors;
@@ -48,20 +103,17 @@ INLINE void NAME(add_row)(const int vectors, const int step, const int k, long l
                 here[0] = SHUFFLED(a, b, NAME(places), EVEN);
                 here[1] = SHUFFLED(a, b, NAME(places), ODD);
             }
-            UNROLLED for (int part = 0; part < step && j + part < 3; part++) {
-                LOADED_ONCE(here[part]);
-                UNROLLED for (int i = 0; i < 3; i++)
-                    if ((k + i) % step == 0) sum[LIVE(k, i)][v] += w[(j + part) * 3 + i] * here[part];
-            }
+            NAME(add_products)(step, k, v, j, j + step > 3 ? 1 : step, here, w, sum);
         }
 }
+#endif
 
 #define TURN(k)                                                                                                           \
     if ((k) < step * live) {                                                                                              \
         long row = s->first + at + (k), done = at + (k) - 2;                                                              \
         if (at + (k) >= total) return;                                                                                    \
         if (row >= 0 && row < s->height)                                                                                  \
-            NAME(add_row)(vectors, step, k, s->last, s->x + row * s->width, inside, w, sum);                              \
+            NAME(add_row)(vectors, step, k, s->last, s->x + row * s->width, &ends, w, sum);                               \
         if ((k) % step == 0) {                                                                                            \
             if (done >= 0) {                                                                                              \
                 float *to = s->y + done / step * s->columns;                                                              \
@@ -78,8 +130,10 @@ INLINE void NAME(slide)(const int vectors, const int step, const NAME(strip) *gi
     const int live = step == 1 ? 3 : 2;
     const long total = (s->rows - 1) * step + 3;
     NAME(vector) sum[3][4], w[9];
-    NAME(lanes) inside[6];
-    UNROLLED for (int j = 0; j < (step == 1 ? 6 : 4); j++) inside[j] = s->inside[j];
+    NAME(ends) ends = *s->ends;
+#if WIDTH == 64 /* registers: GCC would move each of them there from memory for each row, which takes turns of a multiplier */
+    __asm__("" : "+Yk"(ends.before), "+Yk"(ends.first), "+Yk"(ends.last), "+Yk"(ends.after));
+#endif
     UNROLLED for (int i = 0; i < live; i++)
         UNROLLED for (int v = 0; v < vectors; v++) sum[i][v] = (NAME(vector)){0};
     UNROLLED for (int i = 0; i < 9; i++) w[i] = s->w[i] - (NAME(vector)){0};
@@ -97,21 +151,45 @@ SLIDE(1, 1) SLIDE(2, 1) SLIDE(1, 2) SLIDE(2, 2)
 SLIDE(3, 1) SLIDE(4, 1) SLIDE(3, 2) SLIDE(4, 2)
 #endif
 
-/* Which lanes of vector v are inside of x, for column j of the window, or part `half` of those for a pair of columns. */
-INLINE NAME(lanes) NAME(lanes_of)(const plan *p, long v, long j, long half) {
-    const tg_axis *a = &p->of->right;
+/* Which lanes of a vector of elements of a row, `first` and those behind it, are inside of x. */
+INLINE NAME(lanes) NAME(lanes_from)(const plan *p, long first) {
     NAME(lanes) found = {0};
-    long first = v * LANES + LANES > a->results && a->results > LANES ? a->results - LANES : v * LANES;
-    for (long k = 0; k < LANES; k++) {
-        long x = first * a->step + half * LANES + k + j + phase_right(p, 0).start;
-        if (x >= 0 && x < a->size) SET_LANE(found, k);
-    }
+    for (long k = 0; k < LANES; k++)
+        if (first + k >= 0 && first + k < p->of->right.size) SET_LANE(found, k);
     return found;
+}
+
+/* The first element that meets the middle of the window for the first result of vector v. */
+INLINE long NAME(middle_of)(const plan *p, long v) {
+    return v * LANES * p->of->right.step + phase_right(p, 0).start + 1;
 }
 
 /* Return how many vectors a strip from vector v on may have, up to `most`: all that is not at its ends is inside of x. Sets
    what is at the ends. */
-INLINE long NAME(ends_of)(const plan *p, long v, long most, NAME(lanes) *ends) {
+#if WIDTH == 64
+INLINE long NAME(ends_of)(const plan *p, long v, long most, NAME(ends) *ends) {
+    long step = p->of->right.step, middle = NAME(middle_of)(p, v);
+    for (long k = 1; k < most * step - 1; k++)
+        if (!WHOLE(NAME(lanes_from)(p, middle + k * LANES))) {
+            most = k < step ? 1 : k / step + 1; /* it is at the end */
+            break;
+        }
+    long last = middle + (most - 1) * step * LANES;
+    ends->before = NAME(lanes_from)(p, middle - LANES) & 1 << (LANES - 1);
+    ends->first = NAME(lanes_from)(p, middle);
+    ends->last = NAME(lanes_from)(p, last);
+    ends->after = NAME(lanes_from)(p, last + LANES) & (step == 1 ? 1 : 0xffff);
+    return most;
+}
+#else
+/* The same for column j of the window, or part `half` of a pair of columns, where the last vector of a row ends with it. */
+INLINE NAME(lanes) NAME(lanes_of)(const plan *p, long v, long j, long half) {
+    const tg_axis *a = &p->of->right;
+    long first = v * LANES + LANES > a->results && a->results > LANES ? a->results - LANES : v * LANES;
+    return NAME(lanes_from)(p, first * a->step + half * LANES + j + phase_right(p, 0).start);
+}
+
+INLINE long NAME(ends_of)(const plan *p, long v, long most, NAME(ends) *ends) {
     long step = p->of->right.step;
     for (long j = 0; j < 3 && most > 1; j += step)
         for (long k = 1; k < most * step - 1; k++)
@@ -120,11 +198,12 @@ INLINE long NAME(ends_of)(const plan *p, long v, long most, NAME(lanes) *ends) {
                 break;
             }
     for (long j = 0; j < 3; j += step) {
-        ends[j / step * 2] = NAME(lanes_of)(p, v, j, 0);
-        ends[j / step * 2 + 1] = NAME(lanes_of)(p, v + most - 1, j, step - 1);
+        ends->of[j / step * 2] = NAME(lanes_of)(p, v, j, 0);
+        ends->of[j / step * 2 + 1] = NAME(lanes_of)(p, v + most - 1, j, step - 1);
     }
     return most;
 }
+#endif
 
 /* A strip, where it begins, and what computes it. */
 typedef struct {
@@ -133,9 +212,9 @@ typedef struct {
     void (*function)(const NAME(strip) *);
 } NAME(known_strip);
 
-/* Divide rows of results into strips, and list what is inside of x at their ends, 6 of each. Returns how many there are, up to
+/* Divide rows of results into strips, and list what is inside of x at their ends. Returns how many there are, up to
    one for each vector. */
-INLINE long NAME(list_strips)(const plan *p, NAME(lanes) *ends, NAME(known_strip) *strips) {
+INLINE long NAME(list_strips)(const plan *p, NAME(ends) *ends, NAME(known_strip) *strips) {
 #if WIDTH == 64
     enum { MOST = 4 };
     static void (*const known[2][MOST])(const NAME(strip) *) = {
@@ -148,15 +227,20 @@ INLINE long NAME(list_strips)(const plan *p, NAME(lanes) *ends, NAME(known_strip
 #endif
     const tg_depthwise *d = p->of;
     long step = d->down.step, columns = d->right.results, all = (columns + LANES - 1) / LANES, count = 0;
-    for (long v = 0; v < all; count++, ends += 6) {
+    for (long v = 0; v < all; count++, ends++) {
         long vectors = all - v < MOST ? all - v : MOST;
         if (all - v == MOST + 1 && MOST > 2) vectors--; /* no strip of one vector, whose sums wait for each other */
         vectors = NAME(ends_of)(p, v, vectors, ends);
         strips[count] = (NAME(known_strip)){
-            .all = {.inside = ends, .width = d->right.size, .columns = columns, .height = d->down.size,
+            .all = {.ends = ends, .width = d->right.size, .columns = columns, .height = d->down.size,
                     .count = columns < LANES ? columns : LANES},
             .from = v * LANES, .function = known[step - 1][vectors - 1]};
-        long last = (v + vectors) * LANES > columns && columns > LANES ? columns - LANES : (v + vectors - 1) * LANES;
+        long last = (v + vectors - 1) * LANES;
+#if WIDTH == 64
+        if (last + LANES > columns) strips[count].all.count = columns - last;
+#else
+        if (last + LANES > columns && columns > LANES) last = columns - LANES; /* some results once more */
+#endif
         strips[count].all.last = last - v * LANES;
         v += vectors;
     }
@@ -184,6 +268,7 @@ INLINE void NAME(plane_by_rows)(const plan *p, const float *x, const float *wind
 #undef SET_LANE
 #undef WHOLE
 #undef MASKED
+#undef NEXT_TO
 #undef UNROLLED
 #undef LIVE
 #undef TURN

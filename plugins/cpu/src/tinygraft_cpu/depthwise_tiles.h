@@ -430,7 +430,7 @@ TARGET static __attribute__((noinline)) void NAME(planes_of)(const plan *p, long
     } else if (p->by_rows) {
         long vectors = (d->right.results + LANES - 1) / LANES;
         NAME(known_strip) *strips = (NAME(known_strip) *)(copy + distance(6 * vectors * LANES));
-        long strip_count = NAME(list_strips)(p, (NAME(lanes) *)copy, strips);
+        long strip_count = NAME(list_strips)(p, (NAME(ends) *)copy, strips);
         for (long c = 0; c < count; c++) NAME(pack_window)(p, w + c * squared, windows + c * squared);
         for (long n = image; n < image + images && !strange; n++)
             for (long c = 0; c < count; c++)
