@@ -21,6 +21,8 @@ enum {
     MOST = 8,       /* vectors of tiles of a block, at most */
     FEWEST = 4,     /* to which blocks are made smaller, so that threads end together */
     BLOCK = 8 << 20, /* bytes of the transformed tiles of a block */
+    LANES_OF_COPY = 16, /* floats of the vectors by which rows are copied with AVX-512 */
+    CHANNELS_AHEAD = 7, /* for which weights are fetched: rows of filters are too far apart to be streams */
     STEPS = 24,     /* roundings on the way from an element to its products and back */
     ALIGNED = 64,
 };
@@ -81,6 +83,7 @@ typedef struct {
     strip strip[MOST * 16];
     long from[MOST * 16], pitch[MOST * 16], to[MOST * 16]; /* of each tile: where it is copied to, and stored */
     int rows[MOST * 16], columns[MOST * 16];               /* of results that are stored */
+    int whole[MOST];                                       /* of each vector of tiles: whether all 16 of each are */
 } block;
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -141,6 +144,9 @@ static __attribute__((noinline)) double one_result(const convolution *job, const
 
 static const int all[16] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}; /* a comparison that holds */
 
+#ifdef SEVERAL_PROCESSORS
+#include <immintrin.h>
+#endif
 #define JOINED(x, type, level) x##_##type##_##level
 #define NAMED(x, type, level) JOINED(x, type, level)
 #define LEVELLED(x, level) NAMED(x, REAL, level)
@@ -194,6 +200,10 @@ static void make_block(const convolution *job, long number, block *b) {
         }
     }
     for (long at = b->used; at < b->tiles; at++) b->from[at] = 0, b->pitch[at] = 8, b->rows[at] = b->columns[at] = 0;
+    for (long v = 0; v < b->tiles / job->lanes; v++) {
+        b->whole[v] = 1;
+        for (long at = v * job->lanes; at < (v + 1) * job->lanes; at++) b->whole[v] &= b->rows[at] == 4 && b->columns[at] == 4;
+    }
 }
 
 static size_t work_bytes(const convolution *job) {

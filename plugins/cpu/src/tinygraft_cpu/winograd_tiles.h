@@ -121,6 +121,31 @@ TARGET static __attribute__((noinline)) void NAME(products)(long tiles, long ter
     for (; at < tiles; at += LANES) NAME(multiply)(1, terms, u, v + at, tiles, m + at, tiles, add);
 }
 
+#if WIDTH == 64
+#define FIRST_LANES(count) ((count) <= 0 ? 0 : (count) < LANES_OF_COPY ? (1u << (count)) - 1 : 0xffff)
+/* `copy_strips` by masks, a vector of columns at a time. The same rows of the next channel are fetched: they are no stream. */
+INLINE void NAME(copy_rows)(int n, const convolution *job, const block *b, long channel, float *copies) {
+    long next = channel + 1 < job->channels ? job->height * job->width : 0;
+    for (long number = 0; number < b->strips; number++) {
+        const strip *s = &b->strip[number];
+        long plane = (s->image * job->groups + b->group) * job->channels + channel, y = s->row - job->top;
+        long rows = 4 * s->down + n - 4, x = s->column - job->left, above = y < 0 ? -y : 0, below = job->height - y;
+        if (below > rows) below = rows;
+        for (long k = 0; k < s->pitch; k += LANES_OF_COPY) {
+            float *to = copies + s->at + k;
+            const float *from = job->x + (plane * job->height + y) * job->width + x + k;
+            uint32_t before = FIRST_LANES(-x - k), there = FIRST_LANES(job->width - x - k);
+            __mmask16 inside = (__mmask16)(there & ~before), stored = (__mmask16)FIRST_LANES(s->pitch - k);
+            for (long i = 0; i < rows; i++, to += s->pitch, from += job->width) {
+                int in_image = i >= above && i < below;
+                if (in_image) __builtin_prefetch(from + next);
+                _mm512_mask_storeu_ps(to, stored, in_image ? _mm512_maskz_loadu_ps(inside, from) : _mm512_setzero_ps());
+            }
+        }
+    }
+}
+#endif
+
 /* Transform all channels of a block of `tiles` tiles, a multiple of LANES: v[element][channel][tile]. `copies` has room
    for what tiles read of a channel; squares[tile] is the sum of squares of all that it reads. */
 INLINE void NAME(read_block)(const int n, const convolution *job, const block *b, float *restrict copies,
@@ -129,7 +154,11 @@ INLINE void NAME(read_block)(const int n, const convolution *job, const block *b
     memset(copies, 0, (size_t)(8 * n) * sizeof *copies);
     memset(squares, 0, (size_t)tiles * sizeof *squares);
     for (long c = 0; c < job->channels; c++) {
+#if WIDTH == 64
+        NAME(copy_rows)(n, job, b, c, copies);
+#else
         copy_strips(n, job, b, c, copies);
+#endif
         for (long t = 0; t < tiles; t += LANES) {
             float x[8 * 8][WIDTH / sizeof(REAL)] __attribute__((aligned(64)));
             NAME(vector) d[8 * 8];
@@ -169,6 +198,38 @@ INLINE void NAME(read_block)(const int n, const convolution *job, const block *b
     }
 }
 
+/* g[i][row] is weight i of ROWS filters, or of those that are there; from the last to the first where they are turned. */
+INLINE void NAME(load_filters)(const int count, const convolution *job, const float *w, long there, NAME(filters) *g) {
+    int i = 0;
+#if GUARDED && WIDTH == 64
+    for (; i + 8 <= count; i += 8) { /* rows of eight are transposed in registers */
+        __m256 row[8], other[8];
+#pragma GCC unroll 8
+        for (int r = 0; r < 8; r++) {
+            const float *from = w + r * job->filter_step + (job->turned ? count - 8 - i : i);
+            __builtin_prefetch(from + CHANNELS_AHEAD * job->channel_step);
+            row[r] = r < there ? _mm256_loadu_ps(from) : _mm256_setzero_ps();
+        }
+#pragma GCC unroll 3
+        for (int step = 0; step < 3; step++) {
+#pragma GCC unroll 4
+            for (int k = 0; k < 4; k++) {
+                __m256 low = _mm256_unpacklo_ps(row[k], row[k + 4]), high = _mm256_unpackhi_ps(row[k], row[k + 4]);
+                other[2 * k] = _mm256_permute2f128_ps(low, high, 0x20);
+                other[2 * k + 1] = _mm256_permute2f128_ps(low, high, 0x31);
+            }
+#pragma GCC unroll 8
+            for (int k = 0; k < 8; k++) row[k] = other[k];
+        }
+#pragma GCC unroll 8
+        for (int k = 0; k < 8; k++) *(NAME(vector) *)g[i + (job->turned ? 7 - k : k)] = (NAME(vector))_mm512_cvtps_pd(row[k]);
+    }
+#endif
+    for (; i < count; i++)
+        for (int r = 0; r < ROWS; r++)
+            g[i][r] = r < there ? w[r * job->filter_step + (job->turned ? count - 1 - i : i)] : 0;
+}
+
 /* Transform weights: u[element][group of ROWS filters][channel][row] of `count` channels from `first` on. The squares of
    each filter are added to its sum. */
 INLINE void NAME(read_weights)(const int n, const convolution *job, const float *w, long filter, long groups,
@@ -177,12 +238,8 @@ INLINE void NAME(read_weights)(const int n, const convolution *job, const float 
     for (long group = 0; group < groups; group++)
         for (long c = 0; c < count; c++) {
             NAME(filters) g[5 * 5] __attribute__((aligned(64))), half[8 * 5] __attribute__((aligned(64)));
-            for (int r = 0; r < ROWS; r++) {
-                long at = filter + group * ROWS + r;
-                const float *from = w + (first + c) * job->channel_step + at * job->filter_step;
-                for (int i = 0; i < taps * taps; i++)
-                    g[i][r] = at >= job->filters ? 0 : from[job->turned ? taps * taps - 1 - i : i];
-            }
+            long at = filter + group * ROWS, there = job->filters - at;
+            NAME(load_filters)(taps * taps, job, w + (first + c) * job->channel_step + at * job->filter_step, there, g);
 #if GUARDED
             for (int i = 0; i < taps * taps; i++)
                 for (int r = 0; r < ROWS; r++) squares[group * ROWS + r] += g[i][r] * g[i][r];
@@ -207,6 +264,47 @@ INLINE void NAME(find_inside)(const block *b, REAL *restrict inside) {
         for (long t = 0; t < b->tiles; t++) inside[i * b->tiles + t] = i / 4 < b->rows[t] && i % 4 < b->columns[t];
 }
 
+#if GUARDED
+/* Whether the squares of all results that are inside are at least `least`, and this is a number. */
+INLINE int NAME(all_good)(const NAME(vector) *y, NAME(vector) least, const REAL *inside, long tiles) {
+#if WIDTH == 64
+    __mmask8 good = _mm512_cmp_pd_mask((__m512d)least, (__m512d)least, _CMP_EQ_OQ);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) {
+        NAME(vector) bound = least * *(const NAME(vector) *)(inside + i * tiles);
+        good = _mm512_mask_cmp_pd_mask(good, (__m512d)(y[i] * y[i]), (__m512d)bound, _CMP_GE_OQ);
+    }
+    return good == 0xff;
+#else
+    NAME(signs) good = least == least;
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) good &= y[i] * y[i] >= least * *(const NAME(vector) *)(inside + i * tiles);
+    return !memcmp(&good, all, sizeof good);
+#endif
+}
+#endif
+
+#if GUARDED && WIDTH == 64
+/* Store 8 tiles that are inside with all of their results: each has a place in `to`, rows are `right` elements apart. */
+INLINE void NAME(store_whole)(const NAME(vector) *y, const long *to, float *results, long right) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        __m256 r[4], pair[4], row[4];
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) r[j] = _mm512_cvtpd_ps((__m512d)y[i * 4 + j]);
+        pair[0] = _mm256_unpacklo_ps(r[0], r[1]), pair[1] = _mm256_unpackhi_ps(r[0], r[1]);
+        pair[2] = _mm256_unpacklo_ps(r[2], r[3]), pair[3] = _mm256_unpackhi_ps(r[2], r[3]);
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) { /* tile k in the lower half, tile 4 + k in the upper one */
+            __m256d even = (__m256d)pair[k / 2], odd = (__m256d)pair[2 + k / 2];
+            row[k] = (__m256)(k % 2 ? _mm256_unpackhi_pd(even, odd) : _mm256_unpacklo_pd(even, odd));
+            _mm_storeu_ps(results + to[k] + i * right, _mm256_castps256_ps128(row[k]));
+            _mm_storeu_ps(results + to[4 + k] + i * right, _mm256_extractf128_ps(row[k], 1));
+        }
+    }
+}
+#endif
+
 /* Transform the products of a filter back and store its results; m[element][filters of a block][tile]. */
 INLINE void NAME(write_block)(const int n, const convolution *job, const block *b, const float *w, long filter,
                               const REAL *m, long plane, const REAL *restrict squares,
@@ -226,17 +324,19 @@ INLINE void NAME(write_block)(const int n, const convolution *job, const block *
         for (int i = 0; i < 4; i++) NAME(back)(n, half + i * n, 1, y + i * 4, 1);
 #if GUARDED
         NAME(vector) least = limit * *(const NAME(vector) *)(squares + t);
-        NAME(signs) good = least == least;
-#pragma GCC unroll 16
-        for (int i = 0; i < 16; i++)
-            good &= y[i] * y[i] >= least * *(const NAME(vector) *)(inside + i * tiles + t);
-        if (memcmp(&good, all, sizeof good))
+        if (!NAME(all_good)(y, least, inside + t, tiles))
             for (int l = 0; l < (int)LANES && t + l < b->used; l++)
                 for (int i = 0; i < 16; i++)
                     if (inside[i * tiles + t + l] != 0 && !(y[i][l] * y[i][l] >= least[l]))
                         y[i][l] = (REAL)one_result(job, b, w, filter, t + l, i / 4, i % 4);
 #else
         (void)squares, (void)limit, (void)w, (void)inside;
+#endif
+#if GUARDED && WIDTH == 64
+        if (b->whole[t / LANES]) {
+            NAME(store_whole)(y, b->to + t, results, job->right);
+            continue;
+        }
 #endif
         REAL wide[4 * 4][WIDTH / sizeof(REAL)] __attribute__((aligned(64)));
         float x[4 * 4][WIDTH / sizeof(REAL)] __attribute__((aligned(64)));
@@ -301,6 +401,7 @@ TARGET static __attribute__((noinline)) void NAME(block_of_5)(const convolution 
     NAME(block_of)(8, job, b, w, first, last, work);
 }
 
+#undef FIRST_LANES
 #undef LANES
 #undef PART
 #undef INLINE
