@@ -34,6 +34,7 @@ def check(x: Array, upper: bool = False) -> None:
     bound = ROUNDINGS * np.finfo(kind).eps * np.abs(wanted).max(-1)[..., None]
     assert (np.abs(values - wanted) <= bound).all()
     assert (np.abs(alone - wanted) <= bound).all()
+    assert (np.diff(values) >= 0).all() and (np.diff(alone) >= 0).all()
     assert (np.abs(x.astype("f8") @ vectors - vectors * values[..., None, :]) <= bound[..., None]).all()
     off = np.swapaxes(vectors, -1, -2) @ vectors - np.eye(n)
     assert np.abs(off).max() < ROUNDINGS * np.finfo(kind).eps
@@ -75,6 +76,16 @@ def test_spectra(kind: str) -> None:
         q * np.repeat([1.0, 2, -3, 4], 10) @ q.T, q * np.r_[1e6, np.full(n - 1, 1e-3)] @ q.T,
     ]  # fmt: skip
     check(np.stack([(x + x.T) / 2 for x in every]).astype(kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [52, 98, 125])
+def test_values_that_are_equal_rise_all_the_same(n: int, kind: str) -> None:
+    """Five whole numbers, each many times: where the halves of T are joined, such values come in any order."""
+    chance = np.random.default_rng(n)
+    q = np.linalg.qr(chance.standard_normal((4, n, n)))[0]
+    x = q * chance.integers(-2, 3, (4, 1, n)) @ np.swapaxes(q, -1, -2)
+    check(((x + np.swapaxes(x, -1, -2)) / 2).astype(kind))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import functools
 import importlib
 from typing import Any
 
-ABI = 11  # of pool.h: increased there and here when a function, a structure or what a routine is given changes
+ABI = 12  # of pool.h: increased there and here when a function, a structure or what a routine is given changes
 
 
 @functools.cache

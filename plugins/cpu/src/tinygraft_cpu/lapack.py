@@ -19,7 +19,7 @@ FUNCTIONS = {
     "triangular": ("trsm", "trsv"),
     "inverse": ("getrf", "getrs", "getri"),
     "qr": ("gemm",),
-    "eigh": ("syevd", "stedc", "gemm"),
+    "eigh": ("syevd", "stedc", "gemm", "laed1"),
     "eigvalsh": ("syevd", "sterf"),
     "svd": ("gesdd",),
     "svdvals": ("gesdd",),

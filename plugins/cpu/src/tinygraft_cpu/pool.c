@@ -184,7 +184,7 @@ static void hire(int wanted) {
 }
 
 /* Return the version that extension.py compares, to refuse an extension that was built from other sources. */
-int tg_abi(void) { return 11; }
+int tg_abi(void) { return 12; }
 
 /* Return how many workers exist. */
 int tg_workers(void) { return atomic_load(&state.workers); }

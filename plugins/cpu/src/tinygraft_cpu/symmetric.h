@@ -4,12 +4,15 @@
    v w' + w v' from the rows and columns that are left, and multiplies them with the next v: one pass over them does
    both, on whole rows, so that an element is loaded once for six operations. LAPACK's sytrd has half of the elements, but
    goes through them twice by BLAS, and takes three to five times as long where they are in the second cache. T is
-   LAPACK's: its values by sterf, its vectors too by stedc, whose columns Q reflects by panels, as in qr. */
+   LAPACK's: its values by sterf, its vectors too by stedc, on each half of T by a thread of its own, which laed1 joins
+   (Cuppen, 1981), as stedc would; their columns Q reflects by panels, as in qr. */
 
 typedef void (*NAME(sterf))(int *, NUMBER *, NUMBER *, int *);
 typedef void (*NAME(stedc))(char *, int *, NUMBER *, NUMBER *, NUMBER *, int *, NUMBER *, int *, int *, int *, int *);
+typedef void (*NAME(laed1))(int *, NUMBER *, NUMBER *, int *, int *, NUMBER *, int *, NUMBER *, int *, int *);
 
-enum { NAME(TOGETHER) = 4 /* rows of a pass */ };
+/* rows of a pass; rows from which T is halved, as stedc halves it */
+enum { NAME(TOGETHER) = 4, NAME(HALVED) = 26 };
 
 /* Subtract v w' + w v' from `rows` rows of a, from columns `first` to `end`, of which `of` names the rows' own numbers
    in v and w. Stores their products with `next`. */
@@ -83,6 +86,59 @@ static void NAME(tridiagonal)(NUMBER *a, long step, int n, NUMBER *d, NUMBER *e,
     }
 }
 
+/* T, its eigenvectors, columns of z, and in which order (from 1) their values in d rise; what LAPACK works in. */
+typedef struct {
+    const uintptr_t *functions;
+    NUMBER *d, *e, *z, *work;
+    int *order, *integers;
+    int n, half, info[2];
+} NAME(diagonals);
+
+/* Eigenvectors of the halves of T that are this thread's. */
+static void NAME(halves)(void *given, int part, int parts) {
+    NAME(diagonals) *t = given;
+    for (int side = part; side < 2; side += parts) {
+        int first = side ? t->half : 0, n = side ? t->n - t->half : t->half, room = 1 + 4 * n + n * n, whole = 3 + 5 * n;
+        NUMBER *work = t->work + side * (1 + 4 * t->half + t->half * t->half);
+        int *integers = t->integers + side * (3 + 5 * t->half);
+        ((NAME(stedc))t->functions[1])("I", &n, t->d + first, t->e + first, t->z + (long)first * (t->n + 1), &t->n, work,
+                                       &room, integers, &whole, &t->info[side]);
+    }
+}
+
+/* Eigenvalues and eigenvectors of T. Returns LAPACK's info. */
+static int NAME(of_diagonals)(NAME(diagonals) *t, int parts) {
+    int n = t->n, room = 1 + 4 * n + n * n, whole = 3 + 5 * n, info = 0, exponent;
+    double most = 0;
+    for (int i = 0; i < n; i++) {
+        double both = fmax(fabs((double)t->d[i]), i + 1 < n ? fabs((double)t->e[i]) : 0);
+        if (both > most) most = both;
+        t->order[i] = i + 1;
+    }
+    if (n < NAME(HALVED) || most == 0) {
+        ((NAME(stedc))t->functions[1])("I", &n, t->d, t->e, t->z, &n, t->work, &room, t->integers, &whole, &info);
+        return info;
+    }
+    frexp(most, &exponent); /* laed1 leaves out what is below a rounding of 1 */
+    for (int i = 0; i < n; i++) t->d[i] = (NUMBER)ldexp(t->d[i], -exponent);
+    for (int i = 0; i < n - 1; i++) t->e[i] = (NUMBER)ldexp(t->e[i], -exponent);
+    t->half = n / 2, t->info[0] = t->info[1] = 0;
+    NUMBER apart = t->e[t->half - 1], least = apart < 0 ? -apart : apart;
+    t->d[t->half - 1] -= least, t->d[t->half] -= least;
+    memset(t->z, 0, (size_t)n * n * sizeof(NUMBER));
+    tg_split(NAME(halves), t, parts < 2 ? 1 : 2);
+    if (t->info[0] || t->info[1]) return t->info[0] | t->info[1];
+    for (int i = t->half; i < n; i++) t->order[i] = i + 1 - t->half;
+    ((NAME(laed1))t->functions[3])(&n, t->d, t->z, &n, t->order, &apart, &t->half, t->work, t->integers, &info);
+    for (int i = 0; i < n; i++) t->d[i] = (NUMBER)ldexp(t->d[i], exponent);
+    for (int i = 1; i < n; i++) /* values that are equal but for roundings come in any order from laed1 */
+        for (int k = i; k && t->d[t->order[k] - 1] < t->d[t->order[k - 1] - 1]; k--) {
+            int kept = t->order[k];
+            t->order[k] = t->order[k - 1], t->order[k - 1] = kept;
+        }
+    return info;
+}
+
 /* Columns of Q times those of T's eigenvectors, in blocks. */
 static void NAME(back_part)(void *given, int part, int parts) {
     const NAME(reflections) *all = given;
@@ -97,7 +153,7 @@ static void NAME(back_part)(void *given, int part, int parts) {
 static int NAME(eigen)(const uintptr_t *functions, const NUMBER *x, NUMBER *values, NUMBER *vectors, int n, int upper,
                        int with_vectors, int parts) {
     int m = n - 1, least = n - 2, panels = (least + PANEL - 1) / PANEL, info = 0, size = PANEL;
-    int room = 1 + 4 * n + n * n, whole = 3 + 5 * n;
+    int room = 1 + 4 * n + n * n, whole = 6 + 6 * n;
     long step = (n + NAME(LANES) - 1) / NAME(LANES) * NAME(LANES);
     size_t of_z = with_vectors ? (size_t)n * n : 0, of_work = with_vectors ? (size_t)room + 2 * (size_t)n * PANEL : 0;
     size_t of_t = (size_t)panels * PANEL * PANEL, count = (size_t)n * step + 7 * step + (size_t)m * least + of_t;
@@ -122,10 +178,12 @@ static int NAME(eigen)(const uintptr_t *functions, const NUMBER *x, NUMBER *valu
     }
     memset(lines, 0, 4 * (size_t)step * sizeof *lines);
     NAME(tridiagonal)(a, step, n, d, e, q, tau, lines);
-    if (with_vectors)
-        ((NAME(stedc))functions[1])("I", &n, d, e, z, &n, work, &room, integers, &whole, &info);
-    else ((NAME(sterf))functions[1])(&n, d, e, &info);
-    for (int i = 0; i < n; i++) values[i] = (NUMBER)(d[i] / scale / other);
+    int *order = integers + 6 + 5 * n;
+    if (with_vectors) {
+        NAME(diagonals) three = {functions, d, e, z, work, order, integers, .n = n};
+        info = NAME(of_diagonals)(&three, parts);
+    } else ((NAME(sterf))functions[1])(&n, d, e, &info);
+    for (int i = 0; i < n; i++) values[i] = (NUMBER)(d[with_vectors ? order[i] - 1 : i] / scale / other);
     if (vectors && !info) {
         NUMBER squares[PANEL * PANEL], one = 1, none = 0;
         NAME(reflections) all = {.product = (NAME(product))functions[2], .v = q, .t = t, .w = work, .c = c, .m = m,
@@ -137,8 +195,9 @@ static int NAME(eigen)(const uintptr_t *functions, const NUMBER *x, NUMBER *valu
             NAME(triangle)(squares, tau + from, t + (long)from * PANEL, width);
         }
         for (long j = 0; j < n; j++) { /* row 0, which Q leaves alone, is put where it belongs */
-            vectors[j] = z[j * n];
-            memcpy(c + j * m, z + j * n + 1, (size_t)m * sizeof *c);
+            const NUMBER *column = z + (order[j] - 1) * (long)n;
+            vectors[j] = column[0];
+            memcpy(c + j * m, column + 1, (size_t)m * sizeof *c);
         }
         int blocks = (n - 1) / block_of(n) + 1;
         tg_split(NAME(back_part), &all, blocks < parts ? blocks : parts);
