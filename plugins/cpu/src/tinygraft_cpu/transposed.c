@@ -22,6 +22,8 @@
 #include "routines.h"
 
 enum { POSITIONS = 6, AT_ONCE = 144, FILTERS = 64, LEAST_FILTERS = 40, COPIED = 2, MOST_ROWS = 8, LEAST_TILES = 2, LEAST_ROWS = 4 };
+/* results of a tile that are next to each other in a row, and terms after which their sums are put down */
+enum { LEAST_ROW = 7, WIDEST_ROW = 14, ROWS_AT_ONCE = 256 };
 
 /* An axis: of the window, steps, results that are cut off before the first, results, elements of x. The first element
    that a phase reads for result 0 at `least`, and how many more than one for each result; see `measure`. */
@@ -41,6 +43,7 @@ typedef struct {
     long rows, tiles, of_tile;        /* filters of a tile, tiles of a group, weights of a tile */
     long bands, parts, together, blocks, room; /* of results, of tiles, images of a block, floats of work for each thread */
     int level, dense, deep; /* dense: without zeros between rows; deep: vectors of filters of a tile, 0 for vectors of columns */
+    int by_rows;        /* whether tiles are parts of rows of results, of two vectors of filters */
     int own;            /* whether each thread has tiles of its own */
     atomic_int strange; /* whether a weight is not finite */
     atomic_long next;
@@ -62,9 +65,9 @@ static inline long phase_terms(const axis *a, long r) {
 #define TILES "transposed_tiles.h"
 #include "tile_levels.h"
 
-/* Pack the weights of tiles: (tile, phase down, phase right, channel, element down, element right, filter). Element k of
-   the window is at start[k] of a tile, for each channel step[k] further. Channels are outside, so that weights are read
-   one after another. */
+/* Pack the weights of tiles: (tile, phase down, phase right, channel, element down, element right, filter), with channels before
+   the filter where tiles are parts of rows, so that rows of a window are one after another. Element k of the window is at
+   start[k] of a tile, for each channel step[k] further. */
 static void pack(void *given, int number, int count) {
     transposed *job = given;
     long squared = job->down.window * job->right.window, rows = job->rows, all = job->groups * job->tiles;
@@ -109,18 +112,17 @@ static void list_places(transposed *job) {
             for (long k = 0; k < terms; k++) {
                 long y = k / beside * down->stride + (i + down->cut) % down->stride;
                 long at = y * right->window + k % beside * right->stride + (j + right->cut) % right->stride;
-                job->start[at] = (int)((base + k) * job->rows);
-                job->start[squared + at] = (int)(terms * job->rows);
+                job->start[at] = (int)((base + (job->by_rows ? k * job->channels : k)) * job->rows);
+                job->start[squared + at] = (int)((job->by_rows ? 1 : terms) * job->rows);
             }
             base += job->channels * terms;
-            for (long c = 0; c < job->channels; c++)
-                for (long k = 0; k < terms; k++)
-{
-                    long row = phase_start(down, i) - k / beside - down->least;
-                    long column = phase_start(right, j) - k % beside;
-                    column = job->dense ? (column - right->least) * job->each : job->before + column;
-                    *from++ = (int)(c * job->plane + row * job->pitch + column);
-                }
+            for (long t = 0; t < job->channels * terms; t++) {
+                long k = job->by_rows ? t / job->channels : t % terms, c = job->by_rows ? t % job->channels : t / terms;
+                long row = phase_start(down, i) - k / beside - down->least;
+                long column = phase_start(right, j) - k % beside;
+                column = job->dense ? (column - right->least) * job->each : job->before + column;
+                *from++ = (int)(c * job->plane + row * job->pitch + column);
+            }
         }
 }
 
@@ -282,7 +284,8 @@ void tg_transposed_convolution(void **buffers, const long long *facts) {
     job->rows = job->level == 2 ? 8 : job->level == 1 ? 4 : rows_of_tile_0;
     if (job->level == 2 && job->filters >= LEAST_FILTERS) {
         long vectors = (job->filters + LINE - 1) / LINE, tiles = (vectors * LINE + FILTERS - 1) / FILTERS;
-        job->deep = (int)((vectors + tiles - 1) / tiles), job->rows = job->deep * LINE;
+        job->by_rows = vectors % 2 == 0 && right->results / right->stride >= LEAST_ROW;
+        job->deep = job->by_rows ? 2 : (int)((vectors + tiles - 1) / tiles), job->rows = job->deep * LINE;
     }
     measure(down), measure(right);
     job->before = right->least < 0 ? -right->least : 0;

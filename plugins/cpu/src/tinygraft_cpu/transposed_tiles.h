@@ -155,6 +155,63 @@ TARGET static __attribute__((noinline)) void NAME(band_of)(const transposed *job
 #if WIDTH == 64
 #include "filter_tiles.h"
 
+/* sums[position][filter] of `width` results next to each other in a row and of two vectors of filters: see `multiply_filters`. */
+INLINE void NAME(multiply_row)(const int width, long terms, const float *w, const float *x, const int *from, float *sums,
+                               int first) {
+    NAME(vector) sum[WIDEST_ROW][2];
+#pragma GCC unroll 14
+    for (int p = 0; p < width; p++)
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; v++) sum[p][v] = first ? (NAME(vector)){0} : *(const NAME(vector) *)(sums + (2 * p + v) * LANES);
+    for (long k = 0; k < terms; k++, w += 2 * LANES) {
+        NAME(vector) a = *(const NAME(vector) *)w, b = *(const NAME(vector) *)(w + LANES);
+        const float *at = x + from[k];
+#pragma GCC unroll 14
+        for (int p = 0; p < width; p++) sum[p][0] += at[p] * a, sum[p][1] += at[p] * b;
+    }
+#pragma GCC unroll 14
+    for (int p = 0; p < width; p++)
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; v++) *(NAME(vector) *)(sums + (2 * p + v) * LANES) = sum[p][v];
+}
+
+#define OF_WIDTH(width) \
+    TARGET static __attribute__((noinline)) void NAME(row_of_##width)(long terms, const float *w, const float *x, \
+                                                                      const int *from, float *sums, int first) { \
+        NAME(multiply_row)(width, terms, w, x, from, sums, first); \
+    }
+OF_WIDTH(7) OF_WIDTH(8) OF_WIDTH(9) OF_WIDTH(10) OF_WIDTH(11) OF_WIDTH(12) OF_WIDTH(13) OF_WIDTH(14)
+
+/* The sums of phase (i, j) of a band, of which each position has two vectors: rows are divided into parts of about one width. Rows of
+   the window that are outside of the image are left out. */
+INLINE void NAME(phase_of_rows)(const transposed *job, const band *b, long i, long j, const float *w, const float *x,
+                                const int *from, float *sums) {
+    static void (*const known[])(long, const float *, const float *, const int *, float *, int) = {
+        NAME(row_of_7), NAME(row_of_8), NAME(row_of_9), NAME(row_of_10),
+        NAME(row_of_11), NAME(row_of_12), NAME(row_of_13), NAME(row_of_14)};
+    const axis *down = &job->down, *right = &job->right;
+    long columns = phase_results(right, j), parts = (columns + WIDEST_ROW - 1) / WIDEST_ROW;
+    long above = phase_terms(down, i), each = job->channels * phase_terms(right, j), start = phase_start(down, i);
+    long end = phase_results(down, i) < b->end ? phase_results(down, i) : b->end, every = job->channels * job->plane;
+    long rows = b->end - b->first;
+    for (long k = 0; k == 0 || k < above * each; k += ROWS_AT_ONCE)
+        for (long n = 0; n < b->images; n++)
+            for (long q = b->first; q < end; q++) {
+                long y = q - b->first, least = q + start - job->height + 1, most = q + start + 1; /* of rows of the window */
+                long begin = least > 0 ? least * each : 0, stop = (most < above ? most : above) * each;
+                int first = k <= begin;
+                if (begin < k) begin = k;
+                if (stop > k + ROWS_AT_ONCE) stop = k + ROWS_AT_ONCE;
+                if (begin >= stop && k) continue;
+                if (begin >= stop) begin = stop = 0, first = 1; /* there may be none at all */
+                for (long part = 0; part < parts; part++) {
+                    long column = part * columns / parts, width = (part + 1) * columns / parts - column;
+                    known[width - LEAST_ROW](stop - begin, w + begin * job->rows, x + n * every + y * job->pitch + column,
+                                             from + begin, sums + ((n * rows + y) * right->counts + column) * job->rows, first);
+                }
+            }
+}
+
 /* sums[position][filter] of a phase over `terms` terms, of which some are multiplied with all positions at once. */
 TARGET static __attribute__((noinline)) void NAME(phase_of_filters)(int deep, long tiles, long terms, const float *w,
                                                                     const float *x, const int *from, const int *place,
@@ -253,7 +310,8 @@ TARGET static __attribute__((noinline)) void NAME(filters_of)(const transposed *
         for (long i = 0; i < down->stride; i++)
             for (long j = 0; j < right->stride; j++) {
                 long terms = job->channels * phase_terms(down, i) * phase_terms(right, j);
-                NAME(phase_of_filters)(job->deep, count / POSITIONS, terms, w, planes, from, place,
+                if (job->by_rows) NAME(phase_of_rows)(job, b, i, j, w, planes, from, sums + (i * right->stride + j) * apart);
+                else NAME(phase_of_filters)(job->deep, count / POSITIONS, terms, w, planes, from, place,
                                        sums + (i * right->stride + j) * apart);
                 w += terms * job->rows, from += terms;
             }
