@@ -23,7 +23,8 @@ from tinygraft.tensor.state.view_steps import over
 from tinygraft.tensor.tensor import Tensor
 from tinygraft.uop.held import HELD
 from tinygraft.uop.ops import Ops
-from tinygraft.uop.uop import UOp, postorder
+from tinygraft.uop.sizes import is_concrete
+from tinygraft.uop.uop import NodeStep, UOp, make_again, postorder
 
 ViewBase = int | weakref.ref[TensorBase] | None  # the number of an argument, or a tensor from outside
 
@@ -142,7 +143,7 @@ class CapturedTensor:
     lender: ViewBase
     same: ViewBase
 
-    __slots__ = ("base", "lender", "reads", "requires_grad", "rows", "same")
+    __slots__ = ("base", "lender", "reads", "requires_grad", "reshaped", "rows", "same")
 
     def __init__(self, tensor: TensorBase, indices: Mapping[UOp, int], base: ViewBase = None, lender: ViewBase = None,
                  same: ViewBase = None) -> None:  # fmt: skip
@@ -161,10 +162,12 @@ class CapturedTensor:
                 row_of[node] = len(self.rows)
                 self.rows.append(_row(node, row_of, indices) if node in changes else _same(node))
         self.reads: bool = any(row.op is Ops.BUFFER for row in self.rows)  # memory, which makes each result a new node
+        is_value = base is None and same is None and tensor._storage is None
+        self.reshaped: tuple[int, NodeStep] | None = _reshaped(tensor.uop, indices) if is_value else None
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         base, lender, same = (of if isinstance(of, int) else None for of in (self.base, self.lender, self.same))
-        others = {name: getattr(self, name) for name in ("requires_grad", "rows", "reads")}
+        others = {name: getattr(self, name) for name in ("requires_grad", "rows", "reads", "reshaped")}
         return None, {"base": base, "lender": lender, "same": same, **others}
 
     def alias(self, arguments: Sequence[TensorBase], buffers: Sequence[UOp], values: Mapping[str, int],
@@ -189,7 +192,11 @@ class CapturedTensor:
         `made` is the line of the user's code that called.
         """
         done: list[UOp] = []
-        for row in self.rows:
+        if self.reshaped is not None:
+            number, step = self.reshaped
+            done = [buffers[number]]
+            make_again((step,), done)
+        for row in self.rows if self.reshaped is None else ():
             if row.op is Ops.BUFFER:
                 node = buffers[row.arg]
             elif row.op is Ops.CONST:
@@ -204,6 +211,17 @@ class CapturedTensor:
         new = object.__new__(Tensor)  # Tensor(node) takes 4 us to check its argument
         new._set(done[-1] if self.reads else leaf(done[-1], self.requires_grad), self.requires_grad, made)
         return new
+
+
+def _reshaped(node: UOp, indices: Mapping[UOp, int]) -> tuple[int, NodeStep] | None:
+    """Return the index of the BUFFER that `node` only reshapes to concrete sizes, and one RESHAPE of it as a step."""
+    source = node
+    while source.op is Ops.RESHAPE and source.tag is None and is_concrete(source.shape):
+        source = source.src[0]
+    if source is node or source.op is not Ops.BUFFER or node.sharding is not None:
+        return None
+    step = NodeStep(Ops.RESHAPE, node.dtype, node.arg, (0,), node.shape, node.device, node.lo, node.hi)
+    return indices[source], step
 
 
 def _found(base: ViewBase, arguments: Sequence[TensorBase]) -> TensorBase | None:
