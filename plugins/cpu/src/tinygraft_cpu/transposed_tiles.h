@@ -6,6 +6,10 @@ enum { NAME(rows_of_tile) = ROWS };
 #define LANES ((long)(WIDTH / sizeof(float)))
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
+#if WIDTH == 64
+#define FIRST_LANES(count) ((count) <= 0 ? 0 : (count) < LANES ? (1u << (count)) - 1 : 0xffff)
+#endif
+
 /* sums[row][column] of `vectors` vectors of columns: of x[from[k] + column] * w[k][row] over `terms` terms k. */
 INLINE void NAME(multiply)(const int vectors, long terms, const float *w, const float *x, const int *from, float *sums,
                            long to) {
@@ -61,6 +65,19 @@ INLINE void NAME(copy_plane)(const transposed *job, const float *image, long fir
         long to = job->width - shift < job->pitch ? job->width - shift : job->pitch;
         for (long i = 0; i < job->before; i++) plane[i] = 0;
         plane += job->before;
+#if WIDTH == 64
+        for (long k = 0; k < job->pitch; k += LANES) { /* under masks, a vector of all rows; those of the next channel are fetched */
+            __mmask16 inside = (__mmask16)(FIRST_LANES(to - k) & ~FIRST_LANES(from - k)), all = FIRST_LANES(job->pitch - k);
+            const float *x = image + first * job->width + shift + k;
+            float *y = plane + k;
+            for (long row = first; row < first + rows; row++, x += job->width, y += job->pitch) {
+                __mmask16 here = row >= 0 && row < job->height ? inside : 0;
+                __builtin_prefetch(x + job->height * job->width);
+                _mm512_mask_storeu_ps(y, all, _mm512_maskz_loadu_ps(here, x));
+            }
+        }
+        plane += rows * job->pitch;
+#else
         for (long row = first; row < first + rows; row++, plane += job->pitch) {
             long k = 0;
             if (row >= 0 && row < job->height && from < to) {
@@ -70,6 +87,7 @@ INLINE void NAME(copy_plane)(const transposed *job, const float *image, long fir
             }
             for (; k < job->pitch; k++) plane[k] = 0;
         }
+#endif
         for (long i = 0; i < job->before + LANES; i++) plane[i] = 0; /* what the last vector reads beyond */
     }
 }
@@ -262,12 +280,13 @@ INLINE void NAME(store_filters)(const transposed *job, const float *sums, long a
         if (x + LANES > columns && columns >= LANES) x = columns - LANES; /* some once more */
         NAME(load_results)(job, sums, apart, x, all);
         NAME(transpose)(all);
-        __mmask16 here = columns >= LANES ? 0xffff : (__mmask16)((1u << columns) - 1);
-        if (filters == LANES) {
+        if (filters == LANES && columns >= LANES) {
 #pragma GCC unroll 16
-            for (int f = 0; f < LANES; f++) _mm512_mask_storeu_ps(y + f * area + x, here, (__m512)all[f]);
-        } else
-            for (long f = 0; f < filters; f++) _mm512_mask_storeu_ps(y + f * area + x, here, (__m512)all[f]);
+            for (int f = 0; f < LANES; f++) *(NAME(vector) *)(y + f * area + x) = all[f];
+            continue;
+        }
+        __mmask16 here = columns >= LANES ? 0xffff : (__mmask16)((1u << columns) - 1);
+        for (long f = 0; f < filters; f++) _mm512_mask_storeu_ps(y + f * area + x, here, (__m512)all[f]);
     }
 }
 
@@ -329,5 +348,6 @@ TARGET static __attribute__((noinline)) void NAME(filters_of)(const transposed *
 }
 #endif
 
+#undef FIRST_LANES
 #undef LANES
 #undef INLINE
