@@ -66,17 +66,13 @@ INLINE void NAME(copy_plane)(const transposed *job, const float *image, long fir
         for (long i = 0; i < job->before; i++) plane[i] = 0;
         plane += job->before;
 #if WIDTH == 64
-        for (long k = 0; k < job->pitch; k += LANES) { /* under masks, a vector of all rows; those of the next channel are fetched */
-            __mmask16 inside = (__mmask16)(FIRST_LANES(to - k) & ~FIRST_LANES(from - k)), all = FIRST_LANES(job->pitch - k);
-            const float *x = image + first * job->width + shift + k;
-            float *y = plane + k;
-            for (long row = first; row < first + rows; row++, x += job->width, y += job->pitch) {
-                __mmask16 here = row >= 0 && row < job->height ? inside : 0;
-                __builtin_prefetch(x + job->height * job->width);
-                _mm512_mask_storeu_ps(y, all, _mm512_maskz_loadu_ps(here, x));
+        const float *x = image + first * job->width + shift;
+        for (long row = first; row < first + rows; row++, x += job->width, plane += job->pitch)
+            for (long k = 0; k < job->pitch; k += LANES) { /* what is written beyond a row is written again with the next one */
+                uint32_t inside = row >= 0 && row < job->height ? FIRST_LANES(to - k) & ~FIRST_LANES(from - k) : 0;
+                __builtin_prefetch(x + k + job->height * job->width); /* of the next channel */
+                *(NAME(vector) *)(plane + k) = (NAME(vector))_mm512_maskz_loadu_ps((__mmask16)inside, x + k);
             }
-        }
-        plane += rows * job->pitch;
 #else
         for (long row = first; row < first + rows; row++, plane += job->pitch) {
             long k = 0;
