@@ -20,6 +20,7 @@ layer = nn.Linear(2, 2)
 sgd = nn.optim.SGD(nn.state.get_parameters(layer), lr=0.1)
 rates = nn.optim.lr_scheduler
 a: Any = "a"
+b: Any = "b"
 CASES: dict[str, tuple[Callable[[], Any], type[Exception]]] = {
     # numbers
     "randperm needs an integer as n, got 'a'": (lambda: Tensor.randperm(a), DTypeError),
@@ -67,6 +68,9 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception]]] = {
     "masked_select needs a mask of bool, got dtypes.float": (lambda: t.masked_select(t), DTypeError),
     "grad is a tensor or None, got 3": (lambda: setattr(t, "grad", 3), DTypeError),
     "requires_grad is True, False or None, got 'a'": (lambda: t.requires_grad_(a), DTypeError),
+    "requires_grad is True, False or None, got 'b'": (lambda: Tensor([1.0], requires_grad=b), DTypeError),
+    "full needs True, False or None as requires_grad, got 2": (lambda: Tensor.full(2, 0.0, requires_grad=2), DTypeError),  # type: ignore[arg-type]
+    "dropout needs True, False or None as training, got 'a'": (lambda: t.float().dropout(0.5, a), DTypeError),
     "Linear takes a Tensor, got list": (lambda: layer([1.0, 2.0]), DTypeError),  # type: ignore[arg-type]
     "Embedding takes a Tensor, got str": (lambda: nn.Embedding(3, 3)(a), DTypeError),
     # what was asked for is named, not what is computed on the way
@@ -119,7 +123,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception]]] = {
     "Adam needs True or False as amsgrad, got 'a'": (lambda: nn.optim.Adam([t], amsgrad=a), DTypeError),
     "SGD needs True or False as maximize, got 'a'": (lambda: nn.optim.SGD([t], lr=0.1, maximize=a), DTypeError),
     "Linear needs True or False as bias, got 'no'": (lambda: nn.Linear(2, 2, bias="no"), DTypeError),  # type: ignore[arg-type]
-    "DataLoader needs True or False as shuffle, got 'a'": (lambda: DataLoader(t, 2, shuffle=a), DTypeError),
+    "DataLoader needs True, False or None as shuffle, got 'a'": (lambda: DataLoader(t, 2, shuffle=a), DTypeError),
     "DataLoader needs True or False as drop_last, got 1.5": (
         lambda: DataLoader(t, 2, drop_last=1.5), DTypeError),  # type: ignore[arg-type]
     # data and files
@@ -177,12 +181,13 @@ def test_what_is_like_a_bool_is_a_flag() -> None:
     assert [t.sum(0, keepdim=flag).shape for flag in no] == [()] * 4
 
 
-UNREAD = ("reverse", "retain_graph", "do_update_stats")  # of operators, which Python calls; and what changes nothing
+# of operators, which Python calls; what changes nothing; what has the sentence of all tensors (above)
+UNREAD = ("reverse", "retain_graph", "do_update_stats", "requires_grad")
 FLAGS = [
     (name, flag)
     for name in sorted(vars(Tensor))
     if not name.startswith("_") and inspect.isfunction(method := getattr(Tensor, name))
-    for flag, _ in flags_of(inspect.unwrap(method))
+    for flag in [each.name for each in flags_of(inspect.unwrap(method))]
     if flag not in UNREAD
 ]
 
@@ -190,7 +195,7 @@ FLAGS = [
 @pytest.mark.parametrize(("name", "flag"), FLAGS)
 def test_every_flag_of_every_method_is_one(name: str, flag: str) -> None:
     """Of each parameter that is annotated as a bool; "no" was true in methods that AUTOCAST casts for."""
-    with pytest.raises(DTypeError, match=f"^{name} needs True or False as {flag}, got 'no'"):
+    with pytest.raises(DTypeError, match=f"^{name} needs True(, False or None| or False) as {flag}, got 'no'"):
         getattr(m, name)(**{flag: "no"})
 
 
@@ -204,7 +209,7 @@ def test_flags_that_may_be_none_are_checked_too() -> None:
     }.items():
         for flag in (None, False, True, 1):
             call(flag).realize()
-        with pytest.raises(DTypeError, match=f"^{name} needs True or False as align_corners, got 'no'"):
+        with pytest.raises(DTypeError, match=f"^{name} needs True, False or None as align_corners, got 'no'"):
             call("no")
 
 

@@ -14,6 +14,7 @@ from tinygraft.tensor.data.construct import is_path, node_of
 from tinygraft.tensor.methods import bind_all
 from tinygraft.tensor.mode import TensorType
 from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.keyword_aliases import grad_flag
 from tinygraft.tensor.state.leaf_nodes import leaf, own_memory
 from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import Place
@@ -79,6 +80,7 @@ class Tensor(TensorBase, metaclass=TensorType):
         A tensor as `data` is not copied, except with requires_grad=True, which makes a gradient leaf in memory of
         its own. Of complex data nothing is set here, and DTypeError is raised for a subclass of Tensor.
         """
+        requires_grad = grad_flag(requires_grad)
         node = node_of(data, device, None if dtype is None else to_dtype(dtype))
         if node is None:  # complex numbers: TensorType returns a ComplexTensor instead of this object
             self._check_may_be_complex()

@@ -25,7 +25,7 @@ from tinygraft.nn.data.samplers import (
 from tinygraft.nn.data.worker_pool import WorkerPool, context_of
 from tinygraft.nn.described import answered
 from tinygraft.tensor.ops.random import current_seed
-from tinygraft.tensor.primitives.keyword_aliases import check_flags
+from tinygraft.tensor.primitives.keyword_aliases import Flag, check_flags
 from tinygraft.uop.uop import Place
 
 
@@ -93,7 +93,7 @@ class DataLoader:
         self.dataset, self.device, self.collate_fn = dataset, device, collate_fn
         if collate_fn is not None and not callable(collate_fn):
             raise DTypeError(f"collate_fn is a function of the list of samples, got {type(collate_fn).__name__}")
-        check_flags("DataLoader", (("shuffle", 0),), (shuffle or False,), {})
+        check_flags("DataLoader", (Flag("shuffle", 0, or_none=True),), (shuffle,), {})
         self.num_workers: int = count_of(num_workers, "num_workers", 0)
         self.seed = _seed_of(seed, generator)
         is_iterable = _is_iterable(dataset, sampler, batch_sampler)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from tinygraft.errors import did_you_mean
-from tinygraft.tensor.primitives.keyword_aliases import check_flags
+from tinygraft.tensor.primitives.keyword_aliases import Flag, check_flags
 
 OTHERWISE = {"learning_rate": "lr", "wd": "weight_decay"}  # what other libraries call an option
 
@@ -40,7 +40,7 @@ def maximizes(kind: type[Any], given: Mapping[str, Any]) -> bool:
                 f"\n  hint: it has {', '.join([*own, *known])}"
             )
             raise TypeError(f"{name}() got an unexpected keyword argument {option!r}{hint}")
-    check_flags(name, (("maximize", sys.maxsize),), (), given)
+    check_flags(name, (Flag("maximize", sys.maxsize),), (), given)
     if given.get("differentiable"):
         raise ValueError(
             f"{name} has no differentiable step: it writes memory\n  hint: p - lr * g, with g of loss.gradient(p), is "

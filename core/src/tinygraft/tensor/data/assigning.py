@@ -15,6 +15,7 @@ from tinygraft.errors import DeviceError, DTypeError, ShapeError
 from tinygraft.tensor.data.from_python import refuse_nothing
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import broadcast_shape, expand
+from tinygraft.tensor.primitives.keyword_aliases import grad_flag
 from tinygraft.tensor.state import no_grad
 from tinygraft.tensor.state.gradient_cuts import cuts
 from tinygraft.tensor.state.leaf_nodes import by_itself, leaf, marked, own_memory
@@ -65,8 +66,7 @@ def requires_grad_(self: Tensor, requires_grad: bool | None = True) -> Tensor:
     >>> a.grad.tolist(), b.grad.tolist()
     ([2.0, 4.0], [5.0, 5.0])
     """
-    if requires_grad is not None and requires_grad not in (False, True):
-        raise DTypeError(f"requires_grad is True, False or None, got {requires_grad!r}\n  made at {self._where()}")
+    requires_grad = grad_flag(requires_grad)
     is_float = self.uop.dtype.kind == "float"
     node = _leaf_node(self) if requires_grad and is_float else leaf(self.uop, requires_grad)
     if requires_grad is False and is_float and memory_base(node).op not in (*HELD, Ops.CONST):

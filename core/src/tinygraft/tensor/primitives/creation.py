@@ -18,6 +18,7 @@ from tinygraft.tensor.primitives.argument_checks import as_number
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import Scalar, expand
 from tinygraft.tensor.primitives.iota import iota
+from tinygraft.tensor.primitives.keyword_aliases import grad_flag
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.tensor.primitives.number_range import check, fitting
 from tinygraft.tensor.primitives.size_math import as_sizes
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
 def _from(cls: type[Tensor], node: UOp, requires_grad: bool | None = None) -> Tensor:
     """Return a new tensor of this class over a node; as a leaf of its own where it may get a gradient."""
-    new = object.__new__(cls)
-    new._set(leaf(node, requires_grad), requires_grad)
+    new, flag = object.__new__(cls), grad_flag(requires_grad)
+    new._set(leaf(node, flag), flag)
     return new
 
 

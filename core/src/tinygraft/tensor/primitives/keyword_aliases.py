@@ -12,7 +12,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tinygraft.errors import DTypeError, did_you_mean
 
@@ -58,38 +58,49 @@ def either_spelling(function: F) -> F:
     return either  # type: ignore[return-value]
 
 
-def flags_of(function: Callable[..., Any]) -> tuple[tuple[str, int], ...]:
-    """Return the parameters of a function that are annotated as a bool, and their positions.
+class Flag(NamedTuple):
+    """A parameter that is True or False, or None too where `or_none`; `at` is its position among the arguments."""
+
+    name: str
+    at: int
+    or_none: bool = False
+
+
+def flags_of(function: Callable[..., Any]) -> tuple[Flag, ...]:
+    """Return the parameters of a function that are annotated as a bool, or as a bool | None.
 
     >>> def total(x, keepdim: bool = False): return x
     >>> flags_of(total)
-    (('keepdim', 1),)
+    (Flag(name='keepdim', at=1, or_none=False),)
     """
     code = function.__code__
     declared = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return tuple(
-        (name, at if at < code.co_argcount else sys.maxsize)
+        Flag(name, at if at < code.co_argcount else sys.maxsize, annotation not in ("bool", bool))
         for at, name in enumerate(declared)
-        if function.__annotations__.get(name) in ("bool", bool)
+        if (annotation := function.__annotations__.get(name)) in ("bool", bool, "bool | None", bool | None)
     )
 
 
-def check_flags(
-    what: str, flags: tuple[tuple[str, int], ...], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> None:
+def check_flags(what: str, flags: tuple[Flag, ...], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     """Raise DTypeError for a flag that is neither True nor False; 0 and 1, and NumPy's, are.
 
     `what` is the function, `flags` are those of `flags_of`. A text would be taken as True, "no" as well.
     """
-    for name, at in flags:
+    for name, at, or_none in flags:
         value = args[at] if at < len(args) else kwargs.get(name, False)
-        if value is not True and value is not False and not _is_flag(value):
-            raise DTypeError(f"{what} needs True or False as {name}, got {value!r}")
+        if value is not True and value is not False and not (or_none and value is None) and not _is_flag(value):
+            raise DTypeError(
+                f"{what} needs {'True, False or None' if or_none else 'True or False'} as {name}, got {value!r}"
+            )
 
 
-def optional_flag(what: str, name: str, value: Any) -> bool:
-    """Return a flag that may be None, for False, as a bool. Raises DTypeError for what is none, as check_flags does."""
-    check_flags(what, ((name, 0),), (value is not None and value,), {})
+def grad_flag(value: Any) -> bool | None:
+    """Return what is given as requires_grad as True, False or None. Raises DTypeError for what is none of them."""
+    if value is None or value is True or value is False:
+        return value
+    if not _is_flag(value):
+        raise DTypeError(f"requires_grad is True, False or None, got {value!r}")
     return bool(value)
 
 

@@ -16,7 +16,6 @@ from tinygraft.errors import ShapeError
 from tinygraft.tensor.ops.nn.interpolate import cubic_weight
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.iota import iota
-from tinygraft.tensor.primitives.keyword_aliases import optional_flag
 from tinygraft.tensor.primitives.movement import reshaped, sliced
 from tinygraft.tensor.state.no_grad import is_quiet, may_have_gradient
 from tinygraft.uop.ops import Ops
@@ -48,7 +47,7 @@ def grid_sample(
     sizes, batch = size_math.as_ints(self.shape[2:], "grid_sample"), size_math.as_int(self.shape[0], "grid_sample")
     count, channels = size_math.as_ints(grid.shape[1:-1], "grid_sample"), size_math.as_int(self.shape[1], "grid_sample")
     x, indices = self._in_float(), reshaped(grid._in_float(), (batch, math.prod(count), n))
-    corners = optional_flag("grid_sample", "align_corners", align_corners)
+    corners = bool(align_corners)
     at = [_at_pixel(reshaped(sliced(indices, 2, n - 1 - a, n - a), indices.shape[:2]), sizes[a], corners)
           for a in range(n)]  # fmt: skip
     if mode != "bicubic":
@@ -139,7 +138,7 @@ def affine_grid(self: Tensor, size: Sequence[int], align_corners: bool | None = 
             f"affine_grid of size {tuple(size)} needs maps of shape {(size[0], n, n + 1)}, got {self.shape}\n"
             f"  made at {self._where()}"
         )
-    x, corners = self._in_float(), optional_flag("affine_grid", "align_corners", align_corners)
+    x, corners = self._in_float(), bool(align_corners)
     axes = []
     for axis, count in enumerate(spatial):
         line = iota(type(self), count, self.device)._cast(x.dtype)

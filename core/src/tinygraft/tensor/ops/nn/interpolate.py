@@ -16,7 +16,6 @@ from tinygraft.tensor.ops.nn.pooling import adaptive_avg
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.argument_checks import as_number
 from tinygraft.tensor.primitives.iota import iota
-from tinygraft.tensor.primitives.keyword_aliases import optional_flag
 from tinygraft.tensor.primitives.movement import reshaped
 from tinygraft.uop.ops import Ops
 
@@ -53,7 +52,6 @@ def interpolate(
     """
     if mode not in MODES:
         raise ValueError(f"interpolate takes the modes {', '.join(MODES)}, got {mode!r}")
-    align_corners = optional_flag("interpolate", "align_corners", align_corners)
     if align_corners and (mode == "area" or mode.startswith("nearest")):
         raise ValueError(
             f"interpolate by {mode} has no samples to put at the corners, got align_corners=True\n"
@@ -77,9 +75,9 @@ def interpolate(
         if whole:
             result = _gathered(result, axis, _nearest(result, old, new, mode == "nearest-exact", scale))
         elif mode == "bicubic":
-            result = _cubic(result, axis, *_between(result, old, new, align_corners, scale, False))
+            result = _cubic(result, axis, *_between(result, old, new, bool(align_corners), scale, False))
         else:
-            result = _linear(result, axis, *_between(result, old, new, align_corners, scale, True))
+            result = _linear(result, axis, *_between(result, old, new, bool(align_corners), scale, True))
     return result._cast(self.dtype) if whole else _in_pixels(result, self.dtype)
 
 
