@@ -64,6 +64,7 @@ def mnist_memory(batch: int) -> Case:
 
 ITEMS: dict[str, Builder] = {
     "mnist_train": mnist_train,
+    "mnist_first": mnist_train,
     "mnist_unjitted": mnist_unjitted,
     "mnist_memory": mnist_memory,
 }

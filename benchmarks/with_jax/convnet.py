@@ -61,4 +61,4 @@ def mnist_memory(batch: int) -> Case:
     return trained(loss, weights(), 0.001, drawn)
 
 
-ITEMS: dict[str, Builder] = {"mnist_train": mnist_train, "mnist_memory": mnist_memory}
+ITEMS: dict[str, Builder] = {"mnist_train": mnist_train, "mnist_first": mnist_train, "mnist_memory": mnist_memory}

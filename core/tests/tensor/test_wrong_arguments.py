@@ -69,7 +69,8 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception]]] = {
     "grad is a tensor or None, got 3": (lambda: setattr(t, "grad", 3), DTypeError),
     "requires_grad is True, False or None, got 'a'": (lambda: t.requires_grad_(a), DTypeError),
     "requires_grad is True, False or None, got 'b'": (lambda: Tensor([1.0], requires_grad=b), DTypeError),
-    "full needs True, False or None as requires_grad, got 2": (lambda: Tensor.full(2, 0.0, requires_grad=2), DTypeError),  # type: ignore[arg-type]
+    "full needs True, False or None as requires_grad, got 'b'": (
+        lambda: Tensor.full(2, 0.0, requires_grad=b), DTypeError),
     "dropout needs True, False or None as training, got 'a'": (lambda: t.float().dropout(0.5, a), DTypeError),
     "Linear takes a Tensor, got list": (lambda: layer([1.0, 2.0]), DTypeError),  # type: ignore[arg-type]
     "Embedding takes a Tensor, got str": (lambda: nn.Embedding(3, 3)(a), DTypeError),
