@@ -56,6 +56,19 @@ def test_numbers_whose_squares_are_none_of_the_dtype(kind: str, scale: float) ->
 
 
 @pytest.mark.parametrize("kind", ["f4", "f8"])
+@pytest.mark.parametrize("n", [26, 31, 44, 75, 126])
+def test_columns_of_roundings_of_roundings(n: int, kind: str) -> None:
+    """Of a matrix of rank one: each step leaves a rounding of the one before, until these are no normal numbers."""
+    power = 2.0 ** (np.arange(n) % 3)
+    for x in (
+        np.ones((n, n)),
+        np.outer(power, power),
+        -1e200 * np.ones((n, n)) if kind == "f8" else np.full((n, n), 3.7),
+    ):
+        check(x.astype(kind), scale=float(np.abs(x).max()))
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8"])
 def test_special_columns(kind: str) -> None:
     """Zeros are not reflected; a column that is 0 below its diagonal is where a row is below; NaN stays NaN."""
     x = np.random.default_rng(3).standard_normal((50, 40)).astype(kind)

@@ -79,6 +79,14 @@ def test_spectra(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [44, 75, 81, 109, 126])
+def test_matrices_of_rank_one(n: int, kind: str) -> None:
+    """Each reflection is of a rounding of what the one before left, until these are no normal numbers."""
+    power = 2.0 ** (np.arange(n) % 3)
+    check(np.stack([np.ones((n, n)), np.outer(power, power), -np.ones((n, n))]).astype(kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n", [52, 98, 125])
 def test_values_that_are_equal_rise_all_the_same(n: int, kind: str) -> None:
     """Five whole numbers, each many times: where the halves of T are joined, such values come in any order."""

@@ -44,6 +44,7 @@ INLINE void NAME(multiply_filters)(const int deep, long terms, const float *rest
 #endif
 
 #if WIDTH == 64
+#include <immintrin.h>
 /* Transpose 16 vectors of 16: pairs of rows, then pairs of these are interleaved in each quarter, and quarters are gathered. All 64
    steps leave lanes in their quarter or move whole quarters: two in a cycle of a Zen 5, where one that picks any lanes
    takes a cycle (12.0 and 5.4 ns in all). */

@@ -76,14 +76,15 @@ static double NAME(length)(const NUMBER *x, long n) {
    A column of zeros is not reflected, and neither is one of one number. */
 FOR_EACH_PROCESSOR
 static NUMBER NAME(reflection)(NUMBER *x, long n) {
-    double length = n > 1 ? NAME(length)(x, n) : 0, first = x[0];
+    double length = n > 1 ? NAME(length)(x, n) : 0, first = x[0], scale = 1;
     if (length == 0) return 0;
+    if (length < 1e-290) { /* left of a column of roundings: where it is no normal number, too few digits are for an angle */
+        for (long i = 0; i < n; i++) x[i] = (NUMBER)(x[i] * 0x1p600);
+        length = NAME(length)(x, n), first = x[0], scale = 0x1p-600;
+    }
     double left = signbit(first) ? length : -length, divisor = first - left, factor = 1 / divisor;
-    if (fabs(divisor) > 1e-300)
-        for (long i = 1; i < n; i++) x[i] = (NUMBER)(x[i] * factor);
-    else
-        for (long i = 1; i < n; i++) x[i] = (NUMBER)(x[i] / divisor);
-    x[0] = (NUMBER)left;
+    for (long i = 1; i < n; i++) x[i] = (NUMBER)(x[i] * factor);
+    x[0] = (NUMBER)(left * scale);
     return (NUMBER)((left - first) / left);
 }
 
