@@ -7,9 +7,11 @@
    columns goes on into the next one, and only the zeros between two rows are multiplied for nothing. Where rows are short
    there is a copy for each place in a row from which windows read, which has no zeros between rows.
 
-   A tile has ROWS filters and VECTORS vectors of columns in registers, or, of vectors of 64 bytes and as many filters, vectors of
-   filters and POSITIONS results (filter_tiles.h), of all images of a block: then no zeros between rows are multiplied. Zeros around an image are multiplied as well, which
-   changes nothing where weights are finite; where one is not, results at the borders are summed again without them. */
+   A tile has ROWS filters and VECTORS vectors of columns in registers, or, of vectors of 64 bytes and as many filters, vectors
+   of filters: two of them and a part of a row of results, whose rows of the window outside of the image are left out, or, where
+   rows are short, up to four and POSITIONS results of all images of a block (filter_tiles.h). Then no zeros between rows are
+   multiplied. Other zeros around an image are multiplied as well, which changes nothing where weights are finite; where one is
+   not, results at the borders are summed again without them. */
 
 #include <math.h>
 #include <stdatomic.h>
