@@ -66,7 +66,7 @@ def requires_grad_(self: Tensor, requires_grad: bool | None = True) -> Tensor:
     >>> a.grad.tolist(), b.grad.tolist()
     ([2.0, 4.0], [5.0, 5.0])
     """
-    requires_grad = grad_flag(requires_grad)
+    requires_grad = grad_flag(requires_grad, self._where)
     is_float = self.uop.dtype.kind == "float"
     node = _leaf_node(self) if requires_grad and is_float else leaf(self.uop, requires_grad)
     if requires_grad is False and is_float and memory_base(node).op not in (*HELD, Ops.CONST):

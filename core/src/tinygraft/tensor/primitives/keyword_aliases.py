@@ -95,12 +95,16 @@ def check_flags(what: str, flags: tuple[Flag, ...], args: tuple[Any, ...], kwarg
             )
 
 
-def grad_flag(value: Any) -> bool | None:
-    """Return what is given as requires_grad as True, False or None. Raises DTypeError for what is none of them."""
+def grad_flag(value: Any, where: Callable[[], str] | None = None) -> bool | None:
+    """Return what is given as requires_grad as True, False or None.
+
+    Raises DTypeError for what is none of them, with the line that `where` names, where the tensor was made before.
+    """
     if value is None or value is True or value is False:
         return value
     if not _is_flag(value):
-        raise DTypeError(f"requires_grad is True, False or None, got {value!r}")
+        made = "" if where is None else f"\n  made at {where()}"
+        raise DTypeError(f"requires_grad is True, False or None, got {value!r}{made}")
     return bool(value)
 
 
