@@ -131,6 +131,16 @@ def test_steps_of_one_slide_back_by_the_other_routine(monkeypatch: pytest.Monkey
     assert abs(found.numpy() - wide).max() < 1e-6 * abs(wide).max()
 
 
+def test_a_block_without_gradients_has_the_same_routine() -> None:
+    """no_grad detaches each step of it; both are one routine (it was two kernels, of 8 times the time)."""
+    x, w = Tensor(numbers(2, 48, 20, 23), requires_grad=True), Tensor(numbers(48, 40, 4, 4, seed=1), requires_grad=True)
+    plain = x.conv_transpose2d(w, stride=2, padding=1)
+    with Tensor.no_grad():
+        quiet = x.conv_transpose2d(w, stride=2, padding=1)
+    assert count_routines(plain) == count_routines(quiet) == 1
+    assert (plain.numpy() == quiet.numpy()).all()
+
+
 def test_few_products_stay_kernels() -> None:
     """Of a result; then storing is most of the work."""
     x, w = Tensor(numbers(8, 64, 28, 28)), Tensor(numbers(64, 64, 1, 1))

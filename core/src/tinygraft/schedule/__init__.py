@@ -4,7 +4,8 @@ Graph to calls (`schedule/`). `schedule(outputs, target_of)` takes the requested
 `KernelCall`s and `CopyCall`s in order. `PASSES` in `schedule/schedule.py` is the list of passes, each a function
 from one state to the next:
 
-    split devices, remove waits           a graph of single devices, of values alone
+    split devices                         a graph of single devices
+    remove marks, remove waits            of values alone: what stops or shapes gradients is left out, then AFTERs
     multiply out                          powers of whole numbers as multiplications
     choose limits, choose routines        which convolutions and scans a routine of the device computes
     cut long loops                        long reductions, products and scans in steps, by shapes alone

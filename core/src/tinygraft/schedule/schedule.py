@@ -39,7 +39,9 @@ from tinygraft.target import Target
 from tinygraft.uop.held import LEAVES, memory_base, together
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.stages import Call
-from tinygraft.uop.uop import UOp, postorder
+from tinygraft.uop.uop import UOp, postorder, rebuild
+
+_MARKS = frozenset({Ops.DETACH, Ops.CONTIGUOUS_BACKWARD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,21 @@ def split_devices(state: ScheduleState) -> ScheduleState:
     numbers = {part: number for number, part in enumerate(outputs)}
     found = {node: tuple([numbers[part] for part in parts[node]]) for node in state.requested}
     return state.with_outputs(tuple(outputs))._replace(parts=found)
+
+
+def remove_marks(state: ScheduleState) -> ScheduleState:
+    """Return the state with each DETACH and CONTIGUOUS_BACKWARD, marks for gradients alone, replaced by its value.
+
+    A no_grad block detaches every result, so that products, sums and what slides over them are apart by a mark, which
+    no later pass has to look through. A mark that is an output itself stays: it may have memory of its own.
+    """
+    if not any(node.op in _MARKS for node in state.order):
+        return state
+    outputs = {*state.outputs}
+    becomes = rebuild(
+        state.order, {}, lambda node, new: new.src[0] if node.op in _MARKS and node not in outputs else new
+    )
+    return state.with_outputs([becomes[node] for node in state.outputs])
 
 
 def remove_waits(state: ScheduleState) -> ScheduleState:
@@ -292,6 +309,8 @@ def prove(state: ScheduleState) -> ScheduleState:
 
 PASSES = (
     SchedulePass("split devices", split_devices, schedule_spec.single_devices, texts.graph),
+    # before all passes that look for an operation beside another one
+    SchedulePass("remove marks", remove_marks, schedule_spec.single_devices, texts.graph),
     # before all passes that look through movement, which an AFTER would hide
     SchedulePass("remove waits", remove_waits, schedule_spec.plain_values, texts.graph),
     # before all passes that look for products
