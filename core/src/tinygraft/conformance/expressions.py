@@ -97,6 +97,12 @@ ADDRESSES = {
                                lambda: scattered(A, TARGET, VALUES, np.multiply)),
     "scatter-max": Expression(lambda t: t(A).scatter_reduce(0, t(TARGET), t(VALUES), "amax"),
                               lambda: scattered(A, TARGET, VALUES, np.maximum)),
+    "scatter-sum-by-remainder": Expression(
+        lambda t: t(VALUES).scatter_reduce(1, (t(TARGET) * 5 - 20) % 11, t(VALUES), "sum"),
+        lambda: scattered(VALUES.T, (TARGET.T * 5 - 20) % 11, VALUES.T, np.add).T),
+    "scatter-sum-by-quotient": Expression(
+        lambda t: t(VALUES).scatter_reduce(1, (t(TARGET).cast("int64") * 9 - 40) % 55 // 5, t(VALUES), "sum"),
+        lambda: scattered(VALUES.T, (TARGET.T * 9 - 40) % 55 // 5, VALUES.T, np.add).T),
     "running-sum": Expression(lambda t: t(A).cumsum(1), lambda: A.cumsum(1)),
     "running-product": Expression(lambda t: t(WHOLE).cumprod(0), lambda: WHOLE.cumprod(0, dtype=np.int32)),
     "running-most": Expression(lambda t: t(LONG).cummax(1)[0], lambda: np.maximum.accumulate(LONG, 1)),

@@ -22,7 +22,31 @@ def _add(a: UOp, b: UOp) -> Bounds:
 
 
 def _sub(a: UOp, b: UOp) -> Bounds:
+    """Return bounds of a difference; of a - a // c * c those of the remainder."""
+    if b.op is Ops.MUL and (divided := _floored(b.src[0])) is not None and divided == (a, b.src[1]):
+        return _mod(*divided)
     return a.lo - b.hi, a.hi - b.lo
+
+
+def _xor(a: UOp, b: UOp) -> Bounds:
+    """Return bounds of a quotient that is written by its sign (rules/decompose.py); nothing is known of others."""
+    divided = _written_by_sign(a, b)
+    return UNKNOWN if divided is None else _idiv(*divided)
+
+
+def _floored(x: UOp) -> tuple[UOp, UOp] | None:
+    """Return (a, c) of an integer that is a // c, floored, for c > 0: an IDIV, or what a target without one has."""
+    found = x.src if x.op is Ops.IDIV else _written_by_sign(*x.src) if x.op is Ops.XOR else None
+    return (found[0], found[1]) if found is not None and found[1].lo > 0 else None
+
+
+def _written_by_sign(a: UOp, sign: UOp) -> tuple[UOp, UOp] | None:
+    """Return (n, c) where `a ^ sign` is (n ^ s) // c ^ s, with c > 0 and s = n >> bits - 1: that is n // c, floored."""
+    if sign.op is not Ops.SHR or a.op is not Ops.IDIV or a.src[0].op is not Ops.XOR:
+        return None
+    n, c = sign.src[0], a.src[1]
+    whole = sign.src[1].op is Ops.CONST and sign.src[1].arg == n.dtype.bits - 1 and n.dtype.kind == "int"
+    return (n, c) if whole and a.src[0].src == (n, sign) and c.lo > 0 else None
 
 
 def _mul(a: UOp, b: UOp) -> Bounds:
@@ -98,11 +122,12 @@ RULES: dict[Ops, Callable[..., Bounds]] = {
     Ops.CMPNE: _ne,
     Ops.AND: _and,
     Ops.OR: _or,
+    Ops.XOR: _xor,
     Ops.NOT: _not,
     Ops.WHERE: _where,
 }
 # elementwise ops whose result may be any integer of its dtype; better bounds would rarely be used
-ANY_VALUE = frozenset({Ops.XOR, Ops.SHL, Ops.SHR, Ops.POW, Ops.THREEFRY, Ops.BITCAST})
+ANY_VALUE = frozenset({Ops.SHL, Ops.SHR, Ops.POW, Ops.THREEFRY, Ops.BITCAST})
 _UNCHANGED = (MOVEMENT - {Ops.PAD}) | {Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH, Ops.COPY, Ops.AFTER}
 
 
