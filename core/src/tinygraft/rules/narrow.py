@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from tinygraft import events
-from tinygraft.dtype import SMALL_FLOATS, DType, bits_of, dtypes
+from tinygraft.dtype import SMALL_FLOATS, DType, bits_of, coerce, dtypes
 from tinygraft.errors import UnsupportedError
 from tinygraft.rules import doubles
 from tinygraft.rules.fp8 import as_bytes, stored
@@ -26,6 +26,9 @@ from tinygraft.uop.shape import Sources
 from tinygraft.uop.uop import UOp, toposort
 
 BITS_ONLY = frozenset({Ops.WHERE, Ops.BITCAST})  # move bits, compute nothing
+HALVES = frozenset({dtypes.float16, dtypes.bfloat16})  # those with infinities and a zero of either sign
+DEEPEST = 6  # assumed: three abs(); what is longer is rounded in between
+_KEEPING = frozenset({Ops.NEG, Ops.TRUNC, Ops.MAX, Ops.MIN})  # ops on numbers of a dtype whose result is one of it
 MOVES = frozenset({Ops.PARAM, Ops.CONST, Ops.LOAD, Ops.STORE, Ops.LOCAL, Ops.AFTER, *BITS_ONLY})
 
 
@@ -181,8 +184,37 @@ RULES = rulebook(
 
 
 def _wide(x: UOp) -> UOp:
-    """Return a small float as a float32, which has all of its values."""
-    return UOp.const(dtypes.float32, x.arg) if x.op is Ops.CONST else x.cast(dtypes.float32)
+    """Return a small float as a float32, which has all of its values.
+
+    One that was rounded from a float32 without any effect is that float32: two conversions less.
+    """
+    if x.op is Ops.CONST:
+        return UOp.const(dtypes.float32, x.arg)
+    if x.op is Ops.CAST and x.dtype in HALVES and x.src[0].dtype is dtypes.float32 and has_values(x.src[0], x.dtype):
+        return x.src[0]
+    return x.cast(dtypes.float32)
+
+
+def has_values(x: UOp, dtype: DType, depth: int = DEEPEST) -> bool:
+    """Return whether a float32 that was computed of `dtype` is one of its values, so that rounding changes nothing.
+
+    That is what is cast from it, its negative and whole part, the greater and the lesser of two, and x + 0; over
+    `depth` ops at most, as both operands of an op are often the same.
+    """
+    if x.op is Ops.CAST:
+        return x.src[0].dtype is dtype
+    if x.op is Ops.CONST:
+        return coerce(x.arg, dtype) == x.arg
+    if not depth:
+        return False
+    if x.op is Ops.ADD:
+        return _is_zero(x.src[1]) and has_values(x.src[0], dtype, depth - 1)
+    return x.op in _KEEPING and all(has_values(source, dtype, depth - 1) for source in x.src)
+
+
+def _is_zero(x: UOp) -> bool:
+    """Return whether a node is the number 0."""
+    return x.op is Ops.CONST and x.arg == 0
 
 
 def widened_cast(x: UOp, dtype: DType, foreign: Set[DType]) -> UOp:

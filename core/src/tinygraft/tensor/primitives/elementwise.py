@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING, Any, Literal
 
 from tinygraft.autograd.build import is_number
-from tinygraft.dtype import FORMATS, DType, coerce, dtypes
+from tinygraft.dtype import FORMATS, SMALL_FLOATS, DType, coerce, dtypes
 from tinygraft.tensor.primitives.base import BITWISE, TensorBase
 from tinygraft.tensor.primitives.broadcasting import Scalar
 from tinygraft.tensor.primitives.casting import bits_as
@@ -448,6 +448,8 @@ def round(self: Tensor, decimals: int = 0) -> Tensor:
         scale = 10.0 ** builtins.abs(decimals)
         up, down = (Ops.MUL, Ops.FDIV) if decimals > 0 else (Ops.FDIV, Ops.MUL)
         return self._in_float()._op(up, scale).round()._op(down, scale)._narrowed(self.dtype)
+    if self.dtype in SMALL_FLOATS:  # each of the steps would be rounded to it
+        return self._in_float().round()._narrowed(self.dtype)
     # not trunc(x + 0.5): the sum may round up to the next whole number (0.49999997, and x above 2**23)
     whole = self._op(Ops.TRUNC)
     fraction = self._op(Ops.SUB, whole).abs()
