@@ -204,7 +204,7 @@ def has_values(x: UOp, dtype: DType, depth: int = DEEPEST) -> bool:
     if x.op is Ops.CAST:
         return x.src[0].dtype is dtype
     if x.op is Ops.CONST:
-        return coerce(x.arg, dtype) == x.arg
+        return bool(coerce(x.arg, dtype) == x.arg)
     if not depth:
         return False
     if x.op is Ops.ADD:

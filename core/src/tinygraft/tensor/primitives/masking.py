@@ -119,14 +119,17 @@ def _nonzero_now(self: Tensor, as_tuple: bool) -> Any:
     mask = self.bool().flatten().numpy()
     kind = np.int64 if dtypes.default_int.itemsize == 8 or mask.size >= 2**31 else np.int32
     found: np.ndarray[tuple[int], np.dtype[np.signedinteger[Any]]] = np.flatnonzero(mask).astype(kind)
-    columns = [found] if self.ndim == 1 else np.unravel_index(found, self.shape) if self.ndim else []
+    rows = np.empty((self.ndim, found.size) if as_tuple else (found.size, self.ndim), kind)
+    columns = rows if as_tuple else rows.T
+    for axis in reversed(range(1, self.ndim)):  # np.unravel_index takes five times as long
+        size = max(int(self.shape[axis]), 1)
+        before = found // size
+        np.subtract(found, before * size, out=columns[axis])
+        found = before
+    if self.ndim:
+        columns[0] = found
     if as_tuple:
-        return tuple([type(self)(column.astype(kind), device=self.device) for column in columns])
-    if self.ndim == 1:
-        return type(self)(found.reshape(-1, 1), device=self.device)
-    rows = np.empty((found.size, self.ndim), kind)
-    for axis, column in enumerate(columns):
-        rows[:, axis] = column
+        return tuple([type(self)(column, device=self.device) for column in columns])
     return type(self)(rows, device=self.device)
 
 
