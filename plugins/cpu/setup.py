@@ -1,10 +1,12 @@
 """Builds the native runtime as a cffi extension where there is a C compiler; without one the package installs as it is.
 
-A wheel gets a platform tag only when it has the extension.
+A wheel gets a platform tag only when it has the extension. One that fails to compile is left out of a wheel, and
+`tinygraft doctor` says so; an editable installation, which is for who changes the sources, ends with the error.
 """
 
 import os
 import re
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,13 @@ ffi.set_source(
 
 class Build(build_ext):
     """Sources are compiled side by side, one on each core: setuptools does so with extensions only, and this is one."""
+
+    def build_extensions(self) -> None:
+        """Build all; where there is a compiler, an editable installation raises for one that fails to compile."""
+        if self.editable_mode and shutil.which(self.compiler.compiler_so[0]):
+            for ext in self.extensions:
+                ext.optional = False  # else the extension of before stays, and is what is tried and measured
+        super().build_extensions()
 
     def build_extension(self, ext: Extension) -> None:
         """Build with a compiler that is given one source at a time."""

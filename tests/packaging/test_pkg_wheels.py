@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import tarfile
 import zipfile
 from email import message_from_bytes
@@ -110,6 +112,17 @@ def test_the_cpu_builds_without_a_compiler(tmp_path: Path) -> None:
     wheel = build(PACKAGES["tinygraft-cpu"], tmp_path / "dist", CC="/bin/false").wheel
     assert wheel.name.endswith("-none-any.whl")
     assert [name for name in in_wheel(wheel) if "_native" in name] == []
+
+
+@pytest.mark.parametrize(("compiler", "code"), [("/bin/false", 1), ("no-such-compiler", 0)])
+def test_an_editable_build_ends_with_the_error_of_the_compiler(tmp_path: Path, compiler: str, code: int) -> None:
+    """An older extension would stay in the folder otherwise, and be what is tried. Without a compiler there is none."""
+    source = shutil.copytree(PACKAGES["tinygraft-cpu"], tmp_path / "source", ignore=packages.LEFT_BEHIND)
+    command = ("-c", f"import setuptools.build_meta as b; b.build_editable({str(tmp_path)!r})")
+    said = run(sys.executable, *command, cwd=source, code=code, CC=compiler)
+    assert not code or f"error: Command '['{compiler}'" in said
+    assert not [*source.rglob("*.so")]
+    assert len([*tmp_path.glob("*.whl")]) == 1 - code
 
 
 @pytest.mark.parametrize("name", PACKAGES)
