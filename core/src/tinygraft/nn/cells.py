@@ -8,9 +8,11 @@ from tinygraft.errors import ShapeError
 from tinygraft.nn.described import Described
 from tinygraft.nn.parameter import uniform
 from tinygraft.tensor.autocast import narrowed
+from tinygraft.tensor.templates import templated
 from tinygraft.tensor.tensor import Tensor
 
 
+@templated
 def lstm_step(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     """Return the new (h, c), each (..., hidden), from the old `c` and the sums of the gates (..., 4*hidden).
 
@@ -21,6 +23,7 @@ def lstm_step(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     return o.sigmoid() * new.tanh(), new
 
 
+@templated
 def gru_step(from_x: Tensor, from_h: Tensor, h: Tensor) -> Tensor:
     """Return the new h (..., hidden) from the old `h` and the sums of the gates (..., 3*hidden), of x and of h apart.
 

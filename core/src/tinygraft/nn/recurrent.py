@@ -2,16 +2,17 @@
 
 In: a sequence (L, N, input_size), or (N, L, input_size) with batch_first, or (L, input_size), and the first state.
 Out: the output of the last layer at each step, and the last state of each layer. The products with x of all steps are
-one; the steps are written one after the other, so that a sequence of another length is another graph.
+one; the steps are written one after the other, so that a sequence of another length is another graph. Calls with the
+same shapes repeat that graph by a template (tensor/templates.py): 32 steps of an LSTM are 1,500 nodes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
-from tinygraft.dtype import dtypes
+from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.nn.cells import check_nonlinearity, gru_step, lstm_step, rnn_step
 from tinygraft.nn.described import Described
@@ -20,6 +21,7 @@ from tinygraft.tensor.autocast import narrowed
 from tinygraft.tensor.data.from_python import array_of
 from tinygraft.tensor.primitives import index_checks
 from tinygraft.tensor.primitives.size_math import as_integers
+from tinygraft.tensor.templates import templated
 from tinygraft.tensor.tensor import Tensor
 
 # measured: forward, 32 steps of 32 x 128, 64 of 16 x 256 and 16 of 64 x 512 take 2 to 17 % less (2026-11-24, two
@@ -28,11 +30,69 @@ COPIED = 4  # steps from which the weight of h is copied in the order in which i
 States = list[Tensor]  # of one layer and direction: [h], or [h, c]
 
 
+def _lstm(from_x: Tensor, states: States, weight: Tensor, bias: Tensor | None) -> States:
+    """Return the next [h, c]; the bias is a part of `from_x`."""
+    h, c = states
+    return list(lstm_step(from_x + h.matmul(weight), c))
+
+
+def _gru(from_x: Tensor, states: States, weight: Tensor, bias: Tensor | None) -> States:
+    """Return the next [h]; `bias` is that of h, which a gate scales."""
+    return [gru_step(from_x, states[0].linear(weight, bias), states[0])]
+
+
+def _tanh(from_x: Tensor, states: States, weight: Tensor, bias: Tensor | None) -> States:
+    """Return the next [h]."""
+    return [rnn_step(from_x + states[0].matmul(weight), "tanh")]
+
+
+def _relu(from_x: Tensor, states: States, weight: Tensor, bias: Tensor | None) -> States:
+    """Return the next [h]."""
+    return [rnn_step(from_x + states[0].matmul(weight), "relu")]
+
+
+# given: by names, as a template (tensor/templates.py) is found by numbers and strings beside tensors
+STEPS: dict[str, Callable[[Tensor, States, Tensor, Tensor | None], States]] = {
+    "lstm": _lstm, "gru": _gru, "tanh": _tanh, "relu": _relu,
+}  # fmt: skip
+
+
+@templated
+def _all_steps(
+    from_x: Tensor, weight: Tensor, bias: Tensor | None, valid: Tensor | None, first: States | int, dtype: DType,
+    step: str, backwards: bool,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Go through all steps of one layer in one direction; return the outputs (L, N, hidden) and the last states.
+
+    `from_x` is (L, N, gates * hidden), `weight` that of h, (hidden, gates * hidden), `valid` what `_valid` returns, or
+    None. `first` has the first states; a number stands for so many that are zeros of `dtype`. `backwards` begins at the
+    last step. `step` names one of STEPS.
+    """
+    outputs, steps = [], range(from_x.shape[0])
+    if isinstance(first, int):
+        shape = from_x.shape[1], weight.shape[0]
+        first = [Tensor.zeros(*shape, dtype=dtype, device=from_x.device, requires_grad=False)] * first
+    states = first
+    if len(steps) >= COPIED:
+        weight = weight.contiguous()  # in the order in which the product of each step reads it
+    for number in reversed(steps) if backwards else steps:
+        new = STEPS[step](from_x[number], states, weight, bias)
+        output = new[0]
+        if valid is not None:  # after its end a sequence keeps its state, and has zeros
+            new = [valid[number].where(after, before) for after, before in zip(new, states, strict=True)]
+            output = valid[number].where(output, 0)
+        states = new
+        outputs.append(output)
+    if backwards:
+        outputs.reverse()
+    return outputs[0].stack(*outputs[1:]), *states
+
+
 class _Recurrent(Described):
     """The weights of all layers by PyTorch's names, the order of the steps, and the checks.
 
-    A subclass has GATES (rows of weights, in hidden_size), STATES (1: h, 2: h and c) and `_step`. Raises ShapeError for
-    a size below 1, ValueError for a dropout outside [0, 1].
+    A subclass has GATES (rows of weights, in hidden_size), STATES (1: h, 2: h and c) and `_step_name`. Raises
+    ShapeError for a size below 1, ValueError for a dropout outside [0, 1].
     """
 
     GATES: int = 1
@@ -83,12 +143,13 @@ class _Recurrent(Described):
         total: Tensor = getattr(self, f"bias_ih{end}") + getattr(self, f"bias_hh{end}")
         return total
 
-    def _step(self, from_x: Tensor, states: States, weight: Tensor, end: str) -> States:
-        """Return the next states of one layer and direction, from the gates of x at this step.
-
-        `weight` is that of h, (hidden, gates * hidden).
-        """
+    def _step_name(self) -> str:
+        """Return which of STEPS this layer has."""
         raise NotImplementedError(f"{type(self).__name__} does not say its step")
+
+    def _step_bias(self, end: str) -> Tensor | None:
+        """Return the bias that is added in each step, to the product with h; None where there is none."""
+        return None
 
     def _run(self, x: Tensor, initial: States | None, lengths: Any) -> tuple[Tensor, States]:
         """Return (output, last states), with the axes of the arguments. Raises as the class says.
@@ -101,7 +162,7 @@ class _Recurrent(Described):
         valid = None if lengths is None else self._valid(x, lengths)
         if valid is not None:
             x = valid.where(x, 0)  # also what gradients are multiplied with: NaN in the padding goes nowhere
-        first = self._initial(x, initial, batched)
+        first = None if initial is None else self._initial(x, initial, batched)
         last: list[States] = []
         directions = 2 if self.bidirectional else 1
         for layer in range(self.num_layers):
@@ -109,10 +170,11 @@ class _Recurrent(Described):
                 x = x.dropout(self.dropout)
             outputs = []
             for direction, end in enumerate((f"_l{layer}", f"_l{layer}_reverse")[:directions]):
-                states = [state[layer * directions + direction] for state in first]
-                found, states = self._direction(x, states, end, direction == 1, valid)
+                number = layer * directions + direction
+                states = None if first is None else [state[number] for state in first]
+                found, ended = self._direction(x, states, end, direction == 1, valid)
                 outputs.append(found)
-                last.append(states)
+                last.append(ended)
             x = outputs[0].cat(outputs[1], dim=-1) if directions == 2 else outputs[0]
         ends = [each[0].stack(*each[1:]) for each in ([states[n] for states in last] for n in range(self.STATES))]
         x, *ends = narrowed(x, *ends)  # between steps c stays as exact as it is
@@ -121,28 +183,19 @@ class _Recurrent(Described):
         return (x.transpose(0, 1) if self.batch_first else x), ends
 
     def _direction(
-        self, x: Tensor, states: States, end: str, backwards: bool, valid: Tensor | None
+        self, x: Tensor, states: States | None, end: str, backwards: bool, valid: Tensor | None
     ) -> tuple[Tensor, States]:
         """Go through all steps of one layer in one direction; return the outputs (L, N, hidden) and the last states.
 
-        `x` is (L, N, features), `valid` what `_valid` returns, or None. `backwards` begins at the last step.
+        `x` is (L, N, features), `valid` what `_valid` returns, or None. `states` None is zeros. `backwards` begins at
+        the last step.
         """
-        from_x, outputs = self._from_x(x, end), []
-        steps = range(x.shape[0])
-        weight = getattr(self, f"weight_hh{end}").transpose()
-        if len(steps) >= COPIED:
-            weight = weight.contiguous()  # in the order in which the product of each step reads it
-        for number in reversed(steps) if backwards else steps:
-            new = self._step(from_x[number], states, weight, end)
-            output = new[0]
-            if valid is not None:  # after its end a sequence keeps its state, and has zeros
-                new = [valid[number].where(after, before) for after, before in zip(new, states, strict=True)]
-                output = valid[number].where(output, 0)
-            states = new
-            outputs.append(output)
-        if backwards:
-            outputs.reverse()
-        return outputs[0].stack(*outputs[1:]), states
+        weight, bias = getattr(self, f"weight_hh{end}").transpose(), self._step_bias(end)
+        first = self.STATES if states is None else states
+        outputs, *last = cast(tuple[Tensor, ...], _all_steps(
+            self._from_x(x, end), weight, bias, valid, first, x.dtype, self._step_name(), backwards
+        ))  # fmt: skip
+        return outputs, last
 
     def _check_input(self, x: Tensor) -> None:
         """Raise ShapeError unless `x` has the axes and features that the class says, and a known number of steps."""
@@ -182,15 +235,13 @@ class _Recurrent(Described):
         numbers = Tensor.arange(int(steps), device=x.device).reshape(steps, 1, 1)
         return numbers < given.to(x.device).reshape(1, batch, 1)
 
-    def _initial(self, x: Tensor, given: States | None, batched: bool) -> States:
-        """Return the first states, (layers * directions, N, hidden) each; zeros where there are none.
+    def _initial(self, x: Tensor, given: States, batched: bool) -> States:
+        """Return the first states, (layers * directions, N, hidden) each.
 
         Raises ShapeError for a state of another shape; without a batch it has no axis N.
         """
         count = self.num_layers * (2 if self.bidirectional else 1)
         shape = (count, x.shape[1], self.hidden_size)
-        if given is None:
-            return [Tensor.zeros(*shape, dtype=x.dtype, device=x.device)] * self.STATES
         wanted = shape if batched else (count, self.hidden_size)
         for name, state in zip(("h", "c"), given, strict=False):
             if state.shape != wanted:
@@ -235,10 +286,9 @@ class LSTM(_Recurrent):
         output, (h, c) = self._run(x, None if hc is None else list(hc), lengths)
         return output, (h, c)
 
-    def _step(self, from_x: Tensor, states: States, weight: Tensor, end: str) -> States:
-        """Return the next [h, c]."""
-        h, c = states
-        return list(lstm_step(from_x + h.matmul(weight), c))
+    def _step_name(self) -> str:
+        """Return the step of [h, c]."""
+        return "lstm"
 
 
 class GRU(_Recurrent):
@@ -272,10 +322,14 @@ class GRU(_Recurrent):
         bias: Tensor = getattr(self, f"bias_ih{end}")  # that of h is scaled by a gate
         return bias
 
-    def _step(self, from_x: Tensor, states: States, weight: Tensor, end: str) -> States:
-        """Return the next [h]."""
-        bias = getattr(self, f"bias_hh{end}") if self.bias else None
-        return [gru_step(from_x, states[0].linear(weight, bias), states[0])]
+    def _step_bias(self, end: str) -> Tensor | None:
+        """Return the bias of h."""
+        bias: Tensor | None = getattr(self, f"bias_hh{end}") if self.bias else None
+        return bias
+
+    def _step_name(self) -> str:
+        """Return the step of [h]."""
+        return "gru"
 
 
 class RNN(_Recurrent):
@@ -304,7 +358,6 @@ class RNN(_Recurrent):
         output, (last,) = self._run(x, None if h is None else [h], lengths)
         return output, last
 
-    def _step(self, from_x: Tensor, states: States, weight: Tensor, end: str) -> States:
-        """Return the next [h]."""
-        sums = from_x + states[0].matmul(weight)
-        return [rnn_step(sums, self.nonlinearity)]
+    def _step_name(self) -> str:
+        """Return the step of [h], by its nonlinearity."""
+        return self.nonlinearity
