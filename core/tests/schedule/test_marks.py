@@ -95,6 +95,38 @@ def test_a_mark_that_is_an_output_has_memory_of_its_own() -> None:
     assert len({*homes, a}) == 4
 
 
+def test_outputs_that_differ_by_a_mark_have_memory_of_their_own() -> None:
+    """x.detach() + y and x + y: a gradient goes through one of them alone (through both it was 2 too much)."""
+    x, y = numbers(3), numbers(3, seed=4)
+    for order in (0, 1):
+        constant, tracked = x.detach() + y, x + y
+        Tensor.realize(*((constant, tracked) if order else (tracked, constant)))
+        (slope,) = (constant * x + tracked * 2).sum().gradient(x)
+        assert np.array_equal(slope.numpy(), constant.numpy() + 2)
+        tracked[0] = 9.0
+        assert constant[0].item() != 9.0 and np.array_equal(constant.numpy(), x.numpy() + y.numpy())
+
+
+def test_outputs_that_a_later_pass_makes_equal_have_memory_of_their_own() -> None:
+    """A square is multiplied out: x.detach() ** 2 was x * x, and had a gradient."""
+    x = numbers(3)
+    constant, tracked = x.detach() ** 2, x * x
+    Tensor.realize(constant, tracked)
+    (slope,) = (constant * x + tracked).sum().gradient(x)
+    assert np.array_equal(slope.numpy(), constant.numpy() + 2 * x.numpy())
+
+
+def test_three_outputs_that_are_one_value() -> None:
+    """Also where one of them is within another's graph, and where a mark is around the whole."""
+    a, b = filled([1.0, 2.0]), filled([3.0, 4.0])
+    outputs = (marked(a) + b, a + b, a + marked(b), marked(a + b))
+    done = remove_marks(state_of(*outputs)).outputs
+    assert len({*done}) == 4
+    assert [node.op for node in done] == [Ops.ADD, Ops.CONTIGUOUS, Ops.CONTIGUOUS, Ops.DETACH]
+    made = schedule(outputs, lambda _: BACKEND.target)
+    assert len({made.memory[node] for node in outputs}) == 4
+
+
 def test_a_write_below_a_mark_is_the_same_write() -> None:
     """A slice of a detached leaf is assigned: the view and its target lose their marks alike."""
     w = numbers(6, 4)

@@ -37,7 +37,7 @@ from tinygraft.schedule.tasks import divided, make_tasks, needs_of
 from tinygraft.schedule.waits import order_with_waits, without_waits
 from tinygraft.target import Target
 from tinygraft.uop.held import LEAVES, memory_base, together
-from tinygraft.uop.ops import Ops
+from tinygraft.uop.ops import Ops, Own
 from tinygraft.uop.stages import Call
 from tinygraft.uop.uop import UOp, postorder, rebuild
 
@@ -113,11 +113,26 @@ def remove_marks(state: ScheduleState) -> ScheduleState:
     """
     if not any(node.op in _MARKS for node in state.order):
         return state
-    outputs = {*state.outputs}
+    wanted = {*state.outputs}
     becomes = rebuild(
-        state.order, {}, lambda node, new: new.src[0] if node.op in _MARKS and node not in outputs else new
+        state.order, {}, lambda node, new: new.src[0] if node.op in _MARKS and node not in wanted else new
     )
-    return state.with_outputs([becomes[node] for node in state.outputs])
+    return state.with_outputs(_apart(state.outputs, becomes))
+
+
+def _apart(outputs: Sequence[UOp], becomes: Mapping[UOp, UOp]) -> list[UOp]:
+    """Return what each of `outputs` becomes; one that would be the same node as another is a copy.
+
+    x.detach() ** 2 and x * x are one value, but a gradient goes through the memory of one of them alone.
+    """
+    owners: dict[UOp, UOp] = {}  # new node -> the output that it is
+    found = []
+    for number, node in enumerate(outputs):
+        new = becomes[node]
+        if owners.setdefault(new, node) is not node:
+            new = UOp(Ops.CONTIGUOUS, node.dtype, (new,), tag=Own(-1 - number))
+        found.append(new)
+    return found
 
 
 def remove_waits(state: ScheduleState) -> ScheduleState:
@@ -192,7 +207,7 @@ def _replaced(state: ScheduleState, becomes: Mapping[UOp, UOp]) -> ScheduleState
     if not becomes:
         return state
     waits = {becomes[n]: becomes[w] for n, w in state.waits.items() if n in becomes and w in becomes}
-    return state.with_outputs([becomes[node] for node in state.outputs])._replace(waits=waits)
+    return state.with_outputs(_apart(state.outputs, becomes))._replace(waits=waits)
 
 
 def order_nodes(state: ScheduleState) -> ScheduleState:
