@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy as np
 import pytest
 
 from tinygraft import Context, Tensor, TinyJit, nn
@@ -336,3 +337,13 @@ def test_names_of_one_tensor_are_unpacked_in_time_to_their_number():
         return sum(entry.callcount for entry in profile.getstats())
 
     assert calls(800) < 2.2 * calls(400)
+
+
+@pytest.mark.parametrize("device", ["PYTHON", "CPU"])
+def test_copies_of_nothing_are_left_out_of_a_replay(device: str) -> None:
+    """An empty tensor has no memory to copy: the third call of PYTHON and OPENCL raised."""
+    step = TinyJit(lambda a, k: (a.index_copy(0, k, a[:1]).realize(), (k + 1).realize()))
+    for number in range(4):
+        empty = Tensor(np.zeros((3, 0), np.float32), device=device).realize()
+        found, other = step(empty, Tensor([number], device=device).realize())
+        assert found.shape == (3, 0) and other.tolist() == [number + 1]

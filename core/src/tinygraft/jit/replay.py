@@ -170,7 +170,9 @@ class Replay:
 
     def __init__(self, launches: Sequence[Recorded], forms: Mapping[int, BufferType], fixed: Mapping[int, Buffer],
                  retained: Collection[int], changing: Sequence[int]) -> None:  # fmt: skip
-        self.launches, self.forms, self.fixed, self.changing = launches, forms, fixed, tuple(changing)
+        # a copy of nothing has no memory: its handle is None
+        self.launches = [each for each in launches if each.kernel is not None or _nbytes(forms[each.uids[0]])]
+        self.forms, self.fixed, self.changing = forms, fixed, tuple(changing)
         self.retained: frozenset[int] = frozenset(retained)
         self.aliases: dict[int, int] = {}  # ids of further BUFFERs over fixed memory, each with the id of that
         self._indices = {uid: index for index, uid in enumerate(self.changing)}
