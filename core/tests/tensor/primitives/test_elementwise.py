@@ -11,6 +11,7 @@ import pytest
 
 from graph_numpy import values
 from tinygraft import Tensor, dtypes
+from tinygraft.dtype import DType
 from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.uop.ops import Ops
 
@@ -398,3 +399,14 @@ def test_an_integer_of_more_than_64_bits_is_refused() -> None:
     with pytest.raises(OverflowError, match="^1180591620717411303424 has more than 64 bits, so it cannot be combined"):
         Tensor([1]) & 2**70
     assert values(Tensor([1.0]) + 2**70).tolist() == [2.0**70]
+
+
+@pytest.mark.parametrize("dtype", dtypes.fp8s, ids=lambda d: d.name)
+def test_small_floats_without_infinities(dtype: DType) -> None:
+    """Of all bits: 448 is the greatest number of fp8e4m3, and was infinite, and nothing was finite in fp8e4m3fnuz."""
+    x = Tensor(np.arange(256, dtype=np.uint8)).bitcast(dtype)
+    wide = x.cast(dtypes.float32).numpy()
+    assert np.array_equal(x.isinf().numpy(), np.isinf(wide))
+    assert np.array_equal(x.isfinite().numpy(), np.isfinite(wide))
+    found = x.nan_to_num(0.0, 1.0, -1.0).cast(dtypes.float32).numpy()
+    assert np.array_equal(found, np.nan_to_num(wide, nan=0, posinf=1, neginf=-1))

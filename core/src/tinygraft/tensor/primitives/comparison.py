@@ -60,15 +60,22 @@ def isinf(self: Tensor, detect_positive: bool = True, detect_negative: bool = Tr
     wanted = [math.inf] * detect_positive + [-math.inf] * detect_negative
     if not wanted or not self._is_float():
         return self._const(False, dtypes.bool)
-    found = self._op(Ops.CMPEQ, wanted[0])
-    return found if len(wanted) == 1 else found._op(Ops.OR, self._op(Ops.CMPEQ, wanted[1]))
+    x = _with_infinities(self)
+    found = x._op(Ops.CMPEQ, wanted[0])
+    return found if len(wanted) == 1 else found._op(Ops.OR, x._op(Ops.CMPEQ, wanted[1]))
 
 
 def isfinite(self: Tensor) -> Tensor:
     """Whether it is neither infinite nor NaN, as bools; True for all integers."""
     if not self._is_float():
         return self._const(True, dtypes.bool)
-    return self._op(Ops.CMPLT, math.inf)._op(Ops.AND, swapped(self, Ops.CMPLT, -math.inf))
+    x = _with_infinities(self)
+    return x._op(Ops.CMPLT, math.inf)._op(Ops.AND, swapped(x, Ops.CMPLT, -math.inf))
+
+
+def _with_infinities(self: Tensor) -> Tensor:
+    """This tensor in a dtype that has infinities: fp8e4m3 rounds them to its greatest number, others to NaN."""
+    return self._cast(dtypes.float32) if self.dtype in dtypes.fp8s else self
 
 
 def logical_not(self: Tensor) -> Tensor:

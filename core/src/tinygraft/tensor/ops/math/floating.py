@@ -55,8 +55,8 @@ def nan_to_num(self: Tensor, nan: float = 0.0, posinf: float | None = None, negi
     if not self._is_float():
         return self._again()
     most = FORMATS[self.dtype].largest
-    result = self.eq(math.inf).where(most if posinf is None else posinf, self)
-    result = result.eq(-math.inf).where(-most if neginf is None else neginf, result)
+    result = self.isinf(detect_negative=False).where(most if posinf is None else posinf, self)
+    result = self.isinf(detect_positive=False).where(-most if neginf is None else neginf, result)
     return (self != self).where(nan, result)
 
 
