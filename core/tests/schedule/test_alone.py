@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from graph_numpy import evaluate
-from tensor_nodes import BACKEND, assign, filled, memory, numbers, run_graph
+from tensor_nodes import BACKEND, assign, filled, memory, move, numbers, run_graph
 from tinygraft.codegen.cost import cost
-from tinygraft.dtype import dtypes
+from tinygraft.dtype import DType, dtypes
 from tinygraft.schedule.again import NeedsOwnMemory
 from tinygraft.schedule.alone import alone, is_alone
 from tinygraft.schedule.schedule import schedule
@@ -89,6 +89,17 @@ def test_scatters_keep_their_order(op: Ops | None) -> None:
     check(scatter(numbers(5), where, numbers(6), op))
     check(scatter(numbers(2, 5, 3), where, numbers(2, 6, 3), op, axis=1))
     check(scatter(numbers(5), filled([0, 0, 4, 0], 2, 2, dtype=INT), numbers(2, 2), op))
+
+
+@pytest.mark.parametrize("op", [Ops.ADD, Ops.MUL, Ops.MAX])
+@pytest.mark.parametrize("dtype", [F, INT, dtypes.float16])
+def test_equal_values_for_one_place_are_all_combined(op: Ops, dtype: DType) -> None:
+    """Nothing in the kernel depends on the loop, which was left out: 2.0 was added once, of five times."""
+    base, one = filled([1.0, 3.0, 5.0], dtype=dtype), filled([2.0], dtype=dtype)
+    place = filled([1], dtype=INT)
+    five = [move(Ops.EXPAND, x, (5,)) for x in (place, one)]
+    check(scatter(base, *five, op))
+    check(scatter(base, five[0], numbers(5, dtype=dtype), op))
 
 
 def test_only_the_loops_of_places_run_in_order() -> None:

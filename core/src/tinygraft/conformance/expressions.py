@@ -103,6 +103,14 @@ ADDRESSES = {
     "scatter-sum-by-quotient": Expression(
         lambda t: t(VALUES).scatter_reduce(1, (t(TARGET).cast("int64") * 9 - 40) % 55 // 5, t(VALUES), "sum"),
         lambda: scattered(VALUES.T, (TARGET.T * 9 - 40) % 55 // 5, VALUES.T, np.add).T),
+    "scatter-sum-of-equal": Expression(  # of rows and values that no loop changes
+        lambda t: t(A).scatter_reduce(
+            0, t(ROWS[:1]).reshape(1, 1).expand(9, 11), t(VALUES[:1, :1]).expand(9, 11), "sum"),
+        lambda: scattered(A, np.full((9, 11), ROWS[0]), np.full((9, 11), VALUES[0, 0]), np.add)),
+    "scatter-prod-of-equal": Expression(
+        lambda t: t(A).scatter_reduce(
+            0, t(ROWS[:1]).reshape(1, 1).expand(3, 11), t(A[:1, :1]).expand(3, 11), "prod"),
+        lambda: scattered(A, np.full((3, 11), ROWS[0]), np.full((3, 11), A[0, 0]), np.multiply)),
     "running-sum": Expression(lambda t: t(A).cumsum(1), lambda: A.cumsum(1)),
     "running-product": Expression(lambda t: t(WHOLE).cumprod(0), lambda: WHOLE.cumprod(0, dtype=np.int32)),
     "running-most": Expression(lambda t: t(LONG).cummax(1)[0], lambda: np.maximum.accumulate(LONG, 1)),

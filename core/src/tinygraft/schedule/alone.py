@@ -163,9 +163,23 @@ def _scatter(draft: Draft, node: UOp, needs: set[UOp]) -> bool:
     if any(n.op is Ops.LOAD and n.src[0] is memory for n in read):
         return False
     if node.arg.op is not None:
+        new = _over_all(node, draft, loops, new, position, inside)
         new = UOp(node.arg.op, node.dtype, (draft.lowering.load(buffer, position, inside), new))
     draft.store(node, position, new, needs, inside)
     return True
+
+
+def _over_all(
+    node: UOp, draft: Draft, loops: Sequence[UOp], new: UOp, position: UOp, inside: UOp | None
+) -> UOp:  # fmt: skip
+    """Return `new`, which the scatter `node` combines at `position`, combined over those of `loops` that neither has.
+
+    A kernel has no loop that nothing in it depends on, as where a constant or an expanded value is added to a constant
+    index: it would be added once. `inside` is the gate of the store.
+    """
+    mentioned = new.ranges | position.ranges | (0 if inside is None else inside.ranges)
+    repeated = [r for r in postorder(*loops) if r.op is Ops.RANGE and not mentioned >> r.arg.axis & 1]
+    return draft.lowering.combined(node, node.arg.op, new, [r.src[0] for r in repeated]) if repeated else new
 
 
 def _scattered_to(node: UOp, draft: Draft, loops: Sequence[UOp], is_sum: bool) -> tuple[UOp, UOp | None]:

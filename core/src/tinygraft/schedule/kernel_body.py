@@ -12,7 +12,7 @@ under which an element exists; loads below it are gated.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 
 from tinygraft.dtype import SMALL_FLOATS, dtypes
 from tinygraft.errors import GraphError
@@ -288,6 +288,11 @@ class Lowering:
         out = ix.sub(ix.idiv(position, stride), shift // stride)
         fits = both(both(ix.ge(out, 0), ix.lt(out, count)), ix.eq(ix.mod(position, stride), 0))
         return out, over, fits, [over]
+
+    def combined(self, node: UOp, op: Ops, value: UOp, sizes: Sequence[UOp]) -> UOp:
+        """Return `value`, which computes `node`, combined with itself by `op` over new ranges of `sizes`."""
+        ranges = [self.range(size.arg if size.op is Ops.CONST else size) for size in sizes]
+        return self._reduced(node, op, value, tuple(ranges))
 
     def _reduced(self, node: UOp, op: Ops, value: UOp, ranges: tuple[UOp, ...]) -> UOp:
         """Return `value` combined by `op` over `ranges`, and record its REDUCE as one that computes `node`.
