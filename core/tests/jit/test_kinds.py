@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy as np
 import pytest
 
 from tinygraft import Context, Tensor, TinyJit, nn
