@@ -119,6 +119,22 @@ def test_division_by_a_positive_number_is_short() -> None:
     assert ops_of(divided(x << 3)) == {Ops.SHL}
 
 
+def test_division_by_a_negative_number_keeps_its_bounds() -> None:
+    """-7 as a constant: by 7, with the sign turned; the least number has no opposite, and a sum may not wrap."""
+    r = UOp.range(8, 0)
+    x = load(param(1, dtypes.int32, 8), r)
+
+    def divided(value: UOp) -> UOp:
+        sink = decompose(UOp(Ops.SINK, src=(store(param(0, value.dtype, 8), r, value),)), LEAST)
+        return sink.src[0].src[2]
+
+    remainder, some = divided(x % -7), divided((x & 255) // -7)
+    assert (remainder.lo, remainder.hi) == (-6, 0)
+    assert (some.lo, some.hi) == (-37, 0)
+    assert size_of(remainder) < size_of(divided(x % -(2**31)))
+    assert size_of(some) < size_of(divided(x // -7))
+
+
 def test_index_arithmetic_is_left_alone() -> None:
     """IDIV and MOD of indices are already of non-negative by positive numbers."""
     r = UOp.range(8, 0)

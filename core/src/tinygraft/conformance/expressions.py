@@ -103,6 +103,9 @@ ADDRESSES = {
     "scatter-sum-by-quotient": Expression(
         lambda t: t(VALUES).scatter_reduce(1, (t(TARGET).cast("int64") * 9 - 40) % 55 // 5, t(VALUES), "sum"),
         lambda: scattered(VALUES.T, (TARGET.T * 9 - 40) % 55 // 5, VALUES.T, np.add).T),
+    "scatter-sum-by-negative": Expression(
+        lambda t: t(VALUES).scatter_reduce(1, (t(TARGET) * 5 - 20) % -11 + 10, t(VALUES), "sum"),
+        lambda: scattered(VALUES.T, (TARGET.T * 5 - 20) % -11 + 10, VALUES.T, np.add).T),
     "scatter-sum-of-equal": Expression(  # of rows and values that no loop changes
         lambda t: t(A).scatter_reduce(
             0, t(ROWS[:1]).reshape(1, 1).expand(9, 11), t(VALUES[:1, :1]).expand(9, 11), "sum"),

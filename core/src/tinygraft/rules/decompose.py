@@ -127,6 +127,14 @@ def divide_plainly(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
     return a // b if _agrees(a, b) else None
 
 
+def divide_by_negative(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
+    """a // -c is -((a + c - 1) // c) for a constant c > 0, where that sum does not wrap."""
+    c = _opposite(b)
+    if c is None or a.hi > dtypes.max(a.dtype) - (c.arg - 1):
+        return None
+    return -ops(Ops.IDIV, a + (c.arg - 1), c)
+
+
 def divide_in_floats(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
     """a // b of up to 32 bits in floats with twice as many, where there are vectors: none divides integers.
 
@@ -198,6 +206,19 @@ def remainder_of_bools(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
 def remainder_plainly(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
     """a % b needs no change where a is not negative and b is positive."""
     return a % b if _agrees(a, b) else None
+
+
+def remainder_by_negative(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
+    """a % -c is -((c - a % c) % c) for a constant c > 0: it has bounds by which codegen knows where an index leads."""
+    c = _opposite(b)
+    return None if c is None else -ops(Ops.MOD, c - ops(Ops.MOD, a, c), c)
+
+
+def _opposite(b: UOp) -> UOp | None:
+    """Return -b for a negative constant; None for others, and for the least number, whose opposite is itself."""
+    if b.op is not Ops.CONST or b.dtype.kind != "int" or not dtypes.min(b.dtype) < b.arg < 0:
+        return None
+    return b.const_like(-b.arg)
 
 
 def remainder_unsigned(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
@@ -306,6 +327,7 @@ RULES = rulebook(
     (Ops.MIN, minimum),
     (Ops.IDIV, divide_bools),
     (Ops.IDIV, divide_plainly),
+    (Ops.IDIV, divide_by_negative),
     (Ops.IDIV, divide_in_floats),
     (Ops.IDIV, divide_unsigned),
     (Ops.IDIV, divide_index),
@@ -313,6 +335,7 @@ RULES = rulebook(
     (Ops.IDIV, divide),
     (Ops.MOD, remainder_of_bools),
     (Ops.MOD, remainder_plainly),
+    (Ops.MOD, remainder_by_negative),
     (Ops.MOD, remainder_unsigned),
     (Ops.MOD, remainder),
     (Ops.SHL, shift_left_plainly),

@@ -106,6 +106,21 @@ def test_integer_division_of_all_signs_and_by_zero(dtype: Any) -> None:
     close(x.fmod(y), wrapped([m - q * n if n else 0 for (m, n), q in zip(python, cut, strict=True)]))
 
 
+@pytest.mark.parametrize("device", ["PYTHON", "CPU"])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_division_by_negative_constants(device: str, bits: int) -> None:
+    """NumPy's, of the ends of the dtype too; what is bounded is divided by another rule than what is not."""
+    least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    drawn = np.random.default_rng(bits).integers(least, most, 300)
+    x = np.array([least, least + 1, -1, 0, 1, most - 1, most, *drawn], f"int{bits}")
+    t, near = Tensor(x, device=device).realize(), np.clip(x, -50, 50)
+    for by in (-2, -3, -7, -64, -127, least, least + 1):
+        divisor = np.array(by, x.dtype)
+        assert np.array_equal(values(t // by), x // divisor), by
+        assert np.array_equal(values(t % by), x % divisor), by
+        assert np.array_equal(values(t.clamp(-50, 50) // by), near // divisor), by
+
+
 def test_division_of_integers_is_a_float() -> None:
     """/ gives the default float, also for integers and bools."""
     close(Tensor([1, 2]) / Tensor([2, 4]), np.array([0.5, 0.5], np.float32))
