@@ -127,7 +127,7 @@ def divide_plainly(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
     return a // b if _agrees(a, b) else None
 
 
-def divide_by_negative(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
+def divide_by_opposite(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
     """a // -c is -((a + c - 1) // c) for a constant c > 0, where that sum does not wrap."""
     c = _opposite(b)
     if c is None or a.hi > dtypes.max(a.dtype) - (c.arg - 1):
@@ -208,7 +208,7 @@ def remainder_plainly(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
     return a % b if _agrees(a, b) else None
 
 
-def remainder_by_negative(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
+def remainder_by_opposite(ops: TargetOps, a: UOp, b: UOp) -> UOp | None:
     """a % -c is -((c - a % c) % c) for a constant c > 0: it has bounds by which codegen knows where an index leads."""
     c = _opposite(b)
     return None if c is None else -ops(Ops.MOD, c - ops(Ops.MOD, a, c), c)
@@ -327,7 +327,7 @@ RULES = rulebook(
     (Ops.MIN, minimum),
     (Ops.IDIV, divide_bools),
     (Ops.IDIV, divide_plainly),
-    (Ops.IDIV, divide_by_negative),
+    (Ops.IDIV, divide_by_opposite),
     (Ops.IDIV, divide_in_floats),
     (Ops.IDIV, divide_unsigned),
     (Ops.IDIV, divide_index),
@@ -335,7 +335,7 @@ RULES = rulebook(
     (Ops.IDIV, divide),
     (Ops.MOD, remainder_of_bools),
     (Ops.MOD, remainder_plainly),
-    (Ops.MOD, remainder_by_negative),
+    (Ops.MOD, remainder_by_opposite),
     (Ops.MOD, remainder_unsigned),
     (Ops.MOD, remainder),
     (Ops.SHL, shift_left_plainly),
