@@ -39,6 +39,43 @@ def test_scatter_and_index() -> None:
     assert [replayed(Tensor([n]).realize()).tolist()[0] for n in (1.0, 2.0, 3.0)] == [5.0, 10.0, 15.0]
 
 
+NUMBERS = Tensor.arange(29)
+BYTES, CHOSEN = Tensor(np.arange(29, dtype=np.uint8)), Tensor(np.arange(29) % 3 > 0)
+LATE: dict[str, Callable[[], Tensor]] = {
+    "not below 0": lambda: NUMBERS >= 0,
+    "of bytes": lambda: BYTES >= 0,
+    "of bools": lambda: CHOSEN.cast(dtypes.int32) >= 0,
+    "one or the other": lambda: (NUMBERS >= 0) | (NUMBERS > 5),
+    "true or not": lambda: CHOSEN | ~CHOSEN,
+    "clamped": lambda: BYTES.cast(dtypes.int32).clamp(300, 300) - 299,
+    "sign": lambda: (NUMBERS + 1).sign(),
+    "where": lambda: (NUMBERS < 29).where(1, 2),
+    "argmax of one": lambda: BYTES.reshape(29, 1).argmax(1) + 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("device", ["PYTHON", "CPU"])
+@pytest.mark.parametrize("name", LATE)
+def test_indices_that_codegen_finds_to_be_equal(name: str, device: str) -> None:
+    """They depend on the loop until they are simplified: each was added once of 29 times, and Embedding learnt so."""
+    index, ones = LATE[name]().cast(dtypes.int64).to(device), Tensor.ones(29, device=device)
+    zeros = Tensor.zeros(3, device=device)
+    assert zeros.scatter_add(0, index, ones).tolist() == [0, 29, 0]
+    assert zeros.scatter_add(0, index, index.cast(dtypes.float32)).tolist() == [0, 29, 0]
+    assert zeros.scatter_reduce(0, index, ones * 3, "mean", include_self=False).tolist() == [0, 3, 0]
+    assert (zeros + 1).scatter_reduce(0, index, ones * 2, "prod").tolist() == [1, 2**29, 1]
+    weight = Tensor([[1.0], [2.0]], device=device, requires_grad=True)
+    (slope,) = weight[index].sum().gradient(weight)
+    assert slope.tolist() == [[0], [29]]
+
+
+def test_one_of_two_axes_of_indices_is_found_to_be_equal() -> None:
+    """The other one is data."""
+    rows, weight = Tensor(np.array([[0], [1], [2]])), Tensor.ones(3, 1).requires_grad_()
+    (slope,) = weight[rows + (Tensor.arange(8) >= 0) - 1].sum().gradient(weight)
+    assert slope.tolist() == [[8], [8], [8]]
+
+
 GRADIENTS: dict[str, Callable[[Tensor], Tensor]] = {
     "index": lambda x: x[ZEROS],
     "take": lambda x: x.take(ZEROS),

@@ -333,3 +333,22 @@ def test_a_gate_with_two_sums_says_what_the_tighter_one_says(coarse_first: bool)
     assert coincide(at, at) == 0b1111
     assert coincide(GatedIndex(ix.add(ix.mul(row, 50), inner), gate), at) != 0b1111
     assert coincide(GatedIndex(inner, gate), GatedIndex(ix.add(inner, 51), gate)) is None
+
+
+@pytest.mark.parametrize("op", [Ops.ADD, Ops.MUL, Ops.MAX])
+def test_a_loop_that_combines_is_not_lost(op: Ops) -> None:
+    """An index that no longer depends on the counter: what is added would be added once. A maximum is the same."""
+    r = UOp.range(N, 0, AxisKind.ORDERED)
+
+    def kernel(at: UOp) -> UOp:
+        return UOp(Ops.SINK, src=(store(A, at, UOp(op, F, (load(A, at), UOp.const(F, 2.0)))),))
+
+    written, simplified = kernel(ix.mod(r, 3)), kernel(ix.const(0))
+    hazards.check_order(written, linearise(written), "E_6")
+    if op is Ops.MAX:
+        hazards.check_order(written, linearise(simplified), "E_6")
+        return
+    with pytest.raises(
+        GraphError, match=r"^codegen lost a loop of the kernel E_6, which combines elements .*\n  hint: "
+    ):
+        hazards.check_order(written, linearise(simplified), "E_6")

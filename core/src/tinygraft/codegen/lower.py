@@ -154,6 +154,7 @@ def to_linear(kernel: Kernel, target: Target, options: Options = Options(), name
     graph_spec.check(graph_spec.LINEAR, uops, "pass 'linearise'")
     # always, not only with SPEC: a load after the store that overwrites it would be a wrong result without an error
     hazards.check(uops, name, "pass 'linearise'")
+    hazards.check_order(kernel.sink, uops, name)
     # the cost is of the kernel as scheduled: what a transform adds, as elements computed again, is no useful work
     linear = Linear(
         name, uops, _signature(kernel, uops, target), target, tuple(map(str, state.actions)), cost(kernel.sink)

@@ -163,6 +163,10 @@ def _scatter(draft: Draft, node: UOp, needs: set[UOp]) -> bool:
     if any(n.op is Ops.LOAD and n.src[0] is memory for n in read):
         return False
     if node.arg.op is not None:
+        # as codegen will simplify them: a loop on which they no longer depend then would be lost there
+        position, new = ix.simplify(position), ix.simplify(new)
+        inside = None if inside is None else ix.simplify(inside)
+        inside = None if inside is not None and inside.op is Ops.CONST and inside.arg else inside
         new = _over_all(node, draft, loops, new, position, inside)
         new = UOp(node.arg.op, node.dtype, (draft.lowering.load(buffer, position, inside), new))
     draft.store(node, position, new, needs, inside)

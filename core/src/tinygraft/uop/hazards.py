@@ -2,6 +2,7 @@
 
     first_hazard(uops) -> Hazard, or None
     check(uops, name, stage)    raises GraphError for a hazard
+    check_order(sink, uops, name)    raises GraphError where a loop is gone in which elements are combined with memory
 
 Every value that a kernel computes is of the state before its first store to the memory that it reads, in any order of
 iterations and on any number of threads. So wherever a load and a store of one buffer reach the same element, which is a
@@ -29,7 +30,7 @@ from tinygraft.uop.ops import AxisKind, Ops
 from tinygraft.uop.overlap import GatedIndex, coincide
 from tinygraft.uop.show import algebra
 from tinygraft.uop.terms import difference
-from tinygraft.uop.uop import UOp
+from tinygraft.uop.uop import UOp, postorder
 
 LOOPS = frozenset({AxisKind.LOOP, AxisKind.ORDERED, AxisKind.PARALLEL})
 THREADS = frozenset({AxisKind.GRID, AxisKind.THREAD})
@@ -84,6 +85,31 @@ def check(uops: Sequence[UOp], name: str, stage: str) -> None:
             f"{stage} made a kernel that is not proved safe: {name}: {found}\n"
             "  hint: this is a bug of the scheduler, of codegen or of a codegen pass; realize the tensors one by one"
         )
+
+
+def check_order(sink: UOp, uops: Sequence[UOp], name: str) -> None:
+    """Raise GraphError where a kernel that combines memory with values has fewer ORDERED loops than as written.
+
+    `sink` is the kernel as it was scheduled, `uops` its linear form. A loop on whose counter nothing depends is no loop
+    in the linear form: what it adds would be added once.
+    """
+    if not any(_is_combining(store) for store in sink.src):
+        return
+    written, left = (
+        {n.arg.axis for n in nodes if n.op is Ops.RANGE and n.arg.kind is AxisKind.ORDERED and n.hi > 0}
+        for nodes in (postorder(sink), uops)
+    )
+    if len(left) < len(written):
+        raise GraphError(
+            f"codegen lost a loop of the kernel {name}, which combines elements one after another; this is a bug\n"
+            "  hint: realize the indices and values of scatter_add or of what is like it first"
+        )
+
+
+def _is_combining(store: UOp) -> bool:
+    """Return whether a STORE adds to, or multiplies, the element that it stores."""
+    value = store.src[2]
+    return value.op in (Ops.ADD, Ops.MUL) and any(s.op is Ops.LOAD and s.src[:2] == store.src[:2] for s in value.src)
 
 
 def first_hazard(uops: Sequence[UOp]) -> Hazard | None:
