@@ -10,6 +10,7 @@ Ctrl-C asks for the fixture ctrl_c.
 """
 
 import faulthandler
+import gc
 import os
 import shutil
 import signal
@@ -162,6 +163,12 @@ def pytest_configure(config: pytest.Config) -> None:
     _keep_last_words(config)
     opencl_driver.choose()
     config.addinivalue_line("markers", "needs(*what): skipped where one of them is missing: conftest.py")
+
+
+def pytest_collection_finish() -> None:
+    """Let gc pass over what collecting tests has made: a million objects, 0.8 s in each collection."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

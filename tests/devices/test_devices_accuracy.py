@@ -15,7 +15,7 @@ from tinygraft.uop.ops import Ops
 
 pytestmark = pytest.mark.slow
 
-COUNT = {"GPUSIM": 1500, "CPU-llvm": 100_000, "CPU-c": 100_000}
+COUNT = {"GPUSIM": 1500, "CPU-llvm": 40_000, "CPU-c": 40_000}
 FLOATS = [dtypes.float32, dtypes.float64]
 
 

@@ -27,7 +27,8 @@ def lanes() -> list[Any]:
     """The emulated devices whose plugin and emulator are here, and OPENCL."""
     here = [name for name, module in EMULATORS.items() if find_spec(module) and find_spec(f"tinygraft_{name.lower()}")]
     emulated = [pytest.param(device, marks=pytest.mark.needs("cc")) for device in here]
-    return [*emulated, pytest.param("OPENCL", marks=pytest.mark.needs("opencl"))]
+    # PoCL takes a minute for its kernels
+    return [*emulated, pytest.param("OPENCL", marks=[pytest.mark.needs("opencl"), pytest.mark.long])]
 
 
 @cache

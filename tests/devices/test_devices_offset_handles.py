@@ -78,13 +78,17 @@ def test_writes_through_views_and_slices(device: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_kit_passes(device: str, kit: KitRun) -> None:
+@pytest.mark.parametrize(("chosen", "least"), [
+    pytest.param("not test_elementwise and not test_constants and not test_cast", 400, id="no edge values"),
+    pytest.param("test", 900, id="all", marks=pytest.mark.long),
+])  # fmt: skip
+def test_the_kit_passes(device: str, kit: KitRun, chosen: str, least: int) -> None:
     """All levels, those of abilities that it has."""
-    outcome = kit(RUN.format(level="1-5"))
+    outcome = kit(RUN.format(level="1-5"), "-k", chosen)
     assert outcome.code == 0, outcome.text
     counts = outcome.counts(device)
     assert counts["memory"]["passed"] > 20
-    assert sum(level["passed"] for level in counts.values()) > 900
+    assert sum(level["passed"] for level in counts.values()) > least
 
 
 class FromTheBegin(OffsetAllocator):

@@ -11,7 +11,7 @@ from networks import LAYERS, draw
 from run_networks import difference, fuzz_networks, mode_of
 from tinygraft import dtypes
 
-COUNT = 48  # networks of the slow test
+COUNT = 24  # networks of the slow test; make fuzz runs more
 
 
 @pytest.mark.slow

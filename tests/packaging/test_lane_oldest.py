@@ -9,7 +9,12 @@ import pytest
 
 from packages import PLUGINS, bounds, numbers, run, wheel_of_core
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("index", "cc"), pytest.mark.parametrize("plugin", PLUGINS)]
+# of a processor and a card here, of all plugins in make long
+LANES = [
+    pytest.param(name, marks=[] if name in ("tinygraft-cpu", "tinygraft-cuda") else pytest.mark.long)
+    for name in PLUGINS
+]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("index", "cc"), pytest.mark.parametrize("plugin", LANES)]
 
 
 def test_it_works_with_the_oldest_core(

@@ -18,7 +18,7 @@ from tinygraft import Tensor
 torch = pytest.importorskip("torch")
 
 STEPS, PLACEMENTS = 10, 3
-QUICK, SLOW, LONG = range(12), range(12, 100), range(100, 250)
+QUICK, SLOW, LONG = range(12), range(12, 56), range(56, 250)
 
 READS: list[Callable[[Tensor], Any]] = [
     lambda t: t.numpy(), lambda t: t.realize(), lambda t: t.sum().item(), lambda t: repr(t), lambda t: t.tolist(),

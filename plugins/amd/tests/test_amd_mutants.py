@@ -46,7 +46,9 @@ MUTANTS: dict[str, tuple[str, list[str], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=pytest.mark.long if place % 2 else []) for place, name in enumerate(MUTANTS)
+])  # fmt: skip
 def test_a_mutant_is_found(name: str) -> None:
     """The test of that name fails."""
     patch, tests, failing = MUTANTS[name]

@@ -27,7 +27,7 @@ from tinygraft_cpu.dialect import c_renderer, llvm_renderer
 pytestmark = pytest.mark.slow
 
 UNITS = {dtypes.bfloat16: tiles.BF16_TILE, dtypes.int8: tiles.INT8_TILE}
-SIZES = [(37, 101, 53), (16, 64, 16), (129, 67, 33)]
+SIZES = [(37, 101, 53), (16, 64, 16), (33, 67, 33), pytest.param(129, 67, 33, marks=pytest.mark.long)]
 on_each_dtype = pytest.mark.parametrize("dtype", UNITS, ids=lambda d: d.name)
 WORDS = ("ldtilecfg", "tilezero", "tileloadd", "tilestored", "tilerelease")
 

@@ -121,7 +121,7 @@ def test_each_tiling_gives_the_values(name: str) -> None:
     assert np.unique(expected).size > 1
     every = tilings_of(call, backend.target)
     assert len(every) > 3
-    for tiling in sampled(every, 12):
+    for tiling in sampled(every, 6):
         for chunks in (1, 2) if tiling is every[0] else (1,):
             chosen = replace(tiling, split=chunks)
             actions = (action_of(chosen), *((PARALLEL,) if chunks > 1 else ()))

@@ -68,7 +68,7 @@ print(json.dumps([comm.rank, losses, restored, digest()]))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("on_mesh", [0, 1])
+@pytest.mark.parametrize("on_mesh", [pytest.param(0, marks=pytest.mark.long), 1])
 def test_resumed_with_the_same_bits_and_on_other_numbers(on_mesh, tmp_path):
     """Six steps are three, a checkpoint, and three more: on two ranks bit for bit, with each rank's own statistics and
     random numbers; on one rank with the values of rank 0, and with the same losses where a Mesh has all of the batch.

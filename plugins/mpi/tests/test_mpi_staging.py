@@ -123,6 +123,7 @@ def card():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.needs("cc")
 def test_every_word_in_pieces_on_the_emulated_card(tmp_path):
     """The same on the queues of the cuda plugin, with an emulated driver."""

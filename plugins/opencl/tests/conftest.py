@@ -1,6 +1,7 @@
-"""For the tests of the OpenCL plugin: a backend with work-groups and one with loops, and kernels on numpy arrays."""
+"""For the tests of the OpenCL plugin: a backend with work-groups and one with loops, kernels on numpy arrays, marks."""
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,19 @@ from tinygraft.uop.stages import Linear
 from tinygraft_opencl.device import OpenCLBackend
 
 Run = Callable[..., Any]
+# operations on edge values: make test-slow has these dtypes, make long the others; PoCL takes seconds for each of them
+SOME = {"bool", "int32", "uint8", "float32", "float16"}
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what the kit tests of other dtypes with the levels that are the same for all of them."""
+    for item in items:
+        if not isinstance(item, pytest.Function) or item.path.parent != Path(__file__).parent:
+            continue
+        on_edges = item.originalname in ("test_elementwise", "test_constants")
+        if on_edges and item.callspec.params["dtype"].name not in SOME:
+            item.add_marker(pytest.mark.long)
 
 
 def opened(groups: str) -> OpenCLBackend:
