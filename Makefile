@@ -29,7 +29,7 @@ test: $(VENV)/.test  ## run the tests but the slow ones, in JOBS=2 processes (20
 	SPEC=2 $(BIN)/python -m pytest -m "not slow and not long" $(XDIST)
 
 # as users have it: without checks of the graph, and with the shortcuts that compare no rules
-test-slow: $(VENV)/.test  ## run the slow tests, in JOBS=2 processes (35 minutes)
+test-slow: $(VENV)/.test  ## run the slow tests, in JOBS=2 processes (25 minutes)
 	SPEC=0 $(BIN)/python -m pytest -m "slow and not long" $(XDIST)
 
 long: $(VENV)/.test  ## run what takes longer: validate and fuzz side by side, then the tests marked long (45 minutes)

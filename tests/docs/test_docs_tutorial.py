@@ -19,13 +19,13 @@ BLOCKS = blocks_of(PAGE.name)
 @pytest.mark.slow
 @pytest.mark.needs("cc")
 @pytest.mark.parametrize("options", [
-    "--tinygraft-level spec,render,memory,program",
+    "--tinygraft-level spec,render,memory",
     pytest.param("", marks=pytest.mark.long, id="whole"),
 ])  # fmt: skip
 def test_the_tutorial(tmp_path: Path, options: str) -> None:
     """From the generated project to one with words and vectors of its own, which passes the whole kit.
 
-    In the gate its pytest leaves out the kit's level of ops, whose kernels are compiled for minutes.
+    In the gate its pytest leaves out the kit's levels whose kernels are compiled for minutes.
     """
     follow(BLOCKS, tmp_path, PYTEST_ADDOPTS=options)
 

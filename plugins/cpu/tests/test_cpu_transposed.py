@@ -72,6 +72,24 @@ def test_values(level: int, infinite: bool, monkeypatch: pytest.MonkeyPatch) -> 
         assert (abs(got - wanted) <= UNIT * np.sqrt(terms + 4) * 2 * magnitudes).all(), (x.shape, w.shape, options)
 
 
+def test_rows_whose_windows_leave_the_image() -> None:
+    """Of many filters: windows wider than the image too, cut anywhere; a row of results in one part or several."""
+    chance = np.random.default_rng(7)
+    for _ in range(40):
+        window, step = (int(chance.integers(1, 4)), int(chance.choice([1, 2, 4, 9, 30]))), int(chance.integers(1, 4))
+        size = (int(chance.integers(1, 6)), int(chance.integers(1, 50)))
+        x = numbers(1, 2, 1, int(chance.integers(6, 12)), *size)
+        w = numbers(1, 1, x.shape[3], int(chance.choice([50, 64, 120])), *window, seed=1)
+        full = [(n - 1) * step + k for n, k in zip(size, window, strict=True)]
+        cut = [int(chance.integers(0, n)) for n in full]
+        results = [n - c + int(chance.integers(0, 3)) for n, c in zip(full, cut, strict=True)]
+        options = (step, step, *cut, *results)
+        got, wanted = run(x, w, options), routine_values(NAME, [x, w], options)[0]
+        magnitudes = routine_values(NAME, [abs(x), abs(w)], options)[0]
+        terms = x.shape[3] * window[0] * window[1]
+        assert (abs(got - wanted) <= UNIT * np.sqrt(terms + 4) * 2 * magnitudes).all(), (x.shape, w.shape, options)
+
+
 @pytest.mark.parametrize(("channels", "filters", "size", "step"), [(136, 128, 3, 2), (72, 256, 4, 3), (64, 48, 2, 2)])
 def test_small_images(channels: int, filters: int, size: int, step: int) -> None:
     """Several of them share tiles, and threads have filters of their own where weights are large."""
