@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from tinygraft.conformance.kernels import load, param, store
 from tinygraft.dtype import dtypes
 from tinygraft.engine import database
 from tinygraft.engine.database import SearchResult
+from tinygraft.errors import SettingWarning
 from tinygraft.reference.python import PythonBackend
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops
@@ -40,6 +42,19 @@ def test_what_is_added_is_read(folder: Path) -> None:
         FOUND.key: replace(FOUND, actions=""),
         ("other", "target", "compiler"): replace(FOUND, kernel="other"),
     }
+
+
+@pytest.mark.parametrize("lies", ["nothing", "garbage", "a folder"])
+def test_a_further_file_without_results_is_warned_of(folder: Path, tmp_path: Path, lies: str) -> None:
+    """A typo in its name, a file of something else: it did nothing without a word."""
+    file = tmp_path / f"{lies}.jsonl"
+    if lies == "garbage":
+        file.write_text("{}\nno JSON\n")
+    if lies == "a folder":
+        file.mkdir()
+    said = f"BEAM_DATABASE={file} has no result that can be read; it does nothing"
+    with Context(BEAM_DATABASE=str(file)), pytest.warns(SettingWarning, match=f"^{re.escape(said)}$"):
+        assert database.read() == {}
 
 
 def test_a_further_file_is_read_and_ones_own_comes_first(folder: Path, tmp_path: Path) -> None:

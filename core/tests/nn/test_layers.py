@@ -256,7 +256,7 @@ BAD = [
     (lambda: nn.Linear(3, 2), (), "Linear with weight (2, 3) needs 3 features on the last axis, got shape ()"),
     (lambda: nn.Conv2d(3, 2, 5), (1, 4, 9, 9), "Conv2d with weight (2, 3, 5, 5) needs x (N, 3, size, size), got shape (1, 4, 9, 9)"),
     (lambda: nn.Conv2d(4, 2, 1, groups=2), (1, 2, 9, 9), "Conv2d with weight (2, 2, 1, 1) needs x (N, 4, size, size), got shape (1, 2, 9, 9)"),
-    (lambda: nn.Conv1d(3, 2, 5), (3, 9), "Conv2d with weight (2, 3, 5) needs x (N, 3, size), got shape (3, 9)"),
+    (lambda: nn.Conv1d(3, 2, 5), (3, 9), "Conv1d with weight (2, 3, 5) needs x (N, 3, size), got shape (3, 9)"),
     (lambda: nn.ConvTranspose2d(3, 2, 2), (1, 2, 4, 4), "ConvTranspose2d with weight (3, 2, 2, 2) needs x (N, 3, size, size), got shape (1, 2, 4, 4)"),
     (lambda: nn.BatchNorm(3), (2, 4, 5), "BatchNorm of 3 channels needs x (N, 3, ...), got shape (2, 4, 5)"),
     (lambda: nn.LayerNorm((3, 4)), (4, 3), "LayerNorm of (3, 4) needs x (..., 3, 4), got shape (4, 3)"),

@@ -254,3 +254,24 @@ def test_the_steps_of_a_layer_are_one_template(kind: str, form: str, within: boo
         known = [template for key, template in templates._known.items() if key[0].__name__ == "_all_steps"]
     assert known and None not in known
     assert all((each == found[0]).all() for each in found[1:])
+
+
+X, H = Tensor.zeros(2, 3, 4), Tensor.zeros(1, 3, 6)  # (steps, batch, features), (layers, batch, hidden)
+
+
+@pytest.mark.parametrize(("call", "error", "said"), [
+    (lambda: nn.LSTM(4, 6)(X, H), ShapeError, "LSTM needs its state as a pair (h, c), got a tensor of shape (1, 3, 6)"),
+    (lambda: nn.LSTM(4, 6)(X, (H,)), ShapeError, "LSTM needs its state as a pair (h, c), got (<"),
+    (lambda: nn.LSTM(4, 6)(X, (H, None)), DTypeError, "LSTM needs c as a tensor, got None"),
+    (lambda: nn.GRU(4, 6)(X, (H,)), DTypeError, "GRU needs h as a tensor, got (<"),
+    (lambda: nn.RNN(4, 6)(X, np.zeros((1, 3, 6))), DTypeError, "RNN needs h as a tensor, got array("),
+    (lambda: nn.LSTMCell(4, 1)(X[0, :1], Tensor([[0.0]])), ShapeError,
+     "LSTMCell needs its state as a pair (h, c), got a tensor of shape (1, 1)"),
+    (lambda: nn.LSTMCell(4, 6)(X[0], (H[0], H[0, :2])), ShapeError, "LSTMCell needs c (3, 6) beside x (3, 4), got shape (2, 6)"),
+    (lambda: nn.GRUCell(4, 6)(X[0], np.zeros((3, 6))), DTypeError, "GRUCell needs h as a tensor, got array("),
+])  # fmt: skip
+def test_a_state_that_is_none(call: Any, error: type[Exception], said: str) -> None:
+    """A tensor in place of a pair was taken apart by rows; a cell took one of a single 0 for no state."""
+    with pytest.raises(error) as raised:
+        call()
+    assert str(raised.value).startswith(said)

@@ -67,6 +67,7 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception]]] = {
         lambda: t.bucketize(a), DTypeError),
     "masked_select needs a mask of bool, got dtypes.float": (lambda: t.masked_select(t), DTypeError),
     "grad is a tensor or None, got 3": (lambda: setattr(t, "grad", 3), DTypeError),
+    "grad has the shape of its tensor, (3,), got (1,)": (lambda: setattr(t, "grad", Tensor([5.0])), ShapeError),
     "requires_grad is True, False or None, got 'a'": (lambda: t.requires_grad_(a), DTypeError),
     "requires_grad is True, False or None, got 'b'": (lambda: Tensor([1.0], requires_grad=b), DTypeError),
     "full needs True, False or None as requires_grad, got 'b'": (

@@ -5,8 +5,8 @@
 It is a file in the cache folder; BEAM_DATABASE names a further file, such as one that comes with a program, which is
 only read. A line is added in one write, so any number of processes can share a file. Of several lines with one key the
 last counts, and the own file takes precedence over the further one. Lines that cannot be parsed are skipped; no failure
-of the disk reaches the user. A file that is no plain file counts as empty, and so does the own one where another user
-can have written it (caches.py).
+of the disk reaches the user, but a warning that the further file has no result does. A file that is no plain file
+counts as empty, and so does the own one where another user can have written it (caches.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from tinygraft.codegen.action import parse
 from tinygraft.config import BEAM_DATABASE
 from tinygraft.device.interfaces import Backend
 from tinygraft.engine.diskcache import digest
-from tinygraft.errors import ActionError
+from tinygraft.errors import ActionError, SettingWarning
+from tinygraft.helpers import warn_user
 from tinygraft.uop.flat import flat
 from tinygraft.uop.stages import Kernel
 
@@ -87,7 +88,12 @@ def read() -> dict[DatabaseKey, SearchResult]:
     """Return the results of all files, by key; those of the own file take precedence over the further one's."""
     known: dict[DatabaseKey, SearchResult] = {}
     for path in _files():
-        known |= read_file(path)
+        found = read_file(path)
+        if not found and path != own_file():
+            warn_user(
+                f"BEAM_DATABASE={path} has no result that can be read; it does nothing", SettingWarning, once=True
+            )
+        known |= found
     return known
 
 

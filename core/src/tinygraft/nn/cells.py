@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tinygraft.errors import ShapeError
+from tinygraft.errors import DTypeError, ShapeError
 from tinygraft.nn.described import Described
 from tinygraft.nn.parameter import uniform
 from tinygraft.tensor.autocast import narrowed
@@ -46,6 +46,19 @@ def check_nonlinearity(what: str, nonlinearity: str) -> None:
         raise ValueError(f"{what} has the nonlinearity 'tanh' or 'relu', got {nonlinearity!r}")
 
 
+def check_states(what: str, count: int, states: object) -> None:
+    """Raise ShapeError unless `states` is a list or tuple of `count`, and DTypeError unless each is a tensor.
+
+    `what` names the layer.
+    """
+    if not isinstance(states, (list, tuple)) or len(states) != count:
+        given = f"a tensor of shape {states.shape}" if isinstance(states, Tensor) else repr(states)
+        raise ShapeError(f"{what} needs its state as a pair (h, c), got {given}")
+    for name, state in zip(("h", "c"), states, strict=False):
+        if not isinstance(state, Tensor):
+            raise DTypeError(f"{what} needs {name} as a tensor, got {state!r}\n  hint: Tensor(x)")
+
+
 class _Cell(Described):
     """The weights of a cell with `gates` gates of `hidden_size` rows each, and the checks of what it is called with."""
 
@@ -56,10 +69,11 @@ class _Cell(Described):
         self.bias_ih: Tensor | None = uniform(bound, (hidden_size * gates,)) if bias else None
         self.bias_hh: Tensor | None = uniform(bound, (hidden_size * gates,)) if bias else None
 
-    def _states(self, x: Tensor, **states: Tensor | None) -> list[Tensor]:
-        """Return `states`, each (N, hidden); all are zeros of the dtype and device of `x` where they are None.
+    def _states(self, x: Tensor, given: object, count: int = 1) -> list[Tensor]:
+        """Return the `count` states, each (N, hidden), which are `given`; zeros of `x`'s dtype and device for None.
 
-        Raises ShapeError where `x` is not (N, input_size) or a state is not (N, hidden).
+        Raises ShapeError where `x` is not (N, input_size), a state is not (N, hidden) or two are no pair, and
+        DTypeError for a state that is no tensor.
         """
         what, hidden = type(self).__name__, self.weight_hh.shape[1]
         if x.ndim != 2 or x.shape[1] != self.weight_ih.shape[1]:
@@ -67,14 +81,17 @@ class _Cell(Described):
                 f"{what} with weight_ih {self.weight_ih.shape} needs x (N, {self.weight_ih.shape[1]}), got "
                 f"shape {x.shape}\n  made at {x._where()}"
             )
-        for name, state in states.items():
-            if state is not None and state.shape != (x.shape[0], hidden):
+        if given is None:
+            return [Tensor.zeros(x.shape[0], hidden, dtype=x.dtype, device=x.device)] * count
+        check_states(what, count, given)
+        states: list[Tensor] = list(given)  # type: ignore[call-overload]
+        for name, state in zip(("h", "c"), states, strict=False):
+            if state.shape != (x.shape[0], hidden):
                 raise ShapeError(
                     f"{what} needs {name} {(x.shape[0], hidden)} beside x {x.shape}, got shape "
                     f"{state.shape}\n  made at {state._where()}"
                 )
-        zeros = Tensor.zeros(x.shape[0], hidden, dtype=x.dtype, device=x.device)
-        return [zeros if state is None else state for state in states.values()]
+        return states
 
     def _sums(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         """Return x @ weight_ih.T + bias_ih and h @ weight_hh.T + bias_hh, each (N, gates*hidden)."""
@@ -98,7 +115,7 @@ class LSTMCell(_Cell):
 
     def __call__(self, x: Tensor, hc: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """Return the next state (h, c), each (N, hidden)."""
-        h, c = self._states(x, h=hc and hc[0], c=hc and hc[1])
+        h, c = self._states(x, hc, 2)
         from_x, from_h = self._sums(x, h)
         h, c = narrowed(*lstm_step(from_x + from_h, c))
         return h, c
@@ -123,7 +140,7 @@ class GRUCell(_Cell):
 
     def __call__(self, x: Tensor, h: Tensor | None = None) -> Tensor:
         """Return the next state (N, hidden); `h` None is zeros."""
-        (state,) = self._states(x, h=h)
+        (state,) = self._states(x, None if h is None else [h])
         (new,) = narrowed(gru_step(*self._sums(x, state), state))
         return new  # type: ignore[no-any-return]
 
@@ -146,7 +163,7 @@ class RNNCell(_Cell):
 
     def __call__(self, x: Tensor, h: Tensor | None = None) -> Tensor:
         """Return the next state (N, hidden); `h` None is zeros."""
-        (state,) = self._states(x, h=h)
+        (state,) = self._states(x, None if h is None else [h])
         from_x, from_h = self._sums(x, state)
         (new,) = narrowed(rnn_step(from_x + from_h, self.nonlinearity))
         return new  # type: ignore[no-any-return]

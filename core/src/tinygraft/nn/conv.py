@@ -175,6 +175,7 @@ def _check_groups(layer: str, in_channels: int, out_channels: int, groups: int) 
 def _check_input(layer: str, x: Tensor, weight: Tensor, channels: int) -> None:
     """Raise ShapeError unless `x` is (N, `channels`, ...) with as many spatial axes as the weight has."""
     spatial = weight.ndim - 2
+    layer = layer.replace("2d", f"{spatial}d")  # as it was made: Conv1d is a Conv2d of one axis
     if x.ndim != spatial + 2 or x.shape[1] != channels:
         one = x.ndim == spatial + 1 and x.shape[0] == channels
         hint = "\n  hint: x.unsqueeze(0) makes a batch of one" if one else ""

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.nn.cells import check_nonlinearity, gru_step, lstm_step, rnn_step
+from tinygraft.nn.cells import check_nonlinearity, check_states, gru_step, lstm_step, rnn_step
 from tinygraft.nn.described import Described
 from tinygraft.nn.parameter import uniform
 from tinygraft.tensor.autocast import narrowed
@@ -151,7 +151,7 @@ class _Recurrent(Described):
         """Return the bias that is added in each step, to the product with h; None where there is none."""
         return None
 
-    def _run(self, x: Tensor, initial: States | None, lengths: Any) -> tuple[Tensor, States]:
+    def _run(self, x: Tensor, initial: Sequence[Tensor] | None, lengths: Any) -> tuple[Tensor, States]:
         """Return (output, last states), with the axes of the arguments. Raises as the class says.
 
         `initial` has h, or h and c; None is zeros. `lengths` None counts all steps.
@@ -235,11 +235,13 @@ class _Recurrent(Described):
         numbers = Tensor.arange(int(steps), device=x.device).reshape(steps, 1, 1)
         return numbers < given.to(x.device).reshape(1, batch, 1)
 
-    def _initial(self, x: Tensor, given: States, batched: bool) -> States:
+    def _initial(self, x: Tensor, given: Sequence[Tensor], batched: bool) -> States:
         """Return the first states, (layers * directions, N, hidden) each.
 
-        Raises ShapeError for a state of another shape; without a batch it has no axis N.
+        Raises ShapeError for a state of another shape; without a batch it has no axis N. Raises DTypeError for what is
+        no tensor, and ShapeError where h and c are no pair.
         """
+        check_states(type(self).__name__, self.STATES, given)
         count = self.num_layers * (2 if self.bidirectional else 1)
         shape = (count, x.shape[1], self.hidden_size)
         wanted = shape if batched else (count, self.hidden_size)
@@ -283,7 +285,7 @@ class LSTM(_Recurrent):
         self, x: Tensor, hc: tuple[Tensor, Tensor] | None = None, lengths: Sequence[int] | Tensor | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Return the outputs and the last (h, c)."""
-        output, (h, c) = self._run(x, None if hc is None else list(hc), lengths)
+        output, (h, c) = self._run(x, hc, lengths)
         return output, (h, c)
 
     def _step_name(self) -> str:

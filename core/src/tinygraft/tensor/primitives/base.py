@@ -72,9 +72,17 @@ def _require_grad(tensor: Any, requires_grad: bool | None) -> None:
 
 
 def _give_grad(tensor: TensorBase, grad: TensorBase | None) -> None:
-    """Set the gradient of a tensor; TinyJit is told. Raises DTypeError for what is no tensor and not None."""
+    """Set the gradient of a tensor; TinyJit is told.
+
+    Raises DTypeError for what is no tensor and not None, ShapeError for another shape than the tensor's.
+    """
     if grad is not None and not isinstance(grad, TensorBase):
         raise DTypeError(f"grad is a tensor or None, got {grad!r}\n  made at {tensor._where()}\n  hint: Tensor(x)")
+    if grad is not None and grad.shape != tensor.shape:
+        raise ShapeError(
+            f"grad has the shape of its tensor, {tensor.shape}, got {grad.shape}\n  tensor made at {tensor._where()}"
+            f"\n  grad made at {grad._where()}"
+        )
     tensor._grad = grad
     note_touched("grads", tensor)
 
