@@ -99,12 +99,21 @@ def test_divisors_and_multiples(dtype: Any) -> None:
     np.testing.assert_array_equal(Tensor(a[:6]).lcm(Tensor(b[:6])).numpy(), np.lcm(a[:6], b[:6]))
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
+def test_divisors_of_the_least_integer(dtype: Any) -> None:
+    """Its magnitude is no value of its dtype; as the second operand it made divisors negative."""
+    bounds = np.iinfo(dtype)
+    edges = np.array([bounds.min, bounds.min + 1, bounds.max, bounds.min // 2, -1, 0, 1, 2, 3, 12], dtype)
+    a, b = np.meshgrid(edges, edges)
+    np.testing.assert_array_equal(Tensor(a).gcd(Tensor(b)).numpy(), np.gcd(a, b))
+
+
 def test_products_with_logarithms() -> None:
-    """0 * log(0) is 0, and NaN is not lost."""
-    x = Tensor([0.0, 0.0, 2.0, 0.0])
-    y = Tensor([0.0, 5.0, math.e, math.nan])
-    np.testing.assert_allclose(x.xlogy(y).numpy(), [0, 0, 2, np.nan], rtol=1e-6)
-    np.testing.assert_allclose(x.xlog1py(y - 1).numpy(), [0, 0, 2, np.nan], rtol=1e-6)
+    """0 * log(0) and 0 * log(inf) are 0, and NaN is not lost."""
+    x = Tensor([0.0, 0.0, 2.0, 0.0, 0.0, 2.0])
+    y = Tensor([0.0, 5.0, math.e, math.nan, math.inf, math.inf])
+    np.testing.assert_allclose(x.xlogy(y).numpy(), [0, 0, 2, np.nan, 0, np.inf], rtol=1e-6)
+    np.testing.assert_allclose(x.xlog1py(y - 1).numpy(), [0, 0, 2, np.nan, 0, np.inf], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -170,3 +179,14 @@ def test_ldexp_where_the_power_by_itself_is_no_number(dtype: type, least: int, e
             wanted = np.ldexp(x, exponent)
         found = Tensor(x).ldexp(Tensor([exponent])).numpy()
         assert found.tobytes() == wanted.tobytes(), exponent
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_logarithm_of_the_normal_distribution_at_zero_and_minus_infinity(dtype: str) -> None:
+    """Its slope at both zeros is sqrt(2 / pi), where two formulas meet; nothing is below minus infinity."""
+    x = Tensor([0.0, -0.0, -math.inf], dtype=dtype)
+    y = x.log_ndtr()
+    exact = {"float16": 1e-3, "float32": 2e-6, "float64": 1e-14}[dtype]
+    np.testing.assert_allclose(y.numpy(), [math.log(0.5), math.log(0.5), -math.inf], rtol=exact)
+    slope = y[:2].sum().gradient(x)[0].numpy()
+    np.testing.assert_allclose(slope[:2], [math.sqrt(2 / math.pi)] * 2, rtol=exact)

@@ -207,7 +207,7 @@ def fmin(self: Tensor, x: Any) -> Tensor:
 
 
 def gcd(self: Tensor, x: Any) -> Tensor:
-    """The greatest common divisor, never negative; that of 0 and n is |n|. By Euclid's algorithm, all steps of it.
+    """The greatest common divisor, never negative unless it wraps; that of 0 and n is |n|. By Euclid's algorithm.
 
     x is a tensor or a number; both are broadcast and promoted. Raises DTypeError where that is no dtype of integers.
 
@@ -219,9 +219,10 @@ def gcd(self: Tensor, x: Any) -> Tensor:
     if a.dtype.kind not in ("int", "uint"):
         raise DTypeError(f"gcd needs integers, got {a.dtype}\n  made at {self._where()}")
     a, b = a.abs(), b.abs()
-    for _ in range(math.ceil(1.4405 * a.dtype.bits) + 1):  # Lame: Fibonacci numbers take longest
+    # Lame: Fibonacci numbers take longest; the least value of a dtype is its own magnitude, and makes a step more
+    for _ in range(math.ceil(1.4405 * a.dtype.bits) + 2):
         a, b = b.eq(0).where(a, b), a._op(Ops.MOD, b)
-    return a
+    return a.abs()
 
 
 def lcm(self: Tensor, x: Any) -> Tensor:
@@ -308,14 +309,14 @@ def xlogy(self: Tensor, x: Any) -> Tensor:
     [0.0, 0.0]
     """
     a, b = float_pair(self, x)
-    nothing = a.eq(0) & (b <= 0)
+    nothing = a.eq(0) & ((b <= 0) | b.eq(math.inf))
     return nothing.where(0.0, a * nothing.where(1.0, b).log())
 
 
 def xlog1py(self: Tensor, x: Any) -> Tensor:
     """self * log(1 + x), a float, which is 0 where self is 0 and x is no NaN. x is a tensor or a number."""
     a, b = float_pair(self, x)
-    nothing = a.eq(0) & (b <= -1)
+    nothing = a.eq(0) & ((b <= -1) | b.eq(math.inf))
     return nothing.where(0.0, a * nothing.where(0.0, b).log1p())
 
 

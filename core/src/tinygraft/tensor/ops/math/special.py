@@ -178,12 +178,14 @@ def ndtri(self: Tensor) -> Tensor:
 def log_ndtr(self: Tensor) -> Tensor:
     """log(ndtr), a float, also where ndtr is next to nothing."""
     x = self._in_float()
-    low = x < -1
+    nothing = x.eq(-math.inf)
+    low = (x < -1) & ~nothing
     left = low.where(-x, 1.0)
     below = log_floats(_scaled_erfc(left * (1 / _ROOT_2)) * 0.5) - left * left * 0.5
-    right = low.where(0.0, x)
-    above = log1p_floats((right < 0).where(right.ndtr() - 1, -(_tail(right.maximum(0.0).minimum(40.0)))))
-    return low.where(below, above)._narrowed(self.dtype)
+    right = (low | nothing).where(0.0, x)
+    # 0 is on the side that has a slope there: the other one's maximum has none
+    above = log1p_floats((right <= 0).where(right.ndtr() - 1, -(_tail(right.maximum(0.0).minimum(40.0)))))
+    return nothing.where(-math.inf, low.where(below, above))._narrowed(self.dtype)
 
 
 def entr(self: Tensor) -> Tensor:
