@@ -24,7 +24,7 @@ from tinygraft import Tensor  # noqa: E402
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("samples", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 4))])
+@pytest.mark.parametrize("samples", [2, pytest.param(4, marks=pytest.mark.long)])
 def test_some_samples_of_every_operator(samples):
     """400 operators are found, 993 of 1000 of their samples are right, and what is not has a reason.
 

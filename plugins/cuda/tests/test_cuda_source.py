@@ -179,7 +179,8 @@ def test_all_of_the_kit_passes_and_nvrtc_compiles_its_kernels(tmp_path: Path, ev
     assert counts["passed"] > 1300
     assert set(counts) <= {"passed", "n/a"}
     compilers = [compiler(arch) for arch in ARCHS]
-    files = sorted(tmp_path.glob("*.cu"))
+    refused = "this is { no program"  # of the kit's test that a compiler refuses
+    files = [file for file in sorted(tmp_path.glob("*.cu")) if refused not in file.read_text()]
     assert len(files) > 500
     files = files[::every]
 
