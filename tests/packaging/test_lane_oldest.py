@@ -9,11 +9,8 @@ import pytest
 
 from packages import PLUGINS, bounds, numbers, run, wheel_of_core
 
-# of a processor and a card here, of all plugins in make long
-LANES = [
-    pytest.param(name, marks=[] if name in ("tinygraft-cpu", "tinygraft-cuda") else pytest.mark.long)
-    for name in PLUGINS
-]
+# of one plugin here, of all in make long
+LANES = [pytest.param(name, marks=[] if name == "tinygraft-cpu" else pytest.mark.long) for name in PLUGINS]
 pytestmark = [pytest.mark.slow, pytest.mark.needs("index", "cc"), pytest.mark.parametrize("plugin", LANES)]
 
 

@@ -131,7 +131,9 @@ def test_each_tiling_gives_the_values(name: str) -> None:
             )
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if row % 3 else []) for row, name in enumerate(CASES)]
+)
 def test_each_tiling_stays_inside_of_memory(name: str) -> None:
     """As the PYTHON device runs it for a Target with vectors of four lanes, eight registers and 16 KiB of scratch."""
     target = replace(Device["CPU"].target, vector_bytes=16, registers=16, local_memory=16 << 10, chunks=2, matrix=())

@@ -37,7 +37,7 @@ def test_quick_levels_of_the_kit(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [
     {"METAL_ICB": "1"}, pytest.param({"METAL_ICB": "0", "EMULATED_SEED": "2"}, marks=pytest.mark.long),
-    {"EMULATED_NO_VECTORS": "1", "EMULATED_SEED": "3", "EMULATED_MSL": "310"},
+    pytest.param({"EMULATED_NO_VECTORS": "1", "EMULATED_SEED": "3", "EMULATED_MSL": "310"}, marks=pytest.mark.long),
 ], ids=str)  # fmt: skip
 def test_threads_and_graphs_of_the_kit(tmp_path: Path, settings: dict[str, str]) -> None:
     """Thread blocks, barriers, graphs, queues and events: none failed, in whatever way.

@@ -13,7 +13,7 @@ from tinygraft_opencl.device import OpenCLBackend
 
 Run = Callable[..., Any]
 # operations on edge values: make test-slow has these dtypes, make long the others; PoCL takes seconds for each of them
-SOME = {"bool", "int32", "uint8", "float32", "float16"}
+SOME = {"bool", "int32", "float32", "float16"}
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
