@@ -16,8 +16,10 @@ from tinygraft.tensor.ops.math.floating import as_operand
 from tinygraft.tensor.primitives.argument_checks import as_tensor
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import Scalar
+from tinygraft.tensor.primitives.custom import with_derivative
 from tinygraft.tensor.primitives.transcendental import log1p_floats, log_floats
 from tinygraft.uop.ops import Ops
+from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
@@ -362,12 +364,21 @@ def rad2deg(self: Tensor) -> Tensor:
     return self * (180 / math.pi)
 
 
+# sin(pi x) / (pi x) as a series in x * x, whose gradient has no difference of large numbers near 0; exact to 0.5
+_SINC = [(-1) ** n * math.pi ** (2 * n) / math.factorial(2 * n + 1) for n in range(11)]
+
+
 def sinc(self: Tensor) -> Tensor:
     """sin(pi x) / (pi x), a float; 1 at zero."""
     x = self._in_float()
-    zero = x.eq(0)
-    safe = zero.where(1.0, x)
-    return zero.where(1.0 - x * x, sin_cos_pi(safe)[0] / (safe * math.pi))._narrowed(self.dtype)
+    small = x.abs() < 0.5
+    squared = small.where(x, 0.0)
+    squared = squared * squared
+    near = squared._const(_SINC[-1])
+    for coefficient in _SINC[-2::-1]:
+        near = near * squared + coefficient
+    safe = small.where(1.0, x)
+    return small.where(near, sin_cos_pi(safe)[0] / (safe * math.pi))._narrowed(self.dtype)
 
 
 def sin_cos_pi(self: Tensor) -> tuple[Tensor, Tensor]:
@@ -381,7 +392,7 @@ def sin_cos_pi(self: Tensor) -> tuple[Tensor, Tensor]:
 def logit(self: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)), a float, the inverse of sigmoid; with eps, x is first clamped to [eps, 1 - eps].
 
-    -inf at 0, inf at 1, NaN outside.
+    -inf at 0, inf at 1, where its gradient is infinite, and NaN outside.
 
     >>> from tinygraft import Tensor
     >>> Tensor([0.5]).logit().tolist()
@@ -392,4 +403,11 @@ def logit(self: Tensor, eps: float | None = None) -> Tensor:
         x = (x < eps).where(eps, (x > 1 - eps).where(1 - eps, x))
     middle = (x > 0.3) & (x < 0.65)
     near, far = middle.where(x, 0.5), middle.where(0.25, x)
-    return middle.where(log1p_floats((2 * near - 1) / (1 - near)), log_floats(far / (1 - far)))._narrowed(self.dtype)
+    found = middle.where(log1p_floats((2 * near - 1) / (1 - near)), log_floats(far / (1 - far)))
+    return with_derivative("logit", found, [x], _of_logit)._narrowed(self.dtype)
+
+
+def _of_logit(node: UOp, gradient: Any, wanted: list[bool]) -> list[Any]:
+    """The derivative of logit: infinite at 0 and 1, NaN outside."""
+    x = gradient._wrap(node.src[1])
+    return [gradient * ((x < 0) | (x > 1)).where(math.nan, 1 / (x * (1 - x)))]

@@ -3,7 +3,7 @@
 Floats in (other dtypes become the default float), floats of one shape out. Most are Chebyshev series (chebyshev.py)
 of the factor that remains after poles, zeros, exponentials and logarithms are divided out, so that the relative error
 stays small where the value is; the bounds are in tests/devices/test_devices_ulp.py. Half types are computed in float32
-and rounded once. Gradients are those of the series.
+and rounded once. Gradients are those of the series, or of a formula (`_of_...`) where only that holds at the ends.
 """
 
 from __future__ import annotations
@@ -35,6 +35,40 @@ _ZETA_TERMS = 20  # summed one by one before the remaining ones are replaced by 
 def _of_lgamma(node: UOp, gradient: Any, wanted: list[bool]) -> list[Any]:
     """The derivative of lgamma, which is digamma: the rule of `with_derivative`."""
     return [gradient * gradient._wrap(node.src[1]).digamma()]
+
+
+def _of_ndtr(node: UOp, gradient: Any, wanted: list[bool]) -> list[Any]:
+    """The derivative of ndtr, the density of the normal distribution."""
+    size = gradient._wrap(node.src[1]).abs().minimum(40.0)  # the density is 0 from there on; inf would be NaN in _bell
+    return [gradient * (_bell(size, 0.5) * (1 / math.sqrt(2 * math.pi)))]
+
+
+def _of_log_ndtr(node: UOp, gradient: Any, wanted: list[bool]) -> list[Any]:
+    """The derivative of log_ndtr: the density divided by ndtr, without the factor that both have."""
+    x = gradient._wrap(node.src[1])
+    return [gradient * (math.sqrt(2 / math.pi) / (x * (-1 / _ROOT_2)).erfcx())]
+
+
+def _of_grown(node: UOp, gradient: Any, wanted: list[bool]) -> list[Any]:
+    """The derivative of exp(x * x), infinite where that is."""
+    return [gradient * (2 * gradient._wrap(node.src[1]) * gradient._wrap(node))]
+
+
+def _of_entr(node: UOp, gradient: Any, wanted: list[bool]) -> list[Any]:
+    """The derivative of -x * log(x): infinite at 0, NaN below."""
+    return [gradient * -(1 + gradient._wrap(node.src[1]).log())]
+
+
+def _of_i0(node: UOp, gradient: Any, wanted: list[bool]) -> list[Any]:
+    """The derivative of i0, which is i1."""
+    return [gradient * gradient._wrap(node.src[1]).i1()]
+
+
+def _of_i1(node: UOp, gradient: Any, wanted: list[bool]) -> list[Any]:
+    """The derivative of i1, i0 - i1 / x, where the difference is taken before what overflows: 1 / 2 at 0."""
+    size = gradient._wrap(node.src[1]).abs()
+    low, found = _bessel(size, fits.I1_NEAR, fits.I1_FAR)
+    return [gradient * ((size.i0e() - found / low.where(1.0, size)) * exp_floats(size))]
 
 
 def _fit(self: Tensor, fit: fits.Fit) -> Tensor:
@@ -110,6 +144,7 @@ def erfcx(self: Tensor) -> Tensor:
     upper = size.isinf().where(0.0, _scaled_erfc(size.isinf().where(1.0, size)))
     square = below.where(x, 0.0)
     grown = exp_floats(square * square) * (1 + below_bound(square._op(Ops.FMA, square, -(square * square)), 0.5)[1])
+    grown = with_derivative("exp_of_square", grown, [square], _of_grown)
     return below.where(2 * grown - upper, upper)._narrowed(self.dtype)
 
 
@@ -148,9 +183,10 @@ def ndtr(self: Tensor) -> Tensor:
     >>> Tensor([0.0]).ndtr().tolist()
     [0.5]
     """
-    below, size = _magnitude(self._in_float())
+    x = self._in_float()
+    below, size = _magnitude(x)
     tail = _tail(size.minimum(40.0))
-    return below.where(tail, 1 - tail)._narrowed(self.dtype)
+    return with_derivative("ndtr", below.where(tail, 1 - tail), [x], _of_ndtr)._narrowed(self.dtype)
 
 
 def _tail(self: Tensor) -> Tensor:
@@ -183,18 +219,19 @@ def log_ndtr(self: Tensor) -> Tensor:
     left = low.where(-x, 1.0)
     below = log_floats(_scaled_erfc(left * (1 / _ROOT_2)) * 0.5) - left * left * 0.5
     right = (low | nothing).where(0.0, x)
-    # 0 is on the side that has a slope there: the other one's maximum has none
     above = log1p_floats((right <= 0).where(right.ndtr() - 1, -(_tail(right.maximum(0.0).minimum(40.0)))))
-    return nothing.where(-math.inf, low.where(below, above))._narrowed(self.dtype)
+    found = nothing.where(-math.inf, low.where(below, above))
+    return with_derivative("log_ndtr", found, [x], _of_log_ndtr)._narrowed(self.dtype)
 
 
 def entr(self: Tensor) -> Tensor:
-    """-x * log(x), a float: 0 at zero, -inf below."""
+    """-x * log(x), a float: 0 at zero, where its gradient is infinite, and -inf below."""
     x = self._in_float()
     inside = x > 0
     safe = inside.where(x, 1.0)
     rest = (x < 0).where(-math.inf, x.eq(0).where(0.0, x))
-    return inside.where(-safe * log_floats(safe), rest)._narrowed(self.dtype)
+    found = inside.where(-safe * log_floats(safe), rest)
+    return with_derivative("entr", found, [x], _of_entr)._narrowed(self.dtype)
 
 
 # Around the gamma function
@@ -319,21 +356,20 @@ def zeta(self: Tensor, q: Any) -> Tensor:
 # Bessel functions
 
 
-def _bessel(self: Tensor, near: fits.Fit, far: fits.Fit) -> tuple[Tensor, Tensor]:
+def _bessel(size: Tensor, near: fits.Fit, far: fits.Fit) -> tuple[Tensor, Tensor]:
     """(whether |x| is below 8, exp(-|x|) times a modified Bessel function of |x|; over |x| below 8 if that is odd).
 
-    `near` and `far` are its series below 8 and from there on. x is of float32 or float64.
+    `size` is |x|, of float32 or float64; `near` and `far` are the series below 8 and from there on.
     """
-    x = _magnitude(self)[1]
-    low = x < 8
-    first = _fit((low.where(x, 0.0) * 0.25 - 1), near)
-    large = low.where(8.0, x)
+    low = size < 8
+    first = _fit((low.where(size, 0.0) * 0.25 - 1), near)
+    large = low.where(8.0, size)
     return low, low.where(first, _fit((16 / large - 1), far) / large.sqrt())
 
 
 def i0e(self: Tensor) -> Tensor:
-    """exp(-|x|) times the modified Bessel function i0, a float that does not overflow."""
-    return _bessel(self._in_float(), fits.I0_NEAR, fits.I0_FAR)[1]._narrowed(self.dtype)
+    """exp(-|x|) times the modified Bessel function i0, a float that does not overflow; its gradient at 0 is 0."""
+    return _bessel(self._in_float().abs(), fits.I0_NEAR, fits.I0_FAR)[1]._narrowed(self.dtype)
 
 
 def i0(self: Tensor) -> Tensor:
@@ -344,13 +380,14 @@ def i0(self: Tensor) -> Tensor:
     1.26607
     """
     x = self._in_float()
-    return (_bessel(x, fits.I0_NEAR, fits.I0_FAR)[1] * exp_floats(_magnitude(x)[1]))._narrowed(self.dtype)
+    found = _bessel(x.abs(), fits.I0_NEAR, fits.I0_FAR)[1] * exp_floats(x.abs())
+    return with_derivative("i0", found, [x], _of_i0)._narrowed(self.dtype)
 
 
 def _i1e(self: Tensor) -> Tensor:
     """exp(-|x|) times i1: the fit is of i1 / x below 8 and of i1 from there on, for |x|, and i1 is odd."""
-    low, found = _bessel(self, fits.I1_NEAR, fits.I1_FAR)
     below, size = _magnitude(self)
+    low, found = _bessel(size, fits.I1_NEAR, fits.I1_FAR)
     upper = low.where(size, 1.0) * found
     return below.where(-upper, upper)
 
@@ -363,4 +400,4 @@ def i1e(self: Tensor) -> Tensor:
 def i1(self: Tensor) -> Tensor:
     """The modified Bessel function of the first kind and order 1, a float; odd, inf where it overflows."""
     x = self._in_float()
-    return (_i1e(x) * exp_floats(_magnitude(x)[1]))._narrowed(self.dtype)
+    return with_derivative("i1", _i1e(x) * exp_floats(x.abs()), [x], _of_i1)._narrowed(self.dtype)
