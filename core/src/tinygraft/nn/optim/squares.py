@@ -51,9 +51,10 @@ class RMSprop(Optimizer):
         options = {"eps": eps, "weight_decay": weight_decay, "momentum": momentum, "alpha": alpha}
         super().__init__(params, lr, device, options=options, fixed={"centered": centered}, how=how)
         self.centered = centered
+        self.t: Tensor = self._count_steps()
         self.v, self.mean = self._filled(), self._filled() if centered else []
         self.b = self._filled() if any(group["momentum"] for group in self.param_groups) else []
-        self._realize_state(*self.v, *self.mean, *self.b)
+        self._realize_state(self.t, *self.v, *self.mean, *self.b)
 
     def _check_option(self, name: str, value: Any) -> None:
         """Raise also for a momentum above 0 where there is no state for it."""
@@ -66,7 +67,7 @@ class RMSprop(Optimizer):
         return {**options, "1-alpha": 1 - options["alpha"]}
 
     def _step(self, grads: list[Tensor]) -> None:
-        """Assign each parameter, its mean square, and its mean and momentum where there are."""
+        """Assign each parameter, its mean square, and its mean and momentum where there are; and the step count."""
         for each in self._updates(grads):
             g = each.decayed()
             v = each.state(self.v) * each["alpha"] + g * g * each["1-alpha"]
@@ -81,6 +82,7 @@ class RMSprop(Optimizer):
                 update = each.state(self.b) * each["momentum"] + update
                 each.store(self.b, update)
             each.apply(each.old - each.rate * update)
+        self._write_counts()
 
 
 class Adagrad(Optimizer):
@@ -165,15 +167,16 @@ class Adadelta(Optimizer):
     ) -> None:  # fmt: skip
         options = {"eps": eps, "weight_decay": weight_decay, "rho": rho}
         super().__init__(params, lr, device, options=options, how=how)
+        self.t: Tensor = self._count_steps()
         self.v, self.u = self._filled(), self._filled()
-        self._realize_state(*self.v, *self.u)
+        self._realize_state(self.t, *self.v, *self.u)
 
     def _derived(self, options: Mapping[str, Any]) -> dict[str, float]:
         """Return the options and "1-rho", as exact as Python has it."""
         return {**options, "1-rho": 1 - options["rho"]}
 
     def _step(self, grads: list[Tensor]) -> None:
-        """Assign each parameter and both means."""
+        """Assign each parameter and both means, and the step count, which only saving reads."""
         for each in self._updates(grads):
             g, u = each.decayed(), each.state(self.u)
             v = each.state(self.v) * each["rho"] + g * g * each["1-rho"]
@@ -181,3 +184,4 @@ class Adadelta(Optimizer):
             each.store(self.v, v)
             each.store(self.u, u * each["rho"] + change * change * each["1-rho"])
             each.apply(each.old - each.rate * change)
+        self._write_counts()
