@@ -28,14 +28,14 @@ help:  ## what the targets do
 train: $(VENV)/.train  ## train a convolutional network on handwritten digits, on the CPU
 	$(BIN)/python examples/train_digits.py
 
-test: $(VENV)/.test  ## run the tests but the slow ones, in JOBS=2 processes (20 minutes)
+test: $(VENV)/.test  ## run the tests but the slow ones, in JOBS=2 processes (15 minutes)
 	SPEC=2 $(BIN)/python -m pytest -m "not slow and not long" $(XDIST)
 
 # as users have it: without checks of the graph, and with the shortcuts that compare no rules
-test-slow: $(VENV)/.test  ## run the slow tests, in JOBS=2 processes (25 minutes)
+test-slow: $(VENV)/.test  ## run the slow tests, in JOBS=2 processes (15 minutes)
 	SPEC=0 $(BIN)/python -m pytest -m "slow and not long" $(XDIST)
 
-long: $(VENV)/.test  ## run what takes longer: validate and fuzz side by side, then the tests marked long (45 minutes)
+long: $(VENV)/.test  ## run what takes longer: validate and fuzz side by side, then the tests marked long, and all cases of those that the gate samples (90 minutes)
 	$(MAKE) -j2 --output-sync=target validate fuzz
 	SPEC=2 $(BIN)/python -m pytest -m long $(XDIST)
 

@@ -4,7 +4,7 @@ empty, and what is missing is said.
 A test that needs a C compiler, the native extension, an OpenCL driver or a package index that pip can ask is marked
 `@pytest.mark.needs("cc")`, `needs("ext")`, `needs("opencl")`, `needs("mpi")` or `needs("index")`. It is skipped, with
 one line in the summary, where there is none; TINYGRAFT_REQUIRE=cc,ext,opencl,mpi,index turns these skips into failures.
-A skip that gives no reason fails.
+A skip that gives no reason fails. Of tests with many long cases most cases are marked long (tests/support/sampling.py).
 The fixture golden compares text with a checked-in file, which `pytest --update-golden` writes anew; a test that presses
 Ctrl-C asks for the fixture ctrl_c.
 """
@@ -27,6 +27,7 @@ from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 sys.path.insert(0, str(Path(__file__).parent / "tests" / "support"))  # a run from elsewhere has not our pyproject.toml
 import opencl_driver
+import sampling
 
 os.environ.setdefault("SPEC", "2")
 _cache_folder = tempfile.mkdtemp(prefix="tinygraft-test-cache-")
@@ -163,6 +164,12 @@ def pytest_configure(config: pytest.Config) -> None:
     _keep_last_words(config)
     opencl_driver.choose()
     config.addinivalue_line("markers", "needs(*what): skipped where one of them is missing: conftest.py")
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark most cases of tests with many long ones as long."""
+    sampling.leave_out(items)
 
 
 def pytest_collection_finish() -> None:

@@ -22,6 +22,7 @@ IDENTIFIERS = {
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.needs("index", "cc")
 def test_an_extra_of_core_installs_from_a_folder(tmp_path: Path) -> None:
     """The commands of the workflow: the script builds everything, and core's extra finds the plugin beside it."""

@@ -53,7 +53,8 @@ def test_the_kit_passes_on_two_ranks(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("programs", [100, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("programs", [100, 1000])
 def test_the_kit_passes_on_four_ranks_with_random_programs(programs, tmp_path):
     """Four ranks on fewer processors pass the kit, and random programs of collectives have NumPy's values."""
     code = f"""

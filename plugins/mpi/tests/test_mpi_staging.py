@@ -134,6 +134,7 @@ def test_every_word_in_pieces_on_the_emulated_card(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.needs("cc")
 def test_memory_of_cards_is_passed_itself_by_an_mpi_that_takes_it(tmp_path):
     """With MPI_CUDA_AWARE=1 addresses go to MPI, and cards add: a stand-in, with memory of an emulated card."""

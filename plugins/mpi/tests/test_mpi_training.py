@@ -97,8 +97,7 @@ def losses(count, folder, dtype):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "tolerance", "counts"), [
-    ("float64", 1e-10, (2,)),
-    pytest.param("float64", 1e-10, (4,), marks=pytest.mark.long),
+    pytest.param("float64", 1e-10, (2, 4), marks=pytest.mark.long),
     pytest.param("float32", 1e-4, (2, 4), marks=pytest.mark.long),
 ])  # fmt: skip
 def test_ranks_reach_the_losses_of_one_process(dtype, tolerance, counts, tmp_path):
