@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tinygraft import Tensor, TinyJit, nn
@@ -178,3 +179,103 @@ def test_a_new_value_is_not_behind_what_a_replay_wrote(realized: bool) -> None:
         assert w.grad is not None
         assert w.grad.tolist() == [3.0, 3.0]
     assert step.captured == 1
+
+
+def accumulated(jit: bool, make: Any) -> tuple[list[float], list[Any], list[Any], Any, Any]:
+    """Twelve steps of three backward passes each: losses, weights, and grads that somebody kept, with what they were.
+
+    The passes and the step are functions of their own, which are captured where `jit` is set. Also returns them.
+    """
+    random = np.random.RandomState(0)
+    w = Tensor(random.standard_normal((2, 4)).astype(np.float32), requires_grad=True).realize()
+    b = Tensor(random.standard_normal(2).astype(np.float32), requires_grad=True).realize()
+    optimizer = make([w, b])
+
+    def one_pass(x: Tensor) -> Tensor:
+        return ((x @ w.transpose() + b).square().mean() / 3).backward().realize()
+
+    @Tensor.train()
+    def step() -> None:
+        optimizer.step()
+        optimizer.zero_grad()
+
+    calls = [TinyJit(one_pass), TinyJit(step)] if jit else [one_pass, step]
+    losses, kept, were = [], [], []
+    for number in range(12):
+        losses += [
+            calls[0](Tensor(random.standard_normal((3, 4)).astype(np.float32)).realize()).item() for _ in range(3)
+        ]
+        assert w.grad is not None
+        grad = w.grad
+        if number == 6:  # the grad itself, a view of one, and a lazy expression: each has its value from then on
+            kept.append(grad)
+        if number == 8:
+            kept.append(grad[0:1])
+        if number == 9:
+            kept.append(grad * 2)
+        if number in (6, 8, 9):
+            were.append((grad[0:1] if number == 8 else grad * 2 if number == 9 else grad).numpy().copy())
+        del grad
+        calls[1]()
+    return losses, [w.numpy(), b.numpy()], list(zip(kept, were, strict=True)), *calls
+
+
+@pytest.mark.parametrize("make", [
+    lambda params: nn.optim.SGD(params, lr=0.1, momentum=0.9), lambda params: nn.optim.Adam(params, lr=0.1),
+], ids=["SGD", "Adam"])  # fmt: skip
+def test_gradients_of_several_passes_are_accumulated_by_replays(make: Any) -> None:
+    """The first pass after zero_grad(), the later ones and the step are captured; what was kept of a grad stays."""
+    losses, weights, _, *_ = accumulated(False, make)
+    found, others, kept, one_pass, step = accumulated(True, make)
+    assert found == losses
+    for mine, theirs in zip(weights, others, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    for tensor, was in kept:
+        np.testing.assert_array_equal(tensor.numpy(), was)
+    assert one_pass.captured == 3  # the later passes twice: a grad was kept, and replaced by another one
+    assert step.captured == 1
+
+
+def test_several_passes_are_replayed_from_the_fourth_step_on() -> None:
+    """Nothing runs the functions any more; where zero_grad() is left out, two kinds of passes are enough."""
+    for zeroed in (True, False):
+        ran = [0]
+        w = Tensor([1.0, 2.0], requires_grad=True)
+
+        def one_pass(x: Tensor, w: Tensor = w, ran: list[int] = ran) -> Tensor:
+            ran[0] += 1
+            return (w * x).sum().backward().realize()
+
+        call, counts = TinyJit(one_pass), []
+        for number in range(6):
+            for _ in range(3):
+                call(Tensor([1.0, 3.0]).realize())
+            assert w.grad is not None
+            assert w.grad.tolist() == ([3.0, 9.0] if zeroed else [3.0 * (number + 1), 9.0 * (number + 1)])
+            if zeroed:
+                w.grad = None
+            counts.append(ran[0])
+        assert counts[3:] == [counts[2]] * 3
+        assert call.captured == (2 if zeroed else 1)
+
+
+def test_a_gradient_in_memory_is_added_to_there() -> None:
+    """As in PyTorch: whoever has the grad sees the sum; a lazy expression of it has the value from before."""
+    w = Tensor([1.0, 2.0], requires_grad=True)
+    (w * w).sum().backward()
+    assert w.grad is not None
+    grad = w.grad.realize()
+    doubled = grad * 2
+    (w * 3).sum().backward()
+    assert w.grad is grad
+    assert grad.tolist() == [5.0, 7.0]
+    assert doubled.tolist() == [4.0, 8.0]
+
+
+def test_a_captured_function_whose_kind_of_grads_is_new_says_so() -> None:
+    """print(step) names it."""
+    w = Tensor([1.0, 2.0], requires_grad=True)
+    call = TinyJit(lambda x: (w * x).sum().backward().realize())
+    call(Tensor([1.0, 3.0]).realize())
+    call(Tensor([1.0, 3.0]).realize())
+    assert "it finds other grads than in the calls before" in repr(call)

@@ -19,8 +19,9 @@ A function that changes containers of its arguments, leaves work undone, hides t
 objects (`tensor/nested.py`), or has another effect that launches do not repeat (`effects.py`) is run in every
 call. A tensor from outside that has moved since (`outside.py`) has it captured anew. A value that the function
 leaves outside its result is written anew by each replay (where it is the argument, a copy is read; it is lost
-where a replay fails before it is written), and a grad that was dropped since is restored (`filled.py`); a
-tensor that existed before the call, an expression over memory that a replay overwrites, and a pending
+where a replay fails before it is written), and a grad that was dropped since is restored (`filled.py`); a call that
+finds grads to add to is of another kind than one that finds none (`grad_kinds.py`); a tensor that existed before
+the call, an expression over memory that a replay overwrites, and a pending
 assignment keep or get the value they should have. A result is not taped: backward through it raises.
 
 A pickle of a TinyJit has records: machine code, types of buffers, and the data of memory from outside.

@@ -1,7 +1,8 @@
 """The grads that a captured call sets on tensors from outside, and that each replay sets again.
 
-A replay writes them into the same memory. A grad that was dropped or replaced since the last call is restored over that
-memory; other tensors that have the old one read a copy from then on.
+A replay writes them into the same memory. A grad that was dropped since the last call is set again itself, where
+nothing else has it, so that what adds to it or reads it is replayed too; else, and for one that was replaced, another
+one is set over that memory, and other tensors that have the old one read a copy from then on.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from types import SimpleNamespace
 from tinygraft.device.buffer import Buffer, bind
 from tinygraft.jit.results import CapturedTensor
 from tinygraft.tensor.primitives.base import TensorBase
-from tinygraft.tensor.state.live import note_touched
-from tinygraft.uop.held import buffers_of
+from tinygraft.tensor.state.live import LIVE, note_touched
+from tinygraft.uop.held import buffers_of, memory_base
 from tinygraft.uop.uop import UOp
 
 
@@ -100,6 +101,11 @@ class GradStates:
     dropped: Sequence[weakref.ref[TensorBase]] = ()
     same: Sequence[tuple[weakref.ref[TensorBase], weakref.ref[TensorBase]]] = ()
 
+    @property
+    def watches(self) -> bool:
+        """Return whether a call could find other grads than these."""
+        return bool(self.empty or self.same)
+
     def hold(self) -> bool:
         """Return whether grads are as the captured call found them, or as it would not notice."""
         for ref in self.empty:
@@ -109,6 +115,10 @@ class GradStates:
             if (tensor := ref()) is not None and (tensor.grad is None or tensor.grad is not grad()):
                 return False
         return True
+
+    def is_expired(self) -> bool:
+        """Return whether a grad that the call found and left is gone, so that no call finds it again."""
+        return any(ref() is not None and grad() is None for ref, grad in self.same)
 
     def drop(self) -> None:
         """Set the grads to None that the captured call has dropped."""
@@ -125,12 +135,33 @@ class GradStates:
 
 @dataclass(slots=True)
 class LostGrad:
-    """The grad of a tensor: its graph over its memory, its node, and the ids of its BUFFERs."""
+    """The grad of a tensor: itself, its graph over its memory, its value in that, its BUFFERs and their ids.
+
+    The value is the node without plain reshapes and the like, which is the same one after the grad was written to.
+    """
 
     tensor: weakref.ref[TensorBase]
+    grad: TensorBase | None
     captured: CapturedTensor
-    node: weakref.ref[UOp]
+    value: weakref.ref[UOp]
+    memory: tuple[weakref.ref[UOp], ...]
     uids: tuple[int, ...]
+
+    @staticmethod
+    def of(tensor: TensorBase, grad: TensorBase) -> LostGrad:
+        """Return the grad that a tensor has now."""
+        buffers = _numbers(grad)
+        refs = tuple([weakref.ref(node) for node in buffers])
+        uids = tuple([node.arg.uid for node in buffers])
+        value = weakref.ref(memory_base(grad.uop))
+        return LostGrad(weakref.ref(tensor), grad, CapturedTensor(grad, buffers), value, refs, uids)
+
+    def set_again(self, grad: TensorBase) -> None:
+        """Give the tensor another grad, over new BUFFERs of the same memory."""
+        if (tensor := self.tensor()) is not None:
+            tensor.grad = self.grad = grad
+            self.value = weakref.ref(memory_base(grad.uop))
+            self.memory = tuple([weakref.ref(node) for node in _numbers(grad)])
 
     def is_lost(self) -> bool:
         """Return whether the tensor has no grad any more, or another one, or something else refers to it.
@@ -141,7 +172,18 @@ class LostGrad:
         if tensor is None:
             return False
         grad = tensor.grad
-        return grad is None or grad.uop is not self.node() or sys.getrefcount(grad) > OWN_REFERENCES
+        if grad is None or grad is not self.grad or memory_base(grad.uop) is not self.value():
+            return True
+        return sys.getrefcount(grad) > OWN_REFERENCES + 1  # that of this object
+
+    def is_dropped(self) -> bool:
+        """Return whether the tensor has no grad, and nothing else than this object refers to the one that it had."""
+        tensor, grad = self.tensor(), self.grad
+        if tensor is None or tensor.grad is not None or grad is None:
+            return False
+        if memory_base(grad.uop) is not self.value():
+            return False
+        return sys.getrefcount(grad) <= OWN_REFERENCES
 
 
 class Gradients:
@@ -149,17 +191,33 @@ class Gradients:
 
     def __init__(self, tensors: Sequence[TensorBase] = ()) -> None:
         grads = [(tensor, tensor.grad) for tensor in tensors if tensor.grad is not None]
-        self._all = [LostGrad(weakref.ref(t), CapturedTensor(g, _numbers(g)), weakref.ref(g.uop),
-                           tuple([node.arg.uid for node in _numbers(g)])) for t, g in grads]  # fmt: skip
+        self._all = [LostGrad.of(tensor, grad) for tensor, grad in grads]
 
-    def lost(self) -> list[LostGrad]:
-        """Return those that were dropped or replaced."""
-        return [grad for grad in self._all if grad.is_lost()] if self._all else []
+    def lost(self) -> tuple[list[LostGrad], list[LostGrad]]:
+        """Return those of which other ones are to be set, and those that were dropped and are to be set again."""
+        lost = [grad for grad in self._all if grad.is_lost()] if self._all else []
+        dropped = [grad for grad in lost if grad.is_dropped()]
+        if not dropped:
+            for grad in lost:
+                grad.grad = None  # it keeps its node, and with it a copy of the values, as long as it is referred to
+            return lost, []
+        mine = {id(grad.grad) for grad in dropped}
+        nodes = {node for grad in dropped if grad.grad is not None for node in buffers_of(grad.grad.uop.base)}
+        read: set[UOp] = set()  # what other tensors, such as views, have of these grads
+        for holder in LIVE.near(nodes):
+            if id(holder) not in mine:
+                read |= nodes.intersection(buffers_of(holder.uop.base))
+        again = [grad for grad in dropped if grad.grad is not None and read.isdisjoint(buffers_of(grad.grad.uop.base))]
+        chosen = set(map(id, again))
+        others = [grad for grad in lost if id(grad) not in chosen]
+        for grad in others:
+            grad.grad = None
+        return others, again
 
     @staticmethod
     def still_live(lost: Sequence[LostGrad]) -> set[UOp]:
         """Return the BUFFERs of lost grads that other tensors still have."""
-        return {buffer for grad in lost if (node := grad.node()) is not None for buffer in buffers_of(node.base)}
+        return {node for grad in lost for ref in grad.memory if (node := ref()) is not None}
 
     @staticmethod
     def restore(lost: Sequence[LostGrad], buffers: Mapping[int, Buffer], values: Mapping[str, int]) -> dict[UOp, int]:
@@ -170,10 +228,9 @@ class Gradients:
         """
         nodes: dict[UOp, int] = {}
         for grad in lost:
-            if (tensor := grad.tensor()) is not None:
+            if grad.tensor() is not None:
                 mine = {_over(buffers[uid]): uid for uid in grad.uids}
-                tensor.grad = grad.captured.tensor(list(mine), values)
-                grad.node = weakref.ref(tensor.grad.uop)
+                grad.set_again(grad.captured.tensor(list(mine), values))
                 nodes |= mine
         return nodes
 

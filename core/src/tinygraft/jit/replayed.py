@@ -41,7 +41,6 @@ class ReplayedTrace:
 
     outside_tensors: OutsideTensors
     calls: RecordedCalls
-    watches_grads: bool
     unchanging: list[UOp]
     outside: frozenset[int]
     names: list[str]
@@ -80,11 +79,10 @@ class ReplayedTrace:
         self.taped_results: list[tuple[int, bool]] = _taped(tensors_in(result), written)
         self.reads = [trace.nodes[uid] for uid in sorted(self.outside) if uid in trace.nodes]
         self.unchanging = [node for node in results if node not in changing]  # memory from outside in the result
-        outside = self.outside | {node.arg.uid for node in self.unchanging}
+        outside = trace.outside(result)
         nodes = [tensor.uop for tensor in tensors_in(result)]
         self.outside_tensors = OutsideTensors.of(capture, outside, nodes, touched.flags)
         self.grad_states = before.states(touched.grads, outside)
-        self.watches_grads = bool(self.grad_states.empty or self.grad_states.same)
         indices = {node: index for index, node in enumerate([*changing, *self.unchanging])}
         bases = {id(t): base_of(t, arguments.tensors, existed) for t in tensors_in(result)}
         lenders = {id(t): lender_of(t, arguments.tensors, existed) for t in tensors_in(result)}
@@ -174,14 +172,14 @@ class ReplayedTrace:
         overwritten = {node for ref in self.written if (node := ref()) is not None} if self.written else set[UOp]()
         if self.assigned:
             overwritten |= {arguments.buffers[number] for number in self.assigned}
-        lost = self.grads.lost()
+        lost, kept = self.grads.lost()
         with exclusive:
             try:
                 if not overwritten and not lost:
-                    result = self._replay(arguments, values, overwritten, lost, Guard())
+                    result = self._replay(arguments, values, overwritten, lost, kept, Guard())
                 else:
                     with guarded(whole=True) as guard:
-                        result = self._replay(arguments, values, overwritten, lost, guard)
+                        result = self._replay(arguments, values, overwritten, lost, kept, guard)
             except BaseException:
                 if begun:
                     conclude(failed=True)
@@ -191,8 +189,8 @@ class ReplayedTrace:
             return result
 
     def _replay(self, arguments: Arguments, values: dict[str, int], overwritten: set[UOp], lost: Sequence[LostGrad],
-                guard: Guard) -> Any:  # fmt: skip
-        """Launch everything, restore the grads in `lost`, and update the tape. Returns the result of the call.
+                kept: Sequence[LostGrad], guard: Guard) -> Any:  # fmt: skip
+        """Launch everything, set the grads in `lost` and `kept`, and update the tape. Returns the result of the call.
 
         `values` are those of variables, `overwritten` the BUFFERs whose values the launches overwrite.
         """
@@ -215,6 +213,9 @@ class ReplayedTrace:
                 if (tensor := grad.tensor()) is not None and tensor.grad is not None:
                     self.followers.add(tensor.grad)
             self.clean.clear()
+        for grad in kept:
+            if (tensor := grad.tensor()) is not None:
+                tensor.grad = grad.grad
         if self.grad_states.dropped:
             self.grad_states.drop()
         if open_captures():
@@ -338,7 +339,6 @@ class ReplayedTrace:
         self.clean, self.reads, self.followers, self.taped_outside = weakref.WeakSet(), [], WeakIds(), []
         self.outside_tensors = OutsideTensors()
         self.calls = RecordedCalls([], [], {}, frozenset())  # there is no function to call and compare
-        self.watches_grads = False
         self.grad_states, self.written_outside, self.returned_grads = GradStates(), frozenset(), []
         for name, value in state.items():
             setattr(self, name, value)

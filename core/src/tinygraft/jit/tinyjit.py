@@ -19,6 +19,9 @@ it does next may depend on it. And so is one that has an effect which launches d
 dataclass of its arguments, leaves a lazy tensor outside its result, or returns one inside an object that is no list,
 tuple or dict.
 
+A call that finds other grads than the one before, as the first of several backward passes does after zero_grad(), is
+of another kind too: `GradKind`.
+
 Where a variable had one value in both calls it is unknown whether the function uses that of its arguments or binds the
 variable to that value itself: the first call with another value runs the function once more.
 
@@ -41,6 +44,7 @@ from tinygraft.errors import DeviceError, GraphError
 from tinygraft.events import UncapturedEvent
 from tinygraft.jit.arguments import Arguments, is_expired, unpack
 from tinygraft.jit.effects import BeforeCall
+from tinygraft.jit.grad_kinds import GradKind, GradKinds, arguments_of
 from tinygraft.jit.kinds import CallArguments, described, unlike
 from tinygraft.jit.replayed import ReplayedTrace
 from tinygraft.jit.results import values_of
@@ -63,6 +67,7 @@ R = TypeVar("R")
 MOST_SEEN = 64  # kinds of calls that are recorded and not captured; the one recorded longest ago is dropped first
 # assumed: of a function that reads values in every call, a thirty-second of the calls is recorded in the end
 MOST_UNRECORDED = 32  # calls in a row that are run without a record
+OTHER_GRADS = "it finds other grads than in the calls before"
 MOST = 1024  # kinds of calls that are captured, of some 75 kB each and more; the oldest capture is dropped first
 
 
@@ -145,6 +150,7 @@ class TinyJit(Generic[P, R]):
         """Drop all captures: the next call of each kind runs the function."""
         self._seen: dict[tuple[Any, ...], RecordedCalls] = {}  # kinds of calls that are not captured yet
         self._ready: dict[tuple[Any, ...], ReplayedTrace] = {}
+        self._grads = GradKinds()
         self._why = ""  # why the last call that was run was not captured
         self._told: set[str] = set()  # what was told of that
         self._kind: CallArguments = {}  # the arguments of the last call that was the first of its kind
@@ -201,6 +207,9 @@ class TinyJit(Generic[P, R]):
 
         Raises DeviceError where a value of a pickled TinyJit was lost, GraphError for a call that it has no capture of.
         """
+        arguments.key, is_new = self._grads.key_of(arguments.key)
+        if is_new:
+            self._ready.pop(arguments.key, None)
         ready = self._ready.get(arguments.key)
         if ready is not None and ready.is_lost:  # the function raises, until the lost value is assigned anew
             if self.fxn is None:
@@ -216,8 +225,6 @@ class TinyJit(Generic[P, R]):
         if ready is not None and self.fxn is not None and not ready.calls.covers(arguments):
             self._seen[arguments.key] = self._ready.pop(arguments.key).calls
             ready = None
-        if ready is not None and ready.watches_grads and self.fxn is not None and not ready.grad_states.hold():
-            return self.fxn(*args, **kwargs)
         again = ready is not None and not ready.reaches(arguments)
         replays = again and not self.check
         if ready is not None and replays and not (VALIDATE.value and self._validated(ready, arguments)):
@@ -230,6 +237,14 @@ class TinyJit(Generic[P, R]):
         if ready is None and self._needs_no_record(arguments):
             return run_unrecorded(self.fxn, args, kwargs, arguments)
         return self._run(args, kwargs, arguments) if again or ready is None else self.fxn(*args, **kwargs)
+
+    def _kind_without_difference(self, key: tuple[Any, ...], now: RecordedCalls) -> tuple[Any, ...]:
+        """Return the key of recorded calls that found other grads and launched the same as `now`; else `key`."""
+        for other in self._grads.keys(key):
+            seen = self._seen.get(other)
+            if seen is not None and seen.again(now) is not None:
+                return other
+        return key
 
     def _needs_no_record(self, arguments: Arguments) -> bool:
         """Return whether a call need not be recorded: several before it, one after another, have read values.
@@ -265,7 +280,8 @@ class TinyJit(Generic[P, R]):
         own = args if self._owner_in(args) is None else args[1:]
         before = BeforeCall(own, kwargs, arguments)  # first, since it counts references, and `live` is one
         live = live_holders()
-        others = any(key != arguments.key for known in (self._ready, self._seen) for key in known)
+        mine = arguments_of(arguments.key)
+        others = any(arguments_of(key) != mine for known in (self._ready, self._seen) for key in known)
         if (seen := self._seen.get(arguments.key)) is not None and seen.reads:
             others = True  # numbers that it reads are arguments of kernels: they are other ones in each call
         with capturing(live, others) as capture, size_checks.noting() as claims, noting_touched() as touched:
@@ -283,7 +299,12 @@ class TinyJit(Generic[P, R]):
             if trace.launched != ready.calls.launched or trace.data() != ready.calls.data:
                 raise GraphError(difference(self._name(), ready.calls.launched, trace.launched, self.check))
             return result
-        last, now = self._seen.pop(arguments.key, None), trace.recorded(result)
+        now = trace.recorded(result)
+        if arguments.key not in self._seen:
+            arguments.key = self._kind_without_difference(arguments.key, now)
+        states = before.grads.states(touched.grads, trace.outside(result))
+        self._grads.note(arguments.key, states, self._ready.keys() | self._seen.keys())
+        last = self._seen.pop(arguments.key, None)
         if capture.read:
             now.reads = 1 if last is None else last.reads + 1
             now.unrecorded = min(2 ** (now.reads - 2), MOST_UNRECORDED) if now.reads > 2 else 0
@@ -298,7 +319,11 @@ class TinyJit(Generic[P, R]):
             self._capture(record, arguments)
         else:
             why = obstacle or ("" if last is None else last.unlike(now))
-            self._see(now, arguments, why, "" if why else self._new_kind(own, kwargs, own is not args))
+            other = ""
+            if not why:
+                is_other = type(arguments.key[-1]) is GradKind
+                other = OTHER_GRADS if is_other else self._new_kind(own, kwargs, own is not args)
+            self._see(now, arguments, why, other)
         return result
 
     def _owner_in(self, args: tuple[Any, ...]) -> Any:
@@ -376,7 +401,9 @@ class TinyJit(Generic[P, R]):
                     "  hint: call it once with another one first"
                 )
             named = {name: getattr(self, name) for name in functools.WRAPPER_ASSIGNMENTS if hasattr(self, name)}
-            return {"named": named, "ready": dict(self._ready), "writes": self._writes}
+            # the first kind of grads last, which is what a call finds there
+            ready = {arguments_of(key): self._ready[key] for key in sorted(self._ready, key=len, reverse=True)}
+            return {"named": named, "ready": ready, "writes": self._writes}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         empty: Any = self

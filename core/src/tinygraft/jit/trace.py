@@ -157,6 +157,12 @@ class Trace:
         empty = {node.arg.uid: ("made", -1) for node in nodes if not node.arg.size and node.arg.uid > self.start}
         return [self.roles.get(uid) or empty.get(uid, ("keep", uid)) for uid in [node.arg.uid for node in nodes]]
 
+    def outside(self, result: Any) -> frozenset[int]:
+        """Return the ids of the memory from outside: what launches read or write, and what a result has of it."""
+        mine = {node.arg.uid for tensor in tensors_in(result) for node in buffers_of(tensor.uop.base)}
+        inside = {uid for uid, (role, _) in self.roles.items() if role != "keep"} | {*self.arguments}
+        return frozenset(({*self.roles} | mine) - inside)
+
     def recorded(self, result: Any) -> RecordedCalls:
         """Return the record of this one call, with which the next one is compared."""
         stays = frozenset(range(len(self.arguments)))

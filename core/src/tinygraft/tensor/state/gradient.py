@@ -20,7 +20,7 @@ from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.gradient_cuts import made_integer
 from tinygraft.tensor.state.paths import GradientPath, Leaves
-from tinygraft.uop.held import memories
+from tinygraft.uop.held import is_whole_buffer, memories
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def backward(self: Tensor, gradient: TensorBase | None = None, retain_graph: bool = False) -> Tensor:
     """Add the gradient of this tensor to .grad of the tensors that it depends on, and return this tensor.
 
-    A .grad that has views, or is one of a buffer for all gradients, is written to; else the sum is a new tensor.
+    A .grad that is in memory is written to, as is one that has views; else the sum is a new tensor.
     gradient is that of this tensor itself, needed unless it has one element. A graph is never used up:
     retain_graph is accepted and changes nothing. Raises ShapeError and DTypeError, and GraphError where no tensor would
     get a gradient, as behind an argmax or a comparison.
@@ -49,7 +49,9 @@ def backward(self: Tensor, gradient: TensorBase | None = None, retain_graph: boo
         node, old = laid_like(node, tensor.uop), tensor.grad
         total = node if old is None else old.uop + node
         total = UOp(Ops.DETACH, total.dtype, (total,))  # .grad is a constant, as in PyTorch without create_graph
-        if old is not None and _has_views(old) and total.dtype is old.dtype and total.shape == old.shape:
+        if old is not None and _is_written(old) and total.dtype is old.dtype and total.shape == old.shape:
+            if old._storage is None and old.uop.op is Ops.DETACH:
+                old.uop = old.uop.src[0]  # memory itself, which is written; no gradient passes the flag of a .grad
             rebind(cast("Tensor", old), total)
             continue
         tensor.grad = tensor._wrap(total)
@@ -125,6 +127,8 @@ def _seed(self: Tensor, what: str, gradient: Any) -> UOp:
     return start.uop.cast(self.dtype)
 
 
-def _has_views(grad: TensorBase) -> bool:
-    """Return whether another tensor reads the memory of a gradient as a view: backward writes into that memory then."""
-    return grad._storage is not None and len(grad._storage.members()) > 1
+def _is_written(grad: TensorBase) -> bool:
+    """Return whether backward adds to a gradient in its memory: it is in memory, or another tensor is a view of it."""
+    if grad._storage is not None:
+        return len(grad._storage.members()) > 1
+    return is_whole_buffer(grad.uop.src[0] if grad.uop.op is Ops.DETACH else grad.uop)
