@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -31,17 +32,45 @@ def _own_references() -> int:
 OWN_REFERENCES = _own_references()
 
 
+@dataclass(frozen=True, slots=True)
+class FoundGrad:
+    """The grad that a tensor has at some moment: the object, and its value without plain reshapes and the like."""
+
+    tensor: weakref.ref[TensorBase]
+    grad: weakref.ref[TensorBase]
+    value: weakref.ref[UOp]
+    uids: tuple[int, ...]  # of its memory, where it is in memory
+
+    @staticmethod
+    def of(tensor: TensorBase, grad: TensorBase) -> FoundGrad:
+        """Return the grad that a tensor has now."""
+        uids = tuple([node.arg.uid for node in buffers_of(grad.uop.base)])
+        return FoundGrad(weakref.ref(tensor), weakref.ref(grad), weakref.ref(memory_base(grad.uop)), uids)
+
+    def is_there(self) -> bool:
+        """Return whether the tensor, if there is one, has this grad, in the same memory or of the same expression."""
+        tensor = self.tensor()
+        if tensor is None:
+            return True
+        grad = tensor.grad
+        return grad is not None and grad is self.grad() and memory_base(grad.uop) is self.value()
+
+    def is_gone(self) -> bool:
+        """Return whether the tensor cannot have it again."""
+        return self.tensor() is not None and (self.grad() is None or self.value() is None)
+
+
 class GradsBefore:
     """The grads that tensors had before a call."""
 
     def __init__(self, live: Sequence[TensorBase]) -> None:
         """Record the grads of `live`, the tensors before the call."""
-        self._had = [(weakref.ref(t), None if t.grad is None else weakref.ref(t.grad)) for t in live]
+        self._had = [(weakref.ref(t), None if t.grad is None else FoundGrad.of(t, t.grad)) for t in live]
 
     def filled(self) -> list[TensorBase]:
         """Return those of the tensors that have another grad now."""
         now = [(tensor, had) for ref, had in self._had if (tensor := ref()) is not None]
-        return [t for t, had in now if t.grad is not None and (had is None or had() is not t.grad)]
+        return [t for t, had in now if t.grad is not None and (had is None or had.grad() is not t.grad)]
 
     def now(self) -> Iterator[TensorBase]:
         """Yield the grads that the tensors have now."""
@@ -65,16 +94,16 @@ class GradsBefore:
         """Return whether each of `tensors` has the grad that it had, or none as before."""
         mine = {id(tensor) for tensor in tensors}
         had = [(t, grad) for ref, grad in self._had if (t := ref()) is not None and id(t) in mine]
-        return all(t.grad is None if grad is None else t.grad is not None and t.grad is grad() for t, grad in had)
+        return all(t.grad is None if had is None else t.grad is not None and t.grad is had.grad() for t, had in had)
 
-    def states(self, touched: Collection[int], outside: Collection[int]) -> GradStates:
+    def states(self, touched: Collection[int], outside: AbstractSet[int]) -> GradStates:
         """Return the states of the grads that the call has set, and of those that are in memory from outside.
 
         `touched` are the Python ids of tensors whose grad was set in the call, `outside` the ids of the memory.
         """
         empty: list[weakref.ref[TensorBase]] = []
         dropped: list[weakref.ref[TensorBase]] = []
-        same: list[tuple[weakref.ref[TensorBase], weakref.ref[TensorBase]]] = []
+        same: list[FoundGrad] = []
         for ref, had in self._had:
             if (tensor := ref()) is None:
                 continue
@@ -84,8 +113,8 @@ class GradsBefore:
                     empty.append(ref)
             elif now is None:
                 dropped.append(ref)
-            elif now is had() and (is_touched or is_over(now, outside)):
-                same.append((ref, weakref.ref(now)))
+            elif not outside.isdisjoint(had.uids) or (is_touched and now is had.grad()):
+                same.append(had)
         return GradStates(empty, dropped, same)
 
 
@@ -94,12 +123,12 @@ class GradStates:
     """What a captured call found as grads of tensors, and what it left, where a replay does not see it by itself.
 
     The tensors in `empty` had none when the call began, so that one is added to where a tensor has one. Those in
-    `dropped` had one and have none afterwards. Those in `same` had the one in memory from outside that they have still.
+    `dropped` had one and have none afterwards. Those in `same` had the one that the call has read or written.
     """
 
     empty: Sequence[weakref.ref[TensorBase]] = ()
     dropped: Sequence[weakref.ref[TensorBase]] = ()
-    same: Sequence[tuple[weakref.ref[TensorBase], weakref.ref[TensorBase]]] = ()
+    same: Sequence[FoundGrad] = ()
 
     @property
     def watches(self) -> bool:
@@ -111,14 +140,11 @@ class GradStates:
         for ref in self.empty:
             if (tensor := ref()) is not None and tensor.grad is not None:
                 return False
-        for ref, grad in self.same:
-            if (tensor := ref()) is not None and (tensor.grad is None or tensor.grad is not grad()):
-                return False
-        return True
+        return all([grad.is_there() for grad in self.same])  # noqa: C419  faster
 
     def is_expired(self) -> bool:
         """Return whether a grad that the call found and left is gone, so that no call finds it again."""
-        return any(ref() is not None and grad() is None for ref, grad in self.same)
+        return any(grad.is_gone() for grad in self.same)
 
     def drop(self) -> None:
         """Set the grads to None that the captured call has dropped."""
@@ -128,7 +154,7 @@ class GradStates:
 
     def note(self) -> None:
         """Record for an outer TinyJit that the call depends on these grads."""
-        for ref in (*self.empty, *self.dropped, *[ref for ref, _ in self.same]):
+        for ref in (*self.empty, *self.dropped, *[grad.tensor for grad in self.same]):
             if (tensor := ref()) is not None:
                 note_touched("grads", tensor)
 
@@ -164,7 +190,7 @@ class LostGrad:
             self.memory = tuple([weakref.ref(node) for node in _numbers(grad)])
 
     def is_lost(self) -> bool:
-        """Return whether the tensor has no grad any more, or another one, or something else refers to it.
+        """Return whether the tensor has no grad any more, or another one, or something else refers to it or is a view.
 
         The function makes a new one, so that one that was kept stays as it is.
         """
@@ -173,6 +199,8 @@ class LostGrad:
             return False
         grad = tensor.grad
         if grad is None or grad is not self.grad or memory_base(grad.uop) is not self.value():
+            return True
+        if grad._storage is not None and len(grad._storage.members()) > 1:
             return True
         return sys.getrefcount(grad) > OWN_REFERENCES + 1  # that of this object
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def backward(self: Tensor, gradient: TensorBase | None = None, retain_graph: bool = False) -> Tensor:
     """Add the gradient of this tensor to .grad of the tensors that it depends on, and return this tensor.
 
-    A .grad that is in memory is written to, as is one that has views; else the sum is a new tensor.
+    A .grad that is there stays the same tensor, and one in memory is written to: who has it, or a view, sees the sum.
     gradient is that of this tensor itself, needed unless it has one element. A graph is never used up:
     retain_graph is accepted and changes nothing. Raises ShapeError and DTypeError, and GraphError where no tensor would
     get a gradient, as behind an argmax or a comparison.
@@ -49,13 +49,12 @@ def backward(self: Tensor, gradient: TensorBase | None = None, retain_graph: boo
         node, old = laid_like(node, tensor.uop), tensor.grad
         total = node if old is None else old.uop + node
         total = UOp(Ops.DETACH, total.dtype, (total,))  # .grad is a constant, as in PyTorch without create_graph
-        if old is not None and _is_written(old) and total.dtype is old.dtype and total.shape == old.shape:
-            if old._storage is None and old.uop.op is Ops.DETACH:
-                old.uop = old.uop.src[0]  # memory itself, which is written; no gradient passes the flag of a .grad
-            rebind(cast("Tensor", old), total)
-            continue
-        tensor.grad = tensor._wrap(total)
-        tensor.grad._set_flag(False)
+        if old is None or total.dtype is not old.dtype or total.shape != old.shape:
+            tensor.grad = tensor._wrap(total)
+            tensor.grad._set_flag(False)
+        else:
+            _add_into(cast("Tensor", old), total)
+            tensor.grad = old  # notes for TinyJit that it has another value
     return self
 
 
@@ -127,8 +126,14 @@ def _seed(self: Tensor, what: str, gradient: Any) -> UOp:
     return start.uop.cast(self.dtype)
 
 
-def _is_written(grad: TensorBase) -> bool:
-    """Return whether backward adds to a gradient in its memory: it is in memory, or another tensor is a view of it."""
+def _add_into(grad: Tensor, total: UOp) -> None:
+    """Give a gradient its new value, which whoever refers to it sees: in memory where it is there or has views."""
     if grad._storage is not None:
-        return len(grad._storage.members()) > 1
-    return is_whole_buffer(grad.uop.src[0] if grad.uop.op is Ops.DETACH else grad.uop)
+        rebind(grad, total)
+        return
+    held = grad.uop.src[0] if grad.uop.op is Ops.DETACH else grad.uop
+    if is_whole_buffer(held):
+        grad.uop = held  # memory itself, which is written; no gradient passes the flag of a .grad
+        rebind(grad, total)
+    else:
+        grad.uop = total
