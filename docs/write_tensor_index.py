@@ -75,7 +75,8 @@ def members() -> dict[ModuleType, list[str]]:
 def first_sentence(text: str | None) -> str:
     """The first sentence of a docstring, on one line."""
     flat = " ".join((text or "").split("\n\n")[0].split())
-    return re.split(r"(?<=\.)\s", flat)[0].rstrip(".") + "."
+    first = re.split(r"(?<=[^.]\.)\s", flat)[0]  # not behind an ellipsis
+    return first if first.endswith("...") else first.rstrip(".") + "."
 
 
 def signature(name: str, member: Any) -> str:

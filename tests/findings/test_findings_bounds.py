@@ -462,7 +462,7 @@ def test_an_extreme_of_a_part_that_is_empty_now() -> None:
     part = x[: Z.bind(0)]
     for name in ("max", "min", "argmax", "argmin"):
         with pytest.raises(
-            AxisError, match=rf"^{name} over axis \S+ of shape \(0,\) has no elements to choose from, with z = 0\n"
+            AxisError, match=rf"^{name}( over axis 0)? of shape \(0,\) has no elements to choose from, with z = 0\n"
         ):
             getattr(part, name)()
     assert (part.sum().item(), part.prod().item(), x[: Z.bind(2)].max().item()) == (0, 1, -1)

@@ -358,3 +358,31 @@ def test_a_typo_in_a_layer_that_is_a_function(layer: Any) -> None:
     """It is answered as those of classes are."""
     with pytest.raises(TypeError, match="got an unexpected keyword argument 'paddin'\n  hint: did you mean 'padding'"):
         layer(1, 2, 3, paddin=1)
+
+
+@pytest.mark.parametrize(("name", "kernel", "axes"), [
+    ("Conv1d", (3, 3), "1 spatial axis"), ("ConvTranspose1d", (3, 3), "1 spatial axis"),
+    ("Conv3d", (3, 3), "3 spatial axes"), ("ConvTranspose3d", (3,), "3 spatial axes"),
+])  # fmt: skip
+def test_a_kernel_has_the_axes_of_its_layer(name: str, kernel: tuple[int, ...], axes: str) -> None:
+    """A Conv3d of a kernel of two sizes was one of two axes."""
+    with pytest.raises(ShapeError) as caught:
+        getattr(nn, name)(4, 6, kernel)
+    assert str(caught.value) == (
+        f"{name} has {axes}, got kernel_size {kernel}\n  hint: Conv2d takes a kernel of any number of axes"
+    )
+
+
+def test_convolutions_print_with_their_axes() -> None:
+    """Conv1d is a Conv2d of one axis, and prints as it was made."""
+    assert repr(nn.Conv1d(4, 6, 3)) == "Conv1d(in_channels=4, out_channels=6, kernel_size=(3,))"
+    assert repr(nn.ConvTranspose3d(4, 6, 3)).startswith("ConvTranspose3d(")
+    assert repr(nn.Conv1d(4, 6, (3,))) == repr(nn.Conv1d(4, 6, 3))
+    assert repr(nn.Conv2d(4, 6, 3)).startswith("Conv2d(")
+
+
+@pytest.mark.parametrize("name", ["zero_grad", "half", "apply", "children", "requires_grad_"])
+def test_methods_of_pytorchs_modules_have_a_hint(name: str) -> None:
+    """They say what to use here."""
+    with pytest.raises(AttributeError, match=rf"^'Linear' object has no attribute '{name}'\n  hint: "):
+        getattr(nn.Linear(2, 2), name)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -275,3 +276,13 @@ def test_a_state_that_is_none(call: Any, error: type[Exception], said: str) -> N
     with pytest.raises(error) as raised:
         call()
     assert str(raised.value).startswith(said)
+
+
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
+def test_a_dropout_between_the_layers_of_one_layer_is_warned_of(name: str) -> None:
+    """As PyTorch does: there is nothing between them."""
+    with pytest.warns(UserWarning, match=f"{name} has one layer, and dropout=0.5 is between layers: it does nothing"):
+        getattr(nn, name)(3, 4, dropout=0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        getattr(nn, name)(3, 4, num_layers=2, dropout=0.5)

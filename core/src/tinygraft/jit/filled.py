@@ -146,6 +146,10 @@ class GradStates:
         """Return whether a grad that the call found and left is gone, so that no call finds it again."""
         return any(grad.is_gone() for grad in self.same)
 
+    def written(self, uids: AbstractSet[int]) -> list[weakref.ref[TensorBase]]:
+        """Return the grads that the call has found and written to; `uids` are those of the memory that it writes."""
+        return [found.grad for found in self.same if not uids.isdisjoint(found.uids)]
+
     def drop(self) -> None:
         """Set the grads to None that the captured call has dropped."""
         for ref in self.dropped:

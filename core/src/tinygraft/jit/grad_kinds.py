@@ -13,7 +13,7 @@ from typing import Any
 
 from tinygraft.jit.filled import GradStates
 
-Key = tuple[Any, ...]
+CallKey = tuple[Any, ...]
 
 # assumed: one that finds no grads, and one for each pass that adds to them in memory of its own
 MOST = 8  # kinds of calls with equal arguments; more replace the second one
@@ -25,12 +25,12 @@ class GradKind(int):
     """The last part of the key of a call that finds other grads on tensors from outside than the first kind did."""
 
 
-def arguments_of(key: Key) -> Key:
+def arguments_of(key: CallKey) -> CallKey:
     """Return the part of a key that the arguments of a call give."""
     return key[:-1] if key and type(key[-1]) is GradKind else key
 
 
-def _kind_of(key: Key, number: int) -> Key:
+def _kind_of(key: CallKey, number: int) -> CallKey:
     """Return the key of calls with arguments of `key` that find the grads of this kind."""
     return (*key, GradKind(number)) if number else key
 
@@ -39,9 +39,9 @@ class GradKinds:
     """The grads that calls have found, by the keys of their arguments."""
 
     def __init__(self) -> None:
-        self._found: dict[Key, list[GradStates]] = {}
+        self._found: dict[CallKey, list[GradStates]] = {}
 
-    def key_of(self, key: Key) -> tuple[Key, bool]:
+    def key_of(self, key: CallKey) -> tuple[CallKey, bool]:
         """Return the key of a call with arguments of `key`, and whether no recorded call has found what it finds.
 
         A new kind is in place of one that cannot come again, if there is such a one: it is compared with its calls.
@@ -55,13 +55,13 @@ class GradKinds:
         number = next((i for i, states in enumerate(found) if states.is_expired()), len(found))
         return _kind_of(key, 1 if number == MOST else number), True
 
-    def keys(self, key: Key) -> Iterator[Key]:
+    def keys(self, key: CallKey) -> Iterator[CallKey]:
         """Yield the keys of all kinds with the arguments of `key`."""
         mine = arguments_of(key)
         for number in range(len(self._found.get(mine, ()))):
             yield _kind_of(mine, number)
 
-    def note(self, key: Key, states: GradStates, records: Collection[Key]) -> None:
+    def note(self, key: CallKey, states: GradStates, records: Collection[CallKey]) -> None:
         """Record the grads that a call of the kind `key` has found. `records` are the keys of all recorded calls."""
         mine = arguments_of(key)
         if not states.watches and mine not in self._found:

@@ -31,6 +31,7 @@ from tinygraft.tensor.primitives import size_checks
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.live import LIVE, TouchedTensors, live_holders, live_tensors
 from tinygraft.tensor.state.made_at import here
+from tinygraft.tensor.state.settled import unsettle
 from tinygraft.tensor.state.storage import not_following
 from tinygraft.uop.held import HELD, buffers_of, memory_base
 from tinygraft.uop.uop import UOp
@@ -49,6 +50,7 @@ class ReplayedTrace:
     filled: frozenset[Buffer]
     followers: WeakIds
     grad_states: GradStates
+    added: list[weakref.ref[TensorBase]]
     written_outside: frozenset[int]
     claims: list[size_checks.Claim]
     reads: list[weakref.ref[UOp]]
@@ -83,6 +85,7 @@ class ReplayedTrace:
         nodes = [tensor.uop for tensor in tensors_in(result)]
         self.outside_tensors = OutsideTensors.of(capture, outside, nodes, touched.flags)
         self.grad_states = before.states(touched.grads, outside)
+        self.added = self.grad_states.written(written)
         indices = {node: index for index, node in enumerate([*changing, *self.unchanging])}
         bases = {id(t): base_of(t, arguments.tensors, existed) for t in tensors_in(result)}
         lenders = {id(t): lender_of(t, arguments.tensors, existed) for t in tensors_in(result)}
@@ -213,6 +216,9 @@ class ReplayedTrace:
                 if (tensor := grad.tensor()) is not None and tensor.grad is not None:
                     self.followers.add(tensor.grad)
             self.clean.clear()
+        for ref in self.added:
+            if (added := ref()) is not None:
+                unsettle(added)
         for grad in kept:
             if (tensor := grad.tensor()) is not None:
                 tensor.grad = grad.grad
@@ -340,6 +346,7 @@ class ReplayedTrace:
         self.outside_tensors = OutsideTensors()
         self.calls = RecordedCalls([], [], {}, frozenset())  # there is no function to call and compare
         self.grad_states, self.written_outside, self.returned_grads = GradStates(), frozenset(), []
+        self.added = []
         for name, value in state.items():
             setattr(self, name, value)
         self.unchanging = [UOp.buffer(*form) for _, form, _, _ in unchanging]

@@ -54,6 +54,10 @@ class Conv2d(Described):
         """Return the first two sizes of the weight."""
         return out_channels, in_channels // self.groups
 
+    def _made_as(self) -> str:
+        """Return the name by which it was made: Conv1d is a Conv2d of one axis."""
+        return type(self).__name__.replace("2d", f"{len(self.kernel_size)}d")
+
     def __call__(self, x: Tensor) -> Tensor:
         """Return the convolution of x. Raises ShapeError unless x is (N, in_channels, *spatial)."""
         _check_input("Conv2d", x, self.weight, self.weight.shape[1] * self.groups)
@@ -76,8 +80,8 @@ class Conv2d(Described):
 
 @answering_call
 def Conv1d(
-    in_channels: int, out_channels: int, kernel_size: int, stride: int = 1, padding: int | str = 0,
-    dilation: int = 1, groups: int = 1, bias: bool = True,
+    in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, padding: Sizes | str = 0,
+    dilation: Sizes = 1, groups: int = 1, bias: bool = True,
 ) -> Conv2d:  # fmt: skip
     """Return a Conv2d with one spatial axis: x (N, in_channels, L) -> (N, out_channels, L').
 
@@ -85,7 +89,8 @@ def Conv1d(
     >>> nn.Conv1d(4, 8, 3)(Tensor.rand(2, 4, 10)).shape
     (2, 8, 8)
     """
-    return Conv2d(in_channels, out_channels, (kernel_size,), stride, padding, dilation, groups, bias)
+    kernel = _kernel_of("Conv1d", kernel_size, 1)
+    return Conv2d(in_channels, out_channels, kernel, stride, padding, dilation, groups, bias)
 
 
 class ConvTranspose2d(Conv2d):
@@ -122,13 +127,12 @@ class ConvTranspose2d(Conv2d):
 
 @answering_call
 def ConvTranspose1d(
-    in_channels: int, out_channels: int, kernel_size: int, stride: int = 1, padding: int = 0,
-    output_padding: int = 0, dilation: int = 1, groups: int = 1, bias: bool = True,
+    in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, padding: Sizes = 0,
+    output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1, bias: bool = True,
 ) -> ConvTranspose2d:  # fmt: skip
     """Return a ConvTranspose2d with one spatial axis: x (N, in_channels, L) -> (N, out_channels, L')."""
-    return ConvTranspose2d(
-        in_channels, out_channels, (kernel_size,), stride, padding, output_padding, dilation, groups, bias
-    )
+    kernel = _kernel_of("ConvTranspose1d", kernel_size, 1)
+    return ConvTranspose2d(in_channels, out_channels, kernel, stride, padding, output_padding, dilation, groups, bias)
 
 
 @answering_call
@@ -142,7 +146,7 @@ def Conv3d(
     >>> nn.Conv3d(4, 8, 3)(Tensor.rand(2, 4, 5, 6, 7)).shape
     (2, 8, 3, 4, 5)
     """
-    kernel = (kernel_size,) * 3 if isinstance(kernel_size, int) else kernel_size
+    kernel = _kernel_of("Conv3d", kernel_size, 3)
     return Conv2d(in_channels, out_channels, kernel, stride, padding, dilation, groups, bias)
 
 
@@ -152,8 +156,19 @@ def ConvTranspose3d(
     output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1, bias: bool = True,
 ) -> ConvTranspose2d:  # fmt: skip
     """Return a ConvTranspose2d with three spatial axes: (N, in_channels, D, H, W) -> (N, out_channels, D', H', W')."""
-    kernel = (kernel_size,) * 3 if isinstance(kernel_size, int) else kernel_size
+    kernel = _kernel_of("ConvTranspose3d", kernel_size, 3)
     return ConvTranspose2d(in_channels, out_channels, kernel, stride, padding, output_padding, dilation, groups, bias)
+
+
+def _kernel_of(layer: str, kernel_size: Sizes, axes: int) -> tuple[int, ...]:
+    """Return the sizes of a kernel of that many axes. Raises ShapeError for other numbers of sizes."""
+    sizes = as_integers(kernel_size, "kernel_size", axes)
+    if len(sizes) != axes:
+        raise ShapeError(
+            f"{layer} has {axes} spatial {'axis' if axes == 1 else 'axes'}, got kernel_size {kernel_size!r}\n"
+            f"  hint: Conv2d takes a kernel of any number of axes"
+        )
+    return sizes
 
 
 def _sizes_of(padding: Sizes | str) -> int | tuple[int, ...]:

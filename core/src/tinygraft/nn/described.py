@@ -23,6 +23,16 @@ _INSTEAD = {
     "parameters": "nn.state.get_parameters(model) lists the tensors of any object",
     "load_state_dict": "nn.state.load_state_dict(model, state)",
     **dict.fromkeys(("state_dict", "named_parameters"), "nn.state.get_state_dict(model) has the tensors by name"),
+    "zero_grad": "optimizer.zero_grad() is for all its parameters; t.grad = None is for one",
+    "apply": "for t in nn.state.get_parameters(model): ... reaches each tensor",
+    "requires_grad_": "for t in nn.state.get_parameters(model): t.requires_grad_(False) reaches each tensor",
+    **dict.fromkeys(
+        ("half", "float", "double", "bfloat16"),
+        "nn.autocast computes in a half type; t.replace(t.half()) of each tensor of get_parameters keeps one",
+    ),
+    "flatten_parameters": "weights need not lie together here: leave it out",
+    **dict.fromkeys(("modules", "children", "named_modules"), "a model is any object: its layers are its attributes"),
+    "register_buffer": "an attribute with requires_grad=False is one",
     **dict.fromkeys(("train", "eval"), "with Tensor.train(): ... is training, anything else is not"),
     **dict.fromkeys(
         ("to", *map(str.lower, NAMES)), "move each tensor of nn.state.get_parameters(model), as in p.to_(device)"
@@ -55,7 +65,11 @@ class Described:
             raise no_attribute(self, name)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(_shown(self))})"
+        return f"{self._made_as()}({', '.join(_shown(self))})"
+
+    def _made_as(self) -> str:
+        """Return the name by which it was made."""
+        return type(self).__name__
 
 
 def no_attribute(layer: Any, name: str) -> AttributeError:

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from tinygraft.dtype import DType, dtypes
 from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.helpers import warn_user
 from tinygraft.nn.cells import check_nonlinearity, check_states, gru_step, lstm_step, rnn_step
 from tinygraft.nn.described import Described
 from tinygraft.nn.parameter import uniform
@@ -118,6 +119,8 @@ class _Recurrent(Described):
             )
         if not 0 <= dropout <= 1:
             raise ValueError(f"{what} needs a dropout from 0 to 1, got {dropout}")
+        if dropout and num_layers == 1:
+            warn_user(f"{what} has one layer, and dropout={dropout} is between layers: it does nothing", UserWarning)
         self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias
         self.batch_first, self.dropout, self.bidirectional = batch_first, dropout, bidirectional
         bound, rows, directions = 1 / math.sqrt(hidden_size), self.GATES * hidden_size, 2 if bidirectional else 1

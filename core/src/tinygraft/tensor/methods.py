@@ -217,7 +217,9 @@ THEMES = (
     Theme("ops.nn.attention", methods="multi_head_attention_forward"),
     Theme("ops.nn.scaled_attention", methods="scaled_dot_product_attention"),
     Theme("ops.nn.embedding", methods="embedding embedding_bag bilinear"),
-    Theme("ops.nn.rnn", methods="hardshrink softshrink tanhshrink threshold prelu rrelu glu gumbel_softmax"),
+    Theme(
+        "ops.nn.further_activation", methods="hardshrink softshrink tanhshrink threshold prelu rrelu glu gumbel_softmax"
+    ),
     Theme("ops.nn.dropout", methods="dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout"),
     Theme("ops.nn.interpolate", methods="interpolate upsample_nearest upsample_bilinear"),
     Theme("ops.nn.grid_sample", methods="grid_sample affine_grid"),

@@ -285,3 +285,10 @@ def test_a_masked_array_is_refused() -> None:
         Tensor(np.ma.array([1.0, 2.0], mask=[False, True]))
     assert Tensor(np.ma.array([1.0, 2.0])).tolist() == [1.0, 2.0]
     assert Tensor(np.ma.array([1, 2], mask=[True, False]).filled(7)).tolist() == [7, 2]
+
+
+def test_a_range_is_data() -> None:
+    """As a list of its numbers."""
+    assert Tensor(range(3)).tolist() == [0, 1, 2]
+    assert Tensor(range(0), dtype="float32").shape == (0,)
+    assert Tensor(range(5, 0, -2)).dtype is Tensor([5]).dtype

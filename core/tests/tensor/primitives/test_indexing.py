@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from graph_numpy import evaluate, values
 from tinygraft import Tensor, dtypes
 from tinygraft.config import Context
-from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
+from tinygraft.errors import AxisError, DTypeError, IndexOutOfRange, ShapeError
 from tinygraft.tensor.primitives.index_picks import basic, parse
 from tinygraft.tensor.primitives.indexing import _row_node, _slice_node
 from tinygraft.uop.ops import Ops
@@ -599,3 +599,15 @@ def test_rows_that_are_written_at_once_are_those_that_are_parsed(shape: tuple[in
             expected[index] = value
             written[index] = Tensor(value) if isinstance(value, np.ndarray) else value
             np.testing.assert_array_equal(values(written), expected)
+
+
+def test_a_mask_of_numbers_is_refused_by_name() -> None:
+    """masked_fill speaks of its mask."""
+    with pytest.raises(DTypeError, match=r"^masked_fill needs a mask of bool, got dtypes.float\n  made at "):
+        Tensor([1.0, 2.0]).masked_fill(Tensor([1.0, 0.0]), 3)
+
+
+def test_an_extreme_of_nothing_is_of_its_shape() -> None:
+    """Over all axes there is no axis to name."""
+    with pytest.raises(AxisError, match=r"^max of shape \(0,\) has no elements to choose from"):
+        Tensor.zeros(0).max()

@@ -1,21 +1,21 @@
 """Which gradients are the means over all ranks already: those that nn.parallel reduced, and what is made of them.
 
-A gradient that backward has added to is another tensor, so it is reduced with the next step. What reads gradients
-before, to clip them, calls `reduce_first`: each rank would clip by a norm of its own.
+A gradient that backward has added to is not, so it is reduced with the next step. What reads gradients before, to clip
+them, calls `reduce_first`: each rank would clip by a norm of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-from weakref import ReferenceType, WeakValueDictionary, ref
+from weakref import ReferenceType, ref
 
+from tinygraft.tensor.state.settled import is_settled, settle
 from tinygraft.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from tinygraft.nn.optim.optimizer import Optimizer
 
-_reduced: WeakValueDictionary[int, Tensor] = WeakValueDictionary()  # by id
 _parallel: list[ReferenceType[Optimizer]] = []  # in the order of the program, which all ranks have alike
 
 
@@ -36,13 +36,13 @@ def reduce_first(params: Sequence[Tensor]) -> None:
 
 def mark_reduced(grad: Tensor) -> Tensor:
     """Note that a gradient is the same on all ranks, and return it."""
-    _reduced[id(grad)] = grad
+    settle(grad)
     return grad
 
 
 def is_reduced(grad: Tensor) -> bool:
     """Return whether a gradient is known to be the same on all ranks."""
-    return _reduced.get(id(grad)) is grad
+    return is_settled(grad)
 
 
 def as_reduced(grad: Tensor, new: Tensor) -> Tensor:

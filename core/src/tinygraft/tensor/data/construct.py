@@ -46,6 +46,8 @@ def node_of(data: Any, device: Place, dtype: DType | None) -> UOp | None:
         return _laid_out(node_of(data, local_devices(name)[0], dtype), name)
     if isinstance(data, (list, tuple)):
         return list_node(data, name, dtype)
+    if isinstance(data, range):
+        return list_node(list(data), name, dtype)
     if is_path(data):
         return _file(data, name, dtype or dtypes.uint8)
     if isinstance(data, (bytes, bytearray, memoryview)):

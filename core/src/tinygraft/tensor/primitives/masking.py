@@ -38,13 +38,20 @@ def where(self: Tensor, x: Any, y: Any) -> Tensor:
 def masked_fill(self: Tensor, mask: TensorBase, value: Any) -> Tensor:
     """value where mask is True, this tensor elsewhere; a mask of bools broadcasts with this tensor.
 
-    value is a number or a tensor; a float makes integers floats. Raises as where.
+    value is a number or a tensor; a float makes integers floats. Raises DTypeError for a mask of another dtype, and as
+    where.
 
     >>> from tinygraft import Tensor
     >>> Tensor([1, 2]).masked_fill(Tensor([True, False]), 9).tolist()
     [9, 2]
     """
-    found: Any = self._argument("masked_fill", "bools", mask)._op(Ops.WHERE, value, self)
+    bools = self._argument("masked_fill", "bools", mask)
+    if bools.dtype is not dtypes.bool:
+        raise DTypeError(
+            f"masked_fill needs a mask of bool, got {bools.dtype}\n  made at {bools._where()}\n"
+            "  hint: compare first, as in t.masked_fill(mask != 0, value)"
+        )
+    found: Any = bools._op(Ops.WHERE, value, self)
     return found  # type: ignore[no-any-return]
 
 

@@ -96,7 +96,9 @@ def not_empty(self: Tensor, what: str, axis: Axis) -> tuple[int, ...]:
     """
     axes = self._axes(axis)
     if builtins.any(not isinstance(self.shape[a], int) or self.shape[a] == 0 for a in axes):
-        size_checks.require(size_checks.Filled(self.shape, axes, f"{what} over axis {axis}", self._where()))
+        size_checks.require(
+            size_checks.Filled(self.shape, axes, what if axis is None else f"{what} over axis {axis}", self._where())
+        )
     return axes
 
 

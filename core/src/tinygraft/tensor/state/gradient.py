@@ -20,6 +20,7 @@ from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.gradient_cuts import made_integer
 from tinygraft.tensor.state.paths import GradientPath, Leaves
+from tinygraft.tensor.state.settled import unsettle
 from tinygraft.uop.held import is_whole_buffer, memories
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.uop import UOp
@@ -54,6 +55,7 @@ def backward(self: Tensor, gradient: TensorBase | None = None, retain_graph: boo
             tensor.grad._set_flag(False)
         else:
             _add_into(cast("Tensor", old), total)
+            unsettle(old)
             tensor.grad = old  # notes for TinyJit that it has another value
     return self
 
