@@ -25,8 +25,7 @@ from tinygraft import Tensor  # noqa: E402
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("samples", "names"), [
-    pytest.param(2, ["[a-m]*", "[A-Z_]*"], id="a to m"),
-    pytest.param(2, ["[n-z]*"], id="n to z", marks=pytest.mark.long),
+    pytest.param(2, ["[a-d]*", "[A-Z_]*"], id="a to d"),
     pytest.param(4, [], id="all", marks=pytest.mark.long),
 ])  # fmt: skip
 def test_some_samples_of_every_operator(samples, names):
