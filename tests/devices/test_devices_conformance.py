@@ -13,7 +13,8 @@ from tinygraft.config import Context
 
 pytestmark = pytest.mark.slow
 
-# of the operations on edge values and on literals, what make test-slow runs
+# what make test-slow runs, and of the operations on edge values and on literals what make long runs first
+FEW = "not test_elementwise and not test_constants and not test_cast and not test_reduce and not test_accuracy"
 SOME = "not test_elementwise and not test_constants and not test_cast or float32 and not int and not uint"
 RUN = "class TestIt(DeviceConformance):\n    device, level = {device!r}, {level!r}\n"
 
@@ -34,7 +35,9 @@ def check(outcome: Outcome, device: str, least: int) -> None:
 
 
 @pytest.mark.parametrize(("chosen", "least"), [
-    pytest.param(SOME, 500, id="some dtypes"), pytest.param("test", 1000, id="all", marks=pytest.mark.long),
+    pytest.param(FEW, 400, id="some operations"),
+    pytest.param(SOME, 500, id="some dtypes", marks=pytest.mark.long),
+    pytest.param("test", 1000, id="all", marks=pytest.mark.long),
 ])  # fmt: skip
 def test_a_device_with_a_grid_passes(kit: KitRun, chosen: str, least: int) -> None:
     """Every level, with matrix units, thread blocks and shared memory."""

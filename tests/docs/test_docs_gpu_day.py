@@ -18,7 +18,8 @@ BLOCKS = blocks_of("gpu-in-a-day.md")
 
 @pytest.mark.slow
 @pytest.mark.needs("cc")
-@pytest.mark.parametrize("left_out", [2, pytest.param(0, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("left_out", [2, 0])
 def test_a_gpu_in_a_day(tmp_path: Path, left_out: int) -> None:
     """From the generated project to a grid with shared memory, barriers, a queue and graphs; each step in order.
 

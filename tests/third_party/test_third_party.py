@@ -63,7 +63,7 @@ def test_it_is_found_and_is_not_chosen(installed: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.needs("index", "cc")
 @pytest.mark.parametrize(("levels", "least"), [
-    ("spec,render,memory,optional,program", 150),
+    ("spec,render,memory", 80), pytest.param("spec,render,memory,optional,program", 150, marks=pytest.mark.long),
     pytest.param("spec,render,memory,ops,optional,program", 1000, marks=pytest.mark.long),
 ])  # fmt: skip
 def test_its_wheel_passes_the_kit(installed: Path, tmp_path: Path, levels: str, least: int) -> None:

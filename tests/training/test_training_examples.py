@@ -60,7 +60,9 @@ def test_digits_are_read(model: str, example: Example, tmp_path: Path, capsys: p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long if name != "generate_gan" else []) for name in GENERATORS]
+)
 def test_digits_are_drawn(
     name: str, example: Example, judge: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

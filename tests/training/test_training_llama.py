@@ -184,6 +184,7 @@ def test_lora_trains_only_adapters_and_merges(examples: Any, tmp_path: Path) -> 
     assert len(get_parameters(model)) == len(base)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_script_makes_a_base_and_tunes_it(
     examples: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]

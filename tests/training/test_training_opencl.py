@@ -38,6 +38,7 @@ def losses(device: str, steps: int, batch: int = 16) -> tuple[list[float], list[
     return found, compiled
 
 
+@pytest.mark.long
 def test_the_steps_of_a_convnet_are_those_of_the_cpu() -> None:
     """Three steps lower the loss as on the CPU, and from the second on nothing is compiled."""
     (ours, compiled), (theirs, _) = losses("OPENCL", 3), losses("CPU", 3)

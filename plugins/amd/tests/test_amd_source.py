@@ -186,6 +186,7 @@ def test_importing_and_listing_loads_no_library() -> None:
     assert done.stdout.strip() == "[]", done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.needs("cc")
 def test_clang_compiles_kernels_of_the_kit(tmp_path: Path) -> None:

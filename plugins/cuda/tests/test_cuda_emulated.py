@@ -98,6 +98,7 @@ def test_all_of_it_by_pycuda(tmp_path: Path) -> None:
         assert "SKIPPED" not in done.stdout or command[0] != "pytest", done.stdout[-2000:]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_script_for_a_card_works(tmp_path: Path) -> None:
     """It runs its parts in processes of their own, and leaves out what is not there with the reason."""

@@ -160,7 +160,8 @@ def test_importing_and_listing_loads_no_library() -> None:
 
 @pytest.mark.slow
 @pytest.mark.needs("cc")
-@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("every", [12, 1])
 def test_all_of_the_kit_passes_and_nvrtc_compiles_its_kernels(tmp_path: Path, every: int) -> None:
     """On the emulated driver, with all operations on their edge values; NVRTC compiles for one architecture in turn.
 

@@ -183,8 +183,9 @@ def trained(count, folder, dtype, steps, jit):
     return json.loads(ended.out)
 
 
+@pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize("jit", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.parametrize("jit", [False, True])
 def test_training_on_a_mesh_is_that_of_one_process(jit, tmp_path):
     """The same script, with batch statistics, dropout and clipping, has losses and state of one process: 1e-10."""
     losses, state = trained(2, tmp_path, "float64", 8, jit)

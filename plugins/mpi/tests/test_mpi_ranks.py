@@ -279,6 +279,7 @@ def test_without_mpi4py_doctor_says_what_to_install(tmp_path):
     assert "pip install 'tinygraft-mpi[mpich]'" in checked.stdout
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_collectives_of_mpi_itself_pass_the_kit(tmp_path):
     """What is used among more than 16 ranks, MPI_Ialltoallv and MPI_Iallgatherv, passes too."""

@@ -440,6 +440,7 @@ print(comm.rank, "done")
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_synchronised_batchnorm_is_that_of_the_whole_batch(tmp_path):
     """sync=True: losses, weights and running statistics of one process with the whole batch, of uneven and empty parts.

@@ -39,7 +39,8 @@ def run_kit(folder: Path, level: str, **settings: str) -> Counter[str]:
 
 @pytest.mark.needs("opencl")
 @pytest.mark.parametrize(("level", "least"), [
-    ("render,optional", 50), pytest.param("render,optional,program", 80, marks=pytest.mark.long),
+    ("optional", 30), pytest.param("render,optional", 50, marks=pytest.mark.long),
+    pytest.param("render,optional,program", 80, marks=pytest.mark.long),
 ])  # fmt: skip
 def test_groups_of_threads_pass(tmp_path: Path, level: str, least: int) -> None:
     """Grids, threads, shared memory and barriers: the levels about source and optional features, and whole programs."""

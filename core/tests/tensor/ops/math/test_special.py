@@ -63,3 +63,15 @@ def test_derivatives_are_those_of_mpmath(name: str, order: int) -> None:
         wanted = [float(mpmath.diff(TRUE[name], mpmath.mpf(point), order)) for point in points]
     # what is left of numbers near 1 has their rounding error
     np.testing.assert_allclose(found.numpy(), wanted, rtol=2e-11, atol=3e-13)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_second_derivatives_of_the_normal_distribution_far_away(dtype: str) -> None:
+    """They are 0 where there is nothing left to change, and NaN of NaN."""
+    x = Tensor([15.0, 50.0, 300.0, INF, NAN, -30.0], dtype=dtype)
+    second = {}
+    for name in ("ndtr", "log_ndtr"):
+        (first,) = getattr(x, name)().sum().gradient(x)
+        second[name] = first.sum().gradient(x)[0].numpy()
+    np.testing.assert_allclose(second["ndtr"], [0, 0, 0, 0, NAN, 0], atol=1e-40)
+    np.testing.assert_allclose(second["log_ndtr"], [0, 0, 0, 0, NAN, -0.998896], atol=2e-6)

@@ -38,15 +38,25 @@ def _of_lgamma(node: UOp, gradient: Any, wanted: list[bool]) -> list[Any]:
 
 
 def _of_ndtr(node: UOp, gradient: Any, wanted: list[bool]) -> list[Any]:
-    """The derivative of ndtr, the density of the normal distribution."""
-    size = gradient._wrap(node.src[1]).abs().minimum(40.0)  # the density is 0 from there on; inf would be NaN in _bell
-    return [gradient * (_bell(size, 0.5) * (1 / math.sqrt(2 * math.pi)))]
+    """The derivative of ndtr."""
+    return [gradient * _density(gradient._wrap(node.src[1]))]
 
 
 def _of_log_ndtr(node: UOp, gradient: Any, wanted: list[bool]) -> list[Any]:
-    """The derivative of log_ndtr: the density divided by ndtr, without the factor that both have."""
+    """The derivative of log_ndtr: the density divided by ndtr, on the left without the factor that both have."""
     x = gradient._wrap(node.src[1])
-    return [gradient * (math.sqrt(2 / math.pi) / (x * (-1 / _ROOT_2)).erfcx())]
+    low = x < 1
+    left, right = low.where(x, 1.0), low.where(1.0, x)
+    return [
+        gradient * low.where(math.sqrt(2 / math.pi) / (left * (-1 / _ROOT_2)).erfcx(), _density(right) / right.ndtr())
+    ]
+
+
+def _density(self: Tensor) -> Tensor:
+    """The density of the normal distribution."""
+    size = self.abs()
+    large = size > 40  # it is 0 from there on; infinity would be NaN in _bell
+    return large.where(0.0, _bell(large.where(0.0, size), 0.5) * (1 / math.sqrt(2 * math.pi)))
 
 
 def _of_grown(node: UOp, gradient: Any, wanted: list[bool]) -> list[Any]:
