@@ -68,6 +68,20 @@ def test_the_oldest_entries_go_when_there_are_too_many(folder, monkeypatch):
     assert [diskcache.get(diskcache.digest(str(i))) is None for i in range(4)] == [True, True, False, False]
 
 
+def test_the_first_write_looks_at_its_part_of_the_entries(folder, monkeypatch):
+    """A process of one kernel does not read a folder of 60,000; where its part says that there is much, all are."""
+    looked = []
+    real = diskcache._entries
+    monkeypatch.setattr(diskcache, "_entries", lambda *where: looked.append(where[1:]) or real(*where))
+    for size, wanted in ((100, 1), (diskcache.LIMIT // diskcache.PARTS // 2 + 100, 2)):
+        monkeypatch.setattr(diskcache, "_written", {})
+        looked.clear()
+        name = diskcache.digest(str(size))
+        diskcache.put(name, bytes(size))
+        assert looked == [(name[:2],), ()][:wanted]
+        assert diskcache.get(name) == bytes(size)
+
+
 def test_a_second_process_compiles_nothing(tmp_path):
     """Kernels of one process serve the next; CACHELEVEL=0 keeps and reads nothing."""
     assert run(tmp_path) == 1

@@ -20,6 +20,7 @@ MAGIC = b"tgkern2\n"
 # assumed: bounds on a folder, far above what a program writes
 LIMIT = 512 << 20  # bytes of all entries; the oldest are removed first
 LONGEST = 64 << 20  # bytes of an entry
+PARTS = 256  # folders of entries, by the first two digits of their names
 
 _written: dict[Path, int] = {}  # folder -> bytes that this process has written since it last added up the entries
 
@@ -53,7 +54,7 @@ def put(name: str, content: bytes) -> None:
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if write_through(folder, path, MAGIC + _check(name, content) + content):
-            _count(folder, len(content))
+            _count(folder, path.parent.name, len(content))
 
 
 def remove(name: str) -> None:
@@ -101,21 +102,30 @@ def _path(name: str) -> Path | None:
     return folder / name[:2] / name[2:]
 
 
-def _entries(folder: Path) -> list[tuple[Path, float, int]]:
-    """Return (path, time of writing in seconds, bytes) of each entry; of none where the folder cannot be read."""
+def _entries(folder: Path, part: str = "[0-9a-f][0-9a-f]") -> list[tuple[Path, float, int]]:
+    """Return (path, time of writing in seconds, bytes) of each entry; of none where the folder cannot be read.
+
+    `part` names one of the PARTS folders in it, or is a pattern for all.
+    """
     found = []
     with suppress(OSError):
-        for path in folder.glob("[0-9a-f][0-9a-f]/*"):
+        for path in folder.glob(f"{part}/*"):
             with suppress(OSError):
                 stat = os.lstat(path)
                 found.append((path, stat.st_mtime, stat.st_size))
     return found
 
 
-def _count(folder: Path, nbytes: int) -> None:
-    """Count `nbytes` that were written, and prune the folder at the first write and then after each LIMIT / 16."""
+def _count(folder: Path, part: str, nbytes: int) -> None:
+    """Count `nbytes` that were written, and prune the folder at the first write and then after each LIMIT / 16.
+
+    At the first write not where the entries beside the new one say that there is room: names are digests, so that each
+    of the PARTS folders has about as much. To look at 60,000 entries takes a second, of each process.
+    """
     total = _written.get(folder)
     _written[folder] = 0 if total is None else total + nbytes
+    if total is None and PARTS * sum(size for _, _, size in _entries(folder, part)) < LIMIT // 2:
+        return
     if total is None or _written[folder] > LIMIT // 16:
         _written[folder] = 0
         _prune(folder)
