@@ -336,3 +336,36 @@ def test_a_step_that_leaves_out_zero_grad_is_captured() -> None:
         found.append([step(Tensor([[1.0, float(number), 2.0]])).item() for number in range(6)])
     assert found[0] == found[1]
     assert step.captured == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "given", [lambda old: Tensor([5.0, 6.0]), lambda old: Tensor([5.0, 6.0]).realize(), lambda old: old * 2]
+)
+def test_a_captured_step_reads_the_grads_that_are_there(given: Any) -> None:
+    """Also where passes that are replayed have set others before, and will again."""
+    found = []
+    for wrap in (lambda f: f, TinyJit):
+        w = Tensor([1.0, 2.0], requires_grad=True).realize()
+        optimizer = nn.optim.SGD([w], lr=0.125)
+
+        @wrap
+        def one_pass(x: Tensor, w: Tensor = w) -> Tensor:
+            return (w * x).sum().backward().realize()
+
+        @wrap
+        @Tensor.train()
+        def step(optimizer: Any = optimizer) -> None:
+            optimizer.step()
+            optimizer.zero_grad()
+
+        weights, kept = [], []
+        for number in range(10):
+            one_pass(Tensor([1.0, float(number)]).realize())
+            if number in (5, 6, 8):
+                w.grad = given(w.grad)
+                kept.append(w.grad)  # which keeps it alive
+            step()
+            weights.append(w.tolist())
+        found.append(weights)
+    assert found[0] == found[1]
+    assert (one_pass.captured, step.captured) == (1, 1)  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ from tinygraft.device.buffer import Buffer, bind
 from tinygraft.jit.results import CapturedTensor
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.live import LIVE, note_touched
-from tinygraft.uop.held import buffers_of, memory_base
+from tinygraft.uop.held import HELD, buffers_of, memory_base
 from tinygraft.uop.uop import UOp
 
 
@@ -40,12 +40,14 @@ class FoundGrad:
     grad: weakref.ref[TensorBase]
     value: weakref.ref[UOp]
     uids: tuple[int, ...]  # of its memory, where it is in memory
+    is_lazy: bool
 
     @staticmethod
     def of(tensor: TensorBase, grad: TensorBase) -> FoundGrad:
         """Return the grad that a tensor has now."""
-        uids = tuple([node.arg.uid for node in buffers_of(grad.uop.base)])
-        return FoundGrad(weakref.ref(tensor), weakref.ref(grad), weakref.ref(memory_base(grad.uop)), uids)
+        base = grad.uop.base
+        uids, value = tuple([node.arg.uid for node in buffers_of(base)]), weakref.ref(memory_base(grad.uop))
+        return FoundGrad(weakref.ref(tensor), weakref.ref(grad), value, uids, base.op not in HELD)
 
     def is_there(self) -> bool:
         """Return whether the tensor, if there is one, has this grad, in the same memory or of the same expression."""
@@ -111,10 +113,12 @@ class GradsBefore:
             if had is None:
                 if is_touched or now is not None:
                     empty.append(ref)
-            elif now is None:
+                continue
+            if now is None:
                 dropped.append(ref)
-            elif not outside.isdisjoint(had.uids) or (is_touched and now is had.grad()):
-                same.append(had)
+            is_kept = now is not None and now is had.grad()
+            if not outside.isdisjoint(had.uids) or (is_touched if is_kept else had.is_lazy):
+                same.append(had)  # a lazy one may have been read
         return GradStates(empty, dropped, same)
 
 
