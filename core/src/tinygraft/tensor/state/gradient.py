@@ -129,7 +129,7 @@ def _seed(self: Tensor, what: str, gradient: Any) -> UOp:
 
 
 def _add_into(grad: Tensor, total: UOp) -> None:
-    """Give a gradient its new value, which whoever refers to it sees: in memory where it is there or has views."""
+    """Give a gradient its new value, which all that refer to it see: in memory where it is there or has views."""
     if grad._storage is not None:
         rebind(grad, total)
         return
