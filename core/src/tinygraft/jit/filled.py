@@ -232,22 +232,11 @@ class Gradients:
     def lost(self) -> tuple[list[LostGrad], list[LostGrad]]:
         """Return those of which other ones are to be set, and those that were dropped and are to be set again."""
         lost = [grad for grad in self._all if grad.is_lost()] if self._all else []
-        dropped = [grad for grad in lost if grad.is_dropped()]
-        if not dropped:
-            for grad in lost:
-                grad.grad = None  # it keeps its node, and with it a copy of the values, as long as it is referred to
-            return lost, []
-        mine = {id(grad.grad) for grad in dropped}
-        nodes = {node for grad in dropped if grad.grad is not None for node in buffers_of(grad.grad.uop.base)}
-        read: set[UOp] = set()  # what other tensors, such as views, have of these grads
-        for holder in LIVE.near(nodes):
-            if id(holder) not in mine:
-                read |= nodes.intersection(buffers_of(holder.uop.base))
-        again = [grad for grad in dropped if grad.grad is not None and read.isdisjoint(buffers_of(grad.grad.uop.base))]
+        again = _unread([grad for grad in lost if grad.is_dropped()])
         chosen = set(map(id, again))
         others = [grad for grad in lost if id(grad) not in chosen]
         for grad in others:
-            grad.grad = None
+            grad.grad = None  # it keeps its node, and with it a copy of the values, as long as it is referred to
         return others, again
 
     @staticmethod
@@ -269,6 +258,18 @@ class Gradients:
                 grad.set_again(grad.captured.tensor(list(mine), values))
                 nodes |= mine
         return nodes
+
+
+def _unread(dropped: Sequence[LostGrad]) -> list[LostGrad]:
+    """Return those of the grads that tensors have dropped whose memory no other tensor, such as a view, has."""
+    memory = {id(one): (one, set(buffers_of(one.grad.uop.base))) for one in dropped if one.grad is not None}
+    if not memory:
+        return []
+    nodes = set[UOp]().union(*[mine for _, mine in memory.values()])
+    grads = {id(one.grad) for one in dropped}
+    others = [holder for holder in LIVE.near(nodes) if id(holder) not in grads]
+    read = nodes.intersection([node for holder in others for node in buffers_of(holder.uop.base)])
+    return [one for one, mine in memory.values() if read.isdisjoint(mine)]
 
 
 def is_over(tensor: TensorBase, uids: Collection[int]) -> bool:

@@ -166,7 +166,7 @@ def _kernel_of(layer: str, kernel_size: Sizes, axes: int) -> tuple[int, ...]:
     if len(sizes) != axes:
         raise ShapeError(
             f"{layer} has {axes} spatial {'axis' if axes == 1 else 'axes'}, got kernel_size {kernel_size!r}\n"
-            f"  hint: Conv2d takes a kernel of any number of axes"
+            "  hint: Conv2d takes a kernel of any number of axes"
         )
     return sizes
 
