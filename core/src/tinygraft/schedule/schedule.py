@@ -20,6 +20,7 @@ from tinygraft import config, events
 from tinygraft.schedule import schedule_spec, texts
 from tinygraft.schedule.again import NeedsOwnMemory, StoreMore
 from tinygraft.schedule.convolutions import by_routine
+from tinygraft.schedule.equal_values import reduced_once
 from tinygraft.schedule.form import note_value
 from tinygraft.schedule.fusion import Book
 from tinygraft.schedule.homes import give_homes
@@ -149,6 +150,14 @@ def multiply_out(state: ScheduleState) -> ScheduleState:
     `outputs`, `order` and `waits` change; the state is returned as it is where there is none.
     """
     return _replaced(state, multiplied_out(state.order))
+
+
+def reduce_once(state: ScheduleState) -> ScheduleState:
+    """Return the state without reductions that are repeated along an axis of equal values (equal_values.py).
+
+    `outputs`, `order` and `waits` change; the state is returned as it is where there is none, and with NOOPT=1.
+    """
+    return state if config.NOOPT.value else _replaced(state, reduced_once(state.order))
 
 
 def choose_limits(state: ScheduleState) -> ScheduleState:
@@ -330,6 +339,8 @@ PASSES = (
     SchedulePass("remove waits", remove_waits, schedule_spec.plain_values, texts.graph),
     # before all passes that look for products
     SchedulePass("multiply out", multiply_out, schedule_spec.plain_values, texts.graph),
+    # before all passes that choose how products and sums are computed
+    SchedulePass("reduce once", reduce_once, schedule_spec.plain_values, texts.graph),
     SchedulePass("choose limits", choose_limits, schedule_spec.nothing, texts.limits),
     # before long loops are cut: the gradient of a convolution with many channels is one
     SchedulePass("choose routines", choose_routines, schedule_spec.plain_values, texts.graph),

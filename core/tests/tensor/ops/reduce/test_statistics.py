@@ -93,6 +93,31 @@ def test_order(data: st.DataObject, keepdim: bool) -> None:
         np.testing.assert_array_equal(t.kthvalue(k, axis)[0].numpy(), np.sort(line, -1)[..., k - 1])
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("k", [1, 5, 12, 13, 99, 100])
+def test_kthvalue_of_long_rows(k: int, axis: int) -> None:
+    """The least of many are chosen, all others by an order of all: the same values, the first place of equal ones."""
+    rng = np.random.default_rng(k)
+    x = rng.integers(0, 40, (100, 100)).astype(np.float32)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    values, places = Tensor(x).kthvalue(k, axis)
+    order = np.take(np.argsort(x, axis, kind="stable"), k - 1, axis)
+    np.testing.assert_array_equal(places.numpy(), order)
+    np.testing.assert_array_equal(
+        values.numpy(), np.take_along_axis(x, np.expand_dims(order, axis), axis).squeeze(axis)
+    )
+
+
+def test_the_gradient_of_kthvalue_reaches_the_element_it_chose() -> None:
+    """Alone, whichever way it was found."""
+    x = np.random.default_rng(3).permutation(64).astype(np.float32)
+    for k in (2, 40):
+        t = Tensor(x, requires_grad=True)
+        (t.kthvalue(k)[0] * 3).backward()
+        assert t.grad is not None
+        np.testing.assert_array_equal(t.grad.numpy(), np.where(x == k - 1, 3, 0))
+
+
 def test_mode_is_the_least_of_the_most_frequent() -> None:
     """Of values that occur equally often the least is taken, and the last place of it."""
     values, places = Tensor([[3, 1, 3, 1, 2], [5, 5, 4, 4, 4]]).mode(1)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+_FEW = 8  # given: of so many elements one is few: from there on the routine topk sorts all of them itself
 
 
 # Extremes and sums
@@ -196,9 +197,14 @@ def kthvalue(self: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tupl
     [20, 2]
     """
     k = size_math.as_integer(k, "kthvalue", "k")
-    values, indices, size = _ordered(self, "kthvalue", dim)
+    axis = not_empty(self, "kthvalue", dim)[0] if self.ndim else 0
+    size = size_math.as_int(self.shape[axis], "kthvalue") if self.ndim else 1
     if not 1 <= k <= size:
         raise ShapeError(f"kthvalue needs k from 1 to {size}, the length of axis {dim} of {self.shape}, got {k}")
+    if self.ndim and k <= size // _FEW:
+        values, indices = self.movedim(axis, -1).topk(k, largest=False)
+    else:
+        values, indices, _ = _ordered(self, "kthvalue", dim)
     return _at_order(self, values, indices, k - 1, dim, keepdim)
 
 
