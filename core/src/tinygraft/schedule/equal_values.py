@@ -18,8 +18,8 @@ from tinygraft.uop.ops import ELEMENTWISE, Ops, ReduceArg
 from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp, rebuild
 
-Axes = frozenset[int]
-_NONE: Axes = frozenset()
+EqualAxes = frozenset[int]
+_NONE: EqualAxes = frozenset()
 _SAME_AXES = ELEMENTWISE | {Ops.SHRINK, Ops.FLIP}  # of which an axis is equal where it is in all sources
 
 
@@ -27,8 +27,8 @@ def reduced_once(order: Sequence[UOp]) -> dict[UOp, UOp]:
     """Return what replaces each node of the graph `order` (sources before users); empty where nothing is repeated."""
     if not any(n.op is Ops.REDUCE_AXIS for n in order) or not any(n.op is Ops.EXPAND for n in order):
         return {}
-    equal: dict[UOp, Axes] = {}
-    repeated: dict[UOp, Axes] = {}
+    equal: dict[UOp, EqualAxes] = {}
+    repeated: dict[UOp, EqualAxes] = {}
     for node in order:
         axes = equal_axes(node, equal)
         if axes:
@@ -40,7 +40,7 @@ def reduced_once(order: Sequence[UOp]) -> dict[UOp, UOp]:
     return rebuild(order, {}, lambda node, new: _once(new, repeated[node]) if node in repeated else new)
 
 
-def equal_axes(node: UOp, equal: Mapping[UOp, Axes]) -> Axes:
+def equal_axes(node: UOp, equal: Mapping[UOp, EqualAxes]) -> EqualAxes:
     """Return the axes along which all elements of a node are equal, as far as is known, by its sources in `equal`."""
     if not node.src or not is_concrete(node.shape):
         return _NONE
@@ -65,7 +65,7 @@ def equal_axes(node: UOp, equal: Mapping[UOp, Axes]) -> Axes:
     return _NONE
 
 
-def _reshaped(before: Sequence[int], after: Sequence[int], of: Axes) -> Axes:
+def _reshaped(before: Sequence[int], after: Sequence[int], of: EqualAxes) -> EqualAxes:
     """Return the axes of a new shape that come from axes `of` the one before alone."""
     if 0 in before:
         return _NONE
@@ -89,7 +89,7 @@ def _reshaped(before: Sequence[int], after: Sequence[int], of: Axes) -> Axes:
     return frozenset(found)
 
 
-def _left_out(node: UOp, equal: Axes) -> Axes:
+def _left_out(node: UOp, equal: EqualAxes) -> EqualAxes:
     """Return the axes, of those along which the source of a reduction is equal, that it need not go along."""
     shape, reduce = node.src[0].shape, node.arg
     if not equal or not is_concrete(shape) or 0 in shape:
@@ -104,7 +104,7 @@ def _counts(node: UOp) -> bool:
     return node.dtype.kind in ("int", "uint") or node.dtype in (dtypes.float32, dtypes.float64)
 
 
-def _once(node: UOp, axes: Axes) -> UOp:
+def _once(node: UOp, axes: EqualAxes) -> UOp:
     """Return the reduction `node` without going along `axes`, along which its source is equal."""
     source, reduce = node.src[0], node.arg
     found = _first(source, axes)
@@ -116,7 +116,7 @@ def _once(node: UOp, axes: Axes) -> UOp:
     return found if found.shape == node.shape else UOp(Ops.EXPAND, node.dtype, (found,), node.shape)
 
 
-def _first(node: UOp, axes: Axes) -> UOp:
+def _first(node: UOp, axes: EqualAxes) -> UOp:
     """Return the first element of `node` along `axes`. A product stays one, as codegen and routines look for it."""
     shape = tuple(1 if axis in axes else size for axis, size in enumerate(node.shape))
     if shape == node.shape:
