@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tinygraft.render.branches import RareOperands, behind_gates, rare_operands
 from tinygraft.render.dialect import MatrixWords
+from tinygraft.render.late_terms import late_terms
 from tinygraft.render.llvm_block import TYPES, BasicBlocks, stored_type, suffix, type_of, type_word, zero
 from tinygraft.render.text import Writer, memory, streamed
 from tinygraft.uop.linear import Lane
@@ -35,6 +36,8 @@ class MemoryWriter(Writer, BasicBlocks):
         self.rare = rare_operands(linear.uops)
         self.late: set[UOp] = {u for nodes in self.behind.values() for u in nodes}
         self.late |= {u for rare in self.rare.values() for u in rare.nodes}
+        self.terms = late_terms(linear.uops, self.walk.unrolled) if not self.late else {}
+        self.late |= {u for nodes in self.terms.values() for u in nodes}
         self.slots: list[str] = []  # stack slots, at the function's entry
 
     def local(self, u: UOp) -> None:
@@ -55,13 +58,18 @@ class MemoryWriter(Writer, BasicBlocks):
             self.names[u, self.walk.copy(u, lane)] = self._load(u, lane)
 
     def elementwise(self, u: UOp) -> None:
-        """Write each copy of an elementwise op, unless it is behind a branch, and is written with that."""
+        """Write each copy of an elementwise op, unless it is written later: behind a branch, or beside a sum."""
         if u in self.late:
             return
         if (rare := self.rare.get(u)) is not None:
             for lane in self.walk.lanes(u):
                 self._rare(rare, lane)
         super().elementwise(u)
+
+    def before_sum(self, u: UOp, lane: Lane) -> None:
+        """Write one copy of what only the sum `u` needs (late_terms.py)."""
+        for node in self.terms.get(u, ()):
+            self.one_copy(node, lane)
 
     def _rare(self, rare: RareOperands, lane: Lane) -> None:
         """Write one copy of what is computed only where the condition holds in some lane, behind a branch."""

@@ -232,9 +232,13 @@ class Writer(ABC):
                 f"kernel {self.linear.name}: ACCUM puts a vector into a scalar register; LANES comes first"
             )
         for lane in self.walk.lanes_of_sum(u):
+            self.before_sum(u, lane)
             operands = [self.operand(value, lane, width) for value in values]
             op = Ops.DOT if isinstance(u.arg, MatrixUnit) else u.arg
             yield self.register(reg, lane), operands, ElementwiseStep(op, reg.dtype, reg.dtype, width)
+
+    def before_sum(self, u: UOp, lane: Lane) -> None:
+        """Write what one copy of an ACCUM alone needs, where the language does so this late."""
 
     def units(self) -> list[MatrixWords]:
         """Return the MatrixWords of each matrix unit that the kernel uses."""
