@@ -107,7 +107,7 @@ def test_a_product_of_matrices_stays() -> None:
     ],
 )
 def test_what_has_no_such_factor_is_added_up(dtype: DType, op: Ops, kept: bool) -> None:
-    """A size that is no number of a small float is no factor; equal numbers multiplied are a power, which is rounded."""
+    """A size that is no number of a small float is no factor; equal numbers multiplied are a power, rounded once."""
     node = total(ROWS.cast(dtype), (0,), op)
     assert (becomes(node) is node) == kept
 
