@@ -24,9 +24,9 @@ def ran(*outputs: UOp) -> list[str]:
 
 
 ORDER = [
-    "split devices", "remove marks", "remove waits", "multiply out", "reduce once", "choose limits", "choose routines",
-    "cut long loops", "order nodes", "bind variables", "choose stored", "assign buffers", "fuse", "list tasks",
-    "order tasks", "write kernels", "reuse memory", "share kernels", "prove",
+    "split devices", "remove marks", "remove waits", "multiply out", "reduce once", "divide steps", "choose limits",
+    "choose routines", "cut long loops", "order nodes", "bind variables", "choose stored", "assign buffers", "fuse",
+    "list tasks", "order tasks", "write kernels", "reuse memory", "share kernels", "prove",
 ]  # fmt: skip
 
 

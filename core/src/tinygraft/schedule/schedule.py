@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from tinygraft import config, events
 from tinygraft.schedule import schedule_spec, texts
 from tinygraft.schedule.again import NeedsOwnMemory, StoreMore
+from tinygraft.schedule.common_steps import in_common_steps
 from tinygraft.schedule.convolutions import by_routine
 from tinygraft.schedule.equal_values import reduced_once
 from tinygraft.schedule.form import note_value
@@ -158,6 +159,14 @@ def reduce_once(state: ScheduleState) -> ScheduleState:
     `outputs`, `order` and `waits` change; the state is returned as it is where there is none, and with NOOPT=1.
     """
     return state if config.NOOPT.value else _replaced(state, reduced_once(state.order))
+
+
+def divide_steps(state: ScheduleState) -> ScheduleState:
+    """Return the state with what slides back in steps and gaps of a common divisor without it (common_steps.py).
+
+    `outputs`, `order` and `waits` change; the state is returned as it is where there is none, and with NOOPT=1.
+    """
+    return state if config.NOOPT.value else _replaced(state, in_common_steps(state.order))
 
 
 def choose_limits(state: ScheduleState) -> ScheduleState:
@@ -341,6 +350,8 @@ PASSES = (
     SchedulePass("multiply out", multiply_out, schedule_spec.plain_values, texts.graph),
     # before all passes that choose how products and sums are computed
     SchedulePass("reduce once", reduce_once, schedule_spec.plain_values, texts.graph),
+    # before all passes that look for convolutions
+    SchedulePass("divide steps", divide_steps, schedule_spec.plain_values, texts.graph),
     SchedulePass("choose limits", choose_limits, schedule_spec.nothing, texts.limits),
     # before long loops are cut: the gradient of a convolution with many channels is one
     SchedulePass("choose routines", choose_routines, schedule_spec.plain_values, texts.graph),
