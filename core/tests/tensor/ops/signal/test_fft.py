@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from tinygraft import Tensor, dtypes
 from tinygraft.errors import DTypeError, ShapeError
@@ -136,3 +137,51 @@ def test_mistakes_have_sentences() -> None:
         x.fft().rfft()
     with pytest.raises(ValueError, match=r"^norm is backward, forward or ortho, got 'none'$"):
         x.fft(norm="none")
+
+
+WAYS: dict[str, tuple[bool, dict[str, Any]]] = {  # whether it takes complex numbers, and its arguments
+    "fft": (True, {}), "ifft": (True, {}), "rfft": (False, {}), "irfft": (True, {}), "hfft": (True, {}),
+    "ihfft": (False, {}), "fft2": (True, {}), "ifft2": (True, {}), "rfft2": (False, {}), "irfft2": (True, {}),
+    "fftn": (True, {"dim": (0, 2)}), "rfftn": (False, {"dim": (2, 1)}), "irfftn": (True, {"dim": (0, 1)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [(2, 8, 8), (3, 5, 12), (2, 9, 7), (2, 2, 1), (2, 16, 67)], ids=str)
+@pytest.mark.parametrize("name", WAYS)
+def test_gradients_beside_torch(name: str, size: tuple[int, ...]) -> None:
+    """Of sums with weights of the results' squares, and once more of these gradients, in which all parts take part."""
+    is_complex, given = WAYS[name]
+    if size[-1] == 1 and name in ("irfft", "hfft", "irfft2"):
+        given = given | ({"n": 3} if name != "irfft2" else {"s": (2, 3)})
+    numbers = np.random.default_rng(5)
+    x = numbers.normal(size=size) + (1j * numbers.normal(size=size) if is_complex else 0)
+    theirs = torch.tensor(x, requires_grad=True)
+    out = getattr(torch.fft, name)(theirs, **given)
+    weights = numbers.normal(size=(*out.shape, 2))
+
+    def loss(squares: Any, weight: Any) -> Any:
+        return (squares * weight).sum()
+
+    parts = torch.view_as_real(out.resolve_conj()) if out.is_complex() else torch.stack([out, out * 0], -1)
+    (slope,) = torch.autograd.grad(loss(parts**3, torch.tensor(weights)), theirs, create_graph=True)
+    flat = torch.view_as_real(slope.resolve_conj()) if slope.is_complex() else slope
+    (second,) = torch.autograd.grad((flat**2).sum(), theirs)
+
+    def as_parts(z: Tensor) -> Tensor:
+        return z.view_as_real() if z.is_complex() else Tensor.stack(z, z * 0, dim=-1)
+
+    if is_complex:  # both parts are leaves: a gradient is one of real numbers
+        leaves = [Tensor(np.ascontiguousarray(part), requires_grad=True) for part in (x.real, x.imag)]
+        ours = Tensor.complex(*leaves)
+    else:
+        leaves = [Tensor(x, requires_grad=True)]
+        ours = leaves[0]
+    mine = as_parts(getattr(ours, name)(**given))
+    slopes = loss(mine**3, Tensor(weights)).gradient(*leaves)
+    total: Any = sum((s**2).sum() for s in slopes)
+    again = total.gradient(*leaves)
+    for found, wanted in ((slopes, slope), (again, second)):
+        want = wanted.detach().resolve_conj().numpy()
+        sides = (want.real, want.imag) if is_complex else (want,)
+        for got, side in zip(found, sides, strict=True):
+            np.testing.assert_allclose(got.numpy(), side, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(side).max()))

@@ -6,13 +6,16 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tinygraft.config import Context
 from tinygraft.errors import AxisError, ShapeError
 from tinygraft.tensor.primitives import size_math
+from tinygraft.tensor.primitives.custom import with_derivative
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.movement import reshaped, sliced
 from tinygraft.tensor.primitives.reduce import Axis
-from tinygraft.tensor.primitives.routine_nodes import has_routine, results, with_kernels
+from tinygraft.tensor.primitives.routine_nodes import has_routine, results
 from tinygraft.uop.routines import ROUTINES
+from tinygraft.uop.uop import UOp
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
@@ -164,7 +167,8 @@ def _several(real: Any, imaginary: Any, axes: Sequence[int], inverse: bool) -> t
     """
     for axis in reversed(axes):
         if imaginary is not None and _in_columns(real, imaginary, axis):
-            real, imaginary = _by_routine("fft", [real, imaginary], (int(inverse),), _moved(axis, inverse), axis)
+            back = _back_in_columns(axis, inverse)
+            real, imaginary = _by_routine("fft", [real, imaginary], (int(inverse),), back, axis)
             continue
         found = _fourier(_last(real, axis), None if imaginary is None else _last(imaginary, axis), inverse)
         real, imaginary = (_unlast(part, axis) for part in found)
@@ -181,9 +185,9 @@ def _in_columns(real: Any, imaginary: Any, axis: int) -> bool:
     )  # fmt: skip
 
 
-def _moved(axis: int, inverse: bool) -> Callable[[Any, Any], Sequence[Any]]:
-    """Return what transforms both parts along an axis by moving it to the end."""
-    return lambda a, b: [_unlast(part, axis) for part in _fourier(_last(a, axis), _last(b, axis), inverse)]
+def _back_in_columns(axis: int, inverse: bool) -> Callable[[int, Any], list[Any]]:
+    """Return `_back` of a transform along an axis that stays where it is."""
+    return lambda number, start: _as_part(number, *_several(start, start._const(0.0), [axis], not inverse))
 
 
 def _fourier(real: Any, imaginary: Any, inverse: bool) -> tuple[Any, Any]:
@@ -196,11 +200,10 @@ def _fourier(real: Any, imaginary: Any, inverse: bool) -> tuple[Any, Any]:
     if factors and max(factors) > LARGEST:
         return _bluestein(real, imaginary, size, inverse)
     if has_routine(real, "fft") and (imaginary is None or imaginary.dtype is real.dtype):
-        options = (int(inverse),)
         if imaginary is None:
             half = _half_of_real(real, size, inverse)
             return _mirrored(half[0], size, 1.0), _mirrored(half[1], size, -1.0)
-        found = _by_routine("fft", [real, imaginary], options, lambda a, b: _fourier(a, b, inverse))
+        found = _by_routine("fft", [real, imaginary], (int(inverse),), _back(inverse))
         return found[0], found[1]
     like, batch = real, real.shape[:-1]
     parts: tuple[Any, Any] = (real, imaginary)
@@ -221,37 +224,62 @@ def _fourier(real: Any, imaginary: Any, inverse: bool) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
+def _back(inverse: bool) -> Callable[[int, Any], list[Any]]:
+    """Return what gives the gradients of both parts that a transform is of, by that of its result `number`.
+
+    The transform is a matrix F of complex numbers, whose adjoint is the other one of both, not divided by anything.
+    """
+    return lambda number, start: _as_part(number, *_fourier(start, None, not inverse))
+
+
+def _as_part(number: int, real: Any, imaginary: Any) -> list[Any]:
+    """Both parts of a linear function of a real part, or of an imaginary one: i times that."""
+    return [real, imaginary] if number == 0 else [-imaginary, real]
+
+
 def _half_of_real(x: Any, n: int, inverse: bool) -> Sequence[Any]:
     """The first half, n // 2 + 1 numbers, of the transform of a real tensor along its last axis: both parts."""
-    if max(_factors(n), default=0) <= LARGEST and has_routine(x, "rfft"):
-        return _by_routine("rfft", [x], (int(inverse),), lambda real, imaginary: _kernels_of_half(real, n, inverse))
-    return _kernels_of_half(x, n, inverse)
+    if max(_factors(n), default=0) > LARGEST or not has_routine(x, "rfft"):
+        return [sliced(part, part.ndim - 1, 0, n // 2 + 1) for part in _fourier(x, None, inverse)]
 
+    def back(number: int, start: Any) -> list[Any]:
+        """Return the gradient of x: each number of the half, but for those without a mirror image, counts twice."""
+        start = start * _of_mirrored(start, n, 1.0, 0.5)
+        parts = (start, start.zeros_like()) if number == 0 else (start.zeros_like(), start)
+        return [_real_of_half(*parts, n, not inverse)]
 
-def _kernels_of_half(x: Any, n: int, inverse: bool) -> Sequence[Any]:
-    """Return `_half_of_real` by kernels."""
-    return [sliced(part, part.ndim - 1, 0, n // 2 + 1) for part in _fourier(x, None, inverse)]
+    return _by_routine("rfft", [x], (int(inverse),), back)
 
 
 def _real_of_half(real: Any, imaginary: Any, n: int, inverse: bool) -> Any:
     """The transform along the last axis of a spectrum of n numbers whose first half this is; it is real."""
 
-    def kernels(real: Any, imaginary: Any) -> Sequence[Any]:
-        return [_fourier(_mirrored(real, n, 1.0), _mirrored(imaginary, n, -1.0), inverse)[0]]
+    if max(_factors(n), default=0) > LARGEST or real.dtype is not imaginary.dtype or not has_routine(real, "irfft"):
+        return _fourier(_mirrored(real, n, 1.0), _mirrored(imaginary, n, -1.0), inverse)[0]
 
-    if max(_factors(n), default=0) <= LARGEST and has_routine(real, "irfft") and real.dtype is imaginary.dtype:
-        return _by_routine("irfft", [real, imaginary], (int(inverse), n), kernels)[0]
-    return kernels(real, imaginary)[0]
+    def back(number: int, start: Any) -> list[Any]:
+        """Return the gradients of both parts; an imaginary one without a mirror image counts as 0."""
+        parts = _half_of_real(start, n, not inverse)
+        return [part * _of_mirrored(part, n, alone, 2.0) for part, alone in zip(parts, (1.0, 0.0), strict=True)]
+
+    return _by_routine("irfft", [real, imaginary], (int(inverse), n), back)[0]
+
+
+def _of_mirrored(half: Any, n: int, alone: float, other: float) -> Any:
+    """A row with `other` for each number of half a spectrum of n that has a mirror image, and `alone` for others."""
+    indices = positions_along(half, half.ndim - 1)
+    single = indices.eq(0) | indices.eq(n // 2) if n % 2 == 0 else indices.eq(0)
+    return single.where(half._const(alone), other)
 
 
 def _by_routine(
-    name: str, parts: list[Any], options: tuple[int, ...], kernels: Callable[[Any, Any], Sequence[Any]],
+    name: str, parts: list[Any], options: tuple[int, ...], back: Callable[[int, Any], list[Any]],
     axis: int | None = None,
 ) -> list[Any]:  # fmt: skip
-    """The results of a routine along an axis, each with the derivative of what `kernels` make of the parts.
+    """The results of a routine along an axis; `back(number, start)` has the gradients of the parts for one of them.
 
     `parts` are its operands, the real and, if there is one, the imaginary part; the axis is the last one, or that of an
-    "fft". A transform is linear: that derivative is a transform too, of kernels or, in their place, of this routine.
+    "fft". A transform is linear: its derivative is a transform too, by a routine again.
     """
     ndim = parts[0].ndim
     axis = ndim - 1 if axis is None else axis
@@ -263,13 +291,22 @@ def _by_routine(
     found = []
     for number, result in enumerate(results(name, lines, options, range(count))):
         value = reshaped(result, (*batch, result.shape[1], *columns))
-        found.append(with_kernels(name, value, parts, lambda *given, number=number: kernels(*_two(given))[number]))
+        found.append(with_derivative(name, value, parts, _derivative_of(back, number)))
     return found
 
 
-def _two(given: Sequence[Any]) -> tuple[Any, Any]:
-    """Return (real, imaginary) of one part or both; the imaginary one may be None."""
-    return (given[0], None) if len(given) == 1 else (given[0], given[1])
+def _derivative_of(
+    back: Callable[[int, Any], list[Any]], number: int
+) -> Callable[[UOp, Any, list[bool]], list[Any | None]]:
+    """Return the derivative of result `number` of a transform, as with_derivative takes it."""
+
+    def derive(node: UOp, start: Any, wanted: list[bool]) -> list[Any | None]:
+        """Return the gradients of the parts, of those that are wanted."""
+        with Context(AUTOCAST=""):
+            found = back(number, start)
+        return [part if needed else None for part, needed in zip(found, wanted, strict=True)]
+
+    return derive
 
 
 def _factors(size: int) -> list[int]:
