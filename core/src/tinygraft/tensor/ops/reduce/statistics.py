@@ -6,15 +6,17 @@ A tensor and axes in, a reduced tensor out. What needs order sorts once along th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from tinygraft.dtype import DTypeLike, dtypes
 from tinygraft.errors import DTypeError, ShapeError
+from tinygraft.tensor.ops.reduce.selection import index_at_rank, is_long_line
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.argument_checks import as_number
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.primitives.broadcasting import Scalar
+from tinygraft.tensor.primitives.casting import as_positions
 from tinygraft.tensor.primitives.elementwise import size_root
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.keyword_aliases import either_spelling
@@ -162,23 +164,47 @@ def _ordered(self: Tensor, what: str, axis: int | None) -> tuple[Tensor, Tensor,
 
     `what` names the method. Raises AxisError over no elements and for an axis that does not exist.
     """
-    if axis is None or not self.ndim:
-        flat = self.flatten()
-        return _ordered(flat, what, -1)
-    (dim,) = not_empty(self, what, axis)
-    values, indices = self.movedim(dim, -1).sort(-1)
-    return values, indices, size_math.as_int(self.shape[dim], what)
+    line, size = _along_last(self, what, axis)
+    values, indices = line.sort(-1)
+    return values, indices, size
+
+
+def _along_last(self: Tensor, what: str, axis: int | None) -> tuple[Tensor, int]:
+    """This tensor with axis as the last of its axes, or flat for None, and how long that is. Raises as `_ordered`."""
+    line = self.flatten() if axis is None or not self.ndim else self
+    (dim,) = not_empty(line, what, -1 if line is not self else axis)
+    return line.movedim(dim, -1), size_math.as_int(line.shape[dim], what)
+
+
+def _at_rank(self: Tensor, what: str, axis: int | None, keepdim: bool, rank: Callable[[Tensor, int], Any]) -> Any:
+    """The elements with a rank in the order along axis, and their indices, without a gradient.
+
+    `rank(line, size)` gives it for the elements along the last axis, in any order: a number or a tensor (..., 1). With
+    keepdim `axis`, or all axes for None, stays with size 1. `what` names the method in errors, which are those of
+    `_ordered`.
+    """
+    line, size = _along_last(self, what, axis)
+    at = rank(line, size)
+    if is_long_line(line):
+        indices = as_positions(index_at_rank(line, at))
+        return _chosen(self, [line.gather(-1, indices), indices], axis, keepdim)
+    return _at_order(self, *line.sort(-1), at, axis, keepdim)
 
 
 def _at_order(
     self: Tensor, values: Tensor, indices: Tensor, at: Any, axis: int | None, keepdim: bool
 ) -> tuple[Tensor, Tensor]:
-    """The values with the rank `at` in the order, a number or a tensor (..., 1), and their indices, without a gradient.
+    """The values at places `at` of the order, a number or a tensor (..., 1), and their indices, without a gradient.
 
-    `values` and `indices` are those of `_ordered`; with keepdim `axis`, or all axes for None, stays with size 1.
+    `values` and `indices` are those of `_ordered`; keepdim is that of `_at_rank`.
     """
     at = at if isinstance(at, TensorBase) else sliced(indices, indices.ndim - 1, 0, 1) * 0 + at
-    both = [reshaped(t.gather(-1, at), t.shape[:-1]) for t in (values, indices)]
+    return _chosen(self, [t.gather(-1, at) for t in (values, indices)], axis, keepdim)
+
+
+def _chosen(self: Tensor, both: list[Tensor], axis: int | None, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """Values and their indices, each (..., 1), in the shape of a reduction of this tensor along axis."""
+    both = [reshaped(t, t.shape[:-1]) for t in both]
     if keepdim and self.ndim:
         both = [t.unsqueeze(axis) if axis is not None else reshaped(t, (1,) * self.ndim) for t in both]
     both[1]._set_flag(False)
@@ -203,9 +229,9 @@ def kthvalue(self: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tupl
         raise ShapeError(f"kthvalue needs k from 1 to {size}, the length of axis {dim} of {self.shape}, got {k}")
     if self.ndim and k <= size // _FEW:
         values, indices = self.movedim(axis, -1).topk(k, largest=False)
-    else:
-        values, indices, _ = _ordered(self, "kthvalue", dim)
-    return _at_order(self, values, indices, k - 1, dim, keepdim)
+        return _at_order(self, values, indices, k - 1, dim, keepdim)
+    found: tuple[Tensor, Tensor] = _at_rank(self, "kthvalue", dim, keepdim, lambda line, size: k - 1)
+    return found
 
 
 @either_spelling
@@ -222,12 +248,13 @@ def median(self: Tensor, axis: int | None = None, keepdim: bool = False) -> Any:
     """
     if axis is None and not self.size:
         return _nothing(self)
-    values, indices, size = _ordered(self, "median", axis)
-    at: Any = (size - 1) // 2
-    if values._is_float():
-        count = _numbers_along(values, -1, True)
-        at = (count < size).where(count, at)  # the first NaN
-    both = _at_order(self, values, indices, at, axis, keepdim)
+
+    def rank(line: Tensor, size: int) -> Any:
+        """Return the rank of the middle, or of the first NaN."""
+        count = _numbers_along(line, -1, True)
+        return (count < size).where(count, (size - 1) // 2) if line._is_float() else (size - 1) // 2
+
+    both = _at_rank(self, "median", axis, keepdim, rank)
     return both[0] if axis is None else both
 
 
@@ -236,9 +263,9 @@ def nanmedian(self: Tensor, axis: int | None = None, keepdim: bool = False) -> A
     """median of what is not NaN; NaN where there is nothing else. Arguments, results and errors as in median."""
     if axis is None and not self.size:
         return _nothing(self)
-    values, indices, _ = _ordered(self, "nanmedian", axis)
-    count = _numbers_along(values, -1, True)
-    both = _at_order(self, values, indices, (count - 1).maximum(0) // 2, axis, keepdim)
+    both = _at_rank(
+        self, "nanmedian", axis, keepdim, lambda line, size: (_numbers_along(line, -1, True) - 1).maximum(0) // 2
+    )
     return both[0] if axis is None else both
 
 
