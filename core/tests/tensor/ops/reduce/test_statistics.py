@@ -96,16 +96,29 @@ def test_order(data: st.DataObject, keepdim: bool) -> None:
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("k", [1, 5, 12, 13, 99, 100])
 def test_kthvalue_of_long_rows(k: int, axis: int) -> None:
-    """The least of many are chosen, all others by an order of all: the same values, the first place of equal ones."""
+    """The least of many are chosen, all others by an order of all: the same values, and places where they stand."""
     rng = np.random.default_rng(k)
     x = rng.integers(0, 40, (100, 100)).astype(np.float32)
     x[rng.random(x.shape) < 0.1] = np.nan
     values, places = Tensor(x).kthvalue(k, axis)
-    order = np.take(np.argsort(x, axis, kind="stable"), k - 1, axis)
-    np.testing.assert_array_equal(places.numpy(), order)
-    np.testing.assert_array_equal(
-        values.numpy(), np.take_along_axis(x, np.expand_dims(order, axis), axis).squeeze(axis)
-    )
+    wanted = np.take(np.sort(x, axis), k - 1, axis)
+    found = np.take_along_axis(x, np.expand_dims(places.numpy(), axis), axis).squeeze(axis)
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(values.numpy(), wanted)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_medians_of_many_rows(axis: int) -> None:
+    """Of so many elements values alone are sorted: the places are the first where these stand."""
+    x = np.round(np.random.default_rng(axis).normal(size=(300, 301)), 1).astype(np.float32)
+    x[3, 5] = np.nan
+    order, n = np.sort(x, axis), x.shape[axis]
+    middle = np.where(np.isnan(x).any(axis), np.nan, order.take((n - 1) // 2, axis))
+    for found, wanted in ((Tensor(x).median(axis), middle), (Tensor(x).kthvalue(n, axis), order.take(n - 1, axis))):
+        values, places = found
+        along = np.expand_dims(wanted, axis)
+        np.testing.assert_array_equal(places.numpy(), ((x == along) | (np.isnan(x) & np.isnan(along))).argmax(axis))
+        np.testing.assert_array_equal(values.numpy(), wanted)
 
 
 def test_the_gradient_of_kthvalue_reaches_the_element_it_chose() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tinygraft.dtype import DTypeLike, dtypes
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor.ops.reduce.selection import index_at_rank, is_long_line
+from tinygraft.tensor.ops.reduce.rank_selection import index_at_rank, is_long_line
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.argument_checks import as_number
 from tinygraft.tensor.primitives.base import TensorBase
@@ -21,14 +21,16 @@ from tinygraft.tensor.primitives.elementwise import size_root
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import reshaped, sliced
-from tinygraft.tensor.primitives.reduce import Axis, not_empty, scanned
+from tinygraft.tensor.primitives.reduce import Axis, is_among, not_empty, scanned
 from tinygraft.uop.ops import Ops
+from tinygraft.uop.sizes import is_concrete
 
 if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
 
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+_MANY = 1 << 16  # assumed: elements from which a kernel more is nothing beside a sort with indices
 _FEW = 8  # given: of so many elements one is few: from there on the routine topk sorts all of them itself
 
 
@@ -186,9 +188,16 @@ def _at_rank(self: Tensor, what: str, axis: int | None, keepdim: bool, rank: Cal
     line, size = _along_last(self, what, axis)
     at = rank(line, size)
     if is_long_line(line):
-        indices = as_positions(index_at_rank(line, at))
-        return _chosen(self, [line.gather(-1, indices), indices], axis, keepdim)
-    return _at_order(self, *line.sort(-1), at, axis, keepdim)
+        index = index_at_rank(line, at)
+    elif is_concrete(line.shape) and size_math.product(line.shape) >= _MANY:
+        # values alone are sorted in half the time
+        at = at if isinstance(at, TensorBase) else sliced(line, line.ndim - 1, 0, 1)._const(at, dtypes.int32)
+        same = is_among(line.detach(), line.detach().sort(-1)[0].gather(-1, at))
+        index = same.where(positions_along(line, line.ndim - 1), size - 1)._cast(dtypes.int32).min(-1, keepdim=True)
+    else:
+        return _at_order(self, *line.sort(-1), at, axis, keepdim)
+    indices = as_positions(index)
+    return _chosen(self, [line.gather(-1, indices), indices], axis, keepdim)
 
 
 def _at_order(

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from tinygraft import Tensor, TinyJit
-from tinygraft.tensor.ops.reduce.selection import LONG, index_at_rank, is_long_line
+from tinygraft.tensor.ops.reduce.rank_selection import index_at_rank, is_long_line
 
+LONG = 131_072
 N = LONG + 13
 KINDS = ["bool", "uint8", "int8", "int16", "int32", "uint32", "int64", "float16", "float32", "float64"]
 Array = np.ndarray[Any, Any]
