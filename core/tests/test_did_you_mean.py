@@ -82,6 +82,11 @@ x = Tensor.ones(2, 3)
     (lambda: nn.state.safe_save(nn.Linear(2, 3), "x"), TypeError, "\n  hint: nn.state.get_state_dict(model) has t"),
     (lambda: x.size(2), IndexError, "size(2): shape (2, 3) has 2 axes, the first of which is 0"),
     (lambda: Tensor.linspace(0, 1, 3, devcie="CPU"), TypeError, "~ 'device'?"),
+    (lambda: x.to("CPU", dtype="half"), TypeError, "to() got an unexpected keyword argument 'dtype'\n  hint: cast ch"),
+    (lambda: x.sum().backward(create_graph=True), TypeError, "'create_graph'\n  hint: loss.gradient(t) gives gradi"),
+    (lambda: x.sum().backward(inputs=[x]), TypeError, "'inputs'\n  hint: loss.gradient(*tensors) gives the gradien"),
+    (lambda: x.view(size=(6,)), TypeError, "'size'\n  hint: sizes have no name: t.view(4, 2)"),
+    (lambda: nn.no_grad(), AttributeError, "has no attribute 'no_grad'\n  hint: Tensor.no_grad() is a block without"),
 ])  # fmt: skip
 def test_sentences(mistake: Callable[[], object], kind: type[Exception], text: str) -> None:
     """Each mistake raises its kind of error, whose text has the sentence, ~ for the hint; without one there is none."""

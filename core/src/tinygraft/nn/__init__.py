@@ -188,6 +188,7 @@ _INSTEAD = {  # what other libraries have in their nn, and what is done here
     "Parameter": "any tensor in a model is one; requires_grad=False leaves it out",
     "functional": "what it has are methods of Tensor: F.relu(x) is x.relu()",
     "ModuleList": "a list will do",
+    **dict.fromkeys(("no_grad", "inference_mode", "enable_grad"), "Tensor.no_grad() is a block without gradients"),
     "utils": "nn.optim.clip_grad_norm and clip_grad_value change gradients; others are tensors in t.grad",
     "DataLoader": "it is tinygraft.nn.data.DataLoader",
     "DistributedSampler": "it is tinygraft.nn.data.DistributedSampler",

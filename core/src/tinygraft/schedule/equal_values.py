@@ -4,17 +4,14 @@
 
 Such a value is what an EXPAND made, and what follows from several that share an axis: in the gradient of (a @ b).sum()
 each element of a row is the same sum over b, 256 times for matrices of 256. It is reduced where the axis has one
-element, and expanded then. An axis that is reduced itself is a factor: n equal numbers add up to n times one of them,
-which is rounded once.
+element, and expanded then. An axis that is reduced itself stays: codegen makes a product of a sum of equal numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tinygraft.dtype import dtypes
-from tinygraft.helpers import prod
-from tinygraft.uop.ops import ELEMENTWISE, Ops, ReduceArg
+from tinygraft.uop.ops import ELEMENTWISE, Ops
 from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp, rebuild
 
@@ -90,30 +87,17 @@ def _reshaped(before: Sequence[int], after: Sequence[int], of: EqualAxes) -> Equ
 
 
 def _left_out(node: UOp, equal: EqualAxes) -> EqualAxes:
-    """Return the axes, of those along which the source of a reduction is equal, that it need not go along."""
-    shape, reduce = node.src[0].shape, node.arg
+    """Return the axes, of those along which the source of a reduction is equal, beside which it is repeated."""
+    shape = node.src[0].shape
     if not equal or not is_concrete(shape) or 0 in shape:
         return _NONE
-    # small floats have no numbers for some sizes, and a product with one of them may be no sum
-    kept = reduce.op is Ops.MUL or (reduce.op is Ops.ADD and not _counts(node))
-    return frozenset(a for a in equal if shape[a] > 1 and not (kept and a in reduce.axes))
-
-
-def _counts(node: UOp) -> bool:
-    """Return whether every size is a number of the dtype of `node`, or is rounded to one as a sum would be."""
-    return node.dtype.kind in ("int", "uint") or node.dtype in (dtypes.float32, dtypes.float64)
+    return frozenset(axis for axis in equal.difference(node.arg.axes) if shape[axis] > 1)
 
 
 def _once(node: UOp, axes: EqualAxes) -> UOp:
-    """Return the reduction `node` without going along `axes`, along which its source is equal."""
-    source, reduce = node.src[0], node.arg
-    found = _first(source, axes)
-    if rest := tuple(axis for axis in reduce.axes if axis not in axes):
-        found = UOp(Ops.REDUCE_AXIS, node.dtype, (found,), ReduceArg(reduce.op, rest))
-    times = prod([source.shape[axis] for axis in reduce.axes if axis in axes])
-    if reduce.op is Ops.ADD and times > 1:
-        found = found * found.const_like(times)
-    return found if found.shape == node.shape else UOp(Ops.EXPAND, node.dtype, (found,), node.shape)
+    """Return the reduction `node` of the first element along `axes`, expanded."""
+    found = UOp(Ops.REDUCE_AXIS, node.dtype, (_first(node.src[0], axes),), node.arg)
+    return UOp(Ops.EXPAND, node.dtype, (found,), node.shape)
 
 
 def _first(node: UOp, axes: EqualAxes) -> UOp:

@@ -290,5 +290,6 @@ def test_a_masked_array_is_refused() -> None:
 def test_a_range_is_data() -> None:
     """As a list of its numbers."""
     assert Tensor(range(3)).tolist() == [0, 1, 2]
+    assert Tensor([range(3), [7, 8, 9]]).tolist() == [[0, 1, 2], [7, 8, 9]]
     assert Tensor(range(0), dtype="float32").shape == (0,)
     assert Tensor(range(5, 0, -2)).dtype is Tensor([5]).dtype

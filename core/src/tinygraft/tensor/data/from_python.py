@@ -10,7 +10,7 @@ import struct
 import sys
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from tinygraft.device.buffer import new_buffer
 from tinygraft.dtype import DType, bits_of, coerce, dtypes
@@ -122,8 +122,8 @@ def flatten(data: Sequence[Any]) -> tuple[tuple[int, ...], list[Any]]:
     """
     check_nesting(data)
     shape, level = [len(data)], list(data)
-    while any(isinstance(item, (list, tuple)) for item in level):
-        lengths = [len(item) if isinstance(item, (list, tuple)) else None for item in level]
+    while any(isinstance(item, (list, tuple, range)) for item in level):
+        lengths = [len(item) if isinstance(item, (list, tuple, range)) else None for item in level]
         if (index := next((i for i, length in enumerate(lengths) if length != lengths[0]), None)) is not None:
             raise ShapeError(
                 f"nested lists must have equal lengths: {_path(0, shape)} {_holds(lengths[0])}, "
@@ -141,8 +141,8 @@ def check_nesting(data: Sequence[Any]) -> None:
     how many there are: a list may be an element of another one many times, which takes no memory.
     """
     above: set[int] = set()
-    count, item = 1, data
-    while isinstance(item, (list, tuple)) and item:
+    count, item = 1, cast(Any, data)
+    while isinstance(item, (list, tuple, range)) and item:
         if id(item) in above:
             raise ShapeError(f"nested lists must end: data{'[0]' * len(above)} is a list that contains itself")
         above.add(id(item))
@@ -173,7 +173,7 @@ def array_of(data: Any) -> Any:
     try:
         return np.asarray(data)
     except ValueError as error:
-        if isinstance(data, (list, tuple)):
+        if isinstance(data, (list, tuple, range)):
             flatten(data)
         raise ShapeError(f"nested lists and arrays must have equal lengths and few axes, numpy says: {error}") from None
 

@@ -80,6 +80,7 @@ def reshaped(self: Tensor, shape: Shape) -> Tensor:
     return self._move(Ops.RESHAPE, shape)
 
 
+@either_spelling
 def view(self: Tensor, shape: Any = (), *args: Any) -> Tensor:
     """reshape, by its other name."""
     return self.reshape(shape, *args)

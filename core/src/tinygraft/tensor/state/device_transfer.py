@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
 
 
+@either_spelling
 def to(self: Tensor, device: str | Sequence[str] | None) -> Tensor:
     """Return the values on a device (None is the default one), or this tensor itself where they are on it already.
 

@@ -18,6 +18,7 @@ from tinygraft.helpers import disable_gc
 from tinygraft.tensor.data.assigning import rebind
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.base import TensorBase
+from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.state.gradient_cuts import made_integer
 from tinygraft.tensor.state.paths import GradientPath, Leaves
 from tinygraft.tensor.state.settled import unsettle
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tinygraft.tensor.tensor import Tensor
 
 
+@either_spelling
 def backward(self: Tensor, gradient: TensorBase | None = None, retain_graph: bool = False) -> Tensor:
     """Add the gradient of this tensor to .grad of the tensors that it depends on, and return this tensor.
 
