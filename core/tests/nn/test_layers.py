@@ -302,6 +302,10 @@ def test_embedding_wants_integers() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (
+            lambda: nn.ConvTranspose2d(3, 3, 3, 2, 1, 1, 3, False),
+            "ConvTranspose2d takes a number of groups, got False\n  hint: give bias=False by its name",
+        ),
         (lambda: nn.Conv2d(3, 4, 1, groups=2), "Conv2d in 2 groups needs channels that 2 divides, got 3 in and 4 out"),
         (lambda: nn.Conv2d(3, 4, 3, stride=2, padding="same"), "padding='same' needs stride 1, got stride 2"),
         (lambda: nn.Conv2d(3, 4, 3, padding="valid"), "padding is an int, a tuple of ints or 'same', got 'valid'"),

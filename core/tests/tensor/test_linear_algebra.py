@@ -307,3 +307,10 @@ def test_derivatives_of_spectra_in_batches_and_again() -> None:
         close(grad(checkpoint(ours))(Tensor(x[0])), theirs[0], 1e-8)
         wanted = torch.autograd.functional.hessian(other[name], torch.tensor(x[0])).numpy()
         close(hessian(ours)(Tensor(x[0])), wanted, 1e-6)
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0, float("inf")])
+def test_points_without_coordinates_are_no_distance_apart(p: float) -> None:
+    """As in PyTorch, for each norm."""
+    a, b = Tensor.ones(3, 0), Tensor.ones(2, 0)
+    assert a.cdist(b, p).tolist() == [[0.0, 0.0]] * 3 and a.pdist(p).tolist() == [0.0] * 3

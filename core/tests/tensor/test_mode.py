@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from tinygraft import Context, Tensor, dtypes
 from tinygraft.config import NOOPT, TRAINING
+from tinygraft.errors import SettingWarning
 
 
 def in_threads(functions: list[Callable[[], Any]]) -> list[Any]:
@@ -128,3 +131,20 @@ def test_default_type_is_the_dtype_of_floats() -> None:
         Tensor.default_type = dtypes.float64
         assert Tensor([1.0]).dtype is dtypes.float64 and dtypes.default_float is dtypes.float64
     assert Tensor.default_type is dtypes.default_float is dtypes.float32
+
+
+@pytest.mark.parametrize("name", ["train", "test", "no_grad"])
+def test_a_block_that_is_not_entered_says_so(name: str) -> None:
+    """By itself it changes nothing; entered, or above a function that is called or not, it says nothing."""
+    with pytest.warns(
+        SettingWarning, match=rf"Tensor.{name}\(\) by itself changes nothing: it is a block\n  hint: with"
+    ):
+        getattr(Tensor, name)()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with getattr(Tensor, name)():
+            pass
+        getattr(Tensor, name)()(lambda: None)()
+        getattr(Tensor, name)()(lambda: None)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(getattr(Tensor, name)())

@@ -41,7 +41,7 @@ class Conv2d(Described):
         self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1,
         padding: Sizes | str = 0, dilation: Sizes = 1, groups: int = 1, bias: bool = True,
     ) -> None:  # fmt: skip
-        _check_groups("Conv2d", in_channels, out_channels, groups)
+        _check_groups(type(self).__name__, in_channels, out_channels, groups)
         self.kernel_size: tuple[int, ...] = as_integers(kernel_size, "kernel_size", 2)
         self.stride, self.dilation, self.groups = stride, dilation, groups
         self.padding: tuple[int, ...] | int = self._same() if padding == "same" else _sizes_of(padding)
@@ -180,6 +180,8 @@ def _sizes_of(padding: Sizes | str) -> int | tuple[int, ...]:
 
 def _check_groups(layer: str, in_channels: int, out_channels: int, groups: int) -> None:
     """Raise ShapeError unless `groups` divides both numbers of channels. `layer` is its name for the error."""
+    if type(groups) is bool:  # bias, for one who counts the arguments of another library
+        raise ShapeError(f"{layer} takes a number of groups, got {groups}\n  hint: give bias={groups} by its name")
     if groups < 1 or in_channels % groups or out_channels % groups:
         raise ShapeError(
             f"{layer} in {groups} groups needs channels that {groups} divides, got {in_channels} in and "

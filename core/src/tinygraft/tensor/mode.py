@@ -6,6 +6,7 @@ Training mode is a property of the class, and a block or decorator.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +18,8 @@ from tinygraft.errors import DTypeError, SettingWarning
 from tinygraft.helpers import warn_user
 from tinygraft.tensor.primitives.keyword_aliases import unknown_keyword
 from tinygraft.tensor.state.no_grad import NoGrad
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 # The methods that ComplexTensor overrides. A call through the class, as in Tensor.exp(z), takes the override of its
 # first argument. (Not detach: a wrapper around it would hide from storage.py that the user called it.)
@@ -56,8 +59,30 @@ class Mode(Context):
         self.training: bool = bool(training)
         super().__init__(**{TRAINING.name: int(self.training)})
 
+    _is_used = False  # whether it was entered, or decorates a function
+
     def _recreate_cm(self) -> Mode:
         return Mode(self.training)
+
+    def __enter__(self) -> None:
+        self._is_used = True
+        super().__enter__()
+
+    def __call__(self, func: F) -> F:
+        """Return the function with such a block around each call."""
+        self._is_used = True
+        decorated: F = super().__call__(func)
+        return decorated
+
+    def __del__(self) -> None:
+        super().__del__()
+        if not self._is_used and not sys.is_finalizing():
+            name = "train" if self.training else "test"
+            warn_user(
+                f"Tensor.{name}() by itself changes nothing: it is a block\n"
+                f"  hint: with Tensor.{name}(): ... around it, or Tensor.training = {self.training} from here on",
+                SettingWarning,
+            )
 
 
 class TensorType(type):

@@ -20,6 +20,7 @@ from tinygraft.nn.data import (
     SubsetRandomSampler,
     TensorDataset,
     WeightedRandomSampler,
+    random_split,
 )
 
 
@@ -68,6 +69,25 @@ def test_the_random_numbers_of_the_caller_go_on() -> None:
     seed()
     list(DataLoader(Drawing(8), batch_size=4, seed=0))
     assert drawn() == expected
+
+
+def test_loaders_without_a_seed_have_other_orders() -> None:
+    """One that is made anew for each epoch too; after manual_seed they are the same again, and so are random splits."""
+    x = np.arange(40)
+
+    def orders() -> list[Any]:
+        Tensor.manual_seed(3)
+        found = [values(DataLoader(x, batch_size=40, shuffle=True)) for _ in range(3)]
+        return [*found, *(list(part.indices) for part in random_split(x, [20, 20]))]
+
+    first = orders()
+    assert first == orders() and len({str(order) for order in first}) == 5
+    assert first[0] == values(DataLoader(x, batch_size=40, shuffle=True, seed=3))
+    Tensor.manual_seed(3)
+    numbers = Tensor.rand(4).tolist()
+    Tensor.manual_seed(3)
+    list(DataLoader(x, shuffle=True))
+    assert Tensor.rand(4).tolist() == numbers
 
 
 def test_the_values_depend_on_seed_and_epoch_alone() -> None:
@@ -152,8 +172,8 @@ def test_an_error_names_the_sample() -> None:
 
 def test_next_goes_on_behind_an_error() -> None:
     """With the batches that PyTorch gives; the state gives the failed one again until another has come."""
-    loader = DataLoader(Failing("key"), batch_size=4)
-    whole = values(DataLoader(Drawing(), batch_size=4))
+    loader = DataLoader(Failing("key"), batch_size=4, seed=1)
+    whole = values(DataLoader(Drawing(), batch_size=4, seed=1))
     passing = iter(loader)
     assert values([next(passing)]) == whole[:1]
     with pytest.raises(KeyError):

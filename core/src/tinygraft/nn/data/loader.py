@@ -24,7 +24,7 @@ from tinygraft.nn.data.samplers import (
 )
 from tinygraft.nn.data.worker_pool import WorkerPool, context_of
 from tinygraft.nn.described import answered
-from tinygraft.tensor.ops.random import current_seed
+from tinygraft.tensor.ops.random import order_seed
 from tinygraft.tensor.primitives.keyword_aliases import Flag, check_flags
 from tinygraft.uop.uop import Place
 
@@ -33,7 +33,8 @@ class DataLoader:
     """Goes through a data set in batches of Tensors. Each iteration is the next epoch.
 
     `dataset` has `__getitem__` and `__len__`, or only `__iter__`; a tensor or array is one of its rows. `shuffle` draws
-    a new order in each epoch from `seed`, by default that of Tensor.manual_seed; `sampler` gives indices in an order of
+    a new order in each epoch from `seed`: the first loader without one has that of Tensor.manual_seed, each further one
+    another. `sampler` gives indices in an order of
     its own, `batch_sampler` lists of them. batch_size=None gives samples as they are. The last batch is shorter where
     the size does not divide, or left out with `drop_last`. `collate_fn` makes a batch of a list of samples, by default
     `default_collate` on `device`; what it returns is not changed.
@@ -194,9 +195,9 @@ class DataLoader:
             raise FileFormatError(f"the state of a DataLoader has a seed, an epoch and a batch, got {state!r}")
 
     def _fixed_seed(self) -> int:
-        """Return the seed; the one of Tensor.manual_seed is this loader's from its first use on."""
+        """Return the seed; without one it has that of `order_seed` from its first use on."""
         if self.seed is None:
-            self.seed = current_seed()
+            self.seed = order_seed()
             self._give_seed()
         return self.seed
 

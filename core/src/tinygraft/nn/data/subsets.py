@@ -16,7 +16,7 @@ from tinygraft.errors import DTypeError, IndexOutOfRange, ShapeError
 from tinygraft.nn.data.collate import RawBits, as_tensors, raw_or_array
 from tinygraft.nn.data.samplers import count_of
 from tinygraft.nn.data.seeding import generator
-from tinygraft.tensor.ops.random import current_seed
+from tinygraft.tensor.ops.random import order_seed
 from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.tensor import Tensor
 
@@ -146,7 +146,7 @@ def random_split(dataset: Any, lengths: Sequence[float], *, seed: int | None = N
     if sum(counts) != size:
         raise ShapeError(f"the lengths {list(lengths)} do not add up to the {size} samples, nor to 1")
     sizes = [count_of(count, "a length", 0) for count in counts]
-    order = generator(current_seed() if seed is None else count_of(seed, "seed", 0), 0).permutation(size).tolist()
+    order = generator(order_seed() if seed is None else count_of(seed, "seed", 0), 0).permutation(size).tolist()
     return [Subset(dataset, order[end - count : end]) for count, end in zip(sizes, accumulate(sizes), strict=True)]
 
 

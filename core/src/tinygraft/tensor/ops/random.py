@@ -55,6 +55,8 @@ MOST_WAITING = 256
 _restored: dict[str, bytes] = {}
 # That of manual_seed; None is start_seed().
 _seed: int | None = None
+# How many orders have had a seed of `order_seed` since.
+_orders = 0
 
 
 def _state_bytes(device: str) -> bytes:
@@ -90,10 +92,10 @@ def manual_seed(seed: int = 0) -> None:
     >>> Tensor.rand(3).tolist() == first
     True
     """
-    global _seed
+    global _seed, _orders
     seed = size_math.as_integer(seed, "manual_seed", "its seed")
     with exclusive:
-        _seed = seed
+        _seed, _orders = seed, 0
         _restored.clear()
         for device, state in list(_states.items()):
             try:
@@ -145,19 +147,31 @@ def current_seed() -> int:
     return start_seed() if _seed is None else _seed
 
 
+def order_seed() -> int:
+    """Return a seed for an order that has none of its own, another one each time: the first is `current_seed`.
+
+    They begin anew with manual_seed, and draw nothing.
+    """
+    global _orders
+    with exclusive:
+        number, _orders = _orders, _orders + 1
+    # given: 2**64 divided by the golden ratio, of which multiples are far apart
+    return (current_seed() + number * 0x9E3779B97F4A7C15) % 2**63 if number else current_seed()
+
+
 @contextmanager
 def own_draws(seed: int) -> Iterator[None]:
     """Draw from `seed` in the block, on every device, and go on behind it as if nothing had been drawn.
 
     Tensors that were drawn in the block keep their numbers, also where they are computed later.
     """
-    global _seed, _states, _waiting, _restored
-    outside = _seed, _states, _waiting, _restored
-    _seed, _states, _waiting, _restored = seed, {}, {}, {}
+    global _seed, _states, _waiting, _restored, _orders
+    outside = _seed, _states, _waiting, _restored, _orders
+    _seed, _states, _waiting, _restored, _orders = seed, {}, {}, {}, 0
     try:
         yield
     finally:
-        _seed, _states, _waiting, _restored = outside
+        _seed, _states, _waiting, _restored, _orders = outside
 
 
 def _source_of(devices: Place) -> tuple[str, str]:

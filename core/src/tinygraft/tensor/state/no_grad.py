@@ -5,17 +5,23 @@ Every method that makes a tensor checks whether its thread is in such a block, s
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ContextDecorator
+from typing import Any, TypeVar
 from weakref import ReferenceType, ref
 
 from tinygraft.engine import tape
+from tinygraft.errors import SettingWarning
+from tinygraft.helpers import warn_user
 from tinygraft.tensor.state.leaf_nodes import by_itself
 from tinygraft.tensor.state.live import LIVE
 from tinygraft.uop.held import HELD, buffers_of, memory_base
 from tinygraft.uop.ops import FunctionArg, Ops
 from tinygraft.uop.uop import UOp
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Here(threading.local):
@@ -36,17 +42,35 @@ class NoGrad(ContextDecorator):
     until the error has been handled.
     """
 
+    _is_used = False  # whether it was entered, or decorates a function
+
     def _recreate_cm(self) -> NoGrad:
         """Return a new block for each call of a decorated function, as ContextDecorator requires."""
         return NoGrad()
 
     def __enter__(self) -> None:
         """Begin the block in this thread."""
+        self._is_used = True
         here.blocks.append(ref(self))
 
     def __exit__(self, *_: object) -> None:
         """End the block in this thread."""
         here.blocks.remove(ref(self))
+
+    def __call__(self, func: F) -> F:
+        """Return the function with such a block around each call."""
+        self._is_used = True
+        decorated: F = super().__call__(func)
+        return decorated
+
+    def __del__(self) -> None:
+        """Say so where it was made for nothing."""
+        if not self._is_used and not sys.is_finalizing():
+            warn_user(
+                "Tensor.no_grad() by itself changes nothing: it is a block\n"
+                "  hint: with Tensor.no_grad(): ... around what has no gradient",
+                SettingWarning,
+            )
 
 
 def is_quiet() -> bool:

@@ -171,7 +171,12 @@ def cdist(self: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = N
             f"cdist needs rows of equal length, got shapes {self.shape} and {x2.shape}\n"
             f"  first made at {self._where()}      second made at {x2._where()}"
         )
-    return (self.unsqueeze(-2) - x2.unsqueeze(-3)).vector_norm(p, -1)
+    return _of_differences(self.unsqueeze(-2) - x2.unsqueeze(-3), p)
+
+
+def _of_differences(self: Tensor, p: float) -> Tensor:
+    """The norms of rows, 0 for those without elements: points without coordinates are no distance apart."""
+    return self.sum(-1) if size_math.same(self.shape[-1], 0) else self.vector_norm(p, -1)
 
 
 def pdist(self: Tensor, p: float = 2.0) -> Tensor:
@@ -188,7 +193,7 @@ def pdist(self: Tensor, p: float = 2.0) -> Tensor:
     n = size_math.as_int(self.shape[0], "pdist")
     first = [i for i in range(n) for _ in range(i + 1, n)]
     second = [j for i in range(n) for j in range(i + 1, n)]
-    return (self[first] - self[second]).vector_norm(p, -1)
+    return _of_differences(self[first] - self[second], p)
 
 
 @either_spelling

@@ -21,7 +21,7 @@ from tinygraft.tensor.primitives.elementwise import size_root
 from tinygraft.tensor.primitives.iota import positions_along
 from tinygraft.tensor.primitives.keyword_aliases import either_spelling
 from tinygraft.tensor.primitives.movement import reshaped, sliced
-from tinygraft.tensor.primitives.reduce import Axis, is_among, not_empty, scanned
+from tinygraft.tensor.primitives.reduce import Axis, not_empty, scanned
 from tinygraft.uop.ops import Ops
 from tinygraft.uop.sizes import is_concrete
 
@@ -192,7 +192,9 @@ def _at_rank(self: Tensor, what: str, axis: int | None, keepdim: bool, rank: Cal
     elif is_concrete(line.shape) and size_math.product(line.shape) >= _MANY:
         # values alone are sorted in half the time
         at = at if isinstance(at, TensorBase) else sliced(line, line.ndim - 1, 0, 1)._const(at, dtypes.int32)
-        same = is_among(line.detach(), line.detach().sort(-1)[0].gather(-1, at))
+        every = line.detach()
+        value = every.sort(-1)[0].gather(-1, at)
+        same = every.eq(value) | (every.isnan() & value.isnan()) if line._is_float() else every.eq(value)
         index = same.where(positions_along(line, line.ndim - 1), size - 1)._cast(dtypes.int32).min(-1, keepdim=True)
     else:
         return _at_order(self, *line.sort(-1), at, axis, keepdim)
