@@ -98,6 +98,15 @@ def test_a_product_of_matrices_stays() -> None:
     assert (found.op, found.src[0].op, found.src[0].src[0].op) == (Ops.EXPAND, Ops.REDUCE_AXIS, Ops.MUL)
 
 
+def test_products_of_products_are_not_taken_apart() -> None:
+    """x * x of itself forty times is forty nodes, and not 2**40."""
+    x = ROWS
+    for _ in range(40):
+        x = x * x
+    found = becomes(total(x, (1,)))
+    assert (found.op, found.src[0].src[0].shape) == (Ops.EXPAND, (1, 6)) and len(postorder(found)) < 60
+
+
 def test_sums_of_whole_numbers_wrap() -> None:
     """As they do when they are added one by one."""
     x = np.array([[100, -100, 7]], np.int8)

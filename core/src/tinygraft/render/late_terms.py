@@ -40,7 +40,11 @@ def late_terms(uops: Sequence[UOp], unrolled: Mapping[int, UOp]) -> dict[UOp, li
         for before in reversed(uops[:number]):
             if before.op is Ops.END or (before.op is Ops.RANGE and before.arg.kind not in _COPIES):
                 break
-            if before.op in ELEMENTWISE and needed.get(before) == users[before] and before.ranges & copied == mine:
+            if (
+                before.op in ELEMENTWISE
+                and needed.get(before, 0) == users.get(before)
+                and before.ranges & copied == mine
+            ):
                 nodes.append(before)
                 for source in before.src:
                     needed[source] = needed.get(source, 0) + 1

@@ -102,16 +102,22 @@ def _once(node: UOp, axes: EqualAxes) -> UOp:
 
 def _first(node: UOp, axes: EqualAxes) -> UOp:
     """Return the first element of `node` along `axes`. A product stays one, as codegen and routines look for it."""
+    if node.op is Ops.CAST:
+        return UOp(node.op, node.dtype, (_first(node.src[0], axes),), node.arg)
+    if node.op is Ops.MUL:  # of factors that are products themselves no one looks for the parts
+        return UOp(node.op, node.dtype, tuple([_first_moved(source, axes) for source in node.src]), node.arg)
+    return _first_moved(node, axes)
+
+
+def _first_moved(node: UOp, axes: EqualAxes) -> UOp:
+    """Return the first element of `node` along `axes`: of what it expands or permutes, where it does."""
     shape = tuple(1 if axis in axes else size for axis, size in enumerate(node.shape))
     if shape == node.shape:
         return node
     if node.op is Ops.EXPAND:
-        source = _first(node.src[0], frozenset(axis for axis in axes if node.src[0].shape[axis] > 1))
+        source = _first_moved(node.src[0], frozenset(axis for axis in axes if node.src[0].shape[axis] > 1))
         return source if source.shape == shape else UOp(Ops.EXPAND, node.dtype, (source,), shape)
     if node.op is Ops.PERMUTE:
-        return UOp(
-            Ops.PERMUTE, node.dtype, (_first(node.src[0], frozenset(node.arg[axis] for axis in axes)),), node.arg
-        )
-    if node.op in (Ops.MUL, Ops.CAST):
-        return UOp(node.op, node.dtype, tuple([_first(source, axes) for source in node.src]), node.arg)
+        source = _first_moved(node.src[0], frozenset(node.arg[axis] for axis in axes))
+        return UOp(Ops.PERMUTE, node.dtype, (source,), node.arg)
     return UOp(Ops.SHRINK, node.dtype, (node,), tuple([(0, size) for size in shape]))

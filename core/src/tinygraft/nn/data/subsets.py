@@ -129,7 +129,7 @@ class ConcatDataset:
 def random_split(dataset: Any, lengths: Sequence[float], *, seed: int | None = None) -> list[Subset]:
     """Split a data set at random into Subsets of the given lengths, or shares that add up to 1.
 
-    What shares leave over is given to the first ones, one each. The default seed is that of Tensor.manual_seed. Raises
+    What shares leave over is given to the first ones, one each. Without a seed the first order is that of Tensor.manual_seed, each further one another. Raises
     ShapeError for lengths that do not add up or are negative, DTypeError for floats that are no shares. Source:
     torch.utils.data.random_split.
 
