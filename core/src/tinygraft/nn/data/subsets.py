@@ -129,9 +129,9 @@ class ConcatDataset:
 def random_split(dataset: Any, lengths: Sequence[float], *, seed: int | None = None) -> list[Subset]:
     """Split a data set at random into Subsets of the given lengths, or shares that add up to 1.
 
-    What shares leave over is given to the first ones, one each. Without a seed the first order is that of Tensor.manual_seed, each further one another. Raises
-    ShapeError for lengths that do not add up or are negative, DTypeError for floats that are no shares. Source:
-    torch.utils.data.random_split.
+    What shares leave over is given to the first ones, one each. Without a seed the first order is that of
+    Tensor.manual_seed, each further one another. Raises ShapeError for lengths that do not add up or are negative,
+    DTypeError for floats that are no shares. Source: torch.utils.data.random_split.
 
     >>> [len(part) for part in random_split(range(10), [0.75, 0.25], seed=0)]
     [8, 2]
