@@ -19,7 +19,7 @@ from tinygraft.errors import DTypeError, did_you_mean
 F = TypeVar("F", bound=Callable[..., Any])
 ALSO = {"dim": "axis", "axis": "dim", "keepdims": "keepdim", "min": "min_", "max": "max_"}  # other name -> the declared
 
-_OTHERWISE = {  # (method, parameter that PyTorch's has): how that is said here
+OTHERWISE = {  # (method, parameter that PyTorch's has): how that is said here
     ("to", "dtype"): "cast changes the dtype: t.to(device).cast(dtype)",
     ("to", "copy"): "clone() copies: t.clone().to(device)",
     ("backward", "create_graph"): "loss.gradient(t) gives gradients that have gradients themselves",
@@ -148,7 +148,7 @@ def unknown_keyword(error: TypeError, function: Callable[..., Any], kwargs: dict
             f"\n  hint: np.{own_name}(t) calls the method with out=: write t.{own_name}(), or np.{own_name}(t.numpy())"
         )
         raise TypeError(f"{own_name}() got an unexpected keyword argument 'out'{hint}") from None
-    said = _OTHERWISE.get((name or function.__name__, unknown))
+    said = OTHERWISE.get((name or function.__name__, unknown))
     hint = f"\n  hint: {said}" if said else did_you_mean(unknown, [*own, *also])
     hint = hint or f"\n  hint: it has {', '.join(own) or 'none'}"
     raise TypeError(f"{name or function.__name__}() got an unexpected keyword argument {unknown!r}{hint}") from None
