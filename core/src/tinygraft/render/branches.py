@@ -31,7 +31,7 @@ def behind_gates(uops: Sequence[UOp]) -> dict[UOp, list[UOp]]:
     These are loads with the same gate, and what is computed from them, where nothing else uses it. So an element that
     is added to is read and written behind one branch.
     """
-    users = _users(uops)
+    users = users_of(uops)
     found: dict[UOp, list[UOp]] = {}
     for number, store in enumerate(uops):
         if store.op is not Ops.STORE or len(store.src) != 4:
@@ -66,7 +66,7 @@ def rare_operands(uops: Sequence[UOp]) -> dict[UOp, RareOperands]:
             chosen.setdefault(u.src[0], []).append(u)
     found: dict[UOp, RareOperands] = {}
     taken: set[UOp] = set()
-    users = _users(uops) if chosen else {}
+    users = users_of(uops) if chosen else {}
     for condition, wheres in chosen.items():
         nodes = _needed_by(wheres, uops[: number[wheres[-1]]], users)
         inside = set(nodes)
@@ -110,7 +110,7 @@ def _needed_by(wheres: Sequence[UOp], before: Sequence[UOp], users: dict[UOp, in
     return nodes[::-1]
 
 
-def _users(uops: Sequence[UOp]) -> dict[UOp, int]:
+def users_of(uops: Sequence[UOp]) -> dict[UOp, int]:
     """Return how often each node is an operand."""
     users: dict[UOp, int] = dict.fromkeys(uops, 0)
     for u in uops:

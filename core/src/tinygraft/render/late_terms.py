@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from tinygraft.render.branches import users_of
 from tinygraft.uop.ops import ELEMENTWISE, AxisKind, Ops
 from tinygraft.uop.uop import UOp
 
@@ -25,10 +26,7 @@ def late_terms(uops: Sequence[UOp], unrolled: Mapping[int, UOp]) -> dict[UOp, li
     """
     found: dict[UOp, list[UOp]] = {}
     copied = sum(1 << axis for axis in unrolled)
-    users: dict[UOp, int] = {}
-    for u in uops:
-        for source in u.src:
-            users[source] = users.get(source, 0) + 1
+    users = users_of(uops)
     for number, u in enumerate(uops):
         mine = u.ranges & copied
         if u.op is not Ops.ACCUM or u.src[0].ranges & copied != mine or _count(mine, unrolled) <= FEW:
@@ -40,11 +38,7 @@ def late_terms(uops: Sequence[UOp], unrolled: Mapping[int, UOp]) -> dict[UOp, li
         for before in reversed(uops[:number]):
             if before.op is Ops.END or (before.op is Ops.RANGE and before.arg.kind not in _COPIES):
                 break
-            if (
-                before.op in ELEMENTWISE
-                and needed.get(before, 0) == users.get(before)
-                and before.ranges & copied == mine
-            ):
+            if before.op in ELEMENTWISE and needed.get(before) == users[before] and before.ranges & copied == mine:
                 nodes.append(before)
                 for source in before.src:
                     needed[source] = needed.get(source, 0) + 1

@@ -56,5 +56,11 @@ def index_at_rank(self: Tensor, rank: Any) -> Tensor:
         left = left - before
         same = digits.eq(here)
         inside = same if inside is None else inside & same
-    first: Tensor = inside.where(positions_along(inside, 0), n - 1)._cast(dtypes.int32).min(0, keepdim=True)
+    return first_place(inside)
+
+
+def first_place(hit: Tensor) -> Tensor:
+    """The int32 index of the first True along the last axis, (..., 1); the last index where there is none."""
+    last = hit.ndim - 1
+    first: Tensor = hit.where(positions_along(hit, last), hit.shape[last] - 1)._cast(dtypes.int32).min(-1, keepdim=True)
     return first

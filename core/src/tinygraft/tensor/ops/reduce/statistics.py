@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tinygraft.dtype import DTypeLike, dtypes
 from tinygraft.errors import DTypeError, ShapeError
-from tinygraft.tensor.ops.reduce.rank_selection import index_at_rank, is_long_line
+from tinygraft.tensor.ops.reduce.rank_selection import first_place, index_at_rank, is_long_line
 from tinygraft.tensor.primitives import size_math
 from tinygraft.tensor.primitives.argument_checks import as_number
 from tinygraft.tensor.primitives.base import TensorBase
@@ -195,7 +195,7 @@ def _at_rank(self: Tensor, what: str, axis: int | None, keepdim: bool, rank: Cal
         every = line.detach()
         value = every.sort(-1)[0].gather(-1, at)
         same = every.eq(value) | (every.isnan() & value.isnan()) if line._is_float() else every.eq(value)
-        index = same.where(positions_along(line, line.ndim - 1), size - 1)._cast(dtypes.int32).min(-1, keepdim=True)
+        index = first_place(same)
     else:
         return _at_order(self, *line.sort(-1), at, axis, keepdim)
     indices = as_positions(index)
@@ -234,13 +234,11 @@ def kthvalue(self: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tupl
     [20, 2]
     """
     k = size_math.as_integer(k, "kthvalue", "k")
-    axis = not_empty(self, "kthvalue", dim)[0] if self.ndim else 0
-    size = size_math.as_int(self.shape[axis], "kthvalue") if self.ndim else 1
+    line, size = _along_last(self, "kthvalue", dim)
     if not 1 <= k <= size:
         raise ShapeError(f"kthvalue needs k from 1 to {size}, the length of axis {dim} of {self.shape}, got {k}")
-    if self.ndim and k <= size // _FEW:
-        values, indices = self.movedim(axis, -1).topk(k, largest=False)
-        return _at_order(self, values, indices, k - 1, dim, keepdim)
+    if k <= size // _FEW:
+        return _at_order(self, *line.topk(k, largest=False), k - 1, dim, keepdim)
     found: tuple[Tensor, Tensor] = _at_rank(self, "kthvalue", dim, keepdim, lambda line, size: k - 1)
     return found
 

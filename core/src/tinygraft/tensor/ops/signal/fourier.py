@@ -140,9 +140,7 @@ def _mirrored(self: Tensor, size: int, sign: float) -> Tensor:
     """
     last, half = self.ndim - 1, size // 2 + 1
     if sign < 0:
-        indices = positions_along(self, last)
-        alone = indices.eq(0) | indices.eq(size // 2) if size % 2 == 0 else indices.eq(0)
-        middle = alone.where(0.0, self)
+        middle = _without_mirror(self, size).where(0.0, self)
     else:
         middle = self
     rest = sliced(middle, last, 1, size - half + 1).flip(last)
@@ -267,9 +265,13 @@ def _real_of_half(real: Any, imaginary: Any, n: int, inverse: bool) -> Any:
 
 def _of_mirrored(half: Any, n: int, alone: float, other: float) -> Any:
     """A row with `other` for each number of half a spectrum of n that has a mirror image, and `alone` for others."""
+    return _without_mirror(half, n).where(half._const(alone), other)
+
+
+def _without_mirror(half: Tensor, n: int) -> Tensor:
+    """Which numbers of half a spectrum of n along the last axis have no mirror image: the first, and a middle one."""
     indices = positions_along(half, half.ndim - 1)
-    single = indices.eq(0) | indices.eq(n // 2) if n % 2 == 0 else indices.eq(0)
-    return single.where(half._const(alone), other)
+    return indices.eq(0) | indices.eq(n // 2) if n % 2 == 0 else indices.eq(0)
 
 
 def _by_routine(
