@@ -8,7 +8,7 @@ from one state to the next:
     remove marks, remove waits            of values alone: what stops or shapes gradients is left out, then AFTERs
     multiply out                          powers of whole numbers as multiplications
     reduce once                           what is equal along an axis is reduced at one element of it
-    divide steps                          what slides back in strides and gaps that have a common divisor
+    divide steps                          FOLDs without a common divisor of stride and dilation
     choose limits, choose routines        which convolutions and scans a routine of the device computes
     cut long loops                        long reductions, products and scans in steps, by shapes alone
     order nodes, bind variables           sources before users; the values of variables

@@ -1,11 +1,11 @@
-"""What slides back in steps and gaps with a common divisor, without it: gradients of dilated windows with a stride.
+"""FOLDs whose stride and dilation have a common divisor, without it: gradients of dilated windows with a stride.
 
     in_common_steps(order) -> {node: what replaces it}
 
-Element k of the window at i adds to element i * stride + k * dilation. Where g divides both, every such place is a
-multiple of g: the results are those of a FOLD with both divided by g, with g - 1 zeros after each. That one often is a
-plain convolution, which a routine or a kernel of tiles computes; of the other a kernel would look at each window
-element of each place, to find that g * g - 1 of g * g places have none.
+Element k of window i adds to element i * stride + k * dilation. Where g divides both, every such element is a multiple
+of g: the result is the FOLD with stride / g and dilation / g, with g - 1 zeros after each element. That one often is a
+plain convolution, which a routine or a kernel of tiles computes. The original FOLD would gather all window elements for
+each element of two axes, of which only one in g * g has any.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tinygraft.uop.uop import UOp, rebuild
 
 
 def in_common_steps(order: Sequence[UOp]) -> dict[UOp, UOp]:
-    """Return what replaces each node of the graph `order` (sources before users); empty where no steps are divided."""
+    """Return what replaces each node of the graph `order` (sources before users); empty where nothing is divided."""
     found = {n: g for n in order if n.op is Ops.FOLD and max(g := _divisors(n)) > 1}
     if not found:
         return {}
@@ -27,7 +27,7 @@ def in_common_steps(order: Sequence[UOp]) -> dict[UOp, UOp]:
 
 
 def _divisors(node: UOp) -> tuple[int, ...]:
-    """Return by what the steps and gaps of each axis of a FOLD are divided: by 1 where windows have one element."""
+    """Return the common divisor of stride and dilation on each axis of a FOLD; 1 where windows have one element."""
     arg: WindowArg = node.arg
     if not is_concrete(node.shape):
         return (1,) * len(arg.size)
@@ -36,13 +36,13 @@ def _divisors(node: UOp) -> tuple[int, ...]:
 
 
 def _spread(node: UOp, divisors: tuple[int, ...]) -> UOp:
-    """Return the FOLD `node` with its steps and gaps divided, and zeros between its results."""
+    """Return the FOLD `node` with stride and dilation divided, and zeros between its elements."""
     arg: WindowArg = node.arg
     length = tuple([(n - 1) // g + 1 for n, g in zip(arg.length, divisors, strict=True)])
-    steps, gaps = (
+    stride, dilation = (
         tuple([n // g for n, g in zip(numbers, divisors, strict=True)]) for numbers in (arg.stride, arg.dilation)
     )
-    x = UOp(Ops.FOLD, node.dtype, (node.src[0],), WindowArg(length, arg.size, steps, gaps))
+    x = UOp(Ops.FOLD, node.dtype, (node.src[0],), WindowArg(length, arg.size, stride, dilation))
     outer = node.shape[: len(node.shape) - len(length)]
     every = ((0, 0),) * len(outer)
     x = UOp(Ops.RESHAPE, x.dtype, (x,), (*outer, *[size for n in length for size in (n, 1)]))

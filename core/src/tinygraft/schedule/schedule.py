@@ -162,7 +162,7 @@ def reduce_once(state: ScheduleState) -> ScheduleState:
 
 
 def divide_steps(state: ScheduleState) -> ScheduleState:
-    """Return the state with what slides back in steps and gaps of a common divisor without it (common_steps.py).
+    """Return the state without common divisors of the stride and the dilation of a FOLD (common_steps.py).
 
     `outputs`, `order` and `waits` change; the state is returned as it is where there is none, and with NOOPT=1.
     """
