@@ -369,3 +369,65 @@ def test_a_captured_step_reads_the_grads_that_are_there(given: Any) -> None:
         found.append(weights)
     assert found[0] == found[1]
     assert (one_pass.captured, step.captured) == (1, 1)  # type: ignore[attr-defined]
+
+
+def _halved(y: Tensor) -> Tensor:
+    """A copy of which every other element is 1."""
+    new = y.clone()
+    new[::2] = 1.0
+    return -new
+
+
+@pytest.mark.parametrize("devices", ["PYTHON", ("PYTHON", "PYTHON:1")])
+@pytest.mark.parametrize("function", [lambda y: y, lambda y: -y, _halved], ids=["itself", "negative", "written"])
+@pytest.mark.parametrize("calls", [5, 6])
+def test_a_step_whose_gradient_is_constant_is_replayed(devices: Any, function: Any, calls: int) -> None:
+    """A gradient of constants alone stays lazy: another one of the same value is the same to the next call."""
+    found = []
+    for step_of in (lambda step: step, TinyJit):
+        w = Tensor([1.0, 2.0, 3.0], device=devices).realize()
+        w.requires_grad = True
+
+        def step(x: Tensor, w: Tensor = w) -> Tensor:
+            w.grad = None
+            (function(x + w) * 0.5).sum().backward()
+            assert w.grad is not None
+            w.assign(w.detach() - w.grad * 0.125)
+            return (x + w).sum().realize(w)
+
+        run = step_of(step)
+        sums = [run(Tensor([float(i), 1.0, 2.0], device=devices).realize()).item() for i in range(calls)]
+        assert w.grad is not None
+        found.append((sums, w.tolist(), w.grad.tolist()))
+    assert found[0] == found[1]
+    assert isinstance(run, TinyJit) and run.captured == 1
+
+
+def test_another_constant_gradient_that_is_read_is_another_kind() -> None:
+    """A step that reads a constant grad before it drops it finds the number that there is."""
+    w = Tensor([1.0, 2.0], requires_grad=True).realize()
+
+    @TinyJit
+    def step() -> Tensor:
+        assert w.grad is not None
+        total = (w.detach() * w.grad).sum().realize()
+        w.grad = None
+        return total
+
+    found = []
+    for factor in (1.0, 1.0, 1.0, 2.0, 1.0, 3.0, 3.0, 3.0):
+        (w * factor).sum().backward()
+        found.append(step().item())
+    assert found == [3.0, 3.0, 3.0, 6.0, 3.0, 9.0, 9.0, 9.0]
+
+
+def test_a_capture_that_was_dropped_says_why() -> None:
+    """Not that its arguments differ, which they do not."""
+    w = Tensor([1.0, 2.0]).realize()
+    step = TinyJit(lambda x: (x * w).realize())
+    for i in range(3):
+        step(Tensor([float(i), 1.0]))
+    assert step.captured == 1
+    w.requires_grad = True
+    step(Tensor([5.0, 1.0]))
+    assert "a tensor that it reads from outside has another value than a write gives it" in repr(step)

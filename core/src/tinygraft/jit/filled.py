@@ -11,14 +11,14 @@ import sys
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 from tinygraft.device.buffer import Buffer, bind
 from tinygraft.jit.results import CapturedTensor
 from tinygraft.tensor.primitives.base import TensorBase
 from tinygraft.tensor.state.live import LIVE, note_touched
-from tinygraft.uop.held import HELD, buffers_of, memory_base
+from tinygraft.uop.held import HELD, buffers_of, is_constant, memory_base
 from tinygraft.uop.uop import UOp
 
 
@@ -34,20 +34,26 @@ OWN_REFERENCES = _own_references()
 
 @dataclass(frozen=True, slots=True)
 class FoundGrad:
-    """The grad that a tensor has at some moment: the object, and its value without plain reshapes and the like."""
+    """The grad that a tensor has at some moment: the object, and its value without plain reshapes and the like.
+
+    One that is computed from constants alone has no memory and stays lazy. Where the call drops the object, another
+    one of that value, `constant`, is the same to it.
+    """
 
     tensor: weakref.ref[TensorBase]
     grad: weakref.ref[TensorBase]
     value: weakref.ref[UOp]
     uids: tuple[int, ...]  # of its memory, where it is in memory
     is_lazy: bool
+    constant: UOp | None = None
 
     @staticmethod
     def of(tensor: TensorBase, grad: TensorBase) -> FoundGrad:
         """Return the grad that a tensor has now."""
-        base = grad.uop.base
-        uids, value = tuple([node.arg.uid for node in buffers_of(base)]), weakref.ref(memory_base(grad.uop))
-        return FoundGrad(weakref.ref(tensor), weakref.ref(grad), value, uids, base.op not in HELD)
+        base, value = grad.uop.base, memory_base(grad.uop)
+        uids, is_lazy = tuple([node.arg.uid for node in buffers_of(base)]), base.op not in HELD
+        constant = value if is_lazy and is_constant(value) else None
+        return FoundGrad(weakref.ref(tensor), weakref.ref(grad), weakref.ref(value), uids, is_lazy, constant)
 
     def is_there(self) -> bool:
         """Return whether the tensor, if there is one, has this grad, in the same memory or of the same expression."""
@@ -55,11 +61,15 @@ class FoundGrad:
         if tensor is None:
             return True
         grad = tensor.grad
+        if self.constant is not None:
+            return grad is not None and memory_base(grad.uop) is self.constant
         return grad is not None and grad is self.grad() and memory_base(grad.uop) is self.value()
 
     def is_gone(self) -> bool:
         """Return whether the tensor cannot have it again."""
-        return self.tensor() is not None and (self.grad() is None or self.value() is None)
+        if self.tensor() is None or self.constant is not None:
+            return False
+        return self.grad() is None or self.value() is None
 
 
 class GradsBefore:
@@ -118,7 +128,7 @@ class GradsBefore:
                 dropped.append(ref)
             is_kept = now is not None and now is had.grad()
             if not outside.isdisjoint(had.uids) or (is_touched if is_kept else had.is_lazy):
-                same.append(had)  # a lazy one may have been read
+                same.append(replace(had, constant=None) if is_kept else had)  # a lazy one may have been read
         return GradStates(empty, dropped, same)
 
 

@@ -68,6 +68,7 @@ MOST_SEEN = 64  # kinds of calls that are recorded and not captured; the one rec
 # assumed: of a function that reads values in every call, a thirty-second of the calls is recorded in the end
 MOST_UNRECORDED = 32  # calls in a row that are run without a record
 OTHER_GRADS = "it finds other grads than in the calls before"
+MOVED = "a tensor that it reads from outside has another value than a write gives it, or another flag"
 MOST = 1024  # kinds of calls that are captured, of some 75 kB each and more; the oldest capture is dropped first
 
 
@@ -208,8 +209,9 @@ class TinyJit(Generic[P, R]):
         Raises DeviceError where a value of a pickled TinyJit was lost, GraphError for a call that it has no capture of.
         """
         arguments.key, is_new = self._grads.key_of(arguments.key)
-        if is_new:
-            self._ready.pop(arguments.key, None)
+        dropped = ""  # why there is no capture any more
+        if is_new and self._ready.pop(arguments.key, None) is not None:
+            dropped = OTHER_GRADS
         ready = self._ready.get(arguments.key)
         if ready is not None and ready.is_lost:  # the function raises, until the lost value is assigned anew
             if self.fxn is None:
@@ -221,7 +223,7 @@ class TinyJit(Generic[P, R]):
             ready = None
         if ready is not None and ready.outside_tensors.have_moved():
             del self._ready[arguments.key]
-            ready = None
+            ready, dropped = None, MOVED
         if ready is not None and self.fxn is not None and not ready.calls.covers(arguments):
             self._seen[arguments.key] = self._ready.pop(arguments.key).calls
             ready = None
@@ -236,7 +238,7 @@ class TinyJit(Generic[P, R]):
             raise GraphError(self._no_function(again or ready is None))
         if ready is None and self._needs_no_record(arguments):
             return run_unrecorded(self.fxn, args, kwargs, arguments)
-        return self._run(args, kwargs, arguments) if again or ready is None else self.fxn(*args, **kwargs)
+        return self._run(args, kwargs, arguments, dropped) if again or ready is None else self.fxn(*args, **kwargs)
 
     def _kind_without_difference(self, key: tuple[Any, ...], now: RecordedCalls) -> tuple[Any, ...]:
         """Return the key of recorded calls that found other grads and launched the same as `now`; else `key`."""
@@ -269,12 +271,13 @@ class TinyJit(Generic[P, R]):
             skip("values of replays loaded from a pickle, which have no function")
         return self.fxn is not None
 
-    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments) -> Any:
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments, dropped: str) -> Any:
         """Run the function, realise what it leaves lazy, and return its result.
 
         Its launches are captured where the last call of this kind launched the same and they can be replayed, else
         recorded as seen. A first write into an argument drops all captures and records nothing. A kind that is captured
-        already (`check`, VALIDATE) is only compared: raises GraphError for other launches.
+        already (`check`, VALIDATE) is only compared: raises GraphError for other launches. `dropped` says why a capture
+        of this kind was dropped.
         """
         assert self.fxn is not None
         own = args if self._owner_in(args) is None else args[1:]
@@ -322,7 +325,7 @@ class TinyJit(Generic[P, R]):
             other = ""
             if not why:
                 is_other = type(arguments.key[-1]) is GradKind
-                other = OTHER_GRADS if is_other else self._new_kind(own, kwargs, own is not args)
+                other = dropped or (OTHER_GRADS if is_other else self._new_kind(own, kwargs, own is not args))
             self._see(now, arguments, why, other)
         return result
 
