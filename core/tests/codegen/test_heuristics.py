@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tinygraft.codegen.heuristics import choose
 from tinygraft.codegen.lower import to_linear
 from tinygraft.conformance.kernels import load, param, store
@@ -115,11 +117,34 @@ def sums(rows: int, columns: int, axis: int) -> UOp:
 
 
 def test_sums_along_memory_have_registers_enough() -> None:
-    """Four of them where rows are long, so that none waits for its last sum; fewer where more would leave a rest."""
+    """Four of them where rows are long, so that none waits for its last sum; fewer where more would leave a rest.
+
+    A rest within rows is one more vector. A single sum has it one by one.
+    """
     vectors = Target(vector_bytes=32)
     assert taken(vectors, sums(3, 1024, 1)) == ("vectorise(1, 32)",)
-    assert taken(vectors, sums(3, 280, 1)) == ("vectorise(1, 16)",)
+    assert taken(vectors, sums(3, 280, 1)) == ("vectorise(1, 32)",)
+    j = UOp.range(280, 0)
+    alone = UOp(Ops.REDUCE, F, (load(param(1, F, 280), j), j), ReduceArg(Ops.ADD))
+    assert taken(vectors, store(param(0, F, 1), ix.const(0), alone)) == ("vectorise(0, 16)",)
     assert taken(vectors, sums(3, 100, 1)) == ("vectorise(1, 8)",)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "copies"), [(8192, 31, 4), (8192, 60, 2), (8192, 200, 0), (64, 31, 0), (1, 70000, 0)]
+)
+def test_short_rows_are_abreast(rows: int, columns: int, copies: int) -> None:
+    """Where the sum of a row waits for its maximum, and rows are many and a few vectors long."""
+    r, a, b = UOp.range(rows, 0), UOp.range(columns, 1), UOp.range(columns, 2)
+    x = param(1, F, rows * columns)
+
+    def at(column: UOp) -> UOp:
+        return load(x, ix.add(ix.mul(r, columns), column))
+
+    greatest = UOp(Ops.REDUCE, F, (at(a), a), ReduceArg(Ops.MAX))
+    total = UOp(Ops.REDUCE, F, (at(b) - greatest, b), ReduceArg(Ops.ADD))
+    actions = taken(Target(vector_bytes=32, registers=32), store(param(0, F, rows), r, total))
+    assert [t for t in actions if t.startswith("unroll")] == ([f"unroll(0, {copies})"] if copies else [])
 
 
 def test_sums_in_pieces_are_computed_abreast() -> None:

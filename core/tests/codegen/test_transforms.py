@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -37,11 +38,11 @@ def elementwise() -> UOp:
     return UOp(Ops.SINK, src=(store(param(0, dtypes.float, len(VALUES)), place, value),))
 
 
-def row_sums() -> UOp:
-    """out[i] = sum of x[i, :]."""
+def row_sums(op: Ops = Ops.ADD) -> UOp:
+    """out[i] = sum of x[i, :], or what another op reduces it to."""
     i, j = UOp.range(ROWS, 0), UOp.range(COLUMNS, 1)
     value = load(param(1, dtypes.float, len(VALUES)), ix.add(ix.mul(i, COLUMNS), j))
-    total = UOp(Ops.REDUCE, dtypes.float, (value, j), ReduceArg(Ops.ADD))
+    total = UOp(Ops.REDUCE, dtypes.float, (value, j), ReduceArg(op))
     return UOp(Ops.SINK, src=(store(param(0, dtypes.float, ROWS), i, total),))
 
 
@@ -73,7 +74,7 @@ def loop(sink: UOp, place: int) -> UOp:
 @pytest.mark.parametrize("kernel", [elementwise, row_sums])
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("action", [transforms.vectorise, transforms.unroll])
-@pytest.mark.parametrize("width", [2, 4, 16])
+@pytest.mark.parametrize("width", [2, 4, 5, 16])
 def test_vectors_and_copies_of_any_loop_keep_every_value(kernel, place, action, width):
     """Outputs and reductions, by widths that do not divide and one that is longer than the loop."""
     before = transforms.with_gaps(kernel())
@@ -263,6 +264,31 @@ def test_a_remainder_in_another_loop_is_a_shorter_vector(kernel, monkeypatch: py
     alone = transforms.vectorise(alone, transforms.loops_of(alone)[0], 8)
     kinds = [n.arg.kind for n in toposort(alone) if n.op is Ops.RANGE and n.src[0].arg == 5]
     assert kinds == [AxisKind.LOOP]
+
+
+@pytest.mark.parametrize("op", [Ops.ADD, Ops.MUL, Ops.MAX, Ops.MIN])
+def test_a_remainder_of_a_row_is_in_lanes_of_a_vector_that_ends_there(op: Ops) -> None:
+    """The lanes that the vectors before it have done are left out where they would count twice."""
+    before = transforms.with_gaps(row_sums(op))
+    sink = transforms.vectorise(before, loop(before, 1), 5)
+    ranges = [n for n in toposort(sink) if n.op is Ops.RANGE]
+    assert sorted((n.arg.kind.name, int(n.src[0].arg)) for n in ranges) == [("LOOP", 2), ("LOOP", ROWS), ("VECTOR", 5)]
+    assert any(n.op is Ops.WHERE for n in toposort(sink)) == (op in {Ops.ADD, Ops.MUL})
+    reduced = {Ops.ADD: sum, Ops.MUL: math.prod, Ops.MAX: max, Ops.MIN: min}[op]
+    assert results(row_sums, sink) == [reduced(VALUES[i * COLUMNS : (i + 1) * COLUMNS]) for i in range(ROWS)]
+
+
+def test_a_remainder_of_elements_is_in_lanes_unless_the_kernel_reads_what_it_writes() -> None:
+    """Elements that were written would be read once more where vectors overlap."""
+    before = transforms.with_gaps(elementwise())
+    sink = transforms.vectorise(before, loop(before, 1), 5)
+    assert all(n.arg.kind is AxisKind.VECTOR for n in toposort(sink) if n.op is Ops.RANGE and n.src[0].arg in (3, 5))
+    assert results(elementwise, sink) == EXPECTED[elementwise]
+    i, j = UOp.range(ROWS, 0), UOp.range(COLUMNS, 1)
+    place, out = ix.add(ix.mul(i, COLUMNS), j), param(0, dtypes.float, len(VALUES))
+    own = transforms.with_gaps(UOp(Ops.SINK, src=(store(out, place, load(out, place) * 2.0),)))
+    sink = transforms.vectorise(own, loop(own, 1), 5)
+    assert [n.arg.kind for n in toposort(sink) if n.op is Ops.RANGE and n.src[0].arg == 3] == [AxisKind.LOOP]
 
 
 @pytest.mark.parametrize("columns", [38, 40, 43])

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from tinygraft.codegen.collapse import apply
 from tinygraft.rules.fold import fold
 from tinygraft.uop import index as ix
-from tinygraft.uop.ops import AxisKind, Ops, RangeArg, ReduceArg
+from tinygraft.uop.ops import FACTS, IDEMPOTENT, AxisKind, Ops, RangeArg, ReduceArg
 from tinygraft.uop.uop import UOp, postorder, rebuild
 
 # given: more than the seven numbers below
@@ -79,22 +79,30 @@ def split_range(sink: UOp, loop: UOp, width: int, kind: AxisKind, inner_number: 
     """Return `sink` with `loop` split into blocks of `width` with an inner range of `kind`, and one for the remainder.
 
     The numbers of the two new ranges are `inner_number` and `tail_number` more than that of `loop`. There is no loop
-    for a remainder of 0, and none over blocks where `width` is beyond the trip count.
+    for a remainder of 0, and none over blocks where `width` is beyond the trip count. A remainder of vectors is in
+    lanes, too, where there is another loop: in one vector, which begins before the blocks end if it is longer than
+    what is left. Its first lanes are done twice, and add nothing to a sum.
     """
     size, axis = loop.src[0], loop.arg.axis
     blocks, remainder = ix.idiv(size, width), ix.mod(size, width)
     inner = UOp.range(width, axis + inner_number, kind)
     main = ix.add(ix.mul(UOp.range(blocks, axis), width), inner)
-    in_lanes = kind is AxisKind.VECTOR and blocks.hi and remainder.op is Ops.CONST and remainder.arg in LANES
-    rest = AxisKind.VECTOR if in_lanes and _is_inside(sink, loop) else AxisKind.LOOP
-    tail = ix.add(ix.mul(blocks, width), UOp.range(remainder, axis + tail_number, rest))
+    reduced = [n for n in postorder(sink) if n.op is Ops.REDUCE and loop in n.src[1:]]
+    in_lanes = kind is AxisKind.VECTOR and blocks.hi and remainder.op is Ops.CONST and is_inside(sink, loop)
+    once: UOp | None = None  # whether an iteration of the tail is not one of the blocks, too
+    if in_lanes and remainder.arg not in (0, 1, *LANES) and (reduced or not _reads_what_it_writes(sink)):
+        # results are stored in lanes of another range: in a vector of their own
+        lane = inner if reduced else UOp.range(width, axis + tail_number, AxisKind.VECTOR)
+        once, tail = ix.lt(width - remainder.arg - 1, lane), ix.add(ix.sub(size, width), lane)
+    else:
+        rest = AxisKind.VECTOR if in_lanes and remainder.arg in LANES else AxisKind.LOOP
+        tail = ix.add(ix.mul(blocks, width), UOp.range(remainder, axis + tail_number, rest))
     # a symbolic size has both: how many iterations each of them runs is known at the launch
     parts = [p for p, most in ((main, blocks.hi), (tail, remainder.hi)) if most]
-    reduced = [n for n in postorder(sink) if n.op is Ops.REDUCE and loop in n.src[1:]]
     many = kind is AxisKind.VECTOR and blocks.op is Ops.CONST and blocks.arg >= APART
-    if many and not reduced and _is_inside(sink, loop):
+    if many and not reduced and is_inside(sink, loop):
         parts[:1] = _ends_apart(sink, loop, width, blocks.arg)
-    return _split_reduce(sink, reduced, loop, parts) if reduced else _split_stores(sink, loop, parts)
+    return _split_reduce(sink, reduced, loop, parts, once) if reduced else _split_stores(sink, loop, parts)
 
 
 def _ends_apart(sink: UOp, loop: UOp, width: int, blocks: int) -> list[UOp]:
@@ -130,7 +138,7 @@ def _ends_apart(sink: UOp, loop: UOp, width: int, blocks: int) -> list[UOp]:
     ]  # fmt: skip
 
 
-def _is_inside(sink: UOp, loop: UOp) -> bool:
+def is_inside(sink: UOp, loop: UOp) -> bool:
     """Return whether all stores of `sink` are in a loop other than `loop`, which threads can divide."""
     others = sum(1 << r.arg.axis for r in loops_of(sink) if r is not loop)
     return all(store.ranges & others for store in sink.src)
@@ -150,25 +158,57 @@ def _split_stores(sink: UOp, loop: UOp, parts: list[UOp]) -> UOp:
     return UOp(Ops.SINK, src=tuple(dict.fromkeys(stores)))
 
 
-def _split_reduce(sink: UOp, reduced: list[UOp], loop: UOp, parts: list[UOp]) -> UOp:
+def _reads_what_it_writes(sink: UOp) -> bool:
+    """Return whether there is a load of memory that a store of the kernel writes."""
+    written = {store.src[0] for store in sink.src}
+    return any(node.op is Ops.LOAD and node.src[0] in written for node in postorder(sink))
+
+
+def _split_reduce(sink: UOp, reduced: list[UOp], loop: UOp, parts: list[UOp], once: UOp | None) -> UOp:
     """Return `sink` with every REDUCE of `reduced` as one REDUCE for each of `parts`, combined by its own op.
 
     Each part is an index expression that stands for `loop`; the ranges in it replace `loop` among those that are
-    reduced over.
+    reduced over. In the last one only iterations for which `once` holds are not in others, too.
     """
     swap: dict[UOp, UOp] = {}
     for node in reduced:
-        results = []
-        for part in parts:
-            value = ix.rebuild_simplified((node.src[0],), {loop: part})[node.src[0]]
-            new = [r for r in postorder(part) if r.op is Ops.RANGE]
-            ranges = (*(r for r in node.src[1:] if r is not loop), *new)
-            results.append(UOp(Ops.REDUCE, node.dtype, (value, *ranges), ReduceArg(node.arg.op)))
-        total = results[0]
-        for result in results[1:]:
-            total = fold(node.arg.op, node.dtype, (total, result))
-        swap[node] = total
+        values = [ix.rebuild_simplified((node.src[0],), {loop: part})[node.src[0]] for part in parts]
+        others = [r for r in node.src[1:] if r is not loop]
+        ranges = [[r for r in postorder(part) if r.op is Ops.RANGE] for part in parts]
+        if once is not None:
+            swap[node] = _reduced_in_lanes(node, values, ranges, others, once)
+            continue
+        swap[node] = _combined(
+            node, [_reduced(node, v, [*others, *new]) for v, new in zip(values, ranges, strict=True)]
+        )
     return ix.rebuild_simplified((sink,), swap)[sink]
+
+
+def _reduced(node: UOp, value: UOp, ranges: Sequence[UOp]) -> UOp:
+    """Return a value reduced over ranges, of which there may be none, by the op of the REDUCE `node`."""
+    return UOp(Ops.REDUCE, node.dtype, (value, *ranges), ReduceArg(node.arg.op)) if ranges else value
+
+
+def _combined(node: UOp, values: Sequence[UOp]) -> UOp:
+    """Return values combined by the op of the REDUCE `node`."""
+    total = values[0]
+    for value in values[1:]:
+        total = fold(node.arg.op, node.dtype, (total, value))
+    return total
+
+
+def _reduced_in_lanes(node: UOp, values: list[UOp], ranges: list[list[UOp]], others: list[UOp], once: UOp) -> UOp:
+    """Return a REDUCE over the lanes of what the blocks and the tail have in each, so that lanes are combined once."""
+    lanes = ranges[-1]
+    if node.arg.op not in IDEMPOTENT:
+        identity = FACTS[node.arg.op].identity
+        assert identity is not None
+        values[-1] = fold(Ops.WHERE, node.dtype, (once, values[-1], UOp.const(node.dtype, identity(node.dtype))))
+    each = [
+        _reduced(node, value, [*others, *(r for r in own if r not in lanes)])
+        for value, own in zip(values, ranges, strict=True)
+    ]
+    return _reduced(node, _combined(node, each), lanes)
 
 
 def vectorise(sink: UOp, loop: UOp, width: int) -> UOp:

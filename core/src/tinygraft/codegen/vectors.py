@@ -7,6 +7,7 @@ of it. Then a loop is unrolled, by what the vectorised one is:
 - results of a reduction that share none, as sums of columns: unrolled, so that longer parts of rows are read
 - terms of a reduction: vectors several registers wide, since an accumulator waits for its own last addition; or, where
   terms are contiguous only in pieces as those of a channel, several results at once
+- short rows, of which a second reduction waits for the first: several of them at once
 - elements of a long chain of arithmetic: unrolled, so that one chain runs while another waits for its results
 - elements that are contiguous in the output and strided in an input, as in a transposition: the loop that is
   contiguous in the input is unrolled, so that a block is transposed in registers
@@ -20,7 +21,7 @@ from tinygraft.codegen.action import Action, action
 from tinygraft.codegen.apply import apply_actions
 from tinygraft.codegen.loops import often, size
 from tinygraft.codegen.tiling import NEAR
-from tinygraft.codegen.transforms import loops_of, name_of
+from tinygraft.codegen.transforms import is_inside, loops_of, name_of
 from tinygraft.target import Target
 from tinygraft.uop.linear import lane_stride
 from tinygraft.uop.ops import COMPOSITE, ELEMENTWISE, AxisKind, Ops
@@ -50,6 +51,10 @@ COPIES = 4  # of such a body
 # assumed: the price was measured, compiling a transposition 18 ms instead of 4, gelu 9 instead of 6 (NOTES.md,
 # 2026-11-20); from where on it is earned was not
 WORTH = 1 << 12  # elements below which a kernel is done before longer code is compiled
+# measured: log_softmax of 400,000 elements in rows of 10, 31, 63 and 100 took 537, 247, 184 and 153 us one row after
+# another, 341, 179, 147 and 128 in fours (NOTES.md, 2026-12-01, rows with a remainder), 20 ms more to compile
+ABREAST = ((4, 4), (8, 2))  # vectors of a row, and how many such rows are abreast
+MANY_ROWS = 1 << 16  # elements below which that is not earned
 
 
 def vector_kernels(sink: UOp, target: Target) -> Iterator[tuple[UOp, tuple[Action, ...]]]:
@@ -86,7 +91,7 @@ class _LoopFacts:
         best = max(self.loops, key=lambda r: (scores[r], r.arg.axis), default=None)
         if best is None or scores[best] <= 0:
             return []
-        shared = self.shared(best) or self.abreast(best)
+        shared = self.shared(best) or self.abreast(best) or self.short_rows(best)
         if shared is None and self.is_over_columns(best) and not self.slow(best):
             self.widths[best] = self.without_rest(best)
         found = [action("vectorise", name_of(best), self.width(best, shared is None))]
@@ -129,9 +134,14 @@ class _LoopFacts:
         width, count = self.widths[loop], size(loop)
         if loop not in self.summed or not free or count < LONG * width:
             return width
-        return min(
-            (width, 2 * width, 4 * width), key=lambda w: count // w * max(SUM, w // width) + count % w * REMAINDER
-        )
+        inside = is_inside(self.sink, loop)  # then the remainder is one more vector
+
+        def cycles(lanes: int) -> int:
+            """Return the cycles of the sum with so many lanes."""
+            each, rest = max(SUM, lanes // width), count % lanes
+            return count // lanes * each + (min(rest, 1) * each if inside else rest * REMAINDER)
+
+        return min((width, 2 * width, 4 * width), key=cycles)
 
     def independent(self, first: UOp, loops: Sequence[UOp]) -> list[UOp]:
         """Return those of `loops`, in their order, that nest neither in `first` nor in each other, without `first`.
@@ -222,6 +232,21 @@ class _LoopFacts:
         most = min(self.target.registers // 2 // len(self.reduces), size(around[0]) // self.target.chunks)
         count = next((n for n in (8, 4, 2) if n <= most), 1)
         return (around[0], count) if count > 1 else None
+
+    def short_rows(self, best: UOp) -> tuple[UOp, int] | None:
+        """Return the outermost loop, over rows with a reduction after another one, and by how much to unroll it.
+
+        As in a softmax: the time that one row waits, for the lanes of a sum and a logarithm, the others fill. None
+        where no loop is around all stores, or where there are few rows, or long ones.
+        """
+        around = [r for r in loops_of(self.sink) if all(s.ranges >> r.arg.axis & 1 for s in self.sink.src)]
+        vectors = size(best) / self.widths[best]
+        count = next((copies for most, copies in ABREAST if vectors <= most and 8 * copies <= self.target.registers), 1)
+        rows = size(around[0]) // self.target.chunks if around and around[0] is not best else 0
+        if count == 1 or rows < count or max(self.iterations(n.ranges) for n in self.accesses) < MANY_ROWS:
+            return None
+        after = (m for n in self.reduces for m in postorder(n.src[0]))
+        return (around[0], count) if any(m.op is Ops.REDUCE for m in after) else None
 
     def transposition(self) -> list[Action] | None:
         """Return the actions of a transposition; None where loads and stores are contiguous along the same loop.

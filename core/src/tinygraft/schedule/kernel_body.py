@@ -21,7 +21,17 @@ from tinygraft.schedule.effort import spend
 from tinygraft.schedule.picked import index_in_axis, picked_terms
 from tinygraft.schedule.views import ZERO, Index, both, flatten, source_index
 from tinygraft.uop import index as ix
-from tinygraft.uop.ops import ELEMENTWISE, FACTS, MOVEMENT, AxisKind, Ops, ParamArg, ReduceArg, WindowArg
+from tinygraft.uop.ops import (
+    ELEMENTWISE,
+    FACTS,
+    IDEMPOTENT,
+    MOVEMENT,
+    AxisKind,
+    Ops,
+    ParamArg,
+    ReduceArg,
+    WindowArg,
+)
 from tinygraft.uop.sizes import Shape, high, is_size, sint
 from tinygraft.uop.uop import UOp
 
@@ -30,7 +40,6 @@ Answer = Generator[list[ValueRequest] | UOp, list[UOp], None]
 PendingValue = tuple[ValueRequest, Answer, list[ValueRequest]]  # the last: the values that its handler waits for
 # Instructions that an operation becomes where the Target lacks it, of those that become more than one.
 LENGTH = {op: facts.length for op, facts in FACTS.items() if facts.length > 1}
-IDEMPOTENT = frozenset({Ops.MAX, Ops.MIN, Ops.AND, Ops.OR})  # of a value and itself they give the value
 
 
 class Lowering:

@@ -544,6 +544,7 @@ APPROXIMATE = frozenset(op for op, facts in FACTS.items() if facts.accuracy is n
 MOVEMENT = frozenset({Ops.RESHAPE, Ops.EXPAND, Ops.PERMUTE, Ops.PAD, Ops.SHRINK, Ops.FLIP, Ops.WINDOW})
 COMMUTATIVE = frozenset(op for op, facts in FACTS.items() if facts.commutative)
 REDUCIBLE = frozenset(op for op, facts in FACTS.items() if facts.identity is not None)
+IDEMPOTENT = frozenset({Ops.MAX, Ops.MIN, Ops.AND, Ops.OR})  # of a value and itself they give the value
 
 # Where tinygrad has them
 __getattr__ = lazily(
