@@ -68,7 +68,10 @@ def test_few_rows_are_rows_still() -> None:
     found = tilings(with_gaps(rows_apart(1024, 1024, rows=3)), WIDE)
     assert (found[0].width, found[0].tile_rows, found[0].in_place) == (16, 3, True)
     assert not [t for t in found if t.tile_rows == 3 and t.width == 16 and not t.in_place]
-    assert not [t for t in tilings(with_gaps(rows_apart(1024, 1000, rows=3)), WIDE) if t.tile_rows == 3]
+    found = tilings(with_gaps(rows_apart(1024, 1000, rows=3)), WIDE)  # blocks of which the last one is not whole
+    assert (found[0].width, found[0].tile_rows, found[0].in_place) == (16, 3, True)
+    more = tilings(with_gaps(rows_apart(1024, 1000, rows=4)), WIDE)
+    assert not [t for t in more if t.in_place and 1000 % t.block]
 
 
 def test_few_filters_are_rows_of_pixels() -> None:

@@ -221,6 +221,7 @@ def _tilings(c: Contraction, target: Target) -> Iterator[Tiling]:
     widest = target.vector_bytes // max(c.reduce.dtype.itemsize, c.staged.dtype.itemsize)
     width = min(widest, 1 << max(own - 1, 1).bit_length())
     prices, packable, room = _prices(c, target), _packable(c), target.local_memory
+    uncopied = rows < FEWEST_ROWS and len(c.columns) == 1
     for columns, block, vectors, across in _blocks(c, width, room // c.staged.dtype.itemsize):
         outer = (*c.outer, *(r for r in c.columns if r not in columns))
         inner = replace(c, columns=columns, outer=tuple(sorted(outer, key=lambda r: r.arg.axis)))
@@ -232,7 +233,7 @@ def _tilings(c: Contraction, target: Target) -> Iterator[Tiling]:
                 t = Tiling(inner, width, vectors, block, unrolled, in_place, packs, across=across)
                 if rows < FEWEST_ROWS and not in_place and not _worth_copying(t):
                     continue
-                if (not in_place or _is_contiguous(t)) and (not packs or packable) and t.scratch <= room:
+                if (not in_place or _is_contiguous(t, uncopied)) and (not packs or packable) and t.scratch <= room:
                     t = _priced(t, prices, target)  # may add chunks: packed rows are then rounded up to whole ones
                     if t.scratch <= room:
                         yield t
@@ -299,10 +300,15 @@ def _row_tile(loops: Sequence[UOp], left: int) -> tuple[int, ...]:
     return tuple(reversed(unrolled))
 
 
-def _is_contiguous(t: Tiling) -> bool:
-    """Return whether the operand can be read in vectors in place: one load of stride 1, no gate, in whole blocks."""
+def _is_contiguous(t: Tiling, partly: bool) -> bool:
+    """Return whether the operand can be read in vectors in place: one load of stride 1, no gate, in whole blocks.
+
+    `partly` says that the last block may have fewer columns, which are read under a gate.
+    """
     c = t.contraction
-    if len(c.columns) > 1 or size(c.columns[0]) % t.block or c.staged.op is not Ops.LOAD or len(c.staged.src) > 2:
+    if len(c.columns) > 1 or c.staged.op is not Ops.LOAD or len(c.staged.src) > 2:
+        return False
+    if size(c.columns[0]) % t.block and not partly:
         return False
     return lane_stride(c.staged.src[1], c.columns[0]) == 1
 
