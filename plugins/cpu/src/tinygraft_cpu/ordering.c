@@ -180,7 +180,7 @@ void tg_sort(void **buffers, const long long *facts) {
 
 #define BLOCK 64 /* elements that are compared together */
 #define GROUP 16 /* elements that are looked at one by one where one of them comes in */
-#define IN_ORDER 16 /* k up to which those kept are always in order: a sort of 300 takes longer than all of a short row */
+#define IN_ORDER 32 /* k up to which those kept are always in order: a sort of 300 takes longer than all of a short row */
 
 /* Put a pair among `count` pairs in order, behind those with the same key. */
 static inline __attribute__((always_inline)) void put_in_order(void *pairs, long count, uint64_t key, long at,

@@ -8,22 +8,37 @@ typedef struct {
     KEY at;
 } PAIR;
 
-enum { NAME(WIDE) = 11, NAME(NARROW) = 8, NAME(FEW) = 32, NAME(SHORT) = 3000 };
+/* FEW: pairs up to which all keys are compared with each other, measured: see NOTES.md, 2026-12-01, rows with a remainder */
+enum { NAME(WIDE) = 11, NAME(NARROW) = 8, NAME(FEW) = 96, NAME(SHORT) = 3000 };
+#define LANES (64 / (long)sizeof(KEY))
 
-static void NAME(insert)(PAIR *a, long n) {
-    for (long i = 1; i < n; i++) {
-        PAIR now = a[i];
-        long j = i;
-        for (; j && a[j - 1].key > now.key; j--) a[j] = a[j - 1];
-        a[j] = now;
+typedef KEY NAME(lanes) __attribute__((vector_size(64)));
+
+/* Put a few pairs in order at b: each one behind those with lesser keys, and those before it with the same one. No branch
+   depends on a key. */
+FOR_EACH_PROCESSOR
+static void NAME(rank)(const PAIR *a, PAIR *b, long n) {
+    KEY keys[NAME(FEW)];
+    NAME(lanes) place;
+    for (long i = 0; i < n; i++) keys[i] = a[i].key;
+    for (long j = 0; j < LANES; j++) place[j] = (KEY)j;
+    for (long block = 0; block < n; block += LANES) {
+        NAME(lanes) own = {0}, rank = {0};
+        long here = n - block < LANES ? n - block : LANES;
+        for (long j = 0; j < here; j++) own[j] = keys[block + j];
+        for (long i = 0; i < block; i++) rank -= (NAME(lanes))(own >= keys[i]);
+        for (long i = block; i < block + here; i++)
+            rank -= (NAME(lanes))(own > keys[i]) | ((NAME(lanes))(own == keys[i]) & (NAME(lanes))(place > (KEY)(i - block)));
+        for (long i = block + here; i < n; i++) rank -= (NAME(lanes))(own > keys[i]);
+        for (long j = 0; j < here; j++) b[rank[j]] = a[block + j];
     }
 }
 
 /* Sort in one thread; returns where the sorted pairs are, `a` or `b`. */
 static PAIR *NAME(sort)(PAIR *a, PAIR *b, long n, int bits) {
     if (n <= NAME(FEW)) {
-        NAME(insert)(a, n);
-        return a;
+        NAME(rank)(a, b, n);
+        return b;
     }
     int digit = n < NAME(SHORT) ? NAME(NARROW) : NAME(WIDE), passes = (bits + digit - 1) / digit;
     KEY mask = ((KEY)1 << digit) - 1;
@@ -120,3 +135,4 @@ static PAIR *NAME(sort_parts)(PAIR *a, PAIR *b, long n, int bits, int parts) {
     tg_give(job.counts);
     return job.a;
 }
+#undef LANES
