@@ -6,6 +6,7 @@ import pytest
 
 from graph_numpy import evaluate
 from tensor_nodes import BACKEND, assign, filled, memory, move, numbers, run_graph
+from tinygraft import Tensor
 from tinygraft.codegen.cost import cost
 from tinygraft.dtype import DType, dtypes
 from tinygraft.schedule.again import NeedsOwnMemory
@@ -200,3 +201,14 @@ def test_who_is_alone() -> None:
     t, where = numbers(5), numbers(5, dtype=INT)
     assert all(is_alone(n) for n in (scan(t, Ops.ADD, 0), scatter(t, where, t), assign(t, t, t)))
     assert not any(is_alone(n) for n in (t, t + 1.0, assign(t, t)))
+
+
+@pytest.mark.parametrize("shorter", [112, 25, 3])
+def test_the_indices_of_a_scatter_are_computed_as_often_as_there_are_values(shorter: int) -> None:
+    """Not for each element of its base: they are no value of their own, however much longer the base is."""
+    x, value = Tensor.empty(200, 112, device="PYTHON"), Tensor.empty(200, shorter, device="PYTHON")
+    index = Tensor.empty(200, shorter, dtype=dtypes.int64, device="PYTHON")
+    kernels = [call for call in x.scatter_add(1, index, value).schedule() if isinstance(call, KernelCall)]
+    assert len(kernels) == 1
+    ranges = [n for n in postorder(kernels[0].kernel.sink) if n.op is Ops.RANGE]
+    assert sorted((n.arg.kind.name, int(n.src[0].arg)) for n in ranges) == [("LOOP", 200), ("ORDERED", shorter)]

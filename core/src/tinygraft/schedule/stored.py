@@ -286,7 +286,8 @@ class _Rules:
 
     def _flow(self, user: UOp, source: UOp, need: Evaluations) -> Evaluations:
         """Return `flow` of these, cached by what it depends on."""
-        key = (user.op, user.arg, user.shape, source.shape, need)
+        values = user.src[2].shape if user.op is Ops.SCATTER and source is not user.src[0] else None
+        key = (user.op, user.arg, user.shape, source.shape, values, need)
         return self._once(key, lambda: flow(user, source, need))
 
     def _is_stored(self, node: UOp, own: Facts) -> bool:

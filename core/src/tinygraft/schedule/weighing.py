@@ -114,7 +114,7 @@ def flow(user: UOp, source: UOp, need: Evaluations) -> Evaluations:
     """Return how often `source` is evaluated when its `user` is evaluated as often as `need` says.
 
     An EXPAND needs it less often where it can be hoisted, a reduction and a FOLD of windows that do not adjoin more
-    often, a PAD and a CAT for its own elements only.
+    often, a SCATTER for each value that it stores, a PAD and a CAT for its own elements only.
     """
     evals, indices, inside = need.evals, need.indices, need.inside
     if user.op is Ops.EXPAND:
@@ -131,6 +131,8 @@ def flow(user: UOp, source: UOp, need: Evaluations) -> Evaluations:
         inside = True  # its loops go through the windows in another order
         for size, stride in zip(user.arg.size, user.arg.stride, strict=True):
             evals *= size if size != stride else 1
+    elif user.op is Ops.SCATTER and source is not user.src[0]:
+        evals *= numel(user.src[2].shape) / max(numel(user.shape), 1)
     elif user.op in (Ops.PAD, Ops.CAT):
         evals = min(evals, evals * numel(source.shape) / max(numel(user.shape), 1))
     return Evaluations(evals, indices, inside)
