@@ -25,7 +25,7 @@ HEADERS = ("pool", "processor_level", "routines", "radix", "distinct", "fourier"
            "attention_levels", "attention_end", "winograd_tiles", "bands", "transposed_tiles", "direct_tiles",
            "tile_levels", "interleave", "filter_tiles", "depthwise", "depthwise_tiles", "depthwise_slopes",
            "depthwise_rows", "weights_tiles", "little", "little_matrices", "householder", "of_matrices",
-           "exponential", "least_squares", "symmetric")  # fmt: skip
+           "exponential", "least_squares", "symmetric", "running")  # fmt: skip
 
 ffi = FFI()
 header = (HERE / SOURCES / "pool.h").read_text()

@@ -2,10 +2,9 @@
 
     becomes = rows_by_routine(order, target_of)
 
-A SCAN that loops is one element after another in each row, or blocks whose elements are read twice (blocked_scans.py).
-The routine has several rows side by side, which no loop of a kernel is, and reads them once. Along other axes than the
-last one the rows of kernels are vectors already. Of fewer rows than threads compute at once each is divided among
-threads in blocks.
+A SCAN that loops is one element after another in each row, or blocks whose elements are read twice, in several kernels
+(blocked_scans.py). The routine has several rows side by side, or parts of a row, which no loop of a kernel is. Along
+other axes than the last one the rows of kernels are vectors already.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tinygraft.helpers import prod
-from tinygraft.schedule.blocked_scans import ROWS, is_long
+from tinygraft.schedule.blocked_scans import is_long
 from tinygraft.schedule.transposed import in_memory
 from tinygraft.target import Target
 from tinygraft.uop.ops import Ops, RoutineArg
@@ -21,8 +20,6 @@ from tinygraft.uop.sizes import is_concrete
 from tinygraft.uop.uop import UOp, rebuild
 
 NAME = "running"
-# measured: 8 rows of 50,257 on 2 threads, running products 0.49 ms in blocks and 0.17 by the routine (2026-11-29)
-SIDE_BY_SIDE = 4  # rows that a thread of the routine computes at once
 
 
 def rows_by_routine(order: Sequence[UOp], target_of: Callable[[str], Target]) -> dict[UOp, UOp]:
@@ -45,12 +42,10 @@ def rows_by_routine(order: Sequence[UOp], target_of: Callable[[str], Target]) ->
 
 
 def _suits(node: UOp, target_of: Callable[[str], Target]) -> bool:
-    """Return whether a long SCAN is of rows enough for all threads, and the device has the routine for its dtype."""
+    """Return whether a long SCAN is a running sum or product of rows, and the device has the routine for its dtype."""
     shape, arg = node.shape, node.arg
     if arg.op not in (Ops.ADD, Ops.MUL) or arg.axis != len(shape) - 1 or not is_concrete(shape):
         return False
     if not isinstance(node.device, str):
         return False
-    target = target_of(node.device)
-    enough = min(ROWS, SIDE_BY_SIDE * target.chunks)
-    return prod(shape[:-1]) >= enough and target.has_routine(NAME, node.dtype, prod(shape))
+    return target_of(node.device).has_routine(NAME, node.dtype, prod(shape))
