@@ -63,10 +63,10 @@ def test_what_stays_whole() -> None:
 
 def test_long_rows_keep_their_conditions_simple() -> None:
     """Rows are not merged into one loop where a condition would need a division for each lane; short ones are."""
-    for length, loops in ((70, [20, 17, 53]), (20, [400])):
+    for length, at, loops in ((70, 17, [20, 17, 53]), (20, 17, [20, 17, 3]), (4, 2, [80])):
         i, j = UOp.range(20, 0), UOp.range(length, 1)
         place = ix.add(ix.mul(i, length), j)
-        before = logic.lt(j, 17)
+        before = logic.lt(j, at)
         value = UOp(Ops.WHERE, F, (before, load(param(1, F, 20 * length), place), UOp.const(F, 1.0)))
         sink = UOp(Ops.SINK, src=(store(param(0, F, 20 * length), place, value),))
         assert sizes(cuts.cut(collapse(sink), PLAIN)) == loops

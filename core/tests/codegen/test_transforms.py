@@ -184,7 +184,7 @@ def test_loops_stay_two_where_the_joined_one_would_jump():
     assert to_linear(Kernel(rows), Target(vector_bytes=32)).actions == ("vectorise(1, 8)",)
 
 
-@pytest.mark.parametrize(("columns", "loops"), [(64, 2), (32, 1)])
+@pytest.mark.parametrize(("columns", "loops"), [(64, 2), (16, 2), (9, 2), (5, 2), (8, 1), (4, 1), (3, 1)])
 def test_loops_stay_two_where_lanes_would_divide_to_know_their_row(columns: int, loops: int) -> None:
     """The mask of tril compares counters as integers: a joined counter would be divided in each lane."""
     i, j = UOp.range(ROWS, 0), UOp.range(columns, 1)
