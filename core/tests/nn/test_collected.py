@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 import safetensors.numpy
 
-from tinygraft import Tensor, dtypes
+from tinygraft import Tensor, dtypes, nn
 from tinygraft.errors import DTypeError, FileFormatError
-from tinygraft.nn.state import get_state_dict, load_state_dict, safe_load
+from tinygraft.nn.state import get_parameters, get_state_dict, load_state_dict, objects_in, safe_load
 
 
 def model() -> dict[str, Tensor]:
@@ -76,3 +78,44 @@ def test_two_tensors_of_one_name_are_refused() -> None:
             get_state_dict(model)
     shared = Tensor([1.0])
     assert list(get_state_dict({1: shared, "1": shared})) == ["1"]
+
+
+def test_weights_in_slots_and_deques_are_found() -> None:
+    """dataclass(slots=True), slots of a base class and private ones: an optimizer would train nothing of them."""
+
+    @dataclass(slots=True)
+    class Layer:
+        weight: Tensor
+        bias: Tensor | None = None
+
+    class Base:
+        __slots__ = ("__hidden", "scale")
+
+        def __init__(self) -> None:
+            self.__hidden, self.scale = Tensor([3.0]), Tensor([4.0])
+
+    class Model(Base):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = deque([Layer(Tensor([1.0])), Layer(Tensor([2.0]), Tensor([5.0]))])
+
+    model = Model()
+    assert list(get_state_dict(model)) == [
+        "_Base__hidden", "scale", "layers.0.weight", "layers.1.weight", "layers.1.bias"
+    ]  # fmt: skip
+    assert [name for name, _ in objects_in(model)] == ["", "layers", "layers.0", "layers.1"]
+    load_state_dict(model, {name: Tensor([9.0]) for name in get_state_dict(model)}, verbose=False)
+    assert all(tensor.tolist() == [9.0] for tensor in get_parameters(model))
+
+
+def test_tensors_in_a_set_have_no_names() -> None:
+    """A set without tensors is a value like others."""
+
+    class Model:
+        def __init__(self, things: Any) -> None:
+            self.things = things
+
+    assert get_parameters(Model({1, 2})) == []
+    for things in ({Tensor([1.0])}, frozenset({nn.Linear(1, 1)})):
+        with pytest.raises(TypeError, match=r"things is a (frozen)?set, whose tensors have no order to be named by"):
+            get_parameters(Model(things))

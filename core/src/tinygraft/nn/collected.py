@@ -5,7 +5,9 @@ nn.state and nn.checkpoints share this. A value may be a tensor of this library,
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from tinygraft.errors import DTypeError, FileFormatError
@@ -28,12 +30,17 @@ def collect_state(obj: Any, prefix: str = "", tensor_type: type[Any] = Tensor) -
 def _collect(obj: Any, prefix: str, tensor_type: type[Any], found: dict[str, Any], inside: set[int]) -> None:
     """Add the tensors of `obj` to `found`, named from `prefix`. `inside` has the ids of the objects that contain it.
 
-    Raises FileFormatError where another tensor has the name.
+    Raises FileFormatError where another tensor has the name, TypeError for a set with tensors in it.
     """
     if isinstance(obj, tensor_type):
         if found.setdefault(prefix, obj) is not obj:
             raise FileFormatError(f"two tensors of a model have the name {prefix!r}; rename a key or an attribute")
         return
+    if isinstance(obj, (set, frozenset)) and any(collect_state(item, "", tensor_type) for item in obj):
+        raise TypeError(
+            f"{prefix or 'the model'} is a {type(obj).__name__}, whose tensors have no order to be named by\n"
+            "  hint: keep them in a list or a dict"
+        )
     items = items_of(obj)
     if not items or id(obj) in inside:
         return
@@ -49,11 +56,31 @@ def items_of(obj: Any) -> Mapping[Any, Any]:
         return obj
     if hasattr(obj, "_asdict"):
         return obj._asdict()  # type: ignore[no-any-return]
-    if isinstance(obj, (list, tuple)):
+    if isinstance(obj, (list, tuple, deque)):
         return dict(enumerate(obj))
     if isinstance(obj, type) or callable(getattr(obj, "__func__", None)):
         return {}
-    return getattr(obj, "__dict__", {})
+    attributes: dict[str, Any] = getattr(obj, "__dict__", {})
+    if slots := _slots_of(type(obj)):
+        return {name: getattr(obj, name) for name in slots if hasattr(obj, name)} | attributes
+    return attributes
+
+
+@lru_cache(maxsize=1024)
+def _slots_of(kind: type) -> tuple[str, ...]:
+    """Return the attributes for which a class and those that it is made of have slots, as dataclass(slots=True) makes.
+
+    None of tinygraft's own classes: those with slots hold no weights, and nodes of graphs would be gone through.
+    """
+    if kind.__module__.split(".")[0] == __name__.split(".")[0]:
+        return ()
+    found: list[str] = []
+    for base in reversed(kind.__mro__):
+        names = vars(base).get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            private = name.startswith("__") and not name.endswith("__")
+            found.append(f"_{base.__name__.lstrip('_')}{name}" if private else name)
+    return tuple(name for name in dict.fromkeys(found) if name not in ("__dict__", "__weakref__"))
 
 
 def differences(own: Mapping[str, Tensor], state: Mapping[str, Any], strict: bool) -> str:

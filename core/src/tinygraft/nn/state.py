@@ -68,7 +68,8 @@ def get_state_dict(obj: Any, prefix: str = "", tensor_type: type[Any] = Tensor) 
 
     A name is the way to it, with `prefix` before. `tensor_type` is the class that is looked for. A tensor that is
     reached by two ways has two names. An object that contains itself is entered once on each way. Raises
-    FileFormatError where two tensors would have one name, as {"a.b": x, "a": {"b": y}} has.
+    FileFormatError where two tensors would have one name, as {"a.b": x, "a": {"b": y}} has, TypeError for a set with
+    tensors in it, which has no names for them.
 
     >>> from tinygraft import Tensor
     >>> sorted(get_state_dict({"w": Tensor([1.0]), "layers": [Tensor([2.0]), (Tensor([3.0]),)]}))
@@ -97,7 +98,7 @@ def _objects(obj: Any, prefix: str, inside: set[int]) -> Iterator[tuple[str, Any
     if isinstance(obj, (tuple, list, dict)):
         if not any(isinstance(item, Tensor) or items_of(item) for item in items.values()):
             return  # plain values
-    elif not hasattr(obj, "__dict__") or isinstance(obj, (type, FunctionType, MethodType)):
+    elif not (items or hasattr(obj, "__dict__")) or isinstance(obj, (type, FunctionType, MethodType)):
         return
     yield prefix, obj
     inside.add(id(obj))
