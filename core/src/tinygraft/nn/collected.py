@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from tinygraft.errors import DTypeError, FileFormatError
@@ -66,7 +65,6 @@ def items_of(obj: Any) -> Mapping[Any, Any]:
     return attributes
 
 
-@lru_cache(maxsize=1024)
 def _slots_of(kind: type) -> tuple[str, ...]:
     """Return the attributes for which a class and those that it is made of have slots, as dataclass(slots=True) makes.
 
