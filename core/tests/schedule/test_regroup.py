@@ -67,6 +67,19 @@ def test_parts_of_what_lies_otherwise_are_whole_rows(
     assert found[0] == axis
 
 
+def test_products_with_few_results_over_two_axes() -> None:
+    """Their longest axis is cut, and none are merged before."""
+    rng = np.random.default_rng(6)
+    for left, right, rows, columns in ((3, 4, 100, 120), (3, 5, 130, 90), (2, 7, 30, 300), (1, 12, 90, 100)):
+        a = rng.integers(-4, 5, (left, 1, rows, columns)).astype(np.float32)
+        b = rng.integers(-4, 5, (1, right, rows, columns)).astype(np.float32)
+        x, y = Tensor(a).realize(), Tensor(b).realize()
+        for cast in (x, x.half()):
+            found = (cast * y).sum((2, 3))
+            np.testing.assert_array_equal(found.numpy(), (a * b).sum((2, 3)))
+        np.testing.assert_array_equal((x * y).sum((2, 3), keepdim=True).numpy(), (a * b).sum((2, 3), keepdims=True))
+
+
 def test_some_axes_of_a_long_reduction() -> None:
     """Neighbours among those that are reduced, before and after others that are not; values are NumPy's."""
     rng = np.random.default_rng(5)

@@ -69,7 +69,8 @@ def regroup(order: Sequence[UOp], target: Target) -> dict[UOp, UOp]:
         operand.
         """
         if parts := _parts(node):
-            return in_two_steps(with_merged(new, _merged_axes(node)), *parts, node.shape)
+            axis, count, merged = parts
+            return in_two_steps(with_merged(new, merged), axis, count, node.shape)
         if blocked_scans.is_long(node):
             return blocked_scans.rewritten(new, target)
         if has_phases(node):
@@ -169,12 +170,12 @@ def _comes_from_constant(x: UOp) -> bool:
     return x.op is Ops.CONST
 
 
-def _parts(node: UOp) -> tuple[int, int] | None:
-    """Return (axis, number of parts) by which `node` is cut; None where it is no reduction, or is not to be cut.
+def _parts(node: UOp) -> tuple[int, int, tuple[int, int] | None] | None:
+    """Return (axis, number of parts, axes to be merged before) by which `node` is cut; None where it is not to be cut.
 
     It is cut where it has fewer than FEW results of at least LONG terms each (MUCH, where these are not light), and
     where it is a product of matrices of floats; not with a symbolic size, nor with SLACK * TERMS terms or fewer. The
-    axis is that of the reduction whose `_merged_axes` are one.
+    axis is that of the reduction whose merged axes (`_merged_axes`) are one; of a product there are none.
     """
     if node.op is not Ops.REDUCE_AXIS or not node.arg.axes or not is_concrete(node.src[0].shape):
         return None
@@ -190,10 +191,10 @@ def _parts(node: UOp) -> tuple[int, int] | None:
         if merged := _merged_axes(node):
             axis, length = merged[0], numel(shape[merged[0] : merged[1]])
         most = min(PARTS, length)
-        return axis, _divisor(length, range(most, most // 4, -1))
+        return axis, _divisor(length, range(most, most // 4, -1)), merged
     if node.arg.op is Ops.ADD and node.dtype.kind == "float" and _is_matrix_product(node):
         least = -(-terms // TERMS)
-        return axis, _divisor(shape[axis], range(min(least, shape[axis]), min(2 * least, shape[axis]) + 1))
+        return axis, _divisor(shape[axis], range(min(least, shape[axis]), min(2 * least, shape[axis]) + 1)), None
     return None
 
 
