@@ -430,4 +430,6 @@ def test_a_capture_that_was_dropped_says_why() -> None:
     assert step.captured == 1
     w.requires_grad = True
     step(Tensor([5.0, 1.0]))
-    assert "a tensor that it reads from outside has another value than a write gives it" in repr(step)
+    assert "a tensor that it reads from outside was rebound to another value, or its requires_grad changed" in repr(
+        step
+    )

@@ -160,8 +160,7 @@ def _split_stores(sink: UOp, loop: UOp, parts: list[UOp]) -> UOp:
 
 def _reads_what_it_writes(sink: UOp) -> bool:
     """Return whether there is a load of memory that a store of the kernel writes."""
-    written = {store.src[0] for store in sink.src}
-    return any(node.op is Ops.LOAD and node.src[0] in written for node in postorder(sink))
+    return not _loaded(sink).isdisjoint(store.src[0] for store in sink.src)
 
 
 def _split_reduce(sink: UOp, reduced: list[UOp], loop: UOp, parts: list[UOp], once: UOp | None) -> UOp:

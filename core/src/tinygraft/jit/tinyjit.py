@@ -68,7 +68,7 @@ MOST_SEEN = 64  # kinds of calls that are recorded and not captured; the one rec
 # assumed: of a function that reads values in every call, a thirty-second of the calls is recorded in the end
 MOST_UNRECORDED = 32  # calls in a row that are run without a record
 OTHER_GRADS = "it finds other grads than in the calls before"
-MOVED = "a tensor that it reads from outside has another value than a write gives it, or another flag"
+MOVED = "a tensor that it reads from outside was rebound to another value, or its requires_grad changed"
 MOST = 1024  # kinds of calls that are captured, of some 75 kB each and more; the oldest capture is dropped first
 
 
